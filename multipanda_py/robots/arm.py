@@ -31,8 +31,8 @@ class SceneObject:
     Attributes:
         name: Name of its body; its free joint has the suffix ``_joint``.
         shape: ``box``, ``sphere``, ``cylinder`` or ``capsule``.
-        size: Size as in MuJoCo [m]: half edges x, y, z of a box; radius of a sphere; radius and
-            half length of a cylinder or capsule (without the capsule's ends).
+        size: Size as in MuJoCo [m]. Box: half edges x, y, z. Sphere: radius. Cylinder and capsule:
+            radius and half length, without the ends of a capsule.
         position: Centre in the world, (3,) [m].
         rotation: Orientation in the world, (3, 3).
         mass: Mass [kg]; 0 fixes it to the world.

@@ -66,8 +66,8 @@ def default_limits(velocity: Vector, torque: Vector) -> dict[str, Vector]:
 def default_figures(limits: ArmLimits, mobility: Vector) -> dict[str, tuple[float, ...]]:
     r"""Return default values per joint for parameters of controllets; see :data:`.FIGURES`.
 
-    With the torque limit :math:`\tau` and the inertia :math:`m = 1 / (M^{-1})_{ii}` of a joint in
-    the ready configuration while the other joints are free:
+    Each joint has the torque limit :math:`\tau`. Its inertia in the ready configuration, with the
+    other joints free, is :math:`m = 1 / (M^{-1})_{ii}`.
 
     - stiffness :math:`\min(7 \tau, 900 m, 0.6 s\, \dot\tau)`. Its critical damper brakes at
       60 1/s, a seventh of a radian gives the full torque, and a joint at 1.7 rad/s stays within
@@ -83,9 +83,9 @@ def default_figures(limits: ArmLimits, mobility: Vector) -> dict[str, tuple[floa
       100 Nm/rad.
     - lag, slow, growth and settling as for the arm and wrist joints of a Franka; no friction.
 
-    The values of a prismatic joint correspond to those of a rotary arm at its end, 0.2 to 0.4 m
-    away: 50 mm give the full force, contact_torque has a minimum of 40 N, and the others are
-    20 N s/m, 20 N, 40 N and 3 mm.
+    The values of a prismatic joint correspond to those of a rotary joint at a distance of 0.2 to
+    0.4 m. A displacement of 50 mm gives the full force, and contact_torque has a minimum of 40 N.
+    The others are 20 N s/m, 20 N, 40 N and 3 mm.
 
     Args:
         limits: Joint limits.
@@ -126,9 +126,9 @@ def default_figures(limits: ArmLimits, mobility: Vector) -> dict[str, tuple[floa
 def default_ready(chain: Chain, tip_in_last: Vector, lower: Vector, upper: Vector) -> Vector:
     """Return a ready configuration, (n,) [rad, m], far from singularities and above the floor.
 
-    Of 60 configurations in the inner half of the joint ranges (within a quarter turn of zero for
-    joints that turn without limits), it has the largest minimum singular value of the Jacobian,
-    with lengths in units of half the reach. Joints below the base reduce the score.
+    The search tries 60 configurations in the inner half of the joint ranges, or within a quarter
+    turn of zero for joints without limits. The best one has the largest minimum singular value of
+    the Jacobian, with lengths in units of half the reach. Joints below the base reduce the score.
 
     Args:
         chain: Chain of the arm.

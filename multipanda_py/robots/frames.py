@@ -50,8 +50,8 @@ def fixed_links(arm: ArmDescription) -> Iterator[Attachment]:
 class MovingLinks:
     r"""Poses of the links of an arm that joints and fingers move, from base to fingers.
 
-    With the joint's origin at position :math:`p_0` and orientation :math:`\xi_0` in the parent,
-    and its axis a in this origin, a link has the pose
+    The joint's origin has the position :math:`p_0` and orientation :math:`\xi_0` in the parent
+    link, and the axis a in its own frame. The link then has the pose
 
     .. math::
         p = p_0 + R(\xi_0)\, a\, s, \qquad

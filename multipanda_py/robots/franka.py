@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data of the Franka arms, from which URDF, MJCF and collision geometry are generated.
 
-Unless a comment names another source, values are those of Franka Robotics' franka_description:
-robots/<model>/{kinematics,inertials,joint_limits}.yaml, robots/common/franka_arm.xacro and
+Unless a comment names another source, values are those of Franka Robotics' franka_description.
+Its files are robots/<model>/{kinematics,inertials,joint_limits}.yaml,
+robots/common/franka_arm.xacro and
 end_effectors/{franka_hand/inertials.yaml,common/franka_hand.xacro}.
 """
 

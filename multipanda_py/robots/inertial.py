@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the flange carries, as one rigid body."""
+"""Inertial properties of rigid bodies, such as the links and the payload of an arm."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.parameters import Settings
 from multipanda_py.robots.geometry import Point, point_of
 
-TOLERANCE = 1e-6  # of a rotation matrix that was typed or printed
+TOLERANCE = 1e-6  # for rotation matrices with a limited number of digits
 
 
 def vector(what: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Return a read-only copy of an array of finite numbers.
 
     Args:
-        what: What the array is, for the message.
-        value: The array.
-        shape: The shape it must have.
+        what: Name of the array, for the message.
+        value: Values of the array.
+        shape: Required shape.
 
     Raises:
-        ConfigurationError: If it has another shape, or numbers that are not finite.
+        ConfigurationError: The array has another shape, or numbers that are not finite.
     """
     try:
         array = np.array(value, dtype=np.float64)
@@ -43,7 +43,7 @@ def rotation_matrix(what: str, value: ArrayLike) -> NDArray[np.float64]:
     """Return a read-only rotation matrix, (3, 3), made exactly orthonormal.
 
     Raises:
-        ConfigurationError: If the value is further than 1e-6 from a rotation.
+        ConfigurationError: An element differs by more than 1e-6 from a rotation.
     """
     given = vector(what, value, (3, 3))
     left, _, right = np.linalg.svd(given)
@@ -60,7 +60,7 @@ def rigid_pose(what: str, value: ArrayLike) -> NDArray[np.float64]:
     """Return a read-only homogeneous transform, (4, 4).
 
     Raises:
-        ConfigurationError: If the value is none.
+        ConfigurationError: The value is not a rigid transform.
     """
     given = vector(what, value, (4, 4))
     if np.abs(given[3] - (0.0, 0.0, 0.0, 1.0)).max() > TOLERANCE:
@@ -72,7 +72,7 @@ def rigid_pose(what: str, value: ArrayLike) -> NDArray[np.float64]:
     return pose
 
 
-TRIANGLE_MARGIN = 1e-9  # kept when an inertia is repaired [kg m^2]
+TRIANGLE_MARGIN = 1e-9  # margin of the triangle inequality of a corrected inertia [kg m^2]
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Inertial:
 
     @property
     def inertia(self) -> NDArray[np.float64]:
-        """Rotational inertia that a rigid body can have, (3, 3) [kg m^2]."""
+        """Inertia corrected to one of a rigid body, (3, 3) [kg m^2]."""
         xx, yy, zz, xy, xz, yz = self.moments
         return nearest_consistent(np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
 
@@ -99,10 +99,10 @@ class Inertial:
 def nearest_consistent(inertia: NDArray[np.float64]) -> NDArray[np.float64]:
     r"""Return the closest inertia that a mass distribution can have.
 
-    Principal moments obey :math:`I_1 + I_2 \ge I_3`. Published inertias can break this (link 4
-    of the FER does, by 1.1e-3 kg m^2); MuJoCo then refuses the model. The largest moment gives
-    and the other two take a third of what is missing each: the smallest change in the
-    Frobenius norm. An inertia that is consistent is returned as it is.
+    Principal moments obey :math:`I_1 + I_2 \ge I_3`. Published inertias can violate this (link 4
+    of the FER does, by 1.1e-3 kg m^2), and MuJoCo then rejects the model. The correction reduces
+    the largest moment and increases the other two, each by a third of the violation. This is the
+    smallest change in the Frobenius norm. A consistent inertia is returned unchanged.
 
     Args:
         inertia: Symmetric and positive definite, (3, 3) [kg m^2].
@@ -124,12 +124,12 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """A rigid body on the flange.
+    """Rigid body on the flange, such as a payload.
 
     Attributes:
         mass: Mass [kg].
         com: Centre of mass in the flange's frame, (3,) [m].
-        inertia: About the centre of mass along the flange's axes, (3, 3) [kg m^2].
+        inertia: Inertia about the centre of mass along the flange's axes, (3, 3) [kg m^2].
     """
 
     mass: float
@@ -141,18 +141,19 @@ NO_LOAD = Load(0.0, np.zeros(3), np.zeros((3, 3)))
 
 
 def load_of(settings: Settings) -> Load:
-    """Return the load of an arm with these settings."""
+    """Return the payload in the settings of an arm."""
     return settings.load or NO_LOAD
 
 
 def combined(parts: Sequence[Load]) -> Load:
-    r"""Return several bodies as one, by the parallel axis theorem.
+    r"""Return one body that combines several bodies, by the parallel axis theorem.
 
     .. math::
         c = \sum m_i c_i / \sum m_i, \quad
         I = \sum I_i + m_i (d_i^T d_i E - d_i d_i^T), \quad d_i = c_i - c
 
-    Bodies without mass do not count.
+    with masses :math:`m_i`, centres of mass :math:`c_i` and inertias :math:`I_i` of the parts, and
+    the unit matrix E. Bodies without mass are ignored.
     """
     heavy = [part for part in parts if part.mass > 0.0]
     if len(heavy) < 2:
@@ -167,17 +168,17 @@ def combined(parts: Sequence[Load]) -> Load:
 
 
 def inertial_of(body: Load) -> Inertial:
-    """Return a body as the inertial of its link."""
+    """Return a body as the inertial properties of its link."""
     return Inertial(float(body.mass), point_of(body.com), moments_of(body.inertia))
 
 
 def moments_of(inertia: Vector) -> tuple[float, float, float, float, float, float]:
-    """Return xx yy zz xy xz yz of a matrix, (3, 3): the reverse of :func:`inertia_matrix`."""
+    """Return xx yy zz xy xz yz of a matrix, (3, 3): the inverse of :func:`inertia_matrix`."""
     (xx, xy, xz), (_, yy, yz), (_, _, zz) = inertia.tolist()
     return xx, yy, zz, xy, xz, yz
 
 
 def inertia_matrix(values: Sequence[float]) -> Vector:
-    """Return the matrix of xx yy zz xy xz yz, (3, 3)."""
+    """Return the matrix with the elements xx yy zz xy xz yz, (3, 3)."""
     xx, yy, zz, xy, xz, yz = values
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The springs of compliant joints in a file of their own, as they were measured."""
+"""Files with identified parameters: inertia and friction of a robot, or springs of actuators."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _BODY = {"mass": 1, "com": 3, "inertia": 6}
 
 
 def with_parameters(robot: Robot, path: Path) -> Robot:
-    """Return a robot with the masses, inertias and friction that a file says.
+    """Return a robot with masses, inertias and friction from a file.
 
-    The file is what :func:`parameters_text` writes. A link or key that it leaves out stays as the
-    robot has it; ``identified`` is for people.
+    The file has the format of :func:`parameters_text`. Links and keys that it leaves out stay
+    unchanged; ``identified`` is only a note for users.
 
     Args:
-        robot: What they are parameters of.
-        path: A YAML.
+        robot: Robot that the file describes.
+        path: Path of the YAML file.
 
     Raises:
-        ConfigurationError: If the file cannot be read, is of another robot, names a link or joint
-            that there is not, or says what no body and no joint can have.
+        ConfigurationError: The file cannot be read, is of another robot, names an unknown link or
+            joint, or has values that no body or joint can have.
     """
     data = read_extra(path, ROBOT_KEYS)
     if data.get("robot", robot.name) != robot.name:
         raise ConfigurationError(
-            f"{path}: robot: got {data['robot']!r:.60}, allowed {robot.name!r}, which its model is"
+            f"{path}: robot: got {data['robot']!r:.60}, allowed {robot.name!r}, the arm's model"
         )
     extra = Extra(path, data, [joint.name for joint in robot.joints])
     found: dict[str, Any] = {
@@ -53,7 +53,7 @@ def with_parameters(robot: Robot, path: Path) -> Robot:
             joint = int(bad.argmax())
             raise ConfigurationError(
                 f"{path}: {name}: joint {robot.joints[joint].name}: got {values[joint]:g}, "
-                "allowed a finite number that is not negative, as friction only takes"
+                "allowed a finite number that is not negative, since friction only dissipates"
             )
     bodies = _bodies(robot, path, data.get("links", {}))
     return replace(
@@ -68,7 +68,7 @@ def with_parameters(robot: Robot, path: Path) -> Robot:
 
 
 def _bodies(robot: Robot, path: Path, links: Any) -> dict[str, Load]:
-    """Return what the file says of links, by name."""
+    """Return the bodies in the file, by link name."""
     if not isinstance(links, Mapping):
         raise ConfigurationError(f"{path}: links: got {links!r:.60}, allowed a map of links")
     known = [link.name for link in robot.links]
@@ -76,7 +76,7 @@ def _bodies(robot: Robot, path: Path, links: Any) -> dict[str, Load]:
     for name, given in links.items():
         where = f"{path}: links: {name}"
         if name not in known:
-            raise ConfigurationError(f"{where}: no such link; known: {', '.join(known)}")
+            raise ConfigurationError(f"{where}: unknown link; known: {', '.join(known)}")
         if not isinstance(given, Mapping) or set(given) != set(_BODY):
             raise ConfigurationError(f"{where}: got {given!r:.80}, allowed {', '.join(_BODY)}")
         numbers = {key: _numbers(f"{where}: {key}", given[key], n) for key, n in _BODY.items()}
@@ -89,7 +89,7 @@ def _bodies(robot: Robot, path: Path, links: Any) -> dict[str, Load]:
 
 
 def _numbers(where: str, value: Any, size: int) -> list[float]:
-    """Return a list of finite numbers, one of which may stand alone."""
+    """Return a list of finite numbers; a single number may stand without a list."""
     values = value if isinstance(value, list) else [value]
     numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
     if not numbers or len(values) != size or not np.isfinite(values).all():
@@ -98,11 +98,12 @@ def _numbers(where: str, value: Any, size: int) -> list[float]:
 
 
 def parameters_text(robot: Robot, notes: Mapping[str, Any]) -> str:
-    """Return the file of a robot's parameters, which :func:`with_parameters` reads.
+    """Return the text of a file for :func:`with_parameters`.
 
     Args:
-        robot: With its masses, inertias and friction, and the sigmoid of that if it has figures.
-        notes: How they were found, for people.
+        robot: Robot with the masses, inertias and friction to write, and the figures of its
+            friction sigmoid, if any.
+        notes: Notes on the identification, for users.
     """
     links = {}
     for link in robot.links[1:]:
@@ -122,8 +123,8 @@ def parameters_text(robot: Robot, notes: Mapping[str, Any]) -> str:
     head = (
         "# Inertia and friction of a robot. com [m] and inertia xx yy zz xy xz yz [kg m^2] about\n"
         "# it, both in the link's frame; armature [kg m^2], damping [Nm s/rad], friction and\n"
-        "# torque_offset [Nm]. Of an arm in a cell file: `perturbation: {parameters: FILE}` is\n"
-        "# the body of a simulated arm, `identified: FILE` is for laws and estimates.\n"
+        "# torque_offset [Nm]. In a cell file, `perturbation: {parameters: FILE}` of an arm\n"
+        "# gives them to the simulated arm, `identified: FILE` to controllets and estimates.\n"
     )
     return head + yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=99)
 
@@ -132,10 +133,10 @@ ACTUATOR_KEYS = ("type", "params", "identified")
 
 
 def read_actuator(path: Path) -> tuple[str, dict[str, Any]]:
-    """Return the kind and the parameters that a file says; ``identified`` is for people.
+    """Return type and parameters of an actuator from a file; ``identified`` is a note for users.
 
     Raises:
-        ConfigurationError: If it cannot be read, or has other keys.
+        ConfigurationError: The file cannot be read, or has other keys.
     """
     data = read_extra(path, ACTUATOR_KEYS)
     kind, params = data.get("type"), data.get("params", {})
@@ -147,14 +148,15 @@ def read_actuator(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def actuator_from(path: Path, n_joints: int) -> Actuator[Any]:
-    """Return the springs of ``n`` joints that a file says.
+    """Return the actuators of ``n_joints`` joints from a file.
 
     Args:
-        path: What :func:`actuator_text` writes.
-        n_joints: Number of the joints: as many as the file has numbers, or any if it has one.
+        path: Path of a file by :func:`actuator_text`.
+        n_joints: Number of joints. It must match lists of parameters in the file; single numbers
+            apply to all joints.
 
     Raises:
-        ConfigurationError: If the file is none, or its parameters are refused.
+        ConfigurationError: The file is invalid, or its parameters are rejected.
     """
     kind, params = read_actuator(path)
     try:
@@ -169,16 +171,16 @@ def actuator_from(path: Path, n_joints: int) -> Actuator[Any]:
 def actuator_text(
     kind: str, params: Mapping[str, float | list[float]], notes: Mapping[str, Any]
 ) -> str:
-    """Return the file of springs, which :func:`read_actuator` reads.
+    """Return the text of a file for :func:`read_actuator`.
 
     Args:
-        kind: Of the actuator.
-        params: One number each, or one for each joint.
-        notes: How they were found, for people.
+        kind: Type of the actuator.
+        params: Parameters, one number each, or one for each joint.
+        notes: Notes on the identification, for users.
     """
     data = {"type": kind, "params": dict(params), "identified": dict(notes)}
     head = (
-        "# Springs of compliant joints: type and params of a group under `actuators` of an arm\n"
-        "# in a cell file. Units: `multipanda list actuators`.\n"
+        "# Springs of compliant joints: `type` and `params` of a group under `actuators` of an\n"
+        "# arm in a cell file. Units: `multipanda list actuators`.\n"
     )
     return head + yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=99)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of arms that there are, by the name that cell files use."""
+"""Robot models by the names that cell files use."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ FRANKA_HAND = ParallelGripper(
     velocity=FINGER_VELOCITY,
     speed=FINGER_VELOCITY,
     force=FINGER_FORCE,
-    most_force=2.0 * FINGER_FORCE,  # half of it can be kept up (product sheet)
+    most_force=2.0 * FINGER_FORCE,  # the product sheet allows half of it continuously
     capsules=HAND_CAPSULES,
 )
 
@@ -78,9 +78,8 @@ def _franka(name: str) -> Robot:
         armature=ARMATURE,
         ready=READY_POSTURE,
         sections=((0, 1, 2, 3), (4, 5), (6, 7)),
-        # Their capsules overlap when joint 2 bends past about 1.3 rad, which was a quarter of
-        # 3000 random postures. Every other pair that touched in those did so in less than one of
-        # forty, as the real links would.
+        # Their capsules overlap if joint 2 exceeds about 1.3 rad, in a quarter of 3000 random
+        # configurations. Every other pair touched in less than 2.5 % of them, as real links would.
         overlapping=((1, 3),),
         hand=FRANKA_HAND,
         figures=FIGURES,
@@ -88,17 +87,17 @@ def _franka(name: str) -> Robot:
 
 
 DATA = Path(__file__).parent / "data"
-"""Where the robots are that are data: ``NAME.yaml`` and its URDF."""
+"""Folder of robots that are data: ``NAME.yaml`` and the URDF."""
 
 
 class _Library(Mapping[str, Robot]):
-    """Robots by name: those of this package, then those that other distributions bring.
+    """Robots by name: those of this package, then those of other distributions.
 
-    The entry-point group ``multipanda_py.robots`` has a name and the path of a YAML, or a
-    :class:`.Robot`. What is data is read when it is asked for.
+    Entries of the entry-point group ``multipanda_py.robots`` have a name, and the path of a YAML
+    file or a :class:`.Robot`. A file is read when its robot is first requested.
 
     Attributes:
-        loaded: Robots that were read so far.
+        loaded: Robots loaded so far.
     """
 
     def __init__(self) -> None:
@@ -122,22 +121,22 @@ class _Library(Mapping[str, Robot]):
         return len(list(iter(self)))
 
     def is_built_in(self, name: str) -> bool:
-        """Return whether a robot is one of this package."""
+        """Return True if a robot is one of this package."""
         return name in self._own
 
 
 def _of_others(name: str) -> Robot:
-    """Return a robot that another distribution brings.
+    """Return a robot of another distribution.
 
     Raises:
-        KeyError: If there is none of this name.
-        ConfigurationError: If it cannot be loaded or read; names the distribution.
+        KeyError: There is no robot of this name.
+        ConfigurationError: The robot cannot be loaded or read; the message names the distribution.
     """
     point = plug_ins("robots")[name]
     where = f"robot {name!r} of {point.dist.name if point.dist else point.value}"
     try:
         brought = point.load()
-    except (Exception, SystemExit) as error:  # what a module does when it is imported
+    except (Exception, SystemExit) as error:  # importing a module may raise anything
         text = f"{type(error).__name__}: {error}"
         raise ConfigurationError(f"{where} cannot be loaded: {text}") from error
     if isinstance(brought, Robot):
@@ -151,9 +150,9 @@ def _of_others(name: str) -> Robot:
 
 MODELS = _Library()
 DEFAULT_MODEL = "fr3"
-"""What an arm is if nobody says."""
+"""Name of the default model."""
 
 
 def default_robot() -> Robot:
-    """Return the robot of an arm whose model is not named."""
+    """Return the robot of an arm without a model name."""
     return MODELS[DEFAULT_MODEL]

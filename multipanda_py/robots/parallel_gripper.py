@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a parallel gripper is: a body on the flange and two fingers that slide."""
+"""Description of a parallel gripper: a body on the flange and two prismatic fingers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Look: TypeAlias = Turned | Block
 
 @dataclass(frozen=True)
 class GripperBody:
-    """What does not move on the flange.
+    """Body of a gripper that is fixed to the flange.
 
     Attributes:
-        inertial: In its frame.
-        contact: What touches things.
-        look: Its picture.
+        inertial: Inertial properties in the body's frame.
+        contact: Contact geometry.
+        look: Visual geometry.
     """
 
     inertial: Inertial
@@ -33,11 +33,11 @@ class GripperBody:
 
 @dataclass(frozen=True)
 class Finger(GripperBody):
-    """A finger; its frame is that of its joint.
+    """Finger of a gripper, in the frame of its joint.
 
     Attributes:
-        origin: In the body, where the position of the joint is zero.
-        axis: Along which it opens, in its frame, of length 1.
+        origin: Pose in the body's frame at joint position zero.
+        axis: Opening direction in the finger's frame, a unit vector.
     """
 
     origin: Origin
@@ -45,7 +45,7 @@ class Finger(GripperBody):
 
     @property
     def pad(self) -> int:
-        """Number of the solid in ``contact`` that reaches farthest inwards."""
+        """Index of the solid in ``contact`` that reaches farthest inwards."""
         axis = np.array(self.axis)
         inner = [float((corners(solid) @ axis).min()) for solid in self.contact]
         return inner.index(min(inner))
@@ -53,24 +53,26 @@ class Finger(GripperBody):
 
 @dataclass(frozen=True, eq=False)
 class ParallelGripper:
-    """A gripper whose fingers move alike; the width between them is twice a finger's position.
+    """Parallel gripper whose width between the fingers is twice the position of a finger.
 
-    Whatever its own description calls them, an arm has its parts as ``hand``, ``leftfinger``,
-    ``rightfinger`` and ``hand_tcp``, its joints as ``finger_joint1`` and ``finger_joint2``.
+    Independent of the names in its own description, the parts are called ``hand``, ``leftfinger``,
+    ``rightfinger`` and ``hand_tcp`` in an arm, and the joints ``finger_joint1`` and
+    ``finger_joint2``.
 
     Attributes:
-        name: For messages.
-        mount: Of the body in the flange.
-        tcp: Of the tool centre point in the body.
-        body: The body.
-        fingers: Left and right.
-        lower: Position of a finger when it is closed [m].
-        upper: When it is open [m].
-        velocity: Fastest that a finger moves [m/s].
-        speed: Fastest that the width may be told to change [m/s].
-        force: That a finger can keep up [N].
-        most_force: Largest that may be asked for [N].
-        capsules: For avoidance: the body, and the room of the fingers, in the body's frame.
+        name: Name for messages.
+        mount: Pose of the body in the flange.
+        tcp: Pose of the tool centre point in the body.
+        body: Body.
+        fingers: Left and right finger.
+        lower: Position of a closed finger [m].
+        upper: Position of an open finger [m].
+        velocity: Maximum velocity of a finger [m/s].
+        speed: Maximum commanded speed of the width [m/s].
+        force: Maximum continuous force of a finger [N].
+        most_force: Maximum commanded force [N].
+        capsules: Capsules for collision avoidance in the body's frame: the body, and the space of
+            the fingers.
     """
 
     name: str
@@ -98,7 +100,7 @@ class ParallelGripper:
 
     @property
     def load(self) -> Load:
-        """All of it with open fingers, as one body in the frame of the flange."""
+        """Gripper with open fingers as one body in the frame of the flange."""
         turn, origin = self.mount.rotation, np.array(self.mount.position)
         parts = [_placed(self.body.inertial, origin, turn)]
         for finger in self.fingers:
@@ -110,7 +112,7 @@ class ParallelGripper:
 
     @property
     def pose_tcp_in_flange(self) -> NDArray[np.float64]:
-        """Tool centre point, homogeneous transform, (4, 4)."""
+        """Pose of the tool centre point in the flange, (4, 4)."""
         pose, turn = np.eye(4), self.mount.rotation
         pose[:3, :3] = turn @ self.tcp.rotation
         pose[:3, 3] = np.array(self.mount.position) + turn @ np.array(self.tcp.position)
@@ -118,7 +120,7 @@ class ParallelGripper:
 
 
 def corners(solid: Contact) -> NDArray[np.float64]:
-    """Return the corners of a block, or of the box around a capsule, (8, 3) or (16, 3) [m]."""
+    """Return the corners of a block, or of cubes around a capsule's ends, (8 or 16, 3) [m]."""
     signs = np.array(np.meshgrid(*[(-1.0, 1.0)] * 3)).reshape(3, 8).T
     if isinstance(solid, Block):
         turn = rotation_from_rpy(solid.roll, 0.0, 0.0)
@@ -127,6 +129,6 @@ def corners(solid: Contact) -> NDArray[np.float64]:
 
 
 def _placed(inertial: Inertial, position: NDArray[np.float64], turn: NDArray[np.float64]) -> Load:
-    """Return a body in the frame that its own has a position and an orientation in."""
+    """Return a body in the frame in which its own frame has this position and orientation."""
     com = position + turn @ np.array(inertial.com)
     return Load(inertial.mass, com, turn @ inertial.inertia @ turn.T)

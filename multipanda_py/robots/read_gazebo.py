@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compliant actuators in a URDF, as the plug-ins of the ROS-Gazebo toolbox are declared there.
+"""Compliant actuators of a URDF with plug-ins of the ROS-Gazebo toolbox.
 
-The toolbox (Mengacci et al., Frontiers in Robotics and AI 8, 2021) has a ``<gazebo><plugin>`` for
-each joint::
+Source: Mengacci et al., Frontiers in Robotics and AI 8, 2021. The toolbox declares each joint by a
+``<gazebo><plugin>`` element::
 
     <plugin name="any" filename="libqbmove_plugin.so">
       <joint>joint_1</joint> <operation_mode>6</operation_mode> <pub_eltau>true</pub_eltau>
@@ -25,7 +25,7 @@ from multipanda_py.robots.read_urdf import read_xml
 
 REQUIRED = ("joint", "operation_mode", "pub_eltau", "pub_state", "sub_ext_tau")
 TYPES = {"sea": "sea", "qbmove": "qbmove", "bavs": "bavs", "awas_ii": "awas2"}
-"""Names between ``lib`` and ``_plugin.so``, and ours; one of our own types is called as it is."""
+"""Types in the names ``lib<TYPE>_plugin.so``, and their names here; others keep their name."""
 SPRINGS = {
     "sea": {"spring_k": "stiffness"},
     "qbmove": {"spring_a1": "a_1", "spring_k1": "k_1", "spring_a2": "a_2", "spring_k2": "k_2"},
@@ -33,7 +33,7 @@ SPRINGS = {
     "awas2": {"spring_Ks": "spring", "spring_L": "lever", "spring_r_t": "radius"},
 }
 WITHOUT_EFFECT = {"awas2": ("spring_l_0",)}
-"""Tags that the toolbox reads and never uses."""
+"""Tags that the toolbox reads but does not use."""
 MOTOR = {
     "J": "inertia", "D": "damping", "tauMax": "max_torque", "maxVel": "max_velocity",
     "minPos": "low", "maxPos": "high", "tauFric": "friction",
@@ -46,14 +46,14 @@ _POWER = re.compile(r"^([-+.\deE]+)\s*\*\s*pow\(\s*10\s*,\s*([-+]?\d+)\s*\)$")
 
 @dataclass(frozen=True)
 class GazeboActuator:
-    """One plug-in of a joint.
+    """Compliant actuator of one joint, from a plug-in.
 
     Attributes:
         joint: Name of the joint.
-        type: Ours.
-        mode: 0 to 6.
-        params: Of the springs, by our names.
-        motors: Of the first and the second motor, by our names; one, or two if it has two.
+        type: Actuator type by its name in this package.
+        mode: Operation mode, 0 to 6.
+        params: Spring parameters by their names in this package.
+        motors: Parameters of the one or two motors, by their names in this package.
     """
 
     joint: str
@@ -64,10 +64,10 @@ class GazeboActuator:
 
 
 def read_gazebo(path: Path) -> list[GazeboActuator]:
-    """Return the compliant actuators that a URDF declares, in its order; other plug-ins are left.
+    """Return the compliant actuators that a URDF declares, in order; other plug-ins are ignored.
 
     Raises:
-        ConfigurationError: If a tag is unknown, missing or none of what it has to be.
+        ConfigurationError: A tag is unknown, missing or has an invalid value.
     """
     root = read_xml(path)
     joints = [joint.get("name") for joint in root.iterfind("joint")]
@@ -83,14 +83,14 @@ def read_gazebo(path: Path) -> list[GazeboActuator]:
             )
         if any(actuator.joint == other.joint for other in found):
             raise ConfigurationError(
-                f"{path}: joint {actuator.joint}: got two compliant actuators, allowed one"
+                f"{path}: joint {actuator.joint}: has two compliant actuators, allowed one"
             )
         found.append(actuator)
     return found
 
 
 def _type(plugin: ElementTree.Element) -> str | None:
-    """Return the type of actuator that a plug-in is, or None if it is another one."""
+    """Return the actuator type of a plug-in, or None for other plug-ins."""
     match = _PLUGIN.match(Path(plugin.get("filename", "")).name)
     name = match.group(1) if match else ""
     return TYPES.get(name) or (name if name in registry.names("actuators") else None)
@@ -101,14 +101,16 @@ def _actuator(plugin: ElementTree.Element, path: Path) -> GazeboActuator:
     tags = {}
     for tag in plugin:
         if tag.tag in tags:
-            raise ConfigurationError(f"{path}: plugin {plugin.get('name')}: {tag.tag}: got twice")
+            raise ConfigurationError(
+                f"{path}: plugin {plugin.get('name')}: {tag.tag}: given twice"
+            )
         tags[tag.tag] = (tag.text or "").strip()
     where = f"{path}: plugin {plugin.get('name')} of joint {tags.get('joint', '?')}"
     if kind is None:
         known = ", ".join(f"lib{name}_plugin.so" for name in TYPES)
         raise ConfigurationError(
             f"{where}: filename: got {plugin.get('filename')!r:.80}, allowed {known}, or "
-            "lib<TYPE>_plugin.so of another type that `multipanda list actuators` has"
+            "lib<TYPE>_plugin.so with a type of `multipanda list actuators`"
         )
     if missing := [name for name in REQUIRED if not tags.get(name)]:
         raise ConfigurationError(*(f"{where}: {name}: missing" for name in missing))
@@ -127,7 +129,7 @@ def _actuator(plugin: ElementTree.Element, path: Path) -> GazeboActuator:
 def _numbers(
     kind: str, tags: dict[str, str], where: str
 ) -> tuple[dict[str, float], tuple[dict[str, float], ...]]:
-    """Return springs and motors by our names."""
+    """Return the parameters of springs and motors by their names in this package."""
     springs = {"max_def": "max_deflection", **SPRINGS.get(kind, _own_names(kind))}
     names: dict[str, tuple[int, str]] = {tag: (0, own) for tag, own in springs.items()}
     sides = ("1_", "2_") if kind in TWO_MOTORS else ("",)
@@ -147,18 +149,18 @@ def _numbers(
         value = _number(text, f"{where}: {tag}")
         if math.isfinite(value):
             parts[part][own] = value
-        elif own not in ("low", "high"):  # an infinite stop is none
+        elif own not in ("low", "high"):  # an infinite limit means that there is no limit
             raise ConfigurationError(f"{where}: {tag}: got {text!r:.40}, allowed a finite number")
     return parts[0], tuple(parts[1:])
 
 
 def _own_names(kind: str) -> dict[str, str]:
-    """Return the parameters of a type that the toolbox does not have, which are called as here."""
+    """Return the parameter names of a type that the toolbox lacks; tags have the same names."""
     return {name: name for name in registry.find("actuators", kind).Params.__dataclass_fields__}
 
 
 def _number(text: str, where: str) -> float:
-    """Return a number; the toolbox's own template has ``1.21*pow(10,-6)``."""
+    """Parse a number; the toolbox's template has the form ``1.21*pow(10,-6)``."""
     power = _POWER.match(text)
     try:
         return float(f"{power.group(1)}e{power.group(2)}") if power else float(text)

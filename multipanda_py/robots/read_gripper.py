@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a parallel gripper from data: a URDF, and a YAML with what that lacks."""
+"""Read a parallel gripper from a URDF, and a YAML file with data that it lacks."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ Places = dict[str, tuple[int, Matrix]]
 
 _LIMITS = {"lower": "lower", "upper": "upper", "velocity": "velocity", "torque": "effort"}
 SAME = 1e-6
-"""How much the travel of both fingers [m], or their directions, may differ."""
+"""Tolerance of the difference in travel [m] and in direction between the fingers."""
 
 
 @dataclass(frozen=True, eq=False)
 class FingerJoint:
-    """A finger's joint, whose position is half the width between the fingers.
+    """Joint of a finger, whose position is half the width between the fingers.
 
     Attributes:
-        link: The finger.
-        origin: Its frame in the gripper's base where the position is zero, (4, 4).
-        axis: Along which it opens, in its frame, (3,).
+        link: Name of the finger's link.
+        origin: Pose in the gripper's base at position zero, (4, 4).
+        axis: Opening direction in the finger's frame, (3,).
         lower: Position when closed [m].
         upper: Position when open [m].
-        velocity: Fastest [m/s].
-        force: That it can keep up [N].
+        velocity: Maximum velocity [m/s].
+        force: Maximum continuous force [N].
     """
 
     link: str
@@ -61,19 +61,22 @@ class FingerJoint:
 def finger_joints(
     tree: Tree, base: str, lower: float
 ) -> tuple[Places, tuple[FingerJoint, FingerJoint]]:
-    """Return what is fixed to a gripper's base, with poses in it, and its two fingers.
+    """Find the two fingers of a gripper, and the links that are fixed to its base.
 
-    A finger opens in the direction that leads it away from the other one: from the centre of mass
-    of that one to its own, both in the middle of their ways.
+    The opening direction of a finger points away from the other one: from the centre of mass of
+    the other finger to its own, both at half of their travel.
 
     Args:
-        tree: The description.
+        tree: Description of the gripper.
         base: Link that is mounted on the flange.
-        lower: Position that a closed finger is said to have [m].
+        lower: Position of a closed finger in the result [m].
+
+    Returns:
+        Links fixed to the base, with their poses in it, and the joints of both fingers.
 
     Raises:
-        ConfigurationError: If there are not two prismatic joints, or others that move, a limit is
-            missing, or the fingers do not move apart by the same way.
+        ConfigurationError: The moving joints are not exactly two prismatic ones, a limit is
+            missing, or the fingers do not move in opposite directions with equal travel.
     """
     places: Places = {base: (0, np.eye(4))}
     places.update(fixed_to(tree, base, places))
@@ -88,7 +91,7 @@ def finger_joints(
     if len(sliding) != 2 or len(found) != 2 or behind:
         got = ", ".join(f"{joint.name} ({joint.kind})" for joint in (*found, *behind)) or "none"
         raise ConfigurationError(
-            f"{tree.path}: joints that move: got {got}, allowed two prismatic ones, a finger each"
+            f"{tree.path}: moving joints: got {got}, allowed two prismatic ones, one per finger"
         )
     first, second = sorted(sliding, key=lambda joint: joint.mimics is not None)
     spans = _span(tree, first, None), _span(tree, second, first)
@@ -121,7 +124,7 @@ def finger_joints(
         raise ConfigurationError(
             f"{tree.path}: joints {first.name} and {second.name}: got directions "
             f"{np.round(directions[0], 4)} and {np.round(directions[1], 4)} over {ways[0]:g} and "
-            f"{ways[1]:g} m, allowed opposite ones over the same way"
+            f"{ways[1]:g} m, allowed opposite directions with equal travel"
         )
     return places, (fingers[0], fingers[1])
 
@@ -137,7 +140,7 @@ def _slid(way: Matrix) -> Matrix:
 
 
 def _span(tree: Tree, joint: TreeJoint, leader: TreeJoint | None) -> tuple[float, float]:
-    """Return the least and largest position of a joint, that it mimics if it does so [m]."""
+    """Return minimum and maximum position of a joint, which may mimic another one [m]."""
     where = f"{tree.path}: joint {joint.name}"
     if abs(float(np.linalg.norm(joint.axis)) - 1.0) > SAME:
         raise ConfigurationError(f"{where}: got axis {joint.axis}, allowed any but zero")
@@ -153,12 +156,12 @@ def _span(tree: Tree, joint: TreeJoint, leader: TreeJoint | None) -> tuple[float
         ends = (multiplier * end + offset for end in _span(tree, leader, None))
         low, high = sorted(ends)
     if high <= low:
-        raise ConfigurationError(f"{where}: limit: got [{low:g}, {high:g}] m, allowed some way")
+        raise ConfigurationError(f"{where}: limit: [{low:g}, {high:g}] m leaves no travel")
     return low, high
 
 
 def _limit(tree: Tree, joint: TreeJoint, key: str, leader: TreeJoint | None) -> float:
-    """Return a limit of a joint; one that mimics another one may leave it to that."""
+    """Return a limit of a joint; a mimicking joint may use that of its leader."""
     limits = joint.limits
     if key not in limits and joint.mimics is not None and leader is not None:
         limits = leader.limits
@@ -171,22 +174,22 @@ def _limit(tree: Tree, joint: TreeJoint, key: str, leader: TreeJoint | None) -> 
 
 
 def block_of(where: str, pose: Matrix, edges: Matrix) -> Block:
-    """Return a box as a block.
+    """Convert a box to a block.
 
     Args:
-        where: What it belongs to, for messages.
-        pose: Of the box in the frame of its part, (4, 4).
-        edges: Its size, (3,) [m].
+        where: Owner of the box, for messages.
+        pose: Pose of the box in the frame of its part, (4, 4).
+        edges: Edges, (3,) [m].
 
     Raises:
-        ConfigurationError: If no edge is along the x axis of the part.
+        ConfigurationError: No edge is parallel to the x axis of the part.
     """
     along = np.abs(pose[0, :3])
     first = int(along.argmax())
     if along[first] < 1.0 - 1e-9:
         raise ConfigurationError(
-            f"{where}: got a box with no edge along the x axis of what moves it, allowed boxes "
-            "that are turned about x, or capsules of this link in the YAML"
+            f"{where}: the box has no edge along the x axis of the link that moves it. Use boxes "
+            "that are rotated about x only, or capsules of this link in the YAML file."
         )
     order = [first, (first + 1) % 3, (first + 2) % 3]
     turn = pose[:3, :3][:, order]
@@ -197,13 +200,13 @@ def block_of(where: str, pose: Matrix, edges: Matrix) -> Block:
 def room_of(
     body: GripperBody, fingers: Sequence[Finger], lower: float, upper: float
 ) -> tuple[Capsule, ...]:
-    """Return capsules around each solid of a body, and one around all that fingers may take.
+    """Return capsules around the solids of a body, and one around the space of the fingers.
 
     Args:
-        body: The body.
-        fingers: Both, in its frame.
-        lower: Position of a finger when it is closed [m].
-        upper: When it is open [m].
+        body: Body of the gripper.
+        fingers: Both fingers, with origins in the body's frame.
+        lower: Position of a closed finger [m].
+        upper: Position of an open finger [m].
     """
     found = [
         solid if isinstance(solid, Capsule) else _around(corners(solid)) for solid in body.contact
@@ -219,7 +222,7 @@ def room_of(
 
 
 def _around(points: Matrix) -> Capsule:
-    """Return a capsule around the box of points along the axes, along its longest edge."""
+    """Return a capsule around the bounding box of points, along its longest edge."""
     center, half = (points.max(0) + points.min(0)) / 2.0, np.ptp(points, axis=0) / 2.0
     longest = int(half.argmax())
     radius = float(np.linalg.norm(np.delete(half, longest)))
@@ -232,29 +235,32 @@ KEYS = ("urdf", "base", "tcp", "mount", "closed_width", "capsules", "look")
 
 
 def read_gripper(extra: Path | None = None, *, urdf: Path | None = None) -> ParallelGripper:
-    """Return the gripper that a URDF and a YAML with what that lacks describe.
+    """Read a gripper from a URDF, and a YAML file with data that it lacks.
 
-    The URDF has a body and two prismatic joints with limits, one of which may mimic the other,
-    that move two fingers apart and together; everything else is fixed. Contact geometry is that of
-    its collision boxes. The YAML has ``tcp``, the link between the fingertips, and may
-    have ``urdf`` (relative to it), ``base`` (the root of the URDF otherwise), ``mount`` (x y z
-    roll pitch yaw of the base on the flange [m, rad]), ``closed_width`` (between closed fingers,
-    0 otherwise [m]), and ``capsules`` and ``look`` by link, as a robot's.
+    The URDF has a body and two prismatic joints with limits, which move two fingers apart and
+    together; one joint may mimic the other. All other joints are fixed. The collision boxes are
+    the contact geometry. The YAML file has ``tcp``, the link between the fingertips. Optional are:
+
+    - ``urdf``: Path relative to the file.
+    - ``base``: Base link; default: root of the URDF.
+    - ``mount``: x y z roll pitch yaw of the base on the flange [m, rad].
+    - ``closed_width``: Width between closed fingers [m], default 0.
+    - ``capsules`` and ``look``: Shapes by link, as for a robot.
 
     Args:
-        extra: The YAML; it may be left out where the URDF has a link ``tcp``.
-        urdf: The URDF, before what the YAML says.
+        extra: YAML file; not needed if the URDF has a link ``tcp``.
+        urdf: URDF, which replaces the one in the YAML file.
 
     Raises:
-        ConfigurationError: If a file or key is missing, there are not two such joints, one lacks a
-            limit, or a link is no body; says where, what was got and what is allowed.
+        ConfigurationError: A file or key is missing, there are not two such joints, one lacks a
+            limit, or a link is not a valid body.
     """
     data: dict[str, Any] = {} if extra is None else read_extra(extra, KEYS)
     if urdf is not None:
         data["urdf"] = str(urdf.absolute())
     where = extra or urdf
     if where is None or not isinstance(data.get("urdf"), str):
-        raise ConfigurationError(f"{where or 'hand'}: urdf: missing: the path of a file")
+        raise ConfigurationError(f"{where or 'hand'}: urdf: missing. Give the path of a file.")
     source = where.parent / data["urdf"]
     try:
         return _gripper(source, data, where)
@@ -311,7 +317,7 @@ def _finger(joint: FingerJoint, part: GripperBody) -> Finger:
 def _parts(
     tree: Tree, places: dict[str, tuple[int, Matrix]], extra: Extra, data: dict[str, Any]
 ) -> Iterator[GripperBody]:
-    """Yield the body and both fingers, each with all that is fixed to it."""
+    """Yield the body and both fingers, each combined with the links fixed to it."""
     capsules = extra.capsules(list(places)) or {}
     looks = extra.look(list(places))
     boxes = read_boxes(tree.path, places.keys() - capsules.keys())
@@ -331,11 +337,11 @@ def _parts(
         inertial: Inertial = inertial_of(combined(bodies))
         name = next(link for link, (number, _) in places.items() if number == part)
         if inertial.mass <= 0.0:
-            raise ConfigurationError(f"{tree.path}: link {name}: got no inertial, allowed one")
+            raise ConfigurationError(f"{tree.path}: link {name}: has no inertial")
         if not contact:
             raise ConfigurationError(
-                f"{tree.path}: link {name}: got no collision geometry, allowed boxes, or capsules "
-                f"of {name} in the YAML"
+                f"{tree.path}: link {name}: has no collision geometry. Add boxes, or capsules "
+                f"of {name} in the YAML file."
             )
         shown = look or [s if isinstance(s, Block) else picture(s) for s in contact]
         yield GripperBody(inertial, tuple(contact), tuple(shown))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies and joints of an MJCF, as MuJoCo's own compiler understands them."""
+"""Read bodies and joints of an MJCF file with MuJoCo's compiler."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _KINDS = {mujoco.mjtJoint.mjJNT_BALL: "ball", mujoco.mjtJoint.mjJNT_FREE: "float
 
 
 def read_mjcf(path: Path) -> Tree:
-    """Return the bodies, the sites and the joints of an MJCF file.
+    """Return the bodies, sites and joints of an MJCF file.
 
-    A body has the frame of its joint's anchor, along the axes that the file gives it; for all
-    but few files that is the body's own. A site counts as a link that is fixed to its body. The
-    torque limit of a joint is that of what drives it, at the joint.
+    The frame of a body is at the anchor of its joint, along the body's axes; in most files this
+    is the body's own frame. A site counts as a link that is fixed to its body. The torque limit of
+    a joint is that of the joint or of its actuator.
 
     Raises:
-        ConfigurationError: If MuJoCo refuses it, as for a mesh that is not there, its gravity is
-            not that of the earth, or a body has several joints.
+        ConfigurationError: MuJoCo rejects the file, for example because of a missing mesh; gravity
+            is not that of the earth; or a body has several joints.
     """
     try:
         check_regular(path, MAX_DESCRIPTION)
@@ -52,7 +52,7 @@ def read_mjcf(path: Path) -> Tree:
         if model.body_jntnum[body] > 1:
             raise ConfigurationError(
                 f"{path}: body {model.body(body).name}: got {model.body_jntnum[body]} joints, "
-                "allowed one, or none"
+                "allowed one or none"
             )
         if model.body_jntnum[body]:
             anchors[body] = model.jnt_pos[model.body_jntadr[body]]
@@ -117,7 +117,7 @@ def _joint(model: mujoco.MjModel, body: int, anchors: Matrix) -> TreeJoint:
 
 
 def _torque(model: mujoco.MjModel, joint: int) -> float | None:
-    """Return the torque limit of a joint [Nm]: its own, or that of what drives it."""
+    """Return the torque limit of a joint [Nm]: its own limit, or that of its actuator."""
     if model.jnt_actfrclimited[joint]:
         return float(np.abs(model.jnt_actfrcrange[joint]).min())
     on_joint = int(mujoco.mjtTrn.mjTRN_JOINT)

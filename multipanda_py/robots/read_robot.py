@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a robot from data: a chain of its description, and a YAML with what that lacks."""
+"""Read a robot from a chain of its description, and a YAML file with data that this lacks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ S = TypeVar("S", Capsule, Turned)
 
 
 def link_capsules(chain: Chain, extra: Extra, tip: Vector) -> list[tuple[Capsule, ...]]:
-    """Return the capsules of every link, those of what is fixed to it among them."""
+    """Return the capsules of every link, with those of the links fixed to it."""
     given = extra.capsules(list(chain.places))
     given = default_capsules(chain, tip) if given is None else given
     found: list[tuple[Capsule, ...]] = [()] * len(chain.links)
@@ -46,7 +46,7 @@ def link_capsules(chain: Chain, extra: Extra, tip: Vector) -> list[tuple[Capsule
 
 
 def link_looks(chain: Chain, extra: Extra) -> list[tuple[Turned, ...]]:
-    """Return the picture of every link, that of what is fixed to it among it."""
+    """Return the visual shapes of every link, with those of the links fixed to it."""
     found: list[tuple[Turned, ...]] = [()] * len(chain.links)
     for link, solids in extra.look(list(chain.places)).items():
         number, pose = chain.places[link]
@@ -55,12 +55,12 @@ def link_looks(chain: Chain, extra: Extra) -> list[tuple[Turned, ...]]:
 
 
 def picture(c: Capsule) -> Turned:
-    """Return the picture of a capsule."""
+    """Return the visual shape of a capsule."""
     return Turned(c.start, c.end, c.radius, c.radius, c.radius, c.radius)
 
 
 def moved_solid(solid: S, pose: Vector) -> S:
-    """Return a solid in the frame that its own has a pose in, (4, 4)."""
+    """Return a solid in the frame in which its own frame has a pose, (4, 4)."""
     ends = (pose[:3, :3] @ np.array(end) + pose[:3, 3] for end in (solid.start, solid.end))
     start, end = map(point_of, ends)
     return replace(solid, start=start, end=end)
@@ -69,7 +69,7 @@ def moved_solid(solid: S, pose: Vector) -> S:
 def overlapping_links(
     capsules: Sequence[Sequence[Capsule]], chain: Chain, q: Vector
 ) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of links that do not follow each other and yet touch in a posture."""
+    """Return the pairs of non-adjacent links whose capsules touch in a configuration."""
     poses = link_poses(chain, q)
     return tuple(
         (i, j)
@@ -84,7 +84,7 @@ def overlapping_links(
 
 
 def _distance(a: Capsule, pose_a: Vector, b: Capsule, pose_b: Vector) -> float:
-    """Return the distance of two segments, to a twentieth of their lengths."""
+    """Return the distance of two segments, with a resolution of 5 % of their lengths."""
     one, other = (
         np.array(list(_points(c))) @ p[:3, :3].T + p[:3, 3] for c, p in ((a, pose_a), (b, pose_b))
     )
@@ -101,25 +101,26 @@ USUAL = {
     "velocity": ("rad/s", (0.05, 50.0), (0.005, 20.0)),
     "torque": ("Nm", (0.05, 3000.0), (1.0, 50_000.0)),
 }
-"""Of joints that turn, and of those that slide; wide enough for any arm of the market."""
+"""Usual ranges for revolute and for prismatic joints, wide enough for commercial arms."""
 MASS, SIZE = (1e-3, 150.0), (1e-3, 1.0)
-"""Of a link that moves [kg], and radius of gyration [m]."""
+"""Usual ranges of the mass [kg] and radius of gyration [m] of a moving link."""
 TURNS = 4.0 * np.pi + 1e-3
-"""Farthest position of a joint that has limits: more is mostly said in degrees [rad]."""
+"""Maximum usual joint limit; larger ones are probably in degrees [rad]."""
 GRAVITY = 9.81
 
 
 def doubts(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:
-    r"""Yield a sentence for everything odd: path, what was got, what is usual.
+    r"""Yield warnings on implausible values, each with its path, the value and the usual range.
 
-    A link's radius of gyration is :math:`\sqrt{\operatorname{tr} I / 2 m}`; the torque of a joint
-    that turns has to carry what hangs on it, at least where that is stretched out,
-    :math:`\tau \ge g \sum m_j \ell_j` with half of the way from the joint.
+    The radius of gyration of a link with inertia I and mass m is
+    :math:`\sqrt{\operatorname{tr} I / 2 m}`. A revolute joint should carry the links j behind it,
+    at half of their path length :math:`\ell_j`. Its torque limit is then
+    :math:`\tau \ge \tfrac12 g \sum m_j \ell_j`.
 
     Args:
-        path: Of the description.
-        chain: The arm in it.
-        limits: Of its joints, whoever gave them.
+        path: Path of the description.
+        chain: Chain of the arm.
+        limits: Joint limits from any source.
     """
     for link, body in zip(chain.links[1:], chain.bodies[1:]):
         where = f"{path}: link {link}"
@@ -128,8 +129,8 @@ def doubts(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:
         size = float(np.sqrt(np.trace(body.inertia) / 2.0 / body.mass))
         if not SIZE[0] <= size <= SIZE[1]:
             yield (
-                f"{where}: got an inertia as of its mass {size:.3g} m from its centre, usual "
-                f"{SIZE[0]:g} to {SIZE[1]:g} m: kg m^2?"
+                f"{where}: its inertia corresponds to its mass at {size:.3g} m from its centre, "
+                f"usual {SIZE[0]:g} to {SIZE[1]:g} m. Is it in kg m^2?"
             )
     for i, joint in enumerate(chain.joints):
         where, slides = f"{path}: joint {joint.name}", bool(limits.slides[i])
@@ -151,10 +152,10 @@ def _too_weak(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:
         away = np.cumsum([0.0, *steps[i + 1 :]])
         masses = np.array([body.mass for body in chain.bodies[i + 1 :]])
         need, got = 0.5 * GRAVITY * float(masses @ away), float(limits.torque[i])
-        if i > 0 and not limits.slides[i] and need > got:  # the first mostly turns upright
+        if i > 0 and not limits.slides[i] and need > got:  # the first axis is usually vertical
             yield (
-                f"{path}: joint {joint.name}: torque: got {got:g} Nm, usual more than the "
-                f"{need:.3g} Nm that the arm behind it weighs half stretched out"
+                f"{path}: joint {joint.name}: torque: got {got:g} Nm, usual more than "
+                f"{need:.3g} Nm, the weight torque of the arm behind it when half stretched out"
             )
 
 
@@ -171,26 +172,25 @@ def read_robot(
     tip: str = "",
     name: str = "",
 ) -> Robot:
-    """Return the robot that a URDF or MJCF and a YAML with what that lacks describe.
+    """Read a robot from a URDF or MJCF, and a YAML file with data that this lacks.
 
-    The arm is the chain of joints from ``base`` to ``tip``; the description may have more than
-    that. Joints are revolute, continuous, prismatic or fixed, along any axis; what is fixed to a
-    link is part of it. Links keep their names and frames. Pictures are those of the capsules where
-    nobody drew others. What neither
-    file says follows from limits and inertia (:mod:`~multipanda_py.robots.extra_data`).
+    The arm is the chain of joints from ``base`` to ``tip``; the description may have other links.
+    Joints are revolute, continuous, prismatic or fixed, along any axis. Fixed links belong to
+    their parent. Links keep their names and frames. A link without visual shapes shows its
+    capsules. Values that neither file has are computed from limits and inertia
+    (:mod:`~multipanda_py.robots.extra_data`).
 
     Args:
-        extra: The YAML; it may name ``urdf`` or ``mjcf`` (relative to it), ``base`` and ``tip``.
-        urdf: The URDF.
-        mjcf: MuJoCo's format instead.
+        extra: YAML file; it may have ``urdf`` or ``mjcf`` (relative to it), ``base`` and ``tip``.
+        urdf: URDF file.
+        mjcf: MJCF file, instead of a URDF.
         base: Link that is fixed to the world.
-        tip: Link that carries things.
-        name: By default that of the YAML's file, else of the description's.
+        tip: Link that carries gripper and tool.
+        name: Name of the robot; default: name of the YAML file, else of the description.
 
     Raises:
-        ConfigurationError: If a file or key is missing, there is no such chain, it has a joint of
-            another kind or a link that is no body, or there is not one number per joint; says
-            where, what was got and what is allowed.
+        ConfigurationError: A file, a key or the chain is missing. The chain has a joint of another
+            kind or a link without a valid body. A list has not one number per joint.
     """
     data = {} if extra is None else read_extra(extra)
     given = {key: path.absolute() for key, path in zip(SOURCES, (urdf, mjcf)) if path}
@@ -215,7 +215,7 @@ def read_robot(
 
 def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str) -> Robot:
     if kind == "mjcf":
-        from multipanda_py.robots.read_mjcf import read_mjcf  # MuJoCo takes half a second
+        from multipanda_py.robots.read_mjcf import read_mjcf  # loading MuJoCo takes half a second
 
         tree = read_mjcf(source)
     else:
@@ -267,12 +267,15 @@ def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str
 
 
 def _limits(chain: Chain, extra: Extra) -> tuple[ArmLimits, Vector]:
-    """Return the limits, and the armature, which descriptions have beside them."""
+    """Return the joint limits and the armature."""
     said = {
         key: [joint.limits.get(key) for joint in chain.joints] for key in (*_FROM_URDF, *_DERIVED)
     }
     found = {key: extra.per_joint(key, said[key]) for key in _FROM_URDF}
-    for key in ("velocity", "torque"):  # others follow from them, and would be blamed
+    for key in (
+        "velocity",
+        "torque",
+    ):  # checked first, because other limits are computed from them
         for joint, value in zip(chain.joints, found[key]):
             if not value > 0.0:
                 raise ConfigurationError(
@@ -293,7 +296,7 @@ def _limits(chain: Chain, extra: Extra) -> tuple[ArmLimits, Vector]:
 
 
 def _flange(chain: Chain, place: Vector) -> Flange:
-    """Return the frame of the tip; one of its own if the tip is a link that moves."""
+    """Return the frame of the tip; a new frame if the tip is a moving link."""
     if chain.tip in chain.links:
         return Flange(f"{chain.tip}_flange", f"{chain.tip}_flange_joint", Origin.of(place))
     return Flange(chain.tip, f"{chain.tip}_joint", Origin.of(place))

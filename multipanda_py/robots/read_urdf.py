@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links and joints of a URDF."""
+"""Read links and joints of a URDF."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def read_xml(path: Path) -> ElementTree.Element:
     """Return the root of an XML file.
 
     Raises:
-        ConfigurationError: If the file cannot be read, is too large, or is not well formed.
+        ConfigurationError: The file cannot be read, is too large, or is not well formed.
     """
     try:
         with open_regular(path, MAX_DESCRIPTION) as file:
             return ElementTree.parse(file).getroot()
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ElementTree.ParseError, ValueError, LookupError) as error:  # of unknown encodings
+    except (ElementTree.ParseError, ValueError, LookupError) as error:  # or an unknown encoding
         raise ConfigurationError(f"{path}: cannot be read: {error}") from None
 
 
@@ -40,19 +40,19 @@ _MOMENTS = ("ixx", "ixy", "ixz", "ixy", "iyy", "iyz", "ixz", "iyz", "izz")
 
 
 def read_urdf(path: Path) -> Tree:
-    """Return the links and joints of a URDF file, without macros.
+    """Return the links and joints of a URDF file without macros.
 
     Raises:
-        ConfigurationError: If it is none, or a value in it is not what it has to be.
+        ConfigurationError: The file is not a URDF, or has an invalid value.
     """
     root = read_xml(path)
     if root.tag != "robot":
-        raise ConfigurationError(f"{path}: got <{root.tag}>, allowed <robot>, as URDF has it")
+        raise ConfigurationError(f"{path}: got <{root.tag}>, allowed <robot>, the root of a URDF")
     bodies: dict[str, Load] = {}
     for link in root.findall("link"):
         name = _name(link, path)
         if name in bodies:
-            raise ConfigurationError(f"{path}: link {name}: this name is there twice")
+            raise ConfigurationError(f"{path}: link {name}: this name is used twice")
         bodies[name] = _body(link, f"{path}: link {name}")
     return Tree(path, bodies, [_joint(joint, path) for joint in root.findall("joint")])
 
@@ -116,7 +116,7 @@ def read_boxes(path: Path, links: Collection[str]) -> dict[str, list[tuple[Matri
     """Return the collision boxes of links of a URDF: pose in the link (4, 4), edges (3,) [m].
 
     Raises:
-        ConfigurationError: If one of these links has collision geometry that is no box.
+        ConfigurationError: One of these links has collision geometry that is not a box.
     """
     found: dict[str, list[tuple[Matrix, Matrix]]] = {}
     for link in read_xml(path).findall("link"):
@@ -127,8 +127,8 @@ def read_boxes(path: Path, links: Collection[str]) -> dict[str, list[tuple[Matri
             box = collision.find("geometry/box")
             if box is None:
                 raise ConfigurationError(
-                    f"{where}: got {', '.join(shapes) or 'no geometry'}, allowed box; for others "
-                    f"give capsules of {name} in the YAML"
+                    f"{where}: got {', '.join(shapes) or 'no geometry'}, allowed box. For other "
+                    f"geometry, give capsules of {name} in the YAML file."
                 )
             edges = _numbers(str(box.get("size")), 3, f"{where}: box size")
             if (edges <= 0.0).any():

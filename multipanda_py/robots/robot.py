@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the joints of an identified robot take away from their torques."""
+"""Description of a robot: joints, links, flange, limits and friction of its joints."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 Vector = NDArray[np.float64]
 
 LOSSES = ("damping", "friction", "torque_offset")
-"""What joints of a robot take or add by themselves, zero unless it was identified."""
+"""Friction and offset parameters of joints; zero unless they were identified."""
 
 
 @dataclass(frozen=True)
 class Joint:
-    """A joint; the limits tell whether it slides, or turns without end.
+    """Joint; the limits of the robot define whether it is prismatic or has no limits.
 
     Attributes:
-        name: Without the prefix of an arm.
-        origin: Its frame in that of the link before it.
-        axis: What it turns about or slides along, in its frame, of length 1.
+        name: Name without the prefix of an arm.
+        origin: Pose of its frame in the parent link.
+        axis: Axis of rotation or translation in its frame, a unit vector.
     """
 
     name: str
@@ -43,13 +43,13 @@ class Joint:
 
 @dataclass(frozen=True)
 class Link:
-    """A link; its frame is that of the joint before it.
+    """Link; its frame is that of the joint before it.
 
     Attributes:
-        name: Without the prefix of an arm.
+        name: Name without the prefix of an arm.
         inertial: Mass, centre of mass and inertia.
-        capsules: For avoidance and contact.
-        look: Its picture.
+        capsules: Capsules for collision avoidance and contact.
+        look: Visual geometry.
     """
 
     name: str
@@ -60,12 +60,12 @@ class Link:
 
 @dataclass(frozen=True)
 class Flange:
-    """The frame that hand, tool and load are mounted on.
+    """Frame that carries gripper, tool and payload.
 
     Attributes:
-        name: Of the link, without the prefix of an arm.
-        joint: Of the fixed joint to it.
-        origin: In the last link.
+        name: Name of the link, without the prefix of an arm.
+        joint: Name of the fixed joint.
+        origin: Pose in the last moving link.
     """
 
     name: str
@@ -75,35 +75,33 @@ class Flange:
 
 @dataclass(frozen=True, eq=False)
 class Robot:
-    """A kind of arm with n joints.
+    """Model of an arm with n joints.
 
     Attributes:
-        name: As cell files call it.
-        limits: Of its joints.
-        joints: From base to flange, n.
-        links: From base to the last that moves, n + 1.
-        flange: What it carries things with.
-        armature: Inertia of the rotors as seen at the joints under torque control, (n,)
-            [kg m^2; kg of a joint that slides].
-        ready: A posture to start from, (n,) [rad, m].
-        damping: Viscous friction of the joints, (n,) [Nm s/rad]; by default none.
-        friction: Coulomb friction of the joints, (n,) [Nm]; by default none.
-        torque_offset: What a joint's torque shows beyond all that moves or carries it, (n,) [Nm];
-            by default nothing.
-        sections: Numbers of the links of upper arm, forearm and wrist, which are kept apart from
-            those of other arms section by section.
-        overlapping: Numbers of links that do not follow each other and whose capsules, not the
-            links, may touch.
-        hand: The gripper that is made for it, or None.
-        compensates_gravity: Whether it carries itself, and its tool and load, without being told.
-        figures: Numbers per joint, by name, that parameters of laws begin with or are bounded by,
-            each (n,).
-        doubts: What is possible and odd in its description, in sentences.
-        source: File whose own pictures are shown in simulation, if nobody drew others.
+        name: Name in cell files.
+        limits: Joint limits.
+        joints: Joints from base to flange, n.
+        links: Links from the base to the last moving one, n + 1.
+        flange: Frame that carries gripper, tool and payload.
+        armature: Apparent rotor inertia at the joints under torque control, (n,) [kg m^2; kg for a
+            prismatic joint].
+        ready: Ready configuration, (n,) [rad, m].
+        damping: Viscous friction of the joints, (n,) [Nm s/rad]; default: zero.
+        friction: Coulomb friction of the joints, (n,) [Nm]; default: zero.
+        torque_offset: Constant torque of the joints, (n,) [Nm]; default: zero.
+        sections: Link numbers of upper arm, forearm and wrist; distances to other arms are
+            computed section by section.
+        overlapping: Pairs of non-adjacent link numbers whose capsules, not the links, may touch.
+        hand: Gripper that belongs to the robot, or None.
+        compensates_gravity: True if the robot compensates the weight of arm, tool and payload
+            without a command.
+        figures: Default values and bounds of controllet parameters, by name, each (n,).
+        doubts: Warnings on implausible values of the description.
+        source: Description whose visual meshes are shown in simulation, unless there are shapes.
 
     Raises:
-        ConfigurationError: If there is not one of everything per joint, which says both numbers,
-            or two links or joints have one name.
+        ConfigurationError: A list has not one value per joint, or two links or joints have the
+            same name.
     """
 
     name: str
@@ -125,7 +123,7 @@ class Robot:
     torque_offset: Vector = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
-        """Check the numbers of everything, and make the arrays read-only."""
+        """Check sizes and names, and make the arrays read-only."""
         n = self.n_joints
         for name in LOSSES:
             if not np.size(getattr(self, name)):
@@ -147,7 +145,7 @@ class Robot:
         joints = [*(joint.name for joint in self.joints), self.flange.joint]
         for what, names in (("link", links), ("joint", joints)):
             if twice := next((name for name in names if names.count(name) > 1), None):
-                raise ConfigurationError(f"robot {self.name}: {what} {twice}: there twice")
+                raise ConfigurationError(f"robot {self.name}: {what} {twice}: name is used twice")
         for name in ("armature", "ready", *LOSSES):
             array = np.array(getattr(self, name), dtype=np.float64)
             array.flags.writeable = False
@@ -155,34 +153,34 @@ class Robot:
 
     @property
     def has_hand(self) -> bool:
-        """Whether a gripper is made for it."""
+        """True if a gripper belongs to the robot."""
         return self.hand is not None
 
     @property
     def n_joints(self) -> int:
-        """Number of its joints, n."""
+        """Number of joints, n."""
         return len(self.joints)
 
     def unit(self, of: str) -> str:
-        """Return a unit of joints that turn, such as Nm/rad, as it is for all of its own."""
+        """Return a unit, such as Nm/rad, with that of prismatic joints if the robot has any."""
         units = [self.limits.unit(joint, of) for joint in range(self.n_joints)]
         if len({*units}) < 2:
             return units[0]
         places = [str(i + 1) for i, slides in enumerate(self.limits.slides) if slides]
         other = units[int(self.limits.slides.argmax())]
-        return f"{of}; {other} of joint {', '.join(places)}, which slides"
+        return f"{of}; {other} for prismatic joint {', '.join(places)}"
 
     @property
     def sliding_mass(self) -> Vector:
-        """What a joint that slides moves, 1 for one that turns, (n,) [kg, kg m^2]."""
+        """Mass that a prismatic joint moves, 1 for a revolute joint, (n,) [kg, kg m^2]."""
         behind = np.cumsum([link.inertial.mass for link in self.links[:0:-1]])[::-1]
         return np.where(self.limits.slides, behind + self.armature, 1.0)
 
     def figure(self, name: str) -> tuple[float, ...]:
-        """Return a figure of every joint; the limits are figures too, by their names.
+        """Return a figure or a limit of all joints by its name.
 
         Raises:
-            UnknownName: If it has none of this name.
+            UnknownName: There is no such figure or limit.
         """
         if name in self.figures:
             return self.figures[name]
@@ -192,23 +190,24 @@ class Robot:
 
 
 STEEPNESS = 100.0
-"""Of Coulomb friction near rest, where no figure says it [s/rad]."""
+"""Default steepness of Coulomb friction near rest [s/rad]."""
 FIGURES = ("friction_phi_1", "friction_phi_2", "friction_phi_3")
-"""Figures of a robot: height [Nm], steepness [s/rad] and offset [rad/s] of the sigmoid."""
+"""Figures of the friction sigmoid: height [Nm], steepness [s/rad] and offset [rad/s]."""
 
 
 class JointLosses:
-    r"""Friction and offset of joints.
+    r"""Friction and torque offset of joints.
 
     .. math::
         \tau_f = f_v \dot q + f_c \tanh\!\left( \tfrac12 \varphi_2 (\dot q + \varphi_3) \right)
         + f_o
 
-    with damping, friction and torque offset of the robot, and the shape near rest that its figures
-    of the sigmoid of Gaz et al. (RA-L 2019) have.
+    :math:`f_v`, :math:`f_c` and :math:`f_o` are damping, friction and torque offset of the robot.
+    The steepness :math:`\varphi_2` and the offset :math:`\varphi_3` of the speed are figures of
+    the robot for the sigmoid of Gaz et al. (RA-L 2019).
 
     Args:
-        robot: Whose these are; zero unless it was identified.
+        robot: Robot with these parameters; they are zero unless identified.
     """
 
     def __init__(self, robot: Robot) -> None:
@@ -224,7 +223,7 @@ class JointLosses:
         self._offset, self._half, self._shift = robot.torque_offset, 0.5 * steepness, shift
 
     def torque(self, dq: Vector) -> Vector:
-        """Return what they take at joint velocities (n,) [rad/s], (n,) [Nm]."""
+        """Return the torques (n,) [Nm] at joint velocities (n,) [rad/s]."""
         step = np.tanh(self._half * (dq + self._shift))
         found: Vector = self._viscous * dq + self._coulomb * step + self._offset
         return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the links of a chain are, and what they weigh there, before there is a robot."""
+"""Tree of links and joints of a description, the chain of an arm in it, and its dynamics."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ Matrix = NDArray[np.float64]
 
 TURNING, SLIDING = ("revolute", "continuous"), "prismatic"
 MOVING = (*TURNING, SLIDING)
-"""Kinds of joints that an arm may have, beside fixed ones."""
+"""Types of the moving joints that an arm may have."""
 
 
 @dataclass(frozen=True, eq=False)
 class TreeJoint:
-    """A joint of a description.
+    """Joint of a description.
 
     Attributes:
-        name: Its name.
-        kind: ``revolute``, ``continuous``, ``fixed``, or what else the format has.
-        parent: Name of the link before it.
-        child: Name of the link behind it, which has its frame.
-        pose: Of the child in the parent when the joint is at zero, (4, 4).
-        axis: What it turns about or slides along, in the child, (3,).
-        limits: What is said of ``lower``, ``upper``, ``velocity``, ``torque`` and ``armature``.
+        name: Name of the joint.
+        kind: ``revolute``, ``continuous``, ``prismatic``, ``fixed``, or another type.
+        parent: Name of the parent link.
+        child: Name of the child link, which has the frame of the joint.
+        pose: Pose of the child in the parent at joint position zero, (4, 4).
+        axis: Axis of rotation or translation in the child, (3,).
+        limits: Available values of ``lower``, ``upper``, ``velocity``, ``torque`` and
+            ``armature``.
         mimics: Name of the joint that it follows, multiplier and offset; or None.
     """
 
@@ -47,17 +48,17 @@ class TreeJoint:
 
 
 class Tree:
-    """Links by name, and the joint above each.
+    """Links by name, and the joint above each link.
 
     Args:
-        path: File that it is from.
-        bodies: Links by name; :data:`.NO_LOAD` for one without mass.
+        path: Path of the description.
+        bodies: Bodies by link name; :data:`.NO_LOAD` for a link without mass.
         joints: All joints.
-        capsules: What the description has of collision geometry, by link.
+        capsules: Collision geometry of the description, by link.
 
     Raises:
-        ConfigurationError: If a name is there twice, a joint names a link that is not there, a
-            link has two joints above it, or joints go round in a ring.
+        ConfigurationError: A name is used twice, a joint names an unknown link, a link has two
+            joints above it, or joints form a ring.
     """
 
     def __init__(
@@ -73,12 +74,12 @@ class Tree:
         names: set[str] = set()
         for joint in joints:
             if joint.name in names:
-                raise ConfigurationError(f"{path}: joint {joint.name}: this name is there twice")
+                raise ConfigurationError(f"{path}: joint {joint.name}: this name is used twice")
             names.add(joint.name)
             for link in (joint.parent, joint.child):
                 if link not in bodies:
                     raise ConfigurationError(
-                        f"{path}: joint {joint.name}: got link {link!r}, which does not exist"
+                        f"{path}: joint {joint.name}: link {link!r} does not exist"
                     )
             if joint.child in self.above:
                 raise ConfigurationError(
@@ -91,10 +92,10 @@ class Tree:
             self.root_of(link)
 
     def root_of(self, link: str) -> str:
-        """Return the link that the chain down to a link begins with.
+        """Return the first link of the chain that leads to a link.
 
         Raises:
-            ConfigurationError: If the joints above it go round in a ring.
+            ConfigurationError: The joints above the link form a ring.
         """
         above = link
         for _ in range(len(self.above) + 1):
@@ -102,15 +103,15 @@ class Tree:
                 return above
             above = self.above[above].parent
         raise ConfigurationError(
-            f"{self.path}: link {above}: got joint {self.above[above].name} above it in a ring of "
+            f"{self.path}: link {above}: joint {self.above[above].name} above it is in a ring of "
             "joints, allowed a tree"
         )
 
     def path_to(self, base: str, tip: str) -> list[TreeJoint]:
-        """Return the joints from a link to another one beyond it, in this order.
+        """Return the joints from a link to another one behind it, in this order.
 
         Raises:
-            ConfigurationError: If there is no such way; says how far it goes.
+            ConfigurationError: There is no such path; the message names the end of the path.
         """
         for what, link in (("base", base), ("tip", tip)):
             if link not in self.bodies:
@@ -122,8 +123,8 @@ class Tree:
         while link != base:
             if link not in self.above or len(found) > len(self.above):
                 raise ConfigurationError(
-                    f"{self.path}: tip: got {tip!r}, allowed a link on a chain that begins with "
-                    f"{base!r}; that of the tip begins with {link!r}"
+                    f"{self.path}: tip: got {tip!r}, allowed a link behind the base "
+                    f"{base!r}; the chain to this tip starts at {link!r}"
                 )
             found.insert(0, self.above[link])
             link = self.above[link].parent
@@ -142,16 +143,16 @@ def pose_from(rotation: Matrix, position: Matrix) -> Matrix:
 
 
 def moved(load: Load, pose: Matrix) -> Load:
-    """Return a body in the frame that its own has a pose in."""
+    """Return a body in the frame in which its own frame has a pose."""
     turn = pose[:3, :3]
     return Load(load.mass, turn @ load.com + pose[:3, 3], turn @ load.inertia @ turn.T)
 
 
 def check_body(where: str, body: Load) -> None:
-    """Refuse masses and inertias that no rigid body has; none at all is one.
+    """Check that a rigid body can have a mass and inertia; a link without mass passes.
 
     Raises:
-        ConfigurationError: Says what was got and what is allowed.
+        ConfigurationError: No rigid body can have these values.
     """
     if body is NO_LOAD:
         return
@@ -161,22 +162,22 @@ def check_body(where: str, body: Load) -> None:
     if body.mass <= 0.0 or least <= 0.0 or least + middle < most * (1.0 - 1e-9):
         raise ConfigurationError(
             f"{where}: got mass {body.mass:g} kg and principal moments {least:g}, {middle:g}, "
-            f"{most:g} kg m^2, allowed those of a body: positive, any two up to the third"
+            f"{most:g} kg m^2, allowed positive ones, the sum of any two not below the third"
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """Joints that turn or slide, n, and n + 1 links that are one body each.
+    """Chain of n moving joints and n + 1 links, each with the links fixed to it.
 
     Attributes:
-        joints: From base to tip.
-        origins: Of every joint in the link before it, (4, 4) each.
-        links: Name of every link: that of the base, then those right behind the joints.
-        bodies: What every link weighs, with all that is fixed to it, in its own frame.
-        places: Every link of the description that is part of the arm: the number of the link that
-            it belongs to, and its pose in it.
-        tip: The link that carries things.
+        joints: Joints from base to tip.
+        origins: Pose of every joint in the parent link, (4, 4) each.
+        links: Names of the links: the base, then the child of every joint.
+        bodies: Body of every link, with the links fixed to it, in its own frame.
+        places: Index and pose (4, 4) of every link of the description in the chain link to which
+            it is fixed.
+        tip: Name of the last link.
     """
 
     joints: tuple[TreeJoint, ...]
@@ -188,19 +189,19 @@ class Chain:
 
     @property
     def slides(self) -> NDArray[np.bool_]:
-        """Which joints slide, (n,)."""
+        """True for prismatic joints, (n,)."""
         return np.array([joint.kind == SLIDING for joint in self.joints])
 
 
 def chain_of(tree: Tree, base: str, tip: str) -> Chain:
     """Return the chain from one link of a description to another one.
 
-    Fixed joints vanish: what is behind one belongs to the link before it, whether it is on the
-    way to the tip or beside it. What hangs by further joints beside the chain is left out.
+    A link behind a fixed joint becomes a part of its parent, on the path to the tip or not.
+    Links behind moving joints that are not on the path are left out.
 
     Raises:
-        ConfigurationError: If there is no such chain, a joint of it is neither revolute,
-            continuous, prismatic nor fixed, none moves, or a link that moves is no body.
+        ConfigurationError: There is no such chain, a joint on it is neither revolute, continuous,
+            prismatic nor fixed, no joint moves, or a moving link has no valid body.
     """
     way = tree.path_to(base, tip)
     joints, origins, links = [], [], [base]
@@ -223,7 +224,7 @@ def chain_of(tree: Tree, base: str, tip: str) -> Chain:
     if not joints:
         raise ConfigurationError(
             f"{tree.path}: tip: got {tip!r}, which is fixed to {base!r}, allowed a link behind a "
-            "joint"
+            "moving joint"
         )
     for link in list(places):
         places.update(fixed_to(tree, link, places))
@@ -235,7 +236,7 @@ def chain_of(tree: Tree, base: str, tip: str) -> Chain:
     for link, body in zip(links[1:], bodies[1:]):
         if body.mass <= 0.0:
             raise ConfigurationError(
-                f"{tree.path}: link {link}: got no inertial, allowed one for each link that moves"
+                f"{tree.path}: link {link}: has no inertial, but every moving link needs one"
             )
     return Chain(tuple(joints), tuple(origins), tuple(links), bodies, places, tip)
 
@@ -243,7 +244,7 @@ def chain_of(tree: Tree, base: str, tip: str) -> Chain:
 def fixed_to(
     tree: Tree, link: str, places: Mapping[str, tuple[int, Matrix]]
 ) -> Iterator[tuple[str, tuple[int, Matrix]]]:
-    """Yield what is fixed to a link beside the chain, at any distance."""
+    """Yield the links that are fixed to a link, directly or through other links."""
     waiting = [(link, *places[link])]
     while waiting:
         parent, number, pose = waiting.pop()
@@ -273,7 +274,7 @@ def link_poses(chain: Chain, q: Vector) -> list[Vector]:
 
 
 def jacobian(chain: Chain, poses: list[Vector], point: Vector, behind: int) -> Vector:
-    """Return the geometric Jacobian of a point (3,) of a link in the base, (6, n)."""
+    """Return the geometric Jacobian (6, n) in the base of a point (3,) on link ``behind``."""
     axes = np.array([p[:3, :3] @ j.axis for p, j in zip(poses[1:], chain.joints)])
     places, slides = np.array([pose[:3, 3] for pose in poses[1:]]), chain.slides[:, None]
     linear = np.where(slides, axes, np.cross(axes, point - places))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the URDF of an arm or a cell.
+"""Generate the URDF of an arm or a cell.
 
-``python -m multipanda_py.robots.urdf --write urdf/`` renews the files of the repository.
+``python -m multipanda_py.robots.urdf --write urdf/`` updates the files of the repository.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ add = ElementTree.SubElement
 
 
 def numbers(values: Iterable[float], digits: int = 12) -> str:
-    """Return numbers as URDF writes them; twelve digits come out alike on any machine."""
+    """Format numbers for URDF; twelve digits are the same on every machine."""
     return " ".join(format(float(v), f".{digits}g") if abs(v) > 1e-15 else "0" for v in values)
 
 
@@ -51,7 +51,7 @@ def add_origin(
 def add_joint_origin(
     joint: Element, position: ArrayLike, rotation: NDArray[np.float64] | None = None
 ) -> None:
-    """Add the pose of a joint to 15 digits: errors of angles add up along the arm."""
+    """Add the pose of a joint with 15 digits, since errors of angles add up along the arm."""
     add_origin(joint, position, rotation, digits=15)
 
 
@@ -84,7 +84,7 @@ def _add_sphere(link: Element, kind: str, center: Point, radius: float) -> Eleme
 
 
 def add_capsule(link: Element, capsule: Capsule) -> None:
-    """Add collision geometry of a capsule, which URDF lacks: a cylinder and two spheres."""
+    """Add a capsule as collision geometry: a cylinder and two spheres, as URDF has no capsule."""
     _add_cylinder(link, "collision", capsule.start, capsule.end, capsule.radius)
     _add_sphere(link, "collision", capsule.start, capsule.radius)
     _add_sphere(link, "collision", capsule.end, capsule.radius)
@@ -99,7 +99,7 @@ def add_block(link: Element, kind: str, block: Block) -> Element:
 
 
 def add_visual(link: Element, shape: Turned | Block) -> None:
-    """Add a picture: a box, or a cylinder of mean radius with a sphere for each round end."""
+    """Add a visual shape: a box, or a cylinder of mean radius with a sphere for each round end."""
     if isinstance(shape, Block):
         elements = [add_block(link, "visual", shape)]
     else:
@@ -121,7 +121,7 @@ def add_visual(link: Element, shape: Turned | Block) -> None:
         add(material, "color", rgba=numbers(COLORS[shape.color]))
 
 
-_FAR = 1e9  # rad
+_FAR = 1e9  # limit that stands for infinity [rad]
 HEADER = (
     '<?xml version="1.0" encoding="utf-8"?>\n'
     "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
@@ -140,14 +140,14 @@ def cell_urdf(
     """Return the URDF of several arms in one ``world``.
 
     Args:
-        arms: The arms, each at its base pose; names must differ.
+        arms: Arms, each with its base pose; names must differ.
         name: Name of the robot element.
-        plain: Write joints that turn without end as others, of which every reader makes one
-            number: pinocchio else has their cosine and sine.
-        shapes: Write what is seen and what touches, which are most of it.
+        plain: True to write continuous joints as revolute ones, because pinocchio represents
+            continuous joints by cosine and sine.
+        shapes: True to include visual and collision geometry.
 
     Raises:
-        ConfigurationError: If two arms have the same name.
+        ConfigurationError: Two arms have the same name.
     """
     names = [arm.name for arm in arms]
     if len(set(names)) < len(names):
@@ -169,7 +169,7 @@ def _add_joint(robot: Element, kind: str, name: str, parent: str, child: str) ->
 
 
 def _add_arm(robot: Element, arm: ArmDescription, plain: bool, shapes: bool) -> None:
-    """Add links and joints, the hand and the tool."""
+    """Add the links and joints of an arm, its gripper and its tool."""
     p, limits, kind = arm.prefix, arm.limits, arm.robot
     base = _add_joint(robot, "fixed", f"{p}base_joint", "world", arm.base_frame)
     add_joint_origin(base, arm.position_base_in_world, arm.rotation_base_in_world)
@@ -215,7 +215,7 @@ def _add_arm(robot: Element, arm: ArmDescription, plain: bool, shapes: bool) -> 
 def _add_shapes(
     link: Element, look: Iterable[Turned | Block], solids: Iterable[Capsule | Block]
 ) -> None:
-    """Add what of a link is seen, and what touches."""
+    """Add visual and collision geometry to a link."""
     for shape in look:
         add_visual(link, shape)
     for solid in solids:
@@ -284,11 +284,11 @@ def shipped_files() -> dict[str, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the shipped files into a folder, or one of them to the standard output."""
+    """Write the shipped files into a folder, or print one of them."""
     parser = argparse.ArgumentParser(description="Generate the URDF files of the package.")
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--write", metavar="FOLDER", type=Path, help="write all files here")
-    what.add_argument("--show", choices=tuple(shipped_files()), help="show one file")
+    what.add_argument("--write", metavar="FOLDER", type=Path, help="folder for all files")
+    what.add_argument("--show", choices=tuple(shipped_files()), help="file to print")
     options = parser.parse_args(arguments)
     if options.show is not None:
         sys.stdout.write(shipped_files()[options.show])

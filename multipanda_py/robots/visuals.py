@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of the links, made of a few turned solids and blocks.
+"""Visual geometry of the Franka links, made of solids of revolution and blocks.
 
-Sizes were measured on the robot's published collision meshes; shapes are our own.
+Sizes were measured on the robot's published collision meshes; the shapes are our own.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _joint(base: Point, top: Point, radius: float = R, dome: float = 0.022) -> t
     unit = tuple(a / length for a in axis)
 
     def at(height: float) -> Point:
-        """Return the point of the joint's axis at a height above the base."""
+        """Return the point on the joint's axis at a height above the base."""
         x, y, z = (b + height * u for b, u in zip(base, unit, strict=True))
         return x, y, z
 

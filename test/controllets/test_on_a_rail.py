@@ -153,6 +153,6 @@ def test_the_speed_of_a_carriage_was_refused_in_radians(make_cell, model):
 
 def test_units_are_those_of_the_joint(model):
     robot = railed_ur5e()
-    assert robot.unit("Nm s/rad") == "Nm s/rad; N s/m of joint 1, which slides"
+    assert robot.unit("Nm s/rad") == "Nm s/rad; N s/m for prismatic joint 1"
     with pytest.raises(ConfigurationError, match=r"q_start: joint 1:.*0\.9 m.*\[-0\.8"):
         CellConfig.from_dict({"arms": {"arm": {"model": model, "q_start": [0.9] + [0.0] * 6}}})

@@ -18,7 +18,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def two(figures: Mapping[str, float] | None, digits: int = 0) -> str:
-    """Return the first two figures, median and 99th percentile; empty if there are none."""
+    """Return the first two figures, median and 99th percentile; empty without figures."""
     if not figures:
         return ""
     first, second = list(figures.values())[:2]

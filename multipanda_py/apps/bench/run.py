@@ -44,7 +44,7 @@ CELLS = {
     "two, a ROS domain each": ("", ""),
     "two on one domain": ("/one", "/two"),
 }
-"""Namespaces of the cells; a cell without a namespace has a ROS domain of its own."""
+"""Namespaces of the cells; a cell without a namespace has a private ROS domain."""
 PERIOD_US = 1000.0
 """Period of a cycle at 1 kHz [us]."""
 Say = Callable[[str], None]
@@ -144,9 +144,9 @@ def end_of_1_khz(arms: Data) -> dict[str, float]:
         arms: Figures by number of arms.
 
     Returns:
-        Smallest and largest number of arms (``few``, ``many``), and the limits for the median
-        and the 99th percentile of a cycle and for the ROS process; infinity if a value does not
-        grow. Empty if fewer than two numbers were measured.
+        ``few`` and ``many``: Smallest and largest number of arms. ``cycle_median``, ``cycle_p99``
+        and ``ros_process``: Limits in numbers of arms; infinity if a value does not grow. The
+        result is empty if fewer than two numbers were measured.
     """
     numbers = sorted(int(n) for n, found in arms.items() if "trouble" not in found)
     if len(numbers) < 2:

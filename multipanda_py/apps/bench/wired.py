@@ -246,9 +246,9 @@ def wired(
         say: Callback for progress messages.
 
     Returns:
-        Figures by condition and arm, with those of the minimal loops; and samples for the plots
-        by condition: ``left``, ``right`` from state to torque, ``to left``, ``to right`` from the
-        loop to the robot [us].
+        Figures by condition and arm, with those of the minimal loops, and samples for the plots
+        by condition [us]. ``left`` and ``right`` are delays from state to torque, ``to left`` and
+        ``to right`` those from the loop to the robot.
     """
     figures: dict[str, Any] = {}
     samples: Samples = {}

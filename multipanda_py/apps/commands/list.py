@@ -96,7 +96,7 @@ def _kind(kind: str, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterat
         if facts:
             yield "\n" + "\n".join(f"- {fact}" for fact in facts)
         rows = [_row(parameter) for parameter in item.get("parameters", ())]
-        if rows and kind != "backends":  # parameters of backends have a section of their own
+        if rows and kind != "backends":  # parameters of backends have a separate section
             yield ""
             yield from _table(_COLUMNS, rows)
 

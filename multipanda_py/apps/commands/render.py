@@ -231,7 +231,7 @@ def performance(
 
 def newest_row(cell: Cell) -> NDArray[np.void]:
     """Return a copy of the newest cycle record; an inline cell without one runs a cycle first."""
-    cell.state(cell.arms[0])  # runs the first cycle if there was none
+    cell.state(cell.arms[0])  # runs the first cycle if needed
     total, _ = cell.rows(since=sys.maxsize)
     row: NDArray[np.void] = cell.rows(total - 1)[1][-1]
     return row

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a digital twin beside a running cell or a log, and report deviations."""
+"""Run a digital twin along a running cell or a log, and report deviations."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a digital twin beside a running cell, from its shared memory or its topics."""
+"""Run a digital twin along a running cell, from its shared memory or its topics."""
 
 from __future__ import annotations
 
@@ -303,7 +303,7 @@ class States(Protocol):
         """True while the source may deliver more states."""
 
     def take(self) -> dict[str, ArmLog]:
-        """Return the states since the last call, by arm; empty if there are none."""
+        """Return the states since the last call, by arm; may be empty."""
 
 
 def follow_live(options: argparse.Namespace, band: Band | None) -> int:

@@ -142,11 +142,12 @@ class WrenchFeedback:
         F_{back} = \rho\, F_{fb}, \qquad \dot \rho = 1/t_{in}
         \text{ while the clutch is closed}, \quad -1/t_{out} \text{ else}
 
-    with the fading factor :math:`\rho` in [0, 1], its times :math:`t_{in}` and :math:`t_{out}`,
-    and :math:`F_{fb}` from :class:`.ForceReflection`: the wrench is low-pass filtered, reduced by
-    a deadband, multiplied by a gain and limited. The gain is :math:`g \min(1, \alpha)` for forces,
-    with the motion scale :math:`\alpha`, and g for torques. This feedback alone is not passive.
-    The leader bounds the returned energy (:class:`.FeltWrench`), as it measures it without delay.
+    The fading factor :math:`\rho` in [0, 1] has the fading times :math:`t_{in}` and
+    :math:`t_{out}`. :class:`.ForceReflection` computes :math:`F_{fb}`: it low-pass filters the
+    wrench, subtracts a deadband, multiplies by a gain and limits the result. The gain is :math:`g
+    \min(1, \alpha)` for forces, with the motion scale :math:`\alpha`, and g for torques. This
+    feedback alone is not passive. The leader bounds the returned energy (:class:`.FeltWrench`), as
+    it measures it without delay.
 
     Args:
         feedback: Gain g, 0 to 1.

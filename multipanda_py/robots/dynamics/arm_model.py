@@ -54,8 +54,8 @@ def _hessian_is_mislabelled() -> bool:
     """Detect whether eigenpy returns third-order tensors with a wrong memory order.
 
     Release 3.13 labels column-major memory as row-major. The angular part of the Hessian of an arm
-    with revolute joints shows the order: a joint does not move the axes of the joints before it,
-    so that this part is zero for j <= k.
+    with revolute joints shows the order. It is zero for j <= k, because a joint does not move the
+    axes of the joints before it.
     """
     model = pin.buildSampleModelManipulator()
     data, q = model.createData(), np.linspace(0.3, 0.9, model.nv)
@@ -206,9 +206,9 @@ class ArmGravity:
         \tau_g = g(q) + J^T \begin{bmatrix} f \\ (c - x) \times f \end{bmatrix}, \qquad
         f = s \, m \, 9.81 \, u
 
-    with the torques :math:`g(q)` of arm, tool and payload, the Jacobian J, the mass m and centre
-    c of the grasped object, the end-effector position x and the upward unit vector u, all in the
-    base. The factor s ramps to 1 after a grasp and is 0 as soon as the gripper releases the
+    Here g are the torques of arm, tool and payload, and J is the Jacobian. The grasped object has
+    the mass m and the centre c. The end effector is at x, and u is the upward unit vector, all in
+    the base. The factor s ramps to 1 after a grasp and is 0 as soon as the gripper releases the
     object.
 
     Args:

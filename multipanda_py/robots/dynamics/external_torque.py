@@ -27,9 +27,9 @@ class MomentumObserver:
         r = K \left( p(t) - p(0) - \int (\tau_J + C^T \dot q - g + r) \, dt \right), \qquad
         p = M \dot q
 
-    with the estimate r, the bandwidth K, the generalised momentum p, the mass matrix M, the
-    measured torques :math:`\tau_J`, the Coriolis matrix C and the gravity torques g. The estimate
-    is the external torque behind a first-order lag of rate K. It needs no accelerations.
+    Here K is the bandwidth and p the generalised momentum. M is the mass matrix, C the Coriolis
+    matrix, g the gravity torque and :math:`\tau_J` the measured torque. The estimate r follows the
+    external torque with a first-order lag of rate K. It needs no accelerations.
 
     Source: De Luca, Albu-Schäffer, Haddadin and Hirzinger, 2006.
 
@@ -106,13 +106,13 @@ class ExternalEstimate:
         T \dot\tau_s = \tau_{robot} - \tau_s, \qquad
         \dot{\bar\tau} = K (\tau_s - \bar\tau)
 
-    with the :class:`.MomentumObserver` r of the identified bodies, whose input is the measured
-    torque without friction, and the robot's own estimate :math:`\tau_{robot}`, smoothed to
+    r is the estimate of a :class:`.MomentumObserver` with the identified bodies. Its input is the
+    measured torque without friction. The robot's own estimate :math:`\tau_{robot}` is smoothed to
     :math:`\tau_s` and low-pass filtered to :math:`\bar\tau`. The observer is accurate but slow,
     the robot's estimate fast but biased. The complementary filter uses each in its frequency
     range. A contact shows after T = 5 ms. Errors of the robot's model, friction and sensor offsets
-    fade with 1/K = 50 ms while the arm moves. At rest, joint friction up to its bound cannot be
-    told from an external torque.
+    fade with 1/K = 50 ms while the arm moves. At rest, joint friction up to its bound looks like
+    an external torque.
 
     During a gap or measurements that are not finite, the observer keeps its last estimate and the
     filters continue with the robot's estimate, so that the output has no step.

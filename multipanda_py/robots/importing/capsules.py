@@ -47,7 +47,7 @@ def doubts(name: str, body: Load, around: Cloud) -> Iterator[str]:
 
 
 WORTH = 1.1
-"""Parts share one capsule if its volume is at most this multiple of the volume of theirs."""
+"""Parts share one capsule if its volume does not exceed this multiple of the sum of theirs."""
 COMPARED = 6
 """Maximum number of parts of which all pairs are compared; further parts join their nearest."""
 

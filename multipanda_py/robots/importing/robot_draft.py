@@ -165,8 +165,8 @@ def draft_robot(
         most_capsules: Maximum number of capsules per link.
 
     Raises:
-        ConfigurationError: The file cannot be read, it has no such arm or several, the arm has no
-            limits or a link without a valid body, or a mesh does not exist.
+        ConfigurationError: The file cannot be read, or it has no such arm or several. The arm has
+            no limits, a link without a valid body, or a missing mesh.
     """
     if not source.is_file():
         raise ConfigurationError(f"{source}: file does not exist. Name a URDF or MJCF file.")
@@ -217,7 +217,7 @@ def draft_robot(
 
 
 def _left_out(tree: Tree, chain: Chain) -> Iterator[str]:
-    """Yield notes on joints before the base, and on links that joints attach beside the chain."""
+    """Yield notes on joints before the base, and on links that joints attach to the chain."""
     for joint in tree.path_to(tree.root_of(chain.links[0]), chain.links[0]):
         if joint.kind != "fixed":
             yield (

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left between a twin and its plant, as numbers that can be learned."""
+"""Learned residual between a robot and its simulated twin."""

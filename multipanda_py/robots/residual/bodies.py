@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Torques that bodies would take besides those of the twin."""
+"""Torques from differences between the bodies of a robot and of its twin."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ from multipanda_py.state import Matrix, Vector
 
 _rnea = pin.rnea
 LIGHT = 1e-4
-"""Least size of a difference of masses [kg]; centres of mass are moments over masses."""
+"""Minimum absolute difference of a mass [kg], since pinocchio divides first moments by masses."""
 SHAPES = {"placements": (4, 4), "axes": (3,), "slides": (), "parameters": (10,)}
-"""What is stored of every joint."""
+"""Shapes of the stored parts for each joint."""
 
 
 class BodyDifference:
-    r"""Compute the torques of bodies that a plant has more, or less, of than its twin.
+    r"""Torques from the differences between the bodies of a plant and its twin.
 
     .. math:: \tau_b = Y(q, \dot q, \ddot q)\, \Delta\pi
 
-    by recursive Newton and Euler with the differences :math:`\Delta\pi` for bodies: it is linear
-    in them, so these need not be bodies that can be.
+    with the regressor Y and the differences :math:`\Delta\pi` of the inertial parameters. The
+    recursive Newton-Euler algorithm computes the torques with the differences as parameters of
+    bodies. It is linear in them, so that they need not be parameters of real bodies.
 
     Source: Atkeson, An and Hollerbach, Int. J. Robotics Research 1986 (linearity).
 
     Args:
-        placements: Of every joint in the link before it, (n, 4, 4).
-        axes: Of every joint, in its frame, (n, 3).
-        slides: Which of them slide, 0 or 1, (n,).
-        gravity: In the base, (3,) [m/s^2].
-        parameters: :math:`\Delta\pi`, mass, first and second moments about the joint's frame, (n,
-            10), in the order of pinocchio.
+        placements: Pose of every joint in the parent link, (n, 4, 4).
+        axes: Axis of every joint in its frame, (n, 3).
+        slides: 1 for prismatic joints, 0 for others, (n,).
+        gravity: Gravity in the base, (3,) [m/s^2].
+        parameters: :math:`\Delta\pi`: mass, first and second moments about the joint's frame, in
+            the order of pinocchio, (n, 10).
 
     Raises:
-        ConfigurationError: If shapes do not fit, or a number is not finite.
+        ConfigurationError: A shape does not fit, or a number is not finite.
 
     Thread: one.
     """
@@ -68,10 +69,10 @@ class BodyDifference:
 
     @classmethod
     def of_parts(cls, parts: Mapping[str, Any]) -> BodyDifference:
-        """Return that of stored parts.
+        """Create the object from its stored parts.
 
         Raises:
-            ConfigurationError: If one is missing or does not fit.
+            ConfigurationError: A part is missing or does not fit.
         """
         missing = [name for name in (*SHAPES, "gravity") if name not in parts]
         if missing:
@@ -85,18 +86,18 @@ class BodyDifference:
         return found
 
     def torques(self, q: Vector, dq: Vector, ddq: Vector) -> Vector:
-        """Return the torques of a state, (n,) each; the next call changes them [Nm]."""
+        """Return the torques of a state, (n,) [Nm]; the next call changes the array."""
         found: Vector = _rnea(self._model, self._data, q, dq, ddq)
         return found
 
     def run(self, q: Matrix, dq: Matrix, rate: float) -> Matrix:
-        """Return the torques of a motion (k, n), accelerations by differences to the past."""
+        """Return the torques of a motion (k, n), with accelerations from backward differences."""
         ddq = accelerations(dq, rate)
         return np.array([self.torques(*row).copy() for row in zip(q, dq, ddq)]).reshape(q.shape)
 
 
 def accelerations(dq: Matrix, rate: float) -> Matrix:
-    """Return differences of velocities to the sample before, (k, n); zero for the first."""
+    """Return accelerations by backward differences, (k, n); zero for the first sample."""
     found: Matrix = np.diff(dq, axis=0, prepend=dq[:1]) * rate
     return found
 
@@ -106,7 +107,7 @@ def _turning(axis: Vector) -> Any:
 
 
 def _body(parameters: Vector) -> Any:
-    """Return what pinocchio takes for a body, whose mass is not zero."""
+    """Return the body for pinocchio, with a mass that is not zero."""
     given = np.array(parameters, float)
     if abs(given[0]) < LIGHT:
         given[0] = LIGHT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What networks of residuals see: states, speeds as friction does, and where joints turned."""
+"""Inputs of residual networks: states, speeds scaled as for friction, and slip springs."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.state import Matrix, Vector
 
 QUANTITIES = ("q", "dq", "tau")
-"""What a row holds, of n joints each: rad, rad/s, Nm (m, m/s, N of sliding joints)."""
+"""Quantities in a sample, n joints each: rad, rad/s, Nm (m, m/s, N for prismatic joints)."""
 SIDES = ("twin", "plant")
-"""Who has done a motion of paired data."""
+"""Sides of a paired motion."""
 
 
 def row_labels(joints: int) -> list[str]:
-    """Return the names of a row's numbers: ``q_1`` to ``tau_n``."""
+    """Return the names of the numbers in a sample: ``q_1`` to ``tau_n``."""
     return [f"{what}_{joint + 1}" for what in QUANTITIES for joint in range(joints)]
 
 
 @dataclass(frozen=True, eq=False)
 class Normalisation:
-    r"""Scale rows :math:`x = (q, \dot q, \tau)` by what the joints' data sheet allows.
+    r"""Scaling of samples :math:`x = (q, \dot q, \tau)` by the limits of the joints.
 
     .. math:: \hat x = \frac{x - x_{low}}{x_{high} - x_{low}}, \qquad
         \hat r = \frac{r}{x_{high} - x_{low}}
 
-    A state within the limits is in [0, 1], so the difference :math:`\hat r` of two such states is
-    in [-1, 1]. Limits, not extremes of the data: two data sets of one robot agree, and what a
-    network was trained on can be told from what the robot can do.
+    A state within the limits has a normalised state :math:`\hat x` in [0, 1]. The difference r of
+    two such states has a normalised difference :math:`\hat r` in [-1, 1]. Limits are used instead
+    of extremes of the data, so that all data sets of a robot have the same scaling. The range of
+    the training data then also shows which part of the robot's range it covers.
 
     Source: Realeasy, section on data (joint limit specifications).
 
@@ -48,12 +49,12 @@ class Normalisation:
         if low.ndim != 1 or low.shape != high.shape or low.size == 0 or low.size % 3:
             raise ConfigurationError(
                 f"limits of a normalisation: got shapes {low.shape} and {high.shape}, allowed "
-                f"two vectors of three numbers a joint ({', '.join(QUANTITIES)})"
+                f"two vectors with three numbers per joint ({', '.join(QUANTITIES)})"
             )
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
             raise ConfigurationError(
                 f"limits of a normalisation: got {low.tolist()} and {high.tolist()}, allowed "
-                "finite ones, the lower below the upper"
+                "finite numbers with the lower below the upper"
             )
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
@@ -62,7 +63,7 @@ class Normalisation:
     def of_limits(
         cls, q_lower: Vector, q_upper: Vector, dq_max: Vector, tau_max: Vector
     ) -> Normalisation:
-        """Return that of joints with speeds and torques bounded alike both ways, (n,) each."""
+        """Return the scaling for joints with symmetric speed and torque limits, (n,) each."""
         return cls(
             np.concatenate([q_lower, -np.asarray(dq_max), -np.asarray(tau_max)]),
             np.concatenate([q_upper, dq_max, tau_max]),
@@ -75,23 +76,23 @@ class Normalisation:
 
     @property
     def span(self) -> Vector:
-        """What one normalised unit is, (3 n,) [rad, rad/s, Nm]."""
+        """Size of a normalised unit, (3 n,) [rad, rad/s, Nm]."""
         return self.high - self.low
 
     def state(self, rows: Matrix) -> Matrix:
-        """Return normalised states of rows (..., 3 n)."""
+        """Return the normalised states of samples (..., 3 n)."""
         return (rows - self.low) / self.span
 
     def state_of(self, normalised: Matrix) -> Matrix:
-        """Return rows of normalised states (..., 3 n)."""
+        """Return the samples of normalised states (..., 3 n)."""
         return normalised * self.span + self.low
 
     def residual(self, differences: Matrix) -> Matrix:
-        """Return normalised differences of two rows (..., 3 n)."""
+        """Return the normalised differences of samples (..., 3 n)."""
         return differences / self.span
 
     def residual_of(self, normalised: Matrix) -> Matrix:
-        """Return differences of rows of normalised ones (..., 3 n)."""
+        """Return the differences of samples from normalised ones (..., 3 n)."""
         return normalised * self.span
 
 
@@ -100,29 +101,31 @@ _maximum, _minimum = np.maximum, np.minimum
 
 
 class SlipSprings:
-    r"""Follow the way of joints with springs that slip after a distance.
+    r"""Springs between joints and ground that slip beyond a distance, as a friction model.
 
     .. math:: z_{i,j} \leftarrow \mathrm{clip}\left(z_{i,j} + \frac{2}{d_i} \Delta q_j,\,
         -1,\, 1\right)
 
-    A sum of such is friction with hysteresis (generalized Maxwell-slip): z changes its sign within
-    the distance :math:`d_i` after a joint has turned round. Only ways count, not where a joint is,
-    nor speed nor time. Springs are at zero where they are first told of a position.
+    :math:`z_{i,j}` is the deflection of spring i of joint j, :math:`d_i` its distance and
+    :math:`\Delta q_j` the displacement of the joint. A sum of such springs is friction with
+    hysteresis (generalised Maxwell-slip model): after a reversal of the joint, z changes from -1
+    to 1 or back within :math:`d_i`. It depends only on displacements, not on position, speed or
+    time. Springs start at zero at the first position.
 
     Source: Al-Bender, Lampaert and Swevers, The generalized Maxwell-slip model, 2005.
 
     Args:
-        distances: d, (s,) [rad, m]; may be none.
-        unit: What one of the positions' units is, (n,) [rad, m].
-        drawn: Where z is kept, (s n,), joint by joint within a distance.
+        distances: d, (s,) [rad, m]; may be empty.
+        unit: Size of a unit of the positions, (n,) [rad, m].
+        drawn: Array for z, (s n,): all joints of the first distance, then of the next one.
 
     Attributes:
         drawn: z, live, -1 to 1.
-        last: Position that they were last told of, live, (n,).
-        begun: Whether they were told of any.
+        last: Last position, live, (n,).
+        begun: True after the first position.
 
     Raises:
-        ConfigurationError: If a distance is not above zero and finite.
+        ConfigurationError: A distance is not positive and finite.
 
     Thread: one.
     """
@@ -130,7 +133,7 @@ class SlipSprings:
     def __init__(self, distances: Vector, unit: Vector, drawn: Vector) -> None:
         given = np.asarray(distances, float)
         if given.ndim != 1 or not ((given > 0.0) & np.isfinite(given)).all():
-            raise ConfigurationError(f"distances: got {distances}, allowed a row above 0")
+            raise ConfigurationError(f"distances: got {distances}, allowed a list above 0")
         n = len(unit)
         self.drawn, self.last, self.begun = drawn, np.zeros(n), False
         self._stiffness = np.vstack([np.zeros((0, n)), *(np.diag(2.0 * unit / d) for d in given)])
@@ -138,12 +141,12 @@ class SlipSprings:
         self._most, self._least = np.ones(drawn.size), -np.ones(drawn.size)
 
     def reset(self) -> None:
-        """Be at zero where the joints are next."""
+        """Set all springs to zero at the next position."""
         self.drawn[:] = self.last[:] = 0.0
         self.begun = False
 
     def follow(self, q: Vector) -> None:
-        """Go on to where the joints are, (n,), in their units."""
+        """Move to the next position, (n,), in its units."""
         if not self.begun:
             self.last[:] = q
             self.begun = True
@@ -157,31 +160,33 @@ _tanh, _multiply, _add = np.tanh, np.multiply, np.add
 
 
 def own_inputs(joint: int, n: int, size: int) -> list[int]:
-    """Return where speeds and springs of one of n joints are in inputs of a size."""
+    """Return the indices of the speeds and springs of one of n joints in the inputs."""
     return [n + joint, *range(3 * n + joint, size, n)]
 
 
 class Inputs:
-    r"""Put speeds, as friction sees them, and springs that slip beside a normalised state.
+    r"""Inputs of a network: a normalised state, scaled speeds and slip springs.
 
     .. math:: x = \left(\hat x, \tanh\frac{\dot q}{v_1}, \tanh\frac{\dot q}{v_2}, \dots,
         z_1, z_2, \dots\right)
 
-    Friction turns round within hundredths of a rad/s, where a normalised speed hardly changes;
-    that of gears within hundredths of a rad, see :class:`.SlipSprings`, which begin at zero.
+    :math:`\hat x` is the normalised state, :math:`v_i` are speeds and :math:`z_i` slip springs.
+    Friction changes its sign within hundredths of a rad/s, where a normalised speed hardly
+    changes. Friction of gears changes within hundredths of a rad, see :class:`.SlipSprings`, which
+    start at zero.
 
     Args:
-        scale: Of states.
-        speeds: :math:`v`, (s,) [rad/s]; may be none.
-        distances: Of springs, (d,) [rad, m]; may be none.
+        scale: Scaling of states.
+        speeds: :math:`v`, (s,) [rad/s]; may be empty.
+        distances: Distances of slip springs, (d,) [rad, m]; may be empty.
 
     Attributes:
-        size: Of what a network sees, (3 + s + d) n.
+        size: Number of inputs, (3 + s + d) n.
         seen: x, live.
-        state: Where the next state is put, of x, (3 n,).
+        state: View of x for the next normalised state, (3 n,).
 
     Raises:
-        ConfigurationError: If a speed or distance is not above zero and finite.
+        ConfigurationError: A speed or distance is not positive and finite.
 
     Thread: one.
     """
@@ -194,7 +199,7 @@ class Inputs:
     ) -> None:
         self.speeds: Vector = np.asarray(speeds, float)
         if self.speeds.ndim != 1 or not ((self.speeds > 0.0) & np.isfinite(self.speeds)).all():
-            raise ConfigurationError(f"speeds: got {speeds}, allowed a row of numbers above 0")
+            raise ConfigurationError(f"speeds: got {speeds}, allowed a list of numbers above 0")
         n, ways = scale.joints, np.asarray(distances, float)
         last = (3 + len(self.speeds)) * n
         self.size = last + ways.size * n
@@ -209,31 +214,31 @@ class Inputs:
         self._places = np.tile(np.arange(n, 2 * n), len(self.speeds))
 
     def reset(self) -> None:
-        """Forget where joints turned round."""
+        """Reset the slip springs."""
         self._springs.reset()
 
     def memory(self) -> tuple[Any, ...]:
-        """Return what it goes on from; changed by the next step."""
+        """Return the internal state; the next step changes it."""
         return self._springs.drawn, self._springs.last, self._springs.begun
 
     def remember(self, memory: tuple[Any, ...]) -> None:
-        """Go on from what :meth:`memory` returned."""
+        """Restore an internal state from :meth:`memory`."""
         self._springs.drawn[:], self._springs.last[:], self._springs.begun = memory
 
     def of(self, state: Vector) -> Vector:
-        """Return what is seen of the next normalised state (3 n,); the next call changes it."""
+        """Return the inputs for the next normalised state (3 n,); the next call changes them."""
         self.state[:] = state
         self.follow()
         return self.seen
 
     def follow(self) -> None:
-        """Go on to what is in ``state``."""
+        """Update the inputs for the values in ``state``."""
         found = self.state.take(self._places, None, self._speeds, "clip")
         _tanh(_add(_multiply(found, self._slopes, found), self._shifts, found), found)
         if self._turns:
             self._springs.follow(self._q)
 
     def rows(self, states: Matrix) -> Matrix:
-        """Return what is seen of a motion's normalised states (k, 3 n) from its start, (k, m)."""
+        """Return the inputs (k, m) of a motion from its normalised states (k, 3 n)."""
         self.reset()
         return np.array([self.of(state).copy() for state in states]).reshape(-1, self.size)

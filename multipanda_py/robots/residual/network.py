@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two networks of Realeasy, in numpy: one step by step, one over whole motions."""
+"""Two recurrent networks of Realeasy in numpy: one for single steps, one for whole motions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from multipanda_py.state import Matrix, Vector
 
 _dot, _add, _multiply, _tanh = np.dot, np.add, np.multiply, np.tanh
 Single = NDArray[np.float32]
-"""What layers calculate with: they were trained so, and tanh takes a third of the time."""
+"""Type of the calculation, as in training; with it, tanh takes a third of the time."""
 GATES = 4
-"""Input, forget, candidate and output, in this order, of h rows each."""
+"""Number of gates: input, forget, candidate and output, in this order, with h rows each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +25,8 @@ class LstmWeights:
     """Weights of a layer of h units with m inputs.
 
     Attributes:
-        of_input: W, (4 h, m).
-        of_output: U, of its own last output, (4 h, h).
+        of_input: W, weights of the inputs, (4 h, m).
+        of_output: U, weights of the layer's last output, (4 h, h).
         bias: b, (4 h,).
     """
 
@@ -55,23 +55,25 @@ class LstmWeights:
 
 
 class Lstm:
-    r"""A layer with its state, without allocations.
+    r"""LSTM layer with its state, without allocations.
 
     .. math::
         (i, f, g, o) = (\sigma, \sigma, \tanh, \sigma)(W x + U h + b), \qquad
         c \leftarrow f \odot c + i \odot g, \qquad h \leftarrow o \odot \tanh c
 
-    Within, gates are in the order g, f, i, o behind c, so that both products of the cell are one;
-    the three sigmoids are a hyperbolic tangent of half the size, moved: one call serves all gates;
-    and the bias is the weight of a one between x and h.
+    x is the input, h the output and c the cell. The gates are i (input), f (forget), g (candidate)
+    and o (output). For speed, the gates are stored in the order g, f, i, o behind c, so that one
+    product computes both terms of c. The sigmoids are computed as
+    :math:`\sigma(a) = (1 + \tanh(a / 2)) / 2`, so that one call of tanh serves all gates. The bias
+    is the weight of a constant 1 between x and h.
 
     Source: Hochreiter and Schmidhuber, Neural Computation 1997, with the forget gate of Gers,
     Schmidhuber and Cummins 2000.
 
     Args:
-        weights: Of the layer.
-        row: Where x, a one and h are, (m + 1 + h,), so that layers can stand in one row; its own
-            if none is given.
+        weights: Weights of the layer.
+        row: Array for x, a constant 1 and h, (m + 1 + h,), so that layers can share one array; by
+            default a new array.
 
     Attributes:
         output: h, (h,); changed in place by every step.
@@ -98,22 +100,22 @@ class Lstm:
 
     @property
     def states(self) -> tuple[Single, Single]:
-        """What it carries from step to step, live: h and c, (h,) each."""
+        """Live state of the layer: h and c, (h,) each."""
         return self.output, self._cell
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Set the state to zero."""
         self.output[:] = 0.0
         self._cell[:] = 0.0
 
     def step(self, x: Vector | Single) -> Single:
-        """Take an input in, (m,); return h, (h,), which the next step changes."""
+        """Process an input, (m,); return h, (h,), which the next step changes."""
         self._input[:] = x
         self.go_on()
         return self.output
 
     def go_on(self) -> None:
-        """Take the input in that stands in its row."""
+        """Process the input that is in the shared array."""
         gates, cell, part = self._gates, self._cell, self._kept
         _dot(self._matrix, self._row, gates)
         _tanh(gates, gates)
@@ -123,11 +125,11 @@ class Lstm:
         _multiply(_tanh(cell, part), self._out, self.output)
 
     def run(self, rows: Matrix, backwards: bool = False) -> Matrix:
-        """Return the outputs for a sequence (k, m) from nothing known, (k, h).
+        """Return the outputs for a sequence (k, m) from a zero state, (k, h).
 
         Args:
             rows: Inputs.
-            backwards: From the last row to the first; outputs stay beside their rows.
+            backwards: True to process the last input first; outputs keep the order of the inputs.
         """
         self.reset()
         found = np.zeros((len(rows), self.output.size))
@@ -148,14 +150,14 @@ Arrays = Mapping[str, np.ndarray[Any, np.dtype[np.float64]]]
 
 
 def layer(arrays: Arrays, name: str) -> LstmWeights:
-    """Return the weights of a recurrent layer by its name."""
+    """Return the weights of a recurrent layer."""
     return LstmWeights(*(arrays[f"{name}.{part}"] for part in ("of_input", "of_output", "bias")))
 
 
 class Dense:
-    r"""The last layer, without a nonlinearity: :math:`y = W h + V x + b`.
+    r"""Linear output layer: :math:`y = W h + V x + b`.
 
-    V, ``direct.weight``, is from inputs past the recurrent layers; a network may have none.
+    V, ``direct.weight``, connects the inputs x directly to the output; it is optional.
     """
 
     def __init__(self, arrays: Arrays, hidden: int, inputs: int, outputs: int) -> None:
@@ -172,23 +174,24 @@ class Dense:
 
 
 class RealTimeNetwork:
-    r"""Predict the residual of now from all states until now.
+    r"""Network that predicts the present residual from all states so far.
 
     .. math:: \hat r_k = W_d h^{(2)}_k + V_d x_k + b_d, \quad
         h^{(2)} = \mathrm{LSTM}(h^{(1)}), \quad h^{(1)} = \mathrm{LSTM}(x)
 
-    All that it goes on from stands in one row, :math:`(x, 1, h^{(1)}, 1, h^{(2)})`, of which each
-    layer takes a part.
+    :math:`x_k` are the inputs of step k, and :math:`h^{(1)}, h^{(2)}` the outputs of both layers.
+    The output layer has the weights :math:`W_d, V_d, b_d`. One array holds
+    :math:`(x, 1, h^{(1)}, 1, h^{(2)})`, and each layer uses a part of it.
+
+    Source: Realeasy, the real-time network: two layers of 3 n units with a persistent state.
 
     Args:
-        arrays: Weights by name, see :data:`LAYERS`, ``dense.weight``, ``dense.bias``, and perhaps
-            ``direct.weight``.
+        arrays: Weights by name: layers of :data:`LAYERS`, ``dense.weight``, ``dense.bias``, and
+            optionally ``direct.weight``.
 
     Attributes:
-        inputs: Numbers m that it sees at once.
-        size: Of a residual, 3 n.
-
-    Source: Realeasy, the real-time network: two layers of 3 n units, states carried.
+        inputs: Number of inputs, m.
+        size: Number of outputs, 3 n.
 
     Thread: one.
     """
@@ -213,34 +216,36 @@ class RealTimeNetwork:
 
     @property
     def states(self) -> tuple[Single, ...]:
-        """What both layers carry from step to step, live."""
+        """Live states of both layers."""
         return (*self._first.states, *self._second.states)
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Set the states of both layers to zero."""
         self._first.reset()
         self._second.reset()
 
     def step(self, x: Vector) -> Single:
-        """Return the normalised residual (3 n,) of an input; changed by the next step."""
+        """Return the normalised residual (3 n,) for an input; the next step changes it."""
         self._seen[:] = x
         self._first.go_on()
         self._second.go_on()
         return np.dot(self._dense, self._row, self._residual)
 
     def run(self, rows: Matrix) -> Matrix:
-        """Return the normalised residuals (k, 3 n) of a motion's inputs from its start."""
+        """Return the normalised residuals (k, 3 n) for the inputs of a motion from its start."""
         self.reset()
         return np.array([self.step(row).copy() for row in rows]).reshape(-1, self.size)
 
 
 class PreciseNetwork:
-    r"""Predict the residuals of a whole motion, each from all that was before and comes after.
+    r"""Network that predicts the residuals of a whole motion from all of its states.
 
     .. math:: \hat r = W_d (\overrightarrow{h}^{(2)} + \overleftarrow{h}^{(2)}) + V_d x + b_d,
         \qquad h^{(1)} = [\overrightarrow{h}^{(1)}, \overleftarrow{h}^{(1)}]
 
-    The first layer's directions are put side by side, the second's are added.
+    The arrows mark the forward and backward layers, and x are the inputs. The output layer has the
+    weights :math:`W_d, V_d, b_d`. The outputs of the first two layers are concatenated, those of
+    the second two are added.
 
     Args:
         arrays: Weights by name, as for :class:`RealTimeNetwork`.
@@ -263,7 +268,7 @@ class PreciseNetwork:
         self._dense = Dense(arrays, weights[2].units, self.inputs, self.size)
 
     def run(self, rows: Matrix) -> Matrix:
-        """Return the normalised residuals (k, 3 n) of a motion's inputs."""
+        """Return the normalised residuals (k, 3 n) for the inputs of a motion."""
         forwards, backwards, again, back = self._layers
         first = np.hstack([forwards.run(rows), backwards.run(rows, backwards=True)])
         second = again.run(first) + back.run(first, backwards=True)
@@ -276,7 +281,7 @@ def network(kind: str, arrays: Arrays) -> RealTimeNetwork | PreciseNetwork:
     """Return the network of a kind.
 
     Raises:
-        ConfigurationError: If the kind is unknown, or weights are missing or do not fit.
+        ConfigurationError: The kind is unknown, or weights are missing or do not fit.
     """
     if kind not in KINDS:
         raise ConfigurationError(f"network: got {kind!r}, allowed {' or '.join(KINDS)}")

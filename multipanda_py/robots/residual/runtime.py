@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States of any simulator, at any even rate, as the robot would have shown them."""
+"""Residual networks at run time: in a cycle, or on time-stamped states of any simulator."""
 
 from __future__ import annotations
 
@@ -19,40 +19,44 @@ _minimum, _maximum, _dot = np.minimum, np.maximum, np.dot
 _multiply, _subtract, _absolute, _add = np.multiply, np.subtract, np.absolute, np.add
 _isfinite = math.isfinite
 FADE = 0.05
-"""How far outside the training's range a state may be before nothing is predicted, normalised."""
+"""Distance from the training range over which the prediction fades to zero, normalised."""
 WARM_UP = 0.5
-"""How long the network looks on before what it predicts counts [s]."""
+"""Time for which the network only processes states before it predicts [s]."""
 
 
 class LiveResidual:
-    r"""Predict what a robot would show, or exert, besides what its simulation does.
+    r"""Prediction of the residual between a robot and its simulation, in a control cycle.
 
     .. math::
         r = s\, w \cdot \mathrm{clip}(\hat r + \hat\tau_b, \pm \hat r_{max})
         (x_{high} - x_{low}), \qquad |\hat\tau_b| \le \hat r_{max}, \qquad
         w = \mathrm{clip}\left(1 - \frac{d}{0.05}, 0, 1\right)
 
-    with torques :math:`\tau_b` of :class:`.BodyDifference`, and how far d the farthest element of
-    the normalised state is outside the range of the training data. All this runs at the rate of
-    its training, and is held between; for the first half second, and for as long again after a
-    state that is not finite, it only looks on, and then comes in within as much time (s).
+    :math:`\hat r` is the normalised residual of the network and :math:`\hat r_{max}` its maximum
+    in the training data. The limits :math:`x_{low}` and :math:`x_{high}` are those of
+    :class:`.Normalisation`. :math:`\hat\tau_b` are the normalised torques of
+    :class:`.BodyDifference`. The weight w fades with the distance d of the state's farthest
+    element from the range of the training data. The network runs at its training rate, and the
+    residual is held in between. For the first 0.5 s, and after a state that is not finite, the
+    network only processes states (s = 0). Then s ramps to 1 in 0.5 s.
 
     Args:
-        trained: A real-time network.
-        period: Of the cycles that :meth:`step` is called in [s].
-        robot: Model of the arm that it is used on.
-        joints: Names of its joints.
-        phase: In which cycle it first runs; networks of several arms need not share one.
+        trained: Real-time network.
+        period: Cycle time of :meth:`step` [s].
+        robot: Model of the arm.
+        joints: Names of the arm's joints.
+        phase: Cycle in which the network first runs, so that networks of several arms need not run
+            in the same cycle.
 
     Attributes:
         residual: r of positions, velocities and torques, (3 n,) [rad, rad/s, Nm].
-        of_bodies: What bodies make of its torques, if it was trained with some, (n,) [Nm], no
-            more than a residual may be.
+        of_bodies: Part of the torques from bodies, if the network was trained with bodies, (n,)
+            [Nm]; limited to the maximum residual.
         confidence: s w, 0 to 1.
 
     Raises:
-        ConfigurationError: If it is of another robot, is a precise network, or its rate and the
-            period do not fit.
+        ConfigurationError: The network belongs to another robot or is a precise network, or its
+            rate does not fit the cycle time.
 
     Thread: one.
     """
@@ -68,23 +72,23 @@ class LiveResidual:
         net = trained.network()
         if not isinstance(net, RealTimeNetwork):
             raise ConfigurationError(
-                f"residual: got a {trained.kind} network, allowed real_time: it needs the future"
+                f"residual: got a {trained.kind} network, allowed real_time, which needs no future"
             )
         if (robot, len(joints)) != (trained.robot, len(trained.joints)):
             raise ConfigurationError(
                 f"residual: got {robot} with {len(joints)} joints, allowed {trained.robot} with "
-                f"{len(trained.joints)}, which it was trained on"
+                f"{len(trained.joints)}, as in the training"
             )
         if joints != trained.joints:
             raise ConfigurationError(
                 f"residual: got joints {', '.join(joints)}, allowed {', '.join(trained.joints)}, "
-                "which it was trained on"
+                "as in the training"
             )
         every = 1.0 / (trained.rate * period)
         if every < 0.999 or abs(every - round(every)) > 1e-6:
             raise ConfigurationError(
-                f"residual: got cycles of {period:g} s for {trained.rate:g} states a second, "
-                "allowed a whole number of cycles for each"
+                f"residual: got cycles of {period:g} s for {trained.rate:g} states per second, "
+                "allowed a whole number of cycles per state"
             )
         self._net, self._every, self._scale = net, round(every), trained.normalisation
         self._first = -phase % self._every
@@ -108,7 +112,7 @@ class LiveResidual:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything and look on again."""
+        """Reset all states and start the warm-up again."""
         self._net.reset()
         self._inputs.reset()
         self._seen, self._turn = 0, self._first
@@ -116,14 +120,14 @@ class LiveResidual:
         self.confidence = 0.0
 
     def memory(self) -> tuple[object, ...]:
-        """Return all that it goes on from; changed by the next step."""
+        """Return the internal state; the next step changes it."""
         return (
             *self._net.states, self._last_dq, self.residual, self.of_bodies,
             self._inputs.memory(), self.confidence, self._seen, self._turn,
         )  # fmt: skip
 
     def remember(self, memory: Any) -> None:
-        """Go on from what :meth:`memory` returned."""
+        """Restore an internal state from :meth:`memory`."""
         *vectors, inputs, self.confidence, self._seen, self._turn = memory
         self._inputs.remember(inputs)
         live: tuple[Any, ...]
@@ -132,7 +136,7 @@ class LiveResidual:
             own[:] = saved
 
     def step(self, q: Vector, dq: Vector, tau: Vector) -> Vector:
-        """Take a cycle's simulated, or rigid, state in, (n,) each; return the residual, (3 n,)."""
+        """Process the simulated state of a cycle, (n,) each; return the residual, (3 n,)."""
         turn, self._turn = self._turn, (self._turn + 1) % self._every
         if turn:
             return self.residual
@@ -147,7 +151,7 @@ class LiveResidual:
         found[:] = self._net.step(self._inputs.seen)
         if self._bodies is not None:
             self._add_bodies(self._bodies, q, dq)
-        if not _isfinite(_dot(found, found)):  # sums of a huge state overflow in the network
+        if not _isfinite(_dot(found, found)):  # a huge state overflows in the network
             self.reset()
             return self.residual
         _minimum(_maximum(found, self._minus_bound, out=found), self._bound, out=found)
@@ -159,16 +163,16 @@ class LiveResidual:
         return self.residual
 
     def _add_bodies(self, bodies: BodyDifference, q: Vector, dq: Vector) -> None:
-        """Add the torques of bodies to a normalised residual."""
+        """Add the torques of bodies to the normalised residual."""
         last, ddq = self._last_dq, self._ddq
         _multiply(_subtract(dq, last if self._seen else dq, ddq), self._rate, ddq)
         last[:] = dq
         found = _maximum(bodies.torques(q, dq, ddq), self._least, out=self.of_bodies)
-        _minimum(found, self._most, out=found)  # accelerations of noise are large
+        _minimum(found, self._most, out=found)  # noise causes large accelerations
         _add(self._hat_tau, _multiply(found, self._of_torque, ddq), self._hat_tau)
 
     def _known(self, state: Vector) -> float:
-        """Return s w of one more normalised state."""
+        """Return s w for the next normalised state."""
         if self._seen < 2 * self._warm_up:
             self._seen += 1
         off = _subtract(state, self._middle, self._off)
@@ -179,23 +183,23 @@ class LiveResidual:
 
 
 EARLY, LATE = 0.25, 0.5
-"""Shares of a step by which a state may come before its instant, and after it."""
+"""Tolerance of a state's time before and after its step, as fractions of the step."""
 
 
 class CorrectedStates:
-    """Add a residual to states that come with the time of their instant.
+    """Time-stamped states of a simulator with the residual added.
 
-    The network steps at its own rate, and what it says is held between. States that come more
-    seldom, out of order, or after a gap have it look on anew, as with every beginning.
+    The network runs at its own rate, and the residual is held in between. After a gap, states at a
+    lower rate or states out of order, the network warms up again.
 
     Args:
-        trained: A real-time network.
+        trained: Real-time network.
 
     Attributes:
-        gaps: How often it has begun anew.
+        gaps: Number of restarts of the warm-up.
 
     Raises:
-        ConfigurationError: If it is a precise network.
+        ConfigurationError: The network is a precise network.
 
     Thread: one.
     """
@@ -209,15 +213,15 @@ class CorrectedStates:
 
     @property
     def confidence(self) -> float:
-        """How far the state is inside what was trained, 0 to 1; 0 while the network looks on."""
+        """Factor of the residual from warm-up and training range, 0 to 1."""
         return self._live.confidence
 
     def correct(self, time: float, state: Vector) -> Vector:
         """Return a state with the residual added, (3 n,): positions, velocities, torques.
 
         Args:
-            time: Of its instant [s].
-            state: Of the simulator, (3 n,) [rad, rad/s, Nm].
+            time: Time of the state [s].
+            state: State of the simulator, (3 n,) [rad, rad/s, Nm].
         """
         period, due = self._period, self._due
         if due is None or time < self._last or time > due + LATE * period:
@@ -234,15 +238,16 @@ class CorrectedStates:
 
 
 def places_of(joints: Sequence[str], names: Sequence[str], prefix: str = "") -> list[int]:
-    """Return where joints are in a message, by names that are theirs behind one beginning.
+    """Return the indices of joints in a message whose names have a common prefix.
 
     Args:
-        joints: As in the training: ``joint1``.
-        names: As in the message: ``left_fr3_joint1``; fingers and other arms may be among them.
-        prefix: With which that beginning itself begins.
+        joints: Names in the training, such as ``joint1``.
+        names: Names in the message, such as ``left_fr3_joint1``; fingers and other arms may be
+            among them.
+        prefix: Start of the common prefix, which selects an arm.
 
     Raises:
-        ConfigurationError: If no arm has all of them, or several have.
+        ConfigurationError: No arm or more than one arm has all joints.
     """
     first, given = joints[0], set(names)
     begins = [
@@ -253,7 +258,7 @@ def places_of(joints: Sequence[str], names: Sequence[str], prefix: str = "") -> 
     arms = [begin for begin in begins if given >= {begin + joint for joint in joints}]
     if len(arms) != 1:
         raise ConfigurationError(
-            f"{first} to {joints[-1]}: got {len(arms)} arms with all of them among "
-            f"{', '.join(names) or 'no names'}, allowed one; --prefix tells arms apart"
+            f"{first} to {joints[-1]}: found {len(arms)} arms with all of them among "
+            f"{', '.join(names) or 'no names'}, allowed one. Select it with --prefix."
         )
     return [names.index(arms[0] + joint) for joint in joints]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trained network in a file, with all that is needed to run it."""
+"""File of a trained residual network, with all data for running it."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ from multipanda_py.robots.residual.network import Arrays, PreciseNetwork, RealTi
 from multipanda_py.state import Matrix, Vector
 
 LARGEST = 1 << 26
-"""Of all arrays of a file together [bytes]; those of seven joints are 150 kB."""
+"""Maximum size of all arrays of a file [bytes]; a network for seven joints has 150 kB."""
 FASTEST = 1e6
-"""Largest number of states a second."""
+"""Maximum rate of states [1/s]."""
 UNREADABLE = (
     EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RecursionError, MemoryError,
     OverflowError,
 )  # fmt: skip
-"""What numpy, zipfile and json raise of damaged files, besides ValueError and KeyError."""
+"""Exceptions of numpy, zipfile and json for damaged files, except ValueError and KeyError."""
 
 
 def arrays_in(path: Path) -> dict[str, Any]:
-    """Return what a file of numpy has, none of which is run or larger than sense.
+    """Return the arrays of an npz file; no code in it is run and its size is limited.
 
     Raises:
-        OSError, ValueError: And others of :data:`UNREADABLE`.
+        OSError, ValueError: The file is missing or damaged; also the other exceptions of
+            :data:`UNREADABLE`.
     """
-    with open_regular(path, LARGEST) as file:  # numpy advises to trust what is no npz
+    with open_regular(path, LARGEST) as file:  # numpy may run code in files that are not npz
         if not zipfile.is_zipfile(file):
             raise zipfile.BadZipFile("no npz, or cut")
         with zipfile.ZipFile(file) as archive:
@@ -53,13 +54,18 @@ def arrays_in(path: Path) -> dict[str, Any]:
 
 
 def check_about(path: Path, about: Any, formats: tuple[int, ...]) -> None:
-    """Refuse what a file says of itself if it is of other kinds than it is to be.
+    """Check types and values of a file's metadata.
+
+    Args:
+        path: Path of the file, for messages.
+        about: Metadata.
+        formats: Supported format versions.
 
     Raises:
-        ConfigurationError: With what was got.
+        ConfigurationError: A type or value is invalid.
     """
     if not isinstance(about, dict):
-        raise ConfigurationError(f"{path}: about: got {about!r:.60}, allowed names with values")
+        raise ConfigurationError(f"{path}: about: got {about!r:.60}, allowed a map of values")
     if (form := about.get("format")) not in formats:
         known = " or ".join(map(str, formats))
         raise ConfigurationError(f"{path}: got format {form!r:.60}, allowed {known}")
@@ -77,27 +83,27 @@ def check_about(path: Path, about: Any, formats: tuple[int, ...]) -> None:
 
 FORMAT = 3
 OLDER = 2
-"""The same without springs and direct weights; it is read as well."""
+"""Previous format without springs and direct weights, which can still be read."""
 
 
 @dataclass(frozen=True, eq=False)
 class TrainedResidual:
-    """A network with what it was trained on.
+    """Trained residual network, with the data that it was trained for.
 
     Attributes:
-        kind: One of :data:`.KINDS`.
-        arrays: Its weights by name.
-        normalisation: Of its states and residuals.
+        kind: Kind of network, from :data:`.KINDS`.
+        arrays: Weights by name.
+        normalisation: Scaling of states and residuals.
         robot: Model of the arm.
-        joints: Names of its joints.
-        rate: States a second.
-        low: Least normalised state of the training, (3 n,).
-        high: Largest of them, (3 n,).
-        bound: Largest normalised residual of the training, (3 n,): never more is predicted.
+        joints: Names of the joints.
+        rate: Rate of states [1/s].
+        low: Minimum normalised state of the training data, (3 n,).
+        high: Maximum normalised state of the training data, (3 n,).
+        bound: Maximum normalised residual of the training data, (3 n,); it limits the prediction.
         data: Digest of the training data.
-        speeds: What speeds are compared with in the network's inputs, (s,) [rad/s].
-        bodies: What the plant's bodies are more than the twin's; the network knows the rest.
-        distances: Of springs that slip, in its inputs, (d,) [rad, m].
+        speeds: Speeds v of the network's inputs, (s,) [rad/s].
+        bodies: Difference of the bodies, whose torques the network does not include; or None.
+        distances: Distances of the slip springs of the inputs, (d,) [rad, m].
     """
 
     kind: str
@@ -120,13 +126,13 @@ class TrainedResidual:
         net = self.network()
         if shapes != {(size,)} or 3 * self.normalisation.joints != size or net.size != size:
             raise ConfigurationError(
-                f"residual of {n} joints: got weights of {net.size} numbers a "
+                f"residual of {n} joints: got weights for {net.size} numbers per "
                 f"state and a range of {shapes}, allowed {size}"
             )
         if (inputs := self.inputs().size) != net.inputs:
             raise ConfigurationError(
                 f"residual of {n} joints, {len(self.speeds)} speeds and {len(self.distances)} "
-                f"springs: got weights of {net.inputs} inputs, allowed {inputs}"
+                f"springs: got weights for {net.inputs} inputs, allowed {inputs}"
             )
         if self.bodies is not None and len(self.bodies.parts["axes"]) != n:
             raise ConfigurationError(
@@ -137,7 +143,7 @@ class TrainedResidual:
             raise ConfigurationError("residual: got weights that are not finite")
         if not 0.0 < self.rate < np.inf:
             raise ConfigurationError(
-                f"residual: got {self.rate:g} states a second, allowed more than 0, finite"
+                f"residual: got {self.rate:g} states per second, allowed more than 0, finite"
             )
         if (self.bound < 0.0).any():
             raise ConfigurationError(
@@ -150,11 +156,11 @@ class TrainedResidual:
             )
 
     def network(self) -> RealTimeNetwork | PreciseNetwork:
-        """Return a network of its own, which knows nothing yet."""
+        """Return a new network in its initial state."""
         return network(self.kind, self.arrays)
 
     def inputs(self) -> Inputs:
-        """Return what turns normalised states into the network's inputs."""
+        """Return a new converter from normalised states to the network's inputs."""
         return Inputs(self.normalisation, self.speeds, self.distances)
 
     def run(self, states: Matrix) -> Matrix:
@@ -169,10 +175,10 @@ class TrainedResidual:
         return np.clip(found, -self.bound, self.bound)
 
     def save(self, path: Path) -> None:
-        """Write it whole or not at all.
+        """Write the file atomically.
 
         Raises:
-            ConfigurationError: If it cannot be written.
+            ConfigurationError: The file cannot be written.
         """
         about = {
             "format": FORMAT, "kind": self.kind, "robot": self.robot, "joints": self.joints,
@@ -195,7 +201,7 @@ def load_residual(path: Path) -> TrainedResidual:
     """Read a trained network.
 
     Raises:
-        ConfigurationError: If there is none, or the file was cut or changed.
+        ConfigurationError: The file does not exist, is truncated or was changed.
     """
     try:
         found = arrays_in(path)
@@ -209,9 +215,7 @@ def load_residual(path: Path) -> TrainedResidual:
         if part.dtype != np.float64:
             raise ConfigurationError(f"{path}: {name}: got {part.dtype}, allowed float64")
     if digest_of(text, found) != digest:
-        raise ConfigurationError(
-            f"{path}: was cut or changed: its digest is not that of its parts"
-        )
+        raise ConfigurationError(f"{path}: was cut or changed: its digest does not match its data")
     check_about(path, about, (OLDER, FORMAT))
     if about["format"] == OLDER:
         found["distances"] = np.zeros(0)
