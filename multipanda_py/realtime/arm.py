@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 PATIENCE = 0.1
-"""Time for which torques exceed the springs before a warning, so that single peaks give none
-[s]."""
+"""Minimum time of torques beyond the spring limits before a warning [s]. Short peaks cause
+none."""
 FORGETS = 1.0
 """Time within the spring limits after which a new excess is reported again [s]."""
 _BEYOND = 1e-9
@@ -78,7 +78,7 @@ class SpringBound:
             self._is_said &= self._within < self._forgets
 
     def news(self) -> str:
-        """Return a warning that is due now, once; mostly an empty string."""
+        """Return a new warning about the spring limits, or an empty string."""
         if self._is_said or self._beyond < self._patience:
             return ""
         self._is_said = True
@@ -223,8 +223,9 @@ class Arm:
     def recover(self, handover: Handover | None = None) -> Event:
         """Clear the latched fault and hold; return the cleared fault.
 
-        A hold that has owned the arm since the fault continues without a restart. After a restart,
-        an arm with an unknown load would sink, and a contact force would become permanent.
+        A hold that has owned the arm since the fault continues without a restart. A restart would
+        let an unknown load sink. It would also turn the force of a person who pushes the arm into
+        a permanent contact force.
 
         Args:
             handover: Contact force and torque with which a restarted hold begins.
@@ -376,7 +377,7 @@ class ArmMotion:
             wanted: Desired positions (n,) [rad] or velocities (n,) [rad/s], finite; None to stop.
         """
         limiter = self._limiter
-        if not limiter.is_untouched:  # joint_command was set to the measured positions
+        if not limiter.is_untouched:  # the backend has set joint_command to the measured state
             limiter.start(limiter.q)
         if wanted is None:
             limiter.brake()

@@ -40,8 +40,8 @@ def still_carried(
 
     The measured external force is :math:`f_{ext}`, and :math:`\epsilon` is its error
     (:data:`UNSURE`). A load acts vertically, existed before the contact, and is still measured.
-    All other forces are dropped. The arm therefore does not press on what it has touched, such as
-    a clamped person, and does not lift a load that has been removed.
+    All other forces are dropped. The arm therefore does not press on an obstacle, which may be a
+    clamped person. It also does not lift a load that has been removed.
 
     Args:
         before: Contact force and torque before the arm touched an obstacle.
@@ -71,8 +71,7 @@ FREE_FORCE, FREE_TORQUE = 2.0, 0.4
 TORQUE_AWAY = frozenset(int(event) for event in Event if event.takes_torque)
 """Faults under which an arm may not execute its torques."""
 UNFIT = (*TORQUE_AWAY, Event.VELOCITY_LIMIT, Event.POSITION_LIMIT)
-"""Faults after which no force is handed over: an arm that is too fast or presses on joint
-limits."""
+"""Faults after which no force is handed over, because the arm was too fast or at a joint limit."""
 
 
 class PastCycles:
@@ -80,15 +79,15 @@ class PastCycles:
 
     At rest, :math:`\tau` is the mean of the commanded torques. It balances contact, friction and
     an unknown payload, and contains no sensor bias. It is used only if measured torques match it
-    within friction and bias. The torques of an arm with closed brakes do not. In motion
+    within friction and bias. For example, they do not match while the brakes are closed. In motion
 
     .. math::
         F = \arg\min_{F} \|F - F_{cmd}\| \quad \text{in the ball with diameter } [0, -s F_{ext}].
 
     The equation holds for force and torque separately. :math:`F_{cmd}` is the commanded wrench,
-    :math:`F_{ext}` the measured external wrench and s a factor. The result is no larger than the
-    measured wrench, and has no component that was not commanded. In free motion s goes to zero, so
-    that the force of a damper is not handed over.
+    :math:`F_{ext}` the measured external wrench and s a factor between 0 and 1. The result is no
+    larger than the measured wrench, and has no component that was not commanded. In free motion s
+    goes to zero, so that the force of a damper is not handed over.
 
     The result is zero for a fast arm, an arm at its limits, and an arm that did not execute its
     torques. External torques that a controllet commanded to compliant actuators end with that

@@ -112,7 +112,7 @@ class Trace:
                     self._pairs.append((part[:size].data, own.data))
 
     def begin(self) -> None:
-        """Clear the records when the instance becomes the owner of the arms."""
+        """Clear the records when the instance becomes the owner of its arms."""
         for place, zeros in self._blank:
             place[:] = zeros
         for word in self._words:
@@ -141,10 +141,9 @@ class Instance:
         target: Newest target of the controllet.
         states: Live states of its arms, in the order of its arms.
         active: True if it owns its arms now.
-        waits: True if nothing is computed, because an arm does not execute its commands yet, or
-            brakes without them.
-        command: Commands to its arms instead of torques, per arm; None for torques, and for hold,
-            whose arms brake.
+        waits: True while nothing is computed. Either an arm does not execute its commands yet, or
+            it is a hold whose arm brakes without torque control.
+        command: Commands to its arms instead of torques, per arm; None for torques, and for hold.
         is_new: True if it has not been updated since its activation.
         asks: True if the controllet defines a requested contact force.
         is_sound: True if controllet and features have accepted the last parameters.
@@ -218,7 +217,7 @@ class Instance:
         self._newest_ns = 0
 
     def _kept(self, name: str, context: Context) -> JointVectors:
-        """Replace the arrays of the controllet by permanent ones of the same values.
+        """Create the permanent vectors of an attribute that the controllet writes to, one per arm.
 
         Raises:
             TypeError: If the controllet has not one vector per arm.
@@ -234,7 +233,7 @@ class Instance:
             handovers: Contact forces and torques of its arms; None for none.
 
         Returns:
-            Text about the forces that continue, empty for none.
+            Report of the contact forces that continue; empty without any.
         """
         for slot, *_ in self._target_mail:
             slot.skip()

@@ -48,8 +48,8 @@ class ControlLoop:
     the same cycle, and the fault is latched on them and reported once. No exception leaves
     :meth:`cycle`.
 
-    A cycle runs for the arms whose state is *fresh*: all arms if a clock paces the loop, otherwise
-    the arms whose packet has just arrived. A controllet of several arms is computed when its first
+    A cycle runs for the arms whose state is *fresh*. If a clock paces the loop, these are all arms.
+    Otherwise they are the arms whose packet has just arrived. A controllet of several arms is computed when its first
     arm is fresh, once per period. The torques of its other arms wait for the packet of that arm,
     one period at the longest. Such a packet is answered first, and the model of the arm is updated
     afterwards. The controllet needs that model only when its first arm is fresh again.
@@ -58,11 +58,11 @@ class ControlLoop:
         arms: Arms in the order of the cell.
         instances: All controllet instances. The holds come first, one per arm in the same order.
         backends: Backends that drive the arms.
-        mailbox: Shared memory of the loop and its owner.
+        mailbox: Shared memory between the loop and the owning process.
         row: Record of one cycle, (1,). The arm states are views into it.
         ownership: Assignment of arms to controllets.
-        heartbeat_timeout_ns: Maximum age of the owner's heartbeat before all arms hold [ns]. 0
-            disables the check.
+        heartbeat_timeout_ns: Maximum age of the heartbeat of the owning process before all arms
+            hold [ns]. 0 disables the check.
         held: Objects attached to the grippers.
         things: Objects of the scene.
 
@@ -70,9 +70,9 @@ class ControlLoop:
         arms: Arms in the order of the cell.
         instances: All controllet instances, active or not.
         owners: Assignment of arms to controllets.
-        mailbox: Shared memory of the loop and its owner.
+        mailbox: Shared memory between the loop and the owning process.
         recoveries: Requests to recover arms.
-        watchdog: Watchdog of the owner and of the streams of targets.
+        watchdog: Watchdog of the owning process and of the streams of targets.
 
     Thread: control, except construction and :meth:`start`.
     """
@@ -307,7 +307,10 @@ class ControlLoop:
         self._record(wake_ns, deadline_ns)
 
     def only_follow(self, fresh: Sequence[int]) -> bool:
-        """Return True if commands of the fresh arms are known and nothing is pending."""
+        """Return True if commands of the fresh arms are known and nothing is pending.
+
+        The loop then answers the packets of these arms first, and updates their models afterwards.
+        """
         if not fresh or self._words[_MAIL] != self._mail or self._is_busy():
             return False
         for index in fresh:
@@ -379,7 +382,7 @@ class ControlLoop:
 
     @property
     def is_paused(self) -> bool:
-        """True if the owner has paused the loop, which only a simulation allows."""
+        """True if the owning process has paused the loop, which only a simulation allows."""
         return bool(self._words[_LAST_ROW]) and self.mailbox.is_paused
 
     def at_rest(self, speed: float = 1e-3) -> bool:

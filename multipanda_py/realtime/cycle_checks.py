@@ -131,17 +131,17 @@ class Turns:
 
 
 START_PATIENCE = 20.0
-"""Timeout of the first heartbeat of an owner that is busy with its own start [s]. Until then no
-client can send requests. The end of the owner's process is detected immediately."""
+"""Timeout of the first heartbeat of an owning process that is busy with its own start [s].
+Until then no client can send requests. The end of that process is detected immediately."""
 _HEARTBEAT = int(Word.CLIENT_HEARTBEAT)  # a plain integer, because every cycle reads it
 
 
 class Silence:
-    """Watchdog of the owner's heartbeat and of the streams of targets; the arms hold on a timeout.
+    """Watchdog of the owning process and of the streams of targets; the arms hold on a timeout.
 
     Args:
         ownership: Assignment of arms to controllets.
-        mailbox: Shared memory with the heartbeat of the owner.
+        mailbox: Shared memory with the heartbeat of the owning process.
         timeout_ns: Maximum age of the heartbeat [ns]; 0 disables the check.
 
     Attributes:

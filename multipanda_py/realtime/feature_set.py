@@ -157,8 +157,8 @@ class FeatureSet:
         pacing: Features with ``pace``, which limit the speed of a reference; always the same list.
         adding: Features that add torques, or their fades.
         working: Objects as in ``adding``, with one entry for all features that share a projection.
-        steps: Bit-identical to ``working`` with one entry per feature; a new list after every
-            change.
+        steps: Objects whose sum equals that of ``working`` bit for bit, with one entry per
+            feature; a new list after every change.
         places: Indices of the features of ``steps`` among all features.
         changing: True if :meth:`look` has to be called.
         features: All features, in the order of the cell file.

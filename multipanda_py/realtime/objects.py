@@ -26,9 +26,9 @@ class Things:
     """Handler of requests to spawn, remove or move objects.
 
     An attached object is not removed. An object does not appear where another object is, and does
-    not move to where an arm is. The response names what blocks it. A request without a response is
-    executed in any case, and a collision is reported: the simulation then pushes the arm away,
-    with a force that grows with the depth.
+    not move to where an arm is. The response names the blocking object. Requests that expect no
+    response are always executed. A collision is then only reported, and the simulation pushes the
+    arm away with a force that grows with the depth.
 
     Args:
         config: Configuration of the cell.

@@ -33,8 +33,7 @@ VIBRATION = 0.3
 """The same limit for an arm in position control without commanded motion [rad/s]. Its internal
 controller may vibrate permanently, and the arm could otherwise never change to torques."""
 SETTLING_TIME = 0.3
-"""Time without commanded motion after which only the internal controller of an arm moves it
-[s]."""
+"""Time without commanded motion after which only the internal controller moves an arm [s]."""
 HOLD_BLEND_CYCLES = 5
 """Maximum blend when hold takes over [cycles]. A longer blend would apply the last torque of
 the previous controllet, which may have failed, to an arm that has to stop."""
@@ -84,7 +83,7 @@ class Ownership:
 
     Attributes:
         active: Active instances, in the order of the cell.
-        epoch: Number of changes of the active set.
+        epoch: Number of changes of the set of active controllets.
         forces: Requested contact forces of the arms.
         changing: Indices of arms whose command interface is changing.
 
@@ -453,7 +452,7 @@ class Ownership:
         if arms is None and is_hold:
             arm = self._arms[instance.spec.arms[0]]
             if arm.blind and not arm.released:
-                arm.release()  # again
+                arm.release()  # hold had restarted after finite states, and fails again
             if arm.released:
                 return
         failed = list(arms) if arms is not None else [self._arms[i] for i in instance.spec.arms]

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Process of the loop: start, watch of its owner, and orderly end.
+"""Process of the loop: start, watch of the owning process, and orderly end.
 
 Run as ``python -m multipanda_py.realtime.process FD``, with the file descriptor of the shared
-memory. The first line of standard input is the configuration of the cell as JSON. One line of JSON
-on standard output reports that the loop runs, or why it does not. Standard input stays open as
-long as the owner lives, so that its end reliably signals the end of the owner.
+memory. The owning process starts it, and owns the cell. It sends the configuration of the cell as
+JSON on the first line of standard input. One line of JSON on standard output reports that the loop
+runs, or why it does not. Standard input stays open as long as the owning process lives, so that
+its end reliably signals the end of that process.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from multipanda_py.realtime.system.priority import (
 from multipanda_py.realtime.timing import run
 
 REST_TIMEOUT = 3.0
-"""Maximum time until the arms are at rest after the end of the owner [s]."""
+"""Maximum time until the arms are at rest after the end of the owning process [s]."""
 
 
 class Watch:
@@ -62,7 +63,11 @@ class Watch:
         self.owner_gone = True
 
     def keep_going(self) -> bool:
-        """Return False after a shutdown request, or if the owner has ended and the arms rest."""
+        """Return False to end the loop.
+
+        This happens after a shutdown request, or when the owning process has ended and the arms
+        rest.
+        """
         if self._words[Word.SHUTDOWN]:
             return False
         if not self.owner_gone and os.getppid() == self._owner:
@@ -78,7 +83,10 @@ class Watch:
 
 
 def main() -> int:
-    """Run the loop until its owner requests the end or dies. Thread: main, and then control."""
+    """Run the loop until the owning process requests its end or dies.
+
+    Thread: main, then control.
+    """
     for terminal in (signal.SIGINT, signal.SIGHUP):  # the owner handles them and stops the loop
         signal.signal(terminal, signal.SIG_IGN)
     name_process(LOOP)

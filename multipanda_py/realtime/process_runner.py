@@ -37,7 +37,7 @@ class ProcessRunner(Runner):
         Args:
             config: Configuration of the cell.
             specs: Controllet instances of the cell.
-            mailbox: Shared memory of the loop and its owner.
+            mailbox: Shared memory between the loop and the owning process.
             inherited: File descriptors that the process of the loop inherits and keeps open.
         """
         super().__init__(config, specs, mailbox)
@@ -131,7 +131,7 @@ def make_runner(
     Args:
         config: Configuration of the cell.
         specs: Controllet instances of the cell.
-        mailbox: Shared memory of the loop and its owner.
+        mailbox: Shared memory between the loop and the owning process.
         inherited: File descriptors that a process of the loop inherits and keeps open.
     """
     if config.cell.placement == "process":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runners of the loop in the process of its owner: stepped by the caller, or in a thread."""
+"""Runners of the loop within the owning process: stepped by the caller, or in a thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from multipanda_py.realtime.timing import run
 STOP_TIMEOUT = 5.0
 """Timeout of the end of a loop [s]."""
 HEARTBEAT_PERIOD = 0.05
-"""Period of the owner's heartbeat [s]."""
+"""Period of the heartbeat of the owning process [s]."""
 _LOOK_PERIOD = 2e-3
 _ANSWER_PERIOD = 1e-4
 
@@ -48,7 +48,7 @@ class Runner(ABC):
         """Stop the loop; safe to call twice."""
 
     def beat(self) -> None:
-        """Send the heartbeat of the owner."""
+        """Send the heartbeat of this process to the loop."""
         self._mailbox.words[Word.CLIENT_HEARTBEAT] = time.monotonic_ns()
 
     @property
@@ -175,7 +175,7 @@ class InlineRunner(Runner):
         self.step(1)
 
     def wait(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """Run cycles until a condition is met, up to ``timeout`` of simulated time [s]."""
+        """Run cycles until a condition is met, or ``timeout`` [s] of simulated time is over."""
         for _ in range(round(timeout * self._config.cell.rate)):
             if condition():
                 return True

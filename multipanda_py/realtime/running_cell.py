@@ -28,7 +28,7 @@ class RowFollower(RowReader):
     that were overwritten before they could be read are counted.
 
     Args:
-        config: Configuration of the cell, equal to that of its owner.
+        config: Configuration of the cell, equal to that of the owning process.
         source: File descriptor of the shared memory of the cell, which the caller closes, or a
             path such as :attr:`multipanda_py.cell.Cell.rows_path`.
 
@@ -95,7 +95,7 @@ _NAME = "multipanda-plan"
 class Announced:
     """Announcement of a cell to other processes of its user: an anonymous memory file.
 
-    The file exists as long as the owner lives, so that a crash leaves nothing behind.
+    The file exists as long as the owning process lives, so that a crash leaves nothing behind.
 
     Args:
         plan: Description of the cell.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared memory of a cell's owner and its loop.
+"""Shared memory between the process that owns a cell and its control loop.
 
 Every record has one writer. A record that may be overwritten during a read has a sequence lock
 (:class:`Slot`), so that no process ever waits for another. Cycle records and events go to ring
@@ -125,15 +125,15 @@ class Slot:
 
 
 ANSWER_HEAD = 2
-"""Number of values before the active settings or offsets in a response to settings or a tare:
-number of the request, and 1 if it was executed."""
+"""Number of values at the beginning of a response to settings or a tare: the number of the
+request, and 1 if it was executed. The active settings or offsets follow."""
 HELD = 2 + 7
-"""Number of values in an attach request: number of the object or 0, whether its pose is given,
-and its pose in the end-effector frame (position, quaternion w x y z)."""
+"""Number of values in an attach request: number of the object or 0, flag of a given pose, and
+that pose in the end-effector frame (position, quaternion w x y z)."""
 PLACED = 1 + 7 + 6
-"""Number of values in a request to move an object: number of the movable object, position and
-quaternion x y z w in the world, linear velocity in the world, angular velocity in the axes of
-the object."""
+"""Number of values in a request to move an object. They are the number of the movable object,
+its position and quaternion x y z w in the world, its linear velocity in the world, and its
+angular velocity in its own axes."""
 ENTRY = 1 + PLACED
 """Number of values in a request to spawn, remove or move an object: a :class:`Change`, then as
 for ``PLACED``."""
@@ -145,8 +145,8 @@ ANY_EPOCH = -1
 REASON = 24
 """Number of values in a switch record that hold its reason as UTF-8."""
 KEEP, RESTART = 1, 2
-"""Flags of an instance in a switch record: active, and active with its target seeded again. The
-flag 0 means inactive."""
+"""Flags of an instance in a switch record: active, and active with a restart from the measured
+state. The flag 0 means inactive."""
 
 
 def reason_record(text: str) -> Vector:
@@ -168,7 +168,7 @@ def reason_of(request: Vector) -> str:
 
 
 class Word(IntEnum):
-    """Indices of single words. The owner writes the first eight, the loop writes the others."""
+    """Indices of single words: the first eight of the owning process, the others of the loop."""
 
     CLIENT_HEARTBEAT = 0
     MAIL = 1
@@ -218,7 +218,7 @@ class Mailbox:
     Args:
         config: Configuration of the cell.
         specs: Controllet instances; both sides derive the same layout from them.
-        fd: File descriptor of the memory that the owner created, or None to create it.
+        fd: File descriptor of the memory that the owning process created, or None to create it.
         read_only: True to map the memory read-only; a write then raises an error.
 
     Raises:
@@ -308,11 +308,11 @@ class Mailbox:
         ]
 
     def ring_bell(self) -> None:
-        """Notify the loop of new requests. Thread: owner."""
+        """Notify the loop of new requests. Thread: the owning process."""
         self.words[Word.MAIL] += 1
 
     def ring_for_targets(self) -> None:
-        """Notify the loop of new targets, without other requests. Thread: owner."""
+        """Notify the loop of new targets, without other requests. Thread: the owning process."""
         self.words[Word.TARGETS] += 1
 
     def report(self, event: Event, time_ns: int, arm: int, controllet: int, text: str) -> None:
@@ -321,12 +321,12 @@ class Mailbox:
 
     @property
     def cycles(self) -> int:
-        """Number of cycles: the number of records without those that only show changed objects."""
+        """Number of cycles: all records except those that only show changed objects."""
         return int(self.words[Word.ROWS] - self.words[Word.SHOWN])
 
     @property
     def is_paused(self) -> bool:
-        """True if the owner has paused the loop and no cycle is running."""
+        """True if the owning process has paused the loop and no cycle is running."""
         return 0 < self.words[Word.LAST_ROW] <= self.cycles
 
     @property

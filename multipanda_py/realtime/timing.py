@@ -115,8 +115,8 @@ def run_woken(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
     """Answer the state packet of every arm at once, until ``keep_going`` returns False.
 
     An arm keeps its file descriptor when its driver restarts. Arms whose packets arrive together
-    are answered together. Simulated arms of the same cell advance with the first real arm that
-    sends a state in a period, or by the clock if none does.
+    are answered together. Simulated arms of the same cell advance with the first state
+    of a real arm in a period, or otherwise by the clock.
 
     Thread: control.
     """

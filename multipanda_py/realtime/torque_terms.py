@@ -129,7 +129,7 @@ class TorqueTerms:
         return [(notes[place].data, own) for notes, own in zip(self._notes, self._torques)]
 
     def begin(self) -> None:
-        """Clear the records when the instance becomes the owner of the arms."""
+        """Clear the records when the instance becomes the owner of its arms."""
         for place, zeros in self._blank:
             place[:] = zeros
         for count in self._traced:

@@ -107,7 +107,7 @@ class DrivenArm(Protocol[SettingsT]):
         ...
 
     def settings_answer(self) -> str | None:
-        """Return None without a response, then an empty string or the reason of a rejection."""
+        """Return None before the response, then the reason of a rejection or an empty string."""
         ...
 
 

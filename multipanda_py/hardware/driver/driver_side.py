@@ -23,7 +23,7 @@ def take_priority(priority: int, peer: str) -> list[str]:
 
     Args:
         priority: Priority for SCHED_FIFO; 0 keeps the normal scheduler.
-        peer: Name of the other side.
+        peer: Name of the robot or topic for messages.
 
     Returns:
         Warnings about denied rights.
@@ -43,7 +43,7 @@ def take_priority(priority: int, peer: str) -> list[str]:
 
 
 _OLDEST = 2
-"""Maximum age of the state of a usable command, in states, if no newer command arrives in time."""
+"""Maximum number of states by which a usable command may be late, if none arrives in time."""
 
 _READING, _HEARTBEAT, _ENABLED = (
     int(DriverWord.READING),
@@ -247,7 +247,7 @@ def connect_to_loop() -> LoopConnection:
     """
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # drops the loop's priority
     name_process(DRIVER)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process of the cell handles Ctrl-C
     fd, state_event, torque_event, n_joints = map(int, sys.argv[1:5])
     loop = LoopConnection(DriverMemory(n_joints, fd), state_event, torque_event)
 

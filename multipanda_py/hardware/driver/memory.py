@@ -19,8 +19,7 @@ class DriverWord(IntEnum):
     LOOP_HEARTBEAT = 0
     SHUTDOWN = 1
     ENABLED = 2
-    """Kind of command to execute, :data:`TORQUES`, :data:`POSITIONS` or :data:`VELOCITIES`, or
-    0."""
+    """Kind of command to execute: :data:`TORQUES`, :data:`POSITIONS`, :data:`VELOCITIES` or 0."""
     RECOVER = 3
     """Number of requests to recover."""
     SHARES_CORE = 4
@@ -138,7 +137,7 @@ class AnyDriverSettings(Protocol):
     """Settings of any driver.
 
     Attributes:
-        peer: Name of the other side, such as ``robot 172.16.0.2``.
+        peer: Name of the robot or topic for messages, such as ``robot 172.16.0.2``.
         no_answer: Explanation if the driver does not respond.
         answer_budget: Time for which the driver waits for the torque of the loop [s].
     """

@@ -34,8 +34,7 @@ REST_TIMEOUT = 2.0
 MOTION_TIMEOUT = 3.0
 """Timeout for the end of a motion, and for the start of the next one [s]."""
 ANSWER_TIMEOUT = 6.0
-"""Timeout for a robot to accept settings, or for its stuck driver to be detected and killed
-[s]."""
+"""Timeout for a robot to accept settings, or to detect and kill its hanging driver [s]."""
 
 _Step = Callable[[], "str | None"]
 

@@ -3,7 +3,7 @@
 
 Run as ``python -m multipanda_py.hardware.franka.driver MEMORY STATE_EVENT TORQUE_EVENT JOINTS``
 with three inherited file descriptors. The first line of standard input has the settings as JSON.
-The first line of JSON on standard output reports if the robot is connected. Later lines report
+The first line of JSON on standard output reports the connection or an error. Later lines report
 faults and results of new settings. The end of standard input ends the driver.
 
 libfranka blocks the interpreter while it waits, and may block forever when a link breaks. The
@@ -38,7 +38,7 @@ from multipanda_py.hardware.franka.torque_control import TorqueControl, publish
 _SIOCGSTAMPNS = 0x8907
 _STAMP = struct.Struct("@qq")
 _IMPLAUSIBLE = 1_000_000_000
-"""Minimum age that is attributed to a step of the clock [ns]."""
+"""Age above which a step of the clock is assumed, so that the age is unknown [ns]."""
 
 
 class StateAge:

@@ -63,7 +63,7 @@ def joint_modes() -> dict[int, JointMode]:
 
 
 _REACTION = 0.005
-"""Time in which full acceleration can change to full braking, at the maximum jerk of commands
+"""Time in which full acceleration can change to full braking, at the jerk limit of commands
 [s]."""
 _SHARE = 0.9
 """Maximum fraction of the acceleration limit for braking towards a position limit."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backend for arms of another controller manager, over topics for states and commands."""
+"""Backend for arms behind an external controller manager, over topics for states and commands."""

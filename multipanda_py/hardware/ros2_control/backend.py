@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backend for arms of another controller manager, with one driver process each."""
+"""Backend for arms behind an external controller manager, with one driver process each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ANSWER_TIMEOUT = 3.0
 
 
 class TopicArm:
-    """One arm behind topics, with its driver and settings.
+    """One arm that is controlled over topics, with its driver and settings.
 
     Args:
         state: State of the arm.
@@ -84,7 +84,7 @@ class TopicArm:
         self.link.watch.tell(changed_settings(self._told, settings, self._description))
 
     def settings_answer(self) -> str | None:
-        """Return None without a response, then an empty string or the reason of a rejection."""
+        """Return None before the response, then the reason of a rejection or an empty string."""
         answers = self.link.watch.answers
         if self._asked is None:
             return None
@@ -99,7 +99,7 @@ class TopicArm:
 
 
 def _no_model(_found: object) -> str:
-    """Accept the driver; the model of the other side is unknown."""
+    """Accept the driver, because the model of the external controller manager is unknown."""
     return ""
 
 
@@ -165,7 +165,7 @@ class Ros2Control(DrivenBackend[Ros2ControlSettings]):
     def make_arm(
         self, index: int, state: ArmState, description: ArmDescription, cpus: Sequence[int]
     ) -> TopicArm:
-        """Create the arm behind its topics."""
+        """Create the arm with its driver."""
         return TopicArm(state, description, self.settings[index], cpus)
 
     def engage(self, arm: int, interface: str) -> None:

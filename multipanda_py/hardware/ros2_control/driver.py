@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Driver process of one arm of another controller manager, between its topics and the loop.
+"""Driver process of one arm, between the topics of an external controller manager and the loop.
 
 Run as ``python -m multipanda_py.hardware.ros2_control.driver MEMORY STATE_EVENT TORQUE_EVENT
 JOINTS``. The protocol is that of :mod:`multipanda_py.hardware.franka.driver`.
@@ -128,7 +128,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         return limiter.silent(self._notice_silence(), sent, resting)
 
     def _rest_blindly(self) -> None:
-        """Without a state, carry the arm where it was; the other side keeps the last command."""
+        """Without a state, carry the arm where it was; the last command stays in effect."""
         reading = self._reading
         if self._sent is None or not reading.q:
             return
@@ -160,8 +160,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
 
 
 NEAR = 0.05
-"""Maximum distance of an arm from the command of the other side for a motion to begin there
-[rad]."""
+"""Maximum distance between arm and last command for a motion to start at that command [rad]."""
 POSITION_STOP_TIME = 2.0
 """Timeout for the command to come to rest before the driver ends [s]."""
 
@@ -170,8 +169,9 @@ class TopicPositions(TopicControl[MotionLimiter]):
     """Position control of an arm, with final limits of velocity, acceleration and jerk.
 
     Without the loop, the command brakes within these limits and then stays. Without states,
-    nothing is sent, because the other side holds the last position. When states return, nothing is
-    sent either until a motion begins. Every motion begins at the position of the arm, at rest.
+    nothing is sent, because the external controller holds the last position. When states return,
+    nothing is sent either until a motion begins. Every motion begins at the position of the arm,
+    at rest.
 
     Thread: main.
     """
@@ -209,7 +209,7 @@ class TopicPositions(TopicControl[MotionLimiter]):
         self._send(self._limiter.q.tolist())
 
     def _begin(self) -> None:
-        """Begin a motion at the command of the other side, if the arm is there."""
+        """Begin a motion at the last command if the arm is near it, otherwise at the arm."""
         limiter, q = self._limiter, np.array(self._reading.q)
         if self._sent is None or (limiter.at_rest and np.abs(limiter.q - q).max() > NEAR):
             limiter.start(q)
@@ -218,7 +218,7 @@ class TopicPositions(TopicControl[MotionLimiter]):
         self._loop.begin_motion(POSITIONS)
 
     def _rest_blindly(self) -> None:
-        """Brake; at rest, send nothing, because the other side keeps the last command."""
+        """Brake; at rest, send nothing, because the last command stays in effect."""
         limiter = self._limiter
         if self._away:
             limiter.start(limiter.q)

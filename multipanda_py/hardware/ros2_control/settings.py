@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of arms of another controller manager, and their transfer to the driver."""
+"""Settings of arms behind an external controller manager, and their transfer to the driver."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EFFORT, POSITION = "effort", "position"
 
 @dataclass(frozen=True)
 class Ros2ControlSettings(LoadSettings):
-    """Topics, timing and limits of an arm of another controller manager.
+    """Topics, timing and limits of an arm behind an external controller manager.
 
     Load and damping may be changed later; the others are read only at the start.
     """
@@ -136,7 +136,7 @@ class TopicDriverSettings:
 
     @property
     def peer(self) -> str:
-        """Name of the other side for messages."""
+        """Name of the arm's topic for messages."""
         return f"the arm on {self.state_topic}"
 
     @property

@@ -27,9 +27,9 @@ Limiter = TypeVar("Limiter")
 class TopicControl(ABC, Generic[Limiter]):
     """Control of one arm over its topics, from its second state to the last command.
 
-    The other side keeps the last command. After the first command, every state is therefore
-    answered. The command is that of the loop. If the loop does not respond, has ended or has a
-    fault, the command brakes the arm.
+    The external controller keeps the last command. After the first command, every state is
+    therefore answered. The command is that of the loop. If the loop does not respond, has ended or
+    has a fault, the command brakes the arm.
 
     Args:
         loop: Connection to the loop.

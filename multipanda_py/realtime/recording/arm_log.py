@@ -208,8 +208,8 @@ class ArmLog:
 def joined(logs: list[ArmLog]) -> ArmLog:
     """Join several recordings of one arm in succession.
 
-    A recording that does not begin after the end of the previous one is shifted to begin one
-    second after it, because every simulation begins at time zero. Columns that are not in all
+    Every simulation begins at time zero. A recording that does not begin after the end of the
+    previous one is therefore shifted to begin one second after it. Columns that are not in all
     recordings are dropped.
 
     Raises:

@@ -21,11 +21,10 @@ GAP = 2.5
 """Number of periods beyond which two samples have a gap between them. One lost sample makes two
 periods, two make three. The half period allows for jitter of the clock."""
 BRIDGED = 0.02
-"""Maximum time without a sample that filters may ignore; a filtered motion hardly changes in it
-[s]."""
+"""Maximum gap that filters may ignore, because the filtered motion hardly changes in it [s]."""
 RESTS, AROUND = 5e-3, 0.5
-"""Distance from the first and last configuration within which the arm counts as resting [rad,
-m], and duration of that rest which is kept [s]."""
+"""Maximum distance of a resting arm from its first or last configuration [rad, m], and duration
+of that rest which is not removed [s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +138,7 @@ TOO_MUCH, THOUSANDTHS = 1.5, 10.0
 """Factors on the torque limit. A measured torque above the first belongs to another joint;
 gravity adds to the command, so that 1.0 may be exceeded. Above the second, the unit is mNm."""
 LEAST_TORQUE = 0.2
-"""Minimum of the largest measured torque of an arm; only an arm stretched vertically has less
-[Nm]."""
+"""Minimum of the largest measured torque; only a vertically stretched arm has less [Nm]."""
 SATURATED, MOST_SATURATED = 0.995, 0.01
 """Fraction of the limit from which a torque is saturated, and maximum fraction of such samples."""
 ROUNDING = 1e-9
@@ -149,8 +147,8 @@ FLAT, EQUAL = 0.02, 1e-6
 """Minimum fraction of samples at the maximum or minimum torque that indicates clipping, and
 relative tolerance of their equality."""
 APART, MOVES, WINDOW = 0.3, 0.02, 0.05
-"""Maximum relative RMS difference of dq and the slope of q, minimum RMS velocity for the check
-[rad/s, m/s], and averaging time of both [s]."""
+"""Maximum RMS difference of dq and the slope of q, relative to the RMS of dq. Minimum RMS of dq
+for this check [rad/s, m/s]. Averaging time of both signals [s]."""
 ALIKE = 0.8
 """Minimum correlation of two signals that count as the same."""
 SHORTEST_RUN = 8

@@ -159,7 +159,7 @@ def _panel(
 
 
 def _laws(axis: Axes, log: Log, arm: ArmLog, *, is_named: bool) -> None:
-    """Draw the owner of the arm as coloured bands, with names above the first panel."""
+    """Draw the controllet that owns the arm as coloured bands, named above the first panel."""
     changes = [mark for mark in log.marks if mark.kind == "law" and mark.arm == arm.arm]
     colors = {law: _BANDS[k % len(_BANDS)] for k, law in enumerate(arm.laws)}
     ends = [mark.time for mark in changes[1:]] + [float(arm.time[-1])]

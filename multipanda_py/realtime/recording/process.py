@@ -36,10 +36,10 @@ _NOBODY = "owner_gone"
 
 
 class _End:
-    """Request of the owner to end this process.
+    """Request of the parent process to end this process.
 
     Attributes:
-        came: Set when the process has to end.
+        came: Event that is set when the process has to end.
         reason: Reason to keep the last seconds; empty to discard them.
     """
 
@@ -55,14 +55,14 @@ class _End:
 
 
 def main() -> int:
-    """Record until the owner requests the end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles it and stops this process
+    """Record until the parent process requests the end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it and stops this process
     os.nice(NICENESS)
     try:
         told = lines()
         first, second = next(told, b""), next(told, b"")
         if not second:
-            return 1  # its owner was killed before it sent the plan
+            return 1  # the parent was killed before it sent the plan
         plan = CellPlan.from_json(first.decode())
         options: dict[str, Any] = json.loads(second)
         with contextlib.suppress(OSError):
@@ -85,7 +85,7 @@ def _follow(plan: CellPlan, options: dict[str, Any], end: _End) -> dict[str, Any
     sink = _sink(plan, options, reader)
     if isinstance(sink, FileSink):
         sink.begin(time.time_ns())
-    _say({})  # reports to the owner that recording has begun
+    _say({})  # reports to the parent that recording has begun
     offset = time.time_ns() - time.monotonic_ns()
     threading.Thread(target=end.wait, daemon=True).start()
     until, is_late = math.inf, False
@@ -135,7 +135,7 @@ def _answer(sink: FileSink | FaultSink, reader: RowReader, error: str = "") -> d
 
 
 def _say(what: dict[str, Any]) -> None:
-    with contextlib.suppress(OSError):  # the owner has ended
+    with contextlib.suppress(OSError):  # the parent has ended
         sys.stdout.write(json.dumps(what) + "\n")
         sys.stdout.flush()
 

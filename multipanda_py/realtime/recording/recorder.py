@@ -79,7 +79,7 @@ class Recording:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=(fd,),
-            start_new_session=True,  # Ctrl-C reaches only the owner
+            start_new_session=True,  # Ctrl-C reaches only this process
         )
         self._tell(plan.to_json(), json.dumps(dict(options)))
 

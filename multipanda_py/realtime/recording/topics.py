@@ -84,12 +84,12 @@ class CellPlan:
 def quaternions(rotations: NDArray[np.float64]) -> NDArray[np.float64]:
     r"""Return unit quaternions of rotation matrices in the order x y z w, (n, 4).
 
-    With :math:`t = \operatorname{tr} R`, the squares of x, y, z and w are :math:`(1 + 2 R_{kk} -
-    t) / 4` and :math:`(1 + t) / 4`. The computation starts from the largest square, so that it
-    never divides by a small number (S. W. Shepperd, 1978).
+    With :math:`t = \operatorname{tr} R`, the squares of x, y and z are :math:`(1 + 2 R_{kk} - t) /
+    4` for k = 1, 2, 3, and the square of w is :math:`(1 + t) / 4`. The computation starts from the
+    largest square, so that it never divides by a small number (S. W. Shepperd, 1978).
 
     Args:
-        rotations: Rotation matrices, (n, 3, 3).
+        rotations: Rotation matrices R, (n, 3, 3).
     """
     R = np.asarray(rotations, dtype=np.float64)
     x, y, z = (R[:, k, k] for k in range(3))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Child processes that exchange lines with their owner, and their standard streams."""
+"""Child processes that exchange lines with their parent, and their standard streams."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def never_wait_for_output(numbers: Sequence[int] = (1, 2)) -> None:
 
 def say(text: str) -> None:
     """Write a line to standard error if this does not block."""
-    with contextlib.suppress(OSError, ValueError):  # the owner's terminal may be gone as well
+    with contextlib.suppress(OSError, ValueError):  # the terminal may be closed
         if select.select([], [2], [], 0)[1]:
             os.write(2, f"{text}\n".encode()[:_LIMIT])
 
@@ -121,14 +121,14 @@ def module_command(
     ``PYTHONPATH``, through which colcon workspaces are found, and which ``-I`` would ignore. A
     Python without ``-P`` removes the directory before its first import.
 
-    The child ignores Ctrl-C by default. The owner handles it and stops its children. A child that
+    The child ignores Ctrl-C by default. The parent handles it and stops its children. A child that
     is still importing would otherwise print a traceback.
 
     Args:
         module: Full name of the module.
         arguments: Arguments of the module.
         version: Version of the interpreter.
-        hears_interrupts: True if the process handles Ctrl-C, because it replaces its owner.
+        hears_interrupts: True if the process handles Ctrl-C, because it replaces its parent.
     """
     handler = "default_int_handler" if hears_interrupts else "SIG_IGN"
     if version >= _SAFE_PATH:
@@ -171,10 +171,10 @@ def read_line() -> bytes:
 
 
 def read_data() -> Any:
-    """Return the data that the owner sends as one line of JSON.
+    """Return the data that the parent process sends as one line of JSON.
 
     Raises:
-        SystemExit: If the owner has ended before it sent the line.
+        SystemExit: If the parent has ended before it sent the line.
     """
     line = read_line()
     if not line.endswith(b"\n"):
@@ -197,9 +197,10 @@ def lines() -> Iterator[bytes]:
 
 
 def end_of_input() -> threading.Event:
-    """Return an event that is set at the end of standard input, when the owner closes it or dies.
+    """Return an event that is set at the end of standard input.
 
-    From now on, a thread reads the input and discards it.
+    The input ends when the parent process closes it or dies. From now on, a thread reads the input
+    and discards it.
     """
     ended = threading.Event()
 

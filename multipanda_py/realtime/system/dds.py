@@ -69,9 +69,9 @@ FOLDER = Path("/dev/shm")
 _SEGMENT = re.compile(r"^fast(dds|rtps)_[0-9a-f]{16}$")
 _PORT = re.compile(r"^fast(dds|rtps)_port\d+$")
 _GIVEN_UP = (3).to_bytes(4, "little").ljust(1 << 16, b"\0")
-"""Content of the file of a port whose creation failed: the corresponding state of boost's
-managed memory, filled up to more than the size that it waits for. A process that opens the file
-then gets an error, and Fast DDS creates a new port."""
+"""Content of the file of a port whose creation failed. It is the corresponding state of boost's
+managed memory, filled up to the size that a waiting process expects. A process that opens the
+file then gets an error, and Fast DDS creates a new port."""
 _YOUNG = 5.0
 """Minimum age of a file for clean-up; its process may be about to lock a younger file [s]."""
 

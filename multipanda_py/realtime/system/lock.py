@@ -22,7 +22,7 @@ class CellLock:
     """File lock that the kernel releases when its last holder dies.
 
     The process of the loop inherits the lock. The cell thus stays locked until its arms are at
-    rest, even if its owner has crashed.
+    rest, even if the owning process has crashed.
 
     Args:
         name: Name of the cell.

@@ -107,7 +107,7 @@ def before_others(config: RealtimeConfig) -> Iterator[None]:
 
 
 def end_fast_start() -> None:
-    """Take the niceness of the parent process, which children of this thread inherit.
+    """Reset the niceness to that of the parent process; later children of this thread inherit it.
 
     Thread: control, of a process started within :func:`before_others`.
     """

@@ -23,7 +23,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 BEYOND_SIGNALS = 128
 """Offset between the number of a signal and the exit code in a shell: 130, 143, 129."""
 program_name = ""
-"""Name of the program that signals end; empty in the process of another program."""
+"""Name of this program for messages; empty if the process belongs to another program."""
 time_allowed = 0.0
 """Maximum time of an orderly end [s]; 0 means no limit."""
 deadline = 0.0
