@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients of a node: remote cells, heartbeats, target publishers."""
+"""Clients of a running node: remote cells, heartbeats, target publishers, stream converters."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hand of a running node, which opens and closes by services."""
+"""Remote arms and grippers of a running node."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ from multipanda_py.state import ArmSnapshot, Vector
 
 
 class RemoteArm:
-    """Read what a node says of an arm.
+    """Subscriptions to the state of one arm.
 
     Args:
-        link: Hears.
-        root: Namespace of the cell, with a slash in front, or nothing.
-        name: Of the arm.
-        description: What it is.
-        stale: How old a state may be [s].
-        merged: The cell's ``joint_states``, for the fingers.
-        said: What diagnostics say of the cell.
+        link: Link to the node.
+        root: Namespace of the cell with a leading slash, or empty.
+        name: Name of the arm.
+        description: Description of the arm.
+        stale: Maximum age of a state [s].
+        merged: Topic ``joint_states`` of the cell, for the fingers.
+        said: Diagnostics of the cell.
 
     Attributes:
-        topics: What has to be heard.
+        topics: Topics that are required.
     """
 
     def __init__(
@@ -79,42 +79,42 @@ class RemoteArm:
 
     @property
     def status(self) -> ArmStatus:
-        """Who has it, and what is wrong, as diagnostics have said last."""
+        """Owner and fault of the arm in the newest diagnostics."""
         return self._said.arms[self.name]
 
     @property
     def stamp(self) -> float:
-        """When its newest state was measured, by the node's clock [s]."""
+        """Measurement time of the newest state, by the node's clock [s]."""
         stamp = self._joints.message().header.stamp
         return float(stamp.sec + 1e-9 * stamp.nanosec)
 
     @property
     def now(self) -> float:
-        """The node's time, by the newest state and how long ago it came [s]."""
+        """Time of the node, estimated from the newest state and its age [s]."""
         return self.stamp + time.monotonic() - self._joints.heard
 
     @property
     def width(self) -> float:
-        """Between the fingers [m]."""
+        """Distance between the fingers [m]."""
         return float(self._fingers().sum())
 
     def pose(self) -> Pose:
         """Return the measured pose of the tool in the base of the arm.
 
         Raises:
-            TopicLost: If it is too old, or none.
+            TopicLost: If there is no pose, or it is too old.
         """
         pose: Pose = self._pose.message().pose
         return pose
 
     def state(self, time: float) -> ArmSnapshot:
-        """Return its newest state; what no topic has is nan.
+        """Return the newest state; values without a topic are NaN.
 
         Args:
-            time: Of the cell [s].
+            time: Time of the cell [s].
 
         Raises:
-            TopicLost: If a part of it is too old, or no number.
+            TopicLost: If a part of it is too old, or not finite.
         """
         joints, pose = self._joints.message(), self.pose()
         try:
@@ -149,27 +149,27 @@ class RemoteArm:
 
 
 def _array(values: Any, size: int) -> Vector:
-    """Return numbers, or as many nan where there are not as many."""
+    """Return an array, or NaN values if the size differs."""
     if values is None or len(values) != size:
         return np.full(size, np.nan)
     return np.array(values)
 
 
 MOVES = 20.0
-"""Time for the fingers to come to where they are to be [s]."""
+"""Timeout of a motion of the fingers [s]."""
 
 
 class NodeHand:
-    """Ask for motions of one hand.
+    """Client of one gripper that returns requests to poll.
 
     Args:
-        link: To the node; not started yet.
-        root: Namespace of the cell, with a slash in front, or nothing.
+        link: Link to the node, before its start.
+        root: Namespace of the cell with a leading slash, or empty.
         arm: Name of the arm.
-        description: What the hand can do.
+        description: Description of the gripper.
 
     Attributes:
-        description: Likewise.
+        description: Description of the gripper.
 
     Thread: one.
     """
@@ -181,15 +181,15 @@ class NodeHand:
         link.offer(Trigger, f"{self._place}/close")
 
     def move(self, width: float) -> HandGoal:
-        """Begin to take the fingers to a width [m]."""
+        """Start a motion of the fingers to a width [m]."""
         goal = GripperAction.Goal()
-        goal.command.position = width / 2.0  # of one finger
+        goal.command.position = width / 2.0  # position of one finger
         return HandGoal(self._action, goal, f"{self._place}: move to {width:.4f} m")
 
     def grasp(
         self, width: float, *, force: float = 0.0, epsilon_outer: float = 0.0
     ) -> Call[object]:
-        """Begin to close them on whatever is there, with the force that the node has for it."""
+        """Start to close the gripper around an object, with the default force of the node."""
 
         def read(said: Any) -> object:
             if not said.success:
@@ -200,12 +200,12 @@ class NodeHand:
 
 
 class HandGoal:
-    """A goal of a hand, until it is known whether it is taken.
+    """Goal of a gripper, until it is accepted or rejected.
 
     Args:
-        client: Of the action.
-        goal: What is asked.
-        what: The same in words.
+        client: Client of the action.
+        goal: Goal message.
+        what: Description of the goal, for messages.
     """
 
     def __init__(self, client: Any, goal: Any, what: str) -> None:
@@ -213,31 +213,33 @@ class HandGoal:
         self._future = client.send_goal_async(goal)
 
     def look(self) -> object | None:
-        """Return the goal's handle, or None while there is none.
+        """Return the goal's handle, or None while there is no answer.
 
         Raises:
-            NodeRefused: If the hand does not take it; why is in the arm's diagnostics.
+            NodeRefused: If the gripper rejects it; the diagnostics of the arm have the reason.
         """
         if not self._future.done():
             return None
         handle: object = self._future.result()
         if not getattr(handle, "accepted", False):
-            raise NodeRefused(f"{self._what}: the hand has refused it")
+            raise NodeRefused(
+                f"{self._what}: rejected by the gripper, see the diagnostics of the arm"
+            )
         return handle
 
 
 _APART = 1e-3
-"""Fingers that are further apart after they have closed hold something [m]."""
+"""Finger distance above which a closed gripper holds an object [m]."""
 
 
 class RemoteGripper(Gripper):
-    """Open a hand, close it around what is there, or stop it; the newest command counts.
+    """Client of one gripper with open, close and stop; the newest command counts.
 
     Args:
-        link: Asks.
+        link: Link to the node.
         root: Namespace of the cell.
-        arm: Measures.
-        description: What the hand can do.
+        arm: State of the arm.
+        description: Description of the gripper.
     """
 
     def __init__(
@@ -251,7 +253,7 @@ class RemoteGripper(Gripper):
         self._motion: GripperMotion | None = None
 
     def state(self) -> GripperState:
-        """Return what was measured last."""
+        """Return the newest measured state."""
         motion, width = self._motion, self._measured.width
         closed = motion is not None and motion.command.action is Action.GRASP and motion.done
         return GripperState(
@@ -260,17 +262,17 @@ class RemoteGripper(Gripper):
         )  # fmt: skip
 
     def start(self, command: GripperCommand) -> GripperMotion:
-        """Begin to open, to close around whatever is there, or to stop.
+        """Start to open, to close around an object, or to stop.
 
         Raises:
             TargetRejected: If it is another command.
-            TopicLost: If the node does not offer it.
+            TopicLost: If the node does not offer the service.
         """
         names = {Action.MOVE: "open", Action.GRASP: "close", Action.STOP: "stop"}
         name = names.get(command.action, "")
         if not name or (name == "open" and command.width < self.description.max_width - _APART):
             raise TargetRejected(
-                f"gripper of {self.arm}: got {command}, allowed to open, to close and to stop"
+                f"gripper of {self.arm}: got {command}, allowed full opening, closing and stop"
             )
         service = f"{self._root}/{name}"
         if not self._link.is_found(service):
@@ -285,4 +287,4 @@ class RemoteGripper(Gripper):
 
     def _wait(self, condition: Any, timeout: float, what: str) -> None:
         if not self._link.until(condition, timeout):
-            raise TopicLost(f"gripper of {self.arm}: {what} did not come within {timeout:g} s")
+            raise TopicLost(f"gripper of {self.arm}: {what} was not reached within {timeout:g} s")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cell that a running node moves, for programs that act on cells: environments, policies."""
+"""Remote cell of a running node, for environments and policies."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ from multipanda_py.ros.node.settings import ask_for_cell
 from multipanda_py.state import ArmSnapshot
 
 PATIENCE = 20.0
-"""For a node to be found, and for its answers [s]."""
+"""Timeout for the discovery of a node and for its answers [s]."""
 
 
 class RosCell:
-    """Stand for a cell of a running node, with the part of :class:`.Cell` that an actor needs.
+    """Client of a running node with the parts of :class:`.Cell` for environments and policies.
 
-    What the cell is, the node's parameters say; all else goes by the topics, services and actions
-    of ``doc/ros_interface.md``. The node's gates judge every target, and its laws hold their arms
-    when targets stop.
+    The configuration comes from the node's parameters. All other data use the topics, services and
+    actions of ``doc/ros_interface.md``. The gates of the node check every target, and its
+    controllets hold their arms when targets stop.
 
     Args:
-        namespace: Of the node, such as ``/lab``; empty for none.
-        patience: For the node to be found, and for its answers [s].
+        namespace: Namespace of the node, such as ``/lab``; empty for none.
+        patience: Timeout for the discovery of the node and for its answers [s].
 
     Attributes:
-        config: The cell as it runs there.
+        config: Configuration of the remote cell.
         states: States that are received from the node.
         targets: Targets that are sent to the node.
 
     Raises:
-        TopicLost: If there is no such node, or a topic of it is silent; says which.
-        ConfigurationError: If it is no cell.
+        TopicLost: If there is no such node, or a topic has timed out; the message has the name.
+        ConfigurationError: If its configuration is not a valid cell.
 
-    Thread: one; another one of its own hears.
+    Thread: one; a separate thread receives messages.
     """
 
     is_remote = True
@@ -61,7 +61,7 @@ class RosCell:
         try:
             self._connect(patience / 2.0)
         except TopicLost:
-            # A newcomer of Fast DDS is now and then never told of some endpoints; the next one is.
+            # A new participant of Fast DDS sometimes misses endpoints. Another one finds them.
             self._connect(patience)
 
     def _connect(self, patience: float) -> None:
@@ -90,34 +90,34 @@ class RosCell:
 
     @property
     def descriptions(self) -> Mapping[str, ArmDescription]:
-        """What the arms are, by name."""
+        """Descriptions of the arms, by name."""
         return self._names.descriptions
 
     @property
     def world(self) -> RemoteWorld:
-        """The world of simulated arms."""
+        """World of the simulated arms."""
         return self._world
 
     @property
     def time(self) -> float:
-        """When the newest states of all arms were measured, from the first one on [s]."""
+        """Time of the newest states of all arms, relative to the first ones [s]."""
         return self.states.time
 
     def at(self, time: float) -> RosCell:
-        """Return what was heard last: of instants before nothing is kept."""
+        """Return this cell, because earlier states are not stored."""
         return self
 
     def laws_for(self, arms: Sequence[str], law: str, period: float) -> dict[str, str]:
-        """Return by arm the controllet of a type that targets are for, and get ready to send them.
+        """Return the controllet of a type for each arm, and prepare to send targets to it.
 
         Args:
-            arms: Names.
+            arms: Names of the arms.
             law: Type of the controllet.
-            period: Between two targets [s].
+            period: Period of targets [s].
 
         Raises:
-            ConfigurationError: If an arm has no such controllet, or one that does not hold when
-                targets stop, or none that goes to where the arm starts.
+            ConfigurationError: If an arm has no such controllet, the controllet does not hold when
+                targets stop, or the arm has no controllet to move to its start.
             UnknownName: If the cell has no such arm.
         """
         found = self._laws.choose(arms, law, period)
@@ -128,17 +128,17 @@ class RosCell:
         return found
 
     def start(self) -> None:
-        """Serve from now on; wait until the node hears targets, and its states are heard anew.
+        """Start the thread, and wait until the node receives targets and its states are recent.
 
         Raises:
-            TopicLost: If it does not, or they are not.
+            TopicLost: If the node does not subscribe, or states are missing.
         """
         self._link.start()
         self.targets.wait(self._patience)
         self.states.begin_anew(self._patience)
 
     def close(self) -> None:
-        """Let arms hold, and leave; safe to call twice."""
+        """Let the arms hold, and disconnect; safe to call twice."""
         self._laws.end()
         self._link.close()
 
@@ -146,34 +146,34 @@ class RosCell:
         """Return the newest state of an arm.
 
         Raises:
-            TopicLost: If there is none, or it is too old.
+            TopicLost: If there is no state, or it is too old.
         """
         return self.states.arms[arm].state(self.time)
 
     def pose(self, arm: str) -> Pose:
-        """Return the measured pose of a tool in the base of its arm; raises as :meth:`state`."""
+        """Return the measured tool pose in the base of its arm; raises as :meth:`state`."""
         return self.states.arms[arm].pose()
 
     def objects(self) -> dict[str, Pose]:
-        """Return where movable things are in the world, whoever says so.
+        """Return the poses of movable objects in the world.
 
         Raises:
-            TopicLost: If nobody does of one that the cell has from the start.
+            TopicLost: If an object that is present from the start has no pose.
         """
         return self.states.objects()
 
     def gripper(self, arm: str) -> RemoteGripper:
-        """Return the hand of an arm.
+        """Return the gripper of an arm.
 
         Raises:
-            UnknownName: If it has none.
+            UnknownName: If the arm has no gripper.
         """
         if arm not in self._grippers:
             raise UnknownName("gripper of arm", arm, tuple(self._grippers))
         return self._grippers[arm]
 
     def held(self) -> dict[str, str]:
-        """Return what is in hands: no topic says it, so nothing."""
+        """Return no attached objects, because no topic reports them."""
         return {}
 
     def set_target(
@@ -184,7 +184,7 @@ class RosCell:
         q: ArrayLike | None = None,
         wrench: ArrayLike | None = None,
     ) -> None:
-        """Send targets of an arm, in the axes of its base.
+        """Send targets to an arm, along the axes of its base.
 
         Raises:
             TargetRejected: If a number is not finite; nothing is sent.
@@ -192,30 +192,30 @@ class RosCell:
         self.targets.send(arm, pose, q, wrench)
 
     def hold(self) -> None:
-        """Have every arm of the cell hold.
+        """Stop all arms of the cell, which then hold.
 
         Raises:
             TopicLost: If the node does not answer.
-            SwitchRejected: If it refuses.
+            SwitchRejected: If the node rejects the request.
         """
         self._laws.hold()
 
     def recover(self, arms: Sequence[str] | None = None) -> tuple[str, ...]:
-        """Clear faults of some arms or all, and wait until diagnostics tell of it.
+        """Clear faults of some or all arms, and wait until diagnostics report it.
 
         Returns:
-            Names of the arms that were asked for.
+            Names of the requested arms.
 
         Raises:
             TopicLost: If the node does not answer.
-            RecoveryFailed: If an arm keeps its fault; names it and the reason.
+            RecoveryFailed: If an arm keeps its fault; the message has arm and reason.
         """
         chosen = tuple(self.descriptions) if arms is None else tuple(arms)
         self._laws.recover(chosen)
         return chosen
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return how much diagnostics have told so far, and what came after ``count``."""
+        """Return the number of events so far, and the events after the first ``count``."""
         return self.states.events_since(count)
 
     def switch(
@@ -224,25 +224,25 @@ class RosCell:
         deactivate: Sequence[str] = (),
         strictness: str = "strict",
     ) -> None:
-        """Change the active laws; as :meth:`.Cell.switch`.
+        """Change the active controllets, as :meth:`.Cell.switch`.
 
         Raises:
-            SwitchRejected: If the node refuses; says why.
-            TopicLost: If it does not answer.
+            SwitchRejected: If the node rejects the switch; the message has the reason.
+            TopicLost: If the node does not answer.
         """
         self._laws.switch(activate, deactivate, strictness)
 
     def move_to(self, goals: Mapping[str, ArrayLike]) -> MovePlan:
-        """Go to postures without touching anything, by the node's trajectory actions.
+        """Move to joint configurations without collision, by the node's trajectory actions.
 
         Args:
-            goals: Postures by arm, (n,) [rad, m].
+            goals: Joint configurations by arm, (n,) [rad, m].
 
         Raises:
-            PlanRejected: If there is no such motion, or arms do not rest.
-            MotionFailed: If one ended before its goal; all arms hold.
+            PlanRejected: If no such motion is found, or the arms are not at rest.
+            MotionFailed: If a motion ended before its goal; all arms hold.
         """
-        # It reads states and things of this cell.
+        # The planner reads states and objects of this cell.
         plan = MoveFinder(self._names, cast("Any", self), cast("Any", self)).plan(dict(goals))
         points = {arm: plan.points[arm] for arm in plan.moving}
         if not points:
@@ -260,18 +260,18 @@ class RosCell:
         """Wait for a condition.
 
         Raises:
-            LoopTimeout: If it does not hold in time.
+            LoopTimeout: If it does not become true in time.
         """
         if not self._link.until(condition, timeout):
-            raise LoopTimeout(f"{what} did not come about within {timeout:g} s")
+            raise LoopTimeout(f"{what} was not reached within {timeout:g} s")
 
     def check(self) -> None:
-        """Raise if states are missing, or arms do not do what they are told.
+        """Check that states arrive and that the arms follow the targets.
 
         Raises:
-            TopicLost: If a topic is silent.
-            LoopError: If somebody else has an arm.
-            TargetRejected: If the node refuses targets; says why.
+            TopicLost: If a topic has timed out.
+            LoopError: If another client owns an arm.
+            TargetRejected: If the node rejects targets; the message has the reason.
         """
         self._link.check()
         self._laws.check()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node says of its cell: the newest of every topic, read when it is asked for."""
+"""State of a running node's cell, from the newest messages of its topics."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from multipanda_py.ros.node.conversions import read_numbers, read_pose
 from multipanda_py.state import ArmSnapshot
 
 REMEMBERED = 100
-"""So many reports are kept for who asks late."""
+"""Number of stored events."""
 LINES = QoSProfile(depth=100)
-"""Of which none is to be missed, while somebody else's may come in between."""
+"""QoS profile of topics that several nodes publish and of which every message counts."""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
 class ArmStatus(NamedTuple):
-    """What is known of an arm beside its motion.
+    """Status of an arm from diagnostics.
 
     Attributes:
-        owner: Name of the law that has it.
+        owner: Name of the controllet that owns the arm.
         fault: Name of the latched fault, or an empty string.
-        reason: Why, in words.
-        refused: How many targets the node has refused.
-        refusal: Why the last one.
-        heard: When it was heard of, CLOCK_MONOTONIC [s].
-        beginnings: How often a law has begun on it.
+        reason: Text of the fault.
+        refused: Number of targets that the node has rejected.
+        refusal: Reason of the last rejection.
+        heard: Time of the newest message, CLOCK_MONOTONIC [s].
+        beginnings: Number of activations on the arm.
         hold_reason: Reason why it holds; empty while a controllet is active.
     """
 
@@ -61,25 +61,25 @@ class ArmStatus(NamedTuple):
 
 @dataclass(frozen=True)
 class Line(LoopEvent):
-    """A line of the node's log, as it is."""
+    """Line of the node's log as an event, printed unchanged."""
 
     def __str__(self) -> str:
         return self.text
 
 
 class NodeStatus:
-    """Follow the diagnostics of one cell, and remember what it has reported.
+    """Subscription to the diagnostics of one cell, with its recent events.
 
     Args:
-        config: The cell.
-        node: Hears.
+        config: Configuration of the cell.
+        node: Node that subscribes.
 
     Attributes:
-        active: Names of the instances that are active.
-        arms: What is known of each.
-        heard: When the cell was heard of last, CLOCK_MONOTONIC [s].
+        active: Names of the active controllets.
+        arms: Status of each arm.
+        heard: Time of the newest diagnostics of the cell, CLOCK_MONOTONIC [s].
 
-    Thread: :meth:`say` that of the node; what is left any.
+    Thread: :meth:`say` and callbacks that of the node, all other methods any.
     """
 
     def __init__(self, config: CellConfig, node: Any) -> None:
@@ -95,25 +95,25 @@ class NodeStatus:
 
     @property
     def is_known(self) -> bool:
-        """Whether anything was heard."""
+        """True after the first message."""
         return bool(self._loop)
 
     @property
     def has_system_time(self) -> bool:
-        """Whether the node's time is the machine's."""
+        """True if the node uses the time of the machine."""
         return self._loop.get("time") == "system"
 
     def say(self, text: str, time_ns: int) -> None:
-        """Remember a line."""
+        """Store a line as an event."""
         self._remember(Line(Event.NOTICE, time_ns, "", "", text))
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return how much was reported so far, and what came after the first ``count``."""
+        """Return the number of events so far, and the events after the first ``count``."""
         total, events = self._count, list(self._events)
         return total, events[len(events) - min(len(events), total - count) :]
 
     def statistics(self) -> LoopStatistics:
-        """Return how the loop kept its time in the last second or so."""
+        """Return the timing of the loop over about the last second."""
         said = self._loop
         missed, _, cycles = said.get("missed cycles", "0 of 0").partition(" of ")
 
@@ -131,7 +131,7 @@ class NodeStatus:
         )  # fmt: skip
 
     def receive(self, message: Any) -> None:
-        """Receive diagnostics, which may be of another node."""
+        """Process diagnostics, which may be of another node."""
         for status in message.status:
             values = {item.key: item.value for item in status.values}
             cell, _, arm = status.hardware_id.partition("/")
@@ -146,11 +146,11 @@ class NodeStatus:
                 self._take_notice(arm, values)
 
     def _take_notice(self, controllet: str, values: Mapping[str, str]) -> None:
-        """Remember the newest notice of a controllet, if it is new."""
+        """Store the newest notice of a controllet as an event, if it is new."""
         count = _count(values.get("notices", ""), 0)
         before = self._notices.get(controllet, count)
         self._notices[controllet] = count
-        if count > before:  # fewer are of a new node
+        if count > before:  # a restarted node counts from 0
             self._remember(
                 LoopEvent(Event.NOTICE, time.monotonic_ns(), "", controllet, values["last notice"])
             )
@@ -171,7 +171,7 @@ class NodeStatus:
         if now.hold_reason and not fault and is_new:
             time_ns = time.monotonic_ns()
             self._remember(LoopEvent(Event.HOLDS, time_ns, arm, "", now.hold_reason))
-        if before.heard > 0.0 and now.refused > before.refused:  # fewer are of a new node
+        if before.heard > 0.0 and now.refused > before.refused:  # a restarted node counts from 0
             self.say(f"refused: {now.refusal}", time.monotonic_ns())
 
     def _remember(self, event: LoopEvent) -> None:
@@ -184,21 +184,21 @@ def _count(text: str, otherwise: int) -> int:
 
 
 WARNING = 30
-"""Level of a line of a log from which on it is shown."""
+"""Minimum level of log lines that are shown."""
 
 
 class HeardCell:
-    """Hear what it takes to show a cell, and read it when it is shown.
+    """Subscriptions that are required to show a cell; messages are decoded on demand.
 
     Args:
-        link: To the node; not started yet.
-        root: Namespace of the cell, with a slash in front, or nothing.
-        config: The cell.
+        link: Link to the node, before its start.
+        root: Namespace of the cell with a leading slash, or empty.
+        config: Configuration of the cell.
 
     Attributes:
-        status: What diagnostics say.
+        status: Diagnostics of the cell.
 
-    Thread: callbacks the link's, all else any.
+    Thread: callbacks that of the link, all other methods any.
     """
 
     def __init__(self, link: NodeLink, root: str, config: CellConfig) -> None:
@@ -233,13 +233,13 @@ class HeardCell:
         link.node.create_subscription(Log, "/rosout", self._take_line, LINES)
 
     def silent(self) -> list[str]:
-        """Return what was not heard of yet, of what it takes to show the cell."""
+        """Return the required topics without a message."""
         needed = [self._joints, *self._poses.values(), *self._wrenches.values()]
         missing = [topic.name for topic in needed if not topic.count]
         return missing if self.status.is_known else [*missing, "/diagnostics"]
 
     def row(self) -> NDArray[np.void]:
-        """Return where everything is, as far as :meth:`.SceneView.show` wants it."""
+        """Return positions of joints and objects, with the fields of :meth:`.SceneView.show`."""
         row, message = self._row, self._joints.message()
         names = tuple(message.name)
         if names not in self._order:
@@ -262,7 +262,7 @@ class HeardCell:
         return row
 
     def state(self, arm: str) -> ArmSnapshot:
-        """Return what an arm does; ``tau`` is what was measured."""
+        """Return the state of an arm; ``tau`` is the measured torque."""
         row, index = self.row(), self._index[arm]
         n = self._arms[index].n_joints
         found = row["arms"][index]
@@ -278,15 +278,15 @@ class HeardCell:
         )  # fmt: skip
 
     def silence(self, arm: str) -> float:
-        """Return how long ago the newest pose of an arm came [s]."""
+        """Return the age of the newest pose of an arm [s]."""
         return time.monotonic() - self.heard(arm)
 
     def heard(self, arm: str) -> float:
-        """Return when the newest pose of an arm came, CLOCK_MONOTONIC [s]."""
+        """Return the arrival time of the newest pose of an arm, CLOCK_MONOTONIC [s]."""
         return self._poses[arm].heard
 
     def _places(self, names: tuple[str, ...]) -> list[tuple[int, list[int], list[int]]]:
-        """Return where in a message the joints and fingers are of each arm that is in it."""
+        """Return index, joint positions and finger positions in a message for each arm in it."""
         found = []
         for index, arm in enumerate(self._arms):
             if set(arm.joint_names) <= set(names):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions of arms of a running node, by its trajectory actions."""
+"""Remote control of a running node's controllets, and motions by its trajectory actions."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ from multipanda_py.ros.services.arms import ANSWERED
 from multipanda_py.state import Matrix
 
 SETTLED = 0.5
-"""How long after a switch diagnostics may still tell of before [s]."""
+"""Time after a switch in which diagnostics may still be older [s]."""
 JUDGED = 10
-"""Targets of which the node may refuse up to half [-]."""
+"""Number of targets in one check. The node may reject up to half of them."""
 FOLLOWER = "joint_trajectory_controller"
-"""Law by which arms go to where they start."""
+"""Name of the controllet with which arms move to their start."""
 RECOVERY = "error_recovery"
 """Service of an arm that clears its fault."""
 
 
 class RemoteLaws:
-    """Switch laws of a node, and watch that they do what they are told.
+    """Client that switches controllets of a node, and checks that the arms follow.
 
     Args:
-        link: Asks.
-        root: Namespace of the cell, with a slash in front, or nothing.
-        config: The cell.
-        arms: By name.
-        targets: That are sent to them.
-        patience: For answers [s].
+        link: Link to the node.
+        root: Namespace of the cell with a leading slash, or empty.
+        config: Configuration of the cell.
+        arms: States of the arms, by name.
+        targets: Publisher of their targets.
+        patience: Timeout of answers [s].
     """
 
     def __init__(
@@ -82,16 +82,16 @@ class RemoteLaws:
         self._refused = dict.fromkeys(arms, (0, 0))
 
     def choose(self, arms: Sequence[str], law: str, period: float) -> dict[str, str]:
-        """Return by arm the controllet of a type that targets are for from now on.
+        """Return the controllet of a type for each arm, which is to receive the targets.
 
         Args:
-            arms: Names.
+            arms: Names of the arms.
             law: Type of the controllet.
-            period: Between two targets [s].
+            period: Period of targets [s].
 
         Raises:
-            ConfigurationError: If an arm has no such controllet, or one that does not hold when
-                targets stop, or none that goes to where the arm starts.
+            ConfigurationError: If an arm has no such controllet, the controllet does not hold when
+                targets stop, or the arm has no controllet to move to its start.
             UnknownName: If the cell has no such arm.
         """
         faults, found = [], {}
@@ -101,11 +101,13 @@ class RemoteLaws:
             own = [one for one in self._config.instances() if one.arms == (arm,)]
             fitting = [one for one in own if one.type == law]
             if not fitting:
-                faults.append(f"controllets: {arm} has none of type {law}; add one to the cell")
+                faults.append(
+                    f"controllets: {arm} has no controllet of type {law}. Add one to the cell"
+                )
             elif not (timeout := fitting[0].target_timeout):
                 faults.append(
                     f"controllets.{fitting[0].short_name}.target_timeout: got 0, allowed more, "
-                    "1.0 for example: else the arm would go on when actions stop"
+                    "such as 1.0. Otherwise the arm would keep moving when actions stop"
                 )
             elif timeout <= period:
                 faults.append(
@@ -113,7 +115,7 @@ class RemoteLaws:
                     f"allowed more than a step of {period:g} s"
                 )
             if f"{arm}/{FOLLOWER}" not in [one.name for one in own]:
-                faults.append(f"controllets: {arm} has no {FOLLOWER}, by which it goes home")
+                faults.append(f"controllets: {arm} has no {FOLLOWER}, which moves it to its start")
             found[arm] = fitting[0].name if fitting else ""
             self._timeouts[arm] = fitting[0].target_timeout if fitting else 0.0
         if faults:
@@ -122,25 +124,25 @@ class RemoteLaws:
         return found
 
     def hold(self) -> None:
-        """Have every arm of the cell hold.
+        """Stop all arms of the cell, which then hold.
 
         Raises:
             TopicLost: If the node does not answer.
-            SwitchRejected: If it refuses.
+            SwitchRejected: If the node rejects the request.
         """
         answer = self._link.ask(f"{self._root}/stop", Trigger.Request(), self._patience)
         if not answer.success:
             raise SwitchRejected(f"{self._root}/stop: {answer.message}")
 
     def recover(self, arms: Sequence[str]) -> None:
-        """Clear faults of arms, and wait until diagnostics tell of it.
+        """Clear faults of arms, and wait until diagnostics report it.
 
         Args:
-            arms: Names of the arms; each is requested, also if another one keeps its fault.
+            arms: Names of the arms. Each is requested, also if another one keeps its fault.
 
         Raises:
             TopicLost: If the node does not answer.
-            RecoveryFailed: If an arm keeps its fault; names it and the reason.
+            RecoveryFailed: If an arm keeps its fault; the message has arm and reason.
         """
         failed: dict[str, str] = {}
         for arm in arms:
@@ -160,11 +162,11 @@ class RemoteLaws:
         deactivate: Sequence[str] = (),
         strictness: str = "strict",
     ) -> None:
-        """Change the active laws; as :meth:`.Cell.switch`.
+        """Change the active controllets, as :meth:`.Cell.switch`.
 
         Raises:
-            SwitchRejected: If the node refuses; says why.
-            TopicLost: If it does not answer.
+            SwitchRejected: If the node rejects the switch; the message has the reason.
+            TopicLost: If the node does not answer.
         """
         name = f"{self._root}/controller_manager/switch_controller"
         request = SwitchController.Request(
@@ -183,19 +185,20 @@ class RemoteLaws:
         }
 
     def end(self) -> None:
-        """Let arms hold, if laws of :meth:`choose` have them."""
+        """Deactivate the controllets of :meth:`choose`, so that the arms hold."""
         if self._since and self._laws:
             self._since = 0.0
             with contextlib.suppress(MultipandaError):
                 self.switch(deactivate=[*self._laws.values()], strictness="best_effort")
 
     def check(self) -> None:
-        """Raise if states are missing, or arms do not do what they are told.
+        """Check that states arrive and that the arms follow the targets.
 
         Raises:
-            TopicLost: If a topic is silent.
-            LoopError: If somebody else has an arm or gives it targets, or it holds as none came.
-            TargetRejected: If the node refuses targets; says why.
+            TopicLost: If a topic has timed out.
+            LoopError: If another client owns an arm or sends it targets, or the arm holds after a
+                timeout of its targets.
+            TargetRejected: If the node rejects targets; the message has the reason.
         """
         silence = 3.0 / self._config.cell.diagnostics_rate + self._patience / 4.0
         now = time.monotonic()
@@ -206,7 +209,7 @@ class RemoteLaws:
                 topic.check()
             if now - said.heard > silence:
                 raise TopicLost(
-                    f"/diagnostics: nothing heard of {name} for {now - said.heard:.1f} s, allowed "
+                    f"/diagnostics: no message about {name} for {now - said.heard:.1f} s, allowed "
                     f"{silence:.1f} s"
                 )
             self._check_alone(name)
@@ -214,45 +217,49 @@ class RemoteLaws:
                 continue
             if said.owner != law and not said.fault:
                 raise LoopError(
-                    f"{name}: {said.owner} has the arm, not {law}: somebody has switched or "
-                    "stopped it; reset() begins anew"
+                    f"{name}: {said.owner} owns the arm, not {law}: another client switched or "
+                    "stopped it. Call reset()"
                 )
             before, sent_before = self._refused[name]
             sent = self._targets.sent[name]
             if sent - sent_before < JUDGED or said.heard == self._judged[name]:
                 continue
             self._refused[name], self._judged[name] = (said.refused, sent), said.heard
-            if said.refused - before > (sent - sent_before) / 2:  # some may be, on a busy machine
-                raise TargetRejected(f"{name}: the node refuses targets: {said.refusal}")
+            if (
+                said.refused - before > (sent - sent_before) / 2
+            ):  # on a busy machine some are rejected
+                raise TargetRejected(f"{name}: the node rejects targets: {said.refusal}")
 
     def _check_alone(self, name: str) -> None:
-        """Raise if an arm had time to go elsewhere since its last target, or is pulled at."""
+        """Check that an arm's targets have not timed out, and that no other client sends any."""
         silence, most = self._targets.silence(name), self._timeouts[name]
         if silence > most:
             raise LoopError(
-                f"{name}: was given no target for {silence:.2f} s, allowed {most:g} s "
-                "(target_timeout): it holds, or somebody else has moved it; reset() begins anew"
+                f"{name}: received no target for {silence:.2f} s, allowed {most:g} s "
+                "(target_timeout): it holds, or another client has moved it. Call reset()"
             )
         if topic := self._targets.of_others(name):
-            raise LoopError(f"{name}: somebody else sends to {topic}, too; reset() begins anew")
+            raise LoopError(
+                f"{name}: another client also sends to {topic}. Stop it and call reset()"
+            )
 
 
 AHEAD = 0.5
-"""How long after it is sent a motion begins, so that all arms begin in one cycle [s]."""
+"""Delay of the start of a motion after its request, so that all arms start in one cycle [s]."""
 LATE = 10.0
-"""How long after its end a node may be silent about it [s]."""
+"""Timeout for the result after the end of a motion [s]."""
 
 
 class RemoteMotion:
-    """Send arms' trajectories, which begin together, and wait for their ends.
+    """Client that executes trajectories with a common start, and waits for their ends.
 
-    An action goes on without its client. So it is said all the while that this program moves arms:
-    when it is killed, or stopped, they hold. One that is interrupted takes its goals back.
+    An action continues without its client. Therefore this program sends heartbeats while it moves
+    arms, so that they hold if it is killed or suspended. An interrupted program cancels its goals.
 
     Args:
-        link: Sends.
+        link: Link to the node.
         root: Namespace of the cell.
-        laws: Name of the law that follows trajectories, by arm.
+        laws: Name of the trajectory controllet, by arm.
     """
 
     def __init__(self, link: NodeLink, root: str, laws: Mapping[str, str]) -> None:
@@ -273,21 +280,22 @@ class RemoteMotion:
         now: float,
         patience: float,
     ) -> None:
-        """Have arms follow trajectories to their ends.
+        """Execute trajectories, and wait for their ends.
 
         Args:
-            points: By arm, (p, 1 + 3 n): times, positions, velocities, accelerations.
+            points: Trajectory points by arm, (p, 1 + 3 n): times, positions, velocities,
+                accelerations.
             joints: Names of the joints, by arm.
-            now: The node's time [s].
-            patience: For the node to take a goal [s].
+            now: Time of the node [s].
+            patience: Timeout for the acceptance of a goal [s].
 
         Raises:
-            MotionFailed: If one is refused or ends before its goal, with why.
+            MotionFailed: If a goal is rejected or ends early; the message has the reason.
             TopicLost: If the node does not answer.
         """
         for arm in points:
             if not self._link.until(self._clients[arm].server_is_ready, patience):
-                raise TopicLost(f"{arm}: its action follow_joint_trajectory is not there")
+                raise TopicLost(f"{arm}: the action follow_joint_trajectory was not found")
         begin = now + AHEAD
         moved, handles = [*points], dict[str, Any]()
         self._say_moved(moved)
@@ -304,8 +312,8 @@ class RemoteMotion:
                 result = self._wait(future, ends, arm, moved).result
                 if result.error_code != FollowJointTrajectory.Result.SUCCESSFUL:
                     raise MotionFailed(f"{arm}: {result.error_string}")
-        except BaseException:  # of an interrupted program, too; what is not taken back here ends
-            for handle in handles.values():  # as nothing is said of it any more
+        except BaseException:  # also if the program is interrupted
+            for handle in handles.values():  # other goals end when the heartbeats stop
                 handle.cancel_goal_async()
             raise
         self._say_moved([])
@@ -318,12 +326,12 @@ class RemoteMotion:
 
         if not self._link.until(is_done, timeout):
             raise TopicLost(
-                f"{arm}: no answer of its action follow_joint_trajectory within {timeout:.1f} s"
+                f"{arm}: no answer of the action follow_joint_trajectory within {timeout:.1f} s"
             )
         return future.result()
 
     def _say_moved(self, arms: list[str]) -> None:
-        """Say that this program moves arms now, or none any more."""
+        """Send the heartbeat with the arms that this program moves now."""
         self._sign_at = time.monotonic() + LEASE / 5.0
         self._signs.publish(String(data=" ".join((self._link.node.get_name(), *arms))))
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node that hears hands: streams of poses and twists, clutches and grips.
+"""Node that writes messages of teleoperation devices to standard output.
 
 Run by ``multipanda teleop --source ros`` as ``python -m multipanda_py.ros.client.device_listener
-NAMESPACE ARM ...``: every message goes to standard output as a line of JSON, until standard input
-ends. What moves the arms has no part of ROS in it.
+NAMESPACE ARM ...``. Poses, twists, clutch and gripper messages become lines of JSON, until
+standard input ends. The process that moves the arms uses no ROS.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from std_msgs.msg import Bool
 from multipanda_py.realtime.system.dds import announce_without_types
 
 NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""Streams: over a bad network the newest, not the lost one again."""
+"""QoS profile of streams: a lost message is not repeated."""
 LOOK = 0.1
-"""Between two counts of publishers [s]."""
+"""Period of the count of publishers [s]."""
 EVERY = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
-"""What is said once."""
+"""QoS profile of single events."""
 
 
 def pose_numbers(message: PoseStamped) -> list[float]:
-    """Return position, then quaternion, seven numbers."""
+    """Return position, then quaternion x y z w, seven numbers."""
     p, q = message.pose.position, message.pose.orientation
     return [p.x, p.y, p.z, q.x, q.y, q.z, q.w]
 
@@ -56,23 +56,23 @@ HEARD: tuple[tuple[str, Any, str, Callable[[Any], Any], QoSProfile], ...] = (
     ("clutch", Bool, "clutch", lambda message: message.data, EVERY),
     ("gripper", Bool, "gripper", lambda message: message.data, EVERY),
 )
-"""Topics by arm: name, type, what is said of it, its numbers, how it is heard."""
+"""Topics of an arm: name, type, kind of the line, conversion, QoS profile."""
 
 
 def tell(arm: str, kind: str, read: Callable[[Any], Any], message: Any) -> None:
-    """Write a message as a line, with the time of this machine at which it was heard [s]."""
+    """Write a message as a line, with its arrival time on this machine, CLOCK_MONOTONIC [s]."""
     said = {"arm": arm, "kind": kind, "value": read(message), "time": time.monotonic()}
     sys.stdout.write(f"{json.dumps(said)}\n")
     sys.stdout.flush()
 
 
 class Crowds:
-    """Tell which arms have a stream with more than one publisher, whenever that has changed.
+    """Detector of streams with several publishers; writes a line when an arm's state changes.
 
     Args:
-        node: Of this process.
+        node: Node of this process.
         root: Namespace of the topics.
-        arms: Names.
+        arms: Names of the arms.
     """
 
     def __init__(self, node: Node, root: str, arms: Sequence[str]) -> None:
@@ -81,7 +81,7 @@ class Crowds:
         self._topics = {arm: [f"{root}/{arm}/{topic}" for topic in streams] for arm in arms}
 
     def look(self) -> None:
-        """Count publishers, and tell what is new."""
+        """Count publishers, and write changes."""
         for arm, topics in self._topics.items():
             counts = {topic: self._node.count_publishers(topic) for topic in topics}
             crowd = [
@@ -94,7 +94,7 @@ class Crowds:
 
 
 def main() -> int:
-    """Say what is heard until standard input ends, or nobody reads any more."""
+    """Write messages until standard input ends or the reader has exited."""
     namespace, *arms = sys.argv[1:]
     root = f"/{namespace.strip('/')}".rstrip("/")
     announce_without_types()

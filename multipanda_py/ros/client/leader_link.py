@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node between leaders in other cells and the arms that follow them.
+"""Node that connects leader arms in other cells with the followers of this cell.
 
 Run by ``multipanda teleop --source leader`` as ``python -m multipanda_py.ros.client.leader_link
-ARM PLACE
-...``: what leaders say goes to standard output as lines of JSON, and lines of JSON on standard
-input say what they are to feel, until that ends. What moves the arms has no part of ROS in it.
+ARM PLACE ...``. Messages of leaders go to standard output as lines of JSON. Lines of JSON on
+standard input are wrenches for the leaders. The process ends with standard input. The process that
+moves the arms uses no ROS.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from multipanda_py.realtime.system.dds import announce_without_types
 from multipanda_py.ros.client.device_listener import EVERY, NEWEST, pose_numbers, tell
 
 LOOK = 0.5
-"""Between two looks at who takes a wrench [s]."""
+"""Period of the count of wrench subscribers [s]."""
 
 
 def wrench_message(numbers: list[float]) -> WrenchStamped:
-    """Return force, then torque, as a message along the leader's base, of no time.
+    """Return force, then torque, as a message in the leader's base axes, without a stamp.
 
-    Clocks of two machines differ; how old it is the leader knows by when the last one came.
+    Clocks of two machines differ. The leader evaluates the arrival time instead.
     """
     message = WrenchStamped()
     force, torque = message.wrench.force, message.wrench.torque
@@ -45,9 +45,9 @@ def wrench_message(numbers: list[float]) -> WrenchStamped:
 
 
 def pass_on(publishers: Mapping[str, Any], ended: threading.Event) -> None:
-    """Publish what standard input says; nothing is to be felt when it ends. Thread: its own.
+    """Publish the wrenches from standard input, and zero at its end. Thread: its own.
 
-    What waited while this process stood still is of the past, and left out.
+    Lines that became outdated while this process was suspended are dropped.
     """
     try:
         for line in lines():
@@ -61,7 +61,7 @@ def pass_on(publishers: Mapping[str, Any], ended: threading.Event) -> None:
 
 
 def main() -> int:
-    """Say what is heard and publish what is said until standard input ends."""
+    """Forward messages in both directions until standard input ends."""
     places = dict(zip(sys.argv[1::2], sys.argv[2::2]))
     announce_without_types()
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user that streams target poses at 1 kHz, from a circular-field motion generator.
+"""Stream of target poses at 1 kHz from a circular-field motion generator, for tests.
 
 Run as ``python -m multipanda_py.ros.client.motion_generator NAME=Y [NAME=Y ...] [--object
-CONTROLLET] [--each] [--record FILE]`` beside a node: the names of arms, and where their bases are
-along y of the world [m], which are not rotated. A point between the hands visits goals among
-moving obstacles (:mod:`multipanda_py.planning.trajectory.circular_field`); the first and the
-second arm follow 15 cm to its left and right, or an object that they hold follows it, or each of
-any number of arms does from where it is. Writes ``ready`` once it publishes; the end of standard
-input ends it, with a line of JSON: how many messages went out in which time. FILE then has what
-was sent when: CLOCK_MONOTONIC [s] and x of the first message [m], an array (n, 2).
+CONTROLLET] [--each] [--record FILE]`` next to a node. The arguments are the names of arms, and the
+position of their unrotated bases along y of the world [m].
+
+A point between the grippers visits goals among moving obstacles
+(:mod:`multipanda_py.planning.trajectory.circular_field`). By default the first and the second arm
+follow it 15 cm to its left and right. With ``--object`` an object that they hold follows it. With
+``--each`` every arm follows it from its initial pose.
+
+The program writes ``ready`` once it publishes, and ends with standard input. Then it writes a line
+of JSON: the number of messages and the duration. FILE receives CLOCK_MONOTONIC [s] and x [m] of
+the first pose per message, an array (n, 2).
 """
 
 from __future__ import annotations
@@ -33,33 +37,33 @@ from multipanda_py.realtime.system.dds import announce_without_types
 from multipanda_py.state import Vector
 
 RATE = 1000
-"""Of targets, per arm [Hz]."""
+"""Rate of targets per arm [Hz]."""
 OFFSET = 0.15
-"""Of the goals of the first arm from the point along y; of the second against it [m]."""
+"""Offset of the first arm's goal from the point along y; negative for the second arm [m]."""
 APPROACH = 2.0
-"""In which the arms come to their offsets [s]."""
+"""Time in which the arms move to their offsets [s]."""
 GOALS = ((0.08, 0.06, -0.06), (0.12, -0.06, -0.14), (0.0, -0.05, -0.16), (0.04, 0.05, -0.02))
-"""From where the point starts [m]."""
+"""Goals relative to the start of the point [m]."""
 ARRIVED = 0.01
-"""Distance from a goal at which the next one counts [m]."""
+"""Distance from a goal at which the next one is selected [m]."""
 _OBSTACLES = (
     ((0.10, 0.00, -0.10), (0.0, 0.03, 0.0), 0.03),
     ((0.02, 0.00, -0.09), (0.02, 0.0, 0.0), 0.02),
     ((0.05, -0.05, -0.14), (0.0, 0.0, 0.03), 0.02),
 )
-"""Start from where the point starts [m], velocity [m/s], radius [m]."""
-_TURN = 4.0  # after which obstacles go back [s]
-_LOOK = 50  # messages between two looks at standard input
+"""Start relative to that of the point [m], velocity [m/s], radius [m]."""
+_TURN = 4.0  # time after which obstacles reverse [s]
+_LOOK = 50  # messages between two checks of standard input
 
 
 class PoseStream:
-    """What is published on one topic: a pose that follows the point.
+    """Publisher of a pose that follows the point.
 
     Args:
-        node: Publishes.
-        topic: Of targets.
-        start: The pose to start from.
-        shift: From there to where it is to follow the point, (3,) [m].
+        node: Node that publishes.
+        topic: Target topic.
+        start: Initial pose.
+        shift: Additional offset to which the pose moves, (3,) [m].
     """
 
     def __init__(self, node: Node, topic: str, start: PoseStamped, shift: Vector) -> None:
@@ -69,7 +73,11 @@ class PoseStream:
         self._start = np.array([p.x, p.y, p.z])
 
     def send(self, moved: Vector, share: float, stamp_ns: int) -> float:
-        """Publish where the point has moved to, (3,), with a share of the shift; return its x."""
+        """Publish the pose for a displacement of the point, (3,) [m], and a fraction of the shift.
+
+        Returns:
+            Position along x [m].
+        """
         message = self._message
         position = message.pose.position
         position.x, position.y, position.z = (self._start + moved + share * self._shift).tolist()
@@ -79,7 +87,7 @@ class PoseStream:
 
 
 def measured_poses(node: Node, arms: list[str]) -> dict[str, PoseStamped]:
-    """Return the pose of every arm's tool in its base, as soon as all have been heard."""
+    """Return the pose of every arm's tool in its base, as soon as all have arrived."""
     newest: dict[str, PoseStamped] = {}
     listening = [
         node.create_subscription(
@@ -120,7 +128,7 @@ def make_streams(
 
 
 def publish(streams: list[PoseStream]) -> list[tuple[float, float]]:
-    """Publish until standard input ends; return when, and x of the first message."""
+    """Publish until standard input ends; return times and x of the first pose."""
     field = CircularField(
         np.zeros(3),
         [
@@ -149,13 +157,22 @@ def publish(streams: list[PoseStream]) -> list[tuple[float, float]]:
 
 
 def main() -> int:
-    """Publish until told to end."""
+    """Publish until standard input ends."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("arms", nargs="+", metavar="NAME=Y", help="an arm, its base along y [m]")
-    parser.add_argument("--object", default="", metavar="CONTROLLET", help="that holds an object")
-    parser.add_argument("--each", action="store_true", help="arms move from where they are")
-    parser.add_argument("--namespace", default="", help="of the cell")
-    parser.add_argument("--record", default="", metavar="FILE", help="an .npy file to write")
+    parser.add_argument(
+        "arms",
+        nargs="+",
+        metavar="NAME=Y",
+        help="name of an arm, position of its base along y [m]",
+    )
+    parser.add_argument(
+        "--object", default="", metavar="CONTROLLET", help="controllet whose arms hold an object"
+    )
+    parser.add_argument(
+        "--each", action="store_true", help="each arm follows from its initial pose"
+    )
+    parser.add_argument("--namespace", default="", help="namespace of the cell")
+    parser.add_argument("--record", default="", metavar="FILE", help=".npy file to write")
     options = parser.parse_args()
     bases = {name: float(y) for name, _, y in (text.partition("=") for text in options.arms)}
     announce_without_types()

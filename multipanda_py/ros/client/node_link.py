@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node of one's own in a program that is no node: it hears others, and asks things of them."""
+"""ROS node within a program, for subscriptions and service calls in a separate thread."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from multipanda_py.ros.node.running import make_executor
 
 
 class HeardTopic:
-    """The newest message of a topic, which is read when it is asked for.
+    """Newest message of a topic, decoded on demand.
 
     Args:
-        node: Subscribes.
+        node: Node that subscribes.
         kind: Type of the messages.
-        topic: Name.
-        stale: How old the newest may be [s].
-        read: Makes of a message what :meth:`message` returns; may refuse it.
-        qos: Best effort by default, which every publisher matches.
+        topic: Name of the topic.
+        stale: Maximum age of the newest message [s].
+        read: Function that decodes a message for :meth:`message`; may raise TargetRejected.
+        qos: QoS profile; by default best effort, which matches every publisher.
 
     Attributes:
-        name: In full.
-        count: Messages so far.
+        name: Full name of the topic.
+        count: Number of messages so far.
 
     Thread: any.
     """
@@ -66,32 +66,32 @@ class HeardTopic:
 
     @property
     def heard(self) -> float:
-        """When the newest message came, by the monotonic clock [s]."""
+        """Arrival time of the newest message, CLOCK_MONOTONIC [s]."""
         return self._newest[1]
 
     @property
     def is_new(self) -> bool:
-        """Whether the newest message is new enough."""
+        """True if the newest message is not too old."""
         return bool(self.count) and time.monotonic() - self.heard <= self.stale
 
     def check(self) -> None:
-        """Raise if there is nothing new enough.
+        """Check that there is a recent message.
 
         Raises:
-            TopicLost: With the name of the topic.
+            TopicLost: If not; the message has the name of the topic.
         """
         if not self.count:
-            raise TopicLost(f"{self.name}: nothing heard yet")
+            raise TopicLost(f"{self.name}: no message yet")
         if (silence := time.monotonic() - self.heard) > self.stale:
             raise TopicLost(
-                f"{self.name}: nothing heard for {silence:.2f} s, allowed {self.stale:g} s"
+                f"{self.name}: no message for {silence:.2f} s, allowed {self.stale:g} s"
             )
 
     def message(self) -> Any:
         """Return the newest message.
 
         Raises:
-            TopicLost: If it is too old, or none has come, or it cannot be read.
+            TopicLost: If there is no message, or it is too old or not valid.
         """
         self.check()
         raw = self._newest[0]
@@ -104,35 +104,35 @@ class HeardTopic:
 
 
 TURN = 0.05
-"""Longest wait for an event before calls are looked at that may have to be sent again [s]."""
+"""Maximum wait for an event between two checks for calls to repeat [s]."""
 AGAIN = 3.0
-"""A server may drop its first answer to somebody whom it does not know yet [s]."""
+"""Period of repeated calls [s]. A server may drop its first answer to a new client."""
 ANSWERS = QoSProfile(depth=100)
-"""Fast DDS sends every answer of a service to all of its clients."""
+"""QoS profile of answers. Fast DDS sends every answer of a service to all of its clients."""
 ENDS = 10.0
-"""For the thread to end [s]."""
+"""Timeout for the end of the thread [s]."""
 _LOOK = 0.005
 _numbers = itertools.count()
 
 
 def name_of_own(name: str) -> str:
-    """Return a name for a node that no other one of this machine has."""
+    """Return a node name that is unique on this machine."""
     return f"{name}_{os.getpid()}_{next(_numbers)}"
 
 
 class NodeLink:
-    """A participant of the middleware, its node and the thread that serves it.
+    """Participant of the middleware, with one node and the thread that serves it.
 
-    It has a context of its own, so that the program's rclpy, if it has one, is left alone.
-    Subscriptions, publishers and clients are made before :meth:`start`.
+    It has a separate rclpy context, independent of the default one of the program. Create
+    subscriptions, publishers and clients before :meth:`start`.
 
     Args:
-        name: Of the node.
+        name: Name of the node.
 
     Attributes:
-        node: To subscribe and publish with.
+        node: Node to subscribe and publish with.
 
-    Thread: any, once it serves; before, one.
+    Thread: any after the start, one before it.
     """
 
     def __init__(self, name: str) -> None:
@@ -154,9 +154,9 @@ class NodeLink:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Serve in a thread from now on; again is the same."""
+        """Start the thread; further calls have no effect."""
         if self._thread.ident is None:
-            # A thread that waits within the middleware has Python abort at the program's end.
+            # A thread that waits in the middleware would abort Python at its exit.
             atexit.register(self.close)
             self._thread.start()
 
@@ -168,23 +168,23 @@ class NodeLink:
         read: Callable[[bytes], Any] | None = None,
         qos: QoSProfile = TARGETS,
     ) -> HeardTopic:
-        """Subscribe: see :class:`.HeardTopic`."""
+        """Subscribe; see :class:`.HeardTopic`."""
         return HeardTopic(self.node, kind, topic, stale, read, qos)
 
     def offer(self, kind: Any, service: str) -> None:
-        """Make ready to call a service."""
+        """Create the client of a service."""
         self._clients[service] = self.node.create_client(kind, service, qos_profile=ANSWERS)
 
     def not_found(self) -> list[str]:
-        """Return the services that nobody offers, as far as is known."""
+        """Return the services that have not been found yet."""
         return [name for name, one in self._clients.items() if not one.service_is_ready()]
 
     def is_found(self, service: str) -> bool:
-        """Return whether somebody offers a service."""
+        """Return True if a service has been found."""
         return bool(self._clients[service].service_is_ready())
 
     def until(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """Wait for a condition, and return whether it holds."""
+        """Wait for a condition; return False after the timeout."""
         deadline = time.monotonic() + timeout
         while not condition():
             if time.monotonic() > deadline:
@@ -198,10 +198,10 @@ class NodeLink:
     def need(
         self, missing: Callable[[], list[str]], patience: float, what: str, hint: str = ""
     ) -> None:
-        """Wait until nothing is missing.
+        """Wait until the list of missing names is empty.
 
         Raises:
-            TopicLost: With what is, and the words.
+            TopicLost: If it is not empty in time; the message has the names.
         """
         if not self.until(lambda: not missing(), patience):
             raise TopicLost(f"{', '.join(missing())}: {what} within {patience:g} s{hint}")
@@ -215,14 +215,14 @@ class NodeLink:
         again: float = 0.0,
         most: float = math.inf,
     ) -> Call[Answer]:
-        """Call a service and return at once: see :class:`.Call`."""
+        """Call a service without waiting; see :class:`.Call`."""
         call = Call(self._clients[service], request, read, patience, again, most)
         with self._opening:
             self._open = [*(one for one in self._open if not one.is_done), call]
         return call
 
     def answer(self, call: Call[Answer]) -> Answer:
-        """Wait for an answer, and return it; raises as :meth:`.Call.look`."""
+        """Wait for an answer and return it; raises as :meth:`.Call.look`."""
         self.until(lambda: call.is_done, math.inf)
         try:
             return cast("Answer", call.look())
@@ -230,30 +230,30 @@ class NodeLink:
             call.forget()
 
     def ask(self, service: str, request: Any, patience: float) -> Any:
-        """Call a service and wait; of a service's first request it may be made twice.
+        """Call a service and wait. The first request to a service may be sent twice.
 
         Raises:
-            TopicLost: If it is not there, or does not answer in time.
+            TopicLost: If the service is not found, or does not answer in time.
         """
         self.need(
             lambda: [] if self.is_found(service) else [f"service {service}"],
-            patience, "not there",
+            patience, "not found",
         )  # fmt: skip
         most = 0 if service in self._known else 1
         self._known.add(service)
         return self.answer(self.call(service, request, _as_it_is, patience, AGAIN, most))
 
     def check(self) -> None:
-        """Raise if nothing can be sent any more.
+        """Check that the context is valid.
 
         Raises:
-            TopicLost: If ROS was shut down in this program: its handlers of signals do so.
+            TopicLost: If ROS was shut down in this program, for example by its signal handlers.
         """
         if not self._context.ok():
-            raise TopicLost("ROS was shut down in this program, by a signal perhaps")
+            raise TopicLost("ROS was shut down in this program, possibly by a signal")
 
     def close(self) -> None:
-        """Give everything back; again is the same."""
+        """Stop the thread and destroy the node; further calls have no effect."""
         if self._ends:
             return
         self._ends = True
@@ -271,7 +271,7 @@ class NodeLink:
                 self._serve(TURN)
 
     def _serve(self, timeout: float) -> None:
-        """Do what has come, and send again what is due."""
+        """Execute one callback, and repeat calls that are due."""
         self._executor.spin_once(timeout)
         for call in self._open:
             call.repeat_if_due()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cell of a node that runs already, for a panel: what it does, and what may be asked of it."""
+"""Cell of a running node, as the panel uses it."""
 
 from __future__ import annotations
 
@@ -48,38 +48,38 @@ from multipanda_py.ros.services.arms import ANSWERED
 from multipanda_py.state import ArmSnapshot
 
 PATIENCE = 30.0
-"""For the node to be found, and for what it is [s]."""
+"""Timeout for the discovery of the node and for its configuration [s]."""
 GONE = 10.0
-"""Silence of the node after which it is taken to have ended [s]."""
+"""Time without a message after which the node is considered ended [s]."""
 SILENT = 0.5
-"""Silence of the node after which what is asked of it has to be asked anew [s]."""
+"""Time without a message after which targets must be requested again [s]."""
 QUIET = 1.5
-"""Silence of the node from which on it is said [s]."""
+"""Time without a message after which the panel shows a warning [s]."""
 FRESH = 1.0
-"""Age of parameters from which on they are asked for again [s]."""
+"""Maximum age of cached parameters [s]."""
 STOP_AGAIN = 0.25
-"""After so long without an answer a stop is asked for again [s]."""
+"""Period at which an unanswered stop request is repeated [s]."""
 SHOWN = 3
-"""So many names of what is missing are said."""
+"""Maximum number of missing names in a message."""
 
 
 class NodeCell(Closing):
-    """Ask a node what a panel asks of a cell, by what it offers everybody.
+    """Client for the panel that uses the public interfaces of a node.
 
-    Nothing waits, but for the beginning. Requests to stop have a participant and a thread of
-    their own, as they have in the node: they wait for no answer and behind no state. A switch
-    that was under way is followed by another stop.
+    Only the constructor waits. Stop requests have a separate participant and thread, as in the
+    node, so that they wait for no answer and no state. After a switch in progress the stop is
+    repeated.
 
     Args:
-        namespace: Of the cell.
-        config: The cell, if not as the node's parameters say.
+        namespace: Namespace of the cell.
+        config: Configuration of the cell; by default that of the node's parameters.
 
     Raises:
         TopicLost: If there is no such node, or it does not answer.
-        ConfigurationError: If its cell cannot be read here.
+        ConfigurationError: If the configuration is not valid on this machine.
 
     Attributes:
-        config: The cell.
+        config: Configuration of the cell.
         link: Node that subscribes and calls services.
         states: States that are received from the node.
 
@@ -131,7 +131,7 @@ class NodeCell(Closing):
         self._beginnings = dict.fromkeys(self.arms, -1)
         link.start()
         self._find(from_file)
-        link.need(self.states.silent, PATIENCE, "nothing heard", where_to_look())
+        link.need(self.states.silent, PATIENCE, "no message", where_to_look())
         asked = {spec.name: self._ask_parameters(spec) for spec in self._laws()}
         self._values = {name: link.answer(call) for name, call in asked.items()}
         self._asked_at = dict.fromkeys(self._values, time.monotonic())
@@ -140,8 +140,8 @@ class NodeCell(Closing):
         """Wait until the node's services are there.
 
         Raises:
-            ConfigurationError: If a node is there that lacks some of a file's cell.
-            TopicLost: If there is none.
+            ConfigurationError: If the node lacks services of the given configuration.
+            TopicLost: If there is no node.
         """
 
         def missing() -> list[str]:
@@ -155,37 +155,37 @@ class NodeCell(Closing):
             text += f" and {len(names) - SHOWN} more"
         if from_file and not self._stop.not_found():
             raise ConfigurationError(
-                f"{self._root}/{NODE}: has no {text}: is the file that of its cell?"
+                f"{self._root}/{NODE}: has no {text}. Check that the file is that of its cell"
             )
-        raise TopicLost(f"{text}: not there within {PATIENCE:g} s{where_to_look()}")
+        raise TopicLost(f"{text}: not found within {PATIENCE:g} s{where_to_look()}")
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """Names of its arms."""
+        """Names of the arms."""
         return tuple(self.config.arms)
 
     @property
     def active(self) -> tuple[str, ...]:
-        """Names of the instances that are active, as far as is known."""
+        """Names of the active controllets, as last reported."""
         return self.states.status.active
 
     def beginnings(self, arm: str) -> int:
-        """Return how often a law has begun on an arm, as far as is known."""
+        """Return the number of activations on an arm, as last reported."""
         return self.states.status.arms[arm].beginnings
 
     def silence_reason(self) -> str:
-        """Say that nothing is heard of the node; empty if something is, diagnostics at least."""
+        """Return that the node sends neither states nor diagnostics, or an empty string."""
         since = max(self.states.status.heard, *(self.states.heard(arm) for arm in self.arms))
         silence = time.monotonic() - since
         if silence < max(QUIET, 5.0 / self.config.cell.joint_state_rate):
             return ""
-        return f"nothing was heard of the node for {silence:.0f} s"
+        return f"no message from the node for {silence:.0f} s"
 
     def check(self) -> None:
-        """Show that this panel is there, and see whether the node is; to be called all the time.
+        """Send the heartbeat, and check that of the node. Call it continuously.
 
         Raises:
-            LoopError: If nothing was heard of the node for ``GONE``.
+            LoopError: If the node has sent nothing for ``GONE``.
         """
         self._sent.say_life()
         for arm in self.arms:
@@ -193,31 +193,34 @@ class NodeCell(Closing):
         if time.monotonic() - self.states.status.heard > max(
             GONE, 3.0 / self.config.cell.diagnostics_rate
         ):
-            raise LoopError(f"nothing was heard of the node for {GONE:g} s: it has ended")
+            raise LoopError(f"no message from the node for {GONE:g} s: it has ended")
 
     def row(self) -> NDArray[np.void]:
-        """Return where everything is."""
+        """Return positions of joints and objects."""
         return self.states.row()
 
     def state(self, arm: str) -> ArmSnapshot:
-        """Return what an arm does; torques are those that were measured."""
+        """Return the state of an arm, with measured torques."""
         return self.states.state(arm)
 
     def pose(self, arm: str) -> Pose:
-        """Return where its tool is, in its base."""
+        """Return the pose of the tool in the base of the arm."""
         state = self.state(arm)
         return Pose(state.position_ee_in_base, state.rotation_ee_in_base)
 
     def statistics(self, cycles: int = 1000) -> LoopStatistics:
-        """Return what diagnostics say of the loop's time, of as many cycles as they like."""
+        """Return the timing of the loop from diagnostics; ``cycles`` is ignored."""
         return self.states.status.statistics()
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return how much was reported, and what came after the first ``count``."""
+        """Return the number of events so far, and the events after the first ``count``."""
         return self.states.status.events_since(count)
 
     def parameters(self, name: str) -> dict[str, Any]:
-        """Return the parameters of an instance as they were a moment ago."""
+        """Return the parameters of a controllet, up to ``FRESH`` old.
+
+        They are updated in the background.
+        """
         if name not in self._values:
             return self._by_name[name].initial_values()
         now = time.monotonic()
@@ -228,13 +231,13 @@ class NodeCell(Closing):
         return dict(self._values[name])
 
     def set_parameters(self, name: str, values: Mapping[str, object]) -> Awaited:
-        """Change parameters of an instance, if the node takes them.
+        """Change parameters of a controllet, if the node accepts them.
 
-        Of a vector those elements are changed that differ from what :meth:`parameters` says, which
-        is of a moment ago; the others stay as the node has them by then.
+        Of a vector only elements that differ from :meth:`parameters` are changed. The others keep
+        the present value of the node.
 
         Raises:
-            ParameterRejected: If one is not allowed.
+            ParameterRejected: If a value is not allowed.
         """
         accepted, known = self._by_name[name].checked(values), dict(self._values[name])
         vectors = [key for key, one in accepted.items() if isinstance(one, np.ndarray)]
@@ -264,16 +267,16 @@ class NodeCell(Closing):
         return self.link.call(f"{self._root}/{name}/set_parameters", request, read)
 
     def set_target(self, arm: str, pose: Pose | None = None, *, frame: str = "") -> None:
-        """Give an arm's law a pose for its tool.
+        """Send a tool pose to the controllet of an arm.
 
         Raises:
-            TargetRejected: If it is too far from there, or the node is silent: another one may
-                have taken its place when it speaks again. What it refuses is reported later.
+            TargetRejected: If it is beyond the gate, or the node is silent: another controllet may
+                be active when it continues. Rejections of the node are reported later.
         """
         silence = self.states.silence(arm)
         if silence > max(SILENT, 5.0 / self.config.cell.joint_state_rate):
             raise TargetRejected(
-                f"{arm}: target: nothing was heard of the node for {silence:.1f} s: ask again"
+                f"{arm}: target: no message from the node for {silence:.1f} s. Try again"
             )
         if pose is not None:
             self._sent.give(self.state(arm), pose, frame)
@@ -286,12 +289,12 @@ class NodeCell(Closing):
         timeout: float = 1.0,
         by: str = "",
     ) -> Call[SwitchResult]:
-        """Request a switch; the node reports its service in place of ``by``."""
+        """Request a switch; the node reports its service instead of ``by``."""
 
         def read(said: Any) -> SwitchResult:
             message = getattr(said, "message", "")  # some distributions have none
             if not said.ok:
-                raise SwitchRejected(message or "the node has refused the switch")
+                raise SwitchRejected(message or "the node has rejected the switch")
             self._ask_active()
             return SwitchResult(tuple(activate), tuple(deactivate), (), (), 0.0, (message,))
 
@@ -306,7 +309,7 @@ class NodeCell(Closing):
         return call
 
     def ask_hold(self, *, by: str = "") -> Call[object]:
-        """Have every arm brake and hold; asked for at once, and again while no answer comes."""
+        """Request a hold of all arms at once, and repeat the request while it is unanswered."""
         call = self._stop_now()
         for switch in self._switches:
             if not switch.is_done:  # it may reach the node after the stop
@@ -314,23 +317,23 @@ class NodeCell(Closing):
         return call
 
     def ask_recovery(self, arms: Sequence[str] | None = None) -> Call[object]:
-        """Clear the fault of one arm."""
+        """Request the recovery of one arm."""
         (arm,) = arms or self.arms
         service = f"{self._root}/{arm}/error_recovery"
         return self.link.call(service, Trigger.Request(), _done, ANSWERED)
 
     def gripper(self, arm: str) -> NodeHand:
-        """Return the hand of an arm that has one."""
+        """Return the gripper of an arm that has one."""
         return self._hands[arm]
 
     def close(self) -> None:
-        """Have arms hold that are on their way by this panel's targets, and let go of the node."""
+        """Stop arms that move to targets of this panel, and disconnect."""
         self._sent.close(self.state)
         self.link.close()
         self._stop.close()
 
     def _take_back(self, arm: str) -> None:
-        """Have an arm hold if its new law may have had a target that was meant for another one."""
+        """Stop an arm whose new controllet may have received a target for the previous one."""
         status = self.states.status.arms[arm]
         before, self._beginnings[arm] = self._beginnings[arm], status.beginnings
         law = self._by_name.get(status.owner)
@@ -355,7 +358,7 @@ class NodeCell(Closing):
         return self._stop.call(f"{self._root}/stop", Trigger.Request(), read, again=STOP_AGAIN)
 
     def _ask_active(self) -> None:
-        """Ask which laws are active now: diagnostics say it a second later."""
+        """Request the active controllets, because diagnostics report them up to a second later."""
 
         def read(said: Any) -> object:
             names = [one.name for one in said.controller if one.state == "active"]
@@ -371,10 +374,10 @@ class NodeCell(Closing):
 
 
 def _done(said: Any) -> object:
-    """Read the answer of a trigger.
+    """Check the answer of a trigger.
 
     Raises:
-        NodeRefused: If it was not done.
+        NodeRefused: If it has failed.
     """
     if not said.success:
         raise NodeRefused(said.message)

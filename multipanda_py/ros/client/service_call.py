@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A request that takes the answer of another one first."""
+"""Service calls with timeout and repetition, and chains of two calls."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ Answer = TypeVar("Answer")
 
 
 class Call(Generic[Answer]):
-    """A request to a service, from its sending to its answer.
+    """Request to a service, from its sending to its answer.
 
     Args:
-        client: Of the service.
-        request: What is asked.
-        read: Makes of the response what :meth:`look` returns, which is not None; may refuse.
-        patience: How long the answer may take [s].
-        again: After so long without an answer it is sent again [s]; 0 for never.
-        most: How often.
+        client: Client of the service.
+        request: Request message.
+        read: Function that converts the response to the result of :meth:`look`, which is not None;
+            may raise an error.
+        patience: Timeout of the answer [s].
+        again: Period of repeated requests [s]; 0 for no repetition.
+        most: Maximum number of repetitions.
 
     Thread: any.
     """
@@ -45,55 +46,56 @@ class Call(Generic[Answer]):
 
     @property
     def is_done(self) -> bool:
-        """Whether there is an answer, or it is too late for one."""
+        """True if there is an answer, or the timeout has passed."""
         return time.monotonic() > self._deadline or any(one.done() for one in self._futures)
 
     def when_done(self, act: Callable[[], object]) -> None:
-        """Have something done by the link's thread when the answer is there."""
+        """Execute a function in the link's thread when the answer arrives."""
         self._futures[0].add_done_callback(lambda _: act())
 
     def look(self) -> Answer | None:
-        """Return what the answer says, or None while there is none.
+        """Return the result, or None while there is no answer.
 
         Raises:
-            TopicLost: If it is too late for one; else what the reading raises.
+            TopicLost: If the timeout has passed. Errors of ``read`` are raised, too.
         """
         answer = next((one for one in list(self._futures) if one.done()), None)
         if answer is not None:
             return self._read(answer.result())
         if time.monotonic() > self._deadline:
             raise TopicLost(
-                f"service {self._client.srv_name}: no answer within {self._patience:g} s; it may "
-                "still be done"
+                f"service {self._client.srv_name}: no answer within {self._patience:g} s; the "
+                "request may still be executed"
             )
         return None
 
     def repeat_if_due(self) -> None:
-        """Send it again if that is wanted and it is time. Thread: that which serves."""
+        """Repeat the request if it is due. Thread: that which serves."""
         if self._left and time.monotonic() > self._due and not self.is_done:
             self._due += self._again
             self._left -= 1
             self._futures.append(self._client.call_async(self._request))
 
     def forget(self) -> None:
-        """Wait for no further answer."""
+        """Discard further answers."""
         for future in self._futures:
             self._client.remove_pending_request(future)
 
 
 class Awaited(Protocol):
-    """What was asked for and is not answered yet: see :class:`.Call`."""
+    """Request without an answer yet; see :class:`.Call`."""
 
     def look(self) -> object | None:
-        """Return the answer, or None while there is none; raises why there will be none."""
+        """Return the answer, or None while it is pending; raises the reason of a failure."""
 
 
 class FollowUp:
-    """Ask for something as soon as something else is answered.
+    """Second request that depends on the answer to a first one.
 
     Args:
-        first: Is answered first.
-        go_on: Takes what it says, and asks for the rest; by the link's thread.
+        first: First request.
+        go_on: Function that creates the second request from the first answer; called in the link's
+            thread.
 
     Thread: any.
     """
@@ -105,9 +107,9 @@ class FollowUp:
         first.when_done(self._take)
 
     def look(self) -> object | None:
-        """Return what is answered last, or None while there is nothing; raises as both do."""
+        """Return the second answer, or None while it is pending; raises the errors of both."""
         if self._second is None:
-            if self._first.look() is not None:  # a repeated request has been answered
+            if self._first.look() is not None:  # answered by a repetition, without the callback
                 self._take()
             return None
         return self._second.look()
@@ -118,7 +120,7 @@ class FollowUp:
                 return
             try:
                 said = self._first.look()
-            except MultipandaError:  # whoever looks is told
+            except MultipandaError:  # look() raises it
                 return
             if said is not None:
                 self._second = self._go_on(said)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node that hears what a cell says of its arms, on this machine or another one.
+"""Node that writes the arm states of a cell to standard output.
 
 Run by ``multipanda shadow --topics`` as ``python -m multipanda_py.ros.client.state_listener
-NAMESPACE ARM ...``: every state goes to standard output as a line of JSON, until standard input
-ends. What follows the arms has no part of ROS in it.
+NAMESPACE ARM ...``. Every state is one line of JSON, until standard input ends. The cell may run
+on another machine. The process that computes the twins uses no ROS.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from sensor_msgs.msg import JointState
 from multipanda_py.realtime.system.dds import announce_without_types
 
 HEARD = QoSProfile(depth=20, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""As sensors are listened to: over a bad network the newest, not the lost one again."""
+"""QoS profile of sensor data: a lost message is not repeated."""
 
 
 class ArmListener:
-    """Say a state of an arm when its joints and its wrench of one instant are there.
+    """Subscriptions to joints and wrench of an arm; writes pairs with the same stamp.
 
     Args:
-        node: Subscribes.
-        namespace: Of the cell, with a slash at its end.
+        node: Node that subscribes.
+        namespace: Namespace of the cell, with a slash at its end.
         arm: Name of the arm.
     """
 
@@ -72,7 +72,7 @@ class ArmListener:
 
 
 def main() -> int:
-    """Say what is heard until standard input ends, or nobody reads any more."""
+    """Write states until standard input ends or the reader has exited."""
     namespace, *arms = sys.argv[1:]
     root = namespace.strip("/")
     announce_without_types()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a running node says of all arms and things of its cell."""
+"""States of all arms and objects of a running node's cell."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from multipanda_py.ros.node.conversions import read_pose
 from multipanda_py.ros.services.entities import WORLD
 
 STALE = 0.5
-"""How old a state may be, where states come fast enough [s]."""
+"""Minimum timeout of a state topic [s]; longer at low state rates."""
 
 
 class RemoteStates:
-    """Hear arms and things of a cell.
+    """Subscriptions to the states of a cell.
 
     Args:
-        link: Hears.
-        root: Namespace of the cell, with a slash in front, or nothing.
-        config: The cell.
-        descriptions: What its arms are, by name.
+        link: Link to the node.
+        root: Namespace of the cell with a leading slash, or empty.
+        config: Configuration of the cell.
+        descriptions: Descriptions of its arms, by name.
 
     Attributes:
-        arms: By name.
-        things: Poses of movable things, by name.
+        arms: States of the arms, by name.
+        things: Poses of movable objects, by name.
     """
 
     def __init__(
@@ -60,24 +60,24 @@ class RemoteStates:
         }
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return how much diagnostics have told so far, and what came after ``count``."""
+        """Return the number of events so far, and the events after the first ``count``."""
         return self._status.events_since(count)
 
     @property
     def topics(self) -> list[HeardTopic]:
-        """What has to be heard of all arms."""
+        """Topics that every arm requires."""
         return [topic for arm in self.arms.values() for topic in arm.topics]
 
     @property
     def time(self) -> float:
-        """When the newest states of all arms were measured, from the first one on [s]."""
+        """Time of the newest states of all arms, relative to the first ones [s]."""
         return min(arm.stamp for arm in self.arms.values()) - self._origin
 
     def begin(self, patience: float) -> None:
-        """Wait until everything has been heard once; time begins then.
+        """Wait until a message of every topic has arrived. Time starts then.
 
         Raises:
-            TopicLost: With what has not.
+            TopicLost: If a topic has no message in time; lists these topics.
         """
 
         def silent() -> list[str]:
@@ -86,16 +86,16 @@ class RemoteStates:
             return [*dict.fromkeys(found), *(f"/diagnostics of {name}" for name in untold)]
 
         self._link.need(
-            silent, patience, f"nothing heard of {self._root}/{NODE}",
-            "; is it active, and its simulation not paused?",
+            silent, patience, f"no message from {self._root}/{NODE}",
+            ". Check that it is active and its simulation not paused",
         )  # fmt: skip
         self._origin = min(arm.stamp for arm in self.arms.values())
 
     def begin_anew(self, patience: float) -> None:
-        """Wait until states of all arms are new.
+        """Wait until the states of all arms are recent.
 
         Raises:
-            TopicLost: If they do not become so.
+            TopicLost: If a state stays outdated.
         """
         topics = self.topics
         if not self._link.until(lambda: all(topic.is_new for topic in topics), patience):
@@ -103,10 +103,10 @@ class RemoteStates:
                 topic.check()
 
     def objects(self) -> dict[str, Pose]:
-        """Return where movable things are in the world, whoever says so.
+        """Return the poses of movable objects in the world.
 
         Raises:
-            TopicLost: If nobody does of one that the cell has from the start.
+            TopicLost: If an object that is present from the start has no pose.
         """
         return {
             name: _in_world(topic)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user of ``switch_controller`` that is told what to ask by lines of JSON.
+"""Client of ``switch_controller`` that is controlled by lines of JSON.
 
-Run as ``python -m multipanda_py.ros.client.switch_client`` beside a node. A line such as
-``{"activate": ["left/law"]}`` is answered by one with ``ok``, ``message`` and ``seconds``, the
-time until the answer; with nothing to activate it asks for ``error_recovery``. Writes ``ready``
-when the node is there; the end of standard input ends it.
+Run as ``python -m multipanda_py.ros.client.switch_client`` next to a node. A line such as
+``{"activate": ["left/law"]}`` is answered by a line with ``ok``, ``message`` and ``seconds``, the
+time until the answer. With an empty list it calls ``error_recovery``. It writes ``ready`` when the
+node is found, and ends with standard input.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from multipanda_py.realtime.system.dds import announce_without_types
 
 FORCE_AUTO = 4
 PATIENCE = 120.0
-"""Of waiting for the node [s]."""
+"""Timeout for the discovery of the node [s]."""
 ANSWER = 10.0
-"""Of waiting for its answer [s]."""
+"""Timeout of an answer [s]."""
 
 
 def main() -> int:
-    """Ask until told to end."""
+    """Send requests until standard input ends."""
     announce_without_types()
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it
     node = rclpy.create_node(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets that a client sends to laws of a running node."""
+"""Publishers of targets for clients of a running node, and heartbeats of these clients."""
 
 from __future__ import annotations
 
@@ -35,25 +35,26 @@ from multipanda_py.targets import Stream
 
 TOPIC = "life_sign"
 LEASE = 0.5
-"""Silence of somebody who moves arms after which they hold [s]."""
+"""Time without a heartbeat of a client after which the arms that it moves hold [s]."""
 CHECK_PERIOD = 0.05
-"""Between two looks [s]."""
+"""Period of the timeout check [s]."""
 MOST = 100
-"""Senders that are remembered."""
+"""Maximum number of stored senders."""
 _HEARTBEATS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 class LifeSigns:
-    """``life_sign``: a sender's name, then the arms that it moves now, between spaces.
+    """Receiver of heartbeats on ``life_sign``: the sender's name and the arms that it moves.
 
-    An arm goes to its newest target and stays there, whoever gave it and whatever became of
-    that one. Who moves an arm by hand may want it to hold at once instead when nothing is heard
-    any more: because the program was killed or stopped, or its machine or network is gone. It
-    says so a few times each :data:`LEASE` while it does, and at the end once without arms.
+    An arm moves to its newest target and stays there, even if the sender has ended. For manual
+    control, a client may require that the arm holds at once when it disappears: it was killed or
+    suspended, or its machine or network has failed. Such a client publishes a heartbeat several
+    times per :data:`LEASE` while it moves arms, and a last one without arms. Names are separated
+    by spaces.
 
     Args:
-        node: Listens.
-        cell: The cell.
+        node: Node that subscribes.
+        cell: Cell of the arms.
 
     Thread: executor.
     """
@@ -80,17 +81,19 @@ class LifeSigns:
                     self._hold(arm, sender)
 
     def _hold(self, arm: str, sender: str) -> None:
-        why = f"nothing was heard for {LEASE:g} s of {sender!r:.60}, which moved it"
+        why = f"no heartbeat for {LEASE:g} s from {sender!r:.60}, which moved it"
         try:
             self._stop(arm)
-        except MultipandaError as error:  # its law takes none of them, or the loop stands still
-            self._logger.warning(f"{arm} is not told to hold: {error}; {why}")
+        except (
+            MultipandaError
+        ) as error:  # its controllet accepts no such target, or the loop is stalled
+            self._logger.warning(f"{arm} cannot be stopped: {error}; {why}")
         else:
             self._logger.warning(f"{arm} holds: {why}")
 
     def _stop(self, arm: str) -> None:
-        """Give an arm the first target that its law takes of those that stop it."""
-        with contextlib.suppress(TargetRejected):  # else it would come back to where it was now
+        """Send the first target that the controllet accepts out of those that stop the arm."""
+        with contextlib.suppress(TargetRejected):  # a pose target would make a moving arm return
             return self._cell.follow(arm, [])
         here = self._cell.state(arm).q
         for target in ({"pose": self._cell.pose(arm)}, {"q": here}):
@@ -101,38 +104,40 @@ class LifeSigns:
 
 try:
     from rclpy.event_handler import PublisherEventCallbacks
-except ImportError:  # before Iron
+except ImportError:  # ROS 2 releases before Iron
     from rclpy.qos_event import PublisherEventCallbacks
 
 
 MOVES = LEASE + 0.3
-"""So long after its last target an arm counts as moved by this panel [s]."""
+"""Time after its last target during which an arm counts as moved by this panel [s]."""
 HEARTBEAT_PERIOD = 0.1
-"""Between two signs [s]."""
+"""Period of heartbeats [s]."""
 LAST_SIGNS = 3
-"""How often it is said that no arm is moved any more: one may get lost."""
+"""Number of final heartbeats without arms, because messages may be lost."""
 DEAF = 0.5
-"""So long after this program stood still it gives no targets: what it knows is of the past [s]."""
+"""Time after a suspension of this program in which it sends no targets, because its data are old
+[s]."""
 JUST = 0.3
-"""Until then a node says that a law has begun, and on a busy machine [s]."""
+"""Maximum delay until a node reports an activation on a busy machine [s]."""
 _UNSENT = 0.5
 _TARGETS = QoSProfile(depth=1)
 
 
 class SentTargets:
-    """Publish poses for tools, after the look at them that the node will have, too.
+    """Publisher of tool poses for a panel, with the gate check of the node.
 
-    Nobody answers a target, so that one beyond the gate is refused here already. An arm has a
-    publisher from its first target on: until then nobody is to think that two pull at it. Stamps
-    are of when a target was given: one that a stopped program sends later is too old for the node.
+    A publisher gets no answer, so targets beyond the gate are rejected here. An arm has a
+    publisher only from its first target on, so that idle panels do not appear as competing
+    publishers. The stamp is the time at which the target was given. If a suspended program sends
+    it later, the node rejects it as too old.
 
     Args:
-        link: To the node.
-        root: Namespace of the cell, with a slash in front, or nothing.
-        config: The cell.
-        frames: In which targets may be.
-        is_stamped: Returns whether the node has the machine's time: by another one's stamps
-            would be of the future.
+        link: Link to the node.
+        root: Namespace of the cell with a leading slash, or empty.
+        config: Configuration of the cell.
+        frames: Frames in which targets may be given.
+        is_stamped: Function that returns True if the node uses the time of this machine. Otherwise
+            messages have no stamp.
 
     Thread: one.
     """
@@ -163,20 +168,22 @@ class SentTargets:
         """Send a target.
 
         Args:
-            state: Of the arm.
-            pose: Of its tool.
-            frame: In which it is.
+            state: State of the arm.
+            pose: Pose of its tool.
+            frame: Frame of the pose.
 
         Raises:
-            TargetRejected: If it is beyond the gate, or somebody else moves the arm now, or this
-                program stood still, so that the node has had the arm hold, and what is known of
-                it may be old.
+            TargetRejected: If the target is beyond the gate, or another client moves the arm. Also
+                after a suspension of this program, because the node has stopped the arm and its
+                state may be old.
         """
         arm, now, stamp = state.name, time.monotonic(), time.time_ns()
         if now > self._alive + LEASE or now < self._deaf_until:
-            raise TargetRejected(f"{arm}: target: this program stood still: ask again")
+            raise TargetRejected(f"{arm}: target: this program was suspended. Try again")
         if other := self._moved_by(arm, now):
-            raise TargetRejected(f"{arm}: target: {other!r:.60} moves it now: ask again later")
+            raise TargetRejected(
+                f"{arm}: target: {other!r:.60} moves the arm now. Try again later"
+            )
         placed = self._frames.base_from(frame, arm) @ pose
         check_pose(placed, state, self._gate, self._streams[arm].of(state.owner, 0, now))
         message = PoseStamped()
@@ -193,13 +200,13 @@ class SentTargets:
         self.say_life()
 
     def has_just_given(self, arm: str) -> bool:
-        """Return whether an arm's last target is newer than what a node may have said since."""
+        """Return True if an arm's last target is newer than the node's reports can be."""
         return time.monotonic() < self._moved.get(arm, 0.0) - MOVES + JUST
 
     def say_life(self) -> None:
-        """Send what waits, and say which arms are moved, when it is time."""
+        """Send pending targets, and a heartbeat with the moved arms if it is due."""
         now = time.monotonic()
-        if now > self._alive + LEASE and self._moved:  # the node has had them hold
+        if now > self._alive + LEASE and self._moved:  # the node has stopped them
             self._deaf_until = now + DEAF
         self._alive = now
         for arm, (given, message) in list(self._unsent.items()):
@@ -217,13 +224,13 @@ class SentTargets:
             self._signs.publish(String(data=" ".join((self._name, *self._moved))))
 
     def _moved_by(self, arm: str, now: float) -> str:
-        """Return who else moves an arm, if that counts: of two at once the lower name does."""
+        """Return the other client that moves an arm. Of two, the lower name has priority."""
         name, heard = self._others.get(arm, ("", -LEASE))
         is_ours = self._moved.get(arm, 0.0) > now
         return name if now < heard + LEASE and not (is_ours and self._name < name) else ""
 
     def _hear(self, sign: String) -> None:
-        """Take note of whom others move. Thread: the link's."""
+        """Store the arms that another client moves. Thread: the link's."""
         sender, *arms = sign.data.split() or [""]
         if sender == self._name:
             return
@@ -235,11 +242,11 @@ class SentTargets:
                 self._others[arm] = sender, time.monotonic()
 
     def close(self, state: Callable[[str], ArmSnapshot]) -> None:
-        """Have arms hold that may be on their way."""
+        """Stop the arms that may still move to a target."""
         now = time.monotonic()
         for arm in [arm for arm, until in self._moved.items() if until > now]:
             here = state(arm)
-            with contextlib.suppress(TargetRejected):  # the node has had it hold already
+            with contextlib.suppress(TargetRejected):  # the node has stopped it already
                 self.give(here, Pose(here.position_ee_in_base, here.rotation_ee_in_base), "")
         self._moved, self._sign_at = {}, 0.0
         if self._publishers:
@@ -257,25 +264,25 @@ class SentTargets:
 
 
 _KINDS = {"pose": PoseStamped, "joint": JointState, "wrench": WrenchStamped}
-"""Types of messages, by channel."""
+"""Message types by channel."""
 _OWN = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""Every target counts, of whoever sends it."""
+"""QoS profile with a long queue, because every target of any sender counts."""
 
 
 class RemoteTargets:
-    """Publish targets, with the node's own time: what comes late is refused there.
+    """Publisher of targets with the time of the node, so that the node rejects late ones.
 
-    Their topics are heard, too: more targets than were sent are of somebody else, and arms would
-    go to and fro between both.
+    It also subscribes to the same topics. More messages than it has sent mean a competing client,
+    with which the arms would oscillate between two targets.
 
     Args:
-        link: Publishes.
+        link: Link to the node.
         root: Namespace of the cell.
-        names: Of the cell.
-        arms: By name.
+        names: Names of the cell.
+        arms: States of the arms, by name.
 
     Attributes:
-        sent: How many messages were, by arm.
+        sent: Number of sent messages, by arm.
     """
 
     def __init__(
@@ -290,7 +297,7 @@ class RemoteTargets:
         self._last: dict[str, float] = {}
 
     def offer(self, laws: Mapping[str, str]) -> None:
-        """Get ready to send what laws take, which are given by arm."""
+        """Create the publishers for the channels of controllets, which are given by arm."""
         for arm, law in laws.items():
             for channel in self._names.spec(law).channel_table.values():
                 key, topic = (arm, channel.name), f"{self._root}/{arm}/{channel.topic}"
@@ -300,18 +307,18 @@ class RemoteTargets:
                     self._publishers[key] = self._link.node.create_publisher(kind, topic, STATES)
 
     def begin(self) -> None:
-        """Forget what was sent, and heard, until now."""
+        """Reset the counts of sent and received messages."""
         self._last.clear()
         self._counts = Counter()
         self._begun = {key: heard.count for key, heard in self._heard.items()}
 
     def silence(self, arm: str) -> float:
-        """Return how long ago the last target of an arm was sent, by the node's clock [s]."""
+        """Return the time since the last target of an arm, by the node's clock [s]."""
         last = self._last.get(arm)
         return 0.0 if last is None else self._arms[arm].now - last
 
     def of_others(self, arm: str) -> str:
-        """Return the topic on which somebody else gives an arm what is given here, or nothing."""
+        """Return the topic on which another client also sends to an arm, or an empty string."""
         for key, heard in self._heard.items():
             sent = self._counts[key]
             if key[0] == arm and sent and heard.count - self._begun.get(key, 0) > sent:
@@ -319,17 +326,17 @@ class RemoteTargets:
         return ""
 
     def wait(self, patience: float) -> None:
-        """Wait until the node listens.
+        """Wait until the node subscribes.
 
         Raises:
-            TopicLost: If it does not.
+            TopicLost: If it does not subscribe in time.
         """
-        self._link.need(self._unheard, patience, "nobody listens")
+        self._link.need(self._unheard, patience, "no subscriber")
 
     def send(
         self, arm: str, pose: Pose | None, q: ArrayLike | None, wrench: ArrayLike | None
     ) -> None:
-        """Send what is given.
+        """Send targets.
 
         Raises:
             TargetRejected: If a number is not finite; nothing is sent.
@@ -357,9 +364,9 @@ class RemoteTargets:
             self._publishers[arm, name].publish(message)
 
     def _stamped(self, arm: str, name: str) -> Any:
-        """Return a message of now; without a frame it is meant in the base of its arm."""
+        """Return a message with the present time. Without a frame it is in the base of its arm."""
         if (arm, name) not in self._publishers:
-            raise TargetRejected(f"{arm}: its law takes no {name}")
+            raise TargetRejected(f"{arm}: its controllet accepts no {name} target")
         message, now = _KINDS[name](), self._arms[arm].now
         self.sent[arm] += 1
         self._counts[arm, name] += 1

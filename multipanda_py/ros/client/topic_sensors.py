@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics that an environment has among what it sees: pictures and wrenches."""
+"""Image and wrench topics as observations of an environment."""
 
 from __future__ import annotations
 
@@ -22,33 +22,34 @@ from multipanda_py.ros.node.qos import TARGETS
 from multipanda_py.state import Vector
 
 PATIENCE = 20.0
-"""For the first message of each [s]."""
+"""Timeout of the first message of each topic [s]."""
 STALE = 1.0
-"""How old the newest message may be, where nobody says [s]."""
+"""Default maximum age of the newest message [s]."""
 LARGEST = float(np.finfo(np.float32).max)
-"""Largest number of an observation."""
+"""Maximum value of an observation."""
 _ORDERS = {"rgb8": [0, 1, 2], "bgr8": [2, 1, 0], "rgba8": [0, 1, 2], "bgra8": [2, 1, 0],
            "mono8": [0, 0, 0]}  # fmt: skip
-"""Which bytes of a pixel are red, green and blue, by encoding."""
+"""Indices of red, green and blue in a pixel, by encoding."""
 _BYTES = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
 
 
 class TopicSensors:
-    """Hear Image, CompressedImage and WrenchStamped, by the type that a topic has.
+    """Subscriptions to Image, CompressedImage and WrenchStamped topics, by their present type.
 
     Args:
-        topics: By the name of what they show; with how old that may be [s], or :data:`STALE`.
-        patience: For the first message of each [s].
+        topics: Topics by name of the observation, optionally with a maximum age [s]; by default
+            :data:`STALE`.
+        patience: Timeout of the first message of each topic [s].
 
     Attributes:
-        pictures: Height and width by name [pixels].
-        numbers: How many numbers, by name: force and torque [N, Nm].
+        pictures: Height and width of the images, by name [pixels].
+        numbers: Number of values, by name: force and torque [N, Nm].
 
     Raises:
-        TopicLost: If nobody publishes one, or nothing comes.
-        ConfigurationError: If a topic has another type, or pictures another encoding.
+        TopicLost: If a topic has no publisher or no message.
+        ConfigurationError: If a topic has another type, or an image has another encoding.
 
-    Thread: one; another one of its own hears.
+    Thread: one; a separate thread receives messages.
     """
 
     def __init__(
@@ -73,14 +74,14 @@ class TopicSensors:
     def _listen(self, name: str, topic: str, stale: float, patience: float) -> None:
         node = self._link.node
         if not self._link.until(lambda: node.count_publishers(topic) > 0, patience):
-            raise TopicLost(f"{topic}: nobody publishes it within {patience:g} s")
+            raise TopicLost(f"{topic}: no publisher within {patience:g} s")
         offers = node.get_publishers_info_by_topic(topic)
         kind = offers[0].topic_type
         if kind not in KINDS:
             raise ConfigurationError(
                 f"topics.{name}: {topic} is {kind}, allowed {', '.join(KINDS)}"
             )
-        # A picture is many packets, of which best effort may lose one.
+        # An image has many packets, and best effort may lose one of them.
         reliable = all(one.qos_profile.reliability == ReliabilityPolicy.RELIABLE for one in offers)
         self._heard[name] = self._link.hear(
             KINDS[kind][0], topic, stale, qos=QoSProfile(depth=1) if reliable else TARGETS
@@ -88,9 +89,9 @@ class TopicSensors:
         self._readers[name] = KINDS[kind][1]
 
     def _hear_once(self, name: str, heard: HeardTopic, patience: float) -> None:
-        """Wait for the first message, which says how large pictures are."""
+        """Wait for the first message, which determines the size of an image."""
         if not self._link.until(lambda: heard.count > 0, patience):
-            raise TopicLost(f"{heard.name}: nothing heard within {patience:g} s")
+            raise TopicLost(f"{heard.name}: no message within {patience:g} s")
         found = self._readers[name](heard)
         if found.ndim == 3:
             self.pictures[name] = found.shape[:2]
@@ -98,13 +99,13 @@ class TopicSensors:
             self.numbers[name] = len(found)
 
     def read(self) -> tuple[dict[str, NDArray[Any]], dict[str, Vector], float]:
-        """Return the newest pictures, (height, width, 3), and numbers.
+        """Return the newest images, (height, width, 3), and values.
 
         Returns:
-            Both by name, and how long ago the oldest picture came [s].
+            Images by name, values by name, and the age of the oldest image [s].
 
         Raises:
-            TopicLost: If one is too old, or a picture has another size than the first one.
+            TopicLost: If a message is too old, or an image has another size than the first one.
         """
         now, age = time.monotonic(), 0.0
         pictures, numbers = {}, {}
@@ -116,18 +117,18 @@ class TopicSensors:
             if found.shape[:2] != self.pictures[name]:
                 raise TopicLost(
                     f"{heard.name}: got {found.shape[:2]} pixels, allowed {self.pictures[name]} "
-                    "as at first"
+                    "as in the first image"
                 )
             pictures[name], age = found, max(age, now - heard.heard)
         return pictures, numbers, age
 
     def close(self) -> None:
-        """Listen no more; safe to call twice."""
+        """Close all subscriptions; safe to call twice."""
         self._link.close()
 
 
 def picture_of(topic: HeardTopic) -> NDArray[Any]:
-    """Return what an Image shows, (height, width, 3).
+    """Return the pixels of an Image, (height, width, 3).
 
     Raises:
         ConfigurationError: If it has another encoding.
@@ -143,30 +144,30 @@ def picture_of(topic: HeardTopic) -> NDArray[Any]:
     if message.step < width * size or len(data) < height * message.step:
         raise TopicLost(
             f"{topic.name}: got {len(data)} bytes in rows of {message.step}, allowed "
-            f"{height} rows of {width * size} at least"
+            f"{height} rows of {width * size} or more"
         )
     rows = data[: height * message.step].reshape(height, message.step)[:, : width * size]
     return rows.reshape(height, width, size)[..., _ORDERS[message.encoding]]
 
 
 def unpacked(topic: HeardTopic) -> NDArray[Any]:
-    """Return what a CompressedImage shows, (height, width, 3).
+    """Return the pixels of a CompressedImage, (height, width, 3).
 
     Raises:
-        TopicLost: If it is too old, or no picture.
+        TopicLost: If it is too old, or not an image.
     """
     packed = bytes(topic.message().data)
     try:
         return np.array(Pillow.open(io.BytesIO(packed)).convert("RGB"))
     except (UnidentifiedImageError, OSError) as error:
-        raise TopicLost(f"{topic.name}: got no picture ({error})") from None
+        raise TopicLost(f"{topic.name}: not a valid image ({error})") from None
 
 
 def wrench_of(topic: HeardTopic) -> NDArray[Any]:
     """Return force and torque, (6,) [N, Nm].
 
     Raises:
-        TopicLost: If it is too old, or no number that observations can have, which are singles.
+        TopicLost: If it is too old, or a value does not fit into a single-precision number.
     """
     wrench = topic.message().wrench
     parts = (wrench.force, wrench.torque)
@@ -181,4 +182,4 @@ KINDS: dict[str, tuple[type, Callable[[HeardTopic], NDArray[Any]]]] = {
     "sensor_msgs/msg/CompressedImage": (CompressedImage, unpacked),
     "geometry_msgs/msg/WrenchStamped": (WrenchStamped, wrench_of),
 }
-"""Types of topics: what messages are, and what is read of them."""
+"""Message class and reader, by type of the topic."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Things of the world of a running node, as a client puts them."""
+"""Simulated world of a running node, in which a client can move objects."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from multipanda_py.ros.services.entities import WORLD
 try:
     from simulation_interfaces.msg import Result
     from simulation_interfaces.srv import SetEntityState
-except ImportError:  # not of every distribution
+except ImportError:  # not part of every distribution
     SetEntityState = None
 
 
 class RemoteWorld:
-    """Put movable things of simulated arms somewhere else.
+    """Client that moves objects in the simulated world.
 
     Args:
-        link: Asks.
+        link: Link to the node.
         root: Namespace of the cell.
-        config: The cell.
-        things: Topics of their poses, by name.
-        patience: For answers [s].
+        config: Configuration of the cell.
+        things: Topics of the object poses, by name.
+        patience: Timeout of answers [s].
     """
 
     def __init__(
@@ -45,16 +45,16 @@ class RemoteWorld:
             link.offer(SetEntityState, self._name)
 
     def refusal(self) -> str:
-        """Say why nothing can be put anywhere, or nothing."""
+        """Return why objects cannot be moved, or an empty string."""
         if self._real:
             return f"got {self._real}, allowed simulated arms"
         return "" if SetEntityState is not None else "simulation_interfaces is not installed"
 
     def ask_pose(self, thing: str, pose: Pose) -> int:
-        """Put a thing somewhere, at rest, and wait until it is said to be there.
+        """Set the pose of an object at rest, and wait until the node publishes it.
 
         Raises:
-            SimulationRefused: If it cannot be there; says why.
+            SimulationRefused: If the pose is rejected; the message has the reason.
             TopicLost: If the node does not answer.
         """
         request = SetEntityState.Request(entity=thing)
@@ -65,9 +65,9 @@ class RemoteWorld:
             raise SimulationRefused(f"{thing}: {answer.error_message}")
         topic, before = self._things[thing], self._things[thing].count
         if not self._link.until(lambda: topic.count > before + 1, self._patience):
-            raise TopicLost(f"{topic.name}: nothing heard within {self._patience:g} s")
+            raise TopicLost(f"{topic.name}: no message within {self._patience:g} s")
         return 0
 
     def is_placed(self, thing: str, number: int) -> bool:
-        """Return whether a request has been answered: it has."""
+        """Return True, because :meth:`ask_pose` waits for the answer."""
         return True

@@ -215,7 +215,7 @@ def test_an_arm_came_back_to_where_it_was_when_who_moved_it_fell_silent(lab, env
     client.publish(f"{LAB}/arm/target_joint", far)
     sign = String(data="somebody arm")
     client.stream(f"{LAB}/life_sign", sign, lambda: cell.state("arm").q[0] > start[0] + 0.1, "way")
-    lab.wait_for("arm holds: nothing was heard for 0.5 s of 'somebody'", LONG)
+    lab.wait_for("arm holds: no heartbeat for 0.5 s from 'somebody'", LONG)
     way, speeds = [], []
 
     def is_at_rest():
@@ -257,7 +257,7 @@ def test_an_arm_went_on_to_its_start_when_its_client_was_interrupted(lab, env, c
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
-    lab.wait_for("arm holds: nothing was heard for 0.5 s of 'cell_client_", LONG)
+    lab.wait_for("arm holds: no heartbeat for 0.5 s from 'cell_client_", LONG)
     cell.wait(lambda: np.abs(cell.state("arm").dq).max() < 0.01, LONG, "rest")
     client.until(lambda: signs() is not None, 5.0, "a sign")
     assert signs().data.startswith("cell_client_")

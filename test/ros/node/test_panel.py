@@ -109,7 +109,7 @@ def test_an_arm_holds_when_the_panel_stands_still_in_a_drag_and_what_waited_is_n
         return rig.z() > rest + 0.005
 
     rig.until(follows, "the arm follows")
-    line = f"left holds: nothing was heard for 0.5 s of 'multipanda_panel_{os.getpid()}'"
+    line = f"left holds: no heartbeat for 0.5 s from 'multipanda_panel_{os.getpid()}'"
     since = time.monotonic()
     until(lambda: line in cell.log, "the node has it hold")  # the panel's thread does nothing
     until(partial(is_past, since), "what the page says now is of the past")
@@ -129,7 +129,7 @@ def test_a_drag_that_goes_on_while_the_node_is_silent_was_done_by_whatever_came_
         until(lambda: rig.cell.states.silence("left") > 0.6, "it is silent")
         page.grasp_gizmo("left")
         page.drag("left", *asked)
-        rig.until(rig.noted("nothing was heard of the node for"), "it is refused")
+        rig.until(rig.noted("no message from the node for"), "it is refused")
     finally:
         os.kill(cell.process.pid, signal.SIGCONT)
     rig.until(lambda: rig.cell.states.silence("left") < 0.3, "it speaks again")
@@ -162,7 +162,7 @@ def test_a_page_said_that_arms_were_stopped_before_a_silent_node_had_answered(ri
     try:
         page.use("STOP")
         rig.until(rig.noted("has pressed STOP; no confirmation yet"), "it is asked for")
-        past = "nothing was heard of the node for 2 s; the page shows the last known state"
+        past = "no message from the node for 2 s; the page shows the last known state"
         rig.until(partial(is_said, page, past), "it is said")
         assert not rig.noted("stopped by viewer")()
     finally:
@@ -234,7 +234,7 @@ def test_two_panels_pulled_one_arm_to_and_fro(rig, client):
 
     def is_refused():
         client.publish("life_sign", sign)
-        return rig.noted("left: target: 'a_panel' moves it now: ask again later")()
+        return rig.noted("left: target: 'a_panel' moves the arm now. Try again later")()
 
     rig.until(is_refused, "it is refused")
     client.publish("life_sign", String(data="a_panel"))
@@ -251,7 +251,7 @@ def test_two_panels_pulled_one_arm_to_and_fro(rig, client):
     rig.panel.desk.notes = ()
     page.drag("left", *asked)
     rig.until(partial(is_past, time.monotonic()), "a wish would be done")
-    assert not rig.noted("moves it now")()
+    assert not rig.noted("moves the arm now")()
     client.publish("life_sign", String(data="zz_panel"))
     page.let_go("left")
 
@@ -259,7 +259,7 @@ def test_two_panels_pulled_one_arm_to_and_fro(rig, client):
 @pytest.mark.slow
 def test_who_says_that_it_moves_an_arm_and_then_nothing_has_it_hold(cell, client):
     def count():
-        return cell.log.count("nothing was heard for 0.5 s of 'somebody'")
+        return cell.log.count("no heartbeat for 0.5 s from 'somebody'")
 
     left = itertools.count()
     sign = String(data="somebody left no_such_arm")
@@ -287,7 +287,7 @@ def test_an_arm_holds_when_the_panel_is_stopped_or_killed_in_the_middle_of_a_dra
         while not (found := re.search(r"the panel is at (http\S+)", said)):
             said += (line := process.stdout.readline())
             assert line, said
-        line = f"left holds: nothing was heard for 0.5 s of 'multipanda_panel_{process.pid}'"
+        line = f"left holds: no heartbeat for 0.5 s from 'multipanda_panel_{process.pid}'"
         for lines, end in enumerate((signal.SIGSTOP, signal.SIGKILL)):
             page, rest = begin_drag(found[1], client)
             process.send_signal(end)
