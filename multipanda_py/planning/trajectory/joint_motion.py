@@ -87,9 +87,8 @@ class JointMotion:
 
     - :meth:`follow`: quintic segments through timed points.
     - :meth:`go_to`: to rest at a configuration within limits of velocity, acceleration and jerk,
-    by
-      ruckig. The factor ``speed`` scales time: velocity by it, acceleration by its square and jerk
-      by its cube, so that the path does not depend on it. A reference that is too fast stops
+      by ruckig. The factor ``speed`` scales time: velocity by it, acceleration by its square and
+      jerk by its cube, so that the path does not depend on it. A reference that is too fast stops
       first.
     - :meth:`stop`: to rest as fast as full acceleration and jerk allow.
 
