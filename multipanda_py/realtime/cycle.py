@@ -48,11 +48,13 @@ class ControlLoop:
     the same cycle, and the fault is latched on them and reported once. No exception leaves
     :meth:`cycle`.
 
-    A cycle runs for the arms whose state is *fresh*. If a clock paces the loop, these are all arms.
-    Otherwise they are the arms whose packet has just arrived. A controllet of several arms is computed when its first
-    arm is fresh, once per period. The torques of its other arms wait for the packet of that arm,
-    one period at the longest. Such a packet is answered first, and the model of the arm is updated
-    afterwards. The controllet needs that model only when its first arm is fresh again.
+    A cycle runs for the arms whose state is *fresh*. If a clock paces the loop, these are all
+    arms. Otherwise they are the arms whose packet has just arrived.
+
+    A controllet of several arms is computed when its first arm is fresh, once per period. The
+    torques of its other arms wait for the packet of that arm, one period at the longest. Such a
+    packet is answered first, and the model of the arm is updated afterwards. The controllet needs
+    that model only when its first arm is fresh again.
 
     Args:
         arms: Arms in the order of the cell.
@@ -228,7 +230,7 @@ class ControlLoop:
 
         Args:
             state: Saved state.
-            seed: Seed of the simulated noise; None continues the saved sequence.
+            seed: New seed of the random generators; None restores their saved state.
             now_ns: Time of the cycle, CLOCK_MONOTONIC [ns].
 
         Raises:

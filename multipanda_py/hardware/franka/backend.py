@@ -245,7 +245,10 @@ def check_real_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
         if not arm.robot_ip:
             yield f"arms.{name}.robot_ip: missing; backend franka needs the address"
         elif arm.robot_ip in owner:
-            yield f"arms.{name}.robot_ip: got {arm.robot_ip}, the address of {owner[arm.robot_ip]}"
+            yield (
+                f"arms.{name}.robot_ip: got {arm.robot_ip}, the address of arm "
+                f"{owner[arm.robot_ip]}"
+            )
         owner[arm.robot_ip] = name
         if arm.model != "fr3":
             got = f"{arm.robot.name!r}{'' if isinstance(arm.model, str) else ' from files'}"

@@ -151,7 +151,7 @@ class FrankaGripper(Gripper):
             while not condition():
                 left = deadline - time.monotonic()
                 if left <= 0.0:
-                    raise LoopTimeout(f"{what} did not end within {timeout:g} s")
+                    raise LoopTimeout(f"waiting for {what}: timeout after {timeout:g} s")
                 self._changed.wait(min(left, 0.1))
                 self._check()
 

@@ -28,7 +28,7 @@ def publish(loop: LoopConnection, state: Any, executing: int, mode: int) -> int:
 def refuse_settings(loop: LoopConnection, control: str) -> None:
     """Reject settings on standard input, because robots accept them only at rest."""
     for _ in loop.lines():
-        loop.say(settings="refused", text=f"the arm is under {control} control")
+        loop.say(settings="refused", text=f"the arm is under {control} control, not at rest")
 
 
 def finish(loop: LoopConnection, handle: Any, command: Any) -> None:

@@ -170,8 +170,8 @@ class TopicPositions(TopicControl[MotionLimiter]):
 
     Without the loop, the command brakes within these limits and then stays. Without states,
     nothing is sent, because the external controller holds the last position. When states return,
-    nothing is sent either until a motion begins. Every motion begins at the position of the arm,
-    at rest.
+    nothing is sent either until the next motion, which begins at the position of the arm and at
+    rest.
 
     Thread: main.
     """

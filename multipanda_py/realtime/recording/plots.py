@@ -110,9 +110,9 @@ def _panels(log: ArmLog) -> list[Panel]:
     if pose.any():
         off = 1e3 * (log["target_pose"][:, :3] - log["position_ee_in_base"])
         error = np.where(pose[:, None], off, np.nan)
-        found.append(("tool: target\nminus pose [mm]", _axes(error, "xyz"), None))
+        found.append(("end effector: target\nminus pose [mm]", _axes(error, "xyz"), None))
     elif "position_ee_in_base" in log.names:
-        found.append(("tool in base [m]", _axes(log["position_ee_in_base"], "xyz"), None))
+        found.append(("end effector\nin base [m]", _axes(log["position_ee_in_base"], "xyz"), None))
     if joint.any():
         error = np.where(joint[:, None], log["target_joint"][:, 0] - log.q, np.nan)
         joints("joints: target\nminus q [rad]", error)
