@@ -76,7 +76,7 @@ class Holding:
         """Treat a movable object as a part of a gripper from now on.
 
         The object moves with the gripper. Collision avoidance keeps it away from everything that
-        it keeps the gripper away from, and no longer from its own arm. Several grippers may hold
+        it keeps the gripper away from, but no longer from its own arm. Several grippers may hold
         the same object. In simulation, a grasp attaches the object automatically. The attachment
         ends with :meth:`detach`, with the end of the grasp, or when the fingers open by 5 mm.
 

@@ -16,7 +16,7 @@ from multipanda_py.state import Vector
 OTHER = {JOINT.name: TRAJECTORY.name, TRAJECTORY.name: JOINT.name}
 """Channel that replaces each channel, for a controllet that accepts both."""
 SEEN = 3
-"""Number of cycles until the reports of a controllet show a motion that has started."""
+"""Number of cycles from the start of a motion until the controllet reports it."""
 
 
 class GivenMotion(NamedTuple):

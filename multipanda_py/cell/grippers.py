@@ -30,8 +30,8 @@ from multipanda_py.robots.parallel_gripper import ParallelGripper
 class LoopGripper(Gripper):
     """Gripper that is moved by the backend in the loop, for example a simulated one.
 
-    If the loop does not run, a command that it has not received is withdrawn and its motion ends.
-    This includes stop commands.
+    If the loop does not run, commands that it has not received are withdrawn, and their motions
+    end. This includes stop commands.
 
     Args:
         arm: Name of the arm.

@@ -30,9 +30,9 @@ from multipanda_py.state import ArmSnapshot
 OWNER = "the program that owns the cell"
 _TRIES = 3
 _SETTLED = SETTLING_TIME + 0.1
-"""Time after which the loop also considers an arm settled [s]."""
+"""Time without commanded motion after which the loop, too, considers an arm settled [s]."""
 ABANDONED = 1.0
-"""Time after the deadline at which a switch that no client polls is withdrawn [s]."""
+"""Time from the deadline until a switch that no client polls is withdrawn [s]."""
 
 
 class PendingSwitch:

@@ -177,7 +177,7 @@ class Snapshots:
 
 
 SILENT = 0.05
-"""Time without a cycle from which on the cell refuses targets and parameters [s]."""
+"""Time without a cycle after which the cell refuses targets and parameters [s]."""
 
 
 class StateReader:

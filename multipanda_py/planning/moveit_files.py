@@ -183,8 +183,8 @@ EXECUTION = {
     "allowed_goal_duration_margin": 2.0,
     "allowed_start_tolerance": 0.05,
 }
-"""Tolerances of execution [1, s, rad]. Compliant arms lag behind, are slowed down by contacts and
-obstacles, and start with a small position error."""
+"""Tolerances of execution: duration scaling [1], duration margin [s] and start tolerance [rad].
+Compliant arms lag behind, are slowed down by contacts, and start with a small position error."""
 
 
 def simple_controllers(groups: Groups) -> dict[str, Any]:

@@ -169,9 +169,9 @@ def _windows(values: Vector, half: int) -> Matrix:
 DENSE = 0.01
 """Step between checked configurations: in time [s], or of the fastest joint if slow [rad, m]."""
 SPARED = 0.5
-"""Fraction by which distances between the points of a path may fall below the clearance."""
+"""Allowed shortfall of distances between the points of a path, as a fraction of the clearance."""
 LEAST = 5e-4
-"""Minimum of this difference [m]."""
+"""Additional allowed shortfall, for any clearance [m]."""
 SLOWEST, ENOUGH = 0.05, 0.9
 """Minimum speed fraction to which a motion is slowed down for the collision avoidance; and minimum
 fraction to which a controllet may slow it down further."""

@@ -21,7 +21,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.state import ArmLimits, Matrix
 
 DENSE = 0.4
-"""Minimum step between two configurations, as a fraction of the largest one."""
+"""Minimum step between two configurations in the timing, as a fraction of the largest step."""
 
 
 def via_postures(

@@ -22,7 +22,7 @@ from multipanda_py.state import Matrix, Vector
 STEP = 1.5e-3
 """Increase of the smallest distances per step [m]."""
 AROUND = 0.01
-"""Distance beyond the target up to which pairs are constrained to stay beyond it [m]."""
+"""Pairs up to this distance beyond the target must not come closer than the target [m]."""
 DEEPEST = 0.03
 """Maximum overlap at the start of a retreat, of capsules, which are larger than links [m]."""
 LARGEST = 0.05

@@ -23,9 +23,9 @@ from multipanda_py.state import Matrix, Vector
 PARTS = 8
 """Number of intervals between two slices at whose ends distances are checked."""
 SPARED = 0.5
-"""Fraction by which distances between slices may fall below their margin."""
+"""Allowed shortfall of distances between slices, as a fraction of their margin."""
 LEAST = 1e-3
-"""Minimum of this difference [m]."""
+"""Additional allowed shortfall, for any margin [m]."""
 
 
 def too_close(terms: Iterable[Term], found: Solution, each: int) -> tuple[Violation, ...]:

@@ -204,7 +204,7 @@ def along(corners: Matrix, shares: Vector) -> Matrix:
 POSTURES = 20
 """Maximum number of starts of the search for a configuration at the end of a phase."""
 FEW = 2
-"""The same number if dozens of configurations of each arm have been tried already."""
+"""Maximum number of these starts if dozens of configurations of each arm were tried already."""
 DETOUR = 0.3
 """Maximum distance of the middle of a detour from the straight path, relative to the joint
 ranges."""

@@ -200,8 +200,8 @@ def apart(scene: Scene, wanted: Encounters, clearance: float) -> list[Distance]:
     """Return the distances that a subtask keeps.
 
     Bodies that start closer than the clearance keep half of their initial distance, and carried
-    objects half of their final one. The links of an arm whose gripper touches an object only must
-    not overlap with it.
+    objects half of their final one. If a gripper touches an object, the links of its arm may come
+    close to the object, but must not overlap with it.
 
     Args:
         scene: Scene in which only carried objects are movable.

@@ -252,8 +252,9 @@ class MotionLimiter:
     def _bound_correction(self, catch_up: float, speed: Vector) -> Vector:
         """Limit the correction towards the desired positions and return its maximum speeds, (n,).
 
-        Towards positions at rest it is slow. A robot continues with the last acceleration while
-        commands are lost, and would overshoot after that of a short, fast correction.
+        Towards positions at rest the correction is slow. While commands are lost, a robot
+        continues with the last acceleration. That of a short, fast correction would make it
+        overshoot.
 
         Args:
             catch_up: Maximum speed towards positions at rest [rad/s].

@@ -16,8 +16,8 @@ def can_stop(
 ) -> NDArray[np.bool_]:
     r"""Return a mask of the joints that have enough distance to brake, (n,).
 
-    The required distance d has an upper bound: the acceleration is reduced to zero, then braking
-    builds up and ends. With :math:`v = |\dot q| + \ddot q^2 / 2j`,
+    An upper bound d estimates the required distance: the acceleration first decreases to zero,
+    then braking builds up and ends. With :math:`v = |\dot q| + \ddot q^2 / 2j`,
 
     .. math:: d = v \left( \frac{|\ddot q|}{j} + \frac{v}{2 a} + \frac{a}{2 j} \right)
 
@@ -57,7 +57,7 @@ def stoppable_rate(room: Vector, most: Vector, period: float) -> Vector:
 
 
 BLEND_TIME = 0.1
-"""Time of the first point [s] below which it should be near the measured configuration."""
+"""A first point earlier than this should be near the measured configuration [s]."""
 VELOCITY_MARGIN = 1.05
 """Factor by which a velocity between points may exceed its limit. Points themselves may not."""
 ACCELERATION_MARGIN = 2.0
