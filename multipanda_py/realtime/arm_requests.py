@@ -71,7 +71,7 @@ class ArmSettings:
             return f"{name} {arm.busy}"
         if not owner.is_hold:
             return (
-                f"{name} is controlled by {owner.name}, and a robot accepts settings only at "
+                f"{name} follows {owner.name}, and a robot accepts settings only at "
                 f"rest: deactivate {owner.name} first"
             )
         try:

@@ -222,7 +222,7 @@ class Tares:
             return f"{name} {arm.busy}"
         if not owner.is_hold:
             return (
-                f"{name} is controlled by {owner.name}, which would react to the step: deactivate "
+                f"{name} follows {owner.name}, which would react to the step: deactivate "
                 f"{owner.name} first"
             )
         if not self._backend_of[arm.index].is_ready(arm.index):

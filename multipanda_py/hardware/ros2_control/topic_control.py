@@ -189,7 +189,7 @@ class TopicControl(ABC, Generic[Limiter]):
     def _silent(self, silence: float) -> str:
         topic = self._settings.state_topic
         if self._reading.is_behind:
-            return f"the stamps of {topic} have decreased. Recover the arm to accept them"
+            return f"the stamps of {topic} have decreased; recover the arm to accept them"
         if time.monotonic() - self._came < self._settings.state_timeout:
             return f"the stamps of {topic} have not changed for {1e3 * silence:.0f} ms"
         return (
