@@ -34,7 +34,7 @@ from multipanda_py.identification.actuators.robots import (
 from multipanda_py.registry import pyplot
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
-SPEED = "times faster"
+SPEED = "of real time"
 """Which depends on what else a machine does."""
 
 

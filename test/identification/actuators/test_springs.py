@@ -235,7 +235,7 @@ def test_one_joint_s_springs_are_for_any_number_of_joints(tmp_path, capsys):
         ("{table} --type sea --plot x.txt", "--plot: x.txt must be a file .png"),
         ("{table} --type sea --fit k", "sea: parameter 'k' does not exist"),
         ("{empty} --type sea", "has no rows. Provide one row for each sample"),
-        ("{table} --type qbmove -o {output}", "{table}: no springs of a qbmove give these torque"),
+        ("{table} --type qbmove -o {output}", "{table}: no spring parameters of a qbmove fit"),
     ],
 )
 def test_the_command_fails_with_one_line_and_writes_nothing(tmp_path, capsys, line, reason):

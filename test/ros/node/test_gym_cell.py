@@ -125,7 +125,7 @@ def test_what_topics_say_is_recorded(lab, cell, request, tmp_path):
     rows = np.stack(list(dataset[0]["observation.state"]))
     assert rows[:, place : place + 6] == pytest.approx(np.stack(seen[:3]), abs=1e-6)
     assert dataset.films == ("observation.images.side",)
-    assert not [one for one in check(dataset) if "from its instant" not in one]
+    assert not [one for one in check(dataset) if "from its nominal time" not in one]
 
 
 def test_a_cell_that_was_not_served_for_a_while_had_only_old_states(lab):
