@@ -260,7 +260,7 @@ def identify(
     for motion, part in zip(motions, moving_parts):
         rest = float(np.ptp(motion.time) - np.ptp(part.time))
         if rest >= SAID:
-            progress(f"{motion.name}: dropping {rest:.1f} s of rest at both ends")
+            progress(f"{motion.name}: {rest:.1f} s of rest at both ends are dropped")
     pairs = [
         motion.split(options.held_out) if options.held_out else (motion, motion)
         for motion in moving_parts

@@ -81,7 +81,7 @@ def checked(answer: Any, size: int) -> Matrix:
     try:
         actions: Matrix = real_numbers(answer)
     except TypeError as error:
-        what = f" of real numbers but {error}" if str(error) else ""
+        what = f" of real numbers ({error})" if str(error) else ""
         kind = type(answer).__name__
         raise PolicyFailed(f"policy: got a {kind}, not an array{what}, {allowed}") from error
     if actions.ndim == 1:
