@@ -65,7 +65,6 @@ class Mock(Backend[FrankaSettings]):
         state.gripper[:2] = number, Outcome.SUCCEEDED
 
     def configure(self, arm: int, settings: FrankaSettings) -> None:
-        """Set another load."""
         self._flanges[self.arms.index(arm)].carry(settings.load)
         super().configure(arm, settings)
 

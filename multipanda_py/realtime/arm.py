@@ -171,7 +171,6 @@ class Arm:
 
     @property
     def fault(self) -> Event:
-        """Latched fault."""
         return self._fault
 
     @fault.setter

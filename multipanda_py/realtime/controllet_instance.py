@@ -120,7 +120,6 @@ class Trace:
         self.write()
 
     def write(self) -> None:
-        """Write the references of this cycle."""
         for place, source in self._pairs:
             place[:] = source
 
@@ -328,7 +327,6 @@ class Instance:
         return sound
 
     def _give(self, channel: str, place: int, data: Vector, values: Vector) -> None:
-        """Apply a target."""
         data[:] = values
         self._idle = False
         if channel not in self.target.leaning:

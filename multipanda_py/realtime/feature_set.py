@@ -100,7 +100,6 @@ class ProjectedStep:
     def add(
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the torques of this feature."""
         self._together.add_first(self._count, states, target, tau)
 
 
@@ -195,7 +194,7 @@ class FeatureSet:
                     feature.on_handover(states, target, handovers)
 
     def deactivate(self) -> None:
-        """End all transitions."""
+        """End all fades, and treat the features as inactive."""
         self._active = False
         if self.changing:
             self._fades.clear()
@@ -203,7 +202,6 @@ class FeatureSet:
             self._arrange()
 
     def set_parameters(self, params: Sequence[Any]) -> None:
-        """Set the parameters of every feature."""
         for feature, own in zip(self.features, params):
             feature.params = own
             feature.on_parameters()

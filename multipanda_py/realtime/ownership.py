@@ -299,7 +299,6 @@ class Ownership:
         self._set_waiting()
 
     def _report_owner(self, arm: Arm, owner: Instance, cause: Cause, now_ns: int) -> None:
-        """Report the cause of an ownership change of an arm."""
         if arm.index in cause.reported:
             return
         before = arm.owner.spec

@@ -53,7 +53,6 @@ class Runner(ABC):
 
     @property
     def pid(self) -> int:
-        """Process id of the loop."""
         return os.getpid()
 
     @property
@@ -171,7 +170,6 @@ class InlineRunner(Runner):
         return 0.0
 
     def pause(self) -> None:
-        """Run one cycle."""
         self.step(1)
 
     def wait(self, condition: Callable[[], bool], timeout: float) -> bool:
@@ -225,7 +223,6 @@ class ThreadRunner(Runner):
             raise LoopError("the loop's thread is not running")
 
     def stop(self) -> None:
-        """Stop the thread and release the arms."""
         thread = getattr(self, "_thread", None)
         if thread is not None and thread.is_alive():
             self._stopping = True

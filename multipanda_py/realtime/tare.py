@@ -61,7 +61,6 @@ class TareMeasurement:
 
     @property
     def is_complete(self) -> bool:
-        """True if the window is full."""
         return self._left <= 0
 
     def judge(self) -> tuple[Vector, str]:

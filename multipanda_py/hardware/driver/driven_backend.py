@@ -103,7 +103,7 @@ class DrivenArm(Protocol[SettingsT]):
         ...
 
     def configure(self, settings: SettingsT) -> None:
-        """Start to change the settings."""
+        """Start to change the settings; :meth:`settings_answer` returns the response."""
         ...
 
     def settings_answer(self) -> str | None:
@@ -282,7 +282,6 @@ class DrivenBackend(Backend[SettingsT]):
         return self.real_arms[arm].link.executing
 
     def configure(self, arm: int, settings: SettingsT) -> None:
-        """Start to change the settings of an arm."""
         self.real_arms[arm].configure(settings)
 
     def settings_answers(self) -> list[tuple[int, str]]:

@@ -65,7 +65,6 @@ class DriverProcess:
         return [json.loads(line) for line in lines]
 
     def has_ended(self) -> bool:
-        """Return True if the process has ended."""
         return self._process.poll() is not None
 
     def ending(self) -> str:
@@ -92,7 +91,6 @@ class DriverProcess:
         ended(self._process, max(0.0, seconds))
 
     def close(self) -> None:
-        """Close the pipes."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()

@@ -85,7 +85,6 @@ class Reconfiguration:
         return time.monotonic() > self._deadline
 
     def _rest(self) -> str | None:
-        """Wait for an arm that brakes."""
         link = self._link
         if not link.is_alive:
             return "its driver is not running; recover the arm first"

@@ -78,7 +78,6 @@ class FrankaGripper(Gripper):
 
     @property
     def pid(self) -> int:
-        """Process id of the gripper process."""
         return self._link.process.pid
 
     def state(self) -> GripperState:

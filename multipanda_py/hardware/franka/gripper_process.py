@@ -65,7 +65,6 @@ class Worker:
         os.close(answers)
 
     def send(self, command: dict[str, Any]) -> None:
-        """Send a command."""
         self.number = command["number"]
         time_to_go = 2.0 * MAX_WIDTH / (command["speed"] or MAX_SPEED)
         self.deadline = max(time.monotonic() + time_to_go + PATIENCE, self.deadline)

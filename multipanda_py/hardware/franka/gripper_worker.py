@@ -23,7 +23,7 @@ def load_library() -> Any:
     """Import pylibfranka.
 
     Raises:
-        ImportError: If it is not installed, or not compatible with the machine.
+        ImportError: If it is not installed, or not compatible with this machine.
     """
     return import_module("pylibfranka")
 

@@ -94,7 +94,6 @@ class MeasuredMotion:
         return [slice(begin, end) for begin, end in pairwise(bounds)]
 
     def part(self, run: slice) -> MeasuredMotion:
-        """Return a part of the samples as a motion."""
         begin, end, _ = run.indices(len(self.time))
         inside = {0, *(s - begin for s in self.starts if begin < s < end)}
         return replace(

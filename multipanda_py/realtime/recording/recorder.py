@@ -89,7 +89,6 @@ class Recording:
 
     @property
     def is_alive(self) -> bool:
-        """True if the process has not ended."""
         return self._process.poll() is None
 
     def wait_until_ready(self) -> None:

@@ -30,7 +30,6 @@ class Closing(ABC):
         """Release all resources; safe to call twice."""
 
     def __enter__(self) -> Self:
-        """Return the object."""
         return self
 
     def __exit__(
@@ -39,7 +38,6 @@ class Closing(ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the object."""
         self.close()
 
 
@@ -253,7 +251,6 @@ class LineProcess:
 
     @property
     def is_alive(self) -> bool:
-        """True if the process has not ended."""
         return self._process.poll() is None
 
     def tell(self, line: str) -> None:
