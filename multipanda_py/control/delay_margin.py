@@ -194,7 +194,7 @@ def linearise(probe: Probe, q: Vector, settle: int = SETTLE) -> Linearised:
 
 
 def bandwidth(probe: Probe, q: Vector, settle: int = SETTLE) -> float:
-    """Return ``Linearised.bandwidth`` without K, at half the cost. Arguments as in `linearise`."""
+    """Return ``Linearised.bandwidth`` without K, at half the cost; see ``linearise``."""
     dampings = [d for _, d in _dampings(probe, q, settle)]
     return _bandwidth(_mass(probe, q), dampings)
 
@@ -220,7 +220,8 @@ def _dampings(probe: Probe, q: Vector, settle: int) -> Iterator[tuple[Vector | N
     probe.activate()
     for _ in range(settle):
         here = probe.torque(q, rest)
-    for _ in range(LONGEST_SETTLE):  # barriers with joints inside expand over some cycles
+    # A barrier that starts with a joint inside reaches its full torque after many cycles.
+    for _ in range(LONGEST_SETTLE):
         before, here = here, probe.torque(q, rest)
         if np.abs(here - before).max() < STILL:
             break

@@ -64,7 +64,7 @@ class Base:
 
 
 class HeldObject:
-    """Estimate pose and velocity of a grasped object from the end effectors that hold it.
+    """Estimator of pose and velocity of an object from the end effectors that hold it.
 
     The origin is the mean of the origins implied by the end effectors. The rotation is the mean of
     the implied rotations, by the exponential of the mean logarithm about the first::
@@ -179,7 +179,7 @@ class HeldObject:
             rotation.dot(back, opinion)
         first, second, *others = said
         x, y, z = _log3(second.dot(first.T, self._product)).tolist()
-        if not others:  # the mean lies midway between the two
+        if not others:  # The mean lies midway between the two.
             x, y, z = 0.5 * x, 0.5 * y, 0.5 * z
             mean, other = self._turned_views
             _three(mean, 0, x, y, z)
@@ -195,7 +195,7 @@ class HeldObject:
 
 
 class SqueezeMeasurement:
-    """Estimate the internal force on the object from the external wrenches of the end effectors.
+    """Estimator of the internal force from the external wrenches of the end effectors.
 
     Equation::
 
@@ -226,7 +226,7 @@ class SqueezeMeasurement:
 
 
 class BearableSqueeze:
-    """Limit an internal force to the torque limits of all arms.
+    """Limiter of an internal force by the torque limits of all arms.
 
     All end effectors use the same scale, so the forces on the object stay balanced.
 

@@ -56,7 +56,7 @@ class AugmentedParams:
     )
     touch_force: float = number(
         1.5, unit="N", low=0.05, high=50,
-        doc="measured force above which an arm counts as in contact; all must be in contact first",
+        doc="measured force that indicates contact; all arms must exceed it before they press",
     )  # fmt: skip
     approach_speed: float = number(
         0.01, unit="m/s", low=1e-4, high=0.03, doc="speed of the search for contact"
@@ -92,11 +92,13 @@ class AugmentedParams:
         doc="maximum pose error per axis that the spring acts on",
     )  # fmt: skip
     position_speed: float = number(
-        0.1, unit="m/s", low=0.001, high=1, doc="speed of the reference towards a target pose"
-    )
+        0.1, unit="m/s", low=0.001, high=1,
+        doc="maximum speed of the reference towards a target pose",
+    )  # fmt: skip
     turn_speed: float = number(
-        0.5, unit="rad/s", low=0.005, high=3, doc="angular speed of the reference"
-    )
+        0.5, unit="rad/s", low=0.005, high=3,
+        doc="maximum angular speed of the reference towards a target pose",
+    )  # fmt: skip
 
     def gains(self) -> ForceGains:
         """Return the gains of a force controller that does not search after a loss of contact."""

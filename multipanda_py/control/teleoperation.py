@@ -169,7 +169,8 @@ class ReflectionAccount:
         E_F   = |f|^2 / (2 kappa_f) + |m|^2 / (2 kappa_m)
         s     = clip(1 + E / E_F, 0, 1)
 
-    - E: Energy balance of the leader; negative after a net release of energy [J].
+    - E: Energy balance of the leader; negative after a net release of energy [J]. The damping term
+      of dE/dt applies only while E < 0.
     - F: Reflected wrench with force f [N] and moment m [Nm].
     - v: Twist of the leader's tool, (6,).
     - beta, c: ``REPAID`` and ``SOFTEST``.

@@ -127,7 +127,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     def on_activate(self, states: Sequence[ArmState], target: MovingCartesianTarget) -> None:
         """Hold the measured pose, with the measured configuration as the nullspace target."""
         target.seed(states)
-        self.start_gains()  # discards a streamed stiffness
+        self.start_gains()  # This discards a streamed stiffness.
         self.is_free[:] = [spring.is_free for spring in self.springs]
         self._twist_left = [0] * len(states)
         for guard in self._guards:
@@ -187,7 +187,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
             self.is_free[arm] = spring.is_free
-            is_lost = state.operational_space().damping > 0.0  # near a singularity
+            is_lost = state.operational_space().damping > 0.0  # The arm is near a singularity.
             if is_lost or used > FAST or spring.most_pull > SURE:
                 pulled = min(pulled, self._bound(arm, state, used, is_lost, wrench))
             if share > 0.0:

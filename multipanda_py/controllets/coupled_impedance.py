@@ -63,7 +63,7 @@ class CoupledImpedanceParams:
         1500, 1500, 1500, 60, 60, 60, unit="N/m, Nm/rad", low=0, high=MAX_STIFFNESS,
         doc="stiffness between each end effector and its grasp, along the axes of the world",
     )  # fmt: skip
-    damping_ratio: float = number(1.0, low=LEAST_RATIO, high=5, doc="1 is critical damping")
+    damping_ratio: float = number(1.0, low=LEAST_RATIO, high=5, doc="damping ratio; 1 is critical")
     error_clip: Vector = vector(
         0.15, 0.15, 0.15, 0.8, 0.8, 0.8, unit="m, rad", low=1e-4, high=10,
         doc="maximum error of the object per axis that the spring acts on",
@@ -154,7 +154,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._due = [turns.get(turn) for turn in range(cycles)]
         self._stiffness, self._damping = np.zeros(6 * n + 6), np.zeros((6 * n + 6, 6 * n + 6))
         blocks = [self._damping[i : i + 6, i : i + 6] for i in range(0, 6 * n + 6, 6)]
-        self._blocks = [*blocks[1:], blocks[0]]  # the rates start with the object
+        self._blocks = [*blocks[1:], blocks[0]]  # The rates start with the object.
         self._springs = sharing.springs.reshape(n, 6)
         self._elastic = list(zip(self.dampers, sharing.ways_off.reshape(-1, 6),
                                  sharing.pulls.reshape(-1, 6), (*range(n), -1)))  # fmt: skip
@@ -255,7 +255,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         return words
 
     def _requested(self, handovers: Sequence[Handover]) -> float:
-        """Return the internal force that was desired of all arms [N]; 0 if not of all."""
+        """Return the internal force desired before the switch [N]; 0 unless all arms had one."""
         held, parts = self.held, []
         for base, handover, inward in zip(held.bases, handovers, held.inward):
             force = base.six_to_world(handover.requested_in_base)[:3]

@@ -53,16 +53,16 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
     ``ForceController``. The tank of the impedance, with x_d + alpha_i (x_d - x), is
     ``SpringTank``.
 
-    In every cycle, the work of spring, damper and force is tau[k]^T (dq[k] + dq[k+1]) T / 2,
-    with their torques tau and the cycle time T. Dissipated energy and the overflow of one tank
-    go to the tank with the larger deficit. The total work therefore never exceeds the granted
-    energy of both tanks plus the recharging power ``tank_power`` of each over time. An event
-    reports a tank that limits.
+    In every cycle, the work of spring, damper and force is tau[k]^T (dq[k] + dq[k+1]) T / 2, with
+    their torques tau and the cycle time T. Dissipated energy and the overflow of one tank go to
+    the tank with the larger deficit. The total work therefore never exceeds the granted energy of
+    both tanks plus the recharging power ``tank_power`` of each over time. An event reports a tank
+    that limits.
 
     Torque limits, speed limits and singularity damping act on the spring as in
     ``CartesianImpedance``, as does the guard near singular configurations.
 
-    The target has no velocity, because a damper with a moving reference is active. The
+    The target has no velocity, because a damper with a moving reference would not be passive. The
     acceleration and Coriolis terms of eq. 1 are omitted, as in eq. 2 and in the code of the paper.
     The sign is that of e = x_d - x in eq. 1.
 
@@ -174,7 +174,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         arm, force = self.arms[0], self.arms[0].force
         shares = [arm.spring.kept for arm in self.arms]
         least, borne = min(shares), min([arm.borne for arm in self.arms])
-        _pack(  # five times faster than nine assignments
+        _pack(  # This is five times faster than nine assignments.
             self.report.data, 0, force.measured, force.error, force.contact, force.weight,
             force.tank.energy, arm.tank.free, arm.tank.scale, least, borne,
         )  # fmt: skip

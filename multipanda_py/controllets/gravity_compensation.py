@@ -61,7 +61,7 @@ class GravityCompensationParams:
     )  # fmt: skip
     max_speed: float = number(
         1.0, unit="rad/s", low=0.1, high=10,
-        doc="joint speed above which it is braked; limited to 0.7 of the joint's limit",
+        doc="joint speed above which the joint is braked; limited to 0.7 of the speed limit",
     )  # fmt: skip
     gain_time: float = number(
         0.2, unit="s", low=0, high=10, doc="duration of a change of the hold"
@@ -92,8 +92,8 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
 
     Apart from friction, only the viscous damping and the brake above ``max_speed``
     (``SpeedBrake``) slow a floating arm. The feature ``friction`` makes it easier to move. A
-    payload floats only if the robot knows it (``load_mass``). Any other weight is released at the
-    switch, as its response reports, and the arm sinks.
+    payload floats only if it is set in the robot (``load_mass``). Any other weight is released at
+    the switch, as its response reports, and the arm sinks.
     """
 
     Params, Target = GravityCompensationParams, HeldPose

@@ -48,10 +48,10 @@ class _Anchor:
     that their springs return them to the position at which they became slow. Wrist joints get it
     later, because an unmodelled payload would make them oscillate on their springs.
 
-    An anchor moves with its joint if the deflection exceeds that of the full torque. It
-    also moves while the torque is at its limit or far behind its desired value. Otherwise, the
-    stored spring energy would accelerate the joint backwards. An anchor is never at a joint limit,
-    so a limit may be touched but is not pressed.
+    An anchor moves with its joint if the deflection exceeds that of the full torque. It also moves
+    while the torque is at its limit or far behind its desired value. Otherwise, the stored spring
+    energy would accelerate the joint backwards. An anchor is never at a joint limit, so a limit
+    may be touched but is not pressed.
     """
 
     FULL_RATE = 1000.0
@@ -81,10 +81,8 @@ class _Anchor:
     def __init__(self, arm: ArmDescription, params: HoldParams, period: float) -> None:
         limits = arm.limits
         self._room, self._period = TorqueRoom(arm), period
-        self._limit, self._whole = (
-            self._room.torque,
-            np.array(limits.torque),
-        )  # the first array is updated live
+        # The first array is updated live.
+        self._limit, self._whole = self._room.torque, np.array(limits.torque)
         self._low, self._high = limits.lower + self.MARGIN, limits.upper - self.MARGIN
         n = arm.n_joints
         # The first figure defines the slow momentum as a fraction of the torque limit. The last
@@ -125,7 +123,8 @@ class _Anchor:
 
     def start(self, state: ArmState) -> None:
         """Start to brake, without anchors and without contact torques."""
-        self.brake.set_limits(state.limits)  # the arm's own torque rate may be lower
+        # The torque-rate limit of the arm may be lower than that of its model.
+        self.brake.set_limits(state.limits)
         self._take_rate(state.limits)
         self.set_gains(self._params)
         self._q[:], self._e[:], self.tau_bias[:] = state.q, 0.0, 0.0
@@ -168,12 +167,13 @@ class _Anchor:
             share < self.STIRRED if self._quiet else self._still_for > self.QUIET_AFTER
         ):
             self._calm(not self._quiet)
-            self._time = self.RAMP  # restarts the growth of the slow momentum
+            self._time = self.RAMP  # This restarts the growth of the slow momentum.
 
     def _damped(self, dq: Vector) -> Vector:
         """Return the velocities scaled by the damping factors of joints with anchors, (n,)."""
         damped = self._v
-        damped[:] = dq  # unequal factors are not dissipative, so only slow joints have them
+        # Unequal factors are not dissipative, so only slow joints have them.
+        damped[:] = dq
         return _multiply(damped, self._damping, out=damped, where=self._set)
 
     def _deflection(self, state: ArmState) -> Vector:
@@ -217,9 +217,8 @@ class Hold(Controllet[HeldPosture, HoldParams]):
 
         tau = -M (b Gamma dq + b lambda (q - q_a))
 
-    with the bandwidth b = ``brake_rate``. It is well damped in
-    every configuration. The limits of torque and torque rate are part of the design, so the
-    torques do not saturate.
+    with the bandwidth b = ``brake_rate``. The motion is well damped in every configuration. The
+    limits of torque and torque rate are part of the design, so the torques do not saturate.
 
     Hold takes over an arm at the start, after a deactivation of its controllet, and after a fault,
     at any speed. It also stops an arm with some milliseconds of delay, 20 % error of inertia and

@@ -30,7 +30,7 @@ class JointImpedanceParams:
         doc="joint stiffness K; higher values oscillate at the torque-rate limit at high latency",
     )  # fmt: skip
     damping_ratio: JointVector = joint_vector(
-        1.0, low=LEAST_RATIO, high=5, doc="1 is critical damping in every configuration"
+        1.0, low=LEAST_RATIO, high=5, doc="damping ratio; 1 is critical in every configuration"
     )
 
 

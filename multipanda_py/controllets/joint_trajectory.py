@@ -122,7 +122,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         for motion, watch, state in zip(self.motions, self._watches, states):
             motion.place(state.q, state.dq)
             watch.reset()
-        self._is_placed = True  # on_handover may displace it before it stops
+        self._is_placed = True  # The handover may displace the reference before it stops.
 
     def on_handover(
         self, states: Sequence[ArmState], target: TrajectoryTarget, handovers: Sequence[Handover]

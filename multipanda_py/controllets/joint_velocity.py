@@ -145,9 +145,9 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
     - q_r, dq_r: Integrated reference, (n,).
 
     The reference respects limits of velocity and acceleration. It slows down before joint limits,
-    and before obstacles by their feature. Its distance from an arm that is held is bounded. A
-    target with positions is rejected. Velocities must be renewed within ``timeout``, otherwise the
-    arm brakes and holds.
+    and before obstacles by their feature. The leash bounds its distance from a held arm. A target
+    with positions is rejected. Velocities must be renewed within ``timeout``, otherwise the arm
+    brakes and holds.
 
     Attributes:
         references: Integrated reference of each arm.
@@ -173,7 +173,7 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
 
     def on_parameters(self) -> None:
         super().on_parameters()
-        self.max_lead = self.params.leash  # the leash would clip a larger displacement
+        self.max_lead = self.params.leash  # The leash would clip a larger displacement.
         for reference in self.references:
             reference.set_bounds(self.params)
 

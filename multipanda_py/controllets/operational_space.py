@@ -50,7 +50,7 @@ class OperationalSpaceParams(CartesianGains):
     )  # fmt: skip
     damping_ratio: Vector = vector(
         *[1.0] * 6, low=0.5, high=5,
-        doc="1 is critical; values below 0.5 oscillate at the torque-rate limit",
+        doc="damping ratio; 1 is critical, values below 0.5 oscillate at the torque-rate limit",
     )  # fmt: skip
 
 

@@ -105,7 +105,7 @@ class TeleoperationParams:
     )  # fmt: skip
     leader_speed: float = number(
         1.0, unit="rad/s", low=0.1, high=10,
-        doc="joint speed of the leader above which it is braked; limited to 0.7 of the limit",
+        doc="leader joint speed above which the joint is braked; up to 0.7 of the speed limit",
     )  # fmt: skip
     gain_time: float = number(
         0.1, unit="s", low=0, high=10, doc="duration of a change of stiffness"
@@ -203,7 +203,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._nothing, self._excess = np.zeros(6), np.zeros(6)
         self._open, self._coupling = True, (params.engaged, params.scale)
         super().__init__(context, params)
-        self.softest = 1  # index of the follower, the only arm with a spring
+        self.softest = 1  # Only the follower has a spring.
 
     def on_parameters(self) -> None:
         """Apply the parameters, and couple the arms again if coupling or scale has changed."""
@@ -288,7 +288,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         pulled = slower * self._bearable.of(pull, follower)
         if pulled < 1.0:
             _add(wrench, _multiply(pull, pulled - 1.0, self._excess), wrench)
-        if follower.operational_space().damping > 0.0:  # near a singularity
+        if follower.operational_space().damping > 0.0:  # The follower is near a singularity.
             brake = self._lost.damp(follower, pulled * pull, self._spring.damping_along)
             if brake is not None:
                 _add(wrench, brake, wrench)

@@ -23,7 +23,7 @@ FILTER = 0.01
 
 
 class ToolContact:
-    """Detect contact of a tool that is commanded to exert a force.
+    """Contact detection of a tool that is commanded to exert a force.
 
     Equations, with r low-pass filtered::
 
@@ -112,8 +112,7 @@ class PressingHand:
     MUCH = 0.5
     """Angle to the desired direction above which the search for contact starts again [rad]."""
     LOST = 0.1
-    """Fraction below which contact counts as lost, of the current goal force and of
-    ``contact_force``."""
+    """Fraction of the goal force and of ``contact_force`` below which contact is lost."""
 
     def __init__(self, name: str, period: float, gains: ForceGains) -> None:
         self.name, self._period = name, period

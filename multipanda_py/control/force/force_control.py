@@ -134,7 +134,7 @@ class ForceController:
     HARDEST = 1e5
     """Stiffness of the hardest contact that the search must tolerate [N/m]."""
     SURE_SPEED = 0.01
-    """Search speed that such a contact tolerates even with a small force [m/s]."""
+    """Search speed that a contact of stiffness ``HARDEST`` tolerates at a small force [m/s]."""
     SLOW_FORCE = 8.0
     """Goal below which the search is slower, because an impact is relatively larger [N]."""
     NO_CONTACT = 1e-3
@@ -144,8 +144,8 @@ class ForceController:
     FALL_RATE = 1000.0
     """Rate at which a feed-forward above the goal decreases out of contact [N/s]."""
     AGAINST = 0.5
-    """Minimum ratio of search gain to opposing stiffness [1/s]. It lets light end effectors reach
-    a third of the desired speed."""
+    """Minimum ratio of search gain to opposing stiffness. It lets light end effectors reach a
+    third of the desired speed."""
     REACH = 2.0
     """Search distance in units of ``loss_distance``."""
     PATIENCE = 1.0
@@ -239,7 +239,8 @@ class ForceController:
         self._aim += max(-most, min(most, desired - self._aim))
         follow = period / (g.filter_time + period)
         self._measured += follow * (measured - self._measured)
-        self._goal += follow * (self._aim - self._goal)  # same delay as the measurement
+        # The goal is filtered like the measurement. A rising goal would otherwise lead.
+        self._goal += follow * (self._aim - self._goal)
         if over:
             self._touching = False
         self._feel(g, self._aim, measured, speed)
@@ -309,9 +310,11 @@ class ForceController:
     def _feel(self, g: ForceGains, desired: float, measured: float, speed: float) -> None:
         """Update the contact state with hysteresis. Only a desired force can lose contact."""
         self._quick += self._period / (self.QUICK_TIME + self._period) * (measured - self._quick)
-        least = self.LOST_SHARE * max(g.contact_force, self._push)  # a soft contact rises slowly
+        # The force of a soft contact rises slowly, so a part of the goal is sufficient.
+        least = self.LOST_SHARE * max(g.contact_force, self._push)
         runs_away = self._touched and speed > self.RUNAWAY and self._quick < least
-        felt = min(self._measured, self._quick)  # the slow filter lags behind
+        # The slow filter still contains the force of a lost contact.
+        felt = min(self._measured, self._quick)
         if self._touching:
             missed = self._measured < self.LOST_FORCE * g.contact_force or runs_away
             self._touching = not (missed and desired > g.contact_force)

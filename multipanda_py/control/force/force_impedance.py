@@ -326,7 +326,7 @@ class ForceImpedanceArm:
         if share < 1.0:
             _multiply(pull, share, pull)
         lost = None
-        if state.operational_space().damping > 0.0:  # near a singularity
+        if state.operational_space().damping > 0.0:  # The arm is near a singularity.
             lost = self._lost.damp(state, pull, spring.damping_along)
         margin = self._margin
         if (used := margin.used(state)) > FAST:

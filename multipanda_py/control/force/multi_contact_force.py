@@ -15,10 +15,10 @@ from multipanda_py.control.impedance.limit_scaling import BearableShare
 from multipanda_py.state import ArmState, Matrix, Vector
 
 BALANCED = 0.3
-"""Maximum net wrench per newton of balanced internal forces. It admits 0.3 rad of misalignment
+"""Maximum net wrench of unit forces that count as internal. It admits 0.3 rad of misalignment
 between two arms, or offsets of 0.3 times half their distance."""
 ASKED = 0.2
-"""Minimum fraction of unbalanced desired force for which the forces count as not balanced."""
+"""Fraction of unbalanced desired force above which the forces count as unbalanced."""
 
 
 def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:
@@ -102,11 +102,12 @@ class PressingTeam:
     along u. Motion control therefore does not act along a controlled force, and force control does
     not act across it.
 
-    1. *Search*: the arms search for contact. An arm in contact waits with a small force. 2.
-    *Press*: when all arms are in contact, they increase their forces. All use the same scale if
-    torque limits require one (``BearableShare``). 3. *Loss*: if one arm loses contact, the forces
-    of all arms are frozen and fade within ``release_time``. P fades out, and the plan or the
-    springs control the arms. A new force may be requested then.
+    - *Search*: The arms search for contact. An arm in contact waits with a small force.
+    - *Press*: When all arms are in contact, they increase their forces. All use the same scale if
+      torque limits require one (``BearableShare``).
+    - *Loss*: If one arm loses contact, the forces of all arms are frozen and fade within
+      ``release_time``. P fades out, and the plan or the springs control the arms. A new force may
+      be requested then.
 
     A withdrawn force, or a large change of its direction, has the same effect within
     ``blend_time``. ``on_release`` is called before. Plan and springs can then discard their error
@@ -160,7 +161,7 @@ class PressingTeam:
     def aim(self, place: int, wrench: Vector) -> None:
         """Set the desired wrench of one arm on its contact, (6,) [N, Nm]; zero for none."""
         hand = self.hands[place]
-        if hand.ask(wrench):  # the others wait for its contact
+        if hand.ask(wrench):  # The others wait for its contact.
             self.presses = False
         self.is_lost = False
         self._modes_are_due = True
@@ -210,7 +211,7 @@ class PressingTeam:
             wrench += self._tails[place]
             if self._is_on:
                 wrench += hand.exerted * hand.direction
-            else:  # no other term damps this direction
+            else:  # No other term damps this direction.
                 brake = ForceController.BRAKE_RATE * hand.mass * self.share[place, place]
                 wrench -= brake * hand.speed * hand.direction
 
@@ -275,7 +276,7 @@ class PressingTeam:
         for hand, state, tail, *numbers in zip(hands, states, self._tails, sizes, mixed, rates):
             if hand.size:
                 hand.press(state, *numbers)
-            elif hand.exerted:  # only this force was withdrawn
+            elif hand.exerted:  # Only this force was withdrawn.
                 self.on_release([hands.index(hand)])
                 self._drop(hand, tail, self._blend_time)
 

@@ -99,12 +99,11 @@ class MomentumBrake:
     - B: Bandwidth of the velocity loop for small motions [1/s].
     - L, r: Torque limits [Nm] and torque-rate limits [Nm/s], (n,).
     - m: Inertia of each joint while the others are free, (n,) [kg m^2].
-    - kappa, beta: ``RATE_SHARE`` and ``OWN_SHARE``.
+    - kappa, beta: ``RATE_SHARE`` and ``OWN_SHARE``. The product sign(w) s is elementwise.
 
     The first term slows all joints in proportion, along a straight line in joint space. The second
     acts like friction and lets each joint use its remaining braking torque. Both are dissipative
-    for any inertia matrix, since
-    ``tau^T w = -b w^T M w - sum_i |w_i| s_i <= 0``. Model errors and
+    for any inertia matrix, since ``tau^T w = -b w^T M w - sum_i |w_i| s_i <= 0``. Model errors and
     gyroscopic coupling therefore cannot make the brake drive the arm.
 
     The square roots follow from the torque-rate limit. Removing a torque tau at rate r transfers a

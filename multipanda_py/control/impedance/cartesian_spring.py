@@ -31,7 +31,7 @@ class ConservativeSpring:
 
     - f, mu: Force [N] and torque [Nm] of K e.
     - p, phi: Unclipped translational [m] and rotational error [rad].
-    - Upper sign: gains along the base axes. Lower sign and last term: gains along the tool axes.
+    - First sign: gains along the base axes. Second sign and last term: gains along the tool axes.
 
     K e is the gradient of a potential only for small errors. A tool that is held by the spring
     stays near its target, but a free tool moves far along its free directions. On a closed path, K

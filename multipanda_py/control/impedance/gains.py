@@ -28,10 +28,11 @@ class CartesianGains:
         doc="translational then rotational stiffness along the axes of gain_frame",
     )  # fmt: skip
     damping_ratio: Vector = vector(
-        *[1.0] * 6, low=LEAST_RATIO, high=5, doc="1 is critical damping in every configuration"
-    )
+        *[1.0] * 6, low=LEAST_RATIO, high=5,
+        doc="damping ratio; 1 is critical in every configuration",
+    )  # fmt: skip
     gain_frame: str = choice(
-        "base", options=("base", "tool"), doc="frame of the axes of the gains"
+        "base", options=("base", "tool"), doc="frame along whose axes the gains are given"
     )
     error_clip: Vector = vector(
         0.15, 0.15, 0.15, 0.8, 0.8, 0.8, unit="m, rad", low=1e-4, high=10,
@@ -118,13 +119,13 @@ class RampedGains(Controllet[_TargetT, _ParamsT]):
         """Return the length of a gain ramp [cycles]; 0 means an immediate change."""
         if not self._runs:
             return 0
-        self._strayed = True  # by a ramp or by streamed gains
+        self._strayed = True  # A ramp or streamed gains follow.
         return round(self.params.gain_time / self.context.period)
 
     def start_gains(self) -> None:
         """Apply the gains of the parameters immediately, and ramp all later changes."""
         self._runs = False
-        if self._strayed:  # otherwise the gains equal the parameters
+        if self._strayed:  # Otherwise the gains equal the parameters.
             self.on_parameters()
         self._runs, self._strayed = True, False
 
@@ -134,12 +135,11 @@ class RampedGains(Controllet[_TargetT, _ParamsT]):
 
 
 LIGHTEST = 0.057
-"""Rotor inertia that bounds of joint dampers [Nm s/rad] refer to, that of an FR3's last joint [kg
-m^2]."""
+"""Rotor inertia to which bounds of joint damping refer, that of an FR3's last joint [kg m^2]."""
 
 
 def damping_share(robot: Robot) -> Vector:
-    """Return the scale of such a bound for each joint, (n,).
+    """Return the scale of the bounds of joint damping for the rotors of a robot, (n,).
 
     Lighter rotors need lower bounds, because rotor inertia is the minimum inertia of any motion of
     a joint.

@@ -108,7 +108,7 @@ class JointSpring:
             stiffness: Result of ``stiffness_at``, (n, n) [Nm/rad].
             tau: Torques, (n,) [Nm]. Joints softer than ``SOFT`` have zero error.
         """
-        if stiffness is self._asked:  # diagonal
+        if stiffness is self._asked:  # The stiffness is diagonal.
             return tau / self._presses
         step, held = np.zeros_like(tau), np.isfinite(self._presses)
         step[held] = np.linalg.solve(stiffness[np.ix_(held, held)], tau[held])

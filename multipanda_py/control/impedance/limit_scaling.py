@@ -206,10 +206,11 @@ class StoppableSpeed:
     - dq_max: Speed limits [rad/s]; dtau_max: torque-rate limits [Nm/s], (n,).
     - tau_room: Torque headroom of ``TorqueRoom``, (n,) [Nm].
 
-    The last term of nu is the speed at which a constant deceleration (rho = 1) ends at the same
-    point as the exponential approach, and continues it smoothly. A speed bound alone would require
-    the full braking torque suddenly at its end: 100 Nm within 40 ms. With the torque-rate limit,
-    this becomes a limit cycle. The velocity follows at rate D, so the torques change within 1 / D.
+    The last term of nu limits the speed to that from which a constant deceleration (rho = 1) ends
+    at the same point as the exponential approach. The approach then continues smoothly. A speed
+    bound alone would require the full braking torque suddenly at its end: 100 Nm within 40 ms.
+    With the torque-rate limit, this becomes a limit cycle. The velocity follows at rate D, so the
+    torques change within 1 / D.
 
     Near the speed limit of a measured joint, the spring fades out as in ``SpeedMargin``, because
     other torques also move joints.

@@ -41,22 +41,26 @@ class GovernorParams:
 
     acceleration: float = number(
         8.0, unit="m/s^2", low=0.1, high=50,
-        doc="acceleration of a target pose, within the torque limits",
+        doc="maximum acceleration towards a target pose, if torque limits allow it",
     )  # fmt: skip
-    speed: float = number(1.0, unit="m/s", low=0.01, high=3, doc="speed of a target pose")
-    turn_acceleration: float = number(
-        20.0, unit="rad/s^2", low=0.1, high=100, doc="angular acceleration of a target pose"
+    speed: float = number(
+        1.0, unit="m/s", low=0.01, high=3, doc="maximum speed towards a target pose"
     )
+    turn_acceleration: float = number(
+        20.0, unit="rad/s^2", low=0.1, high=100,
+        doc="maximum angular acceleration towards a target pose",
+    )  # fmt: skip
     turn_speed: float = number(
-        2.5, unit="rad/s", low=0.01, high=10, doc="angular speed of a target pose"
+        2.5, unit="rad/s", low=0.01, high=10, doc="maximum angular speed towards a target pose"
     )
     joint_acceleration: float = number(
         0.5, low=0.01, high=1,
-        doc="acceleration of joint targets as a fraction of the robot's limits",
+        doc="maximum acceleration towards joint targets as a fraction of the robot's limits",
     )  # fmt: skip
     joint_speed: float = number(
-        0.7, low=0.01, high=1, doc="speed of joint targets as a fraction of the robot's limits"
-    )
+        0.7, low=0.01, high=1,
+        doc="maximum speed towards joint targets as a fraction of the robot's limits",
+    )  # fmt: skip
     smoothing: float = number(
         0.04, unit="s", low=0.001, high=0.5,
         doc="minimum averaging time of the velocity, increased if that is faster; bounds the jerk "
@@ -74,7 +78,7 @@ class GovernorParams:
     )  # fmt: skip
     rate_timeout: float = number(
         0.1, unit="s", low=0.001, high=10,
-        doc="time without a new target after which its velocity counts as zero",
+        doc="time without a new target after which the target velocity counts as zero",
     )  # fmt: skip
     contact_speed: float = number(
         0.1, unit="m/s", low=0.005, high=3,
@@ -169,7 +173,7 @@ class GovernedChannel(ABC):
         self._seen = seen
         if self._rate_left > 0:
             self._rate_left -= 1
-            if self._rate_left == 0:  # a velocity that was not renewed
+            if self._rate_left == 0:  # The velocity was not renewed.
                 self._goal_rate, has_news = None, True
         return has_news
 
@@ -197,7 +201,7 @@ class GovernedChannel(ABC):
 
     @property
     def is_moving(self) -> bool:
-        """True while the averaged velocity is not zero and its averaging time is constant."""
+        """True while the averaged velocity is not zero. Its averaging time is fixed then."""
         return any(tracker.moving for tracker in self._trackers)
 
     def take(self, params: GovernorParams, period: float) -> None:
@@ -210,7 +214,7 @@ class GovernedChannel(ABC):
         if not self.is_moving:
             self.smoothing, self.response = params.smoothing, params.response
         self.set_bounds(params)
-        if self.busy:  # scales the new bounds by the configuration
+        if self.busy:  # This scales the new bounds to the configuration.
             self.look()
 
     def start(self, params: GovernorParams, period: float, at_rest: bool) -> None:
@@ -316,9 +320,8 @@ class GovernedChannel(ABC):
         if self._blocked is None:
             return ""
         arm, dq, ahead = self._blocked
-        faster = dq / max(
-            float(np.abs(dq).max()), 1e-9
-        )  # 1 rad/s, so that any obstacle is reported
+        # A maximum joint speed of 1 rad/s makes any near obstacle relevant.
+        faster = dq / max(float(np.abs(dq).max()), 1e-9)
         found = [pacer.in_the_way(arm, faster, ahead) for pacer in self.pacers]
         return "; ".join(filter(None, found))
 

@@ -67,7 +67,8 @@ class GovernedPose(GovernedChannel):
 
     Args:
         record: Position (3) [m] and rotation matrix (9).
-        motion: Feed-forward output for the controllet, written by ``ToldMotion``; None without.
+        motion: Feed-forward output for the controllet, written by ``ToldMotion``; None without
+            feed-forward.
         state: State of the arm.
         place: Index of the arm in the controllet.
     """
@@ -198,7 +199,7 @@ class GovernedPose(GovernedChannel):
         unit = way / np.repeat((max(distance, _TINY), max(angle, _TINY)), 3)
         full, quick = (np.repeat(pair, 3) for pair in zip(linear, angular))
         possible = self._possible_of(unit * full, unit * quick)
-        if self._is_direct:  # the feed-forward fades out at higher joint speeds
+        if self._is_direct:  # The feed-forward fades out at higher joint speeds.
             possible = possible.slower(FAST / p.share)
         if self._is_still:
             hard = max(hard, SHORT / p.acceleration, SHORT_TURN / p.turn_acceleration)
@@ -285,7 +286,7 @@ class GovernedPose(GovernedChannel):
     def _gap(self) -> tuple[float, float]:
         """Return the distance from the reference to its goal [m], [rad]."""
         turn = _subtract(self._goal_frame, self._frame).ravel()
-        chord = math.sqrt(0.5 * turn.dot(turn))  # 2 sin(angle / 2)
+        chord = math.sqrt(0.5 * turn.dot(turn))  # This equals 2 sin(angle / 2).
         return math.dist(self._goal_point, self._point), 2.0 * math.asin(min(1.0, 0.5 * chord))
 
     def _turn(self, period: float) -> None:

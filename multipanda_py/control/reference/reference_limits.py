@@ -80,7 +80,7 @@ class ReferenceCap:
 
     def give(self, step: float, now: int) -> None:
         """Process a step of the goal [unit] at a time [cycles]."""
-        if now - self._time > self._within:  # the first step of a motion
+        if now - self._time > self._within:  # This is the first step of a motion.
             self._start, self._length, self._step = now, 0.0, 0.0
         if step > NEAR and step > JUMP * self._step:
             self.acts = False

@@ -167,7 +167,7 @@ class ToldMotion:
         share = self._share(turn, other)
         if share < 1.0:
             other, other_gain = scaled(other, share), scaled(other_gain, share)
-        _pack(motion.twist.data, 0, *rate, *other)  # takes half the time of an assignment
+        _pack(motion.twist.data, 0, *rate, *other)  # This takes half the time of an assignment.
         _pack(motion.acceleration.data, 0, *gain, *other_gain)
         motion.moving = linear.moving or angular.moving
 
@@ -287,7 +287,8 @@ class GoalPredictor:
             self._state[:] = 0.0
             self._state[0], self.active = new - step, True
         if self.active:
-            if rate is not None:  # a step that deviates from this velocity is a jump
+            # A step that deviates from this velocity is a jump.
+            if rate is not None:
                 jump = step - speed * age if self._samples else new - self.position
                 usual_error = self.BELIEF * hardest * max(age, self.WINDOW) ** 2
                 if math.hypot(*jump.tolist()) > 2.0 * usual_error:

@@ -88,7 +88,8 @@ class Tracker:
         """
         if acceleration < self.hardest and self.moving:
             now = math.hypot(*self.speed)
-            room = self._distance - 2.0 * now * self._period  # after this cycle and the next
+            # The point also moves in this cycle and the next before it can brake.
+            room = self._distance - 2.0 * now * self._period
             needed = 0.5 * now * now / room if room > 0.0 else self.hardest
             acceleration = min(self.hardest, max(acceleration, needed))
         self.bound(acceleration, speed)
@@ -118,7 +119,7 @@ class Tracker:
         self._past = [self.speed] * cycles
         self._place = 0
         self._left = cycles
-        self._distance = 0.0 if self.moving else math.inf  # no braking is needed at rest
+        self._distance = 0.0 if self.moving else math.inf  # No braking is needed at rest.
 
     def rest(self, cycles: int, period: float) -> None:
         """Stop at the output, and set the length N of the average."""
@@ -175,7 +176,8 @@ class Tracker:
             self._left = len(self._past)
         else:
             self._left -= 1
-            if self._left <= 0:  # the average has arrived; clear rounding errors
+            # The average has arrived too. Clear the rounding errors.
+            if self._left <= 0:
                 self.rate, self.acceleration, self.lag = self._still, self._still, self._still
                 self.moving = False
         return arrived

@@ -24,7 +24,8 @@ class SaidEnds:
     """Notices of aborted motions of an arm, without repetition.
 
     A client that streams configurations starts many motions per second. Of successive aborts for
-    the same reason, only the first is reported. It is reported again after a second without.
+    the same reason, only the first is reported. It is reported again after a second without such
+    an abort.
 
     Args:
         context: Context of the controllet.
@@ -272,7 +273,8 @@ class MotionWatch:
         Each motion starts from rest and is replaced while an obstacle still limits it. Its low
         planned speed is then comparable to that of a stopped arm.
         """
-        stood = self._stood + self._crept - self._motion.time  # time stopped minus time in motion
+        # The balance is the time stopped minus the time in motion.
+        stood = self._stood + self._crept - self._motion.time
         stood = min(max(stood, 0.0), 2.0 * self._goal_time)
         self._stood = stood if self.state is MotionState.RUNNING else 0.0
         if self._crept and self._stood > self._goal_time:

@@ -21,8 +21,8 @@ MAX_FORCE = 2000.0
 """Maximum force that stops one pair [N]. It bounds the torques of joints that hardly move the
 pair."""
 _SWEEPS = 20
-_SOFT = 1e-4  # regularisation for pairs that an arm can hardly separate [1/kg]
-_DEEPEST = -0.02  # bound of a penetration [m], which limits the separation speed
+_SOFT = 1e-4  # Regularisation for pairs that an arm can hardly separate [1/kg].
+_DEEPEST = -0.02  # Bound of a penetration, which limits the separation speed [m].
 
 
 class ApproachBarrier:
@@ -60,7 +60,7 @@ class ApproachBarrier:
         """Set d_stop [m], a [m/s^2] and p [1/s]. p = 0 disables the bound."""
         self.stop, self._a, self._p = stop, deceleration, bandwidth
         self._base = self._sooner = self._slow = self._fast = 0.0
-        if bandwidth > 0.0:  # coefficients of reach()
+        if bandwidth > 0.0:  # These are the coefficients of reach().
             self._base, self._sooner = stop, deceleration / bandwidth
             self._slow, self._fast = 1.0 / bandwidth, 0.5 / deceleration
 
@@ -75,7 +75,7 @@ class ApproachBarrier:
         return a / p * (root - 1.0), p / root
 
     def reach(self, speed: float) -> float:
-        """Return the distance below which a pair that approaches at ``speed`` [m/s] counts [m].
+        """Return the distance below which a pair at an approach ``speed`` [m/s] is relevant [m].
 
         It is the distance at which v(h) exceeds the speed by a / p. Above it, the bound is not
         active even if a controllet accelerates the bodies towards each other with a.
@@ -211,8 +211,8 @@ class Pair:
         begin: Activation distance [m]. It is lower for a pair that was nearer at the start.
         arms: Indices of the arms that move one or both solids.
         gradients: Derivatives of the distance by the joints of these arms, (n,) [m/rad] each.
-        is_near: True if the pair counts for the bodies, False if only for a reference ahead of
-            them.
+        is_near: True if the pair is relevant for the bodies, False if only for a reference ahead
+            of them.
         place: Group of the pair, and its index in the group.
     """
 
@@ -248,7 +248,8 @@ class NearPairs:
 
     Args:
         scene: Collision geometry with the data of its last placement.
-        reach: Function from an approach speed [m/s] to the distance below which a pair counts [m].
+        reach: Function from an approach speed [m/s] to the distance below which a pair is relevant
+            [m].
 
     Thread: control.
     """
@@ -258,7 +259,7 @@ class NearPairs:
         # The twists of all links at the world origin are preceded by a zero twist of the base.
         self._twists = np.zeros((len(scene.joints), scene.room + 1, 6))
         pin.computeJointJacobians(scene.model, scene.data, scene.q)
-        jacobian = scene.data.J.reshape(6, -1)  # a vector if the model has one joint
+        jacobian = scene.data.J.reshape(6, -1)  # J is a vector if the model has one joint.
         self._jacobians = [jacobian[:, joints] for joints in scene.joints]
         # Each list contains the columns up to a joint, and no column for joint 0, the fixed base.
         self._columns = [
@@ -273,18 +274,19 @@ class NearPairs:
         least: float,
         speeds: Sequence[float],
     ) -> list[Pair]:
-        """Return the pairs that count.
+        """Return the relevant pairs.
 
         Args:
-            near: Measured groups, each with the distance below which it counts [m].
+            near: Measured groups, each with the distance below which its pairs are relevant [m].
             everyone: States of all arms.
-            distance_at_rest: Distance below which pairs count at rest [m].
-            least: Distance below which pairs count for references ahead of the arms [m].
+            distance_at_rest: Distance below which pairs are relevant at rest [m].
+            least: Distance below which pairs are relevant for references ahead of the arms [m].
             speeds: Upper bounds of the point speeds of all links, in the order of the groups'
                 indices [m/s].
         """
         found: list[Pair] = []
-        twist_of: list[list[list[float]]] = []  # computed for the first pair that may count
+        # The twists are computed when a pair may be relevant.
+        twist_of: list[list[list[float]]] = []
         for group, matters in near:
             in_any_case = least if group.is_foreseen else -math.inf
             for index, result in enumerate(group.results):
@@ -297,7 +299,8 @@ class NearPairs:
                 first, second = group.places[index]
                 fastest = SURELY * (speeds[first] + speeds[second])
                 if distance >= max(begin, in_any_case, self._reach(fastest)):
-                    continue  # avoids the expensive computation of the rate
+                    # This avoids the expensive computation of the rate.
+                    continue
                 twist_of = twist_of or self._twists_of(everyone)
                 wrench, rate, joints = _unit_wrench(result), 0.0, group.pairs[index]
                 if joints[0]:

@@ -91,7 +91,8 @@ class ThingPlaces:
             view[:] = row
 
 
-_TURN = 2.3  # upper bound of the angle between orientations per distance of their quaternions
+# Upper bound of the angle between two orientations, per distance of their quaternions.
+_TURN = 2.3
 _BOTH = np.ones(2)
 _UP = np.array([0.0, 0.0, 1.0])
 
@@ -111,7 +112,7 @@ class CollisionGeometry:
       prismatic joint.
     - delta q_i: Motion of joint i [rad or m].
 
-    ``reach`` contains these weights, one line per body.
+    ``reach`` contains these weights, one row per body.
 
     A grasped object is part of its gripper. Additional groups (``held``) contain it as a solid
     that moves with the last joint of the arm, and its groups as a scene object are inactive. Its
@@ -125,7 +126,7 @@ class CollisionGeometry:
         raw: Joint positions and object poses, (room n_arms + 7 n_objects,) [rad; m, quaternion w x
             y z].
         q: Joint positions of the model, (nq,) [rad, m]; zero for objects.
-        reach: Weights of the motion bounds, (bodies, len(raw)); the last line, for the world, is
+        reach: Weights of the motion bounds, (bodies, len(raw)); the last row, for the world, is
             zero.
         v: Joint velocities of the model, (nv,) [rad/s, m/s]; zero for objects.
         groups: Groups of pairs with a solid of an own arm, except those between grasped
@@ -137,13 +138,13 @@ class CollisionGeometry:
         objects = [thing for thing in context.objects if thing.mass > 0.0]
         self.room = max(arm.n_joints for arm in arms)
         self.joints: list[slice] = []
-        begin = self.room * len(arms)  # of the objects
+        begin = self.room * len(arms)  # The objects follow the arms.
         size = begin + 7 * len(objects)
         self.model = pin.Model()
         self.raw: Vector = np.zeros(size)
         self.reach = np.zeros((len(arms) + len(objects) + 1, size))
-        self._farthest: list[float] = []  # of a link's solids from its joint's origin [m]
-        self._radii: list[float] = []  # of balls around the objects' centres [m]
+        self._farthest: list[float] = []  # Maximum radii of the links about their joints [m].
+        self._radii: list[float] = []  # Radii of the objects about their centres [m].
         self._arms = [self._add_arm(index, arm) for index, arm in enumerate(arms)]
         self._movable = [
             self._add_object(len(arms) + index, thing, begin + 7 * index)

@@ -24,11 +24,11 @@ _WITHOUT_HAND = ("fixed", "floor", "movable")
 
 
 class Proximity:
-    """Search for the collision pairs that count at the current speeds.
+    """Search for the collision pairs that are relevant at the current speeds.
 
-    ``reach`` defines the distance below which a pair counts, as a function of the approach speed.
-    A group at a larger distance is measured again only when its bodies may have come within that
-    distance. A check computes the point speed s of every link (``CollisionGeometry.speeds``).
+    ``reach`` defines the distance below which a pair is relevant, as a function of the approach
+    speed. A group at a larger distance is measured again only when its bodies may have come within
+    that distance. A check computes the point speed s of every link (``CollisionGeometry.speeds``).
     Until the next check, no point of the link is faster than::
 
         s + sum_i r_i |delta dq_i| + R sum_i |dq_0,i| sum_j |delta q_j|,   R = max_i r_i
@@ -45,8 +45,8 @@ class Proximity:
 
     Args:
         context: Context of the controllet with arms and objects.
-        reach: Function from an approach speed [m/s] to the distance below which a pair counts [m].
-            It must be increasing and convex.
+        reach: Function from an approach speed [m/s] to the distance below which a pair is relevant
+            [m]. It must be increasing and convex.
 
     Attributes:
         scene: Collision geometry of arms and objects.
@@ -55,7 +55,7 @@ class Proximity:
     """
 
     FARTHEST = 0.6
-    """Maximum distance at which a pair can count [m]."""
+    """Maximum distance of a relevant pair [m]."""
 
     def __init__(self, context: Context, reach: Callable[[float], float]) -> None:
         self.scene = scene = CollisionGeometry(context)
@@ -105,7 +105,7 @@ class Proximity:
         self._pairs = NearPairs(scene, reach)
 
     def choose(self, kinds: Collection[str], distance: float) -> None:
-        """Select the kinds of groups, and the distance [m] below which they count at rest."""
+        """Select the kinds of groups and the distance below which they are relevant at rest."""
         self._distance, self._kinds = distance, kinds
         self._select()
         for group in self.groups:
@@ -169,7 +169,7 @@ class Proximity:
             else:
                 group.begins = [distance] * len(group.pairs)
             clear = min(clear, left)
-        self._clear, self._slack = clear, -1.0  # the next check computes the speeds
+        self._clear, self._slack = clear, -1.0  # The next check computes the speeds.
 
     def _remember(self, steps: Sequence[float]) -> None:
         """Add the motion of the bodies since the last check [m], and restart its measurement."""
@@ -182,7 +182,7 @@ class Proximity:
         """Set the activation distances of near pairs to their distances; return the minimum."""
         scene, distance = self.scene, self._distance
         nearest = group.measure(scene.model, scene.data, distance)
-        if nearest >= distance:  # the usual case, without a loop over the pairs
+        if nearest >= distance:  # The usual case needs no loop over the pairs.
             group.begins = [distance] * len(group.pairs)
         else:
             group.begins = [min(r.min_distance, distance) for r in group.results]
@@ -204,7 +204,7 @@ class Proximity:
         self._place()
         n, reach, room = self._n_arms, self.scene.reach, self.scene.room
         self._weights[:, self._bodies + n :] = 0.0
-        for arm, thing in self._held:  # moves with the gripper, at a larger distance
+        for arm, thing in self._held:  # The object moves with the gripper, at a larger radius.
             at = 2 * room * arm + room
             self._weights[at : at + room, self._bodies + n + thing] += reach[
                 arm, room * arm : room * (arm + 1)
@@ -230,12 +230,12 @@ class Proximity:
             self._sources.append(self._objects)
 
     def find(self, ahead: float = 0.0) -> list[Pair]:
-        """Return the pairs that count now.
+        """Return the pairs that are relevant now.
 
         Args:
-            ahead: Distance below which pairs always count, for references ahead of their arms [m].
-                Pairs that may touch are excluded: their reference is inside the contact because
-                the arm does not follow it.
+            ahead: Distance below which pairs are always relevant, for references ahead of their
+                arms [m]. Pairs that may touch are excluded: their reference is inside the contact
+                because the arm does not follow it.
         """
         self._least = max(self._distance, min(ahead, self.FARTHEST))
         change = self._change
@@ -254,7 +254,7 @@ class Proximity:
         return self._look(change.dot(self._weights).tolist()[: self._bodies])
 
     def _look(self, steps: Sequence[float]) -> list[Pair]:
-        """Measure the groups whose bodies may be near enough to count."""
+        """Measure the groups whose bodies may be near enough to be relevant."""
         scene, travel, reach, least = self.scene, self._travel, self._reach, self._least
         self._remember(steps)
         self._place()
@@ -263,7 +263,7 @@ class Proximity:
         fastest = 0.0
         for group, speed in zip(self.groups, self._speeds()):
             total, within = travel[group.first], group.first == group.second
-            if not within:  # within one arm, the motion is relative
+            if not within:  # The motion within one arm is relative.
                 total += travel[group.second]
             far = reach(speed)
             if far > self.FARTHEST:
@@ -275,11 +275,11 @@ class Proximity:
                 group.limit = total + left
                 if left < matters:
                     near.append((group, matters))
-                else:  # no pair of the group is near
+                else:  # No pair of the group is near.
                     group.begins = [self._distance] * len(group.begins)
             if left < clear:
                 clear = left
-            room = 0.5 * (left - far) if within else left - far  # both links of one arm move
+            room = 0.5 * (left - far) if within else left - far  # Both links of an arm move.
             if room < slack:
                 slack = room
             if speed > fastest:

@@ -50,8 +50,9 @@ class CollisionAvoidanceParams:
         doc="damping ratio of the approach, for the local stiffness and inertia",
     )  # fmt: skip
     stop_distance: float = number(
-        0.015, unit="m", low=0, high=0.5, doc="minimum distance that the controllet can reach"
-    )
+        0.015, unit="m", low=0, high=0.5,
+        doc="minimum distance to which the controllet can drive bodies",
+    )  # fmt: skip
     deceleration: float = number(
         8.0, unit="m/s^2", low=0.5, high=50, doc="deceleration of an approach before stop_distance"
     )
@@ -242,7 +243,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         return share
 
     def in_the_way(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
-        """Return the names and distance of the pair that slows a reference the strongest."""
+        """Return names and distance of the pair with the strongest effect on a reference."""
         self._slowest = None
         self.pace(arm, dq, ahead)
         pair = self._slowest

@@ -47,7 +47,7 @@ class FrictionParams:
     )  # fmt: skip
     dead_zone: JointVector = joint_vector(
         0.5, unit="Nm", low=0, high=20,
-        doc="external torque below which it counts as offset and noise of the estimate",
+        doc="dead zone of the external torque, for offset and noise of its estimate",
     )  # fmt: skip
 
 

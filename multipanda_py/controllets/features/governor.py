@@ -82,7 +82,7 @@ class Governor(Feature[GovernorParams]):
     def __init__(self, context: Context, params: GovernorParams) -> None:
         self.governed: dict[tuple[str, int], GovernedChannel] = {}
         self._all: list[GovernedChannel] = []
-        self._waiting: list[GovernedChannel] = []  # until they rest and accept new parameters
+        self._waiting: list[GovernedChannel] = []  # They apply parameters at rest.
         self._contacts: list[ToolContact] = []
         self._is_idle = True
         self._turns, self._moves_object = context.rotations_base_in_world, False
@@ -124,7 +124,7 @@ class Governor(Feature[GovernorParams]):
         for contact in self._contacts:
             contact.reset()
         for channel in self._all:
-            channel.forget()  # a current motion would limit the next one
+            channel.forget()  # A current motion would limit the next one.
             channel.start(self.params, self.context.period, at_rest)
 
     def _find_channels(self, states: Sequence[ArmState], target: Any) -> None:

@@ -46,7 +46,7 @@ class NullspaceParams:
     )
     velocity_timeout: float = number(
         0.1, unit="s", low=0.001, high=10,
-        doc="time without a new target after which its velocity is zero",
+        doc="time without a new target after which the target velocity counts as zero",
     )  # fmt: skip
 
 

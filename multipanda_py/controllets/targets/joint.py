@@ -154,8 +154,8 @@ def check_trajectory(
     Joints without limits take the shortest path to the first point, and then follow the points.
 
     Raises:
-        TargetRejected: If times do not increase or are too long. If the path leaves the limits or
-            does not end at rest. If the first point of an immediate start is far away.
+        TargetRejected: If times, positions or velocities are invalid, if the path does not end at
+            rest, or if the first point of an immediate start is outside the gate.
     """
     n = limits.n_joints
     row_size = 1 + 3 * n
@@ -270,7 +270,8 @@ def check_tolerances(
                 f"{name}: {what}: got {value!r:.60}, allowed {len(part)} numbers"
             ) from None
     most = np.array([MAX_TOLERANCE] * 2 * n_joints + [MAX_GOAL_TIME])
-    if not (record <= most).all() or np.isinf(record).any():  # also False for NaN
+    # The comparison is also False for NaN.
+    if not (record <= most).all() or np.isinf(record).any():
         raise TargetRejected(
             f"{name}: tolerances: got {record.tolist()}, allowed finite numbers up to "
             f"{MAX_TOLERANCE:g} rad, or m, and {MAX_GOAL_TIME:g} s; negative disables it"
