@@ -28,7 +28,6 @@ COMMANDS = (
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser with all commands."""
     parser = argparse.ArgumentParser(
         prog="multipanda",
         description="Run, check, list and draw cells of Franka arms, without ROS.",

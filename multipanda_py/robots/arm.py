@@ -152,7 +152,6 @@ class Tool:
 
     @property
     def look(self) -> tuple[Turned, ...]:
-        """Visual shape of the rod."""
         r = ROD_RADIUS
         return tuple(Turned(c.start, c.end, r, r, r, r, "tool") for c in self.capsules)
 
@@ -287,17 +286,14 @@ class ArmDescription:
 
     @property
     def robot(self) -> Robot:
-        """Robot model of the arm."""
         return MODELS[self.model] if isinstance(self.model, str) else self.model
 
     @property
     def n_joints(self) -> int:
-        """Number of joints, n."""
         return self.robot.n_joints
 
     @property
     def limits(self) -> ArmLimits:
-        """Joint limits of the robot model."""
         return self.robot.limits
 
     @property

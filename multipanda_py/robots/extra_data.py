@@ -326,7 +326,6 @@ class Extra:
     def _by_link(
         self, key: str, links: Sequence[str], shape: Callable[..., Shape], allowed: str
     ) -> dict[str, tuple[Shape, ...]]:
-        """Return the shapes of every link that a key names."""
         found = {}
         for link, shapes in self._map(key).items():
             if link not in links:

@@ -125,7 +125,6 @@ class GripperResult:
 
     @property
     def succeeded(self) -> bool:
-        """True if the command succeeded."""
         return self.outcome is Outcome.SUCCEEDED
 
 

@@ -65,7 +65,6 @@ FRANKA_HAND = ParallelGripper(
 
 
 def _franka(name: str) -> Robot:
-    """Return a Franka arm."""
     parts = zip(INERTIALS[name], LINK_CAPSULES, LINK_LOOK, strict=True)
     return Robot(
         name=name,

@@ -267,7 +267,6 @@ def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str
 
 
 def _limits(chain: Chain, extra: Extra) -> tuple[ArmLimits, Vector]:
-    """Return the joint limits and the armature."""
     said = {
         key: [joint.limits.get(key) for joint in chain.joints] for key in (*_FROM_URDF, *_DERIVED)
     }

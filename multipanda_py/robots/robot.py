@@ -158,7 +158,6 @@ class Robot:
 
     @property
     def n_joints(self) -> int:
-        """Number of joints, n."""
         return len(self.joints)
 
     def unit(self, of: str) -> str:

@@ -66,7 +66,6 @@ def add_inertial(link: Element, mass: float, com: ArrayLike, inertia: NDArray[np
 
 
 def _add_cylinder(link: Element, kind: str, start: Point, end: Point, radius: float) -> Element:
-    """Add a cylinder between two points."""
     element = add(link, kind)
     axis = np.subtract(end, start)
     add_origin(element, np.add(start, end) / 2.0, rotation_of_axis(axis))
@@ -76,7 +75,6 @@ def _add_cylinder(link: Element, kind: str, start: Point, end: Point, radius: fl
 
 
 def _add_sphere(link: Element, kind: str, center: Point, radius: float) -> Element:
-    """Add a sphere."""
     element = add(link, kind)
     add_origin(element, center)
     add(add(element, "geometry"), "sphere", radius=numbers((radius,)))
@@ -91,7 +89,6 @@ def add_capsule(link: Element, capsule: Capsule) -> None:
 
 
 def add_block(link: Element, kind: str, block: Block) -> Element:
-    """Add a box."""
     element = add(link, kind)
     add(element, "origin", xyz=numbers(block.center), rpy=numbers((block.roll, 0.0, 0.0)))
     add(add(element, "geometry"), "box", size=numbers(2.0 * s for s in block.half_size))
@@ -161,7 +158,6 @@ def cell_urdf(
 
 
 def _add_joint(robot: Element, kind: str, name: str, parent: str, child: str) -> Element:
-    """Add a joint between two links."""
     joint = add(robot, "joint", name=name, type=kind)
     add(joint, "parent", link=parent)
     add(joint, "child", link=child)
@@ -248,7 +244,6 @@ def _add_hand(robot: Element, p: str, flange: str, gripper: ParallelGripper, sha
 
 
 def _add_gripper_body(robot: Element, name: str, body: GripperBody, shapes: bool) -> None:
-    """Add the link of a gripper's body or finger."""
     link = add(robot, "link", name=name)
     if body.inertial.mass > 0.0:
         add_inertial(link, body.inertial.mass, body.inertial.com, body.inertial.inertia)

@@ -26,7 +26,6 @@ R = 0.055  # radius of the large joints [m]
 
 
 def _tube(start: Point, end: Point, radius: float = R, color: str = "shell") -> Turned:
-    """Return a cylinder."""
     return Turned(start, end, radius, radius, color=color)
 
 

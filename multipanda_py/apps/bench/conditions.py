@@ -133,5 +133,4 @@ def condition_cell(condition: str) -> Cell:
 
 
 def as_yaml(data: Data) -> str:
-    """Return the text of a cell file."""
     return yaml.safe_dump({"/**": {"ros__parameters": data}}, sort_keys=False)

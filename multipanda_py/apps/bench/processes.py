@@ -54,7 +54,6 @@ class Child(Closing):
 
     @property
     def pid(self) -> int:
-        """Process id."""
         return self.process.pid
 
     def line(self, timeout: float) -> str:

@@ -226,7 +226,6 @@ class BenchRobots(Closing):
                 loop.close()
 
     def close(self) -> None:
-        """Stop the robots."""
         for sim in self._sims:
             sim.close()
 

@@ -229,10 +229,8 @@ VERBS = {"identify": IDENTIFY, "validate": VALIDATE}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     add_verbs(parser, VERBS)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the chosen verb."""
     return run_verb(options)

@@ -24,7 +24,6 @@ _ROOM = 2**20  # free space for a report and its figure [bytes]; with --quick it
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "--quick", action="store_true", help="take one minute, not ten; longer on a busy machine"
     )

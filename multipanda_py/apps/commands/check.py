@@ -19,7 +19,6 @@ stop."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.epilog = DETAILS
     parser.add_argument("files", nargs="+", metavar="FILE", help="cell file")
 
@@ -56,5 +55,4 @@ def summary_of(config: CellConfig) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """Return a number with its noun in singular or plural."""
     return f"{number} {what}" + ("" if number == 1 else "s")

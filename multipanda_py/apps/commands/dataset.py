@@ -141,10 +141,8 @@ VERBS = {"check": CHECK, "stats": STATS, "replay": REPLAY}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     add_verbs(parser, VERBS)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the chosen verb."""
     return run_verb(options)

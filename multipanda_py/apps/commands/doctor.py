@@ -15,7 +15,6 @@ SUMMARY = "Check this machine and its network links to robots, and report how to
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "robots", nargs="*", metavar="IP_OR_FILE",
         help="addresses of robots, or cell files with such addresses",

@@ -45,7 +45,6 @@ SUMMARY = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("cell", metavar="CELL|ROBOT", help="cell file, or a model such as fr3")
     parser.add_argument(
         "--arm", metavar="ARM", help="arm that moves; the others hold their start configuration"

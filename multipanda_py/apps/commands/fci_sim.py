@@ -19,7 +19,6 @@ SUMMARY = "Simulate Franka robots for libfranka clients; Ctrl-C ends it."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     add_shared_arguments(parser)
     parser.add_argument(
         "--task", type=int, metavar="N",
@@ -71,7 +70,6 @@ def _cell(options: argparse.Namespace) -> CellConfig | None:
 
 
 def _report(server: Server) -> None:
-    """Print one line per robot."""
     for unit in server.control_units:
         robot = unit.robot
         counted = robot.cycles.summary()

@@ -50,7 +50,6 @@ SUMMARY = "Identify inertia and friction of an arm, or the payload at its flange
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("logs", metavar="LOG", nargs="+", help="logs of one moving arm")
     parser.add_argument(
         "--robot", metavar="NAME", help=f"model of the arm, default {DEFAULT_MODEL}"
@@ -180,7 +179,6 @@ def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Load]:
 
 
 def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredMotion]:
-    """Read the logs as motions of the arm."""
     if len(options.mounting) not in (0, 1, len(options.logs)):
         raise ConfigurationError(
             f"--mounting: got {len(options.mounting)}, allowed one for all logs or one per log"

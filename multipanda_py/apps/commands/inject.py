@@ -16,7 +16,6 @@ SUMMARY = "Inject a fault into a robot that multipanda fci-sim simulates."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "address", metavar="ADDRESS", help="address of the robot, such as 127.0.0.1"
@@ -65,7 +64,6 @@ def _ordered() -> list[str]:
 
 
 def _condition(stats: dict[str, Any]) -> str:
-    """Describe the state of a robot."""
     if not stats["running"]:
         return "the robot is switched off"
     errors = f" ({', '.join(stats['errors'])})" if stats["errors"] else ""

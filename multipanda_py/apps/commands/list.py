@@ -190,7 +190,6 @@ ROBOTS = "robots"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "kind", nargs="?", choices=(*registry.KINDS, ROBOTS), help="list only this kind"
     )
@@ -351,7 +350,6 @@ def _finite(bound: Bound) -> Any:
 
 
 def _lines(item: dict[str, Any]) -> list[str]:
-    """Return the text lines of one entry."""
     if "error" in item:
         return [f"  {item['name']}", f"    BROKEN: {item['error']}"]
     lines = [f"  {item['name']}", f"    {item['summary']}"]

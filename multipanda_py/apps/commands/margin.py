@@ -26,7 +26,6 @@ MARGIN = 0.3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("cell", metavar="CELL", help="cell file")
     parser.add_argument(
         "--controllet", metavar="NAME", action="append",

@@ -13,7 +13,6 @@ SUMMARY = "Write the MoveIt 2 configuration of a cell: SRDF, limits, planners, c
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("file", metavar="CELL", help="cell file")
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FOLDER", help="output folder; default moveit_<cell>"

@@ -25,7 +25,6 @@ SUMMARY = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("cell", metavar="CELL", help="cell file of the simulated twin")
     parser.add_argument("--arm", metavar="ARM", help="arm that moves; not needed for one arm")
     parser.add_argument(

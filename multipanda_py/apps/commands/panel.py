@@ -26,7 +26,6 @@ SUMMARY = "Serve a browser page that shows and moves a cell; Ctrl-C ends it."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "file", metavar="FILE", nargs="?",
         help="cell file to run; with --node: description of the node's cell, needed if the node "

@@ -18,7 +18,6 @@ SUMMARY = "Write a twin of a cell with other inertia, friction, delay, noise, co
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("cell", metavar="CELL", help="cell file")
     parser.add_argument(
         "--spec", metavar="FILE",

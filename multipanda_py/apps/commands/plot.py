@@ -17,7 +17,6 @@ SUMMARY = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("logs", metavar="LOG", nargs="+", help="one log, or several to combine")
     parser.add_argument(
         "-o", "--output", type=Path, metavar="OUT",

@@ -33,7 +33,6 @@ _MEGABYTE = 1e6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("file", metavar="FILE", nargs="?", help="cell file to run and record")
     parser.add_argument(
         "--node", metavar="CELL", nargs="?", const="",

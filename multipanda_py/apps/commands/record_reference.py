@@ -37,7 +37,6 @@ For prismatic joints, read m for rad and N for Nm."""
 
 
 def markdown() -> str:
-    """Return the text of the page."""
     channels = ", ".join(f"{k}: `{name}`" for k, name in enumerate(TRACED_CHANNELS))
     return "\n".join(
         [

@@ -31,7 +31,6 @@ SUMMARY = "Calibrate a twin: validate, identify, update and repeat until it impr
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "--plant", metavar="CELL", required=True,
         help="cell file, simulated or real; its arms MOVE",

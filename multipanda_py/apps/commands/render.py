@@ -132,7 +132,6 @@ SIMULATED = ("mujoco", "mock")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("file", metavar="FILE", help="cell file")
     parser.add_argument(
         "-o", "--output", type=Path, metavar="OUT", help="image or video; default: <cell>.png"

@@ -106,7 +106,6 @@ def _add_export_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_export(options: argparse.Namespace) -> int:
-    """Export a residual to ONNX."""
     check_output(options.output, ".onnx", beside=[options.file])
     trained = load_residual(options.file)
     if options.no_bodies:
@@ -143,7 +142,6 @@ def _add_node_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_node(options: argparse.Namespace) -> NoReturn:
-    """Replace this process by the ROS node."""
     CorrectedStates(load_residual(options.file))  # reports a bad file before the node starts
     require("rclpy", "sensor_msgs", "std_msgs")
     remaps = [word for remap in options.remap for word in ("-r", remap)]
@@ -213,7 +211,6 @@ def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_train(options: argparse.Namespace) -> int:
-    """Train a residual and save it."""
     end_in_order()
     check_output(options.output, ".npz", beside=[options.pairs])
     if options.curves is not None:
@@ -267,10 +264,8 @@ VERBS = {"train": TRAIN, "evaluate": EVALUATE, "export": EXPORT, "node": NODE}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     add_verbs(parser, VERBS)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the chosen verb."""
     return run_verb(options)

@@ -120,10 +120,8 @@ VERBS = {"import": IMPORT}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     add_verbs(parser, VERBS)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the chosen verb."""
     return run_verb(options)

@@ -28,7 +28,6 @@ _SLICE = 0.05  # period of checking the cell [s]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("file", metavar="FILE", help="cell file")
     parser.add_argument(
         "--duration", type=positive, default=math.inf, metavar="S", help="end after S seconds"

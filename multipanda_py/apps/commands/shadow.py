@@ -27,7 +27,6 @@ SUMMARY = "Run a twin along a cell or a log; warn of larger deviations than in g
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("logs", metavar="LOG", nargs="*", help="one log, or several to combine")
     parser.add_argument(
         "--node", metavar="CELL", nargs="?", const="",

@@ -25,7 +25,6 @@ SUMMARY = "Validate a cell against many random plants in parallel, and write a t
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("cell", metavar="CELL", help="cell file of the simulated twin")
     parser.add_argument(
         "--spec", metavar="FILE", help="ranges of the plants, as for multipanda perturb"

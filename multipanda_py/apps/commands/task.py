@@ -39,7 +39,6 @@ objects above themselves."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("file", metavar="FILE", help="task file")
     parser.add_argument(
         "--cell", metavar="CELL", help="cell file instead of the one that the task names"

@@ -24,7 +24,6 @@ RATES = {"leader": 30.0}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("file", metavar="FILE", help="cell file")
     parser.add_argument("--source", choices=SOURCES, default="keyboard", help="input device")
     parser.add_argument(

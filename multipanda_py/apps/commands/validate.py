@@ -30,7 +30,6 @@ SUMMARY = "Measure the deviation of a simulated twin from a robot or another sim
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "--plant", metavar="FILE", required=True,
         help="cell file, simulated or real, or a log of one task",

@@ -51,7 +51,6 @@ class AnimationWriter:
         self._images.append(picture)
 
     def __enter__(self) -> AnimationWriter:
-        """Return itself."""
         return self
 
     def __exit__(

@@ -187,7 +187,6 @@ class SpaceMouse:
         return {self.arms[0]: HandCommand(self._is_engaged, twist, None, self._frame, grip)}
 
     def close(self) -> None:
-        """Close the mouse."""
         mouse, self._mouse = self._mouse, None
         if mouse is not None:
             with contextlib.suppress(Exception):  # the mouse may be disconnected
@@ -297,7 +296,6 @@ class Gamepad:
         return {self.arms[self._arm]: HandCommand(engaged, twist, None, self._frame, grip)}
 
     def close(self) -> None:
-        """Close the gamepad."""
         self._pad = None
         self._controllers.quit()
         self._pygame.display.quit()

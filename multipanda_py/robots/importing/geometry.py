@@ -118,7 +118,6 @@ class Cloud:
 
 
 def joined(clouds: Sequence[Cloud]) -> Cloud:
-    """Return the union of several clouds."""
     return Cloud(
         np.concatenate([cloud.points for cloud in clouds]),
         np.concatenate([cloud.radii for cloud in clouds]),

@@ -102,7 +102,6 @@ def _shape(
 def _numbers(
     element: ElementTree.Element, key: str, where: str, count: int, default: str = ""
 ) -> Vector:
-    """Return the numbers of an attribute, (count,)."""
     text = element.get(key, default)
     try:
         values = np.array([float(word) for word in text.split()])

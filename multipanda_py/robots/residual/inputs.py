@@ -71,7 +71,6 @@ class Normalisation:
 
     @property
     def joints(self) -> int:
-        """Number of joints n."""
         return self.low.size // 3
 
     @property

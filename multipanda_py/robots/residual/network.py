@@ -45,12 +45,10 @@ class LstmWeights:
 
     @property
     def units(self) -> int:
-        """Number of units h."""
         return int(self.of_output.shape[1])
 
     @property
     def inputs(self) -> int:
-        """Number of inputs m."""
         return int(self.of_input.shape[1])
 
 
