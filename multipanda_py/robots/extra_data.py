@@ -74,8 +74,8 @@ def default_figures(limits: ArmLimits, mobility: Vector) -> dict[str, tuple[floa
       the torque rate. most_stiffness is 1.5 times as high.
     - contact_torque :math:`\tau / 6`, in the range from 10 Nm to :math:`\tau`; barrier_torque
       :math:`0.4 \tau`.
-    - leader_damping 2 Nm s/rad, for a wrist 0.5, up to 10 m; most_leader_damping 40 m, or
-      leader_damping if it is higher.
+    - leader_damping 2 Nm s/rad, for a wrist 0.5, up to :math:`10 m`.
+    - most_leader_damping :math:`40 m`, or leader_damping if it is higher.
     - tare_torque 4 Nm, for a wrist 1.5, up to :math:`0.15 \tau`; unmeasured_torque 8 Nm, for a
       wrist 4, up to :math:`0.3 \tau`.
     - lacking_torque :math:`\max(0.0575 \tau, 5 Nm)`, up to :math:`0.42 \tau` and 50 Nm, which is

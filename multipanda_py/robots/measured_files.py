@@ -141,7 +141,7 @@ def read_actuator(path: Path) -> tuple[str, dict[str, Any]]:
     data = read_extra(path, ACTUATOR_KEYS)
     kind, params = data.get("type"), data.get("params", {})
     if not isinstance(kind, str):
-        raise ConfigurationError(f"{path}: type: got {kind!r:.60}, allowed a kind of actuator")
+        raise ConfigurationError(f"{path}: type: got {kind!r:.60}, allowed an actuator type")
     if not isinstance(params, dict):
         raise ConfigurationError(f"{path}: params: got {params!r:.60}, allowed a map of numbers")
     return kind, params

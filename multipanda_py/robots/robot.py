@@ -130,7 +130,7 @@ class Robot:
                 object.__setattr__(self, name, np.zeros(n))
         sizes = {
             "limits": self.limits.n_joints,
-            "links but the base": len(self.links) - 1,
+            "links without the base": len(self.links) - 1,
             "armature": len(self.armature),
             "ready": len(self.ready),
             **{name: len(getattr(self, name)) for name in LOSSES},

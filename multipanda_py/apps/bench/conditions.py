@@ -59,7 +59,7 @@ manipulability."""
 FORCE = "UFIC x 2"
 """Unified force-impedance control on each arm; not in the paper."""
 PLAIN = "plain"
-"""DC-NF without a governor: the reference equals the target, so that it identifies the target."""
+"""DC-NF without a governor, so that the recorded reference of a cycle is the target it used."""
 
 Data = dict[str, Any]
 

@@ -172,7 +172,7 @@ def _conditions(
     figures: dict[str, Any],
     samples: Samples,
 ) -> CycleTimes | None:
-    """Measure all conditions; return the cycles of PLAIN, whose references identify targets."""
+    """Measure all conditions; return the cycle times of PLAIN, or None."""
     plain = None
     wanted = (*CONDITIONS[:-1], PLAIN, CONDITIONS[-1])
     with node.under_each(wanted, sent) as each:

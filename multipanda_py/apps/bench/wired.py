@@ -109,8 +109,8 @@ PRIORITY = 50
 CLIENT_PRIORITY = 85
 """Real-time priority of the bare loops."""
 _ENOUGH = 4  # number of cores from which the robots can leave the loop's core free
-_PART = 200  # commands read from a log per request, because the robot does not wait while it sends
-_PAUSE = 0.005  # pause between requests [s], because the robot has a higher priority than the node
+_PART = 200  # number of commands per log request, which the robot must send without blocking
+_PAUSE = 0.005  # pause between requests [s], so that the robots do not starve the node
 
 
 def may_have_priority() -> bool:

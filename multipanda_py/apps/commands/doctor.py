@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check this machine and its network links to robots, and report remedies."""
+"""Check this machine and its network links to robots, and report how to fix faults."""
 
 from __future__ import annotations
 

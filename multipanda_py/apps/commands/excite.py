@@ -131,7 +131,9 @@ def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
     """Return the arm that moves and its clearance to obstacles."""
     if options.cell in MODELS:
         if options.arm is not None:
-            raise ConfigurationError(f"--arm: got {options.arm!r}, but {options.cell} is one arm")
+            raise ConfigurationError(
+                f"--arm: got {options.arm!r}, but {options.cell} is a single arm. Remove --arm."
+            )
         arm = ArmDescription("arm", options.cell)
         return arm, Clearance(arm, options.margin)
     if not Path(options.cell).exists():

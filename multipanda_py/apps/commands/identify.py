@@ -273,7 +273,7 @@ def _load(options: argparse.Namespace, arm: ArmDescription, motions: list[Measur
     deviation = ", ".join(f"{value:.2g}" for value in found.com_deviation)
     say(f"centre in the flange {np.round(body.com, 4).tolist()} m ({deviation})")
     if found.tells_inertia:
-        say(f"inertia about it xx yy zz xy xz yz {np.round(inertia, 6).tolist()} kg m^2")
+        say(f"inertia about the centre, xx yy zz xy xz yz, {np.round(inertia, 6).tolist()} kg m^2")
     else:
         complain("the arm did not move, so the inertia of the payload is unknown; the file has "
                  "that of a body of ordinary size")  # fmt: skip

@@ -153,7 +153,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Render an image or a video, according to the suffix of the output."""
-    # MuJoCo takes half a second to load, which other commands should not spend.
+    # MuJoCo takes half a second to load, so that only this command imports it.
     from multipanda_py.apps.commands.video import open_film
     from multipanda_py.simulation.rendering import Renderer, render_png
     from multipanda_py.simulation.scene_view import SceneView

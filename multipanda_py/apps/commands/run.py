@@ -107,7 +107,7 @@ def _report(cell: Cell, passed: float, wall: float, seen: int) -> int:
     """Print the status of the cycles since the last call and return the number of cycles."""
     total, _ = cell.rows(since=sys.maxsize)
     now = cell.statistics(max(2, total - seen))
-    if cell.config.cell.placement == "inline":  # simulated time needs comparing with wall time
+    if cell.config.cell.placement == "inline":  # compares simulated time with wall time
         timing = f"{(total - seen) / max(wall, 1e-9):6.0f} cycles/s"
         factor = (total - seen) / cell.config.cell.rate / max(wall, 1e-9)
     else:

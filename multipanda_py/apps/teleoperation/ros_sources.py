@@ -144,10 +144,10 @@ class WrenchFeedback:
 
     The fading factor :math:`\rho` in [0, 1] has the fading times :math:`t_{in}` and
     :math:`t_{out}`. :class:`.ForceReflection` computes :math:`F_{fb}`: it low-pass filters the
-    wrench, subtracts a deadband, multiplies by a gain and limits the result. The gain is :math:`g
-    \min(1, \alpha)` for forces, with the motion scale :math:`\alpha`, and g for torques. This
-    feedback alone is not passive. The leader bounds the returned energy (:class:`.FeltWrench`), as
-    it measures it without delay.
+    wrench, subtracts a deadband, multiplies by a gain and limits the result. The gain is
+    :math:`g \min(1, \alpha)` for forces, with the motion scale :math:`\alpha`, and g for torques.
+    This feedback alone is not passive. The leader bounds the returned energy
+    (:class:`.FeltWrench`), because it measures it without delay.
 
     Args:
         feedback: Gain g, 0 to 1.

@@ -90,7 +90,7 @@ class FeelingSource(Source, Protocol):
 MOST_SPEED = (2.0, 6.0)
 """Maximum plausible speed; a faster device has jumped [m/s, rad/s]."""
 JITTER = (0.02, 0.06)
-"""Step between two readings that is always allowed [m, rad], the maximum speed at 100 Hz."""
+"""Step between two readings that is always allowed [m, rad]: the maximum speed at 100 Hz."""
 LONGEST = 0.05
 """Maximum time between two readings that increases the allowed step [s]."""
 MOST_TURN = 3.0

@@ -192,7 +192,7 @@ _gravity = pin.computeGeneralizedGravity
 
 
 def heavy_model(arm: ArmDescription) -> Any:
-    """Return the pinocchio model of an arm with gravity in the direction given by its base."""
+    """Return the pinocchio model of an arm with gravity, along the vertical of its mounting."""
     model = build_pinocchio(arm)
     down_in_base = -arm.rotation_base_in_world[2]
     model.gravity = pin.Motion(STANDARD_GRAVITY * down_in_base, np.zeros(3))

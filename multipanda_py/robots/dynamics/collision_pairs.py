@@ -337,8 +337,8 @@ class CollisionPairs:
     def among_things(self, held: Grasps) -> list[Group]:
         """Return the groups of grasped objects against other movable objects, grasped or not.
 
-        The same grasps give the same groups. They are created while the loop runs, and therefore
-        not built.
+        The same grasps give the same groups. They are created while the loop runs, so that they
+        are not built yet.
         """
         found = []
         for arm, index in sorted(held):

@@ -34,7 +34,7 @@ class MomentumObserver:
     Source: De Luca, Albu-Schäffer, Haddadin and Hirzinger, 2006.
 
     Args:
-        model: Pinocchio model with tool and payload; gravity in the direction given by the base.
+        model: Pinocchio model of the arm with tool, payload and gravity.
         bandwidth: K [1/s].
 
     Thread: of its owner.

@@ -94,7 +94,7 @@ class RandomPostures:
 
         Candidates are random configurations on a grid of 45 degrees, without collisions with
         themselves or the floor. The smallest singular value of their Jacobian (lengths in units of
-        the arm) is within 0.7 of the best one. The result has the tool down and far in front, and
+        the arm) exceeds 70 % of the best one. The result has the tool down and far in front, and
         many joints at zero. Joint 1, which only rotates the arm about its base, is at zero.
 
         Args:

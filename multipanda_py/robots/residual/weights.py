@@ -40,7 +40,7 @@ def arrays_in(path: Path) -> dict[str, Any]:
     """
     with open_regular(path, LARGEST) as file:  # numpy may run code in files that are not npz
         if not zipfile.is_zipfile(file):
-            raise zipfile.BadZipFile("no npz, or cut")
+            raise zipfile.BadZipFile("not an npz file, or truncated")
         with zipfile.ZipFile(file) as archive:
             size = sum(part.file_size for part in archive.infolist())
         if size > LARGEST:

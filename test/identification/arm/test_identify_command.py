@@ -225,7 +225,7 @@ def test_the_load_that_a_cell_file_tells_of_is_not_put_into_the_last_link(
         (["--period", "1e9"], "--period, --ramp: got 1e+09"),
         (["--harmonics", "500"], "--harmonics: got 500"),
         (["--mounting", "nan", "0", "0"], "allowed finite angles"),
-        (["--arm", "left"], "fr3 is one arm"),
+        (["--arm", "left"], "fr3 is a single arm"),
     ],
 )
 def test_excite_says_what_it_cannot_search_for(given, said, tmp_path, capsys):
