@@ -49,7 +49,7 @@ def test_places_on_the_way_that_are_none_were_raw_errors_of_python(places, via):
 
 def test_one_arm_s_way_is_not_a_word():
     for via in ("x", HERE, None):
-        with pytest.raises(PlanRejected, match=r"via:.*places"):
+        with pytest.raises(PlanRejected, match=r"via:.*goals"):
             goals_by_arm("left", HERE, via)
 
 

@@ -261,7 +261,7 @@ def test_values_of_another_type_ended_in_errors_of_numpy_and_mujoco(make_cell):
         (lambda: sim.image(width=64.5), r"image: width: .*\b64\.5\b"),
     ]
     for seed in ("x", 1.5, np.nan, True):
-        words = f"reset: seed: .*{seed!r}.* 0 "
+        words = rf"reset: seed: .*{seed!r}.*\b0$"
         refused.append((lambda seed=seed: sim.reset(seed=seed), words))
     for act, words in refused:
         with pytest.raises(SimulationRefused, match=words):

@@ -29,7 +29,7 @@ def test_a_goal_that_leans_was_searched_for(scene):
     here = tool(scene, scene.start)
     for keep, axis, word in (
         ("upright", 0, "lean"),
-        ("orientation", 2, "turn"),
+        ("orientation", 2, "rotat"),
     ):
         turn = pin.exp3(0.4 * np.eye(3)[axis])
         goal = Pose(here.position + [0.0, 0.1, 0.0], turn @ here.rotation)
