@@ -267,10 +267,10 @@ def refine(
 ) -> Refinement:
     """Calibrate a twin against its plant.
 
-    In every round, each arm of the tasks follows another excitation motion, and its inertia and
-    friction are identified from all motions so far. Then friction and contact parameters of the
-    table are estimated if both cells contain a simulated one. The tasks measure the remaining
-    error of the twin. WARNING: a plant with real arms MOVES.
+    In every round, each arm of the tasks executes another excitation motion on the plant. Its
+    inertia and friction are identified from all motions so far and written to the twin. Then
+    friction and contact parameters of the table are estimated if both cells contain a simulated
+    one. The tasks measure the remaining error of the twin. WARNING: a plant with real arms MOVES.
 
     Tasks, motions and table parameters that fail on the plant are skipped and reported. Runs and
     motions are stored in the folder. A call with the same arguments resumes an interrupted

@@ -227,7 +227,7 @@ def _one_after_another(sides: Sides, wished: Wished, kept: Folder, say: Say) -> 
 
 
 class _Stopped(Exception):
-    """Stop of a real arm during a recording."""
+    """Exception for a real arm that stops during a recording."""
 
 
 def motion_of(twin: CellConfig, arm: str, wished: Wished, kind: str, number: int) -> PairMotion:

@@ -58,10 +58,10 @@ _T = TypeVar("_T")
 class RealPlant:
     """Context manager that runs a cell and executes motions on one of its arms.
 
-    The arms connect once, to the control loop of this recording. Between motions, the arm moves to
-    the next start on planned paths. The paths avoid collisions with the arm itself, with the other
-    arms in their measured configurations and with objects of the cell file. Arms that do not move
-    hold. On exit, all arms hold before they disconnect.
+    The arms are connected once, by a control loop that this process starts. Between motions, the
+    arm moves to the next start on planned paths. The paths avoid collisions with the arm itself,
+    with the other arms in their measured configurations and with objects of the cell file. Arms
+    that do not move hold. On exit, all arms hold before they disconnect.
 
     Args:
         config: Configuration of the cell. Its controllets are replaced.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training and evaluation of learned residuals between a twin and its plant."""
+"""Training and evaluation of learned residuals, the state differences of a plant and its twin."""
