@@ -99,11 +99,11 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     because a saturated wrist would deviate. Like the clip, these limits bound the force of a large
     error.
 
-    *Singularities.* At a smallest eigenvalue of J M^-1 J^T below 0.02 1/kg, the inertia is damped,
-    see ``multipanda_py.robots.dynamics.task_inertia.OperationalSpace``. The configuration spring
-    replaces the removed part along the singular direction, at a quarter of the bandwidth. The arm
-    slows down before it is stretched, and can return. However, a tool may stop before its target,
-    in the majority of these configurations by less than 1 % of a 3 cm step, and by 7 % in some.
+    *Singularities.* At a smallest eigenvalue of J M^-1 J^T below 0.02 1/kg, the inertia is damped
+    (``TaskInertia``). The configuration spring replaces the removed part along the singular
+    direction, at a quarter of the bandwidth. The arm slows down before it is stretched, and can
+    return. However, a tool may stop before its target, in the majority of these configurations by
+    less than 1 % of a 3 cm step, and by 7 % in some.
 
     Sources: Khatib, IEEE J. Robotics and Automation 1987 (with nu as a bound of the tool speed);
     CRISP, section III-A2.

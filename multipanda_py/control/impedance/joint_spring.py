@@ -83,7 +83,8 @@ class JointSpring:
 
         The damper of a stiffer spring needs a higher torque rate. At high latency, a larger error
         in motion would cause oscillation at the torque-rate limit. Neither value is below the
-        error of an arm that is heavier than its model.
+        error of an arm that is heavier than its model. Both are scaled down for torque-rate limits
+        below ``FULL_RATE``.
         """
         if self._leash is not None and self._leash[0] is limits:
             return self._leash[1]

@@ -301,7 +301,7 @@ class GovernedChannel(ABC):
             cap.hold(self.cycle)
 
     def watch(self) -> None:
-        """Report a reference that is held back; called in each cycle, after ``advance``."""
+        """Report a reference that is held back; called after ``advance`` or instead of it."""
         is_held = self.busy and self._is_held()
         if is_held or self.held.cycles:
             self.held.update(is_held, self.cycle, self._why)

@@ -25,7 +25,7 @@ _CONTACT = 0.005
 """Distance of capsules below which bodies may be in contact [m]. Capsules are larger than
 links."""
 _ROUNDING = 1e-6
-"""Approach speed below which it is a rounding error of a zero gradient [m/s]."""
+"""Approach speed that counts as a rounding error of a zero gradient [m/s]."""
 _MOVING = 0.05
 """Approach speed above which the contact force is ignored [m/s]."""
 _LEAST_ROOM = 0.002

@@ -26,7 +26,7 @@ def check_joint(
     """Return the record of channel ``joint`` for a target within limits and gate.
 
     Args:
-        q: Target positions, (n,) [rad]. Joints without limits take the shortest path.
+        q: Target positions, (n,) [rad]. Continuous joints take the shortest path.
         dq: Target velocities, (n,) [rad/s]; None means zero.
         state: State of the arm.
         limits: Joint limits of the arm.
@@ -151,7 +151,7 @@ def check_trajectory(
 ) -> Vector:
     """Return the record of channel ``trajectory``. An empty list of points requests a stop.
 
-    Joints without limits take the shortest path to the first point, and then follow the points.
+    Continuous joints take the shortest path to the first point, and then follow the points.
 
     Raises:
         TargetRejected: If times, positions or velocities are invalid, if the path does not end at
