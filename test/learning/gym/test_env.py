@@ -135,7 +135,8 @@ def test_what_is_far_away_is_gone_to_within_the_gate(make, control):
 @pytest.mark.parametrize(
     ("action", "words"),
     [(np.zeros(5), r"got shape \(5,\), allowed \(6,\)"),
-     ([0, 0, np.nan, 0, 0, 0], "component 2 is nan"), ([0, 0, 0, 0, 0, -np.inf], "component 5 is -inf")],
+     ([0, 0, np.nan, 0, 0, 0], "component 2 is nan"),
+     ([0, 0, 0, 0, 0, -np.inf], "component 5 is -inf")],
 )  # fmt: skip
 def test_what_is_no_action_is_refused_and_moves_nothing(make, action, words):
     env = make(Float())
