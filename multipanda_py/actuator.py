@@ -314,7 +314,10 @@ class Actuator(ABC, Generic[P]):
 
     @abstractmethod
     def link_stiffness(self, q: Vector, theta_1: Vector, theta_2: Vector) -> Vector:
-        r"""Return :math:`\sigma = -\partial\tau_{link}/\partial q`, (n,) or (k, n) [Nm/rad]."""
+        r"""Return the stiffness of the link, (n,) or (k, n) [Nm/rad].
+
+        .. math:: \sigma = -\partial\tau_{link}/\partial q
+        """
 
     def references(self, equilibrium: Vector, preset: Vector) -> tuple[Vector, Vector]:
         """Return both motor positions for an equilibrium and a stiffness preset, (n,) each.

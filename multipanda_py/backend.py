@@ -50,6 +50,8 @@ class Backend(ABC, Generic[SettingsT]):
         warnings: Messages for the user after :meth:`connect` or a recovery. The reader clears the
             list.
         notices: Messages for the user while it runs. Each of them becomes an event.
+
+    Thread: control; class methods belong to the cell's owner.
     """
 
     Settings: ClassVar[type[Settings]] = Settings
@@ -121,8 +123,6 @@ class Backend(ABC, Generic[SettingsT]):
             publish: Callback that receives the width [m] and whether an object is grasped; may be
                 called from any thread.
             check: Callback that raises :class:`.LoopError` unless the cell runs.
-
-        Thread: of the cell's owner.
         """
         return None
 
@@ -140,7 +140,7 @@ class Backend(ABC, Generic[SettingsT]):
         """
 
     def begin(self) -> None:
-        """Start the execution of commands, after the warm-up of the loop. Thread: control."""
+        """Start the execution of commands, after the warm-up of the loop."""
 
     @property
     def has_begun(self) -> bool:
@@ -148,7 +148,7 @@ class Backend(ABC, Generic[SettingsT]):
         return True
 
     def finish_start(self) -> None:
-        """Finish the start: from now on every fault is final. Thread: control."""
+        """Finish the start: from now on every fault is final."""
 
     @property
     def wake_fds(self) -> dict[int, int]:
@@ -161,18 +161,15 @@ class Backend(ABC, Generic[SettingsT]):
 
     @abstractmethod
     def read(self, fresh: Collection[int]) -> None:
-        """Fill the states of the arms in ``fresh`` (indices in the cell). Thread: control."""
+        """Fill the states of the arms in ``fresh``, which are indices in the cell."""
 
     def is_new(self, arm: int) -> bool:
-        """Return whether the last :meth:`read` of a fresh arm found a new state."""
+        """Return True if the last :meth:`read` of a fresh arm found a new state."""
         return True
 
     @abstractmethod
     def write(self, fresh: Collection[int]) -> None:
-        """Apply the torques of ``fresh`` arms and advance a simulated world by one period.
-
-        Thread: control.
-        """
+        """Apply the torques of ``fresh`` arms and advance a simulated world by one period."""
 
     def grip(self, arm: int, number: int, record: Vector) -> None:
         """Start a gripper command, or store the measurement of a gripper outside of the loop.
@@ -182,8 +179,6 @@ class Backend(ABC, Generic[SettingsT]):
             number: Number of the command, which becomes the first element of ``state.gripper``.
             record: :attr:`.GripperCommand.record`. For a measurement: action, width [m], and
                 whether an object is grasped.
-
-        Thread: control.
         """
         state = self.states[self.arms.index(arm)]
         if record[0] == Action.MEASURED:
@@ -195,22 +190,19 @@ class Backend(ABC, Generic[SettingsT]):
     def thing_in_hand(self, arm: int) -> int:
         """Return the number of the movable object that was grasped, from 1; 0 if unknown.
 
-        Thread: control, when a gripper has started to hold an object.
+        Called when a gripper has started to hold an object.
         """
         return 0
 
     def faults(self) -> Sequence[tuple[int, str]]:
-        """Return arms that have stopped since the last call, each with the reason.
-
-        Thread: control.
-        """
+        """Return arms that have stopped since the last call, each with the reason."""
         return ()
 
     def recover(self, arm: int) -> None:
-        """Start the recovery of an arm; returns at once. Thread: control."""
+        """Start the recovery of an arm; returns at once."""
 
     def is_ready(self, arm: int) -> bool:
-        """Return True if an arm executes its commands now. Thread: control."""
+        """Return True if an arm executes its commands now."""
         return True
 
     def configure(self, arm: int, settings: SettingsT) -> None:
@@ -221,8 +213,6 @@ class Backend(ABC, Generic[SettingsT]):
 
         Raises:
             BackendError: If the change cannot be started.
-
-        Thread: control.
         """
         self._configured.append((arm, ""))
 
@@ -234,7 +224,7 @@ class Backend(ABC, Generic[SettingsT]):
     def settings_answers(self) -> Sequence[tuple[int, str]]:
         """Return arms whose configuration has ended, each with the reason of a rejection or "".
 
-        Called in every cycle while an answer is due. Thread: control.
+        Called in every cycle while an answer is due.
         """
         answers, self._configured = self._configured, []
         return answers
@@ -246,8 +236,6 @@ class Backend(ABC, Generic[SettingsT]):
             record: Index of the object, pose and velocity, (14,). The pose is position [m] and
                 quaternion x y z w in the world. The velocity is the linear velocity in the world
                 [m/s] and the angular velocity in the axes of the object [rad/s].
-
-        Thread: control.
         """
         raise BackendError(f"{type(self).__name__}: cannot move objects")
 
@@ -260,8 +248,6 @@ class Backend(ABC, Generic[SettingsT]):
         Returns:
             Name of the arm and penetration depth beyond a resting contact [m]. None without
             penetration, or if it is unknown.
-
-        Thread: control.
         """
         return None
 
@@ -274,19 +260,17 @@ class Backend(ABC, Generic[SettingsT]):
         Returns:
             Name of the obstacle (an arm, an object or ``floor``) and penetration depth [m]; None
             on success.
-
-        Thread: control.
         """
         raise BackendError(f"{type(self).__name__}: cannot spawn objects")
 
     def remove(self, thing: int) -> None:
-        """Remove an object from the scene, by its number; see :meth:`place`. Thread: control."""
+        """Remove an object from the scene, by its number; see :meth:`place`."""
         raise BackendError(f"{type(self).__name__}: cannot remove objects")
 
     def save(self) -> object | None:
         """Return the complete state for :meth:`load`, or None if it cannot be saved.
 
-        Thread: control, between two cycles.
+        Called between two cycles.
         """
         return None
 
@@ -299,8 +283,6 @@ class Backend(ABC, Generic[SettingsT]):
 
         Raises:
             BackendError: If states cannot be restored, as on real arms.
-
-        Thread: control.
         """
         raise BackendError(f"backend {type(self).__name__} cannot restore a saved state")
 
@@ -318,8 +300,6 @@ class Backend(ABC, Generic[SettingsT]):
 
         Raises:
             BackendError: If the change cannot be started.
-
-        Thread: control.
         """
 
     @classmethod

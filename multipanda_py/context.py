@@ -140,7 +140,7 @@ class Handover:
             return f"{name} keeps {force:.1f} {unit}"
         if share > 0.02:
             return f"{name} keeps {share * force:.1f} of {force:.1f} {unit}"
-        told = f"its configured load is {self.load_mass:g} kg"
+        told = f"if it was a payload, declare it: load_mass is {self.load_mass:g} kg"
         return f"{name} releases {force:.1f} {unit} ({told})"
 
 

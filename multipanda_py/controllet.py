@@ -33,8 +33,6 @@ class JointVectors(tuple[Vector, ...]):
 
         Raises:
             ValueError: If the shape differs.
-
-        Thread: control.
         """
         kept = self[arm]
         if value is kept:
@@ -132,6 +130,8 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
             at the activation and in :meth:`update`.
         softest: Index of the arm that the report :data:`.KEPT` refers to; -1 for all arms
             together.
+
+    Thread: control, except the constructor and :meth:`refuse`, which any thread may call.
     """
 
     Params: ClassVar[type[Any]] = NoParams
@@ -160,7 +160,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     each other, collision avoidance moves the other arms only."""
 
     def __init__(self, context: Context, params: ParamsT) -> None:
-        """Allocate everything that :meth:`update` needs. Thread: any, before the loop runs."""
+        """Allocate everything that :meth:`update` needs, before the loop runs."""
         self.context = context
         self.params = params
         self.tau = JointVectors(context.joint_zeros())
@@ -186,15 +186,13 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
 
         Returns:
             Messages that begin with the name of a parameter.
-
-        Thread: any.
         """
         return ()
 
     def on_parameters(self) -> None:
         """Recompute values that depend on ``params`` only, such as square roots of gains.
 
-        Thread: control, between two cycles.
+        Called between two cycles.
         """
 
     def on_target(self, channel: str, place: int, target: TargetT) -> None:
@@ -205,14 +203,14 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
             place: Index of the arm; 0 for channels of the whole instance.
             target: Target of the instance.
 
-        Thread: control, before the update of the same cycle.
+        Called before the update of the same cycle.
         """
 
     @abstractmethod
     def on_activate(self, states: Sequence[ArmState], target: TargetT) -> None:
         """Fill ``target`` from the measured states, so that the activation causes no motion.
 
-        Thread: control, at the start of the first cycle.
+        Called at the start of the first cycle.
         """
 
     def on_handover(
@@ -232,7 +230,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
             Message about the preserved force for the answer to the switch; empty if there was
             none.
 
-        Thread: control, at the start of the first cycle.
+        Called at the start of the first cycle.
         """
         return "; ".join(
             filter(None, (h.words(state.name, 0.0) for state, h in zip(states, handovers)))
@@ -256,7 +254,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
             requested. None if the controllet has no force target: the previous request then
             remains until a user moves its target.
 
-        Thread: control, between two updates.
+        Called between two updates.
         """
         return None
 
@@ -269,7 +267,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
             target: Current target.
             period: Time since the last update [s].
 
-        Thread: control, every cycle. Allocate little memory, never block.
+        Called in every cycle. Allocate little memory, never block.
         """
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
@@ -281,7 +279,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
             arm: Index of the arm in this controllet.
             state: State of the arm.
 
-        Thread: control, every cycle, after the update.
+        Called in every cycle, after the update.
         """
         space = state.operational_space()
         inertia = space.projection_inertia() if space.damping else space.inertia
@@ -298,4 +296,4 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         return "; ".join(words) or "the limit of a feature"
 
     def on_deactivate(self) -> None:
-        """Reset state that must not survive until the next activation. Thread: control."""
+        """Reset state that must not survive until the next activation."""

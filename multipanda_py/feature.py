@@ -29,6 +29,8 @@ class Feature(Generic[ParamsT]):
         needs: Attributes that the target of the controllet must have, such as ``posture``.
         pacers: Features of the same controllet that limit the speed of a reference.
         law: Controllet to which the feature belongs; None outside a loop.
+
+    Thread: control, except the constructor, which any thread may call.
     """
 
     Params: ClassVar[type[Any]] = NoParams
@@ -51,7 +53,7 @@ class Feature(Generic[ParamsT]):
         return False
 
     def __init__(self, context: Context, params: ParamsT) -> None:
-        """Allocate everything that :meth:`add` needs. Thread: any, before the loop runs."""
+        """Allocate everything that :meth:`add` needs, before the loop runs."""
         self.context = context
         self.params = params
         self.pacers: list[Feature[Any]] = []
@@ -59,10 +61,10 @@ class Feature(Generic[ParamsT]):
         self.on_parameters()
 
     def on_parameters(self) -> None:
-        """Recompute values that depend on ``params`` only. Thread: control, between two cycles."""
+        """Recompute values that depend on ``params`` only. Called between two cycles."""
 
     def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
-        """Reset state of an earlier activation. Thread: control."""
+        """Reset state of an earlier activation."""
 
     def on_handover(
         self, states: Sequence[ArmState], target: Any, handovers: Sequence[Handover]
@@ -73,15 +75,10 @@ class Feature(Generic[ParamsT]):
             states: States as for :meth:`on_activate`.
             target: Target, seeded by the controllet with its part of the torques.
             handovers: Transferred torques and wrenches, one per arm.
-
-        Thread: control.
         """
 
     def on_enable(self, states: Sequence[ArmState], target: Any) -> None:
-        """Start while the controllet is active; by default the same as :meth:`on_activate`.
-
-        Thread: control.
-        """
+        """Start while the controllet is active; by default the same as :meth:`on_activate`."""
         self.on_activate(states, target)
 
     def is_free(self, arm: int) -> bool:
@@ -109,7 +106,7 @@ class Feature(Generic[ParamsT]):
             place: Index of the arm; 0 for channels of the whole controllet.
             target: Target, which may be changed before the controllet reads it.
 
-        Thread: control, before ``on_target`` of the controllet.
+        Called before ``on_target`` of the controllet.
         """
 
     def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
@@ -118,7 +115,7 @@ class Feature(Generic[ParamsT]):
         At the start of every cycle, poses, configurations and object poses in it are those that
         the user requested. Each feature receives the result of the previous one.
 
-        Thread: control, every cycle.
+        Called in every cycle.
         """
 
     @property
@@ -133,7 +130,7 @@ class Feature(Generic[ParamsT]):
             ahead: Distance of the reference from the tool [m].
             speed: Speed of the reference [m/s].
 
-        Thread: control, in every cycle with such a reference.
+        Called in every cycle with such a reference.
         """
 
     def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
@@ -146,7 +143,7 @@ class Feature(Generic[ParamsT]):
             dq: Intended velocity of the reference, (n,) [rad/s].
             ahead: Lead of the reference over the measured joints, (n,) [rad]; None for no lead.
 
-        Thread: control, in the update of the controllet, before :meth:`add` of the same cycle.
+        Called in the update of the controllet, before :meth:`add` of the same cycle.
         """
         return 1.0
 
@@ -158,7 +155,7 @@ class Feature(Generic[ParamsT]):
             dq: Intended velocity of the reference, (n,) [rad/s].
             ahead: Lead of the reference over the measured joints, (n,) [rad]; None for no lead.
 
-        Thread: control, once when a motion has ended because of it, or a reference is stopped.
+        Called once when a motion has ended because of it, or a reference is stopped.
         """
         return ""
 
@@ -176,7 +173,7 @@ class Feature(Generic[ParamsT]):
 
         The feature owns the arrays, and the caller may write to them.
 
-        Thread: control, every cycle, instead of :meth:`add`.
+        Called in every cycle, instead of :meth:`add`.
         """
         return [None] * len(states)
 
@@ -185,5 +182,5 @@ class Feature(Generic[ParamsT]):
     ) -> None:
         """Add the torques of this feature to ``tau``, (n,) per arm [Nm].
 
-        Thread: control, every cycle.
+        Called in every cycle.
         """

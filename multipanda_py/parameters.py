@@ -590,7 +590,7 @@ def declaration_fault(settings: object) -> str:
         if not is_declared(field):
             return f"{field.name}: got a plain field, allowed one declared with {functions}"
         if hasattr(Settings, field.name) or field.name == "given":
-            return f"{field.name}: this name is taken by multipanda_py.parameters.Settings"
+            return f"{field.name}: this name is reserved by multipanda_py.parameters.Settings"
     return ""
 
 

@@ -467,7 +467,7 @@ class ArmState:
         return self._space
 
     def look_ahead(self) -> None:
-        """Compute the terms that the controllet used in earlier cycles, before it asks for them.
+        """Compute in advance the terms that the controllet used in earlier cycles.
 
         The loop calls this when it has spare time. Thread: control.
         """
@@ -498,7 +498,7 @@ class ArmSnapshot:
 
     Attributes:
         time: Time of the copy in the controlled world [s].
-        owner: Name of the controllet that owned the arm.
+        owner: Name of the controllet that owns the arm.
         fault: Name of the latched fault, or an empty string.
         interface: Active command interface, one of :data:`INTERFACES`.
         joint_command: Commanded positions, velocities and accelerations, (3, n); undefined under

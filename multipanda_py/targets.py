@@ -108,12 +108,12 @@ PAUSE = 1.0
 
 
 class Stream:
-    """Last target of one channel of an arm, to tell streams from jumps.
+    """Last target of one channel of an arm, to distinguish streams from jumps.
 
     The gate rejects targets that are far from the measured state. An obstructed arm lags behind
     its stream, however, and must follow it again once it is free. Therefore a target beyond the
-    gate is clipped to it if it is near the previous accepted target and recent. Only a jump is
-    rejected.
+    gate is clipped to it if it is near the previous accepted target and that one is recent. Only a
+    jump is rejected.
 
     Args:
         name: Name of arm and channel, for the counter.

@@ -172,12 +172,17 @@ def _check_presets(springs: Actuator[Any], rng: np.random.Generator) -> None:
     ])  # fmt: skip
     falls = np.diff(torques, axis=0).min() < -1e-12 * np.abs(torques).max()
     require_kept(not falls, "the torque decreases with increasing equilibrium")
-    require_kept(bool((torques[-1] > torques[0]).all()), "the springs exert nothing")
+    require_kept(bool((torques[-1] > torques[0]).all()), "the springs exert no torque")
     beyond = springs.elastic_torque(q, *springs.references(10.0 * ends, preset)).link
     _close("the torque grows beyond max_deflection", beyond, torques[-1], np.abs(beyond).max())
     wanted = 0.5 * (0.7 * torques[-1] + 0.3 * torques[0])
     held = springs.references(springs.equilibrium_for(q, wanted, preset), preset)
-    _close("equilibrium_for does not hold", springs.elastic_torque(q, *held).link, wanted, 1.0)
+    _close(
+        "equilibrium_for does not give the torque",
+        springs.elastic_torque(q, *held).link,
+        wanted,
+        1.0,
+    )
 
 
 def _close(what: str, got: Vector, wanted: Vector, scale: float) -> None:
@@ -365,7 +370,8 @@ def check_contract(
         law.update(states, target, PERIOD)
         for commands in (law.tau, law.command):
             require_kept(
-                [t.shape for t in commands] == [(k,) for k in maker.joints], "shapes of tau"
+                [t.shape for t in commands] == [(k,) for k in maker.joints],
+                "tau and command need shape (n,) per arm",
             )
         rest = [s.q if interface == INTERFACES[1] else 0.0 for s in states]
         largest = max(float(np.abs(t - q).max()) for t, q in zip(law.command, rest))

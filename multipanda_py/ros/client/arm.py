@@ -145,7 +145,7 @@ class RemoteArm:
         try:
             return np.array([positions[name] for name in names])
         except KeyError as error:
-            raise TopicLost(f"{self._merged.name}: has no {error}") from None
+            raise TopicLost(f"{self._merged.name}: has no joint {error}") from None
 
 
 def _array(values: Any, size: int) -> Vector:
@@ -276,7 +276,7 @@ class RemoteGripper(Gripper):
             )
         service = f"{self._root}/{name}"
         if not self._link.is_found(service):
-            raise TopicLost(f"service {service}: not there")
+            raise TopicLost(f"service {service}: not found")
         call = self._link.call(service, Trigger.Request(), self._read, math.inf)
         self._motion = GripperMotion(command, call.look, self._wait)
         return self._motion

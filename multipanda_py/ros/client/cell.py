@@ -90,12 +90,10 @@ class RosCell:
 
     @property
     def descriptions(self) -> Mapping[str, ArmDescription]:
-        """Descriptions of the arms, by name."""
         return self._names.descriptions
 
     @property
     def world(self) -> RemoteWorld:
-        """World of the simulated arms."""
         return self._world
 
     @property

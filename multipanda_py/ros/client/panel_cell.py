@@ -161,7 +161,6 @@ class NodeCell(Closing):
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """Names of the arms."""
         return tuple(self.config.arms)
 
     @property

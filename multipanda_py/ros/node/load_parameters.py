@@ -105,7 +105,7 @@ def _own_words(law: GuardedNode, values: Mapping[str, Any]) -> str:
     for name, value in values.items():
         if _has_text(value):
             allowed = law.describe_parameter(name).additional_constraints if name in known else ""
-            return f"{name}: got a text that is not allowed; allowed: {allowed or 'others'}"
+            return f"{name}: this text is not allowed; allowed: {allowed or 'others'}"
     return ""
 
 

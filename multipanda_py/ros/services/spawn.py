@@ -112,8 +112,8 @@ class SpawnServices:
         if request.name not in ("", thing) and not may_rename:
             raise _Refused(
                 _WRONG.NAME_INVALID,
-                f"name: got {request.name!r:.60}, allowed {thing}, as in the cell file, or "
-                "allow_renaming",
+                f"name: got {request.name!r:.60}, allowed {thing}, as in the cell file. Use "
+                "that name or set allow_renaming",
             )
         if thing in self._cell.absent:
             return thing

@@ -284,7 +284,7 @@ class _Follower:
         if self._name not in self._cell.active or motions < goal.before:
             fault = next(filter(None, (self._cell.state(arm).fault for arm in self._arms)), "")
             what = self._cell.ended_by(self._name, goal.asked)
-            by = f"by {what or 'the loop, whose events say why'}"
+            by = f"by {what or 'the loop; see its events'}"
             how = f"after a fault: {fault}" if fault else by
             self._finish("abort", Result.INVALID_GOAL, f"{self._name} was deactivated {how}")
         elif canceling and goal.canceled_at >= 0:

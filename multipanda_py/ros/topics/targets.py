@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics ``target_status``, which report whether published targets are accepted."""
+"""Target topics, temporary rejection of streams, and the topics ``target_status``."""
 
 from __future__ import annotations
 
