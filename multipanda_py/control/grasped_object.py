@@ -137,7 +137,7 @@ class HeldObject:
 
         Args:
             states: States of the arms.
-            refresh: True to recompute levers and inertias, the most expensive step.
+            refresh: True to recompute levers and inertias, which is expensive.
         """
         self._sense(states)
         self._average_rotation()
@@ -253,7 +253,7 @@ class BearableSqueeze:
             return ""
         return (
             f"{name}: torque limits reduce the internal force to {share * squeeze:.1f} of "
-            f"{squeeze:.1f} N on all arms. Change the configuration or lower squeeze."
+            f"{squeeze:.1f} N on all arms. Change the configuration or lower the force."
         )
 
     def _least(self, squeeze: float, states: Sequence[ArmState]) -> tuple[float, str]:
@@ -288,7 +288,7 @@ def buckling(
     return (
         f"an internal force of {squeeze:.1f} N over {width:.2f} m needs a lateral stiffness of "
         f"{2.0 * squeeze / width:.0f} N/m, but relative_stiffness provides {across:.0f} N/m. "
-        f"The grasp may buckle. Lower squeeze below {0.5 * across * width:.1f} N or "
+        f"The grasp may buckle. Lower the force below {0.5 * across * width:.1f} N or "
         "raise relative_stiffness."
     )
 

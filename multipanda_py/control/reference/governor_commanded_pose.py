@@ -76,8 +76,8 @@ class PositionIK:
     ) -> Vector:
         """Return joint velocities, (n,) [rad/s].
 
-        Joints beyond their bounds move at the bound. The other joints are solved once more for the
-        remaining task.
+        Joints that would exceed a velocity bound move at the bound. The other joints are solved
+        once more for the remaining task.
 
         Args:
             q: Commanded configuration, (n,) [rad].

@@ -332,7 +332,7 @@ class MotionWatch:
             elif largest > self._path_least and self._leaves_path(error):
                 joint, size, most = _worst(error, self._path_bound)
                 self._give_way(state, MotionState.PATH_TOLERANCE_VIOLATED)
-                self._said.away(joint, size, most, "path", "on the way")
+                self._said.away(joint, size, most, "path", "during the motion")
             elif not self.presses and self._meets_something(state):
                 self._give_way(state, MotionState.CONTACT)
                 self._said.contact(*self._contact)
