@@ -68,8 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--align", choices=ALIGNMENTS,
-        help="alignment of the start on both sides: the same time (default), the time of the "
-        "first command (default for real arms), the start of motion, or cross-correlation",
+        help="alignment of both sides. clock: same time (default); told: time of first command "
+        "(default for real arms); rest: start of motion; correlation: cross-correlation",
     )  # fmt: skip
     parser.add_argument("--seed", type=seed, default=0, help="seed of motions, noise and split")
     parser.add_argument(

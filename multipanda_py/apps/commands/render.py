@@ -39,9 +39,10 @@ RAMP = 0.6
 class Demo:
     """Demo that moves every arm on a circle, neighbours in opposite phase, and switches once.
 
-    Each circle lies in the base's y-z plane. It starts and ends at the pose measured at the start.
-    If the gate is smaller than the circle, the circle shrinks to fit. Half-way, other controllets
-    take over in motion. Controllets with poses as targets come first, then those of more arms.
+    The tools move on circles around their start poses, in the y-z plane of the base. The radius
+    grows from zero and shrinks to zero at the end. It is reduced if the gate is smaller than the
+    circle. Half-way, other controllets take over in motion. Controllets with poses as targets come
+    first, then those of more arms.
 
     Args:
         cell: A started cell.
@@ -117,7 +118,7 @@ def _fitness(spec: InstanceSpec) -> tuple[bool, int]:
 
 
 def _circle(angle: float) -> Vector:
-    """Return a point of a unit circle through the origin in the y-z plane, (3,)."""
+    """Return a point of the unit circle in the y-z plane, (3,)."""
     return np.array([0.0, np.sin(angle), np.cos(angle)])
 
 

@@ -58,8 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--without", choices=PARTS,
-        help="leave out a part to see its effect: no forces, no plans, or never both at the same "
-        "time; simulated arms with --lockstep only",
+        help="leave out a part to see its effect. force: no contact forces; plan: straight paths; "
+        "hybrid: force and motion never at the same time. Only with --lockstep",
     )  # fmt: skip
     parser.add_argument(
         "--film",
