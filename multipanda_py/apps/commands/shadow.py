@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--band", metavar="FILE", help="band of deviations in good runs")
     parser.add_argument(
         "--margin", type=positive, default=MARGIN, metavar="SHARE",
-        help=f"fraction of its width by which a learnt band is widened on each side; default {MARGIN:g}",
+        help=f"widen a learnt band on each side by this fraction of its width; default {MARGIN:g}",
     )  # fmt: skip
     parser.add_argument(
         "--twin", metavar="CELL",
