@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of the package: one base class, and subclasses that also derive from a builtin error.
+"""Errors of the package. All have one base class; most also derive from a builtin error.
 
 A message names the object, the value and the allowed range: ``joint 4 of left: 3.2 rad is outside
 [-3.0421, -0.1518]``.
@@ -35,7 +35,7 @@ class MultipandaError(Exception):
 
 
 class ConfigurationError(MultipandaError, ValueError):
-    """Invalid cell file, description or option. Lists all faults found."""
+    """Raised if a cell file, a description or an option is invalid. Lists all faults found."""
 
     def __init__(self, *faults: str) -> None:
         self.faults: tuple[str, ...] = faults
@@ -43,14 +43,14 @@ class ConfigurationError(MultipandaError, ValueError):
 
 
 class FileRefused(MultipandaError, OSError):
-    """File that is not regular, is too large, or is not text.
+    """Raised if a file is not a regular file, is too large, or is not text.
 
     Its arguments are those of OSError: number, reason and path.
     """
 
 
 class UnknownName(ConfigurationError, LookupError):
-    """Name that does not exist. Lists the known names."""
+    """Raised if a name does not exist. Lists the known names."""
 
     def __init__(self, what: str, got: str, known: Sequence[str]) -> None:
         self.got, self.known = got, tuple(known)
@@ -59,55 +59,55 @@ class UnknownName(ConfigurationError, LookupError):
 
 
 class TargetRejected(MultipandaError, ValueError):
-    """Rejected target; the arm keeps the previous one."""
+    """Raised if a target is rejected; the arm keeps the previous one."""
 
 
 class SourceLost(MultipandaError, ConnectionError):
-    """Timeout of a teleoperation device; its arms hold."""
+    """Raised if a teleoperation device sends nothing any more; its arms hold."""
 
 
 class TopicLost(MultipandaError, ConnectionError):
-    """Timeout of a topic or service, also at the first use."""
+    """Raised if a topic or service times out, also at its first use."""
 
 
 class ActionRejected(MultipandaError, ValueError):
-    """Rejected action of a policy; no arm has moved."""
+    """Raised if an action of a policy is rejected; no arm has moved."""
 
 
 class ReportMissing(MultipandaError, LookupError):
-    """Report value that a controllet does not provide, or that is not finite."""
+    """Raised if a controllet does not report a requested value, or the value is not finite."""
 
 
 class ParameterRejected(MultipandaError, ValueError):
-    """Rejected parameter value; all parameters stay unchanged."""
+    """Raised if a parameter value is rejected; all parameters stay unchanged."""
 
 
 class SettingsRejected(MultipandaError, ValueError):
-    """Settings that the loop or the robot rejects; the robot keeps its previous settings."""
+    """Raised if the loop or the robot rejects settings; the robot keeps its previous ones."""
 
 
 class PlanRejected(MultipandaError, ValueError):
-    """Invalid planning request, or start configuration that is not allowed."""
+    """Raised if a planning request is invalid, or its start configuration is not allowed."""
 
 
 class MotionFailed(MultipandaError, RuntimeError):
-    """Motion that ended before its goal; the arm holds at its present position."""
+    """Raised if a motion ends before its goal; the arm holds at its present position."""
 
 
 class TareRejected(MultipandaError, ValueError):
-    """Rejected request to tare an arm or to undo a tare; the offsets stay unchanged."""
+    """Raised if a tare, or its removal, is rejected; the offsets stay unchanged."""
 
 
 class HoldingRejected(MultipandaError, ValueError):
-    """Object that cannot be attached to the gripper as requested."""
+    """Raised if an object cannot be attached to a gripper as requested."""
 
 
 class SwitchRejected(MultipandaError, ValueError):
-    """Rejected switch of controllets; the active set stays unchanged."""
+    """Raised if a switch of controllets is rejected; the active set stays unchanged."""
 
 
 class RecoveryFailed(MultipandaError, RuntimeError):
-    """Recovery after which arms still have a fault.
+    """Raised if arms still have a fault after a recovery.
 
     Attributes:
         reasons: Kind and text of the fault that is latched now, by arm.
@@ -119,39 +119,39 @@ class RecoveryFailed(MultipandaError, RuntimeError):
 
 
 class ActuatorRefused(MultipandaError, ValueError):
-    """Invalid parameters, preset, mode or command of a compliant actuator."""
+    """Raised if parameters, preset, mode or command of a compliant actuator are invalid."""
 
 
 class ContractBroken(MultipandaError, AssertionError):
-    """Plug-in that violates its contract; the message names the violated part."""
+    """Raised if a plug-in violates its contract; the message names the violated part."""
 
 
 class BackendError(MultipandaError, RuntimeError):
-    """Request that the backend of an arm could not carry out."""
+    """Raised if the backend of an arm could not execute a request."""
 
 
 class LoopError(MultipandaError, RuntimeError):
-    """Control loop that is not running; the message has the reason."""
+    """Raised if the control loop is not running; the message has the reason."""
 
 
 class CellBusy(LoopError):
-    """Second instance of a cell that is already running."""
+    """Raised if a cell of the same name is already running."""
 
 
 class LoopTimeout(MultipandaError, TimeoutError):
-    """Control loop that did not answer in time."""
+    """Raised if the control loop does not answer in time."""
 
 
 class SimulationRefused(MultipandaError, ValueError):
-    """Request that the simulation of this cell does not support or rejects."""
+    """Raised if the simulation of a cell rejects a request, or does not support it."""
 
 
 class RenderingUnavailable(MultipandaError, RuntimeError):
-    """Missing library for off-screen OpenGL."""
+    """Raised if no library for off-screen OpenGL is found."""
 
 
 class MissingExtra(MultipandaError, ModuleNotFoundError):
-    """Missing library; the message names the pip extra to install."""
+    """Raised if a library is not installed; the message names the pip extra to install."""
 
     def __init__(self, text: str, module: str) -> None:
         super().__init__(text)
@@ -159,36 +159,36 @@ class MissingExtra(MultipandaError, ModuleNotFoundError):
 
 
 class BenchError(MultipandaError, RuntimeError):
-    """Benchmark that could not be measured; the message has the reason."""
+    """Raised if a benchmark could not be measured; the message has the reason."""
 
 
 class LogError(MultipandaError, ValueError):
-    """Log that cannot be read, written or interpreted."""
+    """Raised if a log cannot be read, written or interpreted."""
 
 
 class ValidationRefused(MultipandaError, ValueError):
-    """Comparison of data that do not match, or validation task that cannot be executed."""
+    """Raised if data to compare do not match, or a validation task cannot be executed."""
 
 
 class IdentificationRefused(MultipandaError, ValueError):
-    """Data that do not determine the requested parameters."""
+    """Raised if data do not determine the requested parameters; the message has the reason."""
 
 
 class ShadowRefused(MultipandaError, ValueError):
-    """Log or arm that the digital twin cannot follow, or invalid tolerance band."""
+    """Raised if the digital twin cannot follow a log or an arm, or a tolerance band is invalid."""
 
 
 class TaskFailed(MultipandaError, RuntimeError):
-    """Failed subtask, or invalid description of a task."""
+    """Raised if a subtask fails, or the description of a task is invalid."""
 
 
 class PolicyFailed(MultipandaError, RuntimeError):
-    """Unusable output of a policy; the arms hold."""
+    """Raised if the output of a policy is unusable; the arms hold."""
 
 
 class NodeRefused(MultipandaError, RuntimeError):
-    """Request that the node of a running cell has rejected."""
+    """Raised if the node of a running cell rejects a request."""
 
 
 class DatasetRefused(MultipandaError, ValueError):
-    """Recorded episodes that are truncated, of another robot, or without the requested data."""
+    """Raised if recorded episodes are truncated, of another robot, or lack requested data."""
