@@ -128,7 +128,7 @@ class Backend(ABC, Generic[SettingsT]):
 
     @classmethod
     def describe_silence(cls, arms: Sequence[str]) -> str:
-        """Return a clause about what arms do while the loop is stalled; empty if unknown."""
+        """Return a clause that describes the arms while the loop is stalled; empty if unknown."""
         return ""
 
     @abstractmethod

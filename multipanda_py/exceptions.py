@@ -135,7 +135,7 @@ class LoopError(MultipandaError, RuntimeError):
 
 
 class CellBusy(LoopError):
-    """Raised if a cell of the same name is already running."""
+    """Raised if another process already runs a cell with the same name or ROS names."""
 
 
 class LoopTimeout(MultipandaError, TimeoutError):

@@ -49,7 +49,7 @@ class Feature(Generic[ParamsT]):
 
     @classmethod
     def stands_before(cls, law: type[Controllet[Any, Any]]) -> bool:
-        """Return True if every instance of a controllet gets this feature by default."""
+        """Return True if every instance of a controllet gets this feature, named or not."""
         return False
 
     def __init__(self, context: Context, params: ParamsT) -> None:

@@ -98,7 +98,7 @@ def main() -> int:
     namespace, *arms = sys.argv[1:]
     root = f"/{namespace.strip('/')}".rstrip("/")
     announce_without_types()
-    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # the parent process ends it
     node = rclpy.create_node(
         f"hand_listener_{os.getpid()}", enable_rosout=False, start_parameter_services=False
     )

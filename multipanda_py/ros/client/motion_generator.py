@@ -176,7 +176,7 @@ def main() -> int:
     options = parser.parse_args()
     bases = {name: float(y) for name, _, y in (text.partition("=") for text in options.arms)}
     announce_without_types()
-    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # the parent process ends it
     node = rclpy.create_node(
         f"motion_generator_{os.getpid()}",
         namespace=options.namespace,

@@ -97,7 +97,7 @@ class GraphWatch:
                 )
 
     def _look_at_names(self) -> None:
-        """Warn of a second controller manager with the same name, or end if it was there first.
+        """Warn of a second node with a controller manager's name, or end if it was there first.
 
         The node checks the names at its start, but may not have discovered all nodes by then.
         """

@@ -184,7 +184,8 @@ class LifeCycle:
     def _rest(self, cell: Cell) -> Work:
         """Let all arms hold and accept no controllet.
 
-        Arms that accept none are included, because a late answer may have left them controllets.
+        The request includes arms that accept none: after a timeout they may still have
+        controllets.
         """
         self._rested |= {arm for arm in cell.arms if not cell.is_resting(arm)}
         pending = cell.ask_rest(*cell.arms, by=WHO)

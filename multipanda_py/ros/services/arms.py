@@ -150,7 +150,7 @@ class Stop:
 
 
 def who_holds(cell: Cell) -> str:
-    """Return that every arm holds, or which arms cannot because their robot has stopped.
+    """Describe which arms hold after a stop. An arm whose robot has stopped cannot hold.
 
     Args:
         cell: Cell after a stop. Its faults are those of the newest cycle.

@@ -246,7 +246,7 @@ class TaskServices:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def end(self, why: str = "asked for") -> Ending:
-        """Stop the running task, or cancel its start before a pending switch.
+        """Stop the running task, or cancel its start and let the arms hold.
 
         Args:
             why: Reason, for the message.

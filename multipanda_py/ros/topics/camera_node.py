@@ -170,7 +170,7 @@ def main() -> int:
     config = CellConfig.from_dict(asked["cell"])
     ended = end_of_input()
     announce_without_types()
-    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # the parent process ends it
     node = rclpy.create_node(
         CAMERAS, namespace=sys.argv[2], start_parameter_services=False,
         parameter_overrides=[Parameter("use_sim_time", value=asked["use_sim_time"])],
