@@ -173,7 +173,7 @@ class NodeCell(Closing):
         return self.states.status.arms[arm].beginnings
 
     def silence_reason(self) -> str:
-        """Return a message if the node sends neither states nor diagnostics, else an empty string."""
+        """Return a message if the node sends neither states nor diagnostics, else ""."""
         since = max(self.states.status.heard, *(self.states.heard(arm) for arm in self.arms))
         silence = time.monotonic() - since
         if silence < max(QUIET, 5.0 / self.config.cell.joint_state_rate):
