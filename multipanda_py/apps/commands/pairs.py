@@ -19,7 +19,7 @@ from multipanda_py.identification.paired.replay import FOLLOW, replay_logs
 from multipanda_py.realtime.system.signals import end_in_order
 
 SUMMARY = (
-    "Record the same motions on a twin and on a plant: a simulation, a real arm or earlier logs. "
+    "Record the same motions on a twin and on a reference robot (simulated, real or from logs). "
     "The result is a data set for learning."
 )
 
@@ -29,12 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--arm", metavar="ARM", help="arm that moves; not needed for one arm")
     parser.add_argument(
         "--plant", metavar="FILE",
-        help="cell file of the plant; if its arm is real, this arm MOVES through its whole "
+        help="cell file of the reference robot; if it is real, its arm MOVES through its whole "
         "workspace, one motion after another",
     )  # fmt: skip
     parser.add_argument(
         "--logs", metavar="FILE", type=Path, nargs="+",
-        help="recordings instead of a plant, .mcap, bags, .csv or .parquet; the twin repeats "
+        help="recordings instead of --plant, .mcap, bags, .csv or .parquet; the twin repeats "
         "their motions, each from rest to rest",
     )  # fmt: skip
     parser.add_argument("--log-arm", metavar="ARM", help="arm in --logs, if there are several")
@@ -47,15 +47,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--law", choices=LAWS, default=LAWS[0], help=f"controllet of the twin, default {LAWS[0]}"
     )
     parser.add_argument(
-        "--plant-law", choices=LAWS, help="controllet of the plant; default: as for the twin"
+        "--plant-law",
+        choices=LAWS,
+        help="controllet of the reference robot; default: as for the twin",
     )
     parser.add_argument(
         "--spec",
         metavar="FILE",
-        help="without --plant: ranges for a random plant, as for multipanda perturb",
+        help="without --plant: ranges for a random reference robot, as for multipanda perturb",
     )
     parser.add_argument(
-        "--plant-seed", type=seed, default=1, help="seed of the random plant, default 1"
+        "--plant-seed", type=seed, default=1, help="seed of the random reference robot, default 1"
     )
     for kind, default in (("multi", 850), ("single", 870), ("linear", 50)):
         parser.add_argument(
@@ -113,7 +115,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _recorded(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
-    """Record the motions of a simulated or real plant."""
+    """Record motions on a simulated or real reference robot and on the twin."""
     for name in ("follow", "robot", "log_arm"):
         if getattr(options, name):
             raise ConfigurationError(f"--{name.replace('_', '-')}: only allowed with --logs")
@@ -138,7 +140,7 @@ def _recorded(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
 
 
 def _replayed(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
-    """Repeat the recorded motions of a plant on the twin."""
+    """Repeat recorded motions of a reference robot on the twin."""
     if options.plant_law:
         raise ConfigurationError("--plant-law: not allowed with --logs. Remove it.")
     return replay_logs(

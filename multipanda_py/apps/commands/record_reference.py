@@ -16,10 +16,10 @@ _HEAD = f"""<!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- Written by `make docs` from realtime/cycle_record.py: edit that, not this file. -->
 # The record of a cycle
 
-The control loop writes one record per cycle, called a row. The last {ROWS} rows are kept in shared
-memory. `cell.row()` and `cell.rows(since)` return copies as structured numpy arrays.
-`cell.follow_rows()` returns a follower, which yields every row once and in order. If it reads too
-late, it counts the missed rows in `dropped`.
+The control loop writes one record per cycle. The last {ROWS} records are kept in shared memory.
+`cell.row()` and `cell.rows(since)` return copies as structured numpy arrays. `cell.follow_rows()`
+returns a follower, which yields every record once and in order. If it reads too late, it counts
+the missed records in `dropped`.
 Another process of the same user creates one from the cell file and `cell.rows_path`:
 
 ```python
@@ -41,7 +41,7 @@ def markdown() -> str:
     return "\n".join(
         [
             _HEAD,
-            "\n## A row\n",
+            "\n## A record\n",
             *_table(ROW_FIELDS),
             "\n## `arms`: the record of each arm\n",
             *_table(ARM_FIELDS),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibrate a simulated twin to its plant in several rounds."""
+"""Calibrate a simulated twin to a reference robot in several rounds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SUMMARY = "Calibrate a twin: validate, identify, update and repeat until it impr
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plant", metavar="CELL", required=True,
-        help="cell file, simulated or real; its arms MOVE",
+        help="cell file of the reference robot, simulated or real; its arms MOVE",
     )  # fmt: skip
     parser.add_argument(
         "--twin", metavar="CELL", required=True, help="cell file of the simulated twin"

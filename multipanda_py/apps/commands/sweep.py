@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validate a cell against many randomly perturbed plants."""
+"""Validate a cell against many randomly perturbed simulations."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ from multipanda_py.identification.validation import TASKS
 from multipanda_py.identification.validation.sweep import sweep
 from multipanda_py.realtime.system.signals import end_in_order
 
-SUMMARY = "Validate a cell against many random plants in parallel, and write a table."
+SUMMARY = "Validate a cell against many randomly perturbed simulations in parallel; write a table."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("cell", metavar="CELL", help="cell file of the simulated twin")
     parser.add_argument(
-        "--spec", metavar="FILE", help="ranges of the plants, as for multipanda perturb"
+        "--spec", metavar="FILE", help="ranges of the perturbations, as for multipanda perturb"
     )
     parser.add_argument(
-        "--plants", type=count, default=10, metavar="N", help="number of plants, default 10"
+        "--plants", type=count, default=10, metavar="N", help="number of simulations, default 10"
     )
-    parser.add_argument("--seed", type=seed, default=0, help="seed of the first plant, default 0")
+    parser.add_argument(
+        "--seed", type=seed, default=0, help="seed of the first simulation, default 0"
+    )
     parser.add_argument(
         "--task", metavar="N", type=int, action="append", choices=tuple(TASKS),
         help="task to run; may be repeated; default: all that the cell has enough arms for",

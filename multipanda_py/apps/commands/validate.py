@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure the deviation of a simulated twin from its plant in standard tasks."""
+"""Measure the deviation of a simulated twin from a reference robot in standard tasks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SUMMARY = "Measure the deviation of a simulated twin from a robot or another sim
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plant", metavar="FILE", required=True,
-        help="cell file, simulated or real, or a log of one task",
+        help="cell file of the reference robot, simulated or real, or a log of one task",
     )  # fmt: skip
     parser.add_argument(
         "--twin", metavar="CELL", required=True, help="cell file of the simulated twin"

@@ -20,7 +20,7 @@ SHAPES = {"placements": (4, 4), "axes": (3,), "slides": (), "parameters": (10,)}
 
 
 class BodyDifference:
-    r"""Torques from the differences between the bodies of a plant and its twin.
+    r"""Torques from the differences between the bodies of a robot and its twin.
 
     .. math:: \tau_b = Y(q, \dot q, \ddot q)\, \Delta\pi
 
