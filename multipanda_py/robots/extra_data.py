@@ -48,7 +48,7 @@ def default_limits(velocity: Vector, torque: Vector) -> dict[str, Vector]:
     .. math::
         \ddot q = \dot q_{max} / 0.25 s, \quad \dddot q = 500 s^{-1} \ddot q, \\
         \dot\tau = \max(1000 Nm/s, 12 s^{-1} \tau_{max}), \\
-        B = 2.5 \cdot 10^{-3} s^2 \tau_{max}
+        B = 2.5 \cdot 10^{-3} s^2 \tau_{max}.
 
     Args:
         velocity: Velocity limits :math:`\dot q_{max}`, (n,) [rad/s, m/s].

@@ -55,9 +55,9 @@ class MovingLinks:
 
     .. math::
         p = p_0 + R(\xi_0)\, a\, s, \qquad
-        \xi = \xi_0 \cos\tfrac{\theta}{2} + \xi_0 (0, a) \sin\tfrac{\theta}{2}
+        \xi = \xi_0 \cos\tfrac{\theta}{2} + \xi_0 (0, a) \sin\tfrac{\theta}{2}.
 
-    where :math:`R(\xi_0)` is the rotation matrix of the quaternion :math:`\xi_0`, and
+    Here :math:`R(\xi_0)` is the rotation matrix of the quaternion :math:`\xi_0`, and
     :math:`(s, \theta)` is (q, 0) for a prismatic joint, else (0, q). The URDF of the arm has the
     same origins.
 

@@ -150,10 +150,10 @@ def combined(parts: Sequence[Load]) -> Load:
 
     .. math::
         c = \sum m_i c_i / \sum m_i, \quad
-        I = \sum I_i + m_i (d_i^T d_i E - d_i d_i^T), \quad d_i = c_i - c
+        I = \sum I_i + m_i (d_i^T d_i E - d_i d_i^T), \quad d_i = c_i - c.
 
-    with masses :math:`m_i`, centres of mass :math:`c_i` and inertias :math:`I_i` of the parts, and
-    the unit matrix E. Bodies without mass are ignored.
+    The parts have masses :math:`m_i`, centres of mass :math:`c_i` and inertias :math:`I_i`; E is
+    the unit matrix. Bodies without mass are ignored.
     """
     heavy = [part for part in parts if part.mass > 0.0]
     if len(heavy) < 2:

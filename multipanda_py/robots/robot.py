@@ -199,7 +199,7 @@ class JointLosses:
 
     .. math::
         \tau_f = f_v \dot q + f_c \tanh\!\left( \tfrac12 \varphi_2 (\dot q + \varphi_3) \right)
-        + f_o
+        + f_o.
 
     :math:`f_v`, :math:`f_c` and :math:`f_o` are damping, friction and torque offset of the robot.
     The steepness :math:`\varphi_2` and the offset :math:`\varphi_3` of the speed are figures of

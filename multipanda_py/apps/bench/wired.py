@@ -46,9 +46,9 @@ def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signal
 
     As in the multipanda_ros2 paper, both recordings are interpolated linearly to common times, and
 
-    .. math:: \hat T = \arg\max_T \sum_j \int \dot x_{from,j}(t)\, \dot x_{to,j}(t + T)\, dt
+    .. math:: \hat T = \arg\max_T \sum_j \int \dot x_{from,j}(t)\, \dot x_{to,j}(t + T)\, dt.
 
-    where T is the delay, x the signals, j their index and t the time. The derivatives are
+    Here T is the delay, x are the signals with index j, and t is the time. The derivatives are
     correlated, because the correlation of slow signals themselves has a flat maximum. A parabola
     refines the maximum between grid points.
 

@@ -140,7 +140,7 @@ class WrenchFeedback:
 
     .. math::
         F_{back} = \rho\, F_{fb}, \qquad \dot \rho = 1/t_{in}
-        \text{ while the clutch is closed}, \quad -1/t_{out} \text{ else}
+        \text{ while the clutch is closed}, \quad -1/t_{out} \text{ else}.
 
     The fading factor :math:`\rho` in [0, 1] has the fading times :math:`t_{in}` and
     :math:`t_{out}`. :class:`.ForceReflection` computes :math:`F_{fb}`: it low-pass filters the

@@ -106,11 +106,11 @@ class Clutch:
     device at :math:`(p, R)` moves the target to
 
     .. math::
-        x = x_0 + s A (p - p_0), \qquad Q = \exp(r \, A \log(R R_0^T)) \, Q_0
+        x = x_0 + s A (p - p_0), \qquad Q = \exp(r \, A \log(R R_0^T)) \, Q_0.
 
-    and a twist :math:`(v, \omega)` moves it within the time :math:`\delta` by
+    A twist :math:`(v, \omega)` moves the target within the time :math:`\delta` by
 
-    .. math:: x \leftarrow x + s A v \delta, \qquad Q \leftarrow \exp(r A \omega \delta) \, Q
+    .. math:: x \leftarrow x + s A v \delta, \qquad Q \leftarrow \exp(r A \omega \delta) \, Q.
 
     While the clutch is open, the target stays, so that the operator can move the device back.
 

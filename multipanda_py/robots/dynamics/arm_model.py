@@ -98,11 +98,12 @@ class ArmModel:
 
     .. math::
         M(q),\quad C(q, \dot q) \dot q,\quad {}^{b}T_{ee}(q),\quad J(q),\quad
-        \dot x = J \dot q,\quad F_{ext} = (J J^T + \epsilon I)^{-1} J \tau_{ext}
+        \dot x = J \dot q,\quad F_{ext} = (J J^T + \epsilon I)^{-1} J \tau_{ext}.
 
-    These are the mass matrix M, the Coriolis torques, the pose of the end effector in the base,
-    its Jacobian J, its twist and the external wrench :math:`F_{ext}` from the external torques.
-    The wrench is a least-squares estimate; :math:`\epsilon` keeps it finite at singularities.
+    M is the mass matrix, followed by the Coriolis torques and the pose T of the end effector in
+    the base. J is the Jacobian of the end effector, :math:`\dot x` its twist and :math:`F_{ext}`
+    the external wrench. The wrench is a least-squares estimate; :math:`\epsilon` keeps it finite
+    at singularities.
 
     Attributes:
         arm: Description of the arm.
@@ -204,7 +205,7 @@ class ArmGravity:
 
     .. math::
         \tau_g = g(q) + J^T \begin{bmatrix} f \\ (c - x) \times f \end{bmatrix}, \qquad
-        f = s \, m \, 9.81 \, u
+        f = s \, m \, 9.81 \, u.
 
     Here g are the torques of arm, tool and payload, and J is the Jacobian. The grasped object has
     the mass m and the centre c. The end effector is at x, and u is the upward unit vector, all in

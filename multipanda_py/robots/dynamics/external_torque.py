@@ -25,7 +25,7 @@ class MomentumObserver:
 
     .. math::
         r = K \left( p(t) - p(0) - \int (\tau_J + C^T \dot q - g + r) \, dt \right), \qquad
-        p = M \dot q
+        p = M \dot q.
 
     Here K is the bandwidth and p the generalised momentum. M is the mass matrix, C the Coriolis
     matrix, g the gravity torque and :math:`\tau_J` the measured torque. The estimate r follows the
@@ -104,7 +104,7 @@ class ExternalEstimate:
     .. math::
         \hat\tau_{ext} = r + \tau_s - \bar\tau, \qquad
         T \dot\tau_s = \tau_{robot} - \tau_s, \qquad
-        \dot{\bar\tau} = K (\tau_s - \bar\tau)
+        \dot{\bar\tau} = K (\tau_s - \bar\tau).
 
     r is the estimate of a :class:`.MomentumObserver` with the identified bodies. Its input is the
     measured torque without friction. The robot's own estimate :math:`\tau_{robot}` is smoothed to
@@ -180,7 +180,7 @@ class ExternalEstimate:
 class LearnedTorque:
     r"""Correction of external torques by a learned residual of the measured torques.
 
-    .. math:: \tau_{ext} \leftarrow \tau_{ext} + r_\tau(q, \dot q, \tau_J)
+    .. math:: \tau_{ext} \leftarrow \tau_{ext} + r_\tau(q, \dot q, \tau_J).
 
     The residual :math:`r_\tau` is the torque that the joints show beyond the model, such as
     friction. It enters the external torques with the opposite sign. Outside of its training data

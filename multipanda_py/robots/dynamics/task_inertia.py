@@ -41,15 +41,15 @@ class TaskInertia:
 
     .. math::
         \Lambda^{-1} = J M^{-1} J^T = V \,\mathrm{diag}(w)\, V^T, \qquad
-        \Lambda_d = V \,\mathrm{diag}\!\left(\frac{w_i}{w_i^2 + \lambda^2}\right) V^T
+        \Lambda_d = V \,\mathrm{diag}\!\left(\frac{w_i}{w_i^2 + \lambda^2}\right) V^T.
 
     J is the Jacobian and M the mass matrix. The eigenvalues w are the squared semi-axes of the
-    manipulability ellipsoid :math:`\{J \dot q : \dot q^T M \dot q \le 1\}`: the speed of the end
-    effector in each direction for one unit of kinetic energy. The manipulability is the smallest
-    one, :math:`w_{min}`. If it exceeds :math:`w_0` (``THRESHOLD``), :math:`\lambda = 0` and
-    :math:`\Lambda_d = \Lambda`. Below, the damping grows as
-    :math:`\lambda^2 = \lambda_{max}^2 (1 - (w_{min}/w_0)^2)`. It starts without a step and bounds
-    the inertia in the singular direction.
+    manipulability ellipsoid :math:`\{J \dot q : \dot q^T M \dot q \le 1\}`. They measure the speed
+    of the end effector in each direction for one unit of kinetic energy. The manipulability is the
+    smallest one, :math:`w_{min}`. If it exceeds :math:`w_0` (``THRESHOLD``), :math:`\lambda = 0`
+    and :math:`\Lambda_d = \Lambda`. Below, the damping grows as :math:`\lambda^2 = \lambda_{max}^2
+    (1 - (w_{min}/w_0)^2)`. It starts without a step and bounds the inertia in the singular
+    direction.
 
     The inverse of the smallest axis is the largest apparent mass, which must be bounded. The
     volume :math:`\sqrt{\det J J^T}` is a poor measure of it. In 20 000 random configurations of an
@@ -65,7 +65,7 @@ class TaskInertia:
     .. math::
         \Lambda_p = V \,\mathrm{diag}\!\left(\frac{\varphi(w_i / w_p)}{w_i}\right) V^T, \qquad
         \varphi(r) = r (3 - 2 \sqrt{r}) \text{ for } r < 1, \text{ else } 1, \qquad
-        w_p = w_{min} \frac{\sigma_p^2}{\sigma_{min}^2}
+        w_p = w_{min} \frac{\sigma_p^2}{\sigma_{min}^2}.
 
     It is exact if the smallest singular value :math:`\sigma_{min}` of J exceeds :math:`\sigma_p`.
     Below, a singular direction fades out of the task, because the limit of :math:`\Lambda` at a

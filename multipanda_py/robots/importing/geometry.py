@@ -222,7 +222,7 @@ def least_capsule(cloud: Cloud) -> Capsule:
 
     .. math::
         \left[ \min_i \left( t_i + c_i \right),\ \max_i \left( t_i - c_i \right) \right],
-        \qquad c_i = \sqrt{(r - s_i)^2 - \rho_i^2}
+        \qquad c_i = \sqrt{(r - s_i)^2 - \rho_i^2}.
 
     The search for the line starts at the three principal axes of the points. It changes direction
     and position by steps, which are halved when no step reduces the volume. The result is a local

@@ -27,7 +27,7 @@ class Normalisation:
     r"""Scaling of samples :math:`x = (q, \dot q, \tau)` by the limits of the joints.
 
     .. math:: \hat x = \frac{x - x_{low}}{x_{high} - x_{low}}, \qquad
-        \hat r = \frac{r}{x_{high} - x_{low}}
+        \hat r = \frac{r}{x_{high} - x_{low}}.
 
     A state within the limits has a normalised state :math:`\hat x` in [0, 1]. The difference r of
     two such states has a normalised difference :math:`\hat r` in [-1, 1]. Limits are used instead
@@ -103,7 +103,7 @@ class SlipSprings:
     r"""Springs between joints and ground that slip beyond a distance, as a friction model.
 
     .. math:: z_{i,j} \leftarrow \mathrm{clip}\left(z_{i,j} + \frac{2}{d_i} \Delta q_j,\,
-        -1,\, 1\right)
+        -1,\, 1\right).
 
     :math:`z_{i,j}` is the deflection of spring i of joint j, :math:`d_i` its distance and
     :math:`\Delta q_j` the displacement of the joint. A sum of such springs is friction with
@@ -167,7 +167,7 @@ class Inputs:
     r"""Inputs of a network: a normalised state, scaled speeds and slip springs.
 
     .. math:: x = \left(\hat x, \tanh\frac{\dot q}{v_1}, \tanh\frac{\dot q}{v_2}, \dots,
-        z_1, z_2, \dots\right)
+        z_1, z_2, \dots\right).
 
     :math:`\hat x` is the normalised state, :math:`v_i` are speeds and :math:`z_i` slip springs.
     Friction changes its sign within hundredths of a rad/s, where a normalised speed hardly

@@ -57,7 +57,7 @@ class Lstm:
 
     .. math::
         (i, f, g, o) = (\sigma, \sigma, \tanh, \sigma)(W x + U h + b), \qquad
-        c \leftarrow f \odot c + i \odot g, \qquad h \leftarrow o \odot \tanh c
+        c \leftarrow f \odot c + i \odot g, \qquad h \leftarrow o \odot \tanh c.
 
     x is the input, h the output and c the cell. The gates are i (input), f (forget), g (candidate)
     and o (output). For speed, the gates are stored in the order g, f, i, o behind c, so that one
@@ -175,7 +175,7 @@ class RealTimeNetwork:
     r"""Network that predicts the present residual from all states so far.
 
     .. math:: \hat r_k = W_d h^{(2)}_k + V_d x_k + b_d, \quad
-        h^{(2)} = \mathrm{LSTM}(h^{(1)}), \quad h^{(1)} = \mathrm{LSTM}(x)
+        h^{(2)} = \mathrm{LSTM}(h^{(1)}), \quad h^{(1)} = \mathrm{LSTM}(x).
 
     :math:`x_k` are the inputs of step k, and :math:`h^{(1)}, h^{(2)}` the outputs of both layers.
     The output layer has the weights :math:`W_d, V_d, b_d`. One array holds
@@ -239,7 +239,7 @@ class PreciseNetwork:
     r"""Network that predicts the residuals of a whole motion from all of its states.
 
     .. math:: \hat r = W_d (\overrightarrow{h}^{(2)} + \overleftarrow{h}^{(2)}) + V_d x + b_d,
-        \qquad h^{(1)} = [\overrightarrow{h}^{(1)}, \overleftarrow{h}^{(1)}]
+        \qquad h^{(1)} = [\overrightarrow{h}^{(1)}, \overleftarrow{h}^{(1)}].
 
     The arrows mark the forward and backward layers, and x are the inputs. The output layer has the
     weights :math:`W_d, V_d, b_d`. The outputs of the first two layers are concatenated, those of

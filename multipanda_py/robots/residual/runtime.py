@@ -30,7 +30,7 @@ class LiveResidual:
     .. math::
         r = s\, w \cdot \mathrm{clip}(\hat r + \hat\tau_b, \pm \hat r_{max})
         (x_{high} - x_{low}), \qquad |\hat\tau_b| \le \hat r_{max}, \qquad
-        w = \mathrm{clip}\left(1 - \frac{d}{0.05}, 0, 1\right)
+        w = \mathrm{clip}\left(1 - \frac{d}{0.05}, 0, 1\right).
 
     :math:`\hat r` is the normalised residual of the network and :math:`\hat r_{max}` its maximum
     in the training data. The limits :math:`x_{low}` and :math:`x_{high}` are those of
