@@ -47,9 +47,9 @@ class TaskInertia:
     manipulability ellipsoid :math:`\{J \dot q : \dot q^T M \dot q \le 1\}`. They measure the speed
     of the end effector in each direction for one unit of kinetic energy. The manipulability is the
     smallest one, :math:`w_{min}`. If it exceeds :math:`w_0` (``THRESHOLD``), :math:`\lambda = 0`
-    and :math:`\Lambda_d = \Lambda`. Below, the damping grows as :math:`\lambda^2 = \lambda_{max}^2
-    (1 - (w_{min}/w_0)^2)`. It starts without a step and bounds the inertia in the singular
-    direction.
+    and :math:`\Lambda_d = \Lambda`. Below, the damping grows as
+    :math:`\lambda^2 = \lambda_{max}^2 (1 - (w_{min}/w_0)^2)`. It starts without a step and bounds
+    the inertia in the singular direction.
 
     The inverse of the smallest axis is the largest apparent mass, which must be bounded. The
     volume :math:`\sqrt{\det J J^T}` is a poor measure of it. In 20 000 random configurations of an
