@@ -47,11 +47,12 @@ $(LEROBOT)/made: tools/lerobot/requirements.txt
 	$(LEROBOT)/env/bin/python -m pip install -q --progress-bar=off --no-deps lerobot==0.4.4 torchvision==0.29.1
 	touch $@
 
-check: env ## format, lint, types and the direction of imports
+check: env ## format, lint, types, direction of imports, language of docstrings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
+	$(BIN)/python tools/check_language.py
 
 count: env ## compare the instructions of a cycle with those accepted last (ARGS=--accept)
 	$(BIN)/python benchmarks/instructions.py $(ARGS)

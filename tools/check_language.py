@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Check docstrings, names and commit subjects against the writing rules of CONTRIBUTING.md.
+
+``make check`` runs it. Each finding is one line: file, line, rule, text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CLAUSE = re.compile(r"(What|How|Where|Who|Whose|Which|Whether|When|Why)\b")
+HEADLESS = re.compile(
+    r"(What|How|Where|Who|Whose|Which|Whether|When|Why|Of|In|To|From|By|With|For|On|At|Until|As|"
+    r"Those|It|That|Its|Their|Likewise)\b"
+)
+SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Yields|Example|Thread):$")
+ENTRY = re.compile(r"\s+\*{0,2}(\w+): (.+)$")
+MATH = re.compile(r"\.\. math::.*?(?=\n\n|\Z)", re.DOTALL)
+MAX_WORDS = 30
+MAX_SUBJECT = 72
+CHECKED_COMMITS = 20
+
+Finding = tuple[int, str, str]
+
+
+def check_docstring(text: str, line: int) -> Iterator[Finding]:
+    """Yield the faults of a docstring that begins in a line of its file."""
+    if CLAUSE.match(text):
+        yield line, "begin with a noun or an imperative, not with a clause", text.split("\n")[0]
+    section = ""
+    for number, row in enumerate(text.split("\n")):
+        if SECTION.match(row.strip()):
+            section = row.strip()
+        entry = ENTRY.match(row)
+        if section in ("Args:", "Attributes:") and entry and HEADLESS.match(entry[2]):
+            yield line + number, "begin an argument with its noun", row.strip()
+    prose = MATH.sub(".", text)
+    for sentence in re.split(r"(?<=[.!?])\s+", prose):
+        words = len(re.findall(r"[A-Za-z']+", sentence))
+        if words > MAX_WORDS:
+            yield line, f"split a sentence of {words} words", " ".join(sentence.split())
+
+
+def check_source(source: str) -> list[Finding]:
+    """Return the faults of a Python file."""
+    found: list[Finding] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            text = ast.get_docstring(node)
+            if text:
+                found += check_docstring(text, node.body[0].lineno)
+    return sorted(found)
+
+
+def check_commits() -> Iterator[str]:
+    """Yield the newest commit subjects that are too long; none outside a git repository."""
+    log = subprocess.run(
+        ["git", "-C", str(ROOT), "log", f"-{CHECKED_COMMITS}", "--no-merges", "--format=%h %s"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    for line in log.stdout.splitlines():
+        commit, _, subject = line.partition(" ")
+        if len(subject) > MAX_SUBJECT:
+            yield f"{commit}: shorten the subject to {MAX_SUBJECT} characters: {subject}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("paths", nargs="*", type=Path, default=[ROOT / "multipanda_py"])
+    findings = list(check_commits())
+    for path in parser.parse_args().paths:
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            name = file.resolve().relative_to(ROOT)
+            faults = check_source(file.read_text())
+            findings += [f"{name}:{line}: {rule}: {text}" for line, rule, text in faults]
+    print(*findings, sep="\n", end="\n" if findings else "")
+    if findings:
+        print(
+            f"{len(findings)} faults of language; CONTRIBUTING.md has the rules", file=sys.stderr
+        )
+    return bool(findings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
