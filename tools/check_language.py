@@ -23,7 +23,8 @@ HEADLESS = re.compile(
 )
 SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Yields|Example|Thread):$")
 ENTRY = re.compile(r"\s+\*{0,2}(\w+): (.+)$")
-MATH = re.compile(r"\.\. math::.*?(?=\n\n|\Z)", re.DOTALL)
+# Equations and code: a math directive, or an indented block after "::".
+BLOCK = re.compile(r"\.\. math::(?:.|\n)*?(?=\n\n|\Z)|::\n(?:\s*\n)+(?:[ ]+\S.*(?:\n|\Z)|\s*\n)+")
 MAX_WORDS = 30
 MAX_SUBJECT = 72
 CHECKED_COMMITS = 20
@@ -42,7 +43,7 @@ def check_docstring(text: str, line: int) -> Iterator[Finding]:
         entry = ENTRY.match(row)
         if section in ("Args:", "Attributes:") and entry and HEADLESS.match(entry[2]):
             yield line + number, "begin an argument with its noun", row.strip()
-    prose = MATH.sub(".", text)
+    prose = BLOCK.sub(". ", text)
     for sentence in re.split(r"(?<=[.!?])\s+", prose):
         words = len(re.findall(r"[A-Za-z']+", sentence))
         if words > MAX_WORDS:

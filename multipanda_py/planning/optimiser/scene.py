@@ -101,9 +101,9 @@ class Scene:
 
     .. math:: x = (q_1, \ldots, q_N, p_1, w_1, \ldots).
 
-    q are the joint positions of the arms. Each movable object has its position p in the world [m]
-    and a rotation vector w [rad], which rotates it from its orientation at the start,
-    :math:`R = R_0 \exp [w]_\times`. Rotations in one plan must stay below a full turn, where w is
+    q are the joint positions of the arms. Each movable object has a position p in the world [m]
+    and a rotation vector w [rad]. Its orientation is :math:`R = R_0 \exp [w]_\times`, with the
+    initial orientation :math:`R_0`. Rotations in one plan must stay below a full turn, where w is
     not unique.
 
     Frames are ``world``, the names of objects, and those of :meth:`add_frame`. Of an arm there are
