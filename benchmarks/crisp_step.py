@@ -99,7 +99,7 @@ def steady(found: np.ndarray) -> np.ndarray:
 def table(runs: dict[tuple[str, str], list[np.ndarray]]) -> str:
     """Return the table in Markdown."""
     lines = [
-        "| arm | law | steady error, median [mm] | largest [mm] | median [rad] | largest [rad] |"
+        "| arm | controllet | steady error, median [mm] | max [mm] | median [rad] | max [rad] |"
         " CRISP on an FR3 [mm, rad] |",
         "|---|---|---|---|---|---|---|",
     ]
@@ -141,17 +141,21 @@ def draw(runs: dict[tuple[str, str], list[np.ndarray]], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-PAGE = """# A discontinuous pose step, beside CRISP's
+PAGE = """# Steady errors after a pose step, compared with CRISP
 
-Made by `benchmarks/crisp_step.py --write`. The target jumps by 10 cm and 0.3 rad after a second;
-laws with CRISP's gains, and the features and governor of the defaults, in MuJoCo with dry
-friction in the joints (FR3: as identified on a Panda; the others: 1 % of the torque limit), which
-is what leaves steady errors. Friction compensation is off. CRISP's figures are those of its paper
-(Fig. 2), of one step of an FR3 in hardware: a guide, as friction and step differ.
+`benchmarks/crisp_step.py --write` makes this page. The target steps by 10 cm and 0.3 rad after a
+second. The controllets have CRISP's gains and the default features and governor. OSC is
+`operational_space`, CI is `cartesian_impedance`, and CI-clipped is stiffer with a clipped error.
 
 {table}
 
-Of {steps} random steps each, over the last half second of {seconds} s.
+The figures are of {steps} random steps each, over the last half second of {seconds} s.
+
+- The simulation (MuJoCo) has dry friction in the joints, which causes the steady errors. That of
+  the FR3 was identified on a Panda. That of the others is 1 % of the torque limit. Friction
+  compensation is off.
+- CRISP's figures are those of its paper (Fig. 2), of one step of an FR3 in hardware. They are a
+  guide only, as friction and step differ.
 
 ![errors over time](images/crisp_step.png)
 """
