@@ -106,16 +106,13 @@ class FreshStates:
     def __init__(self, cell: Cell, clock: NodeClock) -> None:
         self._cell, self._clock = cell, clock
         self._is_clock = bool(cell.config.cell.clock_rate)
-        # If all arms are simulated, every cycle has a new state of each.
-        self._by_arm = any(arm.backend == "franka" for arm in cell.config.arms.values())
         self._sent = [0] * len(cell.arms)
 
     def look(self) -> Fresh | None:
         """Return the new states since the last call, or None if there is no new measurement."""
         row = self._cell.row()
-        if self._by_arm:
-            sensed = row["arms"]["sensed_ns"].tolist()
-        else:
+        sensed = row["arms"]["sensed_ns"].tolist()
+        if not any(sensed):  # no backend sends states on its own: each cycle reads a state per arm
             sensed = [int(row["wake_ns"])] * len(self._sent)
         new = [index for index, ns in enumerate(sensed) if ns != self._sent[index]]
         if not new:  # the loop or every robot has stopped

@@ -10,8 +10,11 @@ import signal
 import numpy as np
 import pytest
 from processes import wait_until
+from rclpy.clock import Clock
 
 from multipanda_py.exceptions import MultipandaError, RecoveryFailed
+from multipanda_py.ros.node.clock import NodeClock
+from multipanda_py.ros.topics.state_topic import FreshStates
 
 pytestmark = [pytest.mark.sim, pytest.mark.clock, pytest.mark.node]
 
@@ -72,6 +75,27 @@ def test_a_stopped_controller_manager_is_named_and_others_go_on(rig):
     rig.recover()
     move(rig, [0.0, 0.1, 0.1, 0.0, 0.0, 0.2])
     assert not rig.cell.state("sim").fault
+
+
+def test_old_states_of_a_stopped_controller_manager_were_published_as_new(rig):
+    """Only states of the backend `franka` were checked for their age."""
+    states, arms = FreshStates(rig.cell, NodeClock(Clock())), list(rig.cell.arms)
+
+    def newest():
+        return {arms[index] for index in (states.look() or ((), ()))[1]}
+
+    wait_until(lambda: "ur" in newest())
+    os.kill(rig.arm.process.pid, signal.SIGSTOP)
+    try:
+        fault_of(rig)
+        newest()
+        end, seen = rig.cell.row()["cycle"] + 200, set()
+        wait_until(lambda: seen.update(newest()) or rig.cell.row()["cycle"] > end)
+        assert seen == {"sim"}
+    finally:
+        os.kill(rig.arm.process.pid, signal.SIGCONT)
+    rig.arm.tell()
+    rig.recover()
 
 
 @pytest.mark.parametrize(
