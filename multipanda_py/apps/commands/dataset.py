@@ -91,7 +91,11 @@ def _run_replay(options: argparse.Namespace) -> int:
     say(f"{done.frames} frames, {'success' if done.success else 'no success'}")
     if done.fault:
         complain(done.fault)
-    return OK if 1e3 * max(done.apart.values()) <= options.within and not done.fault else FAILED
+    return (
+        OK
+        if 1e3 * max(done.apart.values(), default=0.0) <= options.within and not done.fault
+        else FAILED
+    )
 
 
 REPLAY = Verb(

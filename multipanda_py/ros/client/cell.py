@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from numpy.typing import ArrayLike
@@ -83,6 +83,7 @@ class RosCell:
             if arm.gripper is not None
         }
         self.targets = RemoteTargets(link, self._root, self._names, states.arms)
+        self._motion: RemoteMotion | None = None
         self._laws = RemoteLaws(
             link, self._root, config, states.arms, self.targets, self._patience
         )
@@ -120,10 +121,11 @@ class RosCell:
         """
         found = self._laws.choose(arms, law, period)
         self.targets.offer(found)
-        self._motion = RemoteMotion(
-            self._link, self._root, {arm: f"{arm}/{FOLLOWER}" for arm in arms}
-        )
+        self._motion = self._motion_of(arms)
         return found
+
+    def _motion_of(self, arms: Iterable[str]) -> RemoteMotion:
+        return RemoteMotion(self._link, self._root, {arm: f"{arm}/{FOLLOWER}" for arm in arms})
 
     def start(self) -> None:
         """Start the thread, and wait until the node receives targets and its states are recent.
@@ -248,6 +250,8 @@ class RosCell:
         joints = {arm: self.descriptions[arm].joint_names for arm in points}
         try:
             now = self.states.arms[next(iter(points))].now
+            if self._motion is None:
+                self._motion = self._motion_of(self.descriptions)
             self._motion.follow(points, joints, now, self._patience)
         except (MotionFailed, TopicLost):
             self.hold()

@@ -316,9 +316,9 @@ class NodeCell(Closing):
         return call
 
     def ask_recovery(self, arms: Sequence[str] | None = None) -> Call[object]:
-        """Request the recovery of one arm."""
-        (arm,) = arms or self.arms
-        service = f"{self._root}/{arm}/error_recovery"
+        """Request the recovery of one arm, or of all arms."""
+        path = "error_recovery" if arms is None else f"{next(iter(arms))}/error_recovery"
+        service = f"{self._root}/{path}"
         return self.link.call(service, Trigger.Request(), _done, ANSWERED)
 
     def gripper(self, arm: str) -> NodeHand:

@@ -234,6 +234,19 @@ class Interrupted(Exception):
 
 
 @pytest.mark.slow
+def test_a_client_without_chosen_controllets_could_not_move_an_arm(lab):
+    client = RosCell(LAB, patience=LONG)
+    try:
+        client.start()
+        client.switch(["arm/joint_trajectory_controller"], strictness="force_auto")
+        goal = client.state("arm").q + np.array([0.1, 0, 0, 0, 0, 0, 0])
+        client.move_to({"arm": goal})
+        assert client.state("arm").q == pytest.approx(goal, abs=0.02)
+    finally:
+        client.close()
+
+
+@pytest.mark.slow
 def test_an_arm_went_on_to_its_start_when_its_client_was_interrupted(lab, env, cell, client):
     signs = client.listen(String, f"{LAB}/life_sign")
     env.reset(seed=8)
