@@ -25,49 +25,57 @@ Found = dict[str, dict[str, Any]]
 TEXT = """\
 <!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- Written by benchmarks/robustness/page.py (`make robustness`): edit that, not this file. -->
-# What the laws stand
+# Robustness of the controllets
 
-Every law with its default gains, on simulated FR3 arms that differ from what it believes: late,
-lagging, lighter or heavier, noisy, biased, with a load that nobody told it about, against surfaces
-from soft to hard. Beside them the textbook laws of other stacks with the gains that those ship, in
-the same loop, clamp and simulation.
+The map shows which latency, model error, noise, load and contact each controllet tolerates. It is
+simulated on FR3 arms that differ from the model, with default gains. Textbook laws with the
+published gains of other stacks run in the same loop, limits and simulation.
 
-![Map of laws and conditions](images/robustness.png)
+```
+.venv/bin/python benchmarks/robustness/map.py --quick    # one minute, writes no file
+make robustness                                          # this page and long tests: hours
+```
 
-## How it is tried
-- Free space: a push (up to {push:g} rad/s in every joint, in an instant), a slow motion, and a
-  step of the target of {step:.0%} of the gate; after each the arm has to come to rest, and what
-  swings slowly is given {more:g} s more. *Steps of 0.9 gates* are conditions of their own.
-- Contact: the tool starts {gap:g} mm above a spring with a twentieth of critical damping, and is
-  asked for a pose {deep:g} mm behind it or for {press:g} N.
-- Postures: {seeds} per field, the usual one and random ones around it; the worst counts. Arms have
-  no joint friction: that would hide small limit cycles. Noise is {noise}.
-- Other arms meet the same conditions, but for two. How stiff their gears are is not published:
-  we assume those of an FR3 or, where that is more, {gears:g} Nm/rad per Nm of the torque limit,
-  as its strong joints have; with an FR3's gears an iiwa would swing at 25 Hz. And the load of
-  {heavy:g} kg is {gen3:g} kg on a Gen3, whose sixth joint has the torque for 2.2 kg in its usual
-  posture. A Gen3 feels gravity, as it does not carry itself: with inertia x 0.8 its weight is
-  wrong by as much (not a leader's: it would sink).
-- Speeds are those of the simulation, not those measured. Everything runs inline and is the same
-  in every run.
+![Map of controllets and conditions](images/robustness.png)
 
-| sign | verdict | what the arm does |
+| sign | verdict | behaviour of the arm |
 |---|---|---|
-| · | stable | comes to rest by itself |
+| · | stable | comes to rest |
 | L | limits | rests with a torque or its rate at a limit more than {share:.0%} of the time |
-| F | faults | passes a bound of speed or position, holds, and rests |
-| U | unstable | moves on at more than {rest:g} rad/s, maybe after a fault under *hold* |
+| F | faults | exceeds a limit of speed or position, holds, and rests |
+| U | unstable | still moves at more than {rest:g} rad/s, maybe after a fault under *hold* |
 
-A contact whose force swings is unstable, too, and one that is never made is at its limits. Blank
-is what cannot be asked of a law.
-
-The textbook laws are written from their equations in `benchmarks/robustness/peers.py`. Filters of
-states, and limits of the torque rate below the robot's, are left out, which is kind to the stacks
-that have them; their targets are not governed, since those stacks hand them over as they come. A
-fault ends in this package's *hold*. This says what these equations and gains do in this
-simulation; it is not a measurement of anybody's software on a robot.
+A contact with an oscillating force is unstable, too. A contact that is never made counts as
+limits. A blank field does not apply to the controllet.
 
 ## Map
+"""
+
+METHOD = """\
+## Method
+- **Free space.** The arm gets a push (up to {push:g} rad/s in every joint, instantaneous), a slow
+  motion, and a step of the target by {step:.0%} of the gate. After each of them it has to come to
+  rest; slow oscillations get {more:g} s more. Steps of 0.9 gates are separate conditions.
+- **Contact.** The tool starts {gap:g} mm above a spring with a twentieth of critical damping. Its
+  target is a pose {deep:g} mm below the surface, or a force of {press:g} N.
+- **Configurations.** Each field uses {seeds}: the default one and random ones around it. The
+  worst counts. Joints have no friction, as friction would hide small limit cycles.
+- **Noise.** It is {noise}.
+- **Gears of other arms.** Their stiffness is not published. The map assumes that of an FR3, or
+  {gears:g} Nm/rad per Nm of the torque limit if that is larger, as in an FR3's strong joints. With
+  the gears of an FR3 an iiwa would oscillate at 25 Hz.
+- **Load of a Gen3.** It is {gen3:g} kg instead of {heavy:g} kg. The sixth joint has the torque for
+  2.2 kg in its default configuration.
+- **Gravity of a Gen3.** The arm does not compensate its weight. With inertia x 0.8 the weight has
+  the same error, except for a leader, which would sink.
+- **Verdicts.** They use simulated speeds, not measured ones. All runs are inline and repeatable.
+
+The textbook laws in `benchmarks/robustness/peers.py` are written from their equations. They omit
+filters of states, and limits of the torque rate below the robot's, which favours the stacks that
+have them. Their targets are not governed, as in those stacks. After a fault this package's *hold*
+takes over. The map describes these equations and gains in this simulation. It is not a measurement
+of other software on a robot.
+
 """
 
 
@@ -102,13 +110,22 @@ def letters(found: Found, laws: tuple[Law, ...] = LAWS) -> list[str]:
 
 
 def conditions() -> list[str]:
-    """Return the numbered conditions, in one paragraph."""
-    return ["; ".join(f"{n} {c.name}" for n, c in enumerate(CONDITIONS, 1)) + "."]
+    """Return the numbered conditions as a table of three columns, and their abbreviations."""
+    names = [f"{n}: {c.name}" for n, c in enumerate(CONDITIONS, 1)]
+    rows = -(-len(names) // 3)
+    return [
+        "| conditions | | |",
+        "|---|---|---|",
+        *(f"| {' | '.join(names[row::rows])} |" for row in range(rows)),
+        "",
+        '"2 + 2 ms" is a delay of 2 ms and a torque lag of 2 ms. "x 0.8" is the ratio of the',
+        "inertia to that of the model.",
+    ]
 
 
 def not_stable(found: Found) -> list[str]:
     """Return a table of every field that is not stable, what happened there, and why."""
-    lines = ["| law | condition | verdict | what happened | why |", "|---|---|---|---|---|"]
+    lines = ["| controllet | condition | verdict | event | cause |", "|---|---|---|---|---|"]
     for law in (*LAWS, *tried(found)):
         for condition in CONDITIONS:
             result = worst(found, law.name, condition.name)
@@ -121,7 +138,7 @@ def not_stable(found: Found) -> list[str]:
 def contacts(found: Found) -> list[str]:
     """Return a table of the forces on each surface: at the end, and at most."""
     names = [c.name for c in CONTACT]
-    lines = ["| law | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    lines = ["| controllet | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
     for law in (*LAWS, *tried(found)):
         if not law.presses_by:
             continue
@@ -142,23 +159,26 @@ def page(found: Found) -> str:
 
     seeds = 1 + max(int(name.rsplit("|", 1)[1]) for name in found)
     noise = f"{NOISE['q']:g} rad, {NOISE['dq']:g} rad/s, {NOISE['tau']:g} Nm"
-    head = TEXT.format(
-        push=scenarios.PUSH, more=1e-3 * scenarios.TIMES * scenarios.PATIENCE,
-        step=USUAL_STEP, gap=1e3 * scenarios.GAP, deep=1e3 * scenarios.DEEP,
-        press=scenarios.PRESS, seeds=seeds, noise=noise, share=AT_LIMIT, rest=AT_REST,
-        gears=STIFFNESS_PER_TORQUE, heavy=HEAVY, gen3=BORNE["kinova_gen3"],
-    )  # fmt: skip
+    fields: dict[str, Any] = {
+        "push": scenarios.PUSH, "more": 1e-3 * scenarios.TIMES * scenarios.PATIENCE,
+        "step": USUAL_STEP, "gap": 1e3 * scenarios.GAP, "deep": 1e3 * scenarios.DEEP,
+        "press": scenarios.PRESS, "seeds": seeds, "noise": noise, "share": AT_LIMIT,
+        "rest": AT_REST, "gears": STIFFNESS_PER_TORQUE, "heavy": HEAVY,
+        "gen3": BORNE["kinova_gen3"],
+    }  # fmt: skip
+    head, method = TEXT.format(**fields), METHOD.format(**fields)
     others = tried(found)
     rest = ", ".join(law.name for law in EVERY_LAW[len(LAWS) :] if law not in others)
-    yet = f"Their own default gains. Not tried with today's models: {rest or 'none'}."
+    yet = f"Each arm has its default gains. Not simulated yet: {rest or 'nothing'}."
     more = ["## Other arms", yet, "", *letters(found, others), ""]
     parts = [
         head.rstrip("\n"), "", *letters(found), "", *conditions(), "", *(more if others else ()),
-        "## Not stable", "", *not_stable(found), "", GEARS,
-        "## Contact", "Force on the surface at the end / at most [N], the larger of the postures.",
-        "", *contacts(found), "",
+        "## Fields that are not stable", "", *not_stable(found), "", GEARS,
+        "## Contact forces",
+        "Force on the surface at the end / maximum [N], the larger of the configurations.",
+        "", *contacts(found), "", method,
     ]  # fmt: skip
-    return "\n".join(parts)
+    return "\n".join(parts).rstrip("\n") + "\n"
 
 
 def draw(found: Found, path: Path) -> None:
