@@ -108,14 +108,20 @@ def values_by_name(
 def numbers_of_joints(what: str, value: ArrayLike, n_joints: int) -> Vector:
     """Return one number per joint, (n_joints,). The numbers need not be finite.
 
+    Args:
+        what: Name of the value, for error messages.
+        value: One number for all joints, or one per joint.
+        n_joints: Number of joints.
+
     Raises:
         ActuatorRefused: If the count is neither 1 nor ``n_joints``, or a value is not a number.
     """
     try:
         given = np.asarray(value)
-    except ValueError:  # lists of different lengths
+    except ValueError:  # NumPy rejects lists of different lengths.
         given = np.array(None)
-    if given.dtype.kind not in "fiu":  # exclude bools, and strings that look like numbers
+    # A conversion would also accept bools, and texts that look like numbers.
+    if given.dtype.kind not in "fiu":
         raise ActuatorRefused(f"{what}: got {value!r:.60}, allowed numbers")
     values = given.astype(np.float64)
     if values.shape not in ((), (n_joints,)):
@@ -125,6 +131,11 @@ def numbers_of_joints(what: str, value: ArrayLike, n_joints: int) -> Vector:
 
 def finite_numbers(what: str, value: ArrayLike, n_joints: int) -> Vector:
     """Return one finite number per joint, (n_joints,).
+
+    Args:
+        what: Name of the value, for error messages.
+        value: One number for all joints, or one per joint.
+        n_joints: Number of joints.
 
     Raises:
         ActuatorRefused: If the count is neither 1 nor ``n_joints``, or a value is not finite.
@@ -140,6 +151,10 @@ def finite_numbers(what: str, value: ArrayLike, n_joints: int) -> Vector:
 def whole_number(what: str, value: Any) -> int:
     """Return a count of 1 or more.
 
+    Args:
+        what: Name of the value, for error messages.
+        value: Value to check.
+
     Raises:
         ActuatorRefused: If the value is less than 1 or not an integer; a bool is not accepted.
     """
@@ -151,6 +166,11 @@ def whole_number(what: str, value: Any) -> int:
 
 def positive_number(what: str, value: Any, unit: str) -> float:
     """Return a finite number above 0.
+
+    Args:
+        what: Name of the value, for error messages.
+        value: Value to check.
+        unit: Unit of the value, for error messages.
 
     Raises:
         ActuatorRefused: If the value is not a scalar number, is infinite, or is not above 0; a
@@ -317,25 +337,44 @@ class Actuator(ABC, Generic[P]):
         r"""Return the stiffness of the link, (n,) or (k, n) [Nm/rad].
 
         .. math:: \sigma = -\partial\tau_{link}/\partial q
+
+        Args:
+            q: Joint angles, (n,) or (k, n) [rad].
+            theta_1: Positions of the first motors, same shape [rad].
+            theta_2: Positions of the second motors, same shape [rad, or m for a linear motor].
         """
 
     def references(self, equilibrium: Vector, preset: Vector) -> tuple[Vector, Vector]:
-        """Return both motor positions for an equilibrium and a stiffness preset, (n,) each.
+        """Return the positions of the first and the second motors, (n,) each.
 
         The default is equilibrium plus and minus preset for antagonistic motors, else the two
         values unchanged. An actuator that overrides this map also overrides its inverse,
         :meth:`equilibrium_of` and :meth:`preset_of`.
+
+        Args:
+            equilibrium: Equilibrium angles of the joints, (n,) [rad].
+            preset: Stiffness presets, (n,), in the unit of the second motor.
         """
         if self.is_antagonistic:
             return equilibrium + preset, equilibrium - preset
         return equilibrium, preset
 
     def preset_of(self, theta_1: Vector, theta_2: Vector) -> Vector:
-        """Return the stiffness preset for given motor positions, (n,)."""
+        """Return the stiffness presets that belong to motor positions, (n,).
+
+        Args:
+            theta_1: Positions of the first motors, (n,) [rad].
+            theta_2: Positions of the second motors, (n,) [rad, or m for a linear motor].
+        """
         return 0.5 * (theta_1 - theta_2) if self.is_antagonistic else theta_2
 
     def equilibrium_of(self, theta_1: Vector, theta_2: Vector) -> Vector:
-        """Return the equilibrium for given motor positions, (n,) [rad]."""
+        """Return the equilibrium angles of the joints that belong to motor positions, (n,) [rad].
+
+        Args:
+            theta_1: Positions of the first motors, (n,) [rad].
+            theta_2: Positions of the second motors, (n,) [rad, or m for a linear motor].
+        """
         return 0.5 * (theta_1 + theta_2) if self.is_antagonistic else theta_1
 
     def coupling_torque(self, theta_1: Vector, theta_2: Vector) -> Vector:
@@ -344,6 +383,10 @@ class Actuator(ABC, Generic[P]):
         It decelerates the first motor and drives the second: the loads are :math:`\tau_1 + g` and
         :math:`\tau_2 - g`. It does not act on the joint. The default is :math:`k_c (\theta_1 -
         \theta_2)` with the parameter ``coupling`` as :math:`k_c`, and zero without that parameter.
+
+        Args:
+            theta_1: Positions of the first motors, (n,) [rad].
+            theta_2: Positions of the second motors, (n,) [rad].
         """
         if "coupling" not in self.of:
             return np.zeros_like(theta_1)
@@ -354,6 +397,10 @@ class Actuator(ABC, Generic[P]):
 
         The torque on the joint is :math:`d (\dot\theta_{eq} - \dot q)`. The first motor receives
         the opposite torque; two antagonistic motors receive one half each.
+
+        Args:
+            theta_1: Positions of the first motors, (n,) [rad].
+            theta_2: Positions of the second motors, (n,) [rad, or m for a linear motor].
         """
         found = self.of["damping"]
         if "damping_per_preset" in self.of:
@@ -368,13 +415,19 @@ class Actuator(ABC, Generic[P]):
 
     def within(self, deflection: Vector) -> Vector:
         """Return 1 where a spring is below its maximum deflection, else 0, to scale its slope."""
-        found: Vector = np.heaviside(self._limit - np.abs(deflection), 0.0)  # NaN stays
+        # For NaN, heaviside returns NaN, which later checks find. A comparison would return 0.
+        found: Vector = np.heaviside(self._limit - np.abs(deflection), 0.0)
         return found
 
     def at_limit(self, q: Vector, theta_1: Vector, theta_2: Vector) -> NDArray[np.bool_]:
         """Return a mask of the joints with a spring at its maximum deflection, (n,).
 
-        The torque of such a spring is saturated, so it is only a bound.
+        The torque of such a spring is saturated, so it is only a bound of the true torque.
+
+        Args:
+            q: Joint angles, (n,) [rad].
+            theta_1: Positions of the first motors, (n,) [rad].
+            theta_2: Positions of the second motors, (n,) [rad].
         """
         found: NDArray[np.bool_] = np.abs(theta_1 - q) >= self._limit
         if self.is_antagonistic:
@@ -520,7 +573,9 @@ class Actuator(ABC, Generic[P]):
                         *self.elastic_torque(none, *theta),
                         self.link_stiffness(none, *self.references(0.999 * end, preset)),
                     )
-                    for one in found:  # ``check_actuator`` checks the shapes of a plug-in
+                    # A plug-in may return an array of a wrong shape, which ``check_actuator``
+                    # reports.
+                    for one in found:
                         over = np.flatnonzero(~(np.abs(one) < _ENDLESS))
                         if not over.size:
                             continue

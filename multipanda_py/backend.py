@@ -206,10 +206,14 @@ class Backend(ABC, Generic[SettingsT]):
         return True
 
     def configure(self, arm: int, settings: SettingsT) -> None:
-        """Start to apply new settings to an arm, all of them together; returns at once.
+        """Start to change the settings of an arm, all of them together, and return immediately.
 
         :meth:`settings_answers` returns the result when the arm executes torques again. This
         default implementation accepts all settings and does not use them.
+
+        Args:
+            arm: Index of the arm in the cell.
+            settings: New settings.
 
         Raises:
             BackendError: If the change cannot be started.

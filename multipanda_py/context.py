@@ -128,7 +128,12 @@ class Handover:
         )
 
     def words(self, name: str, share: float) -> str:
-        """Report which fraction of the force a switch preserves, 0 to 1; empty if it is small."""
+        """Return a sentence about the force that a switch preserves; empty if the force is small.
+
+        Args:
+            name: Name of the arm.
+            share: Fraction of the force that is preserved, 0 to 1.
+        """
         if not self.matters:
             return ""
         force, unit = (self.force, "N") if self.force > SMALL_FORCE else (self.torque, "Nm")
@@ -150,6 +155,13 @@ def tool_wrench(state: ArmState, tau: Vector) -> Vector:
     .. math:: F = \Lambda J M^{-1} \tau
 
     Torques of a dynamically consistent nullspace do not appear in it (Khatib 1987).
+
+    Args:
+        state: State of the arm.
+        tau: Joint torques, (n,) [Nm].
+
+    Returns:
+        Wrench along the axes of the base.
     """
     space = state.operational_space()
     wrench: Vector = space.inertia.dot(space.minv_jt.T.dot(tau))
@@ -157,9 +169,13 @@ def tool_wrench(state: ArmState, tau: Vector) -> Vector:
 
 
 def share_of(reached: Vector, wanted: Vector) -> float:
-    """Return the fraction of a wrench (6,) that is reached.
+    """Return the fraction of a desired wrench that is reached.
 
     It is the fraction of the force along its direction, or of the torque if the force is small.
+
+    Args:
+        reached: Reached wrench, (6,) [N, Nm].
+        wanted: Desired wrench, (6,) [N, Nm].
     """
     part = wanted[:3]
     size = float(part.dot(part))
@@ -171,10 +187,14 @@ def share_of(reached: Vector, wanted: Vector) -> float:
 
 
 def bounded_error(error: Vector, clip: Vector) -> None:
-    """Shorten a pose error (6,) [m, rad] in place to the maximum for a seeded target.
+    """Scale a pose error in place to the maximum for a seeded target, which is ``MAX_ERROR``.
 
     Position and rotation are limited separately. Each keeps its direction, because a force in
     another direction would be worse than a smaller one.
+
+    Args:
+        error: Pose error, (6,) [m, rad].
+        clip: Maximum error of the spring per axis, (6,) [m, rad].
     """
     beyond = (np.abs(error) / np.minimum(clip, MAX_ERROR)).tolist()
     for start in (0, 3):
@@ -275,5 +295,10 @@ class Context:
 
     @classmethod
     def of(cls, period: float, arms: Sequence[ArmDescription]) -> Context:
-        """Return a context without other arms and objects."""
+        """Return a context without other arms and objects.
+
+        Args:
+            period: Cycle time [s].
+            arms: Own arms.
+        """
         return cls(period, tuple(arms))

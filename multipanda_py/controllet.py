@@ -97,13 +97,30 @@ class Pacer(Protocol):
         """True if :meth:`pace` could return less than 1 in this cycle."""
 
     def foresee(self, ahead: float, speed: float) -> None:
-        """Announce a reference that leads its tool by ``ahead`` [m], at a speed [m/s]."""
+        """Announce a reference that moves ahead of its tool.
+
+        Args:
+            ahead: Distance of the reference from the tool [m].
+            speed: Speed of the reference [m/s].
+        """
 
     def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
-        """Return the allowed fraction of a joint velocity, (n,) [rad/s]."""
+        """Return the allowed fraction of a reference's joint velocity, 0 to 1.
+
+        Args:
+            arm: Index of the arm in its controllet.
+            dq: Intended velocity of the reference, (n,) [rad/s].
+            ahead: Lead of the reference over the measured joints, (n,) [rad]; None for no lead.
+        """
 
     def in_the_way(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
-        """Return the reason for a small fraction, or an empty string."""
+        """Return the reason why :meth:`pace` returns nearly zero; empty if it does not.
+
+        Args:
+            arm: Index of the arm in its controllet.
+            dq: Intended velocity of the reference, (n,) [rad/s].
+            ahead: Lead of the reference over the measured joints, (n,) [rad]; None for no lead.
+        """
 
 
 class Controllet(ABC, Generic[TargetT, ParamsT]):
@@ -160,7 +177,12 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     each other, collision avoidance moves the other arms only."""
 
     def __init__(self, context: Context, params: ParamsT) -> None:
-        """Allocate everything that :meth:`update` needs, before the loop runs."""
+        """Allocate everything that :meth:`update` needs, before the loop runs.
+
+        Args:
+            context: Own arms and their environment.
+            params: Initial parameters.
+        """
         self.context = context
         self.params = params
         self.tau = JointVectors(context.joint_zeros())
@@ -209,6 +231,10 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     @abstractmethod
     def on_activate(self, states: Sequence[ArmState], target: TargetT) -> None:
         """Fill ``target`` from the measured states, so that the activation causes no motion.
+
+        Args:
+            states: Measured states, one per arm, in the order of the configuration.
+            target: Target to fill.
 
         Called at the start of the first cycle.
         """
@@ -287,11 +313,21 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         return velocity
 
     def pace(self, arm: int, dq: Vector) -> float:
-        """Return the allowed fraction of a reference's joint velocity, (n,) [rad/s]."""
+        """Return the fraction of a reference's joint velocity that the ``pacers`` allow, 0 to 1.
+
+        Args:
+            arm: Index of the arm in this controllet.
+            dq: Intended velocity of the reference, (n,) [rad/s].
+        """
         return min((pacer.pace(arm, dq) for pacer in self.pacers), default=1.0)
 
     def in_the_way(self, arm: int, dq: Vector) -> str:
-        """Return the reason why :meth:`pace` stops a reference."""
+        """Return the reason why :meth:`pace` stops a reference.
+
+        Args:
+            arm: Index of the arm in this controllet.
+            dq: Intended velocity of the reference, (n,) [rad/s].
+        """
         words = filter(None, (pacer.in_the_way(arm, dq) for pacer in self.pacers))
         return "; ".join(words) or "the limit of a feature"
 

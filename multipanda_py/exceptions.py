@@ -23,7 +23,7 @@ def shortened(text: str) -> str:
 
 
 def in_decimals(number: float, digits: int) -> str:
-    """Return a number with fixed decimals, or in scientific notation from 1e6 on."""
+    """Return a number as text with ``digits`` decimals, or in scientific notation from 1e6 on."""
     return f"{number:.{digits}f}" if abs(number) < 1e6 else f"{number:.3g}"
 
 

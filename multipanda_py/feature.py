@@ -53,7 +53,12 @@ class Feature(Generic[ParamsT]):
         return False
 
     def __init__(self, context: Context, params: ParamsT) -> None:
-        """Allocate everything that :meth:`add` needs, before the loop runs."""
+        """Allocate everything that :meth:`add` needs, before the loop runs.
+
+        Args:
+            context: Own arms and their environment.
+            params: Initial parameters.
+        """
         self.context = context
         self.params = params
         self.pacers: list[Feature[Any]] = []
@@ -64,7 +69,12 @@ class Feature(Generic[ParamsT]):
         """Recompute values that depend on ``params`` only. Called between two cycles."""
 
     def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
-        """Reset state of an earlier activation."""
+        """Reset the state of an earlier activation.
+
+        Args:
+            states: Measured states, one per arm of the controllet.
+            target: Target, already seeded by the controllet.
+        """
 
     def on_handover(
         self, states: Sequence[ArmState], target: Any, handovers: Sequence[Handover]
@@ -78,7 +88,12 @@ class Feature(Generic[ParamsT]):
         """
 
     def on_enable(self, states: Sequence[ArmState], target: Any) -> None:
-        """Start while the controllet is active; by default the same as :meth:`on_activate`."""
+        """Start while the controllet is active; by default the same as :meth:`on_activate`.
+
+        Args:
+            states: States of the current cycle, one per arm of the controllet.
+            target: Current target of the controllet.
+        """
         self.on_activate(states, target)
 
     def is_free(self, arm: int) -> bool:
@@ -114,6 +129,11 @@ class Feature(Generic[ParamsT]):
 
         At the start of every cycle, poses, configurations and object poses in it are those that
         the user requested. Each feature receives the result of the previous one.
+
+        Args:
+            states: States, one per arm of the controllet.
+            target: Target of the controllet, modified in place.
+            period: Time since the last update [s].
 
         Called in every cycle.
         """
@@ -173,6 +193,10 @@ class Feature(Generic[ParamsT]):
 
         The feature owns the arrays, and the caller may write to them.
 
+        Args:
+            states: States, one per arm of the controllet.
+            target: Target of the controllet.
+
         Called in every cycle, instead of :meth:`add`.
         """
         return [None] * len(states)
@@ -180,7 +204,13 @@ class Feature(Generic[ParamsT]):
     def add(
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the torques of this feature to ``tau``, (n,) per arm [Nm].
+        """Add the torques of this feature to those of the controllet.
+
+        Args:
+            states: States, one per arm of the controllet.
+            target: Target of the controllet.
+            tau: Torques, modified in place, (n,) per arm [Nm].
+            period: Time since the last update [s].
 
         Called in every cycle.
         """

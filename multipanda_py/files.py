@@ -42,7 +42,7 @@ def open_regular(path: str | Path, max_size: int | None = None) -> BinaryIO:
     """
     try:
         descriptor = os.open(path, _FLAGS)
-    except ValueError as error:  # a path with a null character
+    except ValueError as error:  # The path contains a null character.
         raise FileRefused(errno.EINVAL, str(error), str(path)) from None
     file = os.fdopen(descriptor, "rb")
     try:
@@ -67,12 +67,22 @@ def parts_of(path: str | Path) -> Iterator[bytes]:
 
 
 def check_regular(path: str | Path, max_size: int | None = None) -> None:
-    """Apply the checks of :func:`open_regular`, for a library that opens the file by its path."""
+    """Apply the checks of :func:`open_regular`, for a library that opens the file by its path.
+
+    Args:
+        path: Path of the file.
+        max_size: Maximum size [bytes]; None for no limit.
+    """
     open_regular(path, max_size).close()
 
 
 def read_bytes(path: str | Path, max_size: int = MAX_TEXT) -> bytes:
-    """Return the content of a regular file. The size of ``stat`` may be wrong (``/proc``).
+    """Return the content of a regular file.
+
+    Args:
+        path: Path of the file.
+        max_size: Maximum size [bytes]. It limits the bytes that are read, because the size of
+            ``stat`` may be wrong (``/proc``).
 
     Raises:
         FileRefused: If it is not a regular file, or is larger.
@@ -89,6 +99,10 @@ def read_bytes(path: str | Path, max_size: int = MAX_TEXT) -> bytes:
 
 def read_text(path: str | Path, max_size: int = MAX_TEXT) -> str:
     """Return the UTF-8 text of a regular file.
+
+    Args:
+        path: Path of the file.
+        max_size: Maximum size [bytes].
 
     Raises:
         FileRefused: If it is not a regular file, is larger, or is not UTF-8. The message repeats
@@ -135,7 +149,7 @@ def _construct_int(_: Any, node: yaml.ScalarNode) -> int | float:
     try:
         number = int(node.value, base)
         return number if -(2**63) <= number < 2**63 else float(number)
-    except (OverflowError, ValueError):  # Python limits the number of digits
+    except (OverflowError, ValueError):  # Python limits the number of digits of an integer.
         raise yaml.constructor.ConstructorError(
             None, None, f"{len(text)} digits are too many for a number", node.start_mark
         ) from None
@@ -171,7 +185,7 @@ def load(text: str, loader: Any = PlainLoader) -> Any:
         _check(text, loader)
         return yaml.load(text, loader)
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
-        # These errors come from a wrong !!tag.
+        # A YAML tag that does not fit its value raises one of these errors.
         raise yaml.YAMLError("a value does not fit its tag") from error
     except RecursionError as error:
         raise yaml.YAMLError("nested too deeply") from error
@@ -191,7 +205,13 @@ def read_plain(path: str | Path, max_size: int = MAX_TEXT) -> Any:
 
 
 def read(path: str | Path, loader: Any, max_size: int = MAX_TEXT) -> Any:
-    """Return the data of a YAML file, read by a given loader; see :func:`read_plain`."""
+    """Return the data of a YAML file; see :func:`read_plain` for the errors.
+
+    Args:
+        path: Path of the file.
+        loader: YAML loader class.
+        max_size: Maximum size [bytes].
+    """
     try:
         return load(read_text(path, max_size), loader)
     except OSError as error:
@@ -255,6 +275,11 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def save_figure(figure: Any, path: Path, dpi: int = 110) -> None:
     """Write a matplotlib figure atomically, in the format of the file's suffix.
+
+    Args:
+        figure: Figure to write.
+        path: Path of the file.
+        dpi: Resolution of pixel formats [dots per inch].
 
     Raises:
         ConfigurationError: If it cannot be written.

@@ -125,6 +125,10 @@ class Spec:
     def check(self, value: object, where: str = "") -> Any:
         """Return the value in its canonical type.
 
+        Args:
+            value: Value to check.
+            where: Place of the value, for error messages.
+
         Raises:
             ParameterRejected: If its type, length, bounds or finiteness do not fit.
         """
@@ -171,7 +175,7 @@ def _is_number(value: object) -> bool:
 def _is_within(value: Any, low: float, high: float) -> bool:
     try:
         return _is_number(value) and math.isfinite(value) and low <= value <= high
-    except OverflowError:  # an integer too large for a float
+    except OverflowError:  # The integer is too large for a float.
         return False
 
 
@@ -221,7 +225,17 @@ def number(
     read_only: bool = False,
     exclusive_low: bool = False,
 ) -> Any:
-    """Declare a number with its unit and bounds."""
+    """Declare a number with its unit and bounds.
+
+    Args:
+        default: Default value.
+        unit: Unit, such as ``N/m``; empty for a pure number.
+        low: Smallest allowed value.
+        high: Largest allowed value.
+        doc: Description without a final period.
+        read_only: True if the value is read only at the start, as for backend settings.
+        exclusive_low: True if ``low`` itself is not allowed.
+    """
     value = float(default)
     return _field(Spec("", "number", value, unit, low, high, (), doc, read_only, exclusive_low))
 
@@ -235,7 +249,7 @@ def integer(
     doc: str = "",
     read_only: bool = False,
 ) -> Any:
-    """Declare an integer."""
+    """Declare an integer; see :func:`number` for the arguments."""
     return _field(Spec("", "integer", default, unit, low, high, (), doc, read_only))
 
 
@@ -253,7 +267,17 @@ def vector(
     read_only: bool = False,
     exclusive_low: bool = False,
 ) -> Any:
-    """Declare a vector of fixed length, with one bound for all elements or one per element."""
+    """Declare a vector of fixed length.
+
+    Args:
+        *default: Default elements, which also define the length.
+        unit: Unit of all elements, or units of groups of elements, such as ``N/m, Nm/rad``.
+        low: Smallest allowed value, for all elements or one per element.
+        high: Largest allowed value, for all elements or one per element.
+        doc: Description without a final period.
+        read_only: True if the value is read only at the start, as for backend settings.
+        exclusive_low: True if ``low`` itself is not allowed.
+    """
     low, high = (tuple(b) if isinstance(b, Sequence) else b for b in (low, high))
     value = frozen_vector(default)
     return _field(Spec("", "vector", value, unit, low, high, (), doc, read_only, exclusive_low))
@@ -365,13 +389,13 @@ def specs_by_field(
             continue
         try:
             found[field.name] = declared.of(name, _of_some(robots, declared.arm))
-        except ValueError as error:  # bounds or quantities do not fit the robot
+        except ValueError as error:  # Its bounds or default quantities do not fit this robot.
             raise ConfigurationError(f"{where}: {field.name}: {error}") from error
     return found
 
 
 def specs_of(params: type, prefix: str = "", robots: Robots | None = None) -> tuple[Spec, ...]:
-    """Return all specs of :func:`specs_by_field` in one tuple."""
+    """Return the specs of a ``Params`` dataclass in one tuple; see :func:`specs_by_field`."""
     return tuple(spec for own in specs_by_field(params, prefix, robots).values() for spec in own)
 
 
@@ -457,6 +481,11 @@ def check_values(
     specs: Sequence[Spec], values: Mapping[str, object], where: str
 ) -> tuple[dict[str, Any], list[str]]:
     """Check values against specs and collect every fault.
+
+    Args:
+        specs: Allowed parameters.
+        values: Values by name.
+        where: Place of the values, for messages.
 
     Returns:
         Accepted values by name, and one message per fault.

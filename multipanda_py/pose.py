@@ -78,13 +78,19 @@ class Pose:
             raise TargetRejected(f"position: got {[*position]}, allowed finite numbers")
         record = np.array((*position, *_rotation(x / norm, y / norm, z / norm, w / norm)))
         record.setflags(write=False)
-        pose = object.__new__(cls)  # a unit quaternion needs no rotation check
+        # Skip the checks of the constructor: the rotation of a unit quaternion is valid.
+        pose = object.__new__(cls)
         vars(pose).update(position=record[:3], rotation=record[3:].reshape(3, 3), record=record)
         return pose
 
     @classmethod
     def from_rpy(cls, position: ArrayLike, rpy: Sequence[float]) -> Pose:
-        """Create a pose from roll, pitch and yaw about fixed axes [rad], as in URDF."""
+        """Create a pose from roll, pitch and yaw about fixed axes, as in URDF.
+
+        Args:
+            position: Position, (3,) [m].
+            rpy: Roll, pitch and yaw, (3,) [rad].
+        """
         roll, pitch, yaw = _finite("rpy", rpy, (3,))
         return cls(_finite("position", position, (3,)), pin.rpy.rpyToMatrix(roll, pitch, yaw))
 
@@ -118,13 +124,21 @@ class Pose:
 
     def at(self, position: ArrayLike) -> Pose:
         """Return a pose with the same orientation at another position, (3,) [m]."""
-        pose = object.__new__(Pose)  # the rotation has been checked already
+        # Skip the checks of the constructor: this rotation has been checked already.
+        pose = object.__new__(Pose)
         object.__setattr__(pose, "position", _finite("position", position, (3,)))
         object.__setattr__(pose, "rotation", self.rotation)
         return pose
 
     def clipped(self, position: Vector, rotation: Matrix, step: float, turn: float) -> Pose:
-        """Return this pose, limited to a distance [m] and an angle [rad] from another pose."""
+        """Return this pose, moved towards another pose until it is within limits of it.
+
+        Args:
+            position: Position of the other pose, (3,) [m].
+            rotation: Rotation of the other pose, (3, 3).
+            step: Maximum distance from the other pose [m].
+            turn: Maximum angle from the other pose [rad].
+        """
         distance, angle = self.distance_from(position, rotation)
         axis = pin.log3(rotation.T @ self.rotation)
         return Pose(
@@ -136,6 +150,10 @@ class Pose:
         r"""Return the pose at a fraction s of the straight path to another pose.
 
         .. math:: p = p_0 + s (p_1 - p_0), \qquad R = R_0 \exp(s \log R_0^T R_1)
+
+        Args:
+            end: Pose at the end of the path.
+            share: Fraction s, 0 to 1.
         """
         turn = pin.log3(self.rotation.T @ end.rotation)
         return Pose(

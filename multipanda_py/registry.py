@@ -249,7 +249,8 @@ def find(kind: str, name: str) -> type[Any]:
             loaded = import_it()
     except MissingExtra as error:
         raise ConfigurationError(f"{what}: {error}") from error
-    except (Exception, SystemExit) as error:  # an import may raise any error
+    # Importing a module of another distribution may raise any error.
+    except (Exception, SystemExit) as error:
         reason = f"{type(error).__name__}: {error}"
         raise ConfigurationError(f"{what} of {origin} cannot be loaded: {reason}") from error
     if not isinstance(loaded, type) or not issubclass(loaded, resolve_name(_BASES[kind])):
@@ -260,7 +261,7 @@ def find(kind: str, name: str) -> type[Any]:
         )
     for path, several in _SEVERAL[kind].items():
         declared = _declared(loaded, path)
-        if isinstance(declared, str):  # iteration would yield single letters
+        if isinstance(declared, str):  # Iterating over a text would yield its letters as names.
             raise ConfigurationError(
                 f"{what} of {origin} cannot be loaded: {path}: got {declared!r}, allowed a tuple "
                 f"of {several}: ({declared!r},)"
@@ -280,7 +281,7 @@ def _file_of(module: str) -> str:
     """Return the file of a module, or the name of the module if it has no file."""
     try:
         spec = find_spec(module)
-    except ImportError:  # its package cannot be imported
+    except ImportError:  # A parent package of the module cannot be imported.
         return module
     return str(spec.origin if spec else module)
 

@@ -101,7 +101,12 @@ class ArmLimits:
         return bool(np.isfinite(self.whole_torque).any())
 
     def unit(self, joint: SupportsIndex, of: str = "rad") -> str:
-        """Return a unit such as ``rad/s``, converted for one joint, counted from 0."""
+        """Return a unit for one joint, with m instead of rad for a prismatic joint.
+
+        Args:
+            joint: Index of the joint, counted from 0.
+            of: Unit for a revolute joint, such as ``rad/s``.
+        """
         return of.replace("Nm", "N").replace("rad", "m") if self.slides[joint] else of
 
     @property
@@ -119,7 +124,12 @@ class ArmLimits:
         return lower, np.where(self.endless, np.pi, self.upper)
 
     def nearest(self, q: NDArray[np.float64], here: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return q with continuous joints within half a rotation of ``here``, (n,) [rad]."""
+        """Return positions with continuous joints within half a rotation of others, (n,) [rad].
+
+        Args:
+            q: Joint positions, (n,) [rad].
+            here: Positions near which continuous joints are to be, (n,) [rad].
+        """
         turns = np.round((here - q) / math.tau)
         return q + np.where(self.endless, math.tau * turns, 0.0)
 
@@ -246,7 +256,12 @@ class TaskSpaceDynamics(Protocol):
     damping: float
 
     def update(self, mass: Matrix, jacobian: Matrix) -> None:
-        """Recompute all terms from M (n, n) and J (6, n)."""
+        """Recompute all terms.
+
+        Args:
+            mass: Inertia matrix M, (n, n) [kg m^2].
+            jacobian: Jacobian J of the tool in the base, (6, n).
+        """
 
     def projection_inertia(self) -> Matrix:
         """Return the inertia for the projection of joint torques, (6, 6), symmetric."""
@@ -265,7 +280,15 @@ class TaskSpaceDynamics(Protocol):
         r"""Return ascending eigenvalues (6,) and eigenvectors (6, 6) of :math:`\Lambda^{-1}`."""
 
     def apply_inertia(self, acceleration: Vector, out: Vector) -> Vector:
-        r"""Write :math:`\Lambda_d a` for a task acceleration (6,) into ``out`` (6,)."""
+        r"""Compute :math:`\Lambda_d a` for a task acceleration a.
+
+        Args:
+            acceleration: Task acceleration a, (6,) [m/s^2, rad/s^2].
+            out: Output wrench, (6,) [N, Nm].
+
+        Returns:
+            The array ``out``.
+        """
 
 
 class ArmState:
@@ -366,7 +389,7 @@ class ArmState:
         """
         self.name = name
         self.limits = limits
-        self.n_joints = joints = limits.n_joints  # the record is padded
+        self.n_joints = joints = limits.n_joints  # The record has the size of the largest arm.
         self.q: Vector = record["q"][:joints]
         self.dq: Vector = record["dq"][:joints]
         self.q_dq: Vector = _together(record, "q", "dq")
@@ -395,7 +418,8 @@ class ArmState:
         self.jacobian_gram: Matrix = np.zeros((6, 6))
         self.mass: Matrix = np.eye(joints)
         self.coriolis: Vector = np.zeros(joints)
-        self.hessian: Callable[[], Matrix] = partial(np.zeros, (joints, joints, 6))  # no model yet
+        # Placeholder until ``attach`` sets the Hessian of a model.
+        self.hessian: Callable[[], Matrix] = partial(np.zeros, (joints, joints, 6))
         self._space: TaskSpaceDynamics
         self._space_is_fresh = self._space_is_asked = False
         self._reader: ArmState | None = None
@@ -427,6 +451,12 @@ class ArmState:
         space: TaskSpaceDynamics,
     ) -> None:
         """Set live views of the model terms, which the model fills every cycle.
+
+        Args:
+            mass: Inertia matrix, (n, n) [kg m^2].
+            coriolis: Coriolis and centrifugal torques, (n,) [Nm].
+            hessian: Function that returns the kinematic Hessian, (n, n, 6).
+            space: Task-space dynamics of the tool.
 
         Thread: any, once.
         """

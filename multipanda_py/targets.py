@@ -355,6 +355,10 @@ class Channel:
     def record(self, value: Any, asked: Asked) -> Vector:
         """Return the checked record of a value for the loop, (size,).
 
+        Args:
+            value: Value from the user.
+            asked: Context of the target, such as limits and the measured state.
+
         Raises:
             TargetRejected: If the value is not allowed.
         """
@@ -366,7 +370,7 @@ class Channel:
             found = _real(self.check(value, asked))
         except MultipandaError:
             raise
-        except Exception as error:  # a plug-in may raise any error
+        except Exception as error:  # The check of a plug-in may raise any error.
             raise TargetRejected(
                 f"{where}: its check raised {type(error).__name__}: {error}"
             ) from error
@@ -388,7 +392,12 @@ class Channel:
 
 
 def finite_numbers(where: str, values: ArrayLike, width: int) -> Vector:
-    """Return a copy of ``width`` finite numbers.
+    """Return a copy of finite numbers, (width,).
+
+    Args:
+        where: Place of the values, for error messages.
+        values: Numbers to check.
+        width: Required count.
 
     Raises:
         TargetRejected: If the values are not finite numbers, or their count differs.
@@ -622,7 +631,12 @@ class CartesianTarget(Target):
             self.posture[arm][:] = state.q
 
     def displace(self, arm: int, error: Vector) -> None:
-        """Move a seeded pose by an error (6,) [m, rad], along and about the axes of the base."""
+        """Move the seeded pose of an arm by an error.
+
+        Args:
+            arm: Index of the arm in the controllet.
+            error: Translation and rotation vector along the axes of the base, (6,) [m, rad].
+        """
         self.position_ee_in_base[arm][:] += error[:3]
         self.rotation_ee_in_base[arm][:] = pin.exp3(error[3:]) @ self.rotation_ee_in_base[arm]
 

@@ -252,7 +252,12 @@ class StateMaker:
         return self.context.joints
 
     def at(self, q: Sequence[Vector], dq: Sequence[Vector] | None = None) -> list[ArmState]:
-        """Return the states with all model terms updated for ``q`` and ``dq``, (arms, n)."""
+        """Return the states of all arms with updated model terms.
+
+        Args:
+            q: Joint positions, (n,) per arm [rad].
+            dq: Joint velocities, (n,) per arm [rad/s]; None for rest.
+        """
         for i, (state, model) in enumerate(zip(self.states, self.models)):
             state.q[:] = state.joint_command[0] = q[i]
             state.dq[:] = 0.0 if dq is None else dq[i]
@@ -262,7 +267,13 @@ class StateMaker:
     def random(
         self, rng: np.random.Generator, speed: float = 0.0, margin: float = 0.05
     ) -> list[ArmState]:
-        """Return random states within the joint limits, up to ``speed`` [rad/s]."""
+        """Return random states within the joint limits.
+
+        Args:
+            rng: Random generator.
+            speed: Maximum joint speed [rad/s].
+            margin: Minimum distance from the joint limits [rad].
+        """
         spans = [state.limits.span for state in self.states]
         q = [rng.uniform(lower + margin, upper - margin) for lower, upper in spans]
         return self.at(q, [rng.uniform(-speed, speed, n) for n in self.joints])
@@ -389,7 +400,8 @@ def check_contract(
             wrong = [n for n, a in zip(_READ, copies) if not np.array_equal(getattr(state, n), a)]
             require_kept(not wrong, f"the controllet wrote to a state: {', '.join(wrong)}")
         twin.on_activate(other.at(here), twin_target)
-        twin.update(other.at(here), twin_target, PERIOD)  # a controllet may keep state
+        # The first controllet was also updated at rest before, and a controllet may keep state.
+        twin.update(other.at(here), twin_target, PERIOD)
         twin.update(other.at(here, speeds), twin_target, PERIOD)
         same = all(np.allclose(a, b, rtol=0, atol=1e-9) for a, b in zip(first, twin.command))
         require_kept(same, "equal states in other arrays give different commands")
@@ -436,7 +448,14 @@ def check_bandwidth(
 
 
 def corners(law_class: Any, robots: Robots | None = None) -> list[tuple[str, dict[str, Any]]]:
-    """Return the defaults, each gain at its upper bound, and all gains at their upper bounds."""
+    """Return named sets of gains at their bounds, with which a controllet must be stable.
+
+    The sets are the defaults, each gain at its upper bound, and all gains at their upper bounds.
+
+    Args:
+        law_class: Class of the controllet.
+        robots: Robots of its arms; None for the default robot.
+    """
     specs = ParameterSet(law_class.Params, robots=robots).specs
     default = {spec.name: spec.default for spec in specs}
     highest = {
@@ -453,7 +472,13 @@ def corners(law_class: Any, robots: Robots | None = None) -> list[tuple[str, dic
 
 
 def probe_of(law_class: Any, maker: StateMaker, values: Mapping[str, Any]) -> Probe:
-    """Return a controllet with its default features and their default parameters."""
+    """Return a controllet with its default features and their default parameters.
+
+    Args:
+        law_class: Class of the controllet.
+        maker: States of its arms.
+        values: Parameters of the controllet, by name.
+    """
     parameters = ParameterSet(law_class.Params, robots=maker.robots)
     context = replace(maker.context, led=law_class.led)
     law = law_class(context, parameters.decode(parameters.encode(values)))
@@ -482,7 +507,8 @@ def probe_of(law_class: Any, maker: StateMaker, values: Mapping[str, Any]) -> Pr
 def _check_memory(law: Any, states: list[ArmState], target: Any) -> None:
     law.on_activate(states, target)
     law.update(states, target, PERIOD)
-    # Other threads may allocate memory, but not in each of three runs.
+    # Other threads may allocate memory too, but hardly in each of three runs. One run without
+    # growth is therefore sufficient.
     grown = next((g for g in (_growth(law, states, target) for _ in range(3)) if g < LEAK), LEAK)
     require_kept(grown < LEAK, f"1000 cycles leak {LEAK} bytes or more")
 

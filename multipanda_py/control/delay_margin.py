@@ -67,13 +67,23 @@ class Probe:
         return [slice(end - state.n_joints, end) for end, state in zip(ends, self.states)]
 
     def place(self, q: Vector, dq: Vector) -> None:
-        """Set positions and velocities of all arms, (N,) [rad, rad/s], and update the models."""
+        """Set positions and velocities of all arms, and update the models.
+
+        Args:
+            q: Joint positions of all arms, (N,) [rad].
+            dq: Joint velocities of all arms, (N,) [rad/s].
+        """
         for part, state, model in zip(self.parts, self.states, self.models):
             state.q[:], state.dq[:] = q[part], dq[part]
             model.update(state)
 
     def torque(self, q: Vector, dq: Vector) -> Vector:
-        """Return the torques of one cycle at the given positions and velocities, (N,) [Nm]."""
+        """Return the torques of one cycle at given positions and velocities, (N,) [Nm].
+
+        Args:
+            q: Joint positions of all arms, (N,) [rad].
+            dq: Joint velocities of all arms, (N,) [rad/s].
+        """
         self.place(q, dq)
         self.update()
         return np.concatenate(self.tau)
@@ -194,7 +204,13 @@ def linearise(probe: Probe, q: Vector, settle: int = SETTLE) -> Linearised:
 
 
 def bandwidth(probe: Probe, q: Vector, settle: int = SETTLE) -> float:
-    """Return ``Linearised.bandwidth`` without K, at half the cost; see ``linearise``."""
+    """Return ``Linearised.bandwidth`` [1/s] without computing K, at half the cost.
+
+    Args:
+        probe: Controllet to linearise.
+        q: Joint positions of all arms, (N,) [rad].
+        settle: Minimum number of cycles at rest before the differentiation.
+    """
     dampings = [d for _, d in _dampings(probe, q, settle)]
     return _bandwidth(_mass(probe, q), dampings)
 
@@ -220,7 +236,8 @@ def _dampings(probe: Probe, q: Vector, settle: int) -> Iterator[tuple[Vector | N
     probe.activate()
     for _ in range(settle):
         here = probe.torque(q, rest)
-    # A barrier that starts with a joint inside reaches its full torque after many cycles.
+    # Continue until the torques are constant: if a joint starts inside a barrier, the barrier
+    # reaches its full torque only after many cycles.
     for _ in range(LONGEST_SETTLE):
         before, here = here, probe.torque(q, rest)
         if np.abs(here - before).max() < STILL:

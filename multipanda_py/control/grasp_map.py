@@ -85,7 +85,8 @@ class GraspMap:
 
     def __init__(self, n_hands: int) -> None:
         size = 6 * n_hands
-        self._shifts: Matrix = np.vstack([np.eye(6)] * n_hands)  # A
+        # Map A from the object twist to the end-effector twists.
+        self._shifts: Matrix = np.vstack([np.eye(6)] * n_hands)
         self._moved = np.zeros((size, 6))
         places = [slice(start, start + 6) for start in range(0, size, 6)]
         self._views = [(self._shifts[place], self._moved[place]) for place in places]
@@ -137,7 +138,8 @@ class GraspMap:
         for (x, y, z), own, inertia, views in zip(
             levers.tolist(), self._levers, inertias, self._views
         ):
-            # v_i = v_o + w x r: this block of A is the negative skew matrix of the lever.
+            # Twist of end effector i: v_i = v_o + w x r. The entries below are the block -[r]_x of
+            # A, written by their byte offsets.
             _three(own, 24, 0.0, z, -y)
             _three(own, 72, -z, 0.0, x)
             _three(own, 120, y, -x, 0.0)

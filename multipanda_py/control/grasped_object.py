@@ -39,11 +39,22 @@ class Base:
         self._product = np.zeros((6, 6))
 
     def rotation_to_world(self, rotation: Matrix, out: Matrix) -> Matrix:
-        """Return a rotation (3, 3) in the world. ``out`` is a buffer that may remain unused."""
+        """Return a rotation in the world, (3, 3).
+
+        Args:
+            rotation: Rotation in the base, (3, 3).
+            out: Buffer for the result, (3, 3). If base and world are aligned, it remains unused
+                and ``rotation`` itself is returned.
+        """
         return rotation if self._aligned else self._turn.dot(rotation, out)
 
     def point_to_world(self, position: Vector, out: memoryview) -> None:
-        """Write a point (3,) [m] in the world into ``out``."""
+        """Write a point in the world into a buffer.
+
+        Args:
+            position: Point in the base, (3,) [m].
+            out: Buffer of three numbers.
+        """
         x, y, z = (position if self._aligned else self._turn.dot(position)).tolist()
         bx, by, bz = self._place
         _three(out, 0, x + bx, y + by, z + bz)
@@ -57,7 +68,13 @@ class Base:
         return six if self._aligned else six.dot(self._turn6)
 
     def matrix_to_world(self, matrix: Matrix, out: Matrix) -> Matrix:
-        """Return an inertia or inverse inertia (6, 6) in world axes. ``out`` may remain unused."""
+        """Return an inertia or inverse inertia along the axes of the world, (6, 6).
+
+        Args:
+            matrix: Matrix along the axes of the base, (6, 6).
+            out: Buffer for the result, (6, 6). If base and world are aligned, it remains unused
+                and ``matrix`` itself is returned.
+        """
         if self._aligned:
             return matrix
         return self._turn6.dot(matrix, self._product).dot(self._turn6.T, out)
@@ -179,7 +196,8 @@ class HeldObject:
             rotation.dot(back, opinion)
         first, second, *others = said
         x, y, z = _log3(second.dot(first.T, self._product)).tolist()
-        if not others:  # The mean lies midway between the two.
+        # The mean of two rotations lies midway between them and needs no iteration.
+        if not others:
             x, y, z = 0.5 * x, 0.5 * y, 0.5 * z
             mean, other = self._turned_views
             _three(mean, 0, x, y, z)
@@ -243,11 +261,21 @@ class BearableSqueeze:
         self._wrench = np.zeros(6)
 
     def of(self, squeeze: float, states: Sequence[ArmState]) -> float:
-        """Return the part of an internal force that the torque limits allow here [N]."""
+        """Return an internal force, reduced to the torque limits of the current states [N].
+
+        Args:
+            squeeze: Internal force [N].
+            states: States of the arms.
+        """
         return squeeze if squeeze < SURE else squeeze * self._least(squeeze, states)[0]
 
     def overload(self, squeeze: float, states: Sequence[ArmState]) -> str:
-        """Return a warning if torque limits reduce an internal force [N], otherwise ""."""
+        """Return a warning if the torque limits reduce an internal force; otherwise an empty text.
+
+        Args:
+            squeeze: Internal force [N].
+            states: States of the arms.
+        """
         share, name = self._least(squeeze, states)
         if share == 1.0:
             return ""
@@ -294,7 +322,13 @@ def buckling(
 
 
 def softest_across(dampers: Sequence[ModalDamping], stiffness: Vector, held: HeldObject) -> float:
-    """Return the minimum end-effector stiffness perpendicular to the internal force [N/m]."""
+    """Return the minimum end-effector stiffness perpendicular to the internal force [N/m].
+
+    Args:
+        dampers: Designed dampers of the end effectors, which may have reduced the stiffness.
+        stiffness: Relative stiffness of each end effector, (6,) [N/m, Nm/rad].
+        held: Object with the directions of the internal force.
+    """
     least = math.inf
     for damper, inward in zip(dampers, held.inward):
         kept = np.diag(stiffness[:3]) if damper.kept == 1.0 else damper.stiffness[:3, :3]

@@ -44,8 +44,8 @@ class AugmentedParams:
         0.1, low=0, high=0.3,
         doc="maximum torque of the integral as a fraction of the torque limits",
     )  # fmt: skip
-    # Within these bounds, as in the other controllets, force control is stable on contacts of 1e3
-    # to 1e5 N/m at high latency.
+    # The bounds of these gains keep force control stable on contacts of 1e3 to 1e5 N/m at high
+    # latency, as in the other controllets.
     force_kp: float = number(0.2, low=0, high=0.5, doc="proportional gain on the force error")
     force_ki: float = number(10.0, unit="1/s", low=0, high=15, doc="integral gain of the force")
     force_filter_time: float = number(
@@ -135,7 +135,12 @@ class BoundedPull:
         self._margin = SpeedMargin(arm.limits)
 
     def of(self, spring: CartesianSpring, state: ArmState) -> Vector:
-        """Return F, (6,), of a spring measured in this cycle with gains along the base axes."""
+        """Return the wrench F of a spring, (6,) [N, Nm].
+
+        Args:
+            spring: Spring with gains along the axes of the base, measured in this cycle.
+            state: State of the arm.
+        """
         pull = spring.spring * self._bearable.of(spring.spring, state)
         lost = self._lost.damp(state, pull, spring.damping_along)
         brake, used = spring.damper, self._margin.used(state)

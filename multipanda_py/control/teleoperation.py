@@ -63,14 +63,28 @@ class MotionMapping:
         rotation_follower: Matrix,
         scale: float,
     ) -> None:
-        """Start the mapping at these poses, with ``scale`` as the scale of translation."""
+        """Start the mapping at the current poses, each in the base of its arm.
+
+        Args:
+            position_leader: Position of the leader's tool, (3,) [m].
+            rotation_leader: Rotation of the leader's tool, (3, 3).
+            position_follower: Position of the follower's tool, (3,) [m].
+            rotation_follower: Rotation of the follower's tool, (3, 3).
+            scale: Translation of the follower per translation of the leader.
+        """
         self._scale = scale
         _multiply(self.turn, scale, self._scaled)
         self._leader[:], self._follower[:] = position_leader, position_follower
         self._grip[:] = rotation_leader.T @ self.turn.T @ rotation_follower
 
     def follow(self, position: Vector, rotation: Matrix, twist: Vector) -> None:
-        """Compute the follower's pose and twist from the leader's, in the leader's base."""
+        """Compute pose and twist of the follower from those of the leader, in the leader's base.
+
+        Args:
+            position: Position of the leader's tool, (3,) [m].
+            rotation: Rotation of the leader's tool, (3, 3).
+            twist: Twist of the leader's tool, (6,) [m/s, rad/s].
+        """
         _subtract(position, self._leader, self._moved)
         _add(self._follower, _dot(self._scaled, self._moved, self.position), self.position)
         _dot(_dot(self.turn, rotation, self._half), self._grip, self.rotation)
@@ -121,13 +135,23 @@ class ForceReflection:
         self._shapes = [(0.0, math.inf, 1.0), (0.0, math.inf, 1.0)]
 
     def set_filter(self, time_constant: float, period: float) -> None:
-        """Set the filter time constant [s]. Zero disables the filter."""
+        """Set the filter of the reflected wrench.
+
+        Args:
+            time_constant: Time constant T_f [s]; 0 disables the filter.
+            period: Cycle time [s].
+        """
         self._share = -math.expm1(-period / time_constant) if time_constant > 0.0 else 1.0
 
     def set_shape(
         self, force: tuple[float, float, float], torque: tuple[float, float, float]
     ) -> None:
-        """Set deadband, bound and gain of the force [N] and of the torque [Nm]."""
+        """Set the shape of the reflected wrench.
+
+        Args:
+            force: Deadband [N], bound [N] and gain of the force.
+            torque: Deadband [Nm], bound [Nm] and gain of the torque.
+        """
         self._shapes = [force, torque]
 
     def reset(self) -> None:
@@ -221,7 +245,12 @@ class ReflectionAccount:
         self._force = self._torque = 0.0
 
     def set_stiffness(self, force: float, torque: float) -> None:
-        """Set the maximum stiffnesses rendered to the leader [N/m, Nm/rad]."""
+        """Set the maximum stiffnesses rendered to the leader.
+
+        Args:
+            force: Translational stiffness [N/m].
+            torque: Rotational stiffness [Nm/rad].
+        """
         self._force, self._torque = 0.5 / force, 0.5 / torque
 
     def reset(self) -> None:

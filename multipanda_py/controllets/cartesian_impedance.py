@@ -127,7 +127,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     def on_activate(self, states: Sequence[ArmState], target: MovingCartesianTarget) -> None:
         """Hold the measured pose, with the measured configuration as the nullspace target."""
         target.seed(states)
-        self.start_gains()  # This discards a streamed stiffness.
+        self.start_gains()  # A stiffness streamed to an earlier activation is discarded here.
         self.is_free[:] = [spring.is_free for spring in self.springs]
         self._twist_left = [0] * len(states)
         for guard in self._guards:
@@ -149,12 +149,23 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         return "; ".join(filter(None, words))
 
     def hold(self, arm: int, state: ArmState, tau: Vector) -> Vector:
-        """Keep earlier torques (n,) [Nm] in singular directions; return their wrench, (6,)."""
+        """Keep earlier torques in singular directions, and return their wrench, (6,) [N, Nm].
+
+        Args:
+            arm: Index of the arm.
+            state: State of the arm.
+            tau: Torques before the switch, (n,) [Nm].
+        """
         guard, stiffness = self._guards[arm], self.springs[arm].stiffness_along
         return tool_wrench(state, guard.resume(state, stiffness, tau))
 
     def compliance(self, arm: int, state: ArmState) -> Matrix:
-        """Return the inverse of an arm's stiffness in a configuration, (6, 6)."""
+        """Return the inverse stiffness of an arm in its configuration, (6, 6) [m/N, rad/Nm].
+
+        Args:
+            arm: Index of the arm.
+            state: State of the arm.
+        """
         return self.springs[arm].compliance(state)
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
@@ -187,7 +198,8 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
             self.is_free[arm] = spring.is_free
-            is_lost = state.operational_space().damping > 0.0  # The arm is near a singularity.
+            # Near a singularity, the operational space is regularised.
+            is_lost = state.operational_space().damping > 0.0
             if is_lost or used > FAST or spring.most_pull > SURE:
                 pulled = min(pulled, self._bound(arm, state, used, is_lost, wrench))
             if share > 0.0:

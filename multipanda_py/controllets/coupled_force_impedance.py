@@ -96,7 +96,8 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
             desired, self.measured, away, closing, self._mass(), self._formation()
         )
         self._closing = closing
-        # While the target rises, the tank is still being filled.
+        # While the desired force rises, the tank is still being filled and limits the force. The
+        # limit is reported only near the full force.
         is_grown = desired > 0.9 * self._borne
         self._energy.look(
             force.is_throttled and is_grown, force.tank, self._names, self._energy_left

@@ -146,7 +146,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         sharing = self.held.sharing
         self._error = PoseError(sharing.error)
         self._conservative, self._object_is_free = ConservativeSpring(), False
-        # The order is that of the arms, then the object.
+        # One damper per arm, followed by that of the object.
         self.dampers = [ModalDamping(bandwidth=SHARED_BANDWIDTH) for _ in range(n + 1)]
         self._turn, self._all_are_due = 0, True
         cycles = max(n + 2, ROUND)
@@ -154,7 +154,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._due = [turns.get(turn) for turn in range(cycles)]
         self._stiffness, self._damping = np.zeros(6 * n + 6), np.zeros((6 * n + 6, 6 * n + 6))
         blocks = [self._damping[i : i + 6, i : i + 6] for i in range(0, 6 * n + 6, 6)]
-        self._blocks = [*blocks[1:], blocks[0]]  # The rates start with the object.
+        # The velocities start with the object, the dampers end with it.
+        self._blocks = [*blocks[1:], blocks[0]]
         self._springs = sharing.springs.reshape(n, 6)
         self._elastic = list(zip(self.dampers, sharing.ways_off.reshape(-1, 6),
                                  sharing.pulls.reshape(-1, 6), (*range(n), -1)))  # fmt: skip

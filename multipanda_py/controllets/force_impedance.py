@@ -114,12 +114,15 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
     def on_handover(
         self, states: Sequence[ArmState], target: ForceTarget, handovers: Sequence[Handover]
     ) -> str:
-        """Continue a contact force until a wrench is received. The springs exert the remainder.
+        """Continue the contact force of the previous controllet until a target wrench is received.
 
-        The force is fed forward and fades after a loss of contact. It is not controlled, because
-        two arms that hold an object by springs would move it. A load without an estimated external
-        wrench, such as a tared payload, is fed forward permanently. Force control would remove the
-        spring that carries it. The load is constant, so its work along a closed path is zero.
+        The springs exert the rest of the wrench. The contact force is fed forward, and fades after
+        a loss of contact. Force control is not used, because it would move an object that two arms
+        hold by springs.
+
+        A load that the external wrench does not contain, such as a tared payload, is fed forward
+        permanently. Force control would relax the spring that carries it. A constant load does no
+        work along a closed path, so this feed-forward is passive.
         """
         words = []
         for place, (state, handover) in enumerate(zip(states, handovers)):
@@ -174,7 +177,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         arm, force = self.arms[0], self.arms[0].force
         shares = [arm.spring.kept for arm in self.arms]
         least, borne = min(shares), min([arm.borne for arm in self.arms])
-        _pack(  # This is five times faster than nine assignments.
+        _pack(  # Packing the buffer is five times faster than nine assignments.
             self.report.data, 0, force.measured, force.error, force.contact, force.weight,
             force.tank.energy, arm.tank.free, arm.tank.scale, least, borne,
         )  # fmt: skip

@@ -81,14 +81,15 @@ class _Anchor:
     def __init__(self, arm: ArmDescription, params: HoldParams, period: float) -> None:
         limits = arm.limits
         self._room, self._period = TorqueRoom(arm), period
-        # The first array is updated live.
+        # ``self._limit`` is the live array that ``TorqueRoom`` updates, ``self._whole`` a constant
+        # copy of the torque limits.
         self._limit, self._whole = self._room.torque, np.array(limits.torque)
         self._low, self._high = limits.lower + self.MARGIN, limits.upper - self.MARGIN
         n = arm.n_joints
-        # The first figure defines the slow momentum as a fraction of the torque limit. The last
-        # one scales the damping of joints with anchors until they are at rest.
+        # Fraction of the torque limit with which the brake stops a joint at the slow momentum.
         self._slow_share = np.array(arm.robot.figure("slow"))
-        # Springs at early anchors reach their full torque only with time.
+        # Rates at which springs at early anchors reach their full torque [1/s], and damping
+        # factors of joints with anchors before the arm is at rest.
         self._growth = 1.0 / np.maximum(arm.robot.figure("growth"), 1e-9)
         self._settling = np.array(arm.robot.figure("settling"))
         self._q, self._e = np.zeros(n), np.zeros(n)
@@ -107,8 +108,8 @@ class _Anchor:
 
     def set_gains(self, params: HoldParams) -> None:
         self._params = params
-        # The loop is stable for amplitudes in proportion to the torque rate, so a lower rate needs
-        # lower gains.
+        # The stable amplitude is proportional to the torque rate, so an arm with a lower torque
+        # rate needs lower gains.
         share = min(1.0, math.sqrt(self._torque_rate / self.FULL_RATE))
         self.brake.set_rate(share * params.brake_rate)
         self._return = share * params.return_rate
@@ -123,7 +124,7 @@ class _Anchor:
 
     def start(self, state: ArmState) -> None:
         """Start to brake, without anchors and without contact torques."""
-        # The torque-rate limit of the arm may be lower than that of its model.
+        # The torque-rate limit of this arm may be lower than that of its robot model.
         self.brake.set_limits(state.limits)
         self._take_rate(state.limits)
         self.set_gains(self._params)
@@ -167,12 +168,14 @@ class _Anchor:
             share < self.STIRRED if self._quiet else self._still_for > self.QUIET_AFTER
         ):
             self._calm(not self._quiet)
-            self._time = self.RAMP  # This restarts the growth of the slow momentum.
+            # Restart the growth of the slow momentum, but not the fade-in of braking, which ends
+            # at ``RAMP``.
+            self._time = self.RAMP
 
     def _damped(self, dq: Vector) -> Vector:
         """Return the velocities scaled by the damping factors of joints with anchors, (n,)."""
         damped = self._v
-        # Unequal factors are not dissipative, so only slow joints have them.
+        # Unequal factors may add energy, so only slow joints have them.
         damped[:] = dq
         return _multiply(damped, self._damping, out=damped, where=self._set)
 

@@ -122,7 +122,8 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         for motion, watch, state in zip(self.motions, self._watches, states):
             motion.place(state.q, state.dq)
             watch.reset()
-        self._is_placed = True  # The handover may displace the reference before it stops.
+        # A handover may still displace the reference, so the motion stops only afterwards.
+        self._is_placed = True
 
     def on_handover(
         self, states: Sequence[ArmState], target: TrajectoryTarget, handovers: Sequence[Handover]

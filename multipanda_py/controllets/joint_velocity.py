@@ -173,7 +173,8 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
 
     def on_parameters(self) -> None:
         super().on_parameters()
-        self.max_lead = self.params.leash  # The leash would clip a larger displacement.
+        # A handover may not displace the reference further, because the leash would clip it.
+        self.max_lead = self.params.leash
         for reference in self.references:
             reference.set_bounds(self.params)
 

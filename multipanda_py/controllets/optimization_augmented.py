@@ -387,6 +387,10 @@ def at_tool(state: ArmState, tau: Vector) -> Vector:
 
     In contrast to ``tool_wrench``, it contains the full effect of the torques on the tool near
     singular configurations.
+
+    Args:
+        state: State of the arm.
+        tau: Joint torques, (n,) [Nm].
     """
     space = state.operational_space()
     inertia = space.inertia if space.damping == 0.0 else space.projection_inertia()

@@ -203,7 +203,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._nothing, self._excess = np.zeros(6), np.zeros(6)
         self._open, self._coupling = True, (params.engaged, params.scale)
         super().__init__(context, params)
-        self.softest = 1  # Only the follower has a spring.
+        self.softest = 1  # Only the follower, arm 1, has a spring whose stiffness can be reduced.
 
     def on_parameters(self) -> None:
         """Apply the parameters, and couple the arms again if coupling or scale has changed."""
@@ -288,7 +288,8 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         pulled = slower * self._bearable.of(pull, follower)
         if pulled < 1.0:
             _add(wrench, _multiply(pull, pulled - 1.0, self._excess), wrench)
-        if follower.operational_space().damping > 0.0:  # The follower is near a singularity.
+        # Near a singularity, the operational space of the follower is regularised.
+        if follower.operational_space().damping > 0.0:
             brake = self._lost.damp(follower, pulled * pull, self._spring.damping_along)
             if brake is not None:
                 _add(wrench, brake, wrench)

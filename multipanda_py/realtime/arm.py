@@ -241,7 +241,13 @@ class Arm:
         self.blind = not self._is_seen()
 
     def load(self, fault: Event, released: bool) -> None:
-        """Restore a saved fault; hold restarts only after new finite states."""
+        """Restore a saved fault.
+
+        Args:
+            fault: Latched fault.
+            released: True if the arm was released because even hold could not control it. Then,
+                hold restarts only after new finite states.
+        """
         self.interrupted = self.released = self.blind = released
         self.fault, self._sound = fault, 0
 
@@ -313,7 +319,9 @@ class Arm:
         if self.motion is not None:
             self.motion.step(None if self.owner.waits else self._command)
             return self.state.tau
-        if self.released:  # not in place, so that the rate limit applies to the decay too
+        # The result is not written to ``state.tau``, so that the rate limit applies to the decay
+        # too.
+        if self.released:
             return np.multiply(self.state.tau, self._decay, out=self._blended)
         tau = self.owner.tau[self.slot]
         if self.blend_left > 0:
@@ -376,7 +384,8 @@ class ArmMotion:
             wanted: Desired positions (n,) [rad] or velocities (n,) [rad/s], finite; None to stop.
         """
         limiter = self._limiter
-        if not limiter.is_untouched:  # the backend has set joint_command to the measured state
+        # The backend has overwritten joint_command with the measured state.
+        if not limiter.is_untouched:
             limiter.start(limiter.q)
         if wanted is None:
             limiter.brake()

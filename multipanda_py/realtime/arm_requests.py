@@ -168,7 +168,12 @@ class Recoveries:
         self.pending: set[int] = set()
 
     def begin(self, wanted: Vector, now_ns: int) -> None:
-        """Request the recovery of the flagged arms that have a fault."""
+        """Request the recovery of arms that have a fault.
+
+        Args:
+            wanted: Flag of each arm of the cell; arms without a fault are skipped.
+            now_ns: Time of the cycle [ns].
+        """
         for arm, flag in zip(self._arms, wanted.tolist()):
             if not flag or not arm.fault:
                 continue
@@ -181,7 +186,13 @@ class Recoveries:
                 self.pending.add(arm.index)
 
     def stopped(self, index: int, text: str, now_ns: int) -> None:
-        """Latch the fault of an arm that no longer executes torques, and cancel its recovery."""
+        """Latch the fault of an arm that no longer executes torques, and cancel its recovery.
+
+        Args:
+            index: Index of the arm in the cell.
+            text: Reason, for the report.
+            now_ns: Time of the cycle [ns].
+        """
         arm = self._arms[index]
         self.pending.discard(index)
         self._owners.fail(arm.owner, Event.ARM_STOPPED, text, now_ns, (arm,))
@@ -195,7 +206,8 @@ class Recoveries:
                 was = self._owners.recover(self._arms[index])
                 ended = self._owners.forces.ended([index])
                 text = "; ".join(filter(None, (f"{was.name.lower()} cleared; holding", ended)))
-                if backend.warnings:  # from a robot whose connection began with this recovery
+                # The recovery has also connected the robot, which may cause warnings.
+                if backend.warnings:
                     text = f"{text}; but {'; '.join(backend.warnings)}"
                     backend.warnings.clear()
                 self._mailbox.report(Event.RECOVERED, now_ns, index, -1, text)

@@ -100,7 +100,7 @@ class PastCycles:
         self._mailbox, self._forces = mailbox, forces
         row = mailbox.row_dtype
         arms, start = row["arms"].base, columns(row, "arms").start
-        # Columns of each arm in the flat records, because indexing record fields is far slower.
+        # Columns of each arm in the flat records. Indexing record fields would be far slower.
         self._at = [
             {
                 name: _shifted(columns(arms, name), start + index * arms.itemsize // 8)
@@ -108,7 +108,7 @@ class PastCycles:
             }
             for index in range(row["arms"].shape[0])
         ]
-        # One range from the first to the last averaged field: one sum is cheaper than three.
+        # One range covers all averaged fields, because one sum is cheaper than three.
         first, last = columns(arms, "tau_ext").start, columns(arms, "wrench_ext_in_base").stop
         for index, at in enumerate(self._at):
             at["means"] = _shifted(slice(first, last), start + index * arms.itemsize // 8)
@@ -139,7 +139,8 @@ class PastCycles:
         """Return contact force and torque of an arm at the newest cycle."""
         if arm.released or arm.fault in TORQUE_AWAY:
             return Handover(np.zeros(arm.state.n_joints))
-        if arm.fault in UNFIT:  # the next controllet may resume the request if contact persists
+        # After such a fault, the next controllet may resume the request if the contact persists.
+        if arm.fault in UNFIT:
             request = self._forces.of(arm).copy()
             return Handover(np.zeros(arm.state.n_joints), requested_in_base=request)
         return self._with_request(arm, self._pressed(arm, self._mailbox.words[Word.ROWS]))
@@ -184,7 +185,7 @@ class PastCycles:
         travel = max(map(abs, (*map(sub, middle, begin), *map(sub, end, middle))))
         speed = 2.0 / span * travel
         means = _mean(rows[:, at["means"]])
-        n = arm.state.n_joints  # records have the size of the arm with the most joints
+        n = arm.state.n_joints  # The record has the size of the arm with the most joints.
         tau, external, wrench_ext = (means[place] for place in self._in_means)
         tau, external = tau[:n], external[:n]
         if not (math.isfinite(speed) and is_finite(tau) and is_finite(external)):
@@ -193,7 +194,9 @@ class PastCycles:
             return Handover(np.zeros(arm.state.n_joints))
         state, mass = arm.state.for_readers(), arm.model.load_mass
         felt = -wrench_ext
-        if self._is_sprung:  # external torques commanded by a controllet end with it
+        # Torques that the controllet applies from outside end with it, so the next controllet must
+        # exert them instead.
+        if self._is_sprung:
             push = _mean(rows[:, at["pushes"]])[:n]
             tau, external, felt = tau + push, external - push, felt + tool_wrench(state, push)
         wrench = tool_wrench(state, tau)
@@ -203,6 +206,7 @@ class PastCycles:
         if speed < REST_SPEED and self._was_executed(arm, tau + external):
             return Handover(tau, wrench, contact, mass)
         # Near a singularity, the torque of one joint appears as a wrench that loads other joints.
+        # Only the fraction that all joints measure is transferred.
         share = self._borne_share(arm, contact.dot(state.jacobian), external + arm.tare)
         contact *= share
         return Handover(contact.dot(state.jacobian), contact, contact, mass)

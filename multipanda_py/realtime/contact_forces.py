@@ -70,7 +70,7 @@ class _Watch:
         self.gone = self.gone + time if is_gone else 0.0
         self.touched = self.touched or not is_gone
         self.held = self.held + time if self.measured > LEAST * size else 0.0
-        self.reached = self.reached or self.held > RISE  # the first contact may oscillate
+        self.reached = self.reached or self.held > RISE  # The first contact may oscillate.
         if self.held:
             self.best, self.waited = 0.0, 0.0
         elif self.measured > self.best + PROGRESS * size:
@@ -121,7 +121,12 @@ class RequestedForces:
         self._time = CYCLES * period
 
     def keep(self, instance: Instance, forces: Sequence[Vector]) -> None:
-        """Store the requests of the arms of a started instance, (6,) [N, Nm] each."""
+        """Store the requested forces of a controllet that has started.
+
+        Args:
+            instance: Controllet that has started.
+            forces: Requested wrench of each of its arms along the axes of the base, (6,) [N, Nm].
+        """
         for index, force in zip(instance.spec.arms, forces):
             self._kept[index][:] = force
             self._any[index] = bool(force.any())
@@ -131,7 +136,10 @@ class RequestedForces:
                 self._ended.pop(index, None)
 
     def end(self, arm: Arm) -> None:
-        """Clear the request of an arm whose torque a fault interrupts; keep it for reports."""
+        """End the force request of an arm whose torque a fault has interrupted.
+
+        A request that was in contact is stored for reports.
+        """
         request = self.of(arm).copy()
         if self._watches[arm.index].touched and request.dot(request) > SMALL_FORCE**2:
             self._ended.setdefault(arm.index, request)
@@ -166,7 +174,12 @@ class RequestedForces:
         return self._kept[arm.index] if own is None else own
 
     def look(self, active: Sequence[Instance], now_ns: int) -> None:
-        """Compare measured with requested forces; call it every :data:`CYCLES` cycles."""
+        """Compare measured with requested forces; call it every :data:`CYCLES` cycles.
+
+        Args:
+            active: Active controllets.
+            now_ns: Time of the cycle [ns].
+        """
         for instance in [one for one in self._missing if not one.active]:
             self._end(instance, "another controllet owns the arms", now_ns)
         for instance in active:
@@ -200,7 +213,8 @@ class RequestedForces:
         """Report once that forces are missing, and once that they are reached again."""
         watches = [self._watches[arm.index] for arm in arms]
         missing = [watch.is_missing for watch in watches]
-        is_shared = instance.spec.law.min_arms > 1  # one force, shared by all arms
+        # All arms of such a controllet exert one common force.
+        is_shared = instance.spec.law.min_arms > 1
         if instance in self._missing:
             if all(watch.measured > ENOUGH * watch.size for watch in watches):
                 text = "the requested force is reached" if arms else "no force is requested"
@@ -219,7 +233,8 @@ class RequestedForces:
                 self._clear(arm.index)
                 text = f"{arm.state.name}: contact lost; the request of {watch.size:.1f} N ends"
                 self._report(Event.FORCE_MISSING, instance, text, now_ns)
-                if instance not in self._missing:  # the next look() ends it, without a request
+                # Listed as missing, so that the next look() reports the end of the request.
+                if instance not in self._missing:
                     self._missing.append(instance)
 
     def _end(self, instance: Instance, text: str, now_ns: int) -> None:

@@ -100,7 +100,8 @@ class Trace:
         places = [record[f"target_{name}"] for record in records for name in TRACED_CHANNELS]
         flat = [place.reshape(-1) for place in places]
         self._blank = [(place.data, np.zeros(place.size).data) for place in flat]
-        self._pairs: list[tuple[memoryview, memoryview]] = []  # twice as fast as arrays
+        # Memory views are twice as fast as arrays.
+        self._pairs: list[tuple[memoryview, memoryview]] = []
         self._channels = sum(1 << k for k, name in enumerate(TRACED_CHANNELS) if name in data)
         for name in TRACED_CHANNELS:
             for slot, record in enumerate(records if name in data else ()):
@@ -192,7 +193,8 @@ class Instance:
         self.command: JointVectors | None = None
         self._checks: list[CommandCheck] = []
         interface = spec.law.command_interface
-        if interface != INTERFACES[0]:  # a torque controllet may have a command array too
+        # A torque controllet may have a command array too, which is ignored.
+        if interface != INTERFACES[0]:
             self.command = self._kept("command", context)
             self._checks = [CommandCheck(spec.name, interface, state) for state in self.states]
         self._derating = Derating(spec.config.type, self.law)

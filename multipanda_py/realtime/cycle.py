@@ -30,7 +30,7 @@ from multipanda_py.realtime.tare import Tares
 from multipanda_py.state import ArmState, Vector
 
 _monotonic_ns = time.monotonic_ns
-# Plain integers, because Python 3.11 looks enum members up through a function call.
+# Plain integers, because Python 3.11 looks up enum members through a function call.
 _MAIL, _TARGETS, _TRACE = int(Word.MAIL), int(Word.TARGETS), int(Word.TRACE)
 _LOOP_HEARTBEAT, _LAST_ROW = int(Word.LOOP_HEARTBEAT), int(Word.LAST_ROW)
 _WEIGHT = np.array([0.0, 0.0, -10.0, 0.0, 0.0, 0.0])
@@ -92,7 +92,8 @@ class ControlLoop:
         things: Things,
     ) -> None:
         self.arms, self.instances, self.backends = arms, instances, backends
-        self._writing = list(backends)  # start() moves real arms to the front: physics can wait
+        # start() moves real arms to the front, because simulated arms can wait.
+        self._writing = list(backends)
         self.mailbox, self._words = mailbox, mailbox.words
         self.owners = ownership
         self._row = row.view(np.float64).reshape(-1)
@@ -146,7 +147,9 @@ class ControlLoop:
                     self.arms[index].state.check_in_place(self._row)
         for arm in self.arms:
             arm.state.joint_command[0] = arm.state.q
-            arm.know_weight()  # the torque that has carried the arm until now
+            # This records the gravity torques, which the robot has exerted before the first
+            # command.
+            arm.know_weight()
         for instance in self.instances:
             with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
                 instance.activate([_pressing(state) for state in instance.states])
@@ -295,7 +298,8 @@ class ControlLoop:
             self._model(chosen)
             for arm in [self.arms[index] for index in chosen]:
                 self.owners.attempt(arm.owner, arm.state.look_ahead, wake_ns)
-        self.watchdog.look(wake_ns)  # after write(), so that checks do not delay the torques
+        # Checked after write(), so that the checks do not delay the torques.
+        self.watchdog.look(wake_ns)
         self._held.look(wake_ns)
         if not self._cycle % CYCLES:
             self.owners.forces.look(self.owners.active, wake_ns)
@@ -337,7 +341,9 @@ class ControlLoop:
             arm = self.arms[index]
             if fault := arm.check():
                 self.owners.fail(arm.owner, fault, arm.explain(fault), wake_ns, (arm,))
-        targets = self._words[_TARGETS]  # read before the other counter, to keep the order sent
+        # Read before the counter of requests. A target that was sent after a request is then never
+        # processed before it.
+        targets = self._words[_TARGETS]
         mail = self._words[_MAIL]
         if mail != self._mail:
             self._mail, self._targets = mail, targets
@@ -348,7 +354,7 @@ class ControlLoop:
         if self.recoveries.pending:
             self.recoveries.look(wake_ns)
         if self.owners.changing and self.owners.look_at_changes():
-            self._mail = -1  # the next cycle reads requests that arrived meanwhile
+            self._mail = -1  # Lets the next cycle read requests that arrived during the change.
         if self._settings.pending or self._settings.interrupted:
             self._settings.look(wake_ns)
         if self._tares.pending:
@@ -379,7 +385,13 @@ class ControlLoop:
         self._words[Word.SHOWN] += 1
 
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:
-        """Give every arm to its hold, and report the reason."""
+        """Give every arm to its hold, and report the reason.
+
+        Args:
+            event: Event to report.
+            text: Reason, for the report.
+            now_ns: Time of the cycle [ns].
+        """
         self.owners.hold_all(event, text, now_ns)
 
     @property
@@ -427,11 +439,13 @@ class ControlLoop:
             self._is_traced = self._words[_TRACE]
             for instance in self.instances:
                 instance.trace_terms(bool(self._is_traced))
-        for instance in self.instances:  # before a switch, so that it starts with new parameters
+        # Done before a switch, so that the switch starts with the new parameters.
+        for instance in self.instances:
             self.owners.attempt(instance, instance.take_parameters, now_ns)
         request = self.mailbox.switch.take()
         if request is not None:
-            self._words[Word.SWITCH_NS] = _monotonic_ns()  # start of the new controllets
+            # Time at which the new controllets start.
+            self._words[Word.SWITCH_NS] = _monotonic_ns()
             self._words[Word.SWITCH_STATUS] = self.owners.switch(request, now_ns)
             self._answered = self.mailbox.switch.seen
         recover = self.mailbox.recover.take()
@@ -472,7 +486,8 @@ class ControlLoop:
             self._blame(backend, error, now_ns)
 
     def _blame(self, backend: Backend, error: BaseException, now_ns: int) -> None:
-        if not self.owners.active:  # during the start, no controllet owns the arms and can hold
+        # During the start, no controllet owns the arms and could hold them.
+        if not self.owners.active:
             raise LoopError(f"{self._who(backend)}: {error_text(error)}") from error
         for index in backend.arms:
             arm = self.arms[index]
@@ -491,6 +506,6 @@ class ControlLoop:
         header[5], header[6] = self.missed, self.owners.epoch
         self.mailbox.ring.append(self._row)
         self._words[_LOOP_HEARTBEAT] = wake_ns
-        if self._answered:  # from this record on, readers see the new owners
+        if self._answered:  # This record is the first that shows the new owners to readers.
             self._words[Word.SWITCH_ACK] = self._answered
             self._answered = 0

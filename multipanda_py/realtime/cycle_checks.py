@@ -48,11 +48,12 @@ class AllArms:
         n = len(arms)
         rows = records.view(np.float64).reshape(n, -1)
         q, dq = columns(records.dtype, "q"), columns(records.dtype, "dq")
-        room = q.stop - q.start  # an arm with fewer joints uses the first numbers
+        room = q.stop - q.start  # Size of the largest arm; smaller arms use the first elements.
         tau, wanted = columns(records.dtype, "tau"), columns(records.dtype, "tau_wanted")
         places = np.arange(rows.size).reshape(rows.shape)
         self._numbers = rows.reshape(-1)
-        self._of_state = places[:, q.start : dq.stop].copy()  # q and dq are adjacent
+        # One range covers both, because q and dq are adjacent.
+        self._of_state = places[:, q.start : dq.stop].copy()
         self._of_torque = np.array([places[:, tau], places[:, wanted]])
         self._tau = rows[:, tau]
         limits = [arm.state.limits for arm in arms]
@@ -76,7 +77,7 @@ class AllArms:
         """Return True if all measured states are valid."""
         off = self._numbers.take(self._of_state, None, self._off, "clip")
         _absolute(_subtract(off, self._middle, off), off)
-        within = _less_equal(off, self._half, self._within)  # False for NaN
+        within = _less_equal(off, self._half, self._within)  # The comparison is False for NaN.
         return within.tobytes() == self._all_within
 
     def command(self) -> None:
@@ -113,7 +114,7 @@ class Turns:
         self._q = state.q
         self._joints = np.flatnonzero(state.limits.endless)
         self._places: list[int] = self._joints.tolist()
-        self._last = [math.nan] * len(self._places)  # keeps the first position unchanged
+        self._last = [math.nan] * len(self._places)  # NaN leaves the first position unchanged.
 
     def begin(self) -> None:
         """Restart from the current positions."""
@@ -133,7 +134,7 @@ class Turns:
 START_PATIENCE = 20.0
 """Timeout of the first heartbeat of an owning process that is busy with its own start [s].
 Until then no client can send requests. The end of that process is detected immediately."""
-_HEARTBEAT = int(Word.CLIENT_HEARTBEAT)  # a plain integer, because every cycle reads it
+_HEARTBEAT = int(Word.CLIENT_HEARTBEAT)  # Plain integer, because every cycle reads it.
 
 
 class Silence:
@@ -161,7 +162,8 @@ class Silence:
         if self.timeout_ns:
             self._first_ns = self._first_ns or now_ns
             beat = self._words[_HEARTBEAT]
-            silence = now_ns - max(beat, self._first_ns)  # no earlier than the first cycle
+            # The owner cannot be late before the first cycle.
+            silence = now_ns - max(beat, self._first_ns)
             is_silent = silence > (self.timeout_ns if beat else self._start_ns)
             if is_silent and not self._is_silent:
                 text = f"no heartbeat of the owning process for {silence / 1e9:.2f} s"

@@ -150,7 +150,12 @@ def row_dtype(
 
 
 def columns(record: np.dtype[np.void], name: str) -> slice:
-    """Return the columns of a field in a record viewed as a flat array of 8-byte numbers."""
+    """Return the columns of a field in a record that is viewed as a flat array of 8-byte numbers.
+
+    Args:
+        record: Type of the record.
+        name: Name of the field.
+    """
     field = record.fields
     if field is None or name not in field:
         raise KeyError(f"no field {name!r} in a record with {record.names}")

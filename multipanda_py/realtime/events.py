@@ -139,7 +139,15 @@ class EventRing:
         return int(self._count[0])
 
     def append(self, event: Event, time_ns: int, arm: int, controllet: int, text: str) -> None:
-        """Append an event as one line of text. Thread: the one writer; not in every cycle."""
+        """Append an event. Thread: the one writer; not in every cycle.
+
+        Args:
+            event: Kind of the event.
+            time_ns: Time of the event [ns].
+            arm: Index of its arm; -1 for none.
+            controllet: Index of its controllet instance; -1 for none.
+            text: Description, stored as one line.
+        """
         count = self._count[0]
         raw = " ".join(text.split()).encode("utf-8", "replace")[:_TEXT]
         self._events[count % EVENTS] = (int(event), time_ns, arm, controllet, raw)
@@ -153,7 +161,8 @@ class EventRing:
         total = self.count
         first = max(count, total - EVENTS)
         rows = self._events[np.arange(first, total) % EVENTS]
-        # The writer may have advanced meanwhile and may now overwrite the oldest event.
+        # The writer may have advanced meanwhile, and may be overwriting the oldest events. They
+        # are skipped.
         kept = max(first, self.count + 1 - EVENTS) if self.count != total else first
         found = [self._read(row) for row in rows[kept - first :]]
         if kept > count:

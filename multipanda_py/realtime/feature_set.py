@@ -51,7 +51,16 @@ class ProjectedTogether:
     def add_first(
         self, count: int, states: Sequence[ArmState], target: Any, tau: Sequence[Vector]
     ) -> None:
-        """Add the torques of the first ``count`` features; call it with 1, 2, ... in a cycle."""
+        """Add the torques of the first ``count`` features.
+
+        Call it with 1, 2, ... in each cycle: the call with 1 evaluates all features.
+
+        Args:
+            count: Number of features.
+            states: States, one per arm of the controllet.
+            target: Target of the controllet.
+            tau: Torques, modified in place, (n,) per arm [Nm].
+        """
         if count == 1:
             self._parts = self._ask(states, target)
             self._before = [torque.copy() for torque in tau]
@@ -184,7 +193,13 @@ class FeatureSet:
         target: Any,
         handovers: Sequence[Handover] | None = None,
     ) -> None:
-        """Activate the enabled features, with the contact forces that they take over."""
+        """Activate the enabled features.
+
+        Args:
+            states: Measured states, one per arm.
+            target: Target, already seeded by the controllet.
+            handovers: Transferred torques and wrenches, one per arm; None without a transfer.
+        """
         self.deactivate()
         self._active = True
         for feature, wanted in zip(self.features, self.wanted):
@@ -205,10 +220,16 @@ class FeatureSet:
         for feature, own in zip(self.features, params):
             feature.params = own
             feature.on_parameters()
-        self._gather()  # the parameters may select another projector
+        self._gather()  # The changed parameters may select another projector.
 
     def switch(self, wanted: Sequence[bool], states: Sequence[ArmState], target: Any) -> None:
-        """Enable and disable features; ``target`` contains the requested target."""
+        """Enable and disable features.
+
+        Args:
+            wanted: True for each feature to be enabled, in the order of the set.
+            states: States of the current cycle, one per arm.
+            target: Target as the user requested it.
+        """
         changed = [i for i, (old, new) in enumerate(zip(self.wanted, wanted)) if old != new]
         self.wanted = list(wanted)
         for index in changed if self._active else ():
@@ -218,7 +239,8 @@ class FeatureSet:
                     self._leaving.discard(index)
                 elif index not in self._fades:
                     feature.on_enable(states, target)
-            elif _has(feature, "prepare"):  # removed by look() when the feature has settled
+            # prepare() runs until the feature has settled; then look() removes it.
+            elif _has(feature, "prepare"):
                 self._leaving.add(index)
             if _has(feature, "add"):
                 fade = self._fades.get(index) or _Fade(feature, 0.0 if wanted[index] else 1.0)

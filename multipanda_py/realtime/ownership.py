@@ -130,7 +130,8 @@ class Ownership:
         ]
         refused = False
         for instance in starting:
-            if refused and instance.active:  # a rejected switch restarts no active controllet
+            # A rejected switch must not restart active controllets.
+            if refused and instance.active:
                 continue
             reason = self._activate(instance)
             if reason:
@@ -236,7 +237,7 @@ class Ownership:
 
     def recover(self, arm: Arm) -> Event:
         """Clear the fault of an arm, which then holds its position and load; return the fault."""
-        if arm.interrupted:  # a previous fault may have kept the request
+        if arm.interrupted:  # An earlier fault may have kept the force request.
             self.forces.end(arm)
         past = self._past.carried(arm) if arm.interrupted else self._past.of(arm)
         return arm.recover(past)
@@ -322,6 +323,10 @@ class Ownership:
     def engage(self, index: int, interface: str) -> None:
         """Change the command interface of an arm, which may take many cycles.
 
+        Args:
+            index: Index of the arm in the cell.
+            interface: Command interface, one of :data:`.INTERFACES`.
+
         Raises:
             Exception: Any error of the backend; the interface then stays unchanged.
         """
@@ -342,7 +347,8 @@ class Ownership:
         """Set which controllets wait for arms; those in ``ready`` execute commands from now on."""
         changing = self.changing
         for instance in self.active:
-            if instance.spec.is_hold:  # without torque control, ArmMotion brakes the arm instead
+            # Without torque control, ArmMotion brakes the arm instead of hold.
+            if instance.spec.is_hold:
                 instance.waits = self._arms[instance.spec.arms[0]].motion is not None
                 continue
             waited = instance.waits
@@ -369,9 +375,13 @@ class Ownership:
                 tau[:] = self._holds[index].tau[0]
 
     def begin_anew(self, wanted: Sequence[bool], now_ns: int) -> None:
-        """Activate ``wanted`` and the holds after the arms were reset to another state.
+        """Activate controllets and the holds after the arms were reset to another state.
 
         A controllet that has rejected its last parameters is reported, and its arms hold.
+
+        Args:
+            wanted: Flag of each controllet instance that is to be active.
+            now_ns: Time of the cycle [ns].
 
         Raises:
             Exception: Any error of a controllet or feature; all arms hold then.
@@ -391,14 +401,21 @@ class Ownership:
         cause = Cause(Event.SWITCHED, "the simulation was reset")
         try:
             self.apply(flags, now_ns=now_ns, cause=cause)
-        except BaseException as error:  # nothing is active now, and every arm needs an owner
+        # No controllet is active now, and every arm needs an owner.
+        except BaseException as error:
             reason = f"the simulation was reset, but {error_text(error)}"
             cause = Cause(Event.HOLDS, reason)
             self.apply([False] * len(flags), restart_holds=True, now_ns=now_ns, cause=cause)
             raise
 
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:
-        """Give every arm to its hold, restarted from the measured state, and report the reason."""
+        """Give every arm to its hold, restarted from the measured state.
+
+        Args:
+            event: Event to report.
+            text: Reason, for the report.
+            now_ns: Time of the cycle [ns].
+        """
         self._mailbox.report(event, now_ns, -1, -1, text)
         self.apply([False] * len(self._instances), restart_holds=True, now_ns=now_ns, cause=None)
 
@@ -425,14 +442,20 @@ class Ownership:
             instance.notices.clear()
 
     def attempt(self, instance: Instance, step: Callable[[], None], now_ns: int) -> None:
-        """Call a method of an instance; if it raises an error, the arms of the instance hold."""
+        """Call a method of an instance; if it raises an error, the arms of the instance hold.
+
+        Args:
+            instance: Instance that owns the arms.
+            step: Method to call, without arguments.
+            now_ns: Time of the cycle [ns].
+        """
         try:
             step()
         except BaseException as error:
             pass_interrupt(error)
             if instance.active:
                 self.fail(instance, Event.CONTROLLET_ERROR, error_text(error), now_ns)
-            else:  # another controllet owns its arms
+            else:  # Another controllet owns its arms, so they get no fault.
                 self.report(Event.CONTROLLET_ERROR, instance, error_text(error), now_ns)
 
     def fail(
@@ -443,15 +466,22 @@ class Ownership:
         now_ns: int,
         arms: Sequence[Arm] | None = None,
     ) -> None:
-        """Latch a fault on ``arms`` (by default all arms of the instance), and let its arms hold.
+        """Latch a fault on arms of an instance, and let them hold.
 
         A hold that fails in consecutive cycles is reported once.
+
+        Args:
+            instance: Instance that has failed, or owns the arms.
+            event: Fault to latch.
+            text: Reason, for the report.
+            now_ns: Time of the cycle [ns].
+            arms: Arms with the fault; None for all arms of the instance.
         """
         is_hold = instance.spec.is_hold
         if arms is None and is_hold:
             arm = self._arms[instance.spec.arms[0]]
             if arm.blind and not arm.released:
-                arm.release()  # hold had restarted after finite states, and fails again
+                arm.release()  # hold had restarted after finite states, and has failed again.
             if arm.released:
                 return
         failed = list(arms) if arms is not None else [self._arms[i] for i in instance.spec.arms]
@@ -476,7 +506,14 @@ class Ownership:
             self.update(self._holds[index], now_ns)
 
     def report(self, event: Event, instance: Instance, text: str, now_ns: int) -> None:
-        """Report an event of an instance that latches no fault."""
+        """Report an event of an instance that latches no fault.
+
+        Args:
+            event: Event to report.
+            instance: Instance that caused it.
+            text: Description of the event.
+            now_ns: Time of the cycle [ns].
+        """
         self._mailbox.report(event, now_ns, -1, instance.spec.index, text)
 
     def _leave(self, instance: Instance) -> None:

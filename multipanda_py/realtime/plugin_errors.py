@@ -30,7 +30,8 @@ def pass_interrupt(error: BaseException) -> None:
 
     Thread: any.
     """
-    if isinstance(error, Interrupted):  # raised by our handler, which ignores further signals
+    # Our signal handler raised it, and ignores further signals.
+    if isinstance(error, Interrupted):
         raise error
     if (
         isinstance(error, KeyboardInterrupt)

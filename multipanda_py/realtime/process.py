@@ -87,7 +87,7 @@ def main() -> int:
 
     Thread: main, then control.
     """
-    for terminal in (signal.SIGINT, signal.SIGHUP):  # the owner handles them and stops the loop
+    for terminal in (signal.SIGINT, signal.SIGHUP):  # The owner handles them, and stops the loop.
         signal.signal(terminal, signal.SIG_IGN)
     name_process(LOOP)
     never_wait_for_output([2])
@@ -113,14 +113,14 @@ def main() -> int:
     _answer({"warnings": [*loop.take_warnings(), *warnings]})
     run(loop, 1.0 / config.cell.rate, watch.keep_going)
     speed = "at rest" if loop.at_rest() else "still moving"
-    loop.close()  # before the last message, which may block
+    loop.close()  # The arms are released before the last message, which may block.
     if watch.owner_gone:
         say(f"multipanda loop of cell {name!r}: its owner has ended; arms {speed}, loop ends")
     return 0
 
 
 def _answer(message: dict[str, object]) -> None:
-    with contextlib.suppress(OSError):  # the owner has ended; Watch then stops the loop
+    with contextlib.suppress(OSError):  # If the owner has ended, Watch stops the loop.
         os.write(1, (json.dumps(message) + "\n").encode())
 
 

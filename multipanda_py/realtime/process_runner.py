@@ -62,7 +62,8 @@ class ProcessRunner(Runner):
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 pass_fds=(fd, *self._inherited),
-                start_new_session=True,  # Ctrl-C reaches only the owner, which stops the loop
+                # Ctrl-C then reaches only the owner, which stops the loop.
+                start_new_session=True,
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
             )
         self._process = process

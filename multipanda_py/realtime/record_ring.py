@@ -119,7 +119,8 @@ class RowRing:
         flat = rows.view(np.float64).reshape(size, -1)
         flat[:unwrapped] = self.flat[begin : begin + unwrapped]
         flat[unwrapped:] = self.flat[: size - unwrapped]
-        whole = min(last, max(first, self.count - ROWS + 1))  # first record that is complete
+        # First record that the writer cannot be overwriting.
+        whole = min(last, max(first, self.count - ROWS + 1))
         return whole, rows[whole - first :]
 
 
@@ -217,7 +218,12 @@ class RowReader:
         return rows
 
     def wait(self, timeout: float, most: int = ROWS) -> NDArray[np.void]:
-        """Return records as :meth:`take`, but wait up to ``timeout`` [s] for the first one."""
+        """Wait for the first new record, and return records as :meth:`take`.
+
+        Args:
+            timeout: Maximum waiting time [s].
+            most: Maximum number of records.
+        """
         deadline = time.monotonic() + timeout
         while not self.waiting and time.monotonic() < deadline:
             time.sleep(_LOOK_PERIOD)

@@ -65,7 +65,11 @@ class Runner(ABC):
         raise LoopError("the loop runs in another thread or process; use placement inline")
 
     def load(self, state: LoopState | None, seed: int | None) -> None:
-        """Restore a saved state; None restores the state of the start.
+        """Restore a saved state of the loop.
+
+        Args:
+            state: Saved state; None for the state of the start.
+            seed: New seed of the random generators; None restores their saved state.
 
         Raises:
             LoopError: If the loop runs in another thread or process.
@@ -114,7 +118,13 @@ class Runner(ABC):
 
 
 def start_loop(loop: ControlLoop, config: CellConfig, warm_up: int = 300) -> None:
-    """Start a loop; if this fails, release the connected arms."""
+    """Start a loop; if this fails, release the connected arms.
+
+    Args:
+        loop: Loop to start.
+        config: Configuration of the cell.
+        warm_up: Number of updates of each controllet before the first cycle.
+    """
     try:
         loop.start(config.active, warm_up)
     except BaseException:
@@ -173,7 +183,12 @@ class InlineRunner(Runner):
         self.step(1)
 
     def wait(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """Run cycles until a condition is met, or ``timeout`` [s] of simulated time is over."""
+        """Run cycles until a condition is met; return False after a timeout.
+
+        Args:
+            condition: Function that returns True when the condition is met.
+            timeout: Maximum simulated time [s].
+        """
         for _ in range(round(timeout * self._config.cell.rate)):
             if condition():
                 return True
@@ -194,7 +209,7 @@ class ThreadRunner(Runner):
         """Start the thread and wait until real arms execute commands or have a fault."""
         self._loop = build_loop(self._config, self._specs, self._mailbox)
         start_loop(self._loop, self._config)
-        gc.collect()  # before the first cycle, so that no cycle waits for it
+        gc.collect()  # Collect garbage now, so that no cycle waits for it.
         found = self._loop.take_warnings()
         self._stopping = False
         self._is_up = threading.Event()

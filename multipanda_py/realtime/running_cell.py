@@ -69,7 +69,7 @@ class RowFollower(RowReader):
         try:
             super().__init__(Mailbox(config, self._specs, fd, read_only=True).ring)
         finally:
-            os.close(fd)  # the mapping stays
+            os.close(fd)  # The mapping stays valid without its file descriptor.
 
     def terms(self, row: NDArray[np.void], arm: str) -> dict[str, Vector]:
         """Return the torque terms of an arm in one record by name, each (joints,) [Nm].
@@ -77,6 +77,10 @@ class RowFollower(RowReader):
         ``law``, the features by name, ``blend`` (from the previous owner) and ``bounds`` (limits
         of value and rate) sum to ``tau``. The result is empty unless
         :meth:`multipanda_py.cell.Cell.trace_torques` is on.
+
+        Args:
+            row: Cycle record.
+            arm: Name of the arm.
         """
         record = row["arms"][self.arms.index(arm)]
         traced = int(record["terms_traced"])
@@ -151,7 +155,7 @@ def find_running(name: str = "") -> tuple[CellPlan, Path]:
 
 
 def _announced_by(process: Path) -> Iterator[tuple[CellPlan, Path]]:
-    with contextlib.suppress(OSError):  # the process has ended, or belongs to another user
+    with contextlib.suppress(OSError):  # The process may have ended, or belong to another user.
         for link in (process / "fd").iterdir():
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                 if not os.readlink(link).startswith(f"/memfd:{_NAME}"):

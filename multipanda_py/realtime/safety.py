@@ -92,7 +92,12 @@ class StateGuard:
         return Event.NONE
 
     def words_for(self, state: ArmState, fault: Event) -> str:
-        """Describe a fault: joint, measured value and allowed range."""
+        """Describe a fault: joint, measured value and allowed range.
+
+        Args:
+            state: State with the fault.
+            fault: Kind of the fault.
+        """
         if fault is Event.NON_FINITE_STATE:
             return f"{state.name}: q {state.q.tolist()}, dq {state.dq.tolist()} is not finite"
         for joint in range(state.n_joints):

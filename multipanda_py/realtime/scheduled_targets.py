@@ -54,7 +54,14 @@ class LaterTargets:
                 del self.waiting[mate]
 
     def keep(self, channel: str, place: int, data: Vector, values: Vector) -> bool:
-        """Schedule a target; return False if it is due now and was not stored."""
+        """Schedule a target; return False if it is due now and was not stored.
+
+        Args:
+            channel: Name of the channel.
+            place: Index of the arm; 0 for channels of the whole controllet.
+            data: Array that receives the target at its start time.
+            values: Record of the target, with its start time.
+        """
         if values[TOGETHER] <= 1.0 and values[START] <= self._clock[0]:
             return False
         self.waiting[place] = LaterTarget(channel, place, data, values.copy())

@@ -79,7 +79,7 @@ class Slot:
         if self.counter[0] != number:
             return None
         self.seen = number
-        self._taken[0] = number  # before the void number is read: see withdraw()
+        self._taken[0] = number  # Published before the void number is read, see withdraw().
         return None if self._void[0] >= number else self._scratch
 
     @property
@@ -99,8 +99,8 @@ class Slot:
             True if the reader has not taken the record, and never will.
         """
         self._void[0] = max(self._void[0], number)
-        # The pause makes the stores of both sides visible. A reader that has missed the void
-        # number has published the taken number before.
+        # After the pause, the stores of both sides are visible. A reader that did not see the void
+        # number has published its taken number before it, so the comparison is reliable.
         time.sleep(SETTLE)
         return int(self._taken[0]) < number
 
@@ -271,7 +271,8 @@ class Mailbox:
         self._map = mmap.mmap(self.fd, size, access=access)
         self.words = memoryview(self._map)[: 8 * n_words].cast("q")
         self.active = self.words[16 : 16 + len(specs)]
-        # Number of activations of each controllet; every activation uses the measured state.
+        # Number of activations of each controllet. A change shows that its targets were reset to
+        # the measured state.
         self.beginnings = self.words[16 + len(specs) : 16 + 2 * len(specs)]
         count = self.words[Word.EVENTS : Word.EVENTS + 1]
         self.events = EventRing(self._map, events_at, count, self._arm_names, self._names)
@@ -316,7 +317,15 @@ class Mailbox:
         self.words[Word.TARGETS] += 1
 
     def report(self, event: Event, time_ns: int, arm: int, controllet: int, text: str) -> None:
-        """Append an event as one line of text. Thread: control; not in every cycle."""
+        """Append an event. Thread: control; not in every cycle.
+
+        Args:
+            event: Kind of the event.
+            time_ns: Time of the event [ns].
+            arm: Index of its arm; -1 for none.
+            controllet: Index of its controllet instance; -1 for none.
+            text: Description, stored as one line.
+        """
         self.events.append(event, time_ns, arm, controllet, text)
 
     @property

@@ -92,6 +92,11 @@ class Warmth:
 def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailbox) -> ControlLoop:
     """Build a loop that is ready for :meth:`.ControlLoop.start`.
 
+    Args:
+        config: Configuration of the cell.
+        specs: Specifications of all controllet instances.
+        mailbox: Shared memory of the cell.
+
     Raises:
         ConfigurationError: If a part rejects its configuration.
         LoopError: If a controllet, a feature or a backend fails.
@@ -161,7 +166,15 @@ def make_context(
     states: Sequence[ArmState],
     objects: Vector,
 ) -> Context:
-    """Create the context of one controllet instance."""
+    """Create the context of one controllet instance.
+
+    Args:
+        config: Configuration of the cell.
+        spec: Specification of the instance.
+        descriptions: Descriptions of all arms of the cell.
+        states: Live states of all arms of the cell.
+        objects: Live poses of the movable objects.
+    """
     others = [index for index in range(len(states)) if index not in spec.arms]
     return Context(
         period=1.0 / config.cell.rate,
@@ -182,7 +195,14 @@ def build_backends(
     objects: Vector,
     descriptions: Sequence[ArmDescription],
 ) -> list[Backend]:
-    """Create one backend for each kind of backend that the arms of the cell use."""
+    """Create one backend for each kind of backend that the arms of the cell use.
+
+    Args:
+        config: Configuration of the cell.
+        states: Live states of all arms of the cell.
+        objects: Live poses of the movable objects.
+        descriptions: Descriptions of all arms of the cell.
+    """
     kinds: dict[str, list[int]] = {}
     for index, arm in enumerate(config.arms.values()):
         kinds.setdefault(arm.backend, []).append(index)

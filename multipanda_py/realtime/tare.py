@@ -186,7 +186,12 @@ class Tares:
                 self._write(tare, number, True)
 
     def look(self, fresh: Sequence[int], now_ns: int) -> None:
-        """Continue the measurements of arms with a new state."""
+        """Continue the measurements of arms with a new state.
+
+        Args:
+            fresh: Indices of the arms with a new state.
+            now_ns: Time of the cycle [ns].
+        """
         for index in [index for index in self.pending if index in fresh]:
             tare, measurement = self._tares[index], self.pending[index]
             reason = self._obstacle(tare.arm) or measurement.add(
@@ -202,7 +207,13 @@ class Tares:
             self._answer(tare, measurement.number, reason, now_ns)
 
     def forget(self, index: int, why: str, now_ns: int) -> None:
-        """Untare an arm whose estimate changes, for the reason ``why``."""
+        """Remove the tare of an arm, whose estimate of external torques changes.
+
+        Args:
+            index: Index of the arm in the cell.
+            why: Reason, for the report.
+            now_ns: Time of the cycle [ns].
+        """
         tare, measurement = self._tares[index], self.pending.pop(index, None)
         if tare.active:
             self._set(tare, np.zeros_like(tare.offset))

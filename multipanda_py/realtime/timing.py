@@ -72,7 +72,12 @@ clock."""
 
 
 def run(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
-    """Run the loop, paced by its arms or by a clock, until ``keep_going`` returns False.
+    """Run the loop, paced by its arms or by a clock.
+
+    Args:
+        loop: Loop to run.
+        period: Cycle time [s].
+        keep_going: Function that returns False to end the loop.
 
     Thread: control.
     """
@@ -83,11 +88,16 @@ def run(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> Non
 
 
 def run_paced(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
-    """Run the loop once per period until ``keep_going`` returns False.
+    """Run the loop once per period.
 
     A cycle that ends after the next deadline skips whole periods and keeps the phase. Skipped
     periods are counted in ``loop.missed``. A pause shifts the phase. From Python 3.11 on,
     ``time.sleep`` uses ``clock_nanosleep`` with an absolute deadline.
+
+    Args:
+        loop: Loop to run.
+        period: Cycle time [s].
+        keep_going: Function that returns False to end the loop.
 
     Thread: control.
     """
@@ -112,11 +122,16 @@ def run_paced(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
 
 
 def run_woken(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
-    """Answer the state packet of every arm at once, until ``keep_going`` returns False.
+    """Run the loop when arms send their state packets, and answer each packet immediately.
 
     An arm keeps its file descriptor when its driver restarts. Arms whose packets arrive together
     are answered together. Simulated arms of the same cell advance with the first state
     of a real arm in a period, or otherwise by the clock.
+
+    Args:
+        loop: Loop to run.
+        period: Cycle time [s].
+        keep_going: Function that returns False to end the loop.
 
     Thread: control.
     """
@@ -134,5 +149,5 @@ def run_woken(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
         if simulated and (now >= due if fresh else now >= due + (GRACE - 1.0) * step):
             fresh += simulated
             due = max(due + step, now + step // 2)
-        # Also without a new state, to read requests and to detect a dead driver.
+        # The cycle also runs without a new state, to read requests and to detect a dead driver.
         loop.cycle(now, now, sorted(fresh))

@@ -139,7 +139,15 @@ class TorqueTerms:
         self, features: FeatureSet, states: Sequence[ArmState], target: Any, period: float,
         tau: Sequence[Vector],
     ) -> None:  # fmt: skip
-        """Let the features add to the torques of the controllet, and record each term."""
+        """Let the features add to the torques of the controllet, and record each term.
+
+        Args:
+            features: Features of the instance.
+            states: States, one per arm.
+            target: Target of the controllet.
+            period: Time since the last update [s].
+            tau: Torques of the controllet, modified in place, (n,) per arm [Nm].
+        """
         if features.steps is not self._planned:
             self._plan(features)
         for note, torque in self._of_law:
@@ -159,7 +167,7 @@ class TorqueTerms:
         starts = [k for k, place in enumerate(places) if k == 0 or place != places[k - 1] + 1]
         self._runs = []
         for notes, terms in zip(self._notes, self._terms):
-            terms[...] = 0.0  # clears the terms of disabled features
+            terms[...] = 0.0  # Clears the terms of disabled features.
             for start, end in zip(starts, [*starts[1:], len(places)]):
                 place = places[start]
                 self._runs.append(

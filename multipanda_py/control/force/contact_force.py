@@ -64,7 +64,12 @@ class ToolContact:
         self._reaction, self._left = None, 1
 
     def update(self, requested: Sequence[float], external: Sequence[float]) -> None:
-        """Update the contact by the forces of one cycle, both along the same axes, (3,) [N]."""
+        """Update the contact by the forces of one cycle, both along the same axes.
+
+        Args:
+            requested: Force that the controllet requests of the tool, (3,) [N].
+            external: External force on the tool, (3,) [N].
+        """
         (x, y, z), (fx, fy, fz) = requested, external
         size = math.sqrt(x * x + y * y + z * z)
         if size < SMALLEST:

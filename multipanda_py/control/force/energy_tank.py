@@ -91,7 +91,13 @@ class EnergyTank:
         return 0.0
 
     def receive(self, energy: float, held: float = 0.0) -> float:
-        """Add energy, or subtract it if negative, up to the capacity; return the overflow [J]."""
+        """Add energy up to the capacity, and return the overflow [J].
+
+        Args:
+            energy: Energy [J]; subtracted if negative.
+            held: Part of the energy that is stored in a spring [J]. It does not count towards the
+                capacity.
+        """
         self.energy += energy
         over = self.energy - held - self.limit
         if over > 0.0:
@@ -153,7 +159,8 @@ class SpringTank(EnergyTank):
             stored: Potential energy V of the unscaled spring [J].
             power: Current power of the unscaled spring on the tool [W].
         """
-        # The factor 2 keeps the tank from an overdraft if the tool accelerates within the cycle.
+        # The factor 2 is a margin for a tool that accelerates within the cycle. Without it, the
+        # spring could take more energy than the tank contains.
         wanted = max(stored, 2.0 * self._period * power)
         usable = self.usable
         self.scale = 1.0 if wanted <= usable else usable / wanted

@@ -239,7 +239,8 @@ class ForceController:
         self._aim += max(-most, min(most, desired - self._aim))
         follow = period / (g.filter_time + period)
         self._measured += follow * (measured - self._measured)
-        # The goal is filtered like the measurement. A rising goal would otherwise lead.
+        # The goal passes the same filter as the measurement. Otherwise, each rise of the goal
+        # would cause a force error by the delay of the filter alone.
         self._goal += follow * (self._aim - self._goal)
         if over:
             self._touching = False
@@ -300,8 +301,9 @@ class ForceController:
             self.is_throttled = valve < 1.0 and force > 0.0
             if not self.is_throttled:
                 return force
-            # This limit is continuous in the speed. Returning the full force immediately would act
-            # as a relay.
+            # At negative speed, the full force takes energy from the motion and is passive. The
+            # limit rises to it continuously with the speed, because a jump to the full force would
+            # act as a relay.
             return min(force, valve * force - self.BRAKE_RATE * mass * speed)
         factor = min(1.0, left / self.gains.tank_low, 0.5 * left / (power * self._period))
         self.is_throttled = factor < 1.0
@@ -310,10 +312,12 @@ class ForceController:
     def _feel(self, g: ForceGains, desired: float, measured: float, speed: float) -> None:
         """Update the contact state with hysteresis. Only a desired force can lose contact."""
         self._quick += self._period / (self.QUICK_TIME + self._period) * (measured - self._quick)
-        # The force of a soft contact rises slowly, so a part of the goal is sufficient.
+        # A fraction of the commanded force is sufficient, because the force of a soft contact
+        # rises slowly. A fast tool with a smaller force has lost its contact.
         least = self.LOST_SHARE * max(g.contact_force, self._push)
         runs_away = self._touched and speed > self.RUNAWAY and self._quick < least
-        # The slow filter still contains the force of a lost contact.
+        # After a loss of contact, the slow filter still shows the old force. The minimum of both
+        # filters therefore decides whether contact exists.
         felt = min(self._measured, self._quick)
         if self._touching:
             missed = self._measured < self.LOST_FORCE * g.contact_force or runs_away
@@ -335,7 +339,8 @@ class ForceController:
             self._integral *= math.exp(-self._period / g.release_time)
         slope = (self.error - self._old_error) / self._period
         self._old_error = self.error
-        # The PID part can cancel the force but not reverse it, since a tool can only push.
+        # A tool can only push. The PID part may therefore cancel the desired force but not reverse
+        # it.
         return max(-desired, g.kp * self.error + self._integral + g.kd * slope)
 
 
@@ -347,7 +352,8 @@ TANK_LOW = 0.05
 class ForceParams:
     """Gains of the force controller, common to the controllets with force control."""
 
-    # Within these bounds, force control is stable on contacts of 1e3 to 1e5 N/m at high latency.
+    # The bounds of these gains keep force control stable on contacts of 1e3 to 1e5 N/m at high
+    # latency.
     kp: float = number(0.2, low=0, high=0.5, doc="proportional gain on the force error")
     ki: float = number(10.0, unit="1/s", low=0, high=15, doc="integral gain")
     kd: float = number(0.0, unit="s", low=0, high=5e-4, doc="derivative gain")

@@ -80,7 +80,8 @@ class ForceSubspace:
             old = self.direction
             shown = float(_dot(old, self._seen)) * float(_dot(old, direction))
             self.share = share = self.share * max(0.0, 1.0 - angle / self.TURN)
-            # The new P hides this part of the error that has been visible to the spring so far.
+            # The new projector P hides a part of the error that the spring could see along the old
+            # direction. The offset is corrected by it, so that the spring wrench does not jump.
             shown *= share / (1.0 - share) if share < 1.0 else 0.0
             _subtract(self._hidden, _multiply(direction, shown, self._part), self._offset)
             old[:] = direction
@@ -208,7 +209,8 @@ class ForceImpedanceArm:
         self.subspace = ForceSubspace(context.period)
         self._direction, self._size = np.zeros(6), 0.0
         self._contact_point, self._mass, self._age = np.zeros(3), 0.0, 0
-        # The array contains one wrench of spring, damper and force each.
+        # The rows are the wrenches of spring, damper and force. One array lets ``settle`` compute
+        # the three works by one product.
         n = context.arms[place].n_joints
         self._wrenches, self._torques = np.zeros((3, 6)), np.zeros((3, n))
         self._of_spring, self._of_brake, self._of_force = self._wrenches
@@ -221,7 +223,12 @@ class ForceImpedanceArm:
         self._has_said_lost = self._has_said_held = False
 
     def start(self, state: ArmState, energy: float) -> None:
-        """Start with a relaxed spring, no force, and a granted energy [J]."""
+        """Start with a relaxed spring and without force.
+
+        Args:
+            state: State of the arm.
+            energy: Energy granted to the tank of the spring [J].
+        """
         self.force.reset()
         self.tank.reset()
         self._guard.reset()
@@ -235,7 +242,12 @@ class ForceImpedanceArm:
         self._has_said_lost = self._has_said_held = False
 
     def aim(self, wrench: Vector, state: ArmState) -> None:
-        """Start control of a wrench, (6,) [N, Nm]."""
+        """Start to control a wrench on the environment.
+
+        Args:
+            wrench: Desired wrench along the axes of the base, (6,) [N, Nm].
+            state: State of the arm.
+        """
         size = math.sqrt(float(_dot(wrench, wrench)))
         if size > 0.0:
             _multiply(wrench, 1.0 / size, self._direction)
@@ -248,11 +260,21 @@ class ForceImpedanceArm:
         self._size = size
 
     def hold(self, state: ArmState, tau: Vector) -> Vector:
-        """Keep earlier torques (n,) [Nm] in singular directions; return their wrench, (6,)."""
+        """Keep earlier torques in singular directions, and return their wrench, (6,) [N, Nm].
+
+        Args:
+            state: State of the arm.
+            tau: Torques before the switch, (n,) [Nm].
+        """
         return tool_wrench(state, self._guard.resume(state, self.spring.stiffness_along, tau))
 
     def resume(self, state: ArmState, force: Vector) -> None:
-        """Continue an existing force (6,) [N, Nm] uncontrolled, in parallel to the spring."""
+        """Continue an existing force without force control, in parallel to the spring.
+
+        Args:
+            state: State of the arm.
+            force: Wrench on the environment along the axes of the base, (6,) [N, Nm].
+        """
         size = math.sqrt(float(_dot(force, force)))
         _multiply(force, 1.0 / size, self._direction)
         self._contact_point[:] = state.position_ee_in_base
@@ -272,7 +294,8 @@ class ForceImpedanceArm:
         of_spring, of_brake, of_force = [half * work for work in works.tolist()]
         tank, other = self.tank, self.force.tank
         over, other_over = tank.settle(of_spring, tank.held), other.settle(of_force)
-        # Energy from dampers and from an overflow goes to the tank with the larger deficit.
+        # The dampers and the overflow of a full tank supply energy. The tank with the larger
+        # deficit receives it first.
         income = over + other_over - of_brake
         if other.missing > tank.missing:
             tank.receive(other.receive(income), tank.held)
@@ -326,7 +349,8 @@ class ForceImpedanceArm:
         if share < 1.0:
             _multiply(pull, share, pull)
         lost = None
-        if state.operational_space().damping > 0.0:  # The arm is near a singularity.
+        # Close to a singularity, the operational space is regularised.
+        if state.operational_space().damping > 0.0:
             lost = self._lost.damp(state, pull, spring.damping_along)
         margin = self._margin
         if (used := margin.used(state)) > FAST:
@@ -342,7 +366,8 @@ class ForceImpedanceArm:
             distance = 0.0
         else:
             away = state.position_ee_in_base - self._contact_point
-            # Lateral motion counts as distance only after a loss of contact.
+            # Before the first contact, only motion along the force is a distance. After a loss of
+            # contact, lateral motion counts too, because the tool may have slid off the surface.
             squared = _dot(away, away) if force.touched else _dot(u[:3], away) ** 2
             distance = math.sqrt(float(squared))
         if not self._age:

@@ -144,7 +144,12 @@ class PressingTeam:
         self.reset()
 
     def set_gains(self, gains: ForceGains, blend_time: float) -> None:
-        """Set the gains, and the time in which the plan releases a direction [s]."""
+        """Set the gains of all force controllers.
+
+        Args:
+            gains: Gains, equal for all arms.
+            blend_time: Time in which the plan releases or regains a direction [s].
+        """
         self._gains, self._blend_time = gains, blend_time
         for hand in self.hands:
             hand.force.set_gains(gains)
@@ -159,9 +164,14 @@ class PressingTeam:
             hand.reset()
 
     def aim(self, place: int, wrench: Vector) -> None:
-        """Set the desired wrench of one arm on its contact, (6,) [N, Nm]; zero for none."""
+        """Set the desired wrench of one arm on its contact.
+
+        Args:
+            place: Index of the arm in the controllet.
+            wrench: Wrench along the axes of the base, (6,) [N, Nm]; zero for no force.
+        """
         hand = self.hands[place]
-        if hand.ask(wrench):  # The others wait for its contact.
+        if hand.ask(wrench):  # This arm has to find its contact first, and the others wait for it.
             self.presses = False
         self.is_lost = False
         self._modes_are_due = True
@@ -211,7 +221,7 @@ class PressingTeam:
             wrench += self._tails[place]
             if self._is_on:
                 wrench += hand.exerted * hand.direction
-            else:  # No other term damps this direction.
+            else:  # The plan has released this direction, so no spring or damper acts along it.
                 brake = ForceController.BRAKE_RATE * hand.mass * self.share[place, place]
                 wrench -= brake * hand.speed * hand.direction
 
@@ -276,7 +286,7 @@ class PressingTeam:
         for hand, state, tail, *numbers in zip(hands, states, self._tails, sizes, mixed, rates):
             if hand.size:
                 hand.press(state, *numbers)
-            elif hand.exerted:  # Only this force was withdrawn.
+            elif hand.exerted:  # Only the force of this arm was withdrawn.
                 self.on_release([hands.index(hand)])
                 self._drop(hand, tail, self._blend_time)
 

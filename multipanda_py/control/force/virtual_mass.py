@@ -70,17 +70,33 @@ class VirtualBody:
         self.withstood, self.withstands = np.zeros(6), False
 
     def set_gains(self, mass: Vector, damping: Vector, stiffness: Vector) -> None:
-        """Set the diagonals of M [kg, kg m^2], D and K, (6,) each."""
+        """Set the diagonals of M, D and K.
+
+        Args:
+            mass: Diagonal of M, (6,) [kg, kg m^2].
+            damping: Diagonal of D, (6,) [N s/m, Nm s/rad].
+            stiffness: Diagonal of K, (6,) [N/m, Nm/rad].
+        """
         h = self._period
         self._mass, self._stiffness = np.array(mass), np.array(stiffness)
         self._solve = 1.0 / (mass + h * damping)
 
     def set_bounds(self, displacement: tuple[float, float], speed: tuple[float, float]) -> None:
-        """Set the maximum displacements [m, rad] and speeds [m/s, rad/s]."""
+        """Set the bounds of the motion.
+
+        Args:
+            displacement: Maximum translation [m] and rotation [rad].
+            speed: Maximum linear [m/s] and angular speed [rad/s].
+        """
         self._max_displacement, self._max_speed = displacement, speed
 
     def set_filter(self, time: float, deadband: tuple[float, float]) -> None:
-        """Set the low-pass time constant [s] and the deadbands of force [N] and torque [Nm]."""
+        """Set filter and deadband of the measured wrench.
+
+        Args:
+            time: Time constant of the low-pass filter [s]; 0 disables it.
+            deadband: Deadbands of force [N] and torque [Nm].
+        """
         self._weight = 1.0 - math.exp(-self._period / time) if time > 0.0 else 1.0
         self._deadband = deadband
 
@@ -178,7 +194,7 @@ def length(vector: Vector) -> float:
 
 
 def limit(vector: Vector, largest: float) -> None:
-    """Scale a vector in place to a maximum length."""
+    """Scale a vector in place so that its length does not exceed ``largest``."""
     size = length(vector)
     if size > largest:
         vector *= largest / size
@@ -195,6 +211,10 @@ def remaining(vector: Vector, deadband: float) -> float:
 
     The function is continuously differentiable and has a maximum slope of 1, so the deadband adds
     no gain to the loop.
+
+    Args:
+        vector: Vector of length s.
+        deadband: Deadband d, in the unit of the vector.
     """
     if deadband <= 0.0:
         return 1.0

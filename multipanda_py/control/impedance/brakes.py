@@ -164,7 +164,7 @@ class MomentumBrake:
 
     def ahead(self, tau: Vector) -> Vector:
         """Return the velocity change predicted for torques (n,) [Nm], (n,) [rad/s]."""
-        # eigenpy returns a matrix, not a vector, for a single joint.
+        # For a single joint, eigenpy returns a matrix, so the result is flattened.
         gained: Vector = self._mass.solve(tau).reshape(-1)
         return _multiply(gained, self.LEAD, gained)
 
@@ -195,7 +195,7 @@ class MomentumBrake:
         _sqrt(_multiply(size, self._twice_rate, other), other)
         _minimum(other, self._limit, out=other)
         _minimum(other, _multiply(size, self.OWN_SHARE * self._rate, size), out=other)
-        # The first term already provides part of the braking torque.
+        # The first term already brakes each joint. Only the missing remainder is added.
         _maximum(_multiply(sign, tau, size), -other, out=size)
         _minimum(size, 0.0, out=size)
         _add(other, size, other)

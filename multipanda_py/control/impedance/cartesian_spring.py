@@ -154,7 +154,13 @@ class CartesianSpring:
         self.damper = own if damper is None else damper
 
     def set_shape(self, damping_ratio: Vector, error_clip: Vector, in_tool: bool) -> None:
-        """Set damping ratios (6,), error bounds (6,) [m, rad] and the axes of the gains."""
+        """Set damping ratios, error bounds and the axes of the gains.
+
+        Args:
+            damping_ratio: Damping ratios, (6,).
+            error_clip: Maximum error per axis, (6,) [m, rad].
+            in_tool: True for gains along the axes of the tool, False for those of the base.
+        """
         self._ratio, self.ratio = np.array(damping_ratio), float(damping_ratio.max())
         self._pose_error.set_bounds(error_clip)
         self._in_tool = in_tool
@@ -321,8 +327,8 @@ class CartesianSpring:
 
     def _compliance(self, state: ArmState, turn: Matrix | None) -> Matrix:
         """Return the inverse of K along the axes of the gains; cached if K is not reduced."""
-        # The stiffness is recomputed because this configuration may reduce it more than the last
-        # one.
+        # Design the gains for this configuration first, because the gain reduction of the last
+        # configuration may be too small for it.
         modal, inertia_inv = self._modal, state.operational_space().inertia_inv
         modal.design(inertia_inv if turn is None else turn.T.dot(inertia_inv).dot(turn))
         self.kept = modal.kept

@@ -77,7 +77,12 @@ class Ramp:
         return self._left == 0
 
     def go(self, goal: Vector, cycles: int = 0) -> None:
-        """Start a ramp from the current value to ``goal``, of ``cycles`` steps."""
+        """Start a ramp from the current value.
+
+        Args:
+            goal: Value at the end of the ramp.
+            cycles: Length of the ramp [cycles]; 0 applies the goal immediately.
+        """
         self._from[:], self._to[:] = self.value, goal
         self._cycles = self._left = cycles
         if not cycles:
@@ -119,13 +124,14 @@ class RampedGains(Controllet[_TargetT, _ParamsT]):
         """Return the length of a gain ramp [cycles]; 0 means an immediate change."""
         if not self._runs:
             return 0
-        self._strayed = True  # A ramp or streamed gains follow.
+        # From now on, a ramp or streamed gains may differ from the gains of the parameters.
+        self._strayed = True
         return round(self.params.gain_time / self.context.period)
 
     def start_gains(self) -> None:
         """Apply the gains of the parameters immediately, and ramp all later changes."""
         self._runs = False
-        if self._strayed:  # Otherwise the gains equal the parameters.
+        if self._strayed:  # Without this flag, the gains already equal those of the parameters.
             self.on_parameters()
         self._runs, self._strayed = True, False
 

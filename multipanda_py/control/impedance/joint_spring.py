@@ -58,9 +58,15 @@ class JointSpring:
         )
 
     def set_gains(self, stiffness: Vector, damping_ratio: Vector) -> None:
-        """Set the stiffness K, (n,) [Nm/rad], and the damping ratios, (n,)."""
+        """Set stiffness and damping ratios.
+
+        Args:
+            stiffness: Diagonal of the stiffness K, (n,) [Nm/rad].
+            damping_ratio: Damping ratios, (n,).
+        """
         self._stiffness, self._leash = stiffness, None
-        # A joint without stiffness would need an infinite deflection for any torque.
+        # A joint without stiffness cannot exert a torque by any deflection. Division by infinity
+        # gives it zero error.
         self._presses = np.where(stiffness < SOFT, np.inf, stiffness)
         self._asked = np.diag(stiffness)
         self._modal.set_root(np.diag(np.sqrt(stiffness)), damping_ratio)
@@ -109,7 +115,9 @@ class JointSpring:
             stiffness: Result of ``stiffness_at``, (n, n) [Nm/rad].
             tau: Torques, (n,) [Nm]. Joints softer than ``SOFT`` have zero error.
         """
-        if stiffness is self._asked:  # The stiffness is diagonal.
+        # A stiffness that is not reduced is diagonal, so a division replaces the solution of a
+        # linear system.
+        if stiffness is self._asked:
             return tau / self._presses
         step, held = np.zeros_like(tau), np.isfinite(self._presses)
         step[held] = np.linalg.solve(stiffness[np.ix_(held, held)], tau[held])
@@ -280,8 +288,8 @@ class PostureSpring:
             max_torque: Torque bounds before the projection, (n,) [Nm].
             projector: One of ``PROJECTORS``.
         """
-        # A nullspace motion may consist of light wrist joints only, for example if their axes are
-        # aligned.
+        # If the axes of the wrist are aligned, a nullspace motion may consist of light joints
+        # only. The damping is therefore bounded by the inertia of each joint.
         most = BARE_DAMPING * self._light
         if projector != "none":
             most = np.where(self._light < 1.0, LIGHT_DAMPING * self._light, MAX_DAMPING)
@@ -317,7 +325,13 @@ class PostureSpring:
         return tau
 
     def pull(self, state: ArmState, posture: Vector, velocity: Vector | None = None) -> Vector:
-        """Return the torques before the projection, (n,) [Nm]. Arguments as in ``torque``."""
+        """Return the torques before the projection, (n,) [Nm].
+
+        Args:
+            state: State of the arm.
+            posture: Desired configuration, (n,) [rad].
+            velocity: Velocity of the desired configuration, (n,) [rad/s]; None for rest.
+        """
         self._posture[:] = posture
         if velocity is not None or self._moves:
             self._moves = velocity is not None

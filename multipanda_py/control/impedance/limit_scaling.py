@@ -92,7 +92,12 @@ class BearableShare:
         self._load = np.zeros(arm.n_joints)
 
     def of(self, wrench: Vector, state: ArmState) -> float:
-        """Return the scale s of a wrench along the base axes, (6,) [N, Nm]."""
+        """Return the scale s of a wrench, 0 to 1.
+
+        Args:
+            wrench: Wrench along the axes of the base, (6,) [N, Nm].
+            state: State of the arm.
+        """
         if _norm(*wrench.tolist()) <= SURE:
             return 1.0
         if self._room.shrinks:

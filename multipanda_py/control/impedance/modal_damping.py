@@ -99,11 +99,16 @@ class ModalDamping:
         self._free = self._limit * min(1.0, float(self._ratio.min())) ** 2
 
     def set_root(self, half: Matrix, ratio: Vector | float = 1.0) -> None:
-        """Set K^1/2, (n, n), and the ratios Z, (n,). Diagonal gains need less time."""
+        """Set the root of the stiffness and the damping ratios. Diagonal gains need less time.
+
+        Args:
+            half: Root K^1/2 of the stiffness, (n, n).
+            ratio: Damping ratios Z, one or (n,).
+        """
         self._half = np.array(half)
         self._ratio[:] = ratio
         least = float(self._ratio.min())
-        # No mode of the spring exceeds the bandwidth unless an eigenvalue w exceeds this value.
+        # Largest eigenvalue up to which all modes of the spring are below the bandwidth limit.
         self._free = self._limit * min(1.0, least) ** 2
         self._equal_ratio = least if least > 0.0 and least == self._ratio.max() else 0.0
         self._root = self._half * self._ratio
@@ -132,7 +137,8 @@ class ModalDamping:
         _add(normal, self._regular, normal)
         eigen = self._eigen
         eigen.compute(normal)
-        # The trace bounds all eigenvalues, and takes half the time of their computation.
+        # The trace is an upper bound of all eigenvalues. Testing it first often saves their
+        # computation, which takes twice as long.
         if sum(self._diagonal.tolist()) <= self._free or eigen.eigenvalues()[-1] <= self._free:
             core: Matrix = eigen.operatorInverseSqrt()
             self.kept = 1.0
@@ -161,8 +167,10 @@ class ModalDamping:
         return core
 
     def apply(self, rate: Vector, out: Vector | None = None) -> Vector:
-        """Return D dx, (n,), with the D of the last ``design``.
+        """Return D dx with the D of the last ``design``, (n,).
 
-        The result is written to ``out``. Without it, the next call overwrites the result.
+        Args:
+            rate: Velocity dx, (n,).
+            out: Output array, (n,). Without it, the next call overwrites the result.
         """
         return self.damping.dot(rate, self._brake if out is None else out)

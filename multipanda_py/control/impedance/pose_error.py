@@ -114,7 +114,8 @@ class PoseError:
     def clip(self) -> Vector:
         """Clip the error in place and return it, (6,) [m, rad]."""
         error = self.value
-        # If the norm is within the smallest bound, no element exceeds its bound.
+        # If the norm is smaller than the smallest bound, no element exceeds its bound and clipping
+        # can be skipped.
         if _norm(*error.tolist()) > self._least:
             _minimum(error, self.bounds, out=error)
             _maximum(error, self._lowest, out=error)

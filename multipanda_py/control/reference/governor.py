@@ -173,7 +173,8 @@ class GovernedChannel(ABC):
         self._seen = seen
         if self._rate_left > 0:
             self._rate_left -= 1
-            if self._rate_left == 0:  # The velocity was not renewed.
+            # The client has not renewed the target velocity within its timeout.
+            if self._rate_left == 0:
                 self._goal_rate, has_news = None, True
         return has_news
 
@@ -185,7 +186,12 @@ class GovernedChannel(ABC):
         return self.held.cycles > 0
 
     def renew(self, goal_rate: Vector, cycles: int) -> None:
-        """Set the velocity of the target, a live view, which is valid for some cycles."""
+        """Set the velocity of the target for a limited time.
+
+        Args:
+            goal_rate: Velocity of the target, a live view, in the units of the channel per second.
+            cycles: Number of cycles for which the velocity is valid.
+        """
         self._seen = b""
         if goal_rate.any():
             self._goal_rate, self._rate_left = goal_rate, cycles
@@ -210,15 +216,25 @@ class GovernedChannel(ABC):
         ``smoothing`` and ``response`` are applied only at rest. A different averaging time would
         cause a jump or an overshoot, and a feed-forward that starts in motion would cause a torque
         step.
+
+        Args:
+            params: New parameters.
+            period: Cycle time [s].
         """
         if not self.is_moving:
             self.smoothing, self.response = params.smoothing, params.response
         self.set_bounds(params)
-        if self.busy:  # This scales the new bounds to the configuration.
+        if self.busy:  # Scale the new bounds to the current configuration.
             self.look()
 
     def start(self, params: GovernorParams, period: float, at_rest: bool) -> None:
-        """Start at the record at rest or measured speed, and write the stop point to it."""
+        """Start the reference at the target record, and write the point at which it stops to it.
+
+        Args:
+            params: Parameters of the governor.
+            period: Cycle time [s].
+            at_rest: True to start at rest, False to start with the measured velocity and brake.
+        """
         self.smoothing = self._averaged = params.smoothing
         self.response = params.response
         self._period, cycles = period, cycles_of(params.smoothing, period)
@@ -320,7 +336,8 @@ class GovernedChannel(ABC):
         if self._blocked is None:
             return ""
         arm, dq, ahead = self._blocked
-        # A maximum joint speed of 1 rad/s makes any near obstacle relevant.
+        # Scale the velocity so that the fastest joint moves at 1 rad/s. At that speed every near
+        # obstacle limits the motion and is named, however slow the reference is.
         faster = dq / max(float(np.abs(dq).max()), 1e-9)
         found = [pacer.in_the_way(arm, faster, ahead) for pacer in self.pacers]
         return "; ".join(filter(None, found))

@@ -288,7 +288,7 @@ class GovernedJoints(GovernedChannel):
                 self._target.ddq[self._place][:] = [
                     a * w for a, w in zip(tracker.acceleration, weight)
                 ]
-        else:  # The record contains the goal.
+        else:  # The reference has arrived, and its record already contains the goal.
             self._dq[:] = 0.0
             self.busy = self._has_rate()
         if self._target is not None:
@@ -296,7 +296,8 @@ class GovernedJoints(GovernedChannel):
 
     def _within_limits(self, predictor: GoalPredictor) -> tuple[list[float], list[float]]:
         """Return the predicted goal within joint limits, and a velocity that can stop there."""
-        low = np.minimum(self._range[0], self._goal)  # A sample may lie within the margin.
+        # A commanded goal may lie within the margin of a joint limit and remains allowed.
+        low = np.minimum(self._range[0], self._goal)
         high = np.maximum(self._range[1], self._goal)
         goal = np.minimum(np.maximum(predictor.position, low), high)
         slowest, fastest = -self._stoppable(goal - low), self._stoppable(high - goal)

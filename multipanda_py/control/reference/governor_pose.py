@@ -145,7 +145,8 @@ class GovernedPose(GovernedChannel):
             angle = 0.0
             if is_turned:
                 turn = _subtract(self._goal_frame, frame).ravel()
-                # The chord approximates the angle well for the small steps of a stream.
+                # Frobenius norm / sqrt(2) equals 2 sin(angle / 2), which approximates the angle
+                # for the small steps of a stream.
                 angle = math.sqrt(0.5 * turn.dot(turn))
             self._told.step(math.dist(self._goal_point, point), angle)
         rate = None if self._goal_rate is None else self._goal_rate.tolist()
@@ -199,7 +200,9 @@ class GovernedPose(GovernedChannel):
         unit = way / np.repeat((max(distance, _TINY), max(angle, _TINY)), 3)
         full, quick = (np.repeat(pair, 3) for pair in zip(linear, angular))
         possible = self._possible_of(unit * full, unit * quick)
-        if self._is_direct:  # The feed-forward fades out at higher joint speeds.
+        # A direct response may use only joint speeds at which the feed-forward has not yet faded
+        # out.
+        if self._is_direct:
             possible = possible.slower(FAST / p.share)
         if self._is_still:
             hard = max(hard, SHORT / p.acceleration, SHORT_TURN / p.turn_acceleration)
@@ -286,7 +289,7 @@ class GovernedPose(GovernedChannel):
     def _gap(self) -> tuple[float, float]:
         """Return the distance from the reference to its goal [m], [rad]."""
         turn = _subtract(self._goal_frame, self._frame).ravel()
-        chord = math.sqrt(0.5 * turn.dot(turn))  # This equals 2 sin(angle / 2).
+        chord = math.sqrt(0.5 * turn.dot(turn))  # The chord equals 2 sin(angle / 2).
         return math.dist(self._goal_point, self._point), 2.0 * math.asin(min(1.0, 0.5 * chord))
 
     def _turn(self, period: float) -> None:
@@ -391,7 +394,12 @@ def tool_shares(state: ArmState, acceleration: Vector, twist: Vector, share: flo
 
 
 def tool_motion(state: ArmState, twist: Vector) -> Vector:
-    """Return the joint speeds M^-1 J^T Lambda dx of a tool's twist dx, (n,) [rad/s]."""
+    """Return the joint speeds M^-1 J^T Lambda dx that move the tool, (n,) [rad/s].
+
+    Args:
+        state: State of the arm.
+        twist: Twist dx of the tool in the base, (6,) [m/s, rad/s].
+    """
     space = state.operational_space()
     dq: Vector = _dot(space.minv_jt, _dot(space.inertia, twist))
     return dq

@@ -79,8 +79,14 @@ class ReferenceCap:
         self.acts = False
 
     def give(self, step: float, now: int) -> None:
-        """Process a step of the goal [unit] at a time [cycles]."""
-        if now - self._time > self._within:  # This is the first step of a motion.
+        """Process a step of the goal.
+
+        Args:
+            step: Distance of the new goal from the last one [unit].
+            now: Time of the step [cycles].
+        """
+        # After a pause of the stream, this step begins a new motion.
+        if now - self._time > self._within:
             self._start, self._length, self._step = now, 0.0, 0.0
         if step > NEAR and step > JUMP * self._step:
             self.acts = False
@@ -262,7 +268,13 @@ class BoundedPose:
         self.rotation[:] = _dot(_exp3(error[3:]), self.rotation)
 
     def advance(self, position: Vector, rotation: Matrix, period: float) -> None:
-        """Move towards a pose for one period."""
+        """Move towards a pose for one period.
+
+        Args:
+            position: Goal position, (3,) [m].
+            rotation: Goal rotation, (3, 3).
+            period: Cycle time [s].
+        """
         step = _subtract(position, self.position, self._step)
         length, most = math.sqrt(_dot(step, step)), self._speed * period
         if length > most:

@@ -129,7 +129,12 @@ class ToldMotion:
         return self._goal_speed.remembers or self._goal_turn.remembers
 
     def step(self, distance: float, angle: float) -> None:
-        """Process a step of the goal [m], [rad]."""
+        """Process a step of the goal.
+
+        Args:
+            distance: Distance of the new goal from the last one [m].
+            angle: Angle between the new and the last goal [rad].
+        """
         if distance > LEAST:
             self._goal_speed.step(distance)
         if angle > LEAST:
@@ -167,7 +172,8 @@ class ToldMotion:
         share = self._share(turn, other)
         if share < 1.0:
             other, other_gain = scaled(other, share), scaled(other_gain, share)
-        _pack(motion.twist.data, 0, *rate, *other)  # This takes half the time of an assignment.
+        # Packing the buffer takes half the time of an array assignment.
+        _pack(motion.twist.data, 0, *rate, *other)
         _pack(motion.acceleration.data, 0, *gain, *other_gain)
         motion.moving = linear.moving or angular.moving
 
@@ -287,7 +293,8 @@ class GoalPredictor:
             self._state[:] = 0.0
             self._state[0], self.active = new - step, True
         if self.active:
-            # A step that deviates from this velocity is a jump.
+            # If the client supplies a velocity, a step that deviates from it is a jump of the
+            # goal. The filter then starts from the displaced goal.
             if rate is not None:
                 jump = step - speed * age if self._samples else new - self.position
                 usual_error = self.BELIEF * hardest * max(age, self.WINDOW) ** 2
@@ -329,8 +336,8 @@ class GoalPredictor:
         T, mean = self._period, self._mean or hold
         rate = min(self.FASTEST, max(self.SLOWEST, self.PACE * mean ** (-2.0 / 3.0)))
         square, cube = 3.0 * T * rate**2, T * rate**3
-        # The rows compute p, its velocity and its acceleration, each from the new value of the
-        # next.
+        # The discrete filter is semi-implicit: the position uses the new velocity, which uses the
+        # new acceleration. The rows are therefore built from the last one to the first.
         acceleration = np.array([-cube, -square, 1.0 - 3.0 * T * rate, cube, square * self.FEED])
         velocity = T * acceleration + [0.0, 1.0, 0.0, 0.0, 0.0]
         position = T * velocity + [1.0, 0.0, 0.0, 0.0, 0.0]

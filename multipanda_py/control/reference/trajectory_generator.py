@@ -82,20 +82,28 @@ class Tracker:
         self.start(self._still, 1, 1e-3)
 
     def set_bounds(self, acceleration: float, speed: float) -> None:
-        """Set the bounds of acceleration [unit/s^2] and speed [unit/s].
+        """Set the bounds. In motion, the acceleration bound stays high enough to stop at the goal.
 
-        In motion, the acceleration bound stays high enough to stop at the goal.
+        Args:
+            acceleration: Acceleration bound [unit/s^2].
+            speed: Speed bound [unit/s].
         """
         if acceleration < self.hardest and self.moving:
             now = math.hypot(*self.speed)
-            # The point also moves in this cycle and the next before it can brake.
+            # The point moves for two more cycles before it can brake. That distance is not
+            # available for braking.
             room = self._distance - 2.0 * now * self._period
             needed = 0.5 * now * now / room if room > 0.0 else self.hardest
             acceleration = min(self.hardest, max(acceleration, needed))
         self.bound(acceleration, speed)
 
     def bound(self, acceleration: float, speed: float) -> None:
-        """Set bounds of acceleration [unit/s^2] and speed [unit/s], even if it overshoots then."""
+        """Set the bounds immediately, even if the point then overshoots its goal.
+
+        Args:
+            acceleration: Acceleration bound [unit/s^2].
+            speed: Speed bound [unit/s].
+        """
         self.hardest, self._fastest = acceleration, speed
         self._most = speed if speed < self.cap else self.cap
 
@@ -110,7 +118,13 @@ class Tracker:
         return self.speed is self._still and self.rate is self._still
 
     def start(self, speed: Sequence[float], cycles: int, period: float) -> None:
-        """Start with a constant past velocity, and set the averaging length N to ``cycles``."""
+        """Start with a velocity that has been constant in the past.
+
+        Args:
+            speed: Velocity, (n,) [unit/s].
+            cycles: Length N of the average [cycles].
+            period: Cycle time T [s].
+        """
         self.moving = any(speed)
         self.speed = self.rate = list(speed) if self.moving else self._still
         self.acceleration = self._still
@@ -119,10 +133,16 @@ class Tracker:
         self._past = [self.speed] * cycles
         self._place = 0
         self._left = cycles
-        self._distance = 0.0 if self.moving else math.inf  # No braking is needed at rest.
+        # A point at rest needs no distance to brake.
+        self._distance = 0.0 if self.moving else math.inf
 
     def rest(self, cycles: int, period: float) -> None:
-        """Stop at the output, and set the length N of the average."""
+        """Stop at the output.
+
+        Args:
+            cycles: Length N of the average [cycles].
+            period: Cycle time T [s].
+        """
         self.start(self._still, cycles, period)
 
     def halt(self) -> None:
@@ -176,7 +196,8 @@ class Tracker:
             self._left = len(self._past)
         else:
             self._left -= 1
-            # The average has arrived too. Clear the rounding errors.
+            # The point has been at the goal for N cycles, so the average has arrived too. Only
+            # rounding errors remain.
             if self._left <= 0:
                 self.rate, self.acceleration, self.lag = self._still, self._still, self._still
                 self.moving = False

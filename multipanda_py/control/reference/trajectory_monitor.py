@@ -79,7 +79,12 @@ class SaidEnds:
         self._say("contact", text, "stops and yields")
 
     def blocked(self, words: str, waited: float) -> None:
-        """Report an obstacle, and the time for which the arm has waited [s]."""
+        """Report an obstacle.
+
+        Args:
+            words: Description of the obstacle.
+            waited: Time for which the arm has waited [s].
+        """
         self._say(
             "blocked", f"{words}. The arm has waited {waited:g} s (goal_time)", "stays there"
         )
@@ -235,7 +240,12 @@ class MotionWatch:
         self._path_least, self._goal_time = float(self._path_bound.min()), float(bounds[-1])
 
     def start(self, q: Vector, dq: Vector) -> None:
-        """Stop from positions (n,) [rad] and velocities (n,) [rad/s], and clear all results."""
+        """Stop from a position and velocity, and clear all results.
+
+        Args:
+            q: Joint positions, (n,) [rad].
+            dq: Joint velocities, (n,) [rad/s].
+        """
         self._motion.rest(q, dq)
         self.reset()
 
@@ -247,7 +257,12 @@ class MotionWatch:
         self._said.forget()
 
     def begin(self, channel: str, target: TrajectoryTarget) -> None:
-        """Start a motion, or a stop."""
+        """Start a motion, or a stop.
+
+        Args:
+            channel: Channel that received the target: ``joint`` or ``trajectory``.
+            target: Target of the controllet.
+        """
         motion, place = self._motion, self._place
         self._look_at_stream()
         count = int(target.count[place][0])
@@ -273,7 +288,8 @@ class MotionWatch:
         Each motion starts from rest and is replaced while an obstacle still limits it. Its low
         planned speed is then comparable to that of a stopped arm.
         """
-        # The balance is the time stopped minus the time in motion.
+        # Time stopped minus time in motion: it grows while motions of a stream keep stopping at an
+        # obstacle.
         stood = self._stood + self._crept - self._motion.time
         stood = min(max(stood, 0.0), 2.0 * self._goal_time)
         self._stood = stood if self.state is MotionState.RUNNING else 0.0

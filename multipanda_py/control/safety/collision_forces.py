@@ -57,15 +57,27 @@ class ApproachBarrier:
         self.set(0.015, 8.0, 20.0)
 
     def set(self, stop: float, deceleration: float, bandwidth: float) -> None:
-        """Set d_stop [m], a [m/s^2] and p [1/s]. p = 0 disables the bound."""
+        """Set the parameters of the bound.
+
+        Args:
+            stop: Stop distance d_stop [m].
+            deceleration: Deceleration a [m/s^2].
+            bandwidth: Bandwidth p [1/s]; 0 disables the bound.
+        """
         self.stop, self._a, self._p = stop, deceleration, bandwidth
         self._base = self._sooner = self._slow = self._fast = 0.0
-        if bandwidth > 0.0:  # These are the coefficients of reach().
+        # These coefficients of ``reach`` are constant while the parameters are.
+        if bandwidth > 0.0:
             self._base, self._sooner = stop, deceleration / bandwidth
             self._slow, self._fast = 1.0 / bandwidth, 0.5 / deceleration
 
     def allowed(self, distance: float, stop: float) -> tuple[float, float]:
-        """Return v(h) [m/s] and its slope [1/s]; infinite speed if the bound is disabled."""
+        """Return v(h) [m/s] and its slope [1/s]; infinite speed if the bound is disabled.
+
+        Args:
+            distance: Distance of the bodies [m].
+            stop: Stop distance of this pair [m].
+        """
         a, p, h = self._a, self._p, distance - stop
         if p <= 0.0:
             return math.inf, 0.0
@@ -84,7 +96,13 @@ class ApproachBarrier:
         return self._base + faster * (self._slow + faster * self._fast)
 
     def required(self, distance: float, speed: float, stop: float) -> float:
-        """Return the minimum acceleration of the distance [m/s^2] at an approach ``speed``."""
+        """Return the minimum acceleration of the distance [m/s^2].
+
+        Args:
+            distance: Distance of the bodies [m].
+            speed: Approach speed [m/s].
+            stop: Stop distance of this pair [m].
+        """
         most, slope = self.allowed(distance, stop)
         return slope * speed + self._p * (speed - most)
 
@@ -184,8 +202,8 @@ def push_apart(
     stiffest = SPRING_RATE / inverse
     soft = _minimum(depths, 0.5 * stiffest / slope)
     forces = slope * soft * soft + stiffest * (depths - soft)
-    # The sum contains the forces of other pairs on the same motion, relative to the force of this
-    # pair.
+    # 1 / s_j of the docstring: pairs that push the same motion share their force. Each counts by
+    # its force relative to that of pair j.
     likeness = _maximum(coupling, 0.0) / np.sqrt(np.outer(inverse, inverse))
     np.fill_diagonal(likeness, 1.0)
     others = _minimum(1.0, forces[None, :] / _maximum(forces[:, None], _TINY))
@@ -256,12 +274,15 @@ class NearPairs:
 
     def __init__(self, scene: CollisionGeometry, reach: Callable[[float], float]) -> None:
         self._scene, self._reach = scene, reach
-        # The twists of all links at the world origin are preceded by a zero twist of the base.
+        # Row 0 of each arm is the zero twist of the fixed base, so that a link number indexes its
+        # own twist at the world origin.
         self._twists = np.zeros((len(scene.joints), scene.room + 1, 6))
         pin.computeJointJacobians(scene.model, scene.data, scene.q)
-        jacobian = scene.data.J.reshape(6, -1)  # J is a vector if the model has one joint.
+        # pinocchio returns a vector for a model with one joint.
+        jacobian = scene.data.J.reshape(6, -1)
         self._jacobians = [jacobian[:, joints] for joints in scene.joints]
-        # Each list contains the columns up to a joint, and no column for joint 0, the fixed base.
+        # Element k contains the Jacobian columns of the joints that move link k; element 0 belongs
+        # to the fixed base and is empty.
         self._columns = [
             [j[:, :count] for count in range(j.shape[1] + 1)] for j in self._jacobians
         ]
@@ -285,7 +306,7 @@ class NearPairs:
                 indices [m/s].
         """
         found: list[Pair] = []
-        # The twists are computed when a pair may be relevant.
+        # The twists are expensive, so they are computed only when the first pair may be relevant.
         twist_of: list[list[list[float]]] = []
         for group, matters in near:
             in_any_case = least if group.is_foreseen else -math.inf
@@ -299,7 +320,8 @@ class NearPairs:
                 first, second = group.places[index]
                 fastest = SURELY * (speeds[first] + speeds[second])
                 if distance >= max(begin, in_any_case, self._reach(fastest)):
-                    # This avoids the expensive computation of the rate.
+                    # Even at its highest possible approach speed, the pair is too far away. Skip
+                    # the expensive computation of its rate.
                     continue
                 twist_of = twist_of or self._twists_of(everyone)
                 wrench, rate, joints = _unit_wrench(result), 0.0, group.pairs[index]

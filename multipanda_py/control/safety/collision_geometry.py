@@ -72,7 +72,8 @@ class ThingPlaces:
         self._poses, n = poses, len(joints)
         self._products, self._placed = np.zeros((n, 4, 4)), np.zeros((n, 12))
         self._flat = self._products.reshape(n, 16)
-        # The memory of an SE3 is its rotation in column-major order, followed by its translation.
+        # An SE3 of pinocchio stores its rotation in column-major order and then its translation.
+        # These views write both without a copy.
         whole = [
             np.lib.stride_tricks.as_strided(data.oMi[joint].rotation, (12,), (8,))
             for joint in joints
@@ -91,7 +92,8 @@ class ThingPlaces:
             view[:] = row
 
 
-# Upper bound of the angle between two orientations, per distance of their quaternions.
+# Upper bound of the angle between two orientations, divided by the distance of their quaternions
+# [rad].
 _TURN = 2.3
 _BOTH = np.ones(2)
 _UP = np.array([0.0, 0.0, 1.0])
@@ -138,7 +140,7 @@ class CollisionGeometry:
         objects = [thing for thing in context.objects if thing.mass > 0.0]
         self.room = max(arm.n_joints for arm in arms)
         self.joints: list[slice] = []
-        begin = self.room * len(arms)  # The objects follow the arms.
+        begin = self.room * len(arms)  # Joint numbers of the objects follow those of all arms.
         size = begin + 7 * len(objects)
         self.model = pin.Model()
         self.raw: Vector = np.zeros(size)

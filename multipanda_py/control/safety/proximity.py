@@ -61,18 +61,18 @@ class Proximity:
         self.scene = scene = CollisionGeometry(context)
         self._reach, self._context = reach, context
         self._n_arms = n = context.n_arms + len(context.other_arms)
-        # The vectors contain positions and speeds of the joints of each arm, then the object
-        # poses. Objects count as at rest. The weighted differences from the last check are
-        # distances and speed changes. An arm with fewer joints than the largest arm has zeros, and
-        # zero weights, in the remaining elements.
+        # State vector of the search: joint positions and speeds of each arm, then the poses of the
+        # objects, which count as at rest. Changes since the last check, multiplied by the weights,
+        # bound distances and speed changes of the bodies. All arms have the size of the largest
+        # arm. Unused elements and their weights are zero.
         room = scene.room
         joints, self._bodies = room * n, len(scene.reach)
         self._now = np.concatenate([np.zeros(2 * joints), scene.raw[joints:]])
         self._before, self._change = np.zeros((2, len(self._now)))
         self._weights = np.zeros((len(self._now), 2 * self._bodies))
         self._weights[2 * joints :, : self._bodies] = scene.reach.T[joints:]
-        # Each element belongs to one body. The sums over all bodies are therefore cheap bounds of
-        # the distances, the speed changes and the joint rotations.
+        # Each element moves only one body. Three sums over all elements therefore bound the
+        # motions, speed changes and joint rotations of all bodies, at a low cost.
         self._sums = np.zeros((len(self._now), 3))
         for arm in range(n):
             own, at = scene.reach.T[room * arm : room * (arm + 1)], 2 * room * arm
@@ -105,7 +105,12 @@ class Proximity:
         self._pairs = NearPairs(scene, reach)
 
     def choose(self, kinds: Collection[str], distance: float) -> None:
-        """Select the kinds of groups and the distance below which they are relevant at rest."""
+        """Select the pairs to search for.
+
+        Args:
+            kinds: Kinds of groups.
+            distance: Distance below which pairs at rest are relevant [m].
+        """
         self._distance, self._kinds = distance, kinds
         self._select()
         for group in self.groups:
@@ -169,7 +174,8 @@ class Proximity:
             else:
                 group.begins = [distance] * len(group.pairs)
             clear = min(clear, left)
-        self._clear, self._slack = clear, -1.0  # The next check computes the speeds.
+        # A negative slack makes the next check compute the speeds.
+        self._clear, self._slack = clear, -1.0
 
     def _remember(self, steps: Sequence[float]) -> None:
         """Add the motion of the bodies since the last check [m], and restart its measurement."""
@@ -182,7 +188,8 @@ class Proximity:
         """Set the activation distances of near pairs to their distances; return the minimum."""
         scene, distance = self.scene, self._distance
         nearest = group.measure(scene.model, scene.data, distance)
-        if nearest >= distance:  # The usual case needs no loop over the pairs.
+        # In the usual case, no pair is near and a loop over all pairs can be skipped.
+        if nearest >= distance:
             group.begins = [distance] * len(group.pairs)
         else:
             group.begins = [min(r.min_distance, distance) for r in group.results]
@@ -204,7 +211,8 @@ class Proximity:
         self._place()
         n, reach, room = self._n_arms, self.scene.reach, self.scene.room
         self._weights[:, self._bodies + n :] = 0.0
-        for arm, thing in self._held:  # The object moves with the gripper, at a larger radius.
+        # A grasped object moves with the gripper, at a larger radius from the joints.
+        for arm, thing in self._held:
             at = 2 * room * arm + room
             self._weights[at : at + room, self._bodies + n + thing] += reach[
                 arm, room * arm : room * (arm + 1)
@@ -263,7 +271,8 @@ class Proximity:
         fastest = 0.0
         for group, speed in zip(self.groups, self._speeds()):
             total, within = travel[group.first], group.first == group.second
-            if not within:  # The motion within one arm is relative.
+            # Within one arm, the travel already bounds the relative motion of two links.
+            if not within:
                 total += travel[group.second]
             far = reach(speed)
             if far > self.FARTHEST:
@@ -279,7 +288,8 @@ class Proximity:
                     group.begins = [self._distance] * len(group.begins)
             if left < clear:
                 clear = left
-            room = 0.5 * (left - far) if within else left - far  # Both links of an arm move.
+            # Within one arm, both links can move, so each may use half of the slack.
+            room = 0.5 * (left - far) if within else left - far
             if room < slack:
                 slack = room
             if speed > fastest:
@@ -295,8 +305,8 @@ class Proximity:
         size, room = _absolute(self._now), self.scene.room
         bounds = size.dot(self._weights)[self._bodies :]
         self._bend = self._farthest * max(self._arms(size)[:, room:].dot(self._ones).tolist())
-        # Grasped objects, and links relative to other links of their arm, have bounds from the
-        # joint speeds.
+        # The joint speeds bound the speeds of grasped objects and of links relative to other links
+        # of the same arm.
         every = _concatenate((self.scene.speeds(), bounds))
         self._fastest = every.tolist()
         each = every.take(self._places)

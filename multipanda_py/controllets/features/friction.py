@@ -88,7 +88,8 @@ class _Compensation:
         _maximum(push, self._zone_low, out=push)
         _subtract(state.tau_ext, push, push)
         _multiply(_add(torque, push, drive), way, drive)
-        # The torque may or may not contain Coriolis torques, so the lower of both bounds applies.
+        # It is unknown whether ``torque`` contains Coriolis torques, so the lower of both bounds
+        # applies.
         _minimum(drive, _subtract(drive, _multiply(state.coriolis, way, push), push), out=drive)
         _maximum(drive, 0.0, out=drive)
         return _multiply(drive, self._gain, drive)

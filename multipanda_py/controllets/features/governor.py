@@ -82,7 +82,8 @@ class Governor(Feature[GovernorParams]):
     def __init__(self, context: Context, params: GovernorParams) -> None:
         self.governed: dict[tuple[str, int], GovernedChannel] = {}
         self._all: list[GovernedChannel] = []
-        self._waiting: list[GovernedChannel] = []  # They apply parameters at rest.
+        # Channels that apply changed parameters when they are at rest.
+        self._waiting: list[GovernedChannel] = []
         self._contacts: list[ToolContact] = []
         self._is_idle = True
         self._turns, self._moves_object = context.rotations_base_in_world, False
@@ -124,7 +125,7 @@ class Governor(Feature[GovernorParams]):
         for contact in self._contacts:
             contact.reset()
         for channel in self._all:
-            channel.forget()  # A current motion would limit the next one.
+            channel.forget()  # The bounds of the last motion must not limit the next one.
             channel.start(self.params, self.context.period, at_rest)
 
     def _find_channels(self, states: Sequence[ArmState], target: Any) -> None:

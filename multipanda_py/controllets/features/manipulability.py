@@ -115,8 +115,8 @@ class Manipulability(Feature[ManipulabilityParams]):
         if not _SINGULAR < squared < p.threshold**2:
             return None
         m = math.sqrt(squared)
-        # The unit matrix of the solver contains the slope of the potential, which is the cheapest
-        # multiplication.
+        # ``_scale`` is the diagonal of ``_scaled``. With the slope of the potential instead of 1
+        # on it, the solver returns the scaled pseudoinverse, without a further product.
         self._scale.fill(-2.0 * p.gain * (m - p.threshold) * m)
         state.jacobian.T.dot(solver.solve(self._scaled), inverse)
         return state.hessian().reshape(len(torque), -1).dot(flat, torque)

@@ -149,9 +149,16 @@ class Trajectory(NamedTuple):
 def check_trajectory(
     points: ArrayLike, state: ArmSnapshot, limits: ArmLimits, gate: GateLimits
 ) -> Vector:
-    """Return the record of channel ``trajectory``. An empty list of points requests a stop.
+    """Return the record of channel ``trajectory``.
 
     Continuous joints take the shortest path to the first point, and then follow the points.
+
+    Args:
+        points: Time [s], positions, velocities and accelerations of each point, (points, 1 + 3 n).
+            An empty list requests a stop.
+        state: Newest state of the arm.
+        limits: Limits of its joints.
+        gate: Limits of targets.
 
     Raises:
         TargetRejected: If times, positions or velocities are invalid, if the path does not end at
@@ -215,6 +222,10 @@ def check_trajectory(
 def check_start(start: float | None, state: ArmSnapshot) -> float:
     """Return the start time of a trajectory [s]; 0 for an immediate start.
 
+    Args:
+        start: Requested time in the controlled world [s]; None for an immediate start.
+        state: Newest state of the arm.
+
     Raises:
         TargetRejected: If it is too late, or if the arm moves before a delayed start.
     """
@@ -270,7 +281,7 @@ def check_tolerances(
                 f"{name}: {what}: got {value!r:.60}, allowed {len(part)} numbers"
             ) from None
     most = np.array([MAX_TOLERANCE] * 2 * n_joints + [MAX_GOAL_TIME])
-    # The comparison is also False for NaN.
+    # Written so that NaN is rejected too: the comparison is False for NaN.
     if not (record <= most).all() or np.isinf(record).any():
         raise TargetRejected(
             f"{name}: tolerances: got {record.tolist()}, allowed finite numbers up to "

@@ -87,6 +87,10 @@ OBJECT_POSITION = tuple(
 def check_object(pose_in_world: Pose, asked: Asked) -> Vector:
     """Return the record of channel ``object`` for a target near the reported object position.
 
+    Args:
+        pose_in_world: Target pose of the object in the world.
+        asked: Context of the target, with the reports of the controllet.
+
     Raises:
         TargetRejected: If the target is outside the gate, or the position is not reported.
     """
@@ -127,6 +131,11 @@ OBJECT = Channel(
 def check_squeeze(force: float, name: str, gate: GateLimits) -> Vector:
     """Return the record of channel ``squeeze``, the internal force.
 
+    Args:
+        force: Internal force [N].
+        name: Name of the controllet, for messages.
+        gate: Limits of targets.
+
     Raises:
         TargetRejected: If it is negative, not finite or too large.
     """
@@ -153,7 +162,11 @@ SQUEEZE = Channel(
 
 
 def check_stiffness(stiffness: ArrayLike, state: ArmSnapshot) -> Vector:
-    """Return the record of channel ``stiffness`` for six diagonal elements or a 6 x 6 matrix.
+    """Return the record of channel ``stiffness``.
+
+    Args:
+        stiffness: Six diagonal elements or a matrix, (6,), (6, 6) or (36,) [N/m, Nm/rad].
+        state: Newest state of the arm.
 
     Raises:
         TargetRejected: If it is not symmetric and positive semidefinite, or too stiff.
@@ -180,8 +193,8 @@ def check_stiffness(stiffness: ArrayLike, state: ArmSnapshot) -> Vector:
             f"{where}: got smallest eigenvalue {moments[0]:.4g}, allowed 0 or more "
             "(positive semidefinite)"
         )
-    # If both blocks are bounded and the matrix is positive semidefinite, the coupling block is
-    # bounded too.
+    # Bounds on both diagonal blocks also bound the coupling block of a positive semidefinite
+    # matrix, so it needs no check.
     for what, bound, unit in (("translational", 0, "N/m"), ("rotational", 3, "Nm/rad")):
         block = matrix[bound : bound + 3, bound : bound + 3]
         stiffest, most = float(np.linalg.eigvalsh(block)[-1]), MAX_STIFFNESS[bound]

@@ -168,7 +168,12 @@ class ArmLog:
     def with_columns(
         self, columns: Mapping[str, NDArray[Any]], starts: tuple[int, ...] = (0,)
     ) -> ArmLog:
-        """Return a copy with other samples by column name, including ``time`` and ``q``."""
+        """Return a copy of the log with new samples.
+
+        Args:
+            columns: Arrays of equal length, by column name. ``time`` and ``q`` are required.
+            starts: Indices of the first samples of the joined recordings.
+        """
         return replace(
             self,
             time=columns["time"],

@@ -229,7 +229,7 @@ def doubts(
     name = robot or known_robot(log)
     found = _of_another_robot(log, name) + holes(log, shortest)
     if found:
-        return found  # further checks would report the same problem again
+        return found  # Further checks would report the same problem again.
     found = mistaken(log, name)
     more = still(log.q, log.joints) if moves else []
     if log.tau is not None:
@@ -254,7 +254,7 @@ def mistaken(log: ArmLog, robot: str | None = None) -> list[str]:
     name = robot or known_robot(log)
     if found := _of_another_robot(log, name):
         return found
-    if found := wrong_times(log.time):  # the check of velocities would report it again
+    if found := wrong_times(log.time):  # The check of velocities would report wrong times again.
         return [f"{log.arm}: {sentence}" for sentence in found]
     numbers = np.hstack([log[column] for column in JOINT_COLUMNS if column in log.names])
     fine = np.isfinite(numbers).all(axis=1)

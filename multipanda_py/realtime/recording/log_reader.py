@@ -86,7 +86,7 @@ def table_of(path: Path) -> pd.DataFrame:
         return library.read_csv(path, skipinitialspace=True)
     except (LogError, MissingExtra):
         raise
-    except Exception as error:  # every library has other error classes
+    except Exception as error:  # Each library raises its own error classes.
         raise LogError(f"{path}: cannot be read as a table: {error}") from error
 
 
@@ -132,7 +132,7 @@ def _grouped(names: dict[str, Any], path: Path) -> tuple[dict[str, list[Any]], d
         if (other := of_name.setdefault(int(match["number"]), column)) is not column:
             raise LogError(f"{path}: columns {other} and {text} are of one joint. Remove one")
     for text in alone:
-        first, dot, _ = text.rpartition(".")  # pandas appends ".1" to a duplicate name
+        first, dot, _ = text.rpartition(".")  # pandas appends ".1" to a duplicate name.
         if dot and first in names and _JOINTED.match(first):
             raise LogError(f"{path}: column {first} exists twice. Remove one")
     for name in (key for key in JOINT_COLUMNS if key in numbered):
@@ -199,7 +199,7 @@ def read_bag(path: Path, robot: str | None = None) -> Log:
                 samples[connection.topic].append((time, message))
     except (LogError, MissingExtra):
         raise
-    except Exception as error:  # rosbags has other error classes for each kind of bag
+    except Exception as error:  # rosbags raises other errors for each kind of bag.
         raise LogError(f"{path}: cannot be read as a bag: {error}") from error
     filled = {topic: found for topic, found in samples.items() if found}
     if not filled:
@@ -219,7 +219,8 @@ def _arm_of_topic(topic: str, samples: list[Any], robot: str | None, path: Path)
     found = robot or _ROBOTS.get(prefix, prefix if prefix in MODELS else None)
     joints = tuple(match["joint"] if (match := matches[name]) else name for name in chosen)
     stamps = np.array([m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for _, m in samples])
-    if not (np.diff(stamps) > 0.0).all():  # empty stamps: use the times of recording
+    # The stamps are empty, so the times of recording are used.
+    if not (np.diff(stamps) > 0.0).all():
         written = np.array([time for time, _ in samples])
         logged = (written - written[0]) * 1e-9
         stamps = logged if (np.diff(logged) > 0.0).all() else stamps
@@ -242,7 +243,7 @@ def _arm_of_topic(topic: str, samples: list[Any], robot: str | None, path: Path)
 
 _KINDS = {"float64": "<f8", "int64": "<i8"}
 _LINE = re.compile(r"(?P<kind>float64|int64)(\[(?P<count>\d+)\])? (?P<name>\w+)")
-_BEFORE = 4  # bytes of encapsulation before a message
+_BEFORE = 4  # Size of the encapsulation before a message [bytes].
 _OWN_NAMES = {field.name.lower(): field for field in ARM_FIELDS}
 
 
@@ -264,7 +265,7 @@ def read_mcap(path: Path) -> Log:
         return _log(content, path)
     except MultipandaError:
         raise
-    except Exception as error:  # damaged bytes may cause any error
+    except Exception as error:  # Damaged bytes may cause any error.
         what = f"{type(error).__name__}: {error}"
         raise LogError(f"{path}: is damaged, or of another version: {what}") from error
 
@@ -320,7 +321,7 @@ def _shaped(records: NDArray[np.void]) -> dict[str, NDArray[Any]]:
     for name in records.dtype.names or ():
         values = np.ascontiguousarray(records[name])
         field = _OWN_NAMES.get(name)
-        if field is None:  # field of another version
+        if field is None:  # A field of another version has no known shape.
             found[name] = values
             continue
         shape = [joints if size == "joints" else size for size in field.shape]

@@ -25,10 +25,11 @@ from multipanda_py.registry import needed
 _MESSAGE, _MESSAGE_INDEX, _CHUNK = 0x05, 0x07, 0x06
 _MESSAGE_HEAD = np.dtype([("op", "u1"), ("length", "<u8"), ("channel", "<u2"), ("sequence", "<u4"),
                   ("log_time", "<u8"), ("publish_time", "<u8")])  # fmt: skip
-_BEFORE_CONTENT = 9  # opcode and length, which the length does not include
+_BEFORE_CONTENT = 9  # Size of opcode and length, which the length itself excludes [bytes].
 _INDEX = np.dtype([("log_time", "<u8"), ("offset", "<u8")])
 _CONTENT = "content"
-_LEVEL = 1  # of zstd: higher levels take much longer and hardly compress noise better
+# Compression level of zstd. Higher levels take much longer and hardly compress noise better.
+_LEVEL = 1
 
 
 @dataclass
@@ -178,7 +179,8 @@ def _fields(dtype: np.dtype[Any]) -> dict[str, tuple[np.dtype[Any], int]]:
 
 _MAGIC = b"\x89MCAP0\r\n"
 _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _METADATA, _ATTACHMENT = 2, 3, 4, 5, 6, 12, 9
-_HEAD_SIZE = 31  # bytes before a message: opcode, length, channel, sequence, two times
+# Size of opcode, length, channel, sequence and two times before a message [bytes].
+_HEAD_SIZE = 31
 
 
 @dataclass
@@ -202,7 +204,12 @@ class McapContent:
     is_whole: bool = False
 
     def array(self, topic: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Return the messages of a topic as records of a type of the same size, (n,)."""
+        """Return the messages of a topic as records, (n,).
+
+        Args:
+            topic: Name of the topic.
+            dtype: Record type with the size of a message.
+        """
         blocks = [np.ascontiguousarray(block).view(dtype)[:, 0] for block in self.messages[topic]]
         return np.concatenate(blocks)
 
@@ -257,7 +264,7 @@ def _records(
     schemas: dict[int, Any] = {}
     while len(head := file.read(9)) == 9:
         code, length = struct.unpack("<BQ", head)
-        if length > end - file.tell():  # truncated record, or a damaged length
+        if length > end - file.tell():  # The record is truncated, or its length is damaged.
             return
         if code == _FOOTER:
             content.is_whole = True
@@ -269,7 +276,7 @@ def _records(
             yield code, b""
             return
         data = file.read(length)
-        if len(data) < length:  # the file was truncated meanwhile
+        if len(data) < length:  # The file was truncated during reading.
             return
         if code == _CHUNK:
             yield code, data
@@ -278,7 +285,7 @@ def _records(
             _keep(code, data, content, schemas, topics)
         except MultipandaError:
             raise
-        except Exception as error:  # the library may raise any error on damaged bytes
+        except Exception as error:  # The library may raise any error for damaged bytes.
             raise LogError(f"{path}: is damaged: record {code}: {error}") from error
 
 
@@ -323,7 +330,7 @@ def _chunk(data: bytes, path: Path) -> bytes:
         raw = _decompressed(chunk)
     except MultipandaError:
         raise
-    except Exception as error:  # every compression library has other error classes
+    except Exception as error:  # Each compression library raises its own error classes.
         raise LogError(f"{path}: a chunk is damaged: {error}") from error
     if chunk.uncompressed_crc and zlib.crc32(raw) != chunk.uncompressed_crc:
         raise LogError(f"{path}: a chunk is damaged: its checksum is wrong")
@@ -348,7 +355,8 @@ def _blocks(raw: bytes) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.uin
     while at + _HEAD_SIZE <= len(raw):
         code, length, number = struct.unpack_from("<BQH", raw, at)
         size = length + 9
-        if code != _MESSAGE:  # a schema or channel, which the file also has before the chunks
+        # Schemas and channels are skipped, because the file also has them before the chunks.
+        if code != _MESSAGE:
             at += size
             continue
         most = (len(raw) - at) // size

@@ -84,8 +84,8 @@ class McapFile:
         # Only this user may read the log, because it shows the work of people at the robot.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._stream = os.fdopen(os.open(path, flags, 0o600), "wb")
-        with contextlib.suppress(PermissionError):  # another user owns the file
-            os.fchmod(self._stream.fileno(), 0o600)  # an overwritten file keeps its old mode
+        with contextlib.suppress(PermissionError):  # Another user may own the file.
+            os.fchmod(self._stream.fileno(), 0o600)  # An overwritten file keeps its old mode.
         self._put(_MAGIC)
         self._write(records.Header("ros2", f"multipanda_py {VERSION}"))
         self._write(*self._schemas, *self._channels)
@@ -116,7 +116,12 @@ class McapFile:
         self._times += [chunk.begin, chunk.end]
 
     def say(self, name: str, what: Mapping[str, str]) -> None:
-        """Write a metadata record."""
+        """Write a metadata record.
+
+        Args:
+            name: Name of the record.
+            what: Content, texts by name.
+        """
         record = self._records.Metadata(name=name, metadata=dict(what))
         start = self.size
         self._write(record)
@@ -167,7 +172,7 @@ class McapFile:
 
     def give_up(self) -> None:
         """Close the file without an index."""
-        with contextlib.suppress(OSError):  # a full disk raises the same error again
+        with contextlib.suppress(OSError):  # A full disk raises the same error again.
             self._stream.close()
 
     def _attach(self, name: str, text: str, when: int) -> None:

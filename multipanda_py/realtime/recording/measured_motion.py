@@ -183,7 +183,16 @@ def wrong_times(time: Vector) -> list[str]:
 
 
 def wrong_positions(q: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str]:
-    """Check positions against joint limits; finds degrees and swapped columns."""
+    """Check positions against joint limits, to find degrees and swapped columns.
+
+    Args:
+        q: Measured positions, (N, n) [rad, m].
+        joints: Names of the joints, for messages.
+        limits: Limits of the joints.
+
+    Returns:
+        One message per fault.
+    """
     low, high = limits.lower - BEYOND, limits.upper + BEYOND
     found = []
     for joint in np.flatnonzero(((q < low) | (q > high)).any(axis=0)).tolist():
@@ -202,7 +211,16 @@ def wrong_positions(q: Matrix, joints: Sequence[str], limits: ArmLimits) -> list
 
 
 def wrong_torques(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str]:
-    """Check torques against torque limits; finds other units and swapped columns."""
+    """Check torques against torque limits, to find other units and swapped columns.
+
+    Args:
+        tau: Measured torques, (N, n) [Nm, N].
+        joints: Names of the joints, for messages.
+        limits: Limits of the joints.
+
+    Returns:
+        One message per fault.
+    """
     largest = np.abs(tau).max(axis=0)
     if largest.max() < LEAST_TORQUE:
         return [f"no torque is above {largest.max():.2g} Nm: is it in kNm, or not measured?"]
@@ -261,7 +279,16 @@ def wrong_velocities(
 
 
 def saturated(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str]:
-    """Find joints whose torque is too often at its limit."""
+    """Find joints whose torque is too often at its limit.
+
+    Args:
+        tau: Measured torques, (N, n) [Nm, N].
+        joints: Names of the joints, for messages.
+        limits: Limits of the joints.
+
+    Returns:
+        One message per joint.
+    """
     share = (np.abs(tau) >= SATURATED * limits.torque).mean(axis=0)
     return [
         f"{joints[joint]}: the torque is at its limit of {limits.torque[joint]:g} "
@@ -272,7 +299,15 @@ def saturated(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str
 
 
 def cut_off(tau: Matrix, joints: Sequence[str]) -> list[str]:
-    """Find torques that are clipped at one value, by a sensor or a driver."""
+    """Find torques that are clipped at one value, by a sensor or a driver.
+
+    Args:
+        tau: Measured torques, (N, n) [Nm, N].
+        joints: Names of the joints, for messages.
+
+    Returns:
+        One message per joint and end.
+    """
     near = np.maximum(EQUAL * np.abs(tau).max(axis=0), ROUNDING)
     found = []
     for ends in (tau.max(axis=0), tau.min(axis=0)):
@@ -286,7 +321,15 @@ def cut_off(tau: Matrix, joints: Sequence[str]) -> list[str]:
 
 
 def still(q: Matrix, joints: Sequence[str]) -> list[str]:
-    """Find joints that do not move."""
+    """Find joints that do not move.
+
+    Args:
+        q: Measured positions, (N, n) [rad, m].
+        joints: Names of the joints, for messages.
+
+    Returns:
+        One message per joint.
+    """
     return [
         f"{joints[joint]}: does not move by more than {STILL:g} rad or m, so that its friction "
         "and inertia cannot be identified"
@@ -295,7 +338,12 @@ def still(q: Matrix, joints: Sequence[str]) -> list[str]:
 
 
 def correlations(a: Matrix, b: Matrix) -> Matrix:
-    """Return the correlations of all pairs of columns, (n, n); NaN for constant columns."""
+    """Return the correlations of all pairs of columns, (n, n); NaN for constant columns.
+
+    Args:
+        a: First samples, (N, n).
+        b: Second samples, (N, n).
+    """
     one, other = (x - x.mean(axis=0) for x in (a, b))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         lengths = np.outer(np.linalg.norm(one, axis=0), np.linalg.norm(other, axis=0))
@@ -309,5 +357,5 @@ def _averaged(values: Matrix, window: int) -> Matrix:
 
 
 def _rms(values: Matrix) -> Vector:
-    with np.errstate(over="ignore"):  # another check reports non-finite numbers
+    with np.errstate(over="ignore"):  # Another check reports non-finite numbers.
         return np.asarray(np.sqrt(np.mean(values**2, axis=0)))

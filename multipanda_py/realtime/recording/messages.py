@@ -71,7 +71,7 @@ def record_definition(fields: Sequence[Field], shapes: Sequence[tuple[int, ...]]
         count = 1
         for size in shape:
             count *= size
-        if not count:  # no arm of the cell has this field
+        if not count:  # No arm of the cell has this field.
             continue
         size_text = f"[{count}]" if shape else ""
         kind = "int64" if field.kind == "i8" else "float64"
@@ -174,7 +174,13 @@ class Layout:
 
 
 def copies(template: bytes, dtype: np.dtype[Any], count: int) -> NDArray[np.void]:
-    """Return ``count`` records with the bytes of the template, (count,)."""
+    """Return equal records, (count,).
+
+    Args:
+        template: Bytes of one record.
+        dtype: Type of the records.
+        count: Number of records.
+    """
     raw = np.empty((count, len(template)), np.uint8)
     raw[:] = np.frombuffer(template, np.uint8)
     return raw.view(dtype)[:, 0]

@@ -43,7 +43,7 @@ def draw(log: Log, output: Path) -> list[Path]:
     """
     if output.suffix.lower() not in SUFFIXES:
         raise LogError(f"{output}: got {output.suffix!r}, allowed {', '.join(SUFFIXES)}")
-    pyplot()  # raises MissingExtra before a folder is created
+    pyplot()  # Raises MissingExtra before a folder is created.
     drawn = []
     for name, arm in log.arms.items():
         several = len(log.arms) > 1
@@ -143,7 +143,7 @@ def _panel(
         color = COLORS[k % len(COLORS)]
         axis.plot(log.time, values, style, color=color, lw=0.9, label=name or None)
     low, high = axis.get_ylim()
-    if high - low < _SPAN:  # the curve contains only rounding errors
+    if high - low < _SPAN:  # The curve contains only rounding errors.
         low, high = 0.5 * (low + high - _SPAN), 0.5 * (low + high + _SPAN)
         axis.set_ylim(low, high)
     if bounds is not None:

@@ -56,13 +56,14 @@ class _End:
 
 def main() -> int:
     """Record until the parent process requests the end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it and stops this process
+    # The parent handles Ctrl-C, and stops this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
     try:
         told = lines()
         first, second = next(told, b""), next(told, b"")
         if not second:
-            return 1  # the parent was killed before it sent the plan
+            return 1  # The parent was killed before it sent the plan.
         plan = CellPlan.from_json(first.decode())
         options: dict[str, Any] = json.loads(second)
         with contextlib.suppress(OSError):
@@ -85,7 +86,7 @@ def _follow(plan: CellPlan, options: dict[str, Any], end: _End) -> dict[str, Any
     sink = _sink(plan, options, reader)
     if isinstance(sink, FileSink):
         sink.begin(time.time_ns())
-    _say({})  # reports to the parent that recording has begun
+    _say({})  # Tells the parent that recording has begun.
     offset = time.time_ns() - time.monotonic_ns()
     threading.Thread(target=end.wait, daemon=True).start()
     until, is_late = math.inf, False
@@ -135,7 +136,7 @@ def _answer(sink: FileSink | FaultSink, reader: RowReader, error: str = "") -> d
 
 
 def _say(what: dict[str, Any]) -> None:
-    with contextlib.suppress(OSError):  # the parent has ended
+    with contextlib.suppress(OSError):  # The parent may have ended.
         sys.stdout.write(json.dumps(what) + "\n")
         sys.stdout.flush()
 

@@ -74,10 +74,11 @@ def arm_log_of_records(
     joints = len(facts.joints)
     found: dict[str, NDArray[Any]] = {"time": time}
     for name, values in records.items():
-        if name in _LEFT_OUT or 0 in values.shape[1:]:  # e.g. actuators that no arm has
+        # A size of 0 means that no arm has the field, such as actuators.
+        if name in _LEFT_OUT or 0 in values.shape[1:]:
             continue
         taken = values[kept]
-        if name in _PER_JOINT:  # a record has the size of the arm with the most joints
+        if name in _PER_JOINT:  # The record has the size of the arm with the most joints.
             taken = taken[..., :joints]
         found[_RENAMED.get(name, name)] = np.ascontiguousarray(taken)
     if not found["terms_traced"].any():

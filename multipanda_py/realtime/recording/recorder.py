@@ -79,7 +79,7 @@ class Recording:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=(fd,),
-            start_new_session=True,  # Ctrl-C reaches only this process
+            start_new_session=True,  # Ctrl-C reaches only this process, which stops the recorder.
         )
         self._tell(plan.to_json(), json.dumps(dict(options)))
 
@@ -131,7 +131,8 @@ class Recording:
 
     def _tell(self, *lines: str) -> None:
         pipe = self._process.stdin
-        with contextlib.suppress(OSError, ValueError):  # the process has ended and reports why
+        # The recorder may have ended; it has then reported the reason.
+        with contextlib.suppress(OSError, ValueError):
             if pipe is not None:
                 pipe.write("".join(f"{line}\n" for line in lines).encode())
                 pipe.flush()

@@ -94,7 +94,7 @@ def quaternions(rotations: NDArray[np.float64]) -> NDArray[np.float64]:
     R = np.asarray(rotations, dtype=np.float64)
     x, y, z = (R[:, k, k] for k in range(3))
     trace = x + y + z
-    products = np.empty((len(R), 4, 4))  # products of two components, times 4
+    products = np.empty((len(R), 4, 4))  # 4 times the products of two quaternion components
     for k, diagonal in enumerate((x, y, z)):
         products[:, k, k] = 1.0 + 2.0 * diagonal - trace
     products[:, 3, 3] = 1.0 + trace
@@ -163,7 +163,12 @@ def cycle_dtype(dtype: np.dtype[np.void]) -> np.dtype[np.void]:
 
 
 def packed(rows: Rows, dtype: np.dtype[np.void]) -> NDArray[np.void]:
-    """Copy the fields of ``dtype`` from records to packed records, (n,)."""
+    """Copy fields of cycle records to records without padding, (n,).
+
+    Args:
+        rows: Cycle records, (n,).
+        dtype: Type of the result. Its names select the fields.
+    """
     found = np.empty(len(rows), dtype)
     for name in dtype.names or ():
         found[name] = rows[name]

@@ -56,7 +56,7 @@ def open_closed_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+            os.open(os.devnull, os.O_RDWR)  # The lowest free number is this one.
             os.set_inheritable(number, True)
     if sys.stdin is None:
         sys.stdin = os.fdopen(0, closefd=False)
@@ -79,7 +79,8 @@ def never_wait_for_output(numbers: Sequence[int] = (1, 2)) -> None:
     """
     flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     for number in numbers:
-        with contextlib.suppress(OSError):  # closed, without a reader, or of another user
+        # It may be closed, have no reader, or belong to another user.
+        with contextlib.suppress(OSError):
             mode = os.fstat(number).st_mode
             if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
                 fd = os.open(f"/proc/self/fd/{number}", flags)
@@ -89,7 +90,7 @@ def never_wait_for_output(numbers: Sequence[int] = (1, 2)) -> None:
 
 def say(text: str) -> None:
     """Write a line to standard error if this does not block."""
-    with contextlib.suppress(OSError, ValueError):  # the terminal may be closed
+    with contextlib.suppress(OSError, ValueError):  # The terminal may be closed.
         if select.select([], [2], [], 0)[1]:
             os.write(2, f"{text}\n".encode()[:_LIMIT])
 
@@ -269,7 +270,8 @@ class LineProcess:
         """Send a line without blocking; it is lost if the process has ended or does not read."""
         pipe = self._process.stdin
         if pipe is not None:
-            with contextlib.suppress(OSError):  # short lines are never written in part
+            # Short lines are never written in part, so a full pipe loses whole lines only.
+            with contextlib.suppress(OSError):
                 os.set_blocking(pipe.fileno(), False)
                 os.write(pipe.fileno(), f"{line}\n".encode())
 

@@ -50,7 +50,7 @@ def running_tasks(proc: Path = Path("/proc")) -> Iterator[PinnedThread]:
     for process in proc.iterdir():
         if not process.name.isdigit() or int(process.name) == os.getpid():
             continue
-        with contextlib.suppress(OSError):  # the process may end meanwhile
+        with contextlib.suppress(OSError):  # The process may end meanwhile.
             for task in (process / "task").iterdir():
                 yield from _pinned(task)
 

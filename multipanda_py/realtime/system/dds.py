@@ -60,7 +60,7 @@ def announce_without_types() -> None:
     """
     if any(os.environ.get(name) for name in _OF_USERS):
         return
-    if any(Path(name).exists() for name in _IN_FOLDERS):  # Fast DDS reads the working folder too
+    if any(Path(name).exists() for name in _IN_FOLDERS):  # Fast DDS reads the working folder too.
         return
     os.environ[VARIABLE] = str(PROFILE)
 

@@ -68,7 +68,8 @@ def keep_cores_awake() -> list[str]:
     """
     try:
         file = os.open("/dev/cpu_dma_latency", os.O_WRONLY | os.O_CLOEXEC)
-        os.write(file, struct.pack("i", 0))  # the file stays open until the process ends
+        # The request lasts while the file is open, until the process ends.
+        os.write(file, struct.pack("i", 0))
     except OSError as error:
         return [
             f"cores may sleep between cycles ({error.strerror}): cycles start late and take "
@@ -142,7 +143,7 @@ def before_ordinary_threads(config: RealtimeConfig) -> Iterator[None]:
 def make_ordinary(beginning: str) -> None:
     """Remove the priority of this process's threads whose names start with ``beginning``."""
     for task in os.listdir("/proc/self/task"):
-        # A thread may end meanwhile.
+        # A thread may end before its name is read.
         with contextlib.suppress(OSError):
             if Path(f"/proc/self/task/{task}/comm").read_text().startswith(beginning):
                 os.sched_setscheduler(int(task), os.SCHED_OTHER, os.sched_param(0))

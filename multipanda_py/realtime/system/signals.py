@@ -94,9 +94,10 @@ def time_left(usual: float) -> float:
 
 def _end(number: int, frame: FrameType | None) -> None:
     text = f"{program_name}: {signal.Signals(number).name} before anything was started\n"
-    with contextlib.suppress(OSError):  # standard error may have no reader
+    with contextlib.suppress(OSError):  # Standard error may have no reader.
         os.write(2, text.encode())
-    with contextlib.suppress(OSError):  # an import may have a child: glfw queries its version
+    # An interrupted import may have child processes: glfw starts one to query its version.
+    with contextlib.suppress(OSError):
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
             children = file.read().split()
         for child in children:
@@ -105,7 +106,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
-    for other in SIGNALS:  # a second signal must not interrupt the orderly end
+    for other in SIGNALS:  # A second signal must not interrupt the orderly end.
         signal.signal(other, signal.SIG_IGN)
     global deadline
     if time_allowed:
