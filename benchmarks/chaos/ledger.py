@@ -78,7 +78,7 @@ class Ledger:
 
     def rows(self) -> list[str]:
         """Return the lines of the table in Markdown."""
-        lines = ["| thrown | how many | refused | spoiled | broke |", "|---|---|---|---|---|"]
+        lines = ["| injected | number | rejected | void | failed |", "|---|---|---|---|---|"]
         for kind, count in sorted(self.thrown.items()):
             refused = str(self.refused[kind]) if self.refused[kind] else ""
             spoiled = str(self.spoiled[kind] or "")

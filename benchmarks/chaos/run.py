@@ -37,20 +37,20 @@ from parts.options import count_or_none, duration
 PAGE = ROOT / "doc" / "faults.md"
 BEGIN, END = "<!-- chaos: begin -->", "<!-- chaos: end -->"
 TIMES = {
-    "stop": "`/stop`, nothing else going on",
+    "stop": "`/stop` without other load",
     "stop under 1000 targets/s": "`/stop` under 1 000 targets/s",
-    "stop under 50000 targets/s": "`/stop` under a flood (50 000 targets/s asked for)",
+    "stop under 50000 targets/s": "`/stop` under a flood (50 000 targets/s requested)",
     "error in /diagnostics": "`/diagnostics` at ERROR after SIGSTOP of the loop",
     "ListControllers": "`list_controllers`",
-    "switch requests": "`switch_controller`, most of it refused",
+    "switch requests": "`switch_controller`, mostly rejected",
     "parameters set": "`set_parameters`",
     "error_recovery": "`left/error_recovery`",
     "after a large input": "`list_controllers`, right after a large input",
     "start on a busy machine": "start until active, 6 busy processes on two cores",
-    "stop on a busy machine": "`/stop` on that machine",
-    "stop of a deaf node": "`/stop` of a deaf node",
-    "error in /diagnostics of a deaf node": "`/diagnostics` at ERROR after a node became deaf",
-    "a deaf node can be reached again": "a deaf node answers again",
+    "stop on a busy machine": "`/stop` with 6 busy processes on two cores",
+    "stop of a deaf node": "`/stop` of an unresponsive node",
+    "error in /diagnostics of a deaf node": "`/diagnostics` at ERROR after a node became unresponsive",
+    "a deaf node can be reached again": "first answer of an unresponsive node",
     "check of a cell file": "`multipanda check`, per file",
 }
 
@@ -133,7 +133,7 @@ def throw(ledger: Ledger, options: argparse.Namespace) -> None:
 
 def times(ledger: Ledger) -> list[str]:
     """Return the lines of the table of answer times in Markdown."""
-    lines = ["| answer, there and back | how many | median [ms] | 99 % [ms] | longest [ms] |",
+    lines = ["| response time | number | median [ms] | 99 % [ms] | max [ms] |",
              "|---|---|---|---|---|"]  # fmt: skip
     for name, text in TIMES.items():
         if name in ledger.times:

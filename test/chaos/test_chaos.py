@@ -194,4 +194,4 @@ def test_campaigns_are_put_together_and_nothing_that_broke_gets_lost(tmp_path):
     assert code == 1
     assert "| kicks | 6 | 2 |  | 1 |" in said
     assert "kicks: it fell" in said
-    assert "| `/stop`, nothing else going on | 2 | 2.0 |" in said
+    assert "| `/stop` without other load | 2 | 2.0 |" in said
