@@ -244,7 +244,7 @@ def test_render_writes_what_the_suffix_says(
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [(["-o", "x.bmp"], "the suffix must be .png"), (["--camera", "moon"], "camera 'moon'"),
-     (["--width", "20000"], "image of 20000x720 pixels"), (["-o", "/proc/x/y.png"], "/proc/x")],
+     (["--width", "20000"], "20000x720 pixels"), (["-o", "/proc/x/y.png"], "/proc/x")],
 )  # fmt: skip
 def test_render_refuses_in_one_line(
     arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str],

@@ -176,7 +176,7 @@ def test_a_file_in_the_table_that_is_no_backend_is_refused_and_the_rest_is_liste
     assert main(["list"]) == 0
     out = capsys.readouterr().out
     assert f"BROKEN: backend 'new_file' of {path} cannot be loaded" in out
-    assert "\n  mujoco\n    Simulate" in out
+    assert "\n  mujoco\n    Simul" in out
     assert "cartesian_impedance" in out
     assert main(["list", "--markdown", "--built-in"]) == 1
     found = capsys.readouterr()

@@ -127,7 +127,7 @@ def in_floor(tmp_path):
 
 def test_an_arm_in_the_floor_was_jammed_with_3e17_newtons_in_silence(in_floor, capfd):
     (sentence,) = checked(in_floor, capfd)
-    assert re.match(r"arm .*\bfloor: .*\barm_in_floor_l1 6", sentence)
+    assert re.match(r"arm .*\bfloor: .*\barm_in_floor_l1\b.* 6\d mm", sentence)
     assert main(["run", str(in_floor), "--placement", "inline", "--duration", "0.01"]) == 0
     said = capfd.readouterr()
     assert f"warning: {sentence}" in said.err

@@ -84,7 +84,7 @@ def test_other_plug_ins_are_left_alone(tmp_path):
         (plugin(more="<spring_k3>1</spring_k3>"), "spring_k3:.*joint, operat"),
         (plugin(more="<spring_k1>soft</spring_k1>"), "spring_k1:.*'soft'"),
         (plugin(more="<mot_1_J>inf</mot_1_J>"), "mot_1_J:.*'inf'"),
-        (plugin(more="<joint>j2</joint>"), r"joint: got twice"),
+        (plugin(more="<joint>j2</joint>"), r"joint: given twice"),
         (plugin(operation_mode="7"), r"operation_mode:.*'7'.*\b0\b.*\b6\b"),
         (plugin(operation_mode=None), r"operation_mode: missing"),
         (plugin(pub_state="perhaps"), "pub_state:.*'perhaps'.*true, false"),

@@ -137,7 +137,7 @@ def test_an_arm_with_a_gripper_is_carried_as_mujoco_says():
     [
         ([('"slide_b" type="prismatic"', '"slide_b" type="fixed"'),
           ('    <mimic joint="slide_a" multiplier="-1"/>\n', "")], [],
-         r"urdf: joints .*\bslide_a \(prismatic\)"),
+         r"\.urdf: .*\bslide_a \(prismatic\)"),
         ([('"slide_b" type="prismatic"', '"slide_b" type="revolute"')], [],
          r"\bslide_b .revolute that mimics"),
         ([('lower="0" upper="0.055" ', "")], [], r"\bslide_a: limit lower: "),

@@ -297,7 +297,7 @@ def test_another_arm_of_the_cell_was_identified_as_the_one_that_was_named(
     line = ["identify", str(log), "--arm", "right", "-o", str(tmp_path / "robot.yaml")]
     assert "no arm 'right'; there are left" in refusal(line, tmp_path, capsys)
     line += ["--cell", "config/dual_sim.yaml"]
-    assert "is of left, not of right" in refusal(line, tmp_path, capsys)
+    assert "of left, not of right" in refusal(line, tmp_path, capsys)
 
 
 def test_a_robot_file_that_is_not_physical_is_refused_by_whoever_reads_the_cell(

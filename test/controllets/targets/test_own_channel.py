@@ -112,7 +112,7 @@ def test_a_check_that_returns_another_width_or_raises_is_refused_at_the_gate(mon
 def test_a_report_that_is_missing_or_no_number_is_not_decided_by():
     distance = Report("distance", "m")
     assert Reports({"distance [m]": 1.0}).value(distance) == 1.0
-    with pytest.raises(ReportMissing, match=r"^distance \[m\]: .*\bnone\b"):
+    with pytest.raises(ReportMissing, match=r"^distance \[m\].*\bnone\b"):
         Reports().value(distance)
     with pytest.raises(ReportMissing, match=r"^distance \[m\]: .*\bnan\b"):
         Reports({"distance [m]": float("nan")}).value(distance)
@@ -131,7 +131,7 @@ def test_an_object_pose_is_refused_if_the_law_does_not_say_where_the_object_is(m
     ) as cell:
         cell.step(2)
         monkeypatch.setattr(CoupledImpedance, "report_names", ())
-        with pytest.raises(TargetRejected, match=r"^pair: .*object_x \[m\]: "):
+        with pytest.raises(TargetRejected, match=r"^pair: .*\bobject_x \[m\]"):
             cell.set_object_target("pair", cell.pose("left"))
         with pytest.raises(TargetRejected, match=r"^pair: joint\b"):
             cell.set_channel("pair", "joint", (np.zeros(7), None))

@@ -131,7 +131,8 @@ def test_excite_that_is_interrupted_does_not_say_that_nothing_was_started(tmp_pa
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "multipanda excite: SIGINT" in error
+    assert error.startswith("multipanda excite: ")
+    assert "SIGINT" in error
     assert "anything was started" not in error
     assert not list(tmp_path.iterdir())
 
