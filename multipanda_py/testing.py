@@ -65,7 +65,8 @@ def check_actuator(
         require_kept(not has or spec.kind == "number", f"identified: {spec.name} is not a number")
     names = {spec.name for spec in specs_of(found.Params)}
     require_kept(
-        set(found.identified) <= names, f"identified: got {found.identified}, known {names}"
+        set(found.identified) <= names,
+        f"identified: got {found.identified}, allowed names of parameters: {names}",
     )
     presets = "preset_high" in names
     require_kept(

@@ -199,7 +199,8 @@ class PendingSwitch:
         )
         self._brakes = False
         if self._rule is Strictness.FORCE_AUTO:
-            bound = 0.5 * REST if self._rested else REST  # margin to the limit of the loop
+            # The loop tests REST again later: an arm that had to brake must be clearly below it.
+            bound = 0.5 * REST if self._rested else REST
             if moving := moving_arms(turn.specs, plan, turn.state, bound, self._has_settled):
                 if time.monotonic() > self.deadline:
                     raise SwitchRejected(not_at_rest(moving, self._timeout, bound))

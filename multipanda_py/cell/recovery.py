@@ -328,7 +328,7 @@ class Tare:
         self._requests.wait(self.ask(arm, undo=True), wait)
 
     def ask(self, arm: str, *, undo: bool = False) -> ArmRequest:
-        """Request a tare, or its end with ``undo``, without waiting. See :meth:`answer`."""
+        """Request a tare, or its removal with ``undo``, without waiting. See :meth:`answer`."""
         return self._requests.ask(arm, np.array([0.0 if undo else 1.0]))
 
     def answer(self, request: ArmRequest) -> Vector | None:

@@ -61,7 +61,8 @@ def still_carried(
 
 
 WINDOW = 50
-"""Number of averaged cycles. It reduces noise and distinguishes a turning point from rest."""
+"""Number of averaged cycles. The mean reduces noise. The speeds of both halves distinguish rest
+from a turning point."""
 REST_SPEED = 0.005
 """Mean speed of each joint in both halves of the window that counts as rest [rad/s]."""
 MAX_SPEED = 1.0

@@ -344,7 +344,11 @@ class Ownership:
         return bool(done)
 
     def _set_waiting(self, ready: Collection[int] = ()) -> None:
-        """Set which controllets wait for arms; those in ``ready`` execute commands from now on."""
+        """Set which controllets wait for arms.
+
+        Arms in ``ready`` have just changed their interface. Other arms of a controllet that no
+        longer waits are blended from the torques of hold.
+        """
         changing = self.changing
         for instance in self.active:
             # Without torque control, ArmMotion brakes the arm instead of hold.
@@ -481,7 +485,8 @@ class Ownership:
         if arms is None and is_hold:
             arm = self._arms[instance.spec.arms[0]]
             if arm.blind and not arm.released:
-                arm.release()  # hold had restarted after finite states, and has failed again.
+                # hold restarted after finite states and failed again, which is already reported.
+                arm.release()
             if arm.released:
                 return
         failed = list(arms) if arms is not None else [self._arms[i] for i in instance.spec.arms]

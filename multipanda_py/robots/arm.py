@@ -20,7 +20,7 @@ from multipanda_py.state import ArmLimits
 
 PARKED = (0.0, 0.0, -1000.0)
 """Position of absent objects in the world, outside the range of all sensors and motions [m]."""
-# The number of values in the size of each shape.
+# Number of values in the size of each shape.
 SHAPES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2}
 
 
@@ -95,7 +95,7 @@ class SceneObject:
         return self.position if self.present else np.array(PARKED)
 
 
-ROD_RADIUS = 0.008  # radius of the rod that represents a tool [m]
+ROD_RADIUS = 0.008  # Radius of the rod that represents a tool [m].
 
 
 @dataclass(frozen=True, eq=False)

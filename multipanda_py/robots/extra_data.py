@@ -147,7 +147,8 @@ def default_ready(chain: Chain, tip_in_last: Vector, lower: Vector, upper: Vecto
         tip = poses[-1][:3, :3] @ tip_in_last + poses[-1][:3, 3]
         reach = np.linalg.norm(np.diff(np.vstack([points, tip]), axis=0), axis=1).sum()
         columns = jacobian(chain, poses, tip, len(q))
-        columns[:3] /= 0.5 * reach or 1.0  # the reach is 0 for one joint with the tip on its axis
+        # The reach is 0 if the tip of a single joint is on its axis.
+        columns[:3] /= 0.5 * reach or 1.0
         size = np.linalg.svd(columns, compute_uv=False)[-1]
         height = min(float(points[:, 2].min()), float(tip[2]))
         score = float(size) + min(0.0, height)
@@ -163,7 +164,12 @@ def default_sections(n_joints: int) -> tuple[tuple[int, ...], ...]:
 
 
 def default_capsules(chain: Chain, tip_in_last: Vector) -> dict[str, tuple[Capsule, ...]]:
-    """Return a rod along every link, from its joint to the next joint or the tip, by link."""
+    """Return a rod along every link, from its joint to the next joint or the tip, by link name.
+
+    Args:
+        chain: Chain of the arm.
+        tip_in_last: Position of the tip in the last link, (3,) [m].
+    """
     ends = [*(origin[:3, 3] for origin in chain.origins), tip_in_last]
     found: dict[str, tuple[Capsule, ...]] = {}
     for link, end in zip(chain.links, ends):
@@ -191,6 +197,10 @@ MANY = 20
 
 def read_extra(path: Path, keys: Sequence[str] = KEYS) -> dict[str, Any]:
     """Read the known keys of a YAML file.
+
+    Args:
+        path: Path of the file.
+        keys: Allowed keys.
 
     Raises:
         ConfigurationError: The file is not a map, or has an unknown key.
@@ -255,7 +265,12 @@ class Extra:
         return given is not None and not isinstance(given, Mapping)
 
     def flag(self, key: str, otherwise: bool) -> bool:
-        """Return a Boolean value."""
+        """Return a Boolean value.
+
+        Args:
+            key: Key of the value.
+            otherwise: Value if the file does not have the key.
+        """
         given = self._data.get(key, otherwise)
         if not isinstance(given, bool):
             raise self._refusal(key, f"{given!r:.60}", "true or false")
@@ -263,6 +278,10 @@ class Extra:
 
     def numbers(self, key: str, otherwise: Sequence[float]) -> Vector:
         """Return a list of numbers, as many as the default has.
+
+        Args:
+            key: Key of the value.
+            otherwise: Default, if the file does not have the key.
 
         Raises:
             ConfigurationError: The value is not such a list.

@@ -41,9 +41,9 @@ def _limits(
 
 
 # Position, velocity and torque: franka_description, robots/<model>/joint_limits.yaml.
-# Acceleration, jerk and torque rate: Franka Control Interface documentation, "Robot and
-# interface specifications", joint space constants.
-# The FR3 also lowers its speed limit near the position limits; that is not modelled here.
+# Acceleration, jerk and torque rate: Franka Control Interface documentation, "Robot and interface
+# specifications", joint space constants. The lower speed limit of the FR3 near its position limits
+# is not modelled here.
 FR3_LIMITS = _limits(
     lower=(-2.7437, -1.7837, -2.9007, -3.0421, -2.8065, 0.5445, -3.0159),
     upper=(2.7437, 1.7837, 2.9007, -0.1518, 2.8065, 4.5169, 3.0159),
@@ -66,7 +66,8 @@ LOWER = np.array([-2.7501, -1.7918, -2.9065, -3.0481, -2.8101, 0.54092, -3.0196]
 UPPER = np.array([2.7501, 1.7918, 2.9065, -0.1458, 2.8101, 4.5205, 3.0196])
 VELOCITY = np.array([2.62, 2.62, 2.62, 2.62, 5.26, 4.18, 5.26])
 VELOCITY_OFFSET = np.array([0.30, 0.20, 0.20, 0.30, 0.35, 0.35, 0.35])
-DECELERATION = np.array([6.0, 2.585, 3.5, 4.0, 17.0, 5.5, 17.0])  # [rad/s^2]
+# Deceleration towards a position limit [rad/s^2].
+DECELERATION = np.array([6.0, 2.585, 3.5, 4.0, 17.0, 5.5, 17.0])
 
 
 def velocity_towards(distance: Vector, deceleration: Vector = DECELERATION) -> Vector:
@@ -97,21 +98,21 @@ JOINT_ORIGINS = (
     Origin((0.0, 0.0, 0.0), (pi / 2, 0.0, 0.0)),
     Origin((0.088, 0.0, 0.0), (pi / 2, 0.0, 0.0)),
 )
-FLANGE_HEIGHT = 0.107  # link8 above link7 along z [m]
-HAND_YAW = -pi / 4  # hand relative to link8, about z [rad]
-HAND_TCP_HEIGHT = 0.1034  # hand_tcp above hand along z [m]
-FINGER_HEIGHT = 0.0584  # finger joints above hand along z [m]
-ELBOW_FLIP = -0.467002423653011  # angle of joint 4 at which the elbow flips, by Franka [rad]
-FINGER_UPPER = 0.04  # travel of one finger [m]
-FINGER_VELOCITY = 0.2  # [m/s]
-FINGER_FORCE = 70.0  # continuous grasp force of the Franka Hand, product sheet [N]
+FLANGE_HEIGHT = 0.107  # Height of link8 above link7 along z [m].
+HAND_YAW = -pi / 4  # Angle of the hand relative to link8, about z [rad].
+HAND_TCP_HEIGHT = 0.1034  # Height of hand_tcp above the hand along z [m].
+FINGER_HEIGHT = 0.0584  # Height of the finger joints above the hand along z [m].
+ELBOW_FLIP = -0.467002423653011  # Angle of joint 4 at which the elbow flips, by Franka [rad].
+FINGER_UPPER = 0.04  # Travel of one finger [m].
+FINGER_VELOCITY = 0.2  # Maximum speed of one finger [m/s].
+FINGER_FORCE = 70.0  # Continuous grasp force of the Franka Hand, by its product sheet [N].
 
-# Apparent inertia of the rotors at the joints while the robot's torque feedback is active:
-# B / (1 + kappa), with B and kappa of the control law of multipanda_ros2 [kg m^2].
+# Apparent inertia of the rotors at the joints while the robot's torque feedback is active: B / (1
+# + kappa), with B and kappa of the control law of multipanda_ros2 [kg m^2].
 ARMATURE = np.array([0.6, 0.6, 0.5, 0.5, 0.2, 0.2, 0.2]) / ([2.5] * 6 + [3.5])
 ARMATURE.flags.writeable = False
 
-# The start configuration of Franka's own examples, (7,) [rad].
+# Start configuration in Franka's own examples, (7,) [rad].
 READY_POSTURE = np.array([0.0, -pi / 4, 0.0, -3 * pi / 4, 0.0, pi / 2, pi / 4])
 READY_POSTURE.flags.writeable = False
 
@@ -122,36 +123,38 @@ FIGURES: dict[str, tuple[float, ...]] = {
     "most_stiffness": (1000.0, 1000.0, 1000.0, 1000.0, 330.0, 165.0, 66.0),
     # Maximum lag of an arm with an unknown payload [rad].
     "lag": (0.0065, 0.0065, 0.0065, 0.0065, 0.01, 0.01, 0.01),
-    # External torque at which a motion yields: four fifths of the default collision thresholds
-    # [Nm].
+    # External torque at which a motion stops [Nm]: four fifths of the default collision
+    # thresholds.
     "contact_torque": (16.0, 16.0, 14.0, 14.0, 12.0, 11.0, 9.0),
     # Torque of the barrier at a position limit [Nm].
     "barrier_torque": (40.0, 40.0, 40.0, 40.0, 10.0, 10.0, 10.0),
-    # Maximum torque of a nullspace spring, and of a residual: the typical model error, and the
-    # default clamp of CRISP [Nm].
+    # Maximum torque of a nullspace spring and of a residual [Nm]: the typical model error, which
+    # is also the default clamp of CRISP.
     "lacking_torque": (5.0,) * 7,
-    # Stiffness of the nullspace spring [Nm/rad]: the maximum torque at half a radian.
+    # Stiffness of the nullspace spring [Nm/rad]: it reaches the maximum torque at half a radian.
     "posture_stiffness": (10.0,) * 7,
     # Dampers of a leader arm, which limit the speed at which an operator moves it [Nm s/rad].
     "leader_damping": (2.0, 2.0, 2.0, 2.0, 0.5, 0.5, 0.5),
     "most_leader_damping": (20.0, 20.0, 20.0, 20.0, 4.0, 4.0, 1.5),
     # Maximum tare [Nm]: errors of sensors and of the robot's model, and half a kilogram of unknown
-    # payload; at the end effector of a stretched arm it is a force of 7 N.
+    # payload. At the end effector of a stretched arm, it corresponds to 7 N.
     "tare_torque": (4.0, 4.0, 4.0, 4.0, 1.5, 1.5, 1.5),
-    # Maximum commanded torque beyond the measured one, for friction and bias [Nm].
+    # Maximum difference of commanded and measured torque that counts as friction and bias [Nm].
     "unmeasured_torque": (8.0, 8.0, 8.0, 8.0, 4.0, 4.0, 4.0),
-    # Hold: a joint counts as slow if the brake uses less than this fraction of its torque. The
-    # springs of the arm joints then pull it back to the position at which it became slow. Without
-    # them, or with springs at the wrist, it stops later or oscillates with an unknown payload.
+    # Fraction of the torque limit below which ``hold`` counts a braking joint as slow, and
+    # attaches it to a spring. The springs of the arm joints return them to this position. Without
+    # them, or with early springs at the wrist, an arm with an unknown payload stops later or
+    # oscillates.
     "slow": (0.6, 0.6, 0.6, 0.6, 0.35, 0.35, 0.35),
-    # Time for fading in the full torque of these springs [s]. Without it, a joint that an earlier
-    # torque moves away from its anchor would return faster than it left.
+    # Time in which the torque of these springs grows to its full value [s]. Without it, a joint
+    # that an earlier torque moves away from its anchor would return faster than it left.
     "growth": (0.5, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0),
-    # Factors on the damping of held joints until they rest. A payload of 3 kg has up to ten times
-    # the inertia of a wrist and would oscillate in its spring. A bare wrist is still stable with
-    # 7 ms delay at half its inertia; the other joints would not be.
+    # Factors on the damping of held joints until they are at rest. A payload of 3 kg has up to ten
+    # times the inertia of a wrist, and would oscillate on its spring. A bare wrist is stable even
+    # with 7 ms delay at half its inertia, but the other joints would not be.
     "settling": (1.0, 1.0, 1.0, 1.0, 1.6, 1.6, 1.6),
-    # Friction [Nm], [s/rad], [rad/s], identified on a Panda by Gaz et al., RA-L 2019.
+    # Friction parameters [Nm], [s/rad] and [rad/s], identified on a Panda by Gaz et al., RA-L
+    # 2019.
     "friction_phi_1": (0.54615, 0.87224, 0.64068, 1.2794, 0.83904, 0.30301, 0.56489),
     "friction_phi_2": (5.1181, 9.0657, 10.136, 5.5903, 8.3469, 17.133, 10.336),
     "friction_phi_3": (0.039533, 0.025882, -0.04607, 0.036194, 0.026226, -0.021047, 0.0035526),
@@ -221,13 +224,13 @@ FINGER_INERTIAL = Inertial(
 INERTIALS = {"fr3": _FR3_INERTIALS, "fer": _FER_INERTIALS}
 """Inertial properties of link 0 to link 7, by model."""
 
-_KNOB = 0.5**0.5  # the knob of link 7 points along x = y
+_KNOB = 0.5**0.5  # Component of a unit vector along x = y, the direction of the knob of link 7.
 
-# Capsules of link 0 to link 7, from the robot's own self-collision model except for links 0 and 1.
-# In that model, link 0 covers only the connector, and link 1 the whole column down through the
-# table below it. Here the column belongs to link 0, and link 1 ends at the end of the link.
-# The FR3's collision meshes exceed the capsules by up to 20 mm in the bends, by 46 mm at the foot
-# of the base, and by 34 mm at the connector on the back of the hand.
+# Capsules of link 0 to link 7. Except for links 0 and 1, they are those of the robot's own
+# self-collision model. In that model, link 0 is only the connector, and link 1 is the whole
+# column, down through the table. Here the column belongs to link 0, and link 1 ends where the link
+# ends. The FR3's collision meshes exceed the capsules by up to 20 mm in the bends, by 46 mm at the
+# foot of the base, and by 34 mm at the connector on the back of the hand.
 LINK_CAPSULES: tuple[tuple[Capsule, ...], ...] = (
     (
         Capsule((-0.09, 0.0, 0.06), (-0.06, 0.0, 0.06), 0.06),
@@ -249,14 +252,15 @@ LINK_CAPSULES: tuple[tuple[Capsule, ...], ...] = (
         ),
     ),
 )
-# Capsules of the robot's own model for hand and fingers, for avoidance and planning. The body is
+# Capsules of hand and fingers for avoidance and planning, from the robot's own model. The body is
 # 17 mm longer at both ends, because the contact geometry below exceeded the original by 10 mm.
 HAND_CAPSULES = (
     Capsule((0.0, -0.067, 0.04), (0.0, 0.067, 0.04), 0.04),
     Capsule((0.0, -0.05, 0.10), (0.0, 0.05, 0.10), 0.02),
 )
-# Contact geometry: the body as measured on the hand's collision mesh, and the fingers below. Of
-# the capsules above, the first exceeds the palm by 14 mm and the second fills the grasp volume.
+# Contact geometry: the body as measured on the collision mesh of the hand, and the fingers. The
+# capsules for avoidance are too large for it: the first exceeds the palm by 14 mm, and the second
+# fills the grasp volume.
 HAND_CONTACT = (Capsule((0.0, -0.067, 0.033), (0.0, 0.067, 0.033), 0.033),)
 FINGER_BLOCKS = (
     Block((0.0, 0.0185, 0.011), (0.011, 0.0075, 0.010)),

@@ -13,7 +13,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.parameters import Settings
 from multipanda_py.robots.geometry import Point, point_of
 
-TOLERANCE = 1e-6  # for rotation matrices with a limited number of digits
+TOLERANCE = 1e-6  # Tolerance for rotation matrices with a limited number of digits.
 
 
 def vector(what: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
@@ -42,6 +42,10 @@ def vector(what: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.fl
 def rotation_matrix(what: str, value: ArrayLike) -> NDArray[np.float64]:
     """Return a read-only rotation matrix, (3, 3), made exactly orthonormal.
 
+    Args:
+        what: Name of the value, for error messages.
+        value: Rotation matrix with rounded elements, (3, 3).
+
     Raises:
         ConfigurationError: An element differs by more than 1e-6 from a rotation.
     """
@@ -59,6 +63,10 @@ def rotation_matrix(what: str, value: ArrayLike) -> NDArray[np.float64]:
 def rigid_pose(what: str, value: ArrayLike) -> NDArray[np.float64]:
     """Return a read-only homogeneous transform, (4, 4).
 
+    Args:
+        what: Name of the value, for error messages.
+        value: Transform with rounded elements, (4, 4).
+
     Raises:
         ConfigurationError: The value is not a rigid transform.
     """
@@ -72,7 +80,7 @@ def rigid_pose(what: str, value: ArrayLike) -> NDArray[np.float64]:
     return pose
 
 
-TRIANGLE_MARGIN = 1e-9  # margin of the triangle inequality of a corrected inertia [kg m^2]
+TRIANGLE_MARGIN = 1e-9  # Margin of the triangle inequality of a corrected inertia [kg m^2].
 
 
 @dataclass(frozen=True)

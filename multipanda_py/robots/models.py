@@ -59,7 +59,7 @@ FRANKA_HAND = ParallelGripper(
     velocity=FINGER_VELOCITY,
     speed=FINGER_VELOCITY,
     force=FINGER_FORCE,
-    most_force=2.0 * FINGER_FORCE,  # the product sheet allows half of it continuously
+    most_force=2.0 * FINGER_FORCE,  # The product sheet allows half of it continuously.
     capsules=HAND_CAPSULES,
 )
 
@@ -77,8 +77,9 @@ def _franka(name: str) -> Robot:
         armature=ARMATURE,
         ready=READY_POSTURE,
         sections=((0, 1, 2, 3), (4, 5), (6, 7)),
-        # Their capsules overlap if joint 2 exceeds about 1.3 rad, in a quarter of 3000 random
-        # configurations. Every other pair touched in less than 2.5 % of them, as real links would.
+        # Capsules of links 1 and 3 overlap if joint 2 exceeds about 1.3 rad, which holds in a
+        # quarter of 3000 random configurations. Every other pair touched in less than 2.5 % of
+        # them, as real links would.
         overlapping=((1, 3),),
         hand=FRANKA_HAND,
         figures=FIGURES,
@@ -135,7 +136,7 @@ def _of_others(name: str) -> Robot:
     where = f"robot {name!r} of {point.dist.name if point.dist else point.value}"
     try:
         brought = point.load()
-    except (Exception, SystemExit) as error:  # importing a module may raise anything
+    except (Exception, SystemExit) as error:  # Importing another package may raise any error.
         text = f"{type(error).__name__}: {error}"
         raise ConfigurationError(f"{where} cannot be loaded: {text}") from error
     if isinstance(brought, Robot):

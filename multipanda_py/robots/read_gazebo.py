@@ -149,7 +149,7 @@ def _numbers(
         value = _number(text, f"{where}: {tag}")
         if math.isfinite(value):
             parts[part][own] = value
-        elif own not in ("low", "high"):  # an infinite limit means that there is no limit
+        elif own not in ("low", "high"):  # An infinite limit means that there is no limit.
             raise ConfigurationError(f"{where}: {tag}: got {text!r:.40}, allowed a finite number")
     return parts[0], tuple(parts[1:])
 

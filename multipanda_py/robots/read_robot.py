@@ -60,7 +60,12 @@ def picture(c: Capsule) -> Turned:
 
 
 def moved_solid(solid: S, pose: Vector) -> S:
-    """Return a solid in the frame in which its own frame has a pose, (4, 4)."""
+    """Return a solid in a parent frame.
+
+    Args:
+        solid: Solid in its own frame.
+        pose: Pose of that frame in the parent, (4, 4).
+    """
     ends = (pose[:3, :3] @ np.array(end) + pose[:3, 3] for end in (solid.start, solid.end))
     start, end = map(point_of, ends)
     return replace(solid, start=start, end=end)
@@ -69,7 +74,13 @@ def moved_solid(solid: S, pose: Vector) -> S:
 def overlapping_links(
     capsules: Sequence[Sequence[Capsule]], chain: Chain, q: Vector
 ) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of non-adjacent links whose capsules touch in a configuration."""
+    """Return the pairs of non-adjacent links whose capsules touch in a configuration.
+
+    Args:
+        capsules: Capsules of every link.
+        chain: Chain of the arm.
+        q: Joint positions, (n,) [rad, m].
+    """
     poses = link_poses(chain, q)
     return tuple(
         (i, j)
@@ -152,7 +163,8 @@ def _too_weak(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:
         away = np.cumsum([0.0, *steps[i + 1 :]])
         masses = np.array([body.mass for body in chain.bodies[i + 1 :]])
         need, got = 0.5 * GRAVITY * float(masses @ away), float(limits.torque[i])
-        if i > 0 and not limits.slides[i] and need > got:  # the first axis is usually vertical
+        # The first axis is usually vertical and carries no weight.
+        if i > 0 and not limits.slides[i] and need > got:
             yield (
                 f"{path}: joint {joint.name}: torque: got {got:g} Nm, usual more than "
                 f"{need:.3g} Nm, the weight torque of the arm behind it when half stretched out"
@@ -215,7 +227,8 @@ def read_robot(
 
 def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str) -> Robot:
     if kind == "mjcf":
-        from multipanda_py.robots.read_mjcf import read_mjcf  # loading MuJoCo takes half a second
+        # Imported here, because loading MuJoCo takes half a second.
+        from multipanda_py.robots.read_mjcf import read_mjcf
 
         tree = read_mjcf(source)
     else:
@@ -271,10 +284,8 @@ def _limits(chain: Chain, extra: Extra) -> tuple[ArmLimits, Vector]:
         key: [joint.limits.get(key) for joint in chain.joints] for key in (*_FROM_URDF, *_DERIVED)
     }
     found = {key: extra.per_joint(key, said[key]) for key in _FROM_URDF}
-    for key in (
-        "velocity",
-        "torque",
-    ):  # checked first, because other limits are computed from them
+    # These are checked first, because other limits are computed from them.
+    for key in ("velocity", "torque"):
         for joint, value in zip(chain.joints, found[key]):
             if not value > 0.0:
                 raise ConfigurationError(

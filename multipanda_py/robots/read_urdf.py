@@ -28,7 +28,8 @@ def read_xml(path: Path) -> ElementTree.Element:
             return ElementTree.parse(file).getroot()
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ElementTree.ParseError, ValueError, LookupError) as error:  # or an unknown encoding
+    # A LookupError means an unknown encoding.
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise ConfigurationError(f"{path}: cannot be read: {error}") from None
 
 
@@ -113,7 +114,11 @@ def _mimicked(joint: Element, where: str) -> tuple[str, float, float] | None:
 
 
 def read_boxes(path: Path, links: Collection[str]) -> dict[str, list[tuple[Matrix, Matrix]]]:
-    """Return the collision boxes of links of a URDF: pose in the link (4, 4), edges (3,) [m].
+    """Return the collision boxes of links by name: pose in the link, (4, 4), and edges, (3,) [m].
+
+    Args:
+        path: Path of the URDF.
+        links: Names of the links.
 
     Raises:
         ConfigurationError: One of these links has collision geometry that is not a box.

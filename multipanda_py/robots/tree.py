@@ -110,6 +110,10 @@ class Tree:
     def path_to(self, base: str, tip: str) -> list[TreeJoint]:
         """Return the joints from a link to another one behind it, in this order.
 
+        Args:
+            base: Name of the first link.
+            tip: Name of the last link.
+
         Raises:
             ConfigurationError: There is no such path; the message names the end of the path.
         """
@@ -136,20 +140,34 @@ class Tree:
 
 
 def pose_from(rotation: Matrix, position: Matrix) -> Matrix:
-    """Return a homogeneous transform, (4, 4)."""
+    """Return a homogeneous transform, (4, 4).
+
+    Args:
+        rotation: Rotation, (3, 3).
+        position: Translation, (3,) [m].
+    """
     pose = np.eye(4)
     pose[:3, :3], pose[:3, 3] = rotation, position
     return pose
 
 
 def moved(load: Load, pose: Matrix) -> Load:
-    """Return a body in the frame in which its own frame has a pose."""
+    """Return a body in a parent frame.
+
+    Args:
+        load: Body in its own frame.
+        pose: Pose of that frame in the parent, (4, 4).
+    """
     turn = pose[:3, :3]
     return Load(load.mass, turn @ load.com + pose[:3, 3], turn @ load.inertia @ turn.T)
 
 
 def check_body(where: str, body: Load) -> None:
     """Check that a rigid body can have a mass and inertia; a link without mass passes.
+
+    Args:
+        where: Place of the values, for error messages.
+        body: Mass, centre of mass and inertia.
 
     Raises:
         ConfigurationError: No rigid body can have these values.
@@ -198,6 +216,11 @@ def chain_of(tree: Tree, base: str, tip: str) -> Chain:
 
     A link behind a fixed joint becomes a part of its parent, on the path to the tip or not.
     Links behind moving joints that are not on the path are left out.
+
+    Args:
+        tree: Description.
+        base: Name of the first link.
+        tip: Name of the last link.
 
     Raises:
         ConfigurationError: There is no such chain, a joint on it is neither revolute, continuous,
@@ -259,7 +282,12 @@ Vector = NDArray[np.float64]
 
 
 def link_poses(chain: Chain, q: Vector) -> list[Vector]:
-    """Return the pose of every link in the base, (4, 4) each, by Rodrigues' formula."""
+    """Return the pose of every link in the base, (4, 4) each, by Rodrigues' formula.
+
+    Args:
+        chain: Chain of the arm.
+        q: Joint positions, (n,) [rad, m].
+    """
     poses = [np.eye(4)]
     for joint, origin, value, slides in zip(chain.joints, chain.origins, q, chain.slides):
         x, y, z = joint.axis
@@ -274,7 +302,14 @@ def link_poses(chain: Chain, q: Vector) -> list[Vector]:
 
 
 def jacobian(chain: Chain, poses: list[Vector], point: Vector, behind: int) -> Vector:
-    """Return the geometric Jacobian (6, n) in the base of a point (3,) on link ``behind``."""
+    """Return the geometric Jacobian of a point on a link, along the axes of the base, (6, n).
+
+    Args:
+        chain: Chain of the arm.
+        poses: Poses of all links in the base, (4, 4) each.
+        point: Point in the base, (3,) [m].
+        behind: Index of the link; joints behind it do not move the point.
+    """
     axes = np.array([p[:3, :3] @ j.axis for p, j in zip(poses[1:], chain.joints)])
     places, slides = np.array([pose[:3, 3] for pose in poses[1:]]), chain.slides[:, None]
     linear = np.where(slides, axes, np.cross(axes, point - places))
@@ -284,7 +319,13 @@ def jacobian(chain: Chain, poses: list[Vector], point: Vector, behind: int) -> V
 
 
 def mass_matrix(chain: Chain, armature: Vector, q: Vector) -> Vector:
-    r"""Return :math:`M = \sum_j m_j J_j^T J_j + J_{\omega j}^T I_j J_{\omega j} + B`, (n, n)."""
+    r"""Return :math:`M = \sum_j m_j J_j^T J_j + J_{\omega j}^T I_j J_{\omega j} + B`, (n, n).
+
+    Args:
+        chain: Chain of the arm.
+        armature: Reflected rotor inertias, the diagonal of B, (n,) [kg m^2].
+        q: Joint positions, (n,) [rad, m].
+    """
     poses = link_poses(chain, q)
     mass = np.diag(armature)
     for number, (body, pose) in enumerate(zip(chain.bodies, poses)):

@@ -43,7 +43,14 @@ def add_origin(
     rotation: NDArray[np.float64] | None = None,
     digits: int = 12,
 ) -> None:
-    """Add a pose: position (3,) [m] and rotation matrix (3, 3)."""
+    """Add the pose of an element.
+
+    Args:
+        parent: Element that receives the pose.
+        position: Position, (3,) [m].
+        rotation: Rotation, (3, 3); None for no rotation.
+        digits: Number of significant digits.
+    """
     rpy = (0.0, 0.0, 0.0) if rotation is None else rpy_from_rotation(rotation)
     add(parent, "origin", xyz=numbers(np.asarray(position), digits), rpy=numbers(rpy, digits))
 
@@ -56,7 +63,14 @@ def add_joint_origin(
 
 
 def add_inertial(link: Element, mass: float, com: ArrayLike, inertia: NDArray[np.float64]) -> None:
-    """Add mass [kg], centre of mass (3,) [m] and inertia about it (3, 3) [kg m^2]."""
+    """Add the inertial properties of a link.
+
+    Args:
+        link: Link element.
+        mass: Mass [kg].
+        com: Centre of mass in the link, (3,) [m].
+        inertia: Inertia about the centre of mass, (3, 3) [kg m^2].
+    """
     inertial = add(link, "inertial")
     add_origin(inertial, com)
     add(inertial, "mass", value=numbers((mass,)))
@@ -118,7 +132,7 @@ def add_visual(link: Element, shape: Turned | Block) -> None:
         add(material, "color", rgba=numbers(COLORS[shape.color]))
 
 
-_FAR = 1e9  # limit that stands for infinity [rad]
+_FAR = 1e9  # Joint limit in a URDF that stands for infinity [rad].
 HEADER = (
     '<?xml version="1.0" encoding="utf-8"?>\n'
     "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
@@ -127,7 +141,13 @@ HEADER = (
 
 
 def arm_urdf(arm: ArmDescription, *, plain: bool = False, shapes: bool = True) -> str:
-    """Return the URDF of one arm on a fixed joint of the root link ``world``."""
+    """Return the URDF of one arm on a fixed joint of the root link ``world``.
+
+    Args:
+        arm: Description of the arm.
+        plain: See :func:`cell_urdf`.
+        shapes: See :func:`cell_urdf`.
+    """
     return cell_urdf((arm,), name=arm.name, plain=plain, shapes=shapes)
 
 

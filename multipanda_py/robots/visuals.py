@@ -22,7 +22,7 @@ COLORS: dict[str, RGBA] = {
     "orange": (0.93, 0.42, 0.10, 1.0),
     "tool": (0.55, 0.57, 0.60, 1.0),
 }
-R = 0.055  # radius of the large joints [m]
+R = 0.055  # Radius of the large joints [m].
 
 
 def _tube(start: Point, end: Point, radius: float = R, color: str = "shell") -> Turned:

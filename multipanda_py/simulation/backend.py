@@ -128,7 +128,8 @@ class Mujoco(Backend[FrankaSettings]):
             for arm in self.descriptions
         ]
         self._elastic = [elastic_of(self._arms[arm.name]) for arm in self.descriptions]
-        self._real = [  # Springs carry the weight of a compliant arm, not MuJoCo.
+        # The springs of a compliant arm carry its weight, so MuJoCo must not compensate it.
+        self._real = [
             replace(arm, compensates_gravity=False) if elastic else arm
             for arm, elastic in zip(self._real, self._elastic)
         ]
@@ -163,7 +164,8 @@ class Mujoco(Backend[FrankaSettings]):
         for arm in self.descriptions:
             joints = self.config.arms[arm.name].joints
             q_start = self.config.arms[arm.name].q_start
-            data.qpos[motor_addresses(model, arm, joints)[0]] = q_start  # rotors of elastic joints
+            # Rotors of elastic joints start at the positions of their links.
+            data.qpos[motor_addresses(model, arm, joints)[0]] = q_start
             data.qpos[[int(model.joint(name).qposadr[0]) for name in arm.joint_names]] = q_start
         mujoco.mj_forward(model, data)
         self.notices += start_contacts(model, data, prefixes)
@@ -214,7 +216,8 @@ class Mujoco(Backend[FrankaSettings]):
             self._motors.append(partial(_motors_of, own, springs))
             stages = stages_of(model, data, arm, real, settings, robot, dof, seed, self.period)
             if bends:
-                scale = settings.perturbation.inertia_scale  # The robot knows this factor.
+                # The robot's model of its inertia includes this factor.
+                scale = settings.perturbation.inertia_scale
                 bears = settings.rigid_robot.limits.torque
                 compliant.append(CompliantArm(model, data, arm, state, bends, bears, scale))
             if springs:
@@ -278,7 +281,7 @@ class Mujoco(Backend[FrankaSettings]):
         Raises:
             BackendError: If the simulation has diverged.
         """
-        if self.arms[0] not in fresh:  # All simulated arms advance together.
+        if self.arms[0] not in fresh:  # All simulated arms advance together with the first one.
             return
         data = self.data
         self.external.estimate()

@@ -72,14 +72,16 @@ class SimGripper:
         motors = [int(model.actuator(name).id) for name in arm.finger_joint_names]
         at, dof, motor = int(first.qposadr[0]), int(first.dofadr[0]), motors[0]
         if (int(second.qposadr[0]), motors[1]) != (at + 1, motor + 1):
-            raise IndexError(f"fingers of {arm.name} are not adjacent in the scene")
+            raise IndexError(
+                f"{arm.name}: finger joints or their actuators have no consecutive indices in the "
+                "MuJoCo model"
+            )
         self.fingers: Vector = data.qpos[at : at + 2]
         self._speeds: Vector = data.qvel[dof : dof + 2]
         self._control: Vector = data.ctrl[motor : motor + 2]
         self._force_range: Vector = model.actuator_forcerange[motor : motor + 2]
-        model.actuator_ctrllimited[motor : motor + 2] = (
-            0  # needed for a firm grasp of thin objects
-        )
+        # A firm grasp of a thin object needs set points beyond the limits.
+        model.actuator_ctrllimited[motor : motor + 2] = 0
         self._stiffness = float(model.actuator_gainprm[motor, 0])
         self._damping = -float(model.actuator_biasprm[motor, 2])
         self._answer, self._period = state.gripper, period
@@ -106,7 +108,12 @@ class SimGripper:
         load_fields(self, saved[1])
 
     def begin(self, number: int, record: Vector) -> None:
-        """Start a command, given as :attr:`GripperCommand.record`."""
+        """Start a command.
+
+        Args:
+            number: Number of the command, for the answer.
+            record: Command as :attr:`GripperCommand.record`.
+        """
         command = GripperCommand(Action(int(record[0])), *record[1:].tolist())
         answer = self._answer
         answer[0], answer[1] = number, Outcome.MOVING
@@ -122,7 +129,8 @@ class SimGripper:
         elif command.action is Action.MOVE:
             self._aim([command.width / 2.0], self._free_force, command.speed)
         else:
-            # The set point is so far behind closed fingers that the servo exerts the force there.
+            # This set point lies so far beyond the closed fingers that the servo exerts the force
+            # even there.
             closed = self._gripper.lower - command.force / self._stiffness - 1e-3
             self._aim([closed], command.force, command.speed)
 
@@ -167,7 +175,8 @@ class SimGripper:
             self.is_active = False
             if not arrived:
                 self._set_point = opening
-                self._control[:] = opening  # The motion is blocked, so the servo must not press.
+                # The fingers are blocked. Without this, the servo would press with growing force.
+                self._control[:] = opening
         self._answer[1] = Outcome.SUCCEEDED if done else Outcome.UNSUCCESSFUL
 
     def _aim(self, goals: list[float], force: float, speed: float) -> None:

@@ -41,20 +41,19 @@ def add_cameras(spec: mujoco.MjSpec, config: CellConfig) -> None:
         put(placed, quat=quaternion(rotation), fovy=camera.fovy or CAMERA_FIELD_OF_VIEW)
 
 
-AZIMUTH, ELEVATION = 145.0, -18.0  # direction of the free and the fixed camera [deg]
-OVERVIEW_FIELD_OF_VIEW = 40.0  # vertical field of view [deg]
-MIDDLE_OF_ARM = (0.25, 0.0, 0.37)  # centre of an arm in its ready configuration, in its base [m]
-RADIUS_OF_ARM = 0.62  # radius of a ball around that centre that contains the arm [m]
-ZFAR = 60.0  # viewing distance, relative to the size of the scene
-TILE = 2.0  # period of the floor's pattern, two squares [m]
+AZIMUTH, ELEVATION = 145.0, -18.0  # Directions of the free and of the fixed camera [deg].
+OVERVIEW_FIELD_OF_VIEW = 40.0  # Vertical field of view [deg].
+MIDDLE_OF_ARM = (0.25, 0.0, 0.37)  # Centre of an arm in its ready configuration, in its base [m].
+RADIUS_OF_ARM = 0.62  # Radius of a ball around that centre that contains the arm [m].
+ZFAR = 60.0  # Viewing distance, as a multiple of the size of the scene.
+TILE = 2.0  # Period of the floor's pattern, two squares [m].
 
-# The floor is a single finite plane that extends to the viewing distance. MuJoCo draws an infinite
+# The floor is one finite plane that extends to the viewing distance. MuJoCo draws an infinite
 # plane as thousands of tiles, which without a GPU takes half of the rendering time of a small
-# image. For contacts every plane is infinite.
-#
-# The scene starts from XML, because the bindings of MuJoCo 3.2 cannot set nested options such as
-# visual/global. An impratio above 1 makes friction stiffer. The noslip iterations remove the
-# remaining creep of a grasped object: 0.3 mm/s with 0.8 kg between two rods that press with 50 N.
+# image. In contacts, every plane is infinite. The scene starts from XML, because the bindings of
+# MuJoCo 3.2 cannot set nested options such as visual/global. An impratio above 1 makes friction
+# stiffer. The noslip iterations remove the remaining creep of a grasped object: 0.3 mm/s with 0.8
+# kg between two rods that press with 50 N.
 _WORLD = """
 <mujoco model="cell">
   <compiler angle="radian" autolimits="true"/>
@@ -199,15 +198,15 @@ def _add_object(spec: mujoco.MjSpec, thing: SceneObject) -> None:
     put(body, pos=thing.start, quat=quaternion(thing.rotation))
     geom = put(body.add_geom(), name=f"{thing.name}_geom", type=_SHAPES[thing.shape])
     put(geom, size=np.array((*thing.size, 0.0, 0.0)[:3]), rgba=np.array(thing.rgba))
-    # The object's friction applies in contacts with arms, as the cell file specifies. Its surface
-    # deforms by about 0.1 mm under 10 N.
+    # The highest priority makes the object's friction apply in contacts with arms, as the cell
+    # file specifies. Its surface deforms by about 0.1 mm under 10 N.
     put(geom, friction=np.array(thing.friction), condim=4, group=1, priority=1)
     put(geom, solimp=np.array([0.5, 0.95, 0.001, 0.5, 2.0]), solref=np.array(thing.contact))
     if thing.mass > 0.0:
         put(geom, mass=thing.mass)
         joint = put(body.add_joint(), name=f"{thing.name}_joint")
         put(joint, type=mujoco.mjtJoint.mjJNT_FREE)
-    if not thing.present:  # An absent object neither falls nor touches anything.
+    if not thing.present:  # An absent object must neither fall nor touch anything.
         put(body, gravcomp=1.0)
         put(geom, contype=0, conaffinity=0)
 

@@ -74,7 +74,14 @@ def _read(source: Path, base: str, flange: str, last: str) -> tuple[tuple[Placed
 
 
 def add_shape(spec: mujoco.MjSpec, body: mujoco.MjsBody, shape: Shape, pose: Matrix) -> None:
-    """Add a visual shape of a link to a body, given the link's pose in the body, (4, 4)."""
+    """Add a visual shape of a link to a body.
+
+    Args:
+        spec: MuJoCo model.
+        body: Body that receives the shape.
+        shape: Shape in the frame of the link.
+        pose: Pose of the link in the body, (4, 4).
+    """
     geom = put(body.add_geom(), contype=0, conaffinity=0, group=VISUAL_GROUP, mass=0.0)
     put(geom, pos=pose[:3, :3] @ shape.position + pose[:3, 3], rgba=np.array(shape.rgba or COLOR))
     put(geom, quat=quaternion(pose[:3, :3] @ shape.rotation))
@@ -124,20 +131,19 @@ class MeshLibrary:
             put(geom, contype=0, conaffinity=0, group=VISUAL_GROUP, mass=0.0, material="shell")
 
 
-# The servo of a finger is stiff enough to reach the force of the Franka Hand with an error of 14
-# mm, and critically damped for the mass that it moves.
-FINGER_ARMATURE = 0.1  # reflected mass of the drive at a finger [kg]
-FINGER_STIFFNESS = 5000.0  # [N/m]
-# With MuJoCo's default contacts a finger, which is light, would sink 4 mm into an object that it
-# presses with 60 N. With time constants [s] of a few cycles its pad deforms by 0.2 mm, and its
-# stop by less.
+# The servo of a finger reaches the force of the Franka Hand at an error of 14 mm. It is critically
+# damped for the mass that it moves.
+FINGER_ARMATURE = 0.1  # Reflected mass of the drive at one finger [kg].
+FINGER_STIFFNESS = 5000.0  # Stiffness of the servo of one finger [N/m].
+# Contact parameters of finger pads and stops: time constant [s] and damping ratio. With MuJoCo's
+# default, a light finger would sink 4 mm into an object that it presses with 60 N. With these, its
+# pad deforms by 0.2 mm.
 PAD_SOLREF = (0.004, 1.0)
 STOP_SOLREF = (0.002, 1.0)
 
-# One belt drives both fingers of the gripper, so that they move together. It is modelled as a
-# spring, which needs no constraint. It stretches by 0.1 mm under 5 N, and has a damping ratio of
-# 0.2.
-BELT_STIFFNESS = 5.0e4  # maximum [N/m]; reduced for time steps above 1.5 ms
+# One belt drives both fingers, so that they move together. It is modelled as a spring, which needs
+# no constraint. It stretches by 0.1 mm under 5 N.
+BELT_STIFFNESS = 5.0e4  # Maximum stiffness of the belt [N/m]; reduced for time steps above 1.5 ms.
 BELT_DAMPING_RATIO = 0.2
 
 _ON_FLANGE = ("hand", "leftfinger", "rightfinger", "tool")
@@ -146,7 +152,14 @@ _ON_FLANGE = ("hand", "leftfinger", "rightfinger", "tool")
 def add_arm(
     spec: mujoco.MjSpec, arm: ArmDescription, materials: Materials, library: MeshLibrary | None
 ) -> None:
-    """Add links, joints, motors, gripper and tool of an arm at its base pose."""
+    """Add links, joints, motors, gripper and tool of an arm at its base pose.
+
+    Args:
+        spec: MuJoCo model.
+        arm: Description of the arm.
+        materials: Materials of the visual shapes.
+        library: Meshes of the links; None for simple shapes.
+    """
     kind, gravcomp = arm.robot, float(bool(arm.compensates_gravity))
     body = put(spec.worldbody.add_body(), name=arm.base_frame)
     put(body, pos=arm.position_base_in_world, quat=quaternion(arm.rotation_base_in_world))
@@ -200,7 +213,8 @@ def _add_joint(spec: mujoco.MjSpec, arm: ArmDescription, body: mujoco.MjsBody, i
     put(joint, axis=np.array(arm.robot.joints[i].axis), armature=float(arm.robot.armature[i]))
     if not limits.endless[i]:
         put(joint, limited=True, range=np.array([limits.lower[i], limits.upper[i]]))
-    damping = np.zeros_like(joint.damping)  # a polynomial since MuJoCo 4, a number before
+    # MuJoCo 4 has a polynomial here, earlier versions a number.
+    damping = np.zeros_like(joint.damping)
     damping.flat[0] = arm.joint_damping[i]
     put(joint, damping=damping if damping.ndim else float(damping))
     put(joint, frictionloss=float(arm.joint_frictionloss[i]), solimp_friction=IMPEDANCE)
@@ -210,7 +224,8 @@ def _add_joint(spec: mujoco.MjSpec, arm: ArmDescription, body: mujoco.MjsBody, i
     put(motor, trntype=mujoco.mjtTrn.mjTRN_JOINT)
     put(motor, ctrllimited=True, ctrlrange=span, forcelimited=True, forcerange=span)
     offset = float(arm.robot.torque_offset[i])
-    if offset:  # The joint gets less torque than the sensor shows, which is the motor's control.
+    # The sensor shows the control of the motor. The joint receives less by this offset.
+    if offset:
         put(motor, biastype=mujoco.mjtBias.mjBIAS_AFFINE, biasprm=np.array([-offset] + [0.0] * 9))
 
 
@@ -279,10 +294,11 @@ def _add_belt(spec: mujoco.MjSpec, prefix: str, mass: float) -> None:
     belt = put(spec.add_tendon(), name=f"{prefix}finger_belt", springlength=np.zeros(2))
     for number, side in ((1, 1.0), (2, -1.0)):
         belt.wrap_joint(f"{prefix}finger_joint{number}", side)
-    stiffness = min(BELT_STIFFNESS, mass / spec.option.timestep**2)  # limit of explicit steps
+    # A larger stiffness would be unstable in explicit steps.
+    stiffness = min(BELT_STIFFNESS, mass / spec.option.timestep**2)
     damping = BELT_DAMPING_RATIO * np.sqrt(2.0 * stiffness * mass)
     for name, value in (("stiffness", stiffness), ("damping", damping)):
-        numbers = np.zeros_like(getattr(belt, name))  # MuJoCo 4 has a polynomial here.
+        numbers = np.zeros_like(getattr(belt, name))  # In MuJoCo 4 the value is a polynomial.
         numbers.flat[0] = value
         put(belt, **{name: numbers if numbers.ndim else float(numbers)})
 
@@ -309,7 +325,7 @@ def _add_tool(
         materials.add_visual(body, shape)
     for i, capsule in enumerate(tool.capsules):
         geom = add_contact_capsule(body, capsule, f"{prefix}tool_capsule{i}")
-        if tool.friction > 0.0:  # It overrides the friction of objects, whose priority is 1.
+        if tool.friction > 0.0:  # Objects have priority 1, so this friction replaces theirs.
             put(geom, friction=np.array([tool.friction, 0.005, 0.0001]), condim=4, priority=2)
     pose = tool.pose_tcp_in_flange
     site = put(body.add_site(), name=f"{prefix}tool_tcp", pos=pose[:3, 3].copy())

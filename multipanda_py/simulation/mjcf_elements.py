@@ -27,7 +27,7 @@ E = TypeVar("E")
 
 VISUAL_GROUP = 2  # MuJoCo shows this group by default.
 COLLISION_GROUP = 3  # MuJoCo hides this group by default.
-SEGMENTS = 40  # number of segments around a solid of revolution
+SEGMENTS = 40  # Number of segments around a solid of revolution.
 _SHININESS = {"shell": 0.55, "metal": 0.7, "cap": 0.5, "dark": 0.3, "tool": 0.7}
 
 
@@ -51,7 +51,14 @@ def quaternion(rotation: NDArray[np.float64]) -> NDArray[np.float64]:
 def set_inertia(
     body: mujoco.MjsBody, mass: float, com: NDArray[np.float64], inertia: NDArray[np.float64]
 ) -> None:
-    """Set mass [kg], centre of mass (3,) [m] and inertia about it (3, 3) [kg m^2]."""
+    """Set the inertial properties of a body.
+
+    Args:
+        body: Body in MuJoCo.
+        mass: Mass [kg].
+        com: Centre of mass in the body, (3,) [m].
+        inertia: Inertia about the centre of mass, (3, 3) [kg m^2].
+    """
     i = inertia
     full = np.array([i[0, 0], i[1, 1], i[2, 2], i[0, 1], i[0, 2], i[1, 2]])
     put(body, mass=mass, ipos=np.array(com), fullinertia=full, explicitinertial=True)

@@ -26,6 +26,10 @@ def let_come_and_go(spec: mujoco.MjSpec, things: Sequence[str]) -> None:
     """Prepare a scene so that weight and contacts of some objects can be switched later.
 
     Without this, MuJoCo would omit gravity compensation, and the contacts of these objects.
+
+    Args:
+        spec: MuJoCo model.
+        things: Names of the objects.
     """
     for name in things:
         body = spec.body(name)
@@ -92,7 +96,8 @@ class Presence:
             Name of an arm, an object or ``floor``, and the depth; None up to a depth of 1 mm.
         """
         model, data, geom = self._model, self._data, self._geoms[thing]
-        mujoco.mj_kinematics(model, data)  # The kinematics of the last step are a period old.
+        # Update the poses of all bodies, because those of the last step are a period old.
+        mujoco.mj_kinematics(model, data)
         center, turn = data.geom_xpos[geom], data.geom_xmat[geom]
         before = center.copy(), turn.copy()
         center[:], turn[:] = pose.position, pose.rotation.ravel()
@@ -140,6 +145,7 @@ def _owners(model: mujoco.MjModel, arms: Mapping[str, str]) -> list[str]:
     names = ["floor", *(str(model.body(body).name) for body in range(1, model.nbody))]
     longest_last = sorted(arms.items(), key=lambda item: len(item[1]))
     found = dict(zip(names, names))
-    for arm, prefix in longest_last:  # Longer prefixes override shorter ones: a_b_ and a_.
+    # Longer prefixes override shorter ones, as a_b_ overrides a_.
+    for arm, prefix in longest_last:
         found |= {name: arm for name in names if name.startswith(prefix)}
     return [found[name] for name in names]

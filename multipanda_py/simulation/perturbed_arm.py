@@ -36,6 +36,12 @@ def add_payload(
     By default its weight is compensated like that of the arm. :class:`Perturbation` then applies
     the weight as an external torque. For arms on springs, ``weighs`` lets MuJoCo apply the weight,
     so that the springs carry it.
+
+    Args:
+        spec: MuJoCo model.
+        arm: Description of the arm.
+        settings: Perturbation with mass and centre of the payload.
+        weighs: True to let MuJoCo apply the weight.
     """
     if settings.payload <= 0.0:
         return
@@ -43,12 +49,19 @@ def add_payload(
     load = put(flange.add_body(), name=f"{arm.prefix}payload", gravcomp=float(not weighs))
     put(load, pos=np.array(settings.payload_com), mass=settings.payload)
     inertia = 0.4 * settings.payload * PAYLOAD_RADIUS**2
-    # Without an explicit centre of mass, MuJoCo would use the body's position for it.
+    # Set the centre of mass explicitly, because MuJoCo would otherwise use the position of the
+    # body.
     put(load, ipos=np.zeros(3), inertia=np.full(3, inertia), explicitinertial=True)
 
 
 def scale_inertia(model: mujoco.MjModel, arm: ArmDescription, factor: float) -> None:
-    """Scale all moving inertia of an arm, including gripper, tool and rotors."""
+    """Scale all moving inertia of an arm, including gripper, tool and rotors.
+
+    Args:
+        model: Compiled MuJoCo model.
+        arm: Description of the arm.
+        factor: Factor on masses and inertias.
+    """
     for body in range(model.nbody):
         name = model.body(body).name
         if name in arm.link_names and model.body_weldid[body]:
@@ -172,12 +185,19 @@ def perturbed(
 def with_friction_of(
     body: Robot, believed: Robot, settings: PerturbationConfig
 ) -> PerturbationConfig:
-    """Add the friction of a robot that exceeds the known friction to a perturbation."""
+    """Return a perturbation with the unknown friction of a robot added to it.
+
+    Args:
+        body: Simulated robot.
+        believed: Robot that the controllets know.
+        settings: Perturbation without that friction.
+    """
     if body is believed:
         return settings
     keys = {"viscous": "damping", "coulomb": "friction", "friction_offset": "torque_offset"}
     more = {key: getattr(body, own) - getattr(believed, own) for key, own in keys.items()}
-    for key in ("viscous", "coulomb"):  # Known friction is simulated and cannot be removed.
+    # The simulation contains the known friction, which cannot be removed.
+    for key in ("viscous", "coulomb"):
         more[key] = np.maximum(more[key], 0.0)
     return settings.model_copy(
         update={key: np.add(getattr(settings, key), value).tolist() for key, value in more.items()}
@@ -191,7 +211,12 @@ def with_all_friction(arm: ArmConfig) -> ArmConfig:
 
 
 def differs(arm: ArmDescription, real: ArmDescription) -> bool:
-    """Return whether the simulated dynamics, except friction, differ from the description."""
+    """Return True if the simulated dynamics, except friction, differ from the description.
+
+    Args:
+        arm: Description that controllets use.
+        real: Description that is simulated.
+    """
     return (
         arm.robot is not real.robot
         or arm.tool is not real.tool

@@ -75,7 +75,7 @@ def _make_context(width: int, height: int) -> _Context:
     try:
         context: _Context = import_module(f"mujoco.{backend}").GLContext(width, height)
         context.make_current()
-    except Exception as error:  # Each library raises its own exceptions.
+    except Exception as error:  # Each OpenGL library raises its own errors.
         raise RenderingUnavailable(
             f"OpenGL with {backend} does not work ({error}): {_ADVICE}"
         ) from error
@@ -214,7 +214,8 @@ def render_png(
 def write_png(path: str | Path, image: Image) -> None:
     """Write an image (height, width, 3) as a PNG file, by the PNG specification (RFC 2083)."""
     height, width, _ = image.shape
-    rows = np.zeros((height, 1 + 3 * width), dtype=np.uint8)  # The first byte is filter type 0.
+    # The first byte of each row is the filter type, 0 for none.
+    rows = np.zeros((height, 1 + 3 * width), dtype=np.uint8)
     rows[:, 1:] = image.reshape(height, -1)
     chunks = (
         (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),

@@ -86,7 +86,8 @@ class ExternalTorque:
 
     def __init__(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         self._model, self._data = model, data
-        # MuJoCo's arrays do not move, and each access to an attribute takes 0.3 us.
+        # Store views, because each access to an attribute takes 0.3 us. MuJoCo's arrays never
+        # move.
         self._smooth, self._bias = data.qfrc_smooth, data.qfrc_bias
         self._passive, self._actuator = data.qfrc_passive, data.qfrc_actuator
         self._contact = np.zeros(model.nv)
@@ -95,13 +96,14 @@ class ExternalTorque:
     def estimate(self) -> None:
         """Update :attr:`torque`."""
         data, out = self._data, self.torque
-        # qfrc_smooth + qfrc_bias - qfrc_passive - qfrc_actuator are the applied forces.
+        # The sum of these terms is the applied force: smooth + bias - passive - actuator.
         np.add(self._smooth, self._bias, out)
         np.subtract(out, self._passive, out)
         np.subtract(out, self._actuator, out)
         if data.ncon and data.nefc:
             force = data.efc_force.copy()
-            force[: data.ne + data.nf + data.nl] = 0.0  # equalities, friction, stops
+            # Only contact forces remain; those of equalities, friction and stops are removed.
+            force[: data.ne + data.nf + data.nl] = 0.0
             mujoco.mj_mulJacTVec(self._model, data, self._contact, force)
             out += self._contact
 
@@ -243,7 +245,7 @@ class SimRobot(Stage):
             tau[:] = self._stiffness * (self._q - q) - self._damping * dq
             np.clip(tau, -self._limit, self._limit, out=tau)
             self._state.tau[:] = 0.0
-            tau += self._state.tau_gravity  # gravity torque of an arm without compensation
+            tau += self._state.tau_gravity  # This is zero for an arm with gravity compensation.
         if self._load.mass > 0.0:
             self._weigh()
             if self._compensates_gravity:
@@ -286,7 +288,8 @@ class SimRobot(Stage):
         """Return the measured external wrench in the stiffness frame, (6,) [N, Nm]."""
         state = self._state
         wrench = state.wrench_ext_in_base
-        if not np.array_equal(self.tau_ext, state.tau_ext):  # state.tau_ext has tare and delays.
+        # state.tau_ext also contains tare and delays, so the difference is added.
+        if not np.array_equal(self.tau_ext, state.tau_ext):
             beyond = self.tau_ext - state.tau_ext
             wrench = wrench + np.linalg.lstsq(state.jacobian.T, beyond, rcond=None)[0]
         force, torque = wrench[:3], wrench[3:]
@@ -309,7 +312,7 @@ class SimRobot(Stage):
 
         They depend on the current configuration.
         """
-        moved = np.asarray(np.linalg.inv(self._state.mass), float)  # inverse mass matrix
+        moved = np.asarray(np.linalg.inv(self._state.mass), float)  # Inverse mass matrix.
         compliance = moved.diagonal()
         if self._springs is not None:
             compliance = np.maximum(compliance, self._springs.rotor_compliance)

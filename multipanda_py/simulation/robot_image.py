@@ -46,14 +46,16 @@ def draw_robot(path: Path, robot: Robot, chain: Chain, shapes: Shapes) -> None:
         kinds = shapes.get(link, {})
         body = spec.body(arm.prefix + chain.links[number])
         for shape in kinds.get("visual") or kinds.get("collision") or ():
-            add_shape(spec, body, replace(shape, rgba=None), pose)  # gray, to highlight capsules
+            # Gray, so that the capsules stand out.
+            add_shape(spec, body, replace(shape, rgba=None), pose)
             shown.add(number)
     own = {arm.prefix + link.name: number in shown for number, link in enumerate(robot.links)}
     model = spec.compile()
     capsules = model.geom_group == COLLISION_GROUP
     for geom in np.flatnonzero(model.geom_group == VISUAL_GROUP):
         body = model.body(int(model.geom_bodyid[geom])).name
-        if own.get(body) and model.geom_matid[geom] >= 0:  # visual geometry made from capsules
+        # This visual geometry was made from capsules.
+        if own.get(body) and model.geom_matid[geom] >= 0:
             model.geom_group[geom] = HIDDEN_GROUP
     data = mujoco.MjData(model)
     mujoco.mj_resetDataKeyframe(model, data, 0)

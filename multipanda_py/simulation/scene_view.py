@@ -40,7 +40,8 @@ class SceneView:
         add_cameras(scene, config)
         self.model = scene.compile()
         self.data = mujoco.MjData(self.model)
-        mujoco.mj_resetData(self.model, self.data)  # sets objects to the poses of the cell file
+        # This sets the objects to the poses of the cell file.
+        mujoco.mj_resetData(self.model, self.data)
         self._q: list[Vector] = []
         self._fingers: list[Vector] = []
         for arm in arms:
@@ -77,7 +78,7 @@ class SceneView:
         """
         arms = row["arms"]
         for index, (q, fingers) in enumerate(zip(self._q, self._fingers)):
-            q[:] = arms["q"][index][: q.size]  # Records have the width of the longest arm.
+            q[:] = arms["q"][index][: q.size]  # Records have the size of the largest arm.
             fingers[:] = arms["fingers"][index]
         for view, pose in zip(self._objects, row["objects"]):
             if pose[3:].any():  # Without a simulation, records contain no object poses.

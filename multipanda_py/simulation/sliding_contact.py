@@ -21,7 +21,13 @@ STICKING = 5e-4
 
 
 def step(model: mujoco.MjModel, data: mujoco.MjData, steps: int = 1) -> None:
-    """Advance the physics by some time steps, as ``mj_step`` with :func:`correct_friction`."""
+    """Advance the physics as ``mj_step`` does, with :func:`correct_friction`.
+
+    Args:
+        model: MuJoCo model.
+        data: State to advance.
+        steps: Number of time steps.
+    """
     for _ in range(steps):
         mujoco.mj_step1(model, data)
         if data.ncon:
@@ -67,7 +73,8 @@ def correct_friction(model: mujoco.MjModel, data: mujoco.MjData) -> None:
         return
     contacts: Any = data.contact
     reference = data.efc_aref
-    rows: list[float] = reference.tolist()  # Plain floats take a fifth of the time of arrays.
+    # Lists of floats take a fifth of the time of arrays here.
+    rows: list[float] = reference.tolist()
     slips: list[float] = data.efc_vel.tolist()
     rate = -1.0 / model.opt.timestep
     each = zip(contacts.efc_address.tolist(), contacts.dim.tolist(), contacts.friction.tolist())

@@ -29,9 +29,8 @@ def start_contacts(
     """
     owner = {
         body: name
-        for name in sorted(
-            prefixes, key=len
-        )  # Longer prefixes override shorter ones: a_b_ and a_.
+        # Longer prefixes override shorter ones, as a_b_ overrides a_.
+        for name in sorted(prefixes, key=len)
         for body in range(model.nbody)
         if model.body(body).name.startswith(prefixes[name])
     }

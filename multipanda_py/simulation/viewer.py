@@ -56,14 +56,20 @@ def start_viewer(config: CellConfig, realtime: RealtimeConfig, fd: int) -> subpr
         start_new_session=True,  # Ctrl-C must reach only the owner.
     )
     if process.stdin is not None:
-        with contextlib.suppress(BrokenPipeError):  # The viewer reports why it could not start.
+        # The viewer has ended, and reports the reason itself.
+        with contextlib.suppress(BrokenPipeError):
             process.stdin.write(config.model_dump_json().encode() + b"\n")
             process.stdin.flush()
     return process
 
 
 def stop_viewer(process: subprocess.Popen[bytes], timeout: float = 3.0) -> int:
-    """Close the window and return the exit code of its process; safe to call twice."""
+    """Close the window and return the exit code of its process; safe to call twice.
+
+    Args:
+        process: Process of the viewer.
+        timeout: Time limit for the process to end, before it is killed [s].
+    """
     if process.stdin is not None:
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
@@ -71,7 +77,13 @@ def stop_viewer(process: subprocess.Popen[bytes], timeout: float = 3.0) -> int:
 
 
 def view(config: CellConfig, follower: RowFollower, ended: threading.Event) -> None:
-    """Show the newest cycle in a window until it is closed, or ``ended`` is set."""
+    """Show the newest cycle in a window until it is closed.
+
+    Args:
+        config: Configuration of the cell.
+        follower: Reader of the cycle records.
+        ended: Event that closes the window when it is set.
+    """
     import mujoco.viewer
 
     from multipanda_py.simulation.scene_view import SceneView
@@ -107,25 +119,28 @@ def require_display() -> None:
         import glfw
     except ImportError as error:
         raise RenderingUnavailable(f"no window can be opened: {missing('glfw')}") from error
-    glfw.set_error_callback(lambda code, text: None)  # The exceptions below replace its output.
+    # The errors raised below replace the output of glfw.
+    glfw.set_error_callback(lambda code, text: None)
     if not glfw.init():
         where = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
         raise RenderingUnavailable(f"no window can be opened on display {where!r}")
     glfw.window_hint(glfw.VISIBLE, glfw.FALSE)
     window = glfw.create_window(64, 64, "", None, None)
     glfw.default_window_hints()
-    if not window:  # MuJoCo's own thread would wait forever, so this is checked here.
+    if not window:  # MuJoCo's own thread would wait forever, so OpenGL is checked here.
         raise RenderingUnavailable("the display has no OpenGL, so no window can be opened")
     glfw.destroy_window(window)
 
 
 def main() -> int:
     """Show the cell that standard input describes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The owner handles Ctrl-C and ends this process.
+    # The owner handles Ctrl-C and ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         config = CellConfig.from_dict(read_data())
         require_display()
-        # Rendering has low priority. The check above comes first, to report its error promptly.
+        # Rendering has a low priority. It is set after the check of the display, whose error
+        # should be reported promptly.
         os.nice(NICENESS)
         _leave_core_of_loop(config)
         follower = RowFollower(config, int(sys.argv[1]))

@@ -33,7 +33,7 @@ _GAVE_UP = [
         mujoco.mjtWarning.mjWARN_BADQACC,
     )
 ]
-_KIND = 24  # length of the beginning of a warning, before any numbers [characters]
+_KIND = 24  # Length of the constant beginning of a warning, before any numbers [characters].
 
 _log = logging.getLogger(__name__)
 _kinds: set[str] = set()
@@ -113,10 +113,13 @@ class World:
         return tuple(self._body)
 
     def contact_force(self, body: str, other: str | None = None) -> Vector:
-        """Return the contact force on a body by ``other``, or by all bodies, (3,) [N].
+        """Return the contact force on a body, along the axes of the world, (3,) [N].
 
-        Both can be arms. The force is that of the last step, which also determines the states of
-        the next cycle.
+        The force is that of the last step, which also determines the states of the next cycle.
+
+        Args:
+            body: Name of a body or an arm.
+            other: Name of the body or arm that exerts the force; None for all bodies.
         """
         mine, theirs = self._group(body), None if other is None else self._group(other)
         model, data, total = self._model, self._data, np.zeros(3)
@@ -197,24 +200,33 @@ class World:
         self._data.xfrc_applied[body_id, 3:] = turn
 
     def set_friction(self, body: str, sliding: float) -> None:
-        """Set the sliding friction coefficient of a body, or of all links of an arm.
+        """Set the sliding friction of a body, or of all links of an arm.
 
         In contacts with an object its friction applies, otherwise the larger one of both bodies.
+
+        Args:
+            body: Name of a body or an arm.
+            sliding: Coefficient of sliding friction.
         """
         value = _positive(f"{body}: friction", sliding, zero=True)
         model, bodies = self._model, self._group(body)
         for geom in range(model.ngeom):
             if int(model.geom_bodyid[geom]) in bodies:
                 model.geom_friction[geom, 0] = value
-        for pair in range(model.npair):  # contact pairs of finger pads and objects
+        # Contact pairs of finger pads and objects have their own friction.
+        for pair in range(model.npair):
             geoms = (int(model.pair_geom1[pair]), int(model.pair_geom2[pair]))
             if any(int(model.geom_bodyid[geom]) in bodies for geom in geoms):
                 model.pair_friction[pair, :2] = value
 
     def scale_inertia(self, body: str, factor: float) -> None:
-        """Scale mass and inertia of a body or an arm, relative to its description.
+        """Scale mass and inertia of a body or an arm.
 
         The weight of an arm's links stays compensated.
+
+        Args:
+            body: Name of a body or an arm.
+            factor: Factor relative to its description.
         """
         scale = _positive(f"{body}: factor of inertia", factor)
         bodies = sorted(self._group(body))
@@ -279,7 +291,7 @@ def _saved(value: object) -> object:
         return value.bit_generator.state
     if isinstance(value, (tuple, list, deque)):
         return type(value)(_saved(item) for item in value)
-    return value  # Other values are immutable.
+    return value  # Other values are immutable and need no copy.
 
 
 @dataclass(frozen=True)

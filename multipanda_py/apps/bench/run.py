@@ -135,18 +135,19 @@ def _figures(timing: CycleTimes, usage: list[dict[str, Any]], rate: float) -> di
 
 
 def end_of_1_khz(arms: Data) -> dict[str, float]:
-    """Return the numbers of arms at which a cycle fills 1 ms and the ROS process fills a core.
+    """Return the numbers of arms at which a cycle takes 1 ms, or the ROS process a whole core.
 
-    Values are interpolated linearly between measured numbers of arms. Beyond them they are
-    extrapolated through the smallest and the largest number.
+    Times and load are interpolated linearly between measured numbers of arms. Beyond them they
+    are extrapolated through the smallest and the largest one.
 
     Args:
-        arms: Figures by number of arms.
+        arms: Measurements by number of arms.
 
     Returns:
-        ``few`` and ``many``: Smallest and largest number of arms. ``cycle_median``, ``cycle_p99``
-        and ``ros_process``: Limits in numbers of arms; infinity if a value does not grow. The
-        result is empty if fewer than two numbers were measured.
+        ``few`` and ``many``: Smallest and largest measured number of arms. ``cycle_median`` and
+        ``cycle_p99``: Numbers of arms at which median and 99th percentile of the cycle time
+        reach 1 ms. ``ros_process``: Number of arms at which it fills a core. They are infinite
+        if the value does not grow. Empty if fewer than two numbers were measured.
     """
     numbers = sorted(int(n) for n, found in arms.items() if "trouble" not in found)
     if len(numbers) < 2:

@@ -288,8 +288,8 @@ class PostureSpring:
             max_torque: Torque bounds before the projection, (n,) [Nm].
             projector: One of ``PROJECTORS``.
         """
-        # If the axes of the wrist are aligned, a nullspace motion may consist of light joints
-        # only. The damping is therefore bounded by the inertia of each joint.
+        # The bound suits the lightest nullspace motion. It may consist of wrist joints only, for
+        # example if their axes are aligned.
         most = BARE_DAMPING * self._light
         if projector != "none":
             most = np.where(self._light < 1.0, LIGHT_DAMPING * self._light, MAX_DAMPING)

@@ -21,7 +21,7 @@ from multipanda_py.state import ArmState, Vector
 SMALLEST_SHARE = 0.02
 """Minimum fraction of the bounds in any configuration, so that every goal is reached."""
 AHEAD = 0.02
-"""Distance of a reference from its tool above which obstacles ahead are predicted [m]."""
+"""Lead of a reference over its tool above which obstacles between them are predicted [m]."""
 SLOW = 0.5
 """Ratio of reference speed to gap below which a reference counts as held back [1/s]."""
 FAR, FAR_TURN = 0.01, 0.05

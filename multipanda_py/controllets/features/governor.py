@@ -82,7 +82,7 @@ class Governor(Feature[GovernorParams]):
     def __init__(self, context: Context, params: GovernorParams) -> None:
         self.governed: dict[tuple[str, int], GovernedChannel] = {}
         self._all: list[GovernedChannel] = []
-        # Channels that apply changed parameters when they are at rest.
+        # Channels that are still moving, and take changed parameters when they are at rest.
         self._waiting: list[GovernedChannel] = []
         self._contacts: list[ToolContact] = []
         self._is_idle = True

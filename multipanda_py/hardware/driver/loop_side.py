@@ -21,7 +21,7 @@ from multipanda_py.hardware.driver.watch import MODEL_DIFFERS, Accept, DriverWat
 from multipanda_py.state import ArmState
 
 STOP_TIMEOUT = 1.5
-"""Timeout of the end of a driver and its motion [s]."""
+"""Time limit for a driver to end its motion and itself, before it is killed [s]."""
 _monotonic_ns, _add = time.monotonic_ns, np.add
 
 

@@ -236,7 +236,7 @@ class TopicPositions(TopicControl[MotionLimiter]):
                 self._rest_blindly()
 
 
-_SETTLING_TIME = 1.0  # for the only garbage collection [s]
+_SETTLING_TIME = 1.0  # maximum time of the only garbage collection, without heartbeats [s]
 
 
 def kind_of_control(settings: TopicDriverSettings) -> type[EffortControl | TopicPositions]:

@@ -82,7 +82,8 @@ def shift_by_correlation(first: Matrix, second: Matrix, most: int) -> int:
 RATE = 1000
 """Sample rate of recorded motions [Hz]."""
 AT_REST = (0.3, 0.5)
-"""Interval before a motion in which a settled arm is at rest [s]."""
+"""Start and end of the interval at rest before a motion, in the time of the log [s]. The arm
+settles before it."""
 ALIGNMENTS = ("clock", "told", "rest", "correlation")
 """Alignments of both sides. The first is the default for simulated plants, the second for real
 ones."""

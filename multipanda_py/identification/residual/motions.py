@@ -174,11 +174,12 @@ are set to zero, so that more intervals start at rest."""
 
 @dataclass(frozen=True, eq=False)
 class SeenMotion:
-    """Motion as input and output of a network.
+    """Motion as input and output of a residual network.
 
     Attributes:
         inputs: Network inputs, (k, m).
-        residual: Residual not explained by the inertial differences, normalised, (k, 3 n).
+        residual: Difference of plant and twin, normalised, (k, 3 n). The torques of their
+            inertial differences (:class:`.BodyDifference`), if given, are subtracted.
     """
 
     inputs: Matrix

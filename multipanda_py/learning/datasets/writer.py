@@ -340,7 +340,7 @@ class DatasetWriter:
         told = read_info(self.folder)["total_episodes"] if there else 0
         if lost := missing_word(self.folder, self.count, told):
             raise DatasetRefused(
-                f"{lost}: is missing, but data of episodes from {self.count} on exist. Restore "
+                f"{lost}: is missing, but episode {self.count} or later ones have data. Restore "
                 "the data set or use another folder."
             )
 

@@ -83,7 +83,8 @@ def remote_cell(cell: object) -> Cell | None:
         MultipandaError: If the cell is not available.
     """
     if getattr(cell, "is_remote", False):
-        return cast("Cell", cell)  # RemoteCell lists the available members.
+        # Not a Cell, but it has those members that environments use: see RemoteCell.
+        return cast("Cell", cell)
     kind, colon, name = cell.partition(":") if isinstance(cell, str) else ("", "", "")
     if not colon or "/" in kind or Path(str(cell)).exists():
         return None

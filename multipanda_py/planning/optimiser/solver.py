@@ -255,8 +255,9 @@ def solve(
         iterations += 1
         value = search.value(point)
         point, moved, damping = _advance(search, point, damping)
+        # Towards an unreachable goal, steps stay long although the value no longer decreases.
         if moved > settings.step and value - search.value(point) > GAIN * settings.step * value:
-            continue  # for an unreachable goal, steps are long without a decrease
+            continue
         violation = search.violation(point)
         if violation < settings.violation:
             ended = "solved"

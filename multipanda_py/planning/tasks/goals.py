@@ -247,7 +247,8 @@ def _pairs(scene: Scene, wanted: Encounters, clearance: float) -> Iterator[Dista
 
 def _allowed(scene: Scene, one: Distance, there: Slices) -> Iterator[Distance]:
     """Yield a distance with a margin that the start, and the end of carried objects, fulfil."""
-    # Final configurations of arms are unknown here, while goals determine those of objects.
+    # Goals determine the final poses of objects, so their end counts too. The final configurations
+    # of arms are still unknown, so only the start counts.
     is_of_things = all(name in scene.things for name in one.of)
     values, _ = one.evaluate(there if is_of_things else there.part(slice(0, 1)))
     nearest = one.margin - float(values.max(initial=-np.inf))

@@ -30,8 +30,11 @@ _joint_hessians, _frame_hessian = pin.computeJointKinematicHessians, pin.getFram
 def build_pinocchio(arm: ArmDescription, *, base_in_world: bool = False) -> Any:
     """Return the pinocchio model of an arm with locked fingers.
 
-    The root frame is the arm's base, or the world if ``base_in_world`` is set. The reflected rotor
-    inertia is the ``armature``, which pinocchio adds to the mass matrix.
+    The reflected rotor inertia is the ``armature``, which pinocchio adds to the mass matrix.
+
+    Args:
+        arm: Description of the arm.
+        base_in_world: True for the world as the root frame, False for the arm's base.
     """
     if not base_in_world:
         arm = dataclasses.replace(
@@ -137,7 +140,8 @@ class ArmModel:
         pin.updateFramePlacements(self._model, self._data)
         self._mass, self._coriolis = self._data.M, self._data.nle
         self._placement = self._data.oMf[self._frame]
-        # The memory of an SE3 is its rotation in column-major order, then its translation.
+        # An SE3 of pinocchio stores its rotation in column-major order, then its translation. This
+        # view reads both without a copy.
         self._pose = np.lib.stride_tricks.as_strided(self._placement.rotation, (12,), (8,))
 
     def attach(self, state: ArmState) -> None:
@@ -173,9 +177,8 @@ class ArmModel:
         _update_frame(model, data, self._frame)
         jacobian = self._jacobian(model, data, self._frame, _AXES)
         state.jacobian = jacobian
-        self._pose.take(
-            _ROW_BY_ROW, None, state.pose_ee_in_base, "clip"
-        )  # "raise" is half as fast
+        # The mode "clip" takes half the time of "raise".
+        self._pose.take(_ROW_BY_ROW, None, state.pose_ee_in_base, "clip")
         jacobian.dot(dq, state.twist_ee_in_base)
         gram = jacobian.dot(jacobian.T, self._gram)
         self._solver.compute(_add(gram, self._regular, self._normal))

@@ -145,8 +145,8 @@ class Group:
         for a, b in self.solids:
             geometry.addCollisionPair(pin.CollisionPair(at[id(a)], at[id(b)]))
         self._data = geometry.createData()
-        # By default, a search starts at the last result. Distances would then depend in their last
-        # bits on motions before an episode.
+        # Each search starts from scratch. If it started at the last result, distances would depend
+        # in their last bits on motions before an episode.
         requests = self._data.distanceRequests
         for index in range(len(requests)):
             requests[index] = coal.DistanceRequest(True)
@@ -178,7 +178,7 @@ class Group:
 
     def _at_least(self, data: Any) -> float:
         """Return the distance of balls around the solids [m]; negative without such balls."""
-        a, b = self.solids[0]  # only movable objects, each with its own joint, have finite radii
+        a, b = self.solids[0]  # Only movable objects, each with its own joint, have finite radii.
         centres = [data.oMi[solid.joint].translation.tolist() for solid in (a, b)]
         return math.dist(*centres) - a.radius - b.radius
 
@@ -272,7 +272,8 @@ class CollisionPairs:
         for a, b in combinations(range(n), 2):
             if a < n_own:
                 mine, theirs = self._arms[a], self._arms[b]
-                if self._everyone[a].shares_base(self._everyone[b]):  # the base is left to "self"
+                # The shared base counts only as a link of its own arm.
+                if self._everyone[a].shares_base(self._everyone[b]):
                     mine, theirs = ([s for s in arm if s.own_joint] for arm in (mine, theirs))
                 for here, there in product(self._sections[a], self._sections[b]):
                     yield from self._group("arms", a, b, _within(mine, here),

@@ -83,7 +83,7 @@ class MomentumObserver:
         coriolis = pin.computeCoriolisMatrix(model, data, q, dq)
         gravity = pin.computeGeneralizedGravity(model, data, q)
         self._integral += period * (tau_J + coriolis.T @ dq - gravity)
-        # The update is implicit in the new estimate, so that it is stable at any rate.
+        # The update is implicit in the new estimate, so that it is stable at any bandwidth.
         gain = self._bandwidth / (1.0 + self._bandwidth * period)
         self._estimate[:] = gain * (momentum - self._integral)
         self._integral += period * self._estimate
@@ -149,7 +149,7 @@ class ExternalEstimate:
         if not 0.0 < period < LONGEST:
             self._interrupted, period = True, self._period
         felt, prompt, slow = state.tau_ext, self._prompt, self._slow
-        if not math.isfinite(felt.dot(felt)):  # the check of states reports it
+        if not math.isfinite(felt.dot(felt)):  # The check of states reports it.
             self._interrupted = True
             return
         if not self._begun:
@@ -160,7 +160,7 @@ class ExternalEstimate:
         prompt += period / (SMOOTHING + period) * (felt - prompt)
         slow += CROSSOVER * period / (1.0 + CROSSOVER * period) * (prompt - slow)
         found = observed + prompt - slow
-        if not math.isfinite(found.dot(found)):  # huge inputs overflow
+        if not math.isfinite(found.dot(found)):  # Huge inputs overflow.
             self._begun = False
             return
         felt[:] = found

@@ -15,7 +15,12 @@ _TINY = 1e-12
 
 
 def fade(w: NDArray[np.float64], lost: float) -> NDArray[np.float64]:
-    r"""Return :math:`\varphi(w / w_p) / w` of eigenvalues w: 1 / w for w >= w_p, bounded below."""
+    r"""Return :math:`\varphi(w / w_p) / w`: 1 / w for w >= w_p, and bounded below w_p, (n,).
+
+    Args:
+        w: Eigenvalues, (n,).
+        lost: Eigenvalue w_p below which the inverse is bounded.
+    """
     ratio = np.minimum(np.maximum(w, 0.0) / lost, 1.0)
     faded: NDArray[np.float64] = (3.0 - 2.0 * np.sqrt(ratio)) / np.maximum(w, lost)
     return faded
@@ -128,23 +133,29 @@ class TaskInertia:
         self.minv_jt: NDArray[np.float64] = np.zeros((joints, 6))
         self.inertia_inv: NDArray[np.float64] = np.eye(6)
         self.inertia: NDArray[np.float64] = np.eye(6)
-        self.damping = self.MAX_DAMPING**2  # until the first update
+        self.damping = self.MAX_DAMPING**2  # Value before the first update.
 
     def update(self, mass: NDArray[np.float64], jacobian: NDArray[np.float64]) -> None:
-        """Recompute all terms from the mass matrix (n, n) and the Jacobian (6, n)."""
+        """Recompute all terms.
+
+        Args:
+            mass: Mass matrix M, (n, n) [kg m^2].
+            jacobian: Jacobian J of the tool in the base, (6, n).
+        """
         self._jacobian = jacobian
         self._mass.compute(mass)
         self.minv_jt = self._mass.solve(jacobian.T)
-        if self._is_one_joint:  # the solver then returns a vector
+        if self._is_one_joint:  # The solver returns a vector for one joint.
             self.minv_jt = self.minv_jt.reshape(1, 6)
         self._task.compute(jacobian.dot(self.minv_jt, self.inertia_inv))
         self._eigen_is_fresh = False
         self._exact = inertia = self._task.solve(self._unit)
-        # 1 / trace is a lower bound of w_min, so that eigenvalues are not needed far away from
-        # singularities.
+        # 1 / trace(inertia) is a lower bound of w_min. If it is above the threshold, no
+        # eigenvalues are needed.
         sound = 0.0 < sum(inertia.diagonal().tolist()) < self._FAR
-        # After a negative pivot the solver returns finite values that are not an inverse. An arm
-        # does not move to such a configuration in one cycle, but it may start there.
+        # After a negative pivot, the solver returns finite values that are not an inverse. Such a
+        # configuration is not reached within one cycle, but an arm may start in it. The product is
+        # therefore checked while the damping is on.
         if sound and (not self.damping or abs(np.vdot(inertia, self.inertia_inv) - 6.0) < 1e-3):
             self.damping, self.inertia = 0.0, inertia
         else:
@@ -216,5 +227,13 @@ class TaskInertia:
     def apply_inertia(
         self, acceleration: NDArray[np.float64], out: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        r"""Write :math:`\Lambda_d a` for a task acceleration (6,) into ``out`` (6,)."""
+        r"""Compute :math:`\Lambda_d a` for a task acceleration a.
+
+        Args:
+            acceleration: Task acceleration a, (6,) [m/s^2, rad/s^2].
+            out: Output wrench, (6,) [N, Nm].
+
+        Returns:
+            The array ``out``.
+        """
         return self.inertia.dot(acceleration, out)

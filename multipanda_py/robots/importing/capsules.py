@@ -53,10 +53,14 @@ COMPARED = 6
 
 
 def capsules_around(parts: Sequence[Cloud], most: int) -> tuple[Capsule, ...]:
-    """Return up to ``most`` capsules that contain all parts.
+    """Return capsules that together contain all parts.
 
     Parts are joined while there are too many of them, or while one capsule is hardly larger than
     two. The pair with the smallest growth in volume is joined first.
+
+    Args:
+        parts: Convex parts of a link.
+        most: Maximum number of capsules.
     """
     clouds = list(parts)
     while len(clouds) > COMPARED:

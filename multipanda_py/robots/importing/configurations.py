@@ -143,7 +143,8 @@ class RandomPostures:
         for index, place, thing in zip(
             self._links, self._found.oMg, self._geometry.geometryObjects
         ):
-            if index > 1:  # the link behind the first joint stands on the base
+            # The link behind the first joint stands on the base, so its height does not count.
+            if index > 1:
                 drop = abs(place.rotation[2, 2]) * thing.geometry.halfLength
                 heights.append(float(place.translation[2]) - drop - thing.geometry.radius)
         return min(heights)
@@ -152,7 +153,7 @@ class RandomPostures:
         """Return the smallest singular value of the Jacobian and the score of the tool pose."""
         axes = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
         jacobian = pin.computeFrameJacobian(self._model, self._data, q, self._tip, axes)
-        jacobian = jacobian.reshape(6, -1)  # pinocchio returns a vector for one joint
+        jacobian = jacobian.reshape(6, -1)  # pinocchio returns a vector for one joint.
         jacobian[:3] /= self._size
         pin.updateFramePlacement(self._model, self._data, self._tip)
         pose = self._data.oMf[self._tip]

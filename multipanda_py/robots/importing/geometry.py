@@ -58,6 +58,10 @@ def find_mesh(name: str, description: Path, packages: Sequence[Path] = ()) -> Pa
 def read_mesh(path: Path, scale: Sequence[float]) -> tuple[Matrix, Triangles]:
     """Read vertices, (n, 3) [m], and triangles, (m, 3), of a mesh in any format of assimp.
 
+    Args:
+        path: Path of the mesh.
+        scale: Factors along x, y and z from the units of the file to metres.
+
     Raises:
         ConfigurationError: The mesh cannot be read.
     """
@@ -100,7 +104,12 @@ class Cloud:
     radii: Vector
 
     def placed(self, position: Vector, rotation: Matrix) -> Cloud:
-        """Return the cloud in a frame in which it has this pose: (3,) [m] and (3, 3)."""
+        """Return the cloud in a parent frame.
+
+        Args:
+            position: Position of the cloud's frame in the parent, (3,) [m].
+            rotation: Rotation of the cloud's frame in the parent, (3, 3).
+        """
         return Cloud(self.points @ rotation.T + position, self.radii)
 
     def distance_outside(self, point: Vector) -> float:
@@ -141,13 +150,23 @@ def sphere(radius: float) -> Cloud:
 
 
 def capsule(radius: float, length: float) -> Cloud:
-    """Return a capsule around the origin along z; its length excludes the ends [m]."""
+    """Return a capsule around the origin along z.
+
+    Args:
+        radius: Radius [m].
+        length: Length without the round ends [m].
+    """
     ends = np.array([[0.0, 0.0, -length / 2.0], [0.0, 0.0, length / 2.0]])
     return Cloud(ends, np.full(2, radius))
 
 
 def cylinder(radius: float, length: float) -> Cloud:
-    """Return a cylinder around the origin along z [m]."""
+    """Return a cylinder around the origin along z.
+
+    Args:
+        radius: Radius [m].
+        length: Length [m].
+    """
     angle = 2.0 * np.pi * np.arange(SIDES) / SIDES
     rim = radius / np.cos(np.pi / SIDES)
     x, y = rim * np.cos(angle), rim * np.sin(angle)
@@ -278,7 +297,8 @@ def _about(cloud: Cloud, places: Matrix, axes: Matrix) -> tuple[Vector, Vector, 
     reach = np.sqrt(np.maximum(room, 0.0))
     starts = (heights[:, None] + reach).min(axis=2)
     ends = (heights[:, None] - reach).max(axis=2)
-    middles = (starts + ends) / 2.0  # if one ball is enough, the start lies beyond the end
+    # If one ball contains the points, the start lies beyond the end. Both then move to the middle.
+    middles = (starts + ends) / 2.0
     starts, ends = np.minimum(starts, middles), np.maximum(ends, middles)
     volumes = pi * radii**2 * (ends - starts + 4.0 / 3.0 * radii)
     best = (np.arange(len(places)), volumes.argmin(axis=1))

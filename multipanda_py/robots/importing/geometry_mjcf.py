@@ -21,7 +21,7 @@ _KINDS = {
     int(mujoco.mjtGeom.mjGEOM_SPHERE): "sphere",
     int(mujoco.mjtGeom.mjGEOM_CYLINDER): "cylinder",
     int(mujoco.mjtGeom.mjGEOM_CAPSULE): "capsule",
-    int(mujoco.mjtGeom.mjGEOM_ELLIPSOID): "box",  # its bounding box
+    int(mujoco.mjtGeom.mjGEOM_ELLIPSOID): "box",  # An ellipsoid is replaced by its bounding box.
     int(mujoco.mjtGeom.mjGEOM_MESH): "mesh",
 }
 

@@ -51,6 +51,11 @@ def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
     belong to the arm, prismatic fingers behind it do not. An arm that is a part of a longer one
     does not count.
 
+    Args:
+        tree: Description.
+        base: Name of the base link; empty to find it.
+        tip: Name of the last link; empty to find it.
+
     Raises:
         ConfigurationError: There is no arm; or there are several, which the message lists; or base
             or tip is not a link; or they are not on one chain.
@@ -59,7 +64,7 @@ def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
         way = tree.path_to(base, tip)
         return ArmEnds(base, tip, tuple(joint.name for joint in way if joint.kind in MOVING))
     if base or tip:
-        tree.path_to(base or tip, tip or base)  # raises if the name is not a link
+        tree.path_to(base or tip, tip or base)  # This raises an error if the name is not a link.
     found = [_up_from(tree, end, base) for end in ([tip] if tip else _tips(tree))]
     arms = [arm for arm in found if arm.joints and base in ("", arm.base)]
     arms = [arm for arm in arms if not any(set(arm.joints) < set(other.joints) for other in arms)]
@@ -103,7 +108,7 @@ def _up_from(tree: Tree, tip: str, base: str) -> ArmEnds:
     """Return the arm from a tip to a base, or to the last joint that is moving or fixed."""
     joints: list[str] = []
     link = begin = tip
-    for _ in tree.above:  # limits the number of steps if joints form a ring
+    for _ in tree.above:  # The loop is bounded, because joints may form a ring.
         joint = tree.above.get(link)
         if link == base or joint is None or joint.kind not in (*MOVING, "fixed"):
             break
@@ -180,7 +185,7 @@ def draft_robot(
     def read(path: Path | None) -> Robot:
         return read_robot(path, **files, base=arm.base, tip=arm.tip, name=name)
 
-    read(extra)  # reports missing keys with the name of the user's file
+    read(extra)  # A missing key is reported with the name of the user's file.
     chain = chain_of(tree, arm.base, arm.tip)
     shapes = shapes_of(source, list(chain.places), packages)
     fit = fit_capsules(chain, shapes, most_capsules)

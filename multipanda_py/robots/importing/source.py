@@ -131,7 +131,8 @@ def tree_of(source: Path) -> Tree:
     """Return links and joints; raises the errors of :func:`.read_urdf` and :func:`.read_mjcf`."""
     if kind_of(source) == "urdf":
         return read_urdf(source)
-    from multipanda_py.robots.read_mjcf import read_mjcf  # loading MuJoCo takes half a second
+    # Imported here, because loading MuJoCo takes half a second.
+    from multipanda_py.robots.read_mjcf import read_mjcf
 
     return read_mjcf(source)
 

@@ -86,18 +86,35 @@ class BodyDifference:
         return found
 
     def torques(self, q: Vector, dq: Vector, ddq: Vector) -> Vector:
-        """Return the torques of a state, (n,) [Nm]; the next call changes the array."""
+        """Return the torques of a state, (n,) [Nm]; the next call changes the array.
+
+        Args:
+            q: Joint positions, (n,) [rad].
+            dq: Joint velocities, (n,) [rad/s].
+            ddq: Joint accelerations, (n,) [rad/s^2].
+        """
         found: Vector = _rnea(self._model, self._data, q, dq, ddq)
         return found
 
     def run(self, q: Matrix, dq: Matrix, rate: float) -> Matrix:
-        """Return the torques of a motion (k, n), with accelerations from backward differences."""
+        """Return the torques of a motion, (k, n) [Nm]. Accelerations are backward differences.
+
+        Args:
+            q: Joint positions, (k, n) [rad].
+            dq: Joint velocities, (k, n) [rad/s].
+            rate: Sample rate [Hz].
+        """
         ddq = accelerations(dq, rate)
         return np.array([self.torques(*row).copy() for row in zip(q, dq, ddq)]).reshape(q.shape)
 
 
 def accelerations(dq: Matrix, rate: float) -> Matrix:
-    """Return accelerations by backward differences, (k, n); zero for the first sample."""
+    """Return accelerations by backward differences, (k, n) [rad/s^2]; zero for the first sample.
+
+    Args:
+        dq: Joint velocities, (k, n) [rad/s].
+        rate: Sample rate [Hz].
+    """
     found: Matrix = np.diff(dq, axis=0, prepend=dq[:1]) * rate
     return found
 

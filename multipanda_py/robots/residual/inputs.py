@@ -63,7 +63,14 @@ class Normalisation:
     def of_limits(
         cls, q_lower: Vector, q_upper: Vector, dq_max: Vector, tau_max: Vector
     ) -> Normalisation:
-        """Return the scaling for joints with symmetric speed and torque limits, (n,) each."""
+        """Return the scaling for joints with symmetric speed and torque limits.
+
+        Args:
+            q_lower: Lower position limits, (n,) [rad].
+            q_upper: Upper position limits, (n,) [rad].
+            dq_max: Speed limits, (n,) [rad/s].
+            tau_max: Torque limits, (n,) [Nm].
+        """
         return cls(
             np.concatenate([q_lower, -np.asarray(dq_max), -np.asarray(tau_max)]),
             np.concatenate([q_upper, dq_max, tau_max]),
@@ -140,7 +147,7 @@ class SlipSprings:
         self._most, self._least = np.ones(drawn.size), -np.ones(drawn.size)
 
     def reset(self) -> None:
-        """Set all springs to zero at the next position."""
+        """Set all springs to zero; they start again from the next position."""
         self.drawn[:] = self.last[:] = 0.0
         self.begun = False
 
@@ -159,7 +166,13 @@ _tanh, _multiply, _add = np.tanh, np.multiply, np.add
 
 
 def own_inputs(joint: int, n: int, size: int) -> list[int]:
-    """Return the indices of the speeds and springs of one of n joints in the inputs."""
+    """Return the indices of the inputs of one joint: its scaled speeds and its springs.
+
+    Args:
+        joint: Index of the joint.
+        n: Number of joints.
+        size: Number of inputs.
+    """
     return [n + joint, *range(3 * n + joint, size, n)]
 
 

@@ -165,9 +165,8 @@ class Dense:
         allowed = [(outputs, hidden), (outputs,), (outputs, inputs)]
         if found != allowed:
             raise ConfigurationError(
-                "dense layer: got {}, {} and direct weights {}, allowed {}, {} and {}".format(
-                    *found, *allowed
-                )
+                "dense layer: got shapes {} of weights, {} of bias and {} of direct weights, "
+                "allowed {}, {} and {}".format(*found, *allowed)
             )
 
 
@@ -277,6 +276,10 @@ class PreciseNetwork:
 
 def network(kind: str, arrays: Arrays) -> RealTimeNetwork | PreciseNetwork:
     """Return the network of a kind.
+
+    Args:
+        kind: One of ``KINDS``.
+        arrays: Weights by name.
 
     Raises:
         ConfigurationError: The kind is unknown, or weights are missing or do not fit.

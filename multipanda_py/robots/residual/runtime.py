@@ -136,7 +136,13 @@ class LiveResidual:
             own[:] = saved
 
     def step(self, q: Vector, dq: Vector, tau: Vector) -> Vector:
-        """Process the simulated state of a cycle, (n,) each; return the residual, (3 n,)."""
+        """Process the simulated state of a cycle, and return the residual, (3 n,).
+
+        Args:
+            q: Joint positions, (n,) [rad].
+            dq: Joint velocities, (n,) [rad/s].
+            tau: Commanded torques, (n,) [Nm].
+        """
         turn, self._turn = self._turn, (self._turn + 1) % self._every
         if turn:
             return self.residual
@@ -151,7 +157,7 @@ class LiveResidual:
         found[:] = self._net.step(self._inputs.seen)
         if self._bodies is not None:
             self._add_bodies(self._bodies, q, dq)
-        if not _isfinite(_dot(found, found)):  # a huge state overflows in the network
+        if not _isfinite(_dot(found, found)):  # A huge state overflows in the network.
             self.reset()
             return self.residual
         _minimum(_maximum(found, self._minus_bound, out=found), self._bound, out=found)
@@ -168,7 +174,8 @@ class LiveResidual:
         _multiply(_subtract(dq, last if self._seen else dq, ddq), self._rate, ddq)
         last[:] = dq
         found = _maximum(bodies.torques(q, dq, ddq), self._least, out=self.of_bodies)
-        _minimum(found, self._most, out=found)  # noise causes large accelerations
+        # Noise causes large accelerations, so the torques are bounded.
+        _minimum(found, self._most, out=found)
         _add(self._hat_tau, _multiply(found, self._of_torque, ddq), self._hat_tau)
 
     def _known(self, state: Vector) -> float:

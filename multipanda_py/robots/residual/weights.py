@@ -38,7 +38,8 @@ def arrays_in(path: Path) -> dict[str, Any]:
         OSError, ValueError: The file is missing or damaged; also the other exceptions of
             :data:`UNREADABLE`.
     """
-    with open_regular(path, LARGEST) as file:  # numpy may run code in files that are not npz
+    # NumPy may run code from files that are not npz, so the type is checked first.
+    with open_regular(path, LARGEST) as file:
         if not zipfile.is_zipfile(file):
             raise zipfile.BadZipFile("not an npz file, or truncated")
         with zipfile.ZipFile(file) as archive:

@@ -242,7 +242,8 @@ class RosCell:
             PlanRejected: If no such motion is found, or the arms are not at rest.
             MotionFailed: If a motion ended before its goal; all arms hold.
         """
-        # The planner reads states and objects of this cell.
+        # This cell has the methods of a state reader and of attached objects that the planner
+        # calls.
         plan = MoveFinder(self._names, cast("Any", self), cast("Any", self)).plan(dict(goals))
         points = {arm: plan.points[arm] for arm in plan.moving}
         if not points:

@@ -109,7 +109,8 @@ class FollowUp:
     def look(self) -> object | None:
         """Return the second answer, or None while it is pending; raises the errors of both."""
         if self._second is None:
-            if self._first.look() is not None:  # answered by a repetition, without the callback
+            # The answer belongs to a repeated request. Only the first request has a callback.
+            if self._first.look() is not None:
                 self._take()
             return None
         return self._second.look()

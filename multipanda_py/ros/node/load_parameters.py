@@ -128,7 +128,11 @@ def _leaves(name: str) -> list[str]:
 def _take(
     values: Mapping[str, Any], for_all: bool, known: Sequence[str], found: dict[str, Any]
 ) -> None:
-    """Add values by dotted name. The caller has checked that the section is for this node."""
+    """Add the parameters of a section to ``found``, by dotted name.
+
+    The caller has checked that the section is for this node. With ``for_all`` it is for all
+    nodes, and unknown names are skipped.
+    """
     for name, value in _flat(values):
         is_ours = name != TYPE and name.split(".")[0] not in OF_EVERY_NODE
         if is_ours and (name in known or not for_all):

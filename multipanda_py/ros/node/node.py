@@ -6,7 +6,7 @@ Run as ``multimode_controller --ros-args --params-file config/dual_sim.yaml``.
 
 from __future__ import annotations
 
-if __name__ == "__main__":  # before imports that take a second
+if __name__ == "__main__":  # the imports below take a second, so signals are set up first
     from multipanda_py.realtime.system.signals import end_at_once
 
     end_at_once("multimode_controller")

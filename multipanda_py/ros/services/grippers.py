@@ -164,8 +164,8 @@ class Hand:
     """Interfaces ``gripper_action``, ``homing``, ``open``, ``close`` and ``stop`` of one gripper.
 
     ``gripper_cmd`` is another name of the action. A goal's ``position`` is that of one finger
-    joint, half the width [m], as in franka_ros2 and MoveIt. Feedback and result use the same
-    convention, except for the names in ``whole_width``.
+    joint, half the width [m], as in franka_ros2 and MoveIt. Feedback and result are half the
+    width too. Actions named in ``whole_width`` return the whole width instead.
 
     If ``max_effort`` is above zero and the goal width is below the present one, the gripper grasps
     with that force, within libfranka's default tolerance. Otherwise it moves. A goal that cannot
@@ -173,7 +173,7 @@ class Hand:
     goals.
 
     Attributes:
-        goals: Open goals of its actions.
+        goals: Unfinished goals of its actions.
     """
 
     def __init__(

@@ -37,7 +37,13 @@ _gravity = pin.computeGeneralizedGravity
 
 
 def free_motors(spec: mujoco.MjSpec, arm: ArmDescription, elastic: Sequence[int]) -> None:
-    """Remove the torque limits of MuJoCo's motors at compliant joints; the springs limit them."""
+    """Remove the torque limits of MuJoCo's motors at compliant joints; the springs limit torques.
+
+    Args:
+        spec: MuJoCo model.
+        arm: Description of the arm.
+        elastic: Indices of the joints with compliant actuators.
+    """
     for joint in elastic:
         motor = next(item for item in spec.actuators if item.name == arm.joint_names[joint])
         put(motor, ctrllimited=False, forcelimited=False)

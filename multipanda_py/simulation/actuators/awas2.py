@@ -80,9 +80,11 @@ class Awas2(Actuator[Awas2Params]):
         push = self._scale * ratio * sine
         torque = push * ratio * cosine
         rise = self._lever / left / left
-        # Values are rarely beyond their limits, and comparing bytes is faster than computing.
+        # Values are rarely clipped, and comparing bytes is faster than computing the terms of
+        # clipped values.
         if s.tobytes() != theta_2.tobytes():
-            rise = rise * (s == theta_2)  # At a stop, the stop and not the motor takes the force.
+            # At a stop, the pivot rests on the stop, so its motor carries no force.
+            rise = rise * (s == theta_2)
         reach = sine
         if d.tobytes() != phi.tobytes():
             beyond = phi - d

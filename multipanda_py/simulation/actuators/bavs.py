@@ -48,7 +48,7 @@ class Bavs(Actuator[BavsParams]):
 
     Params = BavsParams
     is_antagonistic = True
-    identified = ("a", "b", "exponent")  # Only the products k a and k b are identifiable.
+    identified = ("a", "b", "exponent")  # Only the products k a and k b can be identified.
     source = (
         "Petit, Friedl, Höppner and Grebenstein, Analysis and synthesis of the bidirectional "
         "antagonistic variable stiffness mechanism, 2015; defaults of Mengacci et al., 2021"

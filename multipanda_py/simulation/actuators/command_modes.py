@@ -70,7 +70,8 @@ class CommandedJoints(Readings):
         self._motors, self._link_pid = motors, link_pid or LinkPid.of(n_joints)
         self._commands = Commands(self.springs)
         self._deflection = np.zeros(n_joints)
-        self._preset = self.springs.preset_low.copy()  # as commanded, without the effect of loads
+        # Commanded presets. Loads shift the presets of the motors away from them.
+        self._preset = self.springs.preset_low.copy()
         self.bounded = 0
         self.modes: tuple[OperationMode, ...] = (OperationMode.LINK_TORQUE,) * n_joints
         self._aim, self._direct = np.zeros((3, n_joints)), np.zeros((3, n_joints))

@@ -164,6 +164,8 @@ class AskedOfJoints:
             self.stopped |= {
                 motor: what
                 for motor, what in beyond.items()
-                if motor not in known and before.get(motor) != what  # Loads also move references.
+                # A motor can also be beyond its stop because a load has moved its reference. Only
+                # changes by these commands are reported.
+                if motor not in known and before.get(motor) != what
             }
             self._beyond = beyond

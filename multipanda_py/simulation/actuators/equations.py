@@ -66,10 +66,11 @@ class Equations:
         self._squares, self._drags = np.zeros((2, n)), np.zeros((2, n))
         self._each = np.arange(n)
         self._constant = self.before[:, 0].reshape(5, n)
-        self._accelerations = self.after[3 * n : 4 * n]  # of the links
+        # Rows of A for the accelerations of the links.
+        self._accelerations = self.after[3 * n : 4 * n]
         self._torques = self.after[6 * n :, :-1]
-        self._links = np.zeros((n, 11 * n))  # rows of A for torques on links
-        self._drag: Vector = np.einsum("ii->i", self._links[:, :n])  # a view
+        self._links = np.zeros((n, 11 * n))  # Rows of A for the torques on links.
+        self._drag: Vector = np.einsum("ii->i", self._links[:, :n])  # View of the diagonal.
         self.aim, self._torque = np.zeros((3, n)), np.zeros((3, n))
         self._integral, self.gains = np.zeros((3, n)), np.zeros((3, 3, n))
         self._largest: Vector = np.zeros((3, n))
@@ -184,9 +185,10 @@ class Equations:
             rows[row, each, row, each] = 1.0
         for motor in range(2):
             lightness = self._lightness[motor]
-            rows[4 + motor, each, 7 + motor, each] = lightness  # torques
-            rows[4 + motor, each, 9 + motor, each] = -lightness  # friction
-        self._links.reshape(n, 11, n)[each, 6, each] = 1.0  # controller or commanded torque
+            rows[4 + motor, each, 7 + motor, each] = lightness  # Torques of the motors.
+            rows[4 + motor, each, 9 + motor, each] = -lightness  # Friction of the motors.
+        # Torque of the link controller, or the commanded torque.
+        self._links.reshape(n, 11, n)[each, 6, each] = 1.0
         self._put_springs()
 
     def set_damping(self, damping: Vector) -> None:

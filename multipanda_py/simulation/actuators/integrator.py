@@ -54,7 +54,9 @@ class Flow:
         self.x, self.v = self.state[: 3 * n].reshape(3, n), self.state[3 * n : 6 * n].reshape(3, n)
         self.impulse = self.state[6 * n :]
         self._motion = self.state[: 6 * n]
-        now = np.zeros(2 + 14 * n)  # 1, x, v, loads of springs, torques and friction, 1
+        # Input of all matrix products: 1, x, v, loads of springs, torques and friction, 1. The
+        # ones multiply the constant columns of L and A.
+        now = np.zeros(2 + 14 * n)
         now[0] = now[-1] = 1.0
         self._seen, self._stage_motion = now[: 6 * n + 1], now[1 : 6 * n + 1]
         self._stage_x = now[1 : 3 * n + 1].reshape(3, n)
@@ -64,7 +66,8 @@ class Flow:
         self.torques: Matrix = self._bounded.reshape(5, n)
         self._raw, self._slipped = np.zeros(5 * n), np.zeros(2 * n)
         self._memory = equations.before[3 * n :, 0]
-        self._before, self._after = equations.before, equations.after  # updated in place
+        # ``Equations`` updates both arrays in place.
+        self._before, self._after = equations.before, equations.after
         self._low, self._high = equations.low, equations.high
         self._least, self._most = equations.least, equations.most
         self._raw_friction, self._friction = self._raw[3 * n :], self._bounded[3 * n :]
@@ -79,7 +82,7 @@ class Flow:
         self._ways, self._seen_limits = np.zeros(2 * n), b""
         self._left_free, self._is_at_limits = self._all_free, False
         self._n = n
-        # Views of the motor parts of motions, changes, and excesses over limits.
+        # Parts of the motors in motions, changes, and excesses over limits, as views.
         self._theta, self._speed = self._of_motors(self._motion)
         self._past_stop, self._too_fast = self._of_motors(self._over)
         self._way, self._fastest = self.change[n : 3 * n], self._most[4 * n :]
@@ -150,7 +153,7 @@ class Flow:
             return
         self._motion[:] = kept
         past, most = self._past_stop, dt * self._fastest
-        # A motor that gets too fast in the step moves no further than at its maximum speed.
+        # A motor that exceeds its maximum speed in the step moves no further than at that speed.
         excess = self._way - np.minimum(np.maximum(self._way, -most), most)
         excess *= self._too_fast != 0.0
         if past.dot(past):
@@ -174,7 +177,8 @@ class Flow:
         np.less_equal(self._motion, self._least, out=self._is_bottom)
         np.sign(rates, out=self._ways)
         seen = self._are_at.tobytes() + self._ways.tobytes()
-        if seen != self._seen_limits:  # The set of held motors rarely changes between steps.
+        # The set of held motors rarely changes between steps, so the masks are reused.
+        if seen != self._seen_limits:
             up, down = self._tops[0] | self._tops[1], self._bottoms[0] | self._bottoms[1]
             held = (up & (rates > 0.0)) | (down & (rates < 0.0))
             self._left_free, self._is_at_limits = 1.0 - held, bool((up | down).any())

@@ -121,7 +121,11 @@ class Commands:
 
 
 def joints_of(joints: Sequence[int] | None, n_joints: int) -> NDArray[np.intp]:
-    """Return indices of joints as an array; all joints for None.
+    """Return indices of joints as an array, (m,).
+
+    Args:
+        joints: Indices of joints; None for all joints.
+        n_joints: Number of joints.
 
     Raises:
         ActuatorRefused: If an index is invalid.
@@ -131,7 +135,7 @@ def joints_of(joints: Sequence[int] | None, n_joints: int) -> NDArray[np.intp]:
     allowed = f"allowed whole numbers from 0 to {n_joints - 1}"
     try:
         at = np.atleast_1d(np.asarray(joints))
-    except ValueError:  # Lists of different lengths make no array.
+    except ValueError:  # NumPy rejects lists of different lengths.
         raise ActuatorRefused(f"joints: got {joints!r:.60}, {allowed}") from None
     if at.size and (at.dtype.kind not in "iu" or at.ndim > 1):
         raise ActuatorRefused(f"joints: got {joints!r:.60}, {allowed}")
@@ -159,7 +163,7 @@ class Readings:
         self.springs = springs
         self.equations = Equations(springs.n_joints)
         self.flow = Flow(springs, self.equations)
-        self._ease = 1.0  # factor on dampers in the last step
+        self._ease = 1.0  # Factor on the dampers in the last step.
 
     @property
     def n_joints(self) -> int:

@@ -225,7 +225,8 @@ class CompliantJoints(CommandedJoints):
                     self.equations.set_damping(self.springs.damping(flow.x[1:]))
                 self.equations.set_links(compliance, damping, rest_acceleration)
                 np.copyto(self._torque, original_step(flow, duration))
-                self._shift[:], self._velocity[:] = 0.0, dq  # The velocity is not used here.
+                # This scheme does not use the velocity for its result.
+                self._shift[:], self._velocity[:] = 0.0, dq
             else:
                 rest = rest_acceleration + compliance.dot(damping * dq)
                 self._advance_accurately(q, rest, compliance, damping, duration)
@@ -281,11 +282,16 @@ class CompliantJoints(CommandedJoints):
 
     def _take_modes(self, modes: Sequence[OperationMode]) -> None:
         super()._take_modes(modes)
-        if self.scheme == "original":  # This scheme is explicit and has no kicks.
+        if self.scheme == "original":  # This explicit scheme needs no kicks at the ends of a step.
             self.inner = np.zeros(self.n_joints)
 
     def sense(self, q: Vector, dq: Vector) -> None:
-        """Set the link state after the world's step, for readings before the next step."""
+        """Set the link state after the world's step, for readings before the next step.
+
+        Args:
+            q: Link angles, (n,) [rad].
+            dq: Link velocities, (n,) [rad/s].
+        """
         self.flow.x[0], self.flow.v[0] = q, dq
 
     def save(self) -> Saved:

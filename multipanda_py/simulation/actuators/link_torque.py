@@ -70,7 +70,8 @@ class KeptMotors:
         wall = min(_WALL[0], _WALL[1] / period)
         self._damper, self._spring = 2.0 * wall * motors.inertia, wall**2 * motors.inertia
         both = springs.is_antagonistic
-        self._winds: NDArray[np.bool_] = np.array([np.ones(n, bool), both])  # Pivots are excluded.
+        # A pivot motor does not wind a spring.
+        self._winds: NDArray[np.bool_] = np.array([np.ones(n, bool), both])
         largest = np.maximum(np.abs(springs.preset_low), np.abs(springs.preset_high))
         self._presets = (  # Antagonistic motors can have presets of either sign.
             np.where(both, -largest, springs.preset_low),
@@ -160,7 +161,8 @@ class KeptMotors:
         walls = [np.where(is_high, -np.inf, wall), np.where(is_high, wall, np.inf)]
         if springs.are_damped:
             for side, most, bound in zip(walls, window, (np.fmax, np.fmin)):
-                with np.errstate(divide="ignore", invalid="ignore"):  # fmax, fmin ignore NaN.
+                # fmax and fmin ignore the NaN of joints without damping.
+                with np.errstate(divide="ignore", invalid="ignore"):
                     fastest = dq + (most - now.link) / damping
                     bound(side, loads + self._damper * (fastest - rate), out=side)
         kept = np.minimum(np.maximum(asked, walls[0]), walls[1])
@@ -258,7 +260,12 @@ class LinkTorque:
         self._look()
 
     def reachable(self, q: Vector, torque: Vector) -> Vector:
-        """Return torques limited to those that springs and motors can exert, (m,) [Nm]."""
+        """Return torques limited to those that springs and motors can exert, (m,) [Nm].
+
+        Args:
+            q: Link angles, (m,) [rad].
+            torque: Torques on links, (m,) [Nm].
+        """
         springs = self.joints.springs
         equilibrium = springs.nearest_equilibrium(q, torque, self._preset, q)
         exerted: Vector = springs.torque(q, springs.references(equilibrium, self._preset)).link
@@ -308,9 +315,16 @@ class LinkTorque:
         self.command(q, np.zeros_like(q), torque)
 
     def stiffness(self, q: Vector, torque: Vector) -> Vector:
-        """Return the maximum spring stiffness at torques of either sign or zero, (m,) [Nm/rad].
+        """Return the maximum of the spring stiffness at torques, at their negatives and at zero.
 
-        It is zero for joints without springs.
+        Joints without springs have zero stiffness.
+
+        Args:
+            q: Link angles, (m,) [rad].
+            torque: Torques on links, (m,) [Nm].
+
+        Returns:
+            Stiffness of each joint, (m,) [Nm/rad].
         """
         springs, found = self.joints.springs, np.zeros(len(q))
         for wanted in (torque, -torque, np.zeros_like(q)):

@@ -66,7 +66,8 @@ def motors_for(
     low, high = springs.preset_low, springs.preset_high
     preset = np.where(springs.has_second, np.clip(preset, low, high), 0.0)
     damping = springs.damping(springs.references(now.q, preset))
-    wanted = now.torque + damping * now.dq  # A motor at rest must also compensate its damper.
+    # The motors start at rest, so the springs must also compensate the torque of their dampers.
+    wanted = now.torque + damping * now.dq
     exerted = springs.torque(now.q, now.theta).link
     keeps = was_elastic & (moving | (np.abs(wanted - exerted) <= _SAME * (1.0 + np.abs(wanted))))
     solves = elastic & ~keeps
@@ -127,7 +128,13 @@ def commands_for(
 
 
 def aim_with_load(position: Vector, load: Vector, gain: Vector) -> Vector:
-    """Return the reference with which a proportional controller stays at a position under load."""
+    """Return the reference with which a proportional controller stays at a position under load.
+
+    Args:
+        position: Positions of links or motors, (n,) or (2, n) [rad].
+        load: Torques that the controllers have to exert, same shape [Nm].
+        gain: Proportional gains, same shape [Nm/rad].
+    """
     return position + np.divide(load, gain, out=np.zeros_like(load + gain), where=gain > 0.0)
 
 

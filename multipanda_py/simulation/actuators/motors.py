@@ -186,7 +186,14 @@ class LinkPid:
         d: ArrayLike = 0.2,
         max_torque: ArrayLike = np.inf,
     ) -> LinkPid:
-        """Build controllers of n joints from one number or (n,) each; by default the toolbox's.
+        """Build the controllers of n joints. By default, the gains are those of the toolbox.
+
+        Args:
+            n_joints: Number of joints n.
+            p: Proportional gains, one number or (n,) [Nm/rad].
+            i: Integral gains, one number or (n,) [Nm/(rad s)].
+            d: Derivative gains, one number or (n,) [Nm s/rad].
+            max_torque: Maximum torques, one number or (n,) [Nm].
 
         Raises:
             ActuatorRefused: If a value is negative, not finite, or has a wrong shape.

@@ -165,7 +165,8 @@ class CompliantRobot:
         mujoco.mj_fwdAcceleration(model, data)
         mujoco.mj_solveM(model, data, self._columns, self._units)
         h, compliance, rest = model.opt.timestep, self._columns[:, dofs], self._smooth[dofs]
-        # The second half of the last kick, which excludes the joints' own damping.
+        # MuJoCo applies joint damping itself, so a kick excludes it. The second half of the last
+        # kick is added now, because it needs the acceleration at the end of that step.
         dq = self._qvel[dofs]
         kicks = rest + compliance.dot(self._damping * dq)
         if self._kicks is not None:

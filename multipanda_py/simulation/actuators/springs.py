@@ -95,7 +95,12 @@ class JointSprings:
             out[2] -= between
 
     def torque(self, q: Vector, theta: Matrix) -> ElasticTorque:
-        """Return torques of links and loads of motors, (n,) each, in new arrays."""
+        """Return the spring torques on links and motors, in new arrays, (n,) each [Nm].
+
+        Args:
+            q: Link angles, (n,) [rad].
+            theta: Positions of the first and second motors, (2, n).
+        """
         found = np.empty((3, self.n_joints))
         self.load(q, theta[0], theta[1], found)
         return ElasticTorque(*found)
@@ -104,10 +109,14 @@ class JointSprings:
         return self._each(lambda of, at: of.link_stiffness(q[at], theta[0][at], theta[1][at]))
 
     def largest_stiffness(self, q: Vector, theta: Matrix) -> Vector:
-        """Return the links' stiffness, with springs beyond their end evaluated at the end, (n,).
+        """Return the stiffness of the links, (n,) [Nm/rad].
 
-        A spring beyond its end has zero stiffness, but its full stiffness returns as soon as the
-        deflection falls.
+        Springs beyond their end are evaluated at the end. Beyond it their stiffness is zero, but
+        the full stiffness returns as soon as the deflection falls.
+
+        Args:
+            q: Link angles, (n,) [rad].
+            theta: Positions of the first and second motors, (2, n).
         """
         near = q + np.minimum(np.maximum(theta - q, -self._reach), self._reach)
         if not self._all_antagonistic:
@@ -118,6 +127,10 @@ class JointSprings:
         """Return the derivatives of pivot motor loads and link torques by the pivot position.
 
         Both are (n,), for pivots between their stops; zero for other joints.
+
+        Args:
+            q: Link angles, (n,) [rad].
+            theta: Positions of the first and second motors, (2, n).
         """
         low, high = self.preset_low, self.preset_high
         near = _NEAR * (high - low)
@@ -132,14 +145,24 @@ class JointSprings:
         return self._each(lambda of, at: of.damping(theta[0][at], theta[1][at]))
 
     def references(self, equilibrium: Vector, preset: Vector) -> Matrix:
-        """Return the motor positions for equilibrium angles and presets, (2, n)."""
+        """Return the positions of the first and second motors, (2, n).
+
+        Args:
+            equilibrium: Equilibrium angles of the joints, (n,) [rad].
+            preset: Stiffness presets, (n,).
+        """
         found = np.empty((2, self.n_joints))
         for actuator, at in self._groups:
             found[0, at], found[1, at] = actuator.references(equilibrium[at], preset[at])
         return found
 
     def exertable(self, preset: Vector, motors: Matrix) -> Vector:
-        """Return the maximum torques of springs in both directions; see :class:`.Actuator`."""
+        """Return the maximum torque that each joint can receive in both directions, (n,) [Nm].
+
+        Args:
+            preset: Stiffness presets, (n,).
+            motors: Maximum torques of both motors, (2, n).
+        """
         return self._each(lambda of, at: of.exertable(preset[at], motors[:, at]))
 
     def equilibrium_of(self, theta: Matrix) -> Vector:
@@ -155,6 +178,11 @@ class JointSprings:
     def equilibrium_for(self, q: Vector, torque: Vector, preset: Vector) -> Vector:
         """Return the equilibrium angles at which springs exert torques on joints, (n,) [rad].
 
+        Args:
+            q: Link angles, (n,) [rad].
+            torque: Torques on links, (n,) [Nm].
+            preset: Stiffness presets, (n,).
+
         Raises:
             ActuatorRefused: If springs cannot exert a torque.
         """
@@ -163,7 +191,14 @@ class JointSprings:
     def nearest_equilibrium(
         self, q: Vector, torque: Vector, preset: Vector, start: Vector
     ) -> Vector:
-        """Return the equilibrium angles nearest to that, searched from ``start``, (n,) [rad]."""
+        """Return the equilibrium angles at which the spring torques are nearest to desired ones.
+
+        Args:
+            q: Link angles, (n,) [rad].
+            torque: Desired torques on links, (n,) [Nm].
+            preset: Stiffness presets, (n,).
+            start: Equilibrium angles at which the search starts, (n,) [rad].
+        """
         return self._each(
             lambda of, at: of.nearest_equilibrium(q[at], torque[at], preset[at], start[at])
         )

@@ -143,7 +143,8 @@ class CompliantWorld:
         np.add(carried, self._most, out=self._bounds[1])
         self.drive.command(q, dq, self._wanted(), asked[:3], self._bounds)
         push = asked[3]
-        if push.tobytes() != self._push.tobytes():  # Other sources may also apply forces.
+        # Only the change is applied, because other sources may also apply forces.
+        if push.tobytes() != self._push.tobytes():
             self._data.qfrc_applied[self.dofs] += push - self._push
             self._push = push.copy()
 
@@ -211,7 +212,8 @@ class CompliantWorld:
             mujoco.mj_fwdActuation(model, data)
             mujoco.mj_fwdAcceleration(model, data)
             rest, compliance, dq = self._smooth[dofs], self.compliance(), self._qvel[dofs]
-            # The second half of the last kick, which excludes the joints' own damping.
+            # MuJoCo applies joint damping itself, so a kick excludes it. The second half of the
+            # last kick is added now, because it needs the acceleration at the end of that step.
             kicks = rest + np.dot(compliance, self._damping * dq)
             if self._kicks is not None:
                 dq += 0.5 * duration * self.joints.inner * (kicks - self._kicks)

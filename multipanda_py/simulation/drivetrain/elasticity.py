@@ -25,7 +25,7 @@ STEP_SHARE = 0.3
 Frequencies are then accurate to 1 %, and the energy varies by 3 % without drift."""
 MOST_STEPS = 20
 """Maximum number of steps per cycle; faster vibrations are simulated inaccurately."""
-_TINY = 1e-6  # mass [kg] and inertia [kg m^2] of a rotor without its armature
+_TINY = 1e-6  # Mass [kg] and inertia [kg m^2] of a rotor body. Its armature is the rotor inertia.
 
 
 def _rotor(arm: ArmDescription, joint: int) -> str:
@@ -78,7 +78,7 @@ def add_rotors(
             ("stiffness", settings.stiffness[joint]),
             ("damping", settings.damping[joint]),
         ):
-            numbers = np.zeros_like(getattr(spring, key))  # MuJoCo 4 has a polynomial here.
+            numbers = np.zeros_like(getattr(spring, key))  # In MuJoCo 4 the value is a polynomial.
             numbers.flat[0] = value
             put(spring, **{key: numbers if numbers.ndim else float(numbers)})
         for key in spec.keys:
@@ -91,6 +91,11 @@ def motor_addresses(
     """Return the indices of motor angles and velocities in MuJoCo's state, (n,) each.
 
     For rigid joints they are those of the joints.
+
+    Args:
+        model: MuJoCo model.
+        arm: Description of the arm.
+        settings: Properties of its joints.
     """
     elastic = elastic_joints(settings)
     found = [
@@ -126,7 +131,7 @@ def choose_steps(
     """
     mass = np.zeros((model.nv, model.nv))
     try:
-        mujoco.mj_fullM(model, data, mass)  # MuJoCo 4
+        mujoco.mj_fullM(model, data, mass)  # Arguments of MuJoCo 4.
     except TypeError:
         mujoco.mj_fullM(model, mass, data.qM)
     fastest, springs = 0.0, []

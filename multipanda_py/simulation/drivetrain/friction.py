@@ -66,7 +66,8 @@ class Hysteresis(Stage):
         self._stiffness: Matrix = 2.0 * strength / distances
         self._most: Matrix = np.tile(strength, (len(SLIPPING), 1))
         self._least: Matrix = -self._most
-        self._last: Vector | None = None  # last joint positions; None before the first cycle
+        # Joint positions of the last cycle; None before the first one.
+        self._last: Vector | None = None
         self._springs, self._torque = np.zeros((len(SLIPPING), n)), np.zeros(n)
         self._way, self._change = np.zeros(n), np.zeros((len(SLIPPING), n))
 
@@ -139,7 +140,8 @@ class JointFriction(Stage):
         self._slowing = -np.array(settings.viscous)
         self._offset = np.array(settings.friction_offset)
         self._coulomb = np.array(settings.coulomb)
-        self._own: Vector = self._coulomb + self._stribeck  # part of the friction limits
+        # This arm's unknown part of the friction limits.
+        self._own: Vector = self._coulomb + self._stribeck
         self.known = self._bounds - self._own
         self._varies = bool(self._stribeck.any())
         self._rubs = bool(self._own.any())
@@ -163,12 +165,14 @@ class JointFriction(Stage):
         if self._rubs and data.nf:
             _add(felt, self._dry_friction(), felt)
         state.tau_ext += felt
-        state.tau_J += self._offset  # The sensor is on the motor side of the friction.
+        # The sensor is on the motor side of the friction, so it measures this offset.
+        state.tau_J += self._offset
 
     def _dry_friction(self) -> Vector:
         """Return the unknown part of this arm's dry friction in MuJoCo, (n,) [Nm]."""
         data, dry = self._data, self._dry
-        rows = slice(data.ne, data.ne + data.nf)  # one constraint row per joint with friction
+        # MuJoCo has one constraint row per joint with friction.
+        rows = slice(data.ne, data.ne + data.nf)
         dry[:] = 0.0
         dry[data.efc_id[rows]] = data.efc_force[rows]
         own: Vector = dry[self._dofs]

@@ -113,7 +113,8 @@ class SensorNoise(Stage):
     def __init__(self, config: NoiseConfig, seed: int, period: float) -> None:
         self._number = seed
         self.noise_rng = np.random.default_rng(seed)
-        self.walk_rng = np.random.default_rng((seed, 1))  # separate, to keep the noise sequence
+        # A separate generator keeps the noise sequence unchanged.
+        self.walk_rng = np.random.default_rng((seed, 1))
         self.offset = np.array(config.tau_bias)
         self._step = np.array(config.tau_drift) * math.sqrt(period)
         self._drifts = bool(self._step.any())

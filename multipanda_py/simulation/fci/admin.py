@@ -154,7 +154,7 @@ class Admin:
         self._unit.robot.guiding(False)
 
     def do_drop(self, states: int = 0, commands: int = 0, probability: float = 0.0) -> None:
-        """Lose next states and commands, and datagrams at random; 20 lost in a row are fatal."""
+        """Lose the next states and commands, and datagrams at random; 20 in a row are fatal."""
         link = self._unit.link
         link.lose_states, link.lose_commands, link.probability = states, commands, probability
 
@@ -274,7 +274,7 @@ class Admin:
         self._unit.robot.cycles.keep(commands)
 
     def do_log(self, skip: int = 0, most: int = 1000) -> Result:
-        """Return part of the log, oldest first: skip the first commands, limit their number."""
+        """Return logged commands, oldest first: up to ``most`` after the first ``skip``."""
         return {"commands": self._unit.robot.cycles.log(skip, most)}
 
 

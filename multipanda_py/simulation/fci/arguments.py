@@ -24,6 +24,10 @@ def names(admin: object) -> list[str]:
 def find(admin: object, name: str) -> Callable[..., Any]:
     """Return a command by its name.
 
+    Args:
+        admin: Object whose methods are the commands.
+        name: Name of the command.
+
     Raises:
         UnknownName: If the command does not exist.
     """
@@ -36,6 +40,10 @@ def find(admin: object, name: str) -> Callable[..., Any]:
 
 def check(command: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
     """Check names and types of the arguments of a command.
+
+    Args:
+        command: Command that :func:`find` has returned.
+        arguments: Values by argument name.
 
     Raises:
         ConfigurationError: If any is wrong; it contains every fault.
@@ -68,6 +76,10 @@ def check_cycle(cycle: object) -> None:
 
 def read(command: Callable[..., Any], texts: Iterable[str]) -> dict[str, Any]:
     """Parse arguments such as ``seconds=2`` or ``wrench=0,0,-10,0,0,0``.
+
+    Args:
+        command: Command that :func:`find` has returned.
+        texts: Arguments as text.
 
     Raises:
         ConfigurationError: If one is no argument of the command.
@@ -141,9 +153,9 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-_LONGEST = 60  # maximum length of a value in a message [characters]
+_LONGEST = 60  # Maximum length of a value in a message [characters].
 _BOUNDS = {
-    "at": (0, 1e9),  # cycles
+    "at": (0, 1e9),  # Cycles.
     "states": (0, 1e6),
     "commands": (0, 1e6),
     "skip": (0, 1e6),
@@ -151,16 +163,16 @@ _BOUNDS = {
     "probability": (0, 1),
     "milliseconds": (0, 10_000),
     "seconds": (0, 86_400),
-    "robot": (0, 65_535),  # of two bytes
+    "robot": (0, 65_535),  # A version has two bytes.
     "gripper": (0, 65_535),
-    "tau": (-1e4, 1e4),  # Nm
-    "wrench": (-1e5, 1e5),  # N, Nm
-    "q": (-7, 7),  # rad
-    "width": (0, 1),  # m
+    "tau": (-1e4, 1e4),  # [Nm]
+    "wrench": (-1e5, 1e5),  # [N, Nm]
+    "q": (-7, 7),  # [rad]
+    "width": (0, 1),  # [m]
 }
 """Minimum and maximum of numbers, by argument name."""
 _HINTS = {"Sequence[float]": "X,X,...", "Sequence[str]": "NAME,...", "int | None": "N"}
-# The keys are annotations as text, because annotations are not evaluated here.
+# Annotations are the keys, as text, because they are not evaluated here.
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "bool": ("true or false", lambda value: isinstance(value, bool)),
     "int": ("a whole number", _is_whole),

@@ -14,10 +14,11 @@ from multipanda_py.simulation.fci.world import PERIOD, Physics
 
 Vector = NDArray[np.float64]
 
-_ROUNDING = 1.0 + 1e-6  # factor on limits, so that commands at the limit pass
-_TOLERANCE = 1.01  # factor on limits of second and third differences
-_OVER_A_GAP = 2.0  # factor on limits after lost commands, which clients bridge in several ways
-_UNBROKEN = 3  # consecutive commands that are needed for a third difference
+_ROUNDING = 1.0 + 1e-6  # Factor on limits, so that a command exactly at a limit passes.
+_TOLERANCE = 1.01  # Factor on the limits of second and third differences.
+# Factor on limits after lost commands, because clients bridge gaps in several ways.
+_OVER_A_GAP = 2.0
+_UNBROKEN = 3  # Number of consecutive commands that a third difference needs.
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +56,9 @@ class Trend:
         self._bounds = bounds
         self.velocity = np.zeros(size) if velocity is None else velocity.copy()
         self.acceleration, self._jerk = np.zeros(size), np.zeros(size)
-        self._arrived = self.velocity  # velocity at the last command
-        self._exact, self._since = self.velocity, 0  # velocity of two successive commands, its age
+        self._arrived = self.velocity  # Velocity at the last command.
+        # Velocity from two successive commands, and its age [periods].
+        self._exact, self._since = self.velocity, 0
         self._lost, self._periods = 0, 1
         self._unbroken = _UNBROKEN
 
@@ -76,7 +78,12 @@ class Trend:
         self._take(velocity, mean, exact=periods == 1)
 
     def told(self, velocity: Vector, *, exact: bool = True) -> None:
-        """Process a velocity command, (n,), or a velocity that was estimated over a gap."""
+        """Process a velocity.
+
+        Args:
+            velocity: Velocity, (n,) [1/s].
+            exact: True for a commanded velocity, False for one that was estimated over a gap.
+        """
         mean = (velocity - self._arrived) / ((self._lost + 1) * PERIOD)
         self._take(velocity, mean, exact=exact)
 
@@ -87,7 +94,7 @@ class Trend:
 
     def _take(self, velocity: Vector, mean: Vector, *, exact: bool) -> None:
         self._periods = periods = self._lost + 1
-        if periods == 1 and self._since:  # The previous velocity was an estimate.
+        if periods == 1 and self._since:  # The previous velocity was an estimate over a gap.
             mean = (velocity - self._exact) / ((self._since + 1) * PERIOD)
         self._unbroken = self._unbroken + 1 if periods == 1 else 0
         self._jerk = (mean - self.acceleration) / PERIOD
@@ -121,13 +128,14 @@ class Trend:
 
 START_TOLERANCE = 1e-3
 """Maximum distance of the first commanded position from that of the robot (assumed) [rad, m]."""
-# Limits of end effector and elbow in the FCI documentation: m/s, rad/s; then /s^2, /s^3.
+# Limits of end effector and elbow in the FCI documentation: velocity [m/s, rad/s], acceleration
+# [m/s^2, rad/s^2] and jerk [m/s^3, rad/s^3].
 VELOCITY = np.array([3.0] * 3 + [2.5] * 3)
 _BOUNDS = Bounds(np.array([9.0] * 3 + [17.0] * 3), np.array([4500.0] * 3 + [8500.0] * 3))
 _ELBOW_VELOCITY = np.array([1.5])
 _ELBOW_BOUNDS = Bounds(np.array([10.0]), np.array([5000.0]))
-_DAMPING = 1e-6  # damping of the inverse of the Jacobian
-_CATCH_UP = 0.05  # fraction of the position error that is corrected in a period
+_DAMPING = 1e-6  # Regularisation of J J^T in the inverse of the Jacobian.
+_CATCH_UP = 0.05  # Fraction of the position error that is corrected in one period.
 _KIND = "cartesian_motion_generator_"
 
 
@@ -151,11 +159,16 @@ class CartesianReference:
         self.pose, _ = physics.kinematics_at(q_d, F_T_EE)
         self._arrived = self.pose
         self.trend = Trend(_BOUNDS)
-        self._elbow: Trend | None = None  # set while the elbow is commanded
+        self._elbow: Trend | None = None  # None while the elbow is not commanded.
         self._elbow_position = self._elbow_arrived = 0.0
 
     def take_pose(self, pose: Vector, first: bool) -> str | None:
-        """Process a commanded pose; return the error that it causes, or None."""
+        """Process a commanded pose; return the name of the error that it causes, or None.
+
+        Args:
+            pose: Pose of the end effector in the base, (4, 4).
+            first: True for the first command of a motion, which must be at the current pose.
+        """
         if not is_pose(pose):
             return "cartesian_position_motion_generator_invalid_frame"
         if first and np.abs(pose - self.pose).max() > START_TOLERANCE:
@@ -171,7 +184,13 @@ class CartesianReference:
         return self._fault()
 
     def take_elbow(self, elbow: Vector | None, q_d: Vector, dq_d: Vector) -> str | None:
-        """Process a commanded elbow: joint 3 and the sign of joint 4; None if not commanded."""
+        """Process a commanded elbow; return the name of the error that it causes, or None.
+
+        Args:
+            elbow: Position of joint 3 [rad] and sign of joint 4; None if no elbow is commanded.
+            q_d: Desired joint positions, (7,) [rad].
+            dq_d: Desired joint velocities, (7,) [rad/s].
+        """
         if elbow is None:
             self._elbow = None
             return None
@@ -214,7 +233,12 @@ class CartesianReference:
 
 
 def difference(one: Vector, other: Vector) -> Vector:
-    """Return translation [m] and small rotation vector [rad] from one pose to another, (6,)."""
+    """Return translation [m] and small rotation vector [rad] from one pose to another, (6,).
+
+    Args:
+        one: First pose, (4, 4).
+        other: Second pose, (4, 4).
+    """
     turn = other[:3, :3] @ one[:3, :3].T
     rotation = 0.5 * np.array(
         (turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1])
@@ -223,7 +247,12 @@ def difference(one: Vector, other: Vector) -> Vector:
 
 
 def displaced(pose: Vector, change: Vector) -> Vector:
-    """Return a pose after a translation [m] and a rotation vector [rad] in the base, (4, 4)."""
+    """Return a displaced pose, (4, 4).
+
+    Args:
+        pose: Pose in the base, (4, 4).
+        change: Translation [m] and rotation vector [rad] along the axes of the base, (6,).
+    """
     angle = float(np.linalg.norm(change[3:]))
     moved = pose.copy()
     moved[:3, 3] += change[:3]

@@ -28,7 +28,7 @@ from multipanda_py.simulation.fci.wire import (
 )
 from multipanda_py.simulation.fci.world import Physics, RobotWorld
 
-_SOON = 5_000_000  # time from opening to the first state [ns]
+_SOON = 5_000_000  # Time from opening the control unit to its first state [ns].
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ class ControlUnit:
         )  # fmt: skip
         self.version = ROBOT_VERSION
         self._command: np.void | None = None
-        self._hopeless = False  # True if the command for the newest state is lost
-        self._silent = False  # True if the last cycle had no command
+        self._hopeless = False  # True if the command for the newest state is lost.
+        self._silent = False  # True if the last cycle had no command.
         self._sent_at = 0
         self._planned: list[tuple[int, Callable[[], object]]] = []
         self._running = True
@@ -134,7 +134,12 @@ class ControlUnit:
         self._wake_at = time.perf_counter_ns() + round(duration * 1e9)
 
     def plan(self, cycle: int, action: Callable[[], object]) -> None:
-        """Run an action in a given cycle of the running motion, or of the next one."""
+        """Run an action in a later cycle.
+
+        Args:
+            cycle: Number of the cycle in the running motion, or in the next one.
+            action: Function to run.
+        """
         self._planned.append((cycle, action))
 
     @property
@@ -167,7 +172,7 @@ class ControlUnit:
         self.link.flush(now)
         wait = self._wait(now, hold)
         if wait == 0:
-            self._collect()  # Datagrams already in the socket arrived in time.
+            self._collect()  # Datagrams that are already in the socket arrived in time.
             self._cycle(now)
             now = time.perf_counter_ns()
             wait = self._wait(now, hold)
@@ -245,7 +250,7 @@ class ControlUnit:
             self._connect(counter, body)
             return
         if request is RobotRequest.MOVE:
-            self._command = None  # It was for the previous motion.
+            self._command = None  # The stored command belongs to the previous motion.
         answer = handle(self.robot, request, counter, body)
         if answer is not None:
             self.port.send(request, counter, answer)

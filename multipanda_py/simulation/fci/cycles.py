@@ -51,7 +51,7 @@ class Clock:
         self.lockstep = lockstep
         self._period = round(PERIOD * (1.0 + ppm * 1e-6))
         self._next = self._sent = start + round(phase * 1e6)
-        self._unanswered = 0  # number of states of a motion before its first command
+        self._unanswered = 0  # Number of states of a motion before its first command.
 
     def wait(self, now: int, *, waiting: bool, answered: bool) -> int:
         """Return the time until a cycle is due [ns]; 0 if it is due.
@@ -64,7 +64,8 @@ class Clock:
         if self.lockstep and waiting and answered:
             return 0
         due = self._next
-        if self.lockstep and not waiting:  # The motion may have ended during the wait.
+        # The motion may have ended during the longer wait for its command.
+        if self.lockstep and not waiting:
             due = min(due, self._sent + self._period)
         return max(0, due - now)
 
@@ -182,12 +183,22 @@ class Cycles:
         self._stale += 1
 
     def timed(self, sent: int, arrived: int) -> None:
-        """Record when a state was sent and when its command arrived, CLOCK_MONOTONIC [ns]."""
+        """Record the latency of a command, by CLOCK_MONOTONIC.
+
+        Args:
+            sent: Time at which the state was sent [ns].
+            arrived: Time at which its command arrived [ns].
+        """
         self._sent, self._arrived = sent, arrived
         self._latencies.append(arrived - sent)
 
     def lateness(self, nanoseconds: int, shifted: bool) -> None:
-        """Record the lateness of a state [ns], and whether it shifted the clock."""
+        """Record a late state.
+
+        Args:
+            nanoseconds: Lateness of the state [ns].
+            shifted: True if it shifted the clock.
+        """
         self._lateness.append(nanoseconds)
         self._late_states += shifted
 
@@ -196,7 +207,12 @@ class Cycles:
         self._log = deque(maxlen=commands)
 
     def log(self, skip: int = 0, most: int | None = None) -> list[dict[str, Any]]:
-        """Return logged commands, oldest first, after skipping some."""
+        """Return logged commands, oldest first.
+
+        Args:
+            skip: Number of the oldest commands to skip.
+            most: Maximum number of commands; None for no limit.
+        """
         return list(islice(self._log, skip, None if most is None else skip + most))
 
     def summary(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from multipanda_py.robots.franka import (
 from multipanda_py.robots.urdf import Element, add, add_inertial, add_joint_origin, numbers
 
 Vector = NDArray[np.float64]
-_TOLERANCE = 1e-5  # tolerance of libfranka for homogeneous transforms
+_TOLERANCE = 1e-5  # Tolerance of libfranka for homogeneous transforms.
 
 
 def pose_from(columns: Vector) -> Vector:

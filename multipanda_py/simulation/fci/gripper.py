@@ -23,7 +23,7 @@ Answer = Callable[[int, int, bytes], None]
 MAX_WIDTH = 2.0 * FINGER_UPPER
 STATE_CYCLES = 50
 """Number of cycles between two states, 20 Hz (assumed) [ms]."""
-TEMPERATURE = 30  # [deg C]
+TEMPERATURE = 30  # Reported temperature [deg C].
 _GRASP = struct.Struct("<5d")
 _MOVE = struct.Struct("<2d")
 _STATUS = struct.Struct("<H")
@@ -51,9 +51,9 @@ class GripperServer:
         self.peer: tuple[str, int] | None = None
         self._cycles = 0
         self._task: tuple[GripperRequest, int] | None = None
-        self._stops: list[float] = []  # remaining target widths [m]
+        self._stops: list[float] = []  # Remaining target widths [m].
         self._speed = FINGER_VELOCITY
-        self._wanted = (0.0, MAX_WIDTH)  # range of widths in which the command succeeds
+        self._wanted = (0.0, MAX_WIDTH)  # Range of widths in which the command succeeds [m].
 
     def put_object(self, width: float) -> None:
         """Put an object of a width [m] between the fingers; 0 removes it.
@@ -67,7 +67,14 @@ class GripperServer:
         self.is_grasped = self.is_grasped and abs(width - self.width) < 1e-4
 
     def handle(self, command: int, counter: int, body: bytes, host: str) -> None:
-        """Execute a request; motions of the fingers are answered when they end."""
+        """Execute a request. Motions of the fingers are answered when they end.
+
+        Args:
+            command: Number of the request type.
+            counter: Number of the request, for the answer.
+            body: Content of the request.
+            host: Address of the client.
+        """
         request = GripperRequest(command)
         if request is GripperRequest.CONNECT:
             version, port = CONNECT.unpack(body)

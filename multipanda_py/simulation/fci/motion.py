@@ -70,8 +70,8 @@ TORQUE_STEP = 1.0
 """Maximum torque change between two commands, corresponding to 1000 Nm/s [Nm]."""
 _BOUNDS = Bounds(ACCELERATION, JERK)
 _CARTESIAN = (Generator.CARTESIAN_POSITION, Generator.CARTESIAN_VELOCITY)
-_FIRST_TRIES = 4  # number of periods in which the first command may be lost
-_ROUNDING = 1.0 + 1e-6  # factor on limits, so that commands at exactly 1000 Nm/s pass
+_FIRST_TRIES = 4  # Number of periods in which the first command may be lost.
+_ROUNDING = 1.0 + 1e-6  # Factor on limits, so that commands at exactly 1000 Nm/s pass.
 
 
 class Motion:
@@ -101,7 +101,7 @@ class Motion:
         self.asynchronous, self._max_velocity = asynchronous, max_velocity
         self.started = False
         self.tau = np.zeros(7)
-        # Start at the held position, because the measured one may still be settling.
+        # Start at the held position. The measured one may still be settling.
         self.q_d = self._arrived = self._goal = q_d.copy()
         self._joints = Trend(_BOUNDS)
         self._tries = 0

@@ -16,11 +16,15 @@ from multipanda_py.exceptions import BackendError
 from multipanda_py.simulation.fci.wire import COMMAND_SIZE
 
 LARGEST_MESSAGE = 1 << 16  # The largest request has 428 bytes.
-_SEND_TIMEOUT = 0.2  # [s]
+_SEND_TIMEOUT = 0.2  # Timeout of sending a message [s].
 
 
 def listen(address: str, port: int) -> socket.socket:
     """Open a listening socket.
+
+    Args:
+        address: Local IP address.
+        port: TCP port.
 
     Raises:
         BackendError: If the address is in use or does not belong to this machine.
@@ -77,7 +81,13 @@ class TcpPort:
         selector.register(listener, selectors.EVENT_READ, self._accept)
 
     def send(self, command: int, counter: int, body: bytes) -> None:
-        """Send a message to the client, if one is connected."""
+        """Send a message to the client, if one is connected.
+
+        Args:
+            command: Number of the message type.
+            counter: Number of the request that the message answers.
+            body: Content of the message.
+        """
         if self._client is None:
             return
         message = self._header.pack(command, counter, self._header.size + len(body)) + body
@@ -142,7 +152,8 @@ class TcpPort:
             self._on_message(command, counter, body)
 
 
-_SO_TIMESTAMPNS = 35  # Linux option for arrival times by the kernel; Python has no name for it.
+# Linux socket option for arrival times of the kernel. Python has no name for it.
+_SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("qq")
 _ANCILLARY = socket.CMSG_SPACE(_TIMESPEC.size)
 Datagram = tuple[int, bytes]
@@ -183,7 +194,12 @@ class UdpLink:
         self._dice = random.Random(0)
 
     def send(self, state: bytearray, now: int) -> bool:
-        """Send a state; return False if it is lost."""
+        """Send a state; return False if it is lost.
+
+        Args:
+            state: Datagram of the state.
+            now: Current time [ns].
+        """
         if self.peer is None or self.dead:
             return False
         if self.lose_states > 0:
@@ -212,7 +228,7 @@ class UdpLink:
         while True:
             try:
                 datagram, notes, _, _ = self.socket.recvmsg(2 * COMMAND_SIZE, _ANCILLARY)
-            except OSError:  # The queue is empty, or the client's port is closed.
+            except OSError:  # The queue is empty, or the port of the client is closed.
                 break
             if self.dead:
                 continue

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from multipanda_py.simulation.fci.world import RobotWorld
 
 READY = "ready"
-START_TIMEOUT = 20.0  # [s]
+START_TIMEOUT = 20.0  # Timeout of the start [s].
 
 
 class FciSim(Closing):
@@ -111,6 +111,11 @@ class FciSim(Closing):
     def admin(self, address: str, command: str, **arguments: Any) -> dict[str, Any]:
         """Execute a command on the fault injection port of a robot; return its answer.
 
+        Args:
+            address: IP address of the robot.
+            command: Name of the command.
+            **arguments: Arguments of the command, by name.
+
         Raises:
             BackendError: If the robot rejects it.
         """
@@ -129,7 +134,7 @@ class FciSim(Closing):
         for stream in (process.stdin, process.stdout):
             if stream is not None:
                 stream.close()
-        ended(process, time_left(5.0))  # The process ends at the end of its standard input.
+        ended(process, time_left(5.0))  # The process ends when its standard input is closed.
 
     def __enter__(self) -> Self:
         self.start()
@@ -190,9 +195,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     add_arguments(parser)
     options = parser.parse_args()
-    # Child processes inherit the real-time priority that libfranka takes, so it is reset here.
+    # libfranka takes a real-time priority, which child processes inherit. It is reset here.
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The owner handles Ctrl-C and ends this process.
+    # The owner handles Ctrl-C and ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         server = make_server(options)
     except (MultipandaError, OSError) as error:

@@ -24,12 +24,19 @@ Vector = NDArray[np.float64]
 
 _CONTROLLERS = {int(item) for item in Controller if item is not Controller.OTHER}
 _GENERATORS = {int(item) for item in Generator if item is not Generator.IDLE}
-_JOINT_STIFFNESS = (0.0, 14250.0)  # FCI documentation [Nm/rad]
-_CARTESIAN_STIFFNESS = np.array([[10.0, 3000.0]] * 3 + [[1.0, 300.0]] * 3)  # [N/m, Nm/rad]
+_JOINT_STIFFNESS = (0.0, 14250.0)  # Range in the FCI documentation [Nm/rad].
+# Range in the FCI documentation [N/m, Nm/rad].
+_CARTESIAN_STIFFNESS = np.array([[10.0, 3000.0]] * 3 + [[1.0, 300.0]] * 3)
 
 
 def handle(robot: FciRobot, request: RobotRequest, request_id: int, body: bytes) -> bytes | None:
     """Execute a request other than Connect.
+
+    Args:
+        robot: Robot that received the request.
+        request: Type of the request.
+        request_id: Number of the request.
+        body: Content of the request.
 
     Returns:
         Body of the answer, or None if the robot answers later.
@@ -45,7 +52,7 @@ def handle(robot: FciRobot, request: RobotRequest, request_id: int, body: bytes)
         return None
     if request is RobotRequest.GET_ROBOT_MODEL:
         return bytes([SetStatus.SUCCESS]) + client_urdf().encode()
-    if robot.motion is not None:  # assumed
+    if robot.motion is not None:  # Assumed: a robot in motion rejects requests.
         return bytes([SetStatus.NOT_POSSIBLE])
     return bytes([_set(robot, request, body)])
 

@@ -45,9 +45,8 @@ class RobotState:
         self._robot = robot
         self.datagram = StateDatagram()
         fields = self._fields = self.datagram.fields
-        fields["O_ddP_O"][:] = (
-            robot.physics.gravity_in_base
-        )  # used for libfranka's gravity torques
+        # libfranka computes its gravity torques from this field.
+        fields["O_ddP_O"][:] = robot.physics.gravity_in_base
         self._write_load("ee", carried)
         self._tau_J = np.array(robot.physics.tau_J)
         self._held_at: Vector | None = None
@@ -70,11 +69,21 @@ class RobotState:
         self._fields[f"I_{name}"][:] = load.inertia.ravel(order="F")
 
     def errors(self, name: str, found: tuple[str, ...]) -> None:
-        """Write the error flags ``errors`` or ``reflex_reason``."""
+        """Write error flags.
+
+        Args:
+            name: Field ``errors`` or ``reflex_reason``.
+            found: Names of the errors to set; all others are cleared.
+        """
         self._fields[name][:] = [error in found for error in ERRORS]
 
     def fill(self, message_id: int, success_rate: float) -> bytearray:
-        """Write all fields that change every cycle, and return the datagram."""
+        """Write all fields that change every cycle, and return the datagram.
+
+        Args:
+            message_id: Number of the state.
+            success_rate: Fraction of the last commands that arrived, 0 to 1.
+        """
         robot, fields, physics = self._robot, self._fields, self._robot.physics
         motion = robot.motion
         fields["message_id"][0] = message_id
@@ -159,8 +168,8 @@ Answer = Callable[[RobotRequest, int, bytes], None]
 
 RECOVERY_CYCLES = 100
 """Duration of automatic error recovery (assumed) [ms]."""
-GUIDING_DAMPING = 2.0  # damping of a hand-guided arm, assumed [Nm s/rad]
-_AT_REST = 1e-5  # error [rad] and speed [rad/s] below which the brakes hold the arm
+GUIDING_DAMPING = 2.0  # Damping of a hand-guided arm (assumed) [Nm s/rad].
+_AT_REST = 1e-5  # Error [rad] and speed [rad/s] below which the brakes hold the arm.
 
 
 class FciRobot:
@@ -193,7 +202,7 @@ class FciRobot:
     def __init__(self, answer: Answer, physics: Physics | None = None) -> None:
         self._answer = answer
         self.physics = physics = physics or Physics()
-        known = physics.end_effector  # as set in Desk
+        known = physics.end_effector  # End effector as set in Desk.
         self.frames = FlangeFrames(None if known is None else known.pose_tcp_in_flange)
         self.thresholds, self.load = Thresholds(), NO_LOAD
         self.stiffness = np.array([600.0] * 4 + [250.0, 150.0, 50.0])

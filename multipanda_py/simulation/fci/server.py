@@ -12,7 +12,7 @@ from multipanda_py.simulation.fci.admin import Admin, AdminPort
 from multipanda_py.simulation.fci.control_unit import ControlUnit, Timing
 from multipanda_py.simulation.fci.world import RobotWorld
 
-LONGEST_SLEEP = 0.1  # maximum time between checks of the end condition [s]
+LONGEST_SLEEP = 0.1  # Maximum time between checks of the end condition [s].
 
 
 class Server:
@@ -41,7 +41,8 @@ class Server:
         Raises:
             BackendError: If a port is in use.
         """
-        # Unlike epoll, select has a timeout with a resolution of a microsecond.
+        # The timeout of select has a resolution of a microsecond, that of epoll only a
+        # millisecond.
         self._selector = selectors.SelectSelector()
         self._together = together
         self.control_units: list[ControlUnit] = []

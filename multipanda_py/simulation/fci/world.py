@@ -205,7 +205,8 @@ class RobotWorld:
 
 
 _GRAVITY = np.array([0.0, 0.0, -9.81])
-_REGULARISATION = 1e-7  # far below the squared singular values of J away from singularities
+# Regularisation of J J^T, far below its eigenvalues away from singularities.
+_REGULARISATION = 1e-7
 
 
 class Physics:
@@ -366,13 +367,23 @@ class Physics:
         return self._jacobian(self.world.data, point)
 
     def wrench_at(self, point: Vector, tau: Vector) -> Vector:
-        """Return the least-squares wrench at a point for given joint torques, (6,) [N, Nm]."""
+        """Return the least-squares wrench at a point for given joint torques, (6,) [N, Nm].
+
+        Args:
+            point: Point in the base, (3,) [m].
+            tau: Joint torques, (7,) [Nm].
+        """
         J = self.jacobian(point)
         normal = J @ J.T + _REGULARISATION * np.eye(6)
         return np.asarray(np.linalg.solve(normal, J @ tau))
 
     def kinematics_at(self, q: Vector, F_T_EE: Vector) -> tuple[Vector, Vector]:
-        """Return pose (4, 4) and Jacobian (6, 7) of the end effector at given joint positions."""
+        """Return pose (4, 4) and Jacobian (6, 7) of the end effector in the base.
+
+        Args:
+            q: Joint positions, (7,) [rad].
+            F_T_EE: Pose of the end effector in the flange, (4, 4).
+        """
         model, data = self.world.model, self._scratch
         data.qpos[self._at] = q
         mujoco.mj_kinematics(model, data)

@@ -18,7 +18,7 @@ _ALONG = turned(0.5 * np.pi)
 """Orientation of the bar along y, with one end in front of each arm."""
 _ACROSS = _ALONG @ DOWN
 _GRASPED = 0.5
-"""Maximum opening of a gripper that holds the bar."""
+"""Maximum opening of a gripper that holds the bar, from 0 (closed) to 1 (open)."""
 
 
 class HandOver(GymTask):

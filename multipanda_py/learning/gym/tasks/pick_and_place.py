@@ -13,7 +13,7 @@ from multipanda_py.state import Vector
 _HALF = 0.02
 _NEAR = 0.015
 _GRASPED = 0.62
-"""Maximum opening of a gripper that holds the cube."""
+"""Maximum opening of a gripper that holds the cube, from 0 (closed) to 1 (open)."""
 
 
 class PickAndPlace(GymTask):
