@@ -84,7 +84,7 @@ def test_a_closed_hand_that_was_rounded_below_zero_was_rejected(opened):
 
 
 @pytest.mark.parametrize(("goal", "says"), [
-    ((0.05,), "position: got 0.05, allowed [0, 0.04] m of one finger"),
+    ((0.05,), "position: got 0.05, allowed [0, 0.04] m"),
     ((-0.01,), "position: got"),  # said of the one before: what differs in numbers is the same
     ((math.nan,), "position: got nan"),
     ((0.01, 1000.0), "max_effort: got 1000, allowed [0, 140] N"),
@@ -163,7 +163,7 @@ def test_services_answer_when_the_fingers_are_there_and_do_not_stop_the_node(ope
     assert messages > 10  # states kept coming meanwhile
     closed = opened.trigger("close")
     assert closed.success
-    assert "nothing is held" in closed.message
+    assert "0.0000 m" in closed.message
     assert widths(client) == pytest.approx([0.0, 0.0], abs=5e-4)
     assert opened.trigger("stop").success
 
