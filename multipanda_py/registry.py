@@ -249,8 +249,8 @@ def find(kind: str, name: str) -> type[Any]:
             loaded = import_it()
     except MissingExtra as error:
         raise ConfigurationError(f"{what}: {error}") from error
-    # Importing a module of another distribution may raise any error.
     except (Exception, SystemExit) as error:
+        # Importing a module of another distribution may raise any error.
         reason = f"{type(error).__name__}: {error}"
         raise ConfigurationError(f"{what} of {origin} cannot be loaded: {reason}") from error
     if not isinstance(loaded, type) or not issubclass(loaded, resolve_name(_BASES[kind])):

@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options = make_parser().parse_args(arguments)
             command = f"multipanda {options.command}"
             code: int = options.function(options)
-    except BrokenPipeError:  # the reader of the pipe, such as head, has closed it
+    except BrokenPipeError:  # The reader of the pipe, such as head, has closed it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (MultipandaError, OSError) as error:

@@ -98,7 +98,7 @@ class BegunMoves:
                 if (one := motions.newest(spec, spec.config.arms.index(arm))) is not None:
                     told[arm] = one
         except MultipandaError:
-            for arm in told:  # no arm may move without the others
+            for arm in told:  # No arm may move without the others.
                 self._targets.follow(arm, [])
             raise
         self._begun[plan] = _Begun(told)
@@ -133,7 +133,7 @@ class BegunMoves:
                 "reached"
             )
         if self._targets.motions.is_to_begin(motion):
-            return False  # the controllet still reports the previous motion
+            return False  # The controllet still reports the previous motion.
         now = self._state_of(motion.spec)
         if now > MotionState.DONE:
             why = now.name.lower().replace("_", " ")
@@ -190,7 +190,7 @@ class Moves:
         """
         if not isinstance(plan, MovePlan):
             raise PlanRejected(f"plan: got {plan!r:.40}, allowed a result of plan()")
-        with self._lock:  # of two concurrent starts, only the first may pass the checks
+        with self._lock:  # Of two concurrent starts, only the first may pass the checks.
             self._begun.refuse_under_way()
             self._finder.check(plan)
             return self._begun.begin(plan)

@@ -152,7 +152,7 @@ class Holding:
         holds = int(self._reader.row()["arms"]["holds"][arm])
         if slot.taken >= request.number and holds == request.holds:
             return True
-        if slot.written > request.number:  # the loop will execute only the newer request
+        if slot.written > request.number:  # The loop will execute only the newer request.
             raise HoldingRejected(
                 f"{request.arm}: a newer attach or detach request has replaced this one"
             )

@@ -151,7 +151,8 @@ class Cell(Closing):
         """
         reason = self._connection.why_it_ended()
         viewer, self._viewer = self._viewer, None
-        with ExitStack() as ending:  # runs in reverse order: arms wait for no disk or window
+        # The callbacks run in reverse order: the arms stop first, and wait for no disk or window.
+        with ExitStack() as ending:
             ending.callback(self._recorder.close, reason)
             if viewer is not None:
                 from multipanda_py.simulation.viewer import stop_viewer

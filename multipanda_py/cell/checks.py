@@ -73,7 +73,7 @@ def starts_inside(config: CellConfig) -> list[str]:
     ]
     if not simulated:
         return []
-    import mujoco  # takes half a second
+    import mujoco  # Importing MuJoCo takes half a second, so only cells with simulated arms do.
 
     from multipanda_py.simulation.mjcf import build_scene
     from multipanda_py.simulation.start_contacts import start_contacts

@@ -84,7 +84,8 @@ class GivenMotions:
     def is_to_begin(self, motion: GivenMotion) -> bool:
         """Return True if a motion is valid and its controllet does not report it yet."""
         now = self._time()
-        if now < motion.told or not self.counts(motion):  # a reset sets time back
+        # A reset sets the time back, which makes the motion invalid.
+        if now < motion.told or not self.counts(motion):
             return False
         slot = self._slots(motion.spec, motion.place)[motion.channel]
         return slot.taken < motion.numbers[motion.channel] or now < motion.begins + self._seen

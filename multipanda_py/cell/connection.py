@@ -115,7 +115,7 @@ class Connection:
             raise
         self.started_ns = time.monotonic_ns()
         if has_own_time and not self._by_hand:
-            self._runner.beat()  # the loop checks heartbeats from the first one on
+            self._runner.beat()  # The loop checks heartbeats from the first one on.
             threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def close(self) -> None:
@@ -226,7 +226,7 @@ class Connection:
             LoopTimeout: If the condition did not become true in time.
         """
         if self._runner is None and condition():
-            return  # for example a gripper motion that ended with the cell
+            return  # The condition may be met by the end of the cell, as for a gripper motion.
         if not self._running().wait(condition, timeout):
             raise LoopTimeout(f"waiting for {what} timed out after {timeout:g} s")
 

@@ -130,7 +130,7 @@ def _posture(place: ArrayLike, n: int, where: str) -> Vector:
     """
     try:
         posture = np.asarray(place)
-    except ValueError:  # nested lists of different lengths
+    except ValueError:  # NumPy rejects nested lists of different lengths.
         posture = np.asarray(None)
     if posture.dtype.kind not in "iuf":
         raise PlanRejected(f"{where}: got {place!r:.60}, allowed a pose or {n} joint positions")
@@ -141,7 +141,8 @@ def _posture(place: ArrayLike, n: int, where: str) -> Vector:
     for joint, position in enumerate(posture.tolist(), 1):
         if not math.isfinite(position):
             raise PlanRejected(f"{where}: joint {joint}: got {position}, allowed a finite number")
-    return posture.astype(np.float64)  # a copy, because the caller may change the original
+    # The result is a copy, because the caller may change the original.
+    return posture.astype(np.float64)
 
 
 def goals_by_arm(

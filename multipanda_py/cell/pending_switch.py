@@ -159,7 +159,8 @@ class PendingSwitch:
         if status is SwitchStatus.FAILED:
             reasons = self._said(Event.SWITCH_FAILED)
             raise SwitchRejected("; ".join(reasons) or "activation failed")
-        self._number = 0  # a fault has changed the active set meanwhile
+        # A fault has changed the active set meanwhile, so the plan is made again.
+        self._number = 0
         if self._tries == _TRIES:
             raise SwitchRejected(
                 "faults keep changing the active set. Check the events of the loop"
@@ -172,7 +173,7 @@ class PendingSwitch:
         if self._stops != turn.stops and not self._is_stop:
             self._refuse_after_stop()
         before = turn.open
-        if before is not None and before.is_over():  # and its client has not polled it yet
+        if before is not None and before.is_over():  # Its client has not polled the answer yet.
             before.keep_answer()
             before = turn.open = None
         if before is not None and before is not self:
@@ -207,7 +208,7 @@ class PendingSwitch:
                 self._rested.update(dict.fromkeys(one.arm for one in moving))
                 self._brakes, turn.open = True, self
                 plan = only_stops(plan, flags)
-                if not plan.deactivated:  # they are on hold already
+                if not plan.deactivated:  # All these arms are on hold already.
                     return None
         self._plan = plan
         is_sure = not self._is_stop or (before is None and not turn.silence_reason())
@@ -288,7 +289,8 @@ class PendingSwitch:
 
     def _give_up(self) -> None:
         """Withdraw the request after its timeout and raise an error with the result."""
-        self._turn.connection.check()  # an ended loop raises an error with its own reason
+        # If the loop has ended, this raises an error with the reason.
+        self._turn.connection.check()
         silence = self._turn.silence_reason()
         why = f" ({silence})" if silence else ""
         what = f"the loop did not answer the switch within {self._timeout:g} s{why}"

@@ -156,7 +156,7 @@ class Recovery:
         """
         wait = seconds(timeout, RecoveryFailed)
         while self._reader.silence_reason() and not self.silence_of_loop():
-            self._connection.pause()  # the loop may only be late
+            self._connection.pause()  # The loop may only be late.
         pending = self.ask(arms, wait)
         try:
             while (recovered := pending.look()) is None:

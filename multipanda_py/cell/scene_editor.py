@@ -132,7 +132,8 @@ class Entries:
             raise SimulationRefused(f"{request.thing}: a newer request has replaced this one")
         self._look(request.thing, request.change, answer[1:])
         is_there = request.thing in self._reader.objects()
-        return is_there == (request.change is not Change.REMOVE)  # also in the newest cycle
+        # The newest cycle must show the change too.
+        return is_there == (request.change is not Change.REMOVE)
 
     def withdraw(self, request: EntryRequest) -> str:
         """Withdraw a request; return a text stating whether it may still be executed."""

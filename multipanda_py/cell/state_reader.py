@@ -163,7 +163,8 @@ class Snapshots:
         """Return the state of the arm. Its arrays are views of the record."""
         words = row.view(np.int64)
         fault = int(words[self._fault])
-        snapshot = object.__new__(ArmSnapshot)  # the constructor of a frozen dataclass is slower
+        # The constructor of a frozen dataclass would be slower.
+        snapshot = object.__new__(ArmSnapshot)
         fields = snapshot.__dict__
         fields["name"], fields["time"] = self._arm, float(row[self._time])
         fields["owner"] = self._instances[int(words[self._owner])]
@@ -263,7 +264,7 @@ class StateReader:
         Raises:
             LoopError: If the loop has not run yet.
         """
-        self._newest_flat()  # waits for the first cycle
+        self._newest_flat()  # This waits for the first cycle.
         half = 0.5 / self._names.config.cell.rate
         return self._moment(self._connection.mailbox.ring.newest_until(self._time_at, time + half))
 

@@ -207,7 +207,7 @@ class Switcher:
         try:
             return self._stop(seconds(timeout, SwitchRejected), by)
         except SwitchRejected:
-            self._stop(0.0, by).look()  # arms must stop even if the timeout is invalid
+            self._stop(0.0, by).look()  # The arms must stop even if the timeout is invalid.
             raise
 
     def ended_by(self, name: str, since: float) -> str:

@@ -350,7 +350,7 @@ class TargetWriter:
         for spec in specs:
             if flags[spec.index]:
                 return spec
-        return specs[0]  # hold owns an arm without another controllet
+        return specs[0]  # hold owns an arm without another controllet.
 
     def _records(
         self, spec: InstanceSpec, place: int | None, values: Mapping[str, Any], asked: Asked
@@ -406,7 +406,8 @@ class TargetWriter:
                     self._given[spec.index, name, place] = box.beginnings[spec.index], record
                 if TRAJECTORY.name in slots and name in OTHER:
                     self.motions.note(spec, name, place, record)
-                    # The loop may receive both channels in one cycle. The newer target counts.
+                    # The loop may receive both channels in one cycle. The older target is
+                    # withdrawn, so that only the newer one counts.
                     older = slots[OTHER[name]][place]
                     if older.taken < older.written:
                         older.withdraw(older.written)

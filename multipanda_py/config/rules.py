@@ -137,7 +137,8 @@ def _sections(config: CellSections) -> set[str]:
     """Return the section names of the backends, which are also the node names of the robots."""
     found = set()
     for arm in config.arms.values():
-        with contextlib.suppress(ConfigurationError):  # _check_backends reports it.
+        # _check_backends reports an unknown backend.
+        with contextlib.suppress(ConfigurationError):
             found.add(arm.section)
     return found
 

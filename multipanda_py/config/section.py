@@ -84,14 +84,16 @@ JointStiffness = Annotated[list[_UpTo100000], _PerJoint]
 def sentences(error: ValidationError, cell: type[BaseModel]) -> Iterator[str]:
     """Yield one message per fault that pydantic found: path, given value, allowed values."""
     for fault in error.errors(include_url=False):
-        loc = [part for part in fault["loc"] if not str(part).startswith("[")]  # pydantic's tags
+        # Tags that pydantic adds begin with "[".
+        loc = [part for part in fault["loc"] if not str(part).startswith("[")]
         path = ".".join(map(str, loc))
         if fault["type"] == "extra_forbidden":
             yield f"{path}: unknown key; known: {', '.join(_siblings(cell, loc))}"
         elif fault["type"] == "missing":
             yield f"{path}: missing"
         else:
-            text = fault["msg"].removeprefix("Value error, ")  # pydantic's prefix of ValueErrors
+            # pydantic adds this prefix to ValueErrors.
+            text = fault["msg"].removeprefix("Value error, ")
             message = text[0].lower() + text[1:]
             yield f"{path}: got {fault['input']!r:.80}; {message}"
 

@@ -153,7 +153,7 @@ def draw_residuals(found: Identified, path: Path) -> None:
     _legend(axes[0, 0])
     for one in axes[-1]:
         one.set_xlabel("time [s]", fontsize=8)
-    if np.any(np.diff(found.time) < 0.0):  # several logs with separate time bases
+    if np.any(np.diff(found.time) < 0.0):  # Several logs have separate time bases.
         for one in axes[-1]:
             one.set_xlabel("time in its log [s]", fontsize=8)
     save_figure(figure, path)

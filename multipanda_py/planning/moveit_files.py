@@ -105,7 +105,7 @@ def pilz() -> dict[str, Any]:
     return {
         "planning_plugins": [f"{PILZ}/CommandPlanner"],
         "request_adapters": list(_CHECKS),
-        "response_adapters": list(_AFTER[1:]),  # its plans are timed already
+        "response_adapters": list(_AFTER[1:]),  # Plans of this pipeline are timed already.
         "default_planner_config": "PTP",
         "capabilities": f"{PILZ}/MoveGroupSequenceAction {PILZ}/MoveGroupSequenceService",
     }
@@ -317,7 +317,7 @@ def move_group_parameters(
         **{pipeline: tables[file] for pipeline, file in PLANNERS.items()},
         **tables[CONTROLLERS[controllers_by]],
     }
-    # The node move_group loads capabilities, not the planner that provides them.
+    # Only the node move_group loads capabilities, not the planner that provides them.
     parameters["capabilities"] = parameters[PILZ]["capabilities"]
     if "ros_control_namespace" in parameters:
         parameters["ros_control_namespace"] = f"/{namespace.strip('/')}"

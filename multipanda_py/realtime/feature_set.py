@@ -239,8 +239,8 @@ class FeatureSet:
                     self._leaving.discard(index)
                 elif index not in self._fades:
                     feature.on_enable(states, target)
-            # prepare() runs until the feature has settled; then look() removes it.
             elif _has(feature, "prepare"):
+                # prepare() runs until the feature has settled; then look() removes it.
                 self._leaving.add(index)
             if _has(feature, "add"):
                 fade = self._fades.get(index) or _Fade(feature, 0.0 if wanted[index] else 1.0)

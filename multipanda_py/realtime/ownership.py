@@ -405,8 +405,8 @@ class Ownership:
         cause = Cause(Event.SWITCHED, "the simulation was reset")
         try:
             self.apply(flags, now_ns=now_ns, cause=cause)
-        # No controllet is active now, and every arm needs an owner.
         except BaseException as error:
+            # No controllet is active now, and every arm needs an owner.
             reason = f"the simulation was reset, but {error_text(error)}"
             cause = Cause(Event.HOLDS, reason)
             self.apply([False] * len(flags), restart_holds=True, now_ns=now_ns, cause=cause)

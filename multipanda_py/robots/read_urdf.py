@@ -28,8 +28,8 @@ def read_xml(path: Path) -> ElementTree.Element:
             return ElementTree.parse(file).getroot()
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
-    # A LookupError means an unknown encoding.
     except (ElementTree.ParseError, ValueError, LookupError) as error:
+        # A LookupError means an unknown encoding.
         raise ConfigurationError(f"{path}: cannot be read: {error}") from None
 
 

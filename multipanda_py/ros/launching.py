@@ -211,7 +211,7 @@ def _cell(
     has_publisher: bool,
 ) -> list[Action]:
     """Return the controller and, if installed, the publisher of its transforms."""
-    # The node publishes /tf itself if no publisher is installed or the cell sets a rate.
+    # If no publisher is installed or the cell sets a rate, the node itself publishes /tf.
     elsewhere = (
         has_publisher
         and "tf_rate" not in config.cell.model_fields_set
@@ -248,7 +248,7 @@ def _node(chosen: Mapping[str, str], package: str, program: str = "", **more: An
     return Node(
         package=package,
         executable=program or package,
-        exec_name=program or package,  # otherwise launch uses the prefix as name
+        exec_name=program or package,  # Otherwise, launch uses the prefix as the name.
         namespace=chosen["namespace"],
         output="screen",
         prefix=ends_with_launch,

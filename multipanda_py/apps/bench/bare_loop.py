@@ -21,7 +21,8 @@ def main() -> None:
     try:
         _answer(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
         last = READY
-    except (pylibfranka.FrankaException, RuntimeError) as error:  # a busy machine may be too late
+    except (pylibfranka.FrankaException, RuntimeError) as error:
+        # The robot ends the motion if a busy machine is too late.
         last = " ".join(f"{error}".split())
     os.write(1, f"{last}\n".encode())
     os._exit(0 if last == READY else 1)
@@ -31,8 +32,9 @@ def _answer(address: str, cycles: int, priority: int) -> None:
     import pylibfranka
 
     robot = pylibfranka.Robot(address, pylibfranka.RealtimeConfig.kIgnore)
-    robot.automatic_error_recovery()  # the previous loop may have left a communication error
-    policy = os.SCHED_FIFO if priority else os.SCHED_OTHER  # replaces the policy set by libfranka
+    robot.automatic_error_recovery()  # The previous loop may have left a communication error.
+    # libfranka has set another policy, which is replaced.
+    policy = os.SCHED_FIFO if priority else os.SCHED_OTHER
     os.sched_setscheduler(0, policy, os.sched_param(priority))
     control, torques = robot.start_torque_control(), pylibfranka.Torques([0.0] * 7)
     for _ in range(cycles):

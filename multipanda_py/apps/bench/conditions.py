@@ -98,7 +98,8 @@ def cell_data(
         cell: Keys of the section ``cell``.
     """
     data: Data = {"cell": cell, "arms": dict(arms), "controllets": dict(laws)}
-    return data | ({"active": list(active)} if active else {})  # ROS 2 has no empty lists
+    # ROS 2 has no empty lists, so the key is left out.
+    return data | ({"active": list(active)} if active else {})
 
 
 def two_arms(**settings: Any) -> dict[str, Data]:

@@ -32,7 +32,7 @@ SETTLE = 0.3
 """Time to settle after a switch [s]."""
 ANSWER = 15.0
 """Time limit for the response to a switch request [s]."""
-_LOG = 2000  # number of characters at the end of the log that a message shows
+_LOG = 2000  # Number of characters at the end of the log that a message shows.
 _RECOVERIES = 5
 
 
@@ -102,7 +102,8 @@ class BenchNode(Closing):
              )],
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             env={**os.environ, **self._environment},
-            start_new_session=True,  # Ctrl-C reaches only this process, which then stops the node
+            # Ctrl-C reaches only this process, which then stops the node.
+            start_new_session=True,
             preexec_fn=end_with_parent,
         )  # fmt: skip
 
@@ -245,7 +246,7 @@ def finish_user(user: Child) -> float:
     """Stop a motion generator and return its rate of targets [1/s], 0 if it had to be killed."""
     try:
         said = json.loads(user.finish())
-    except ValueError:  # a killed generator prints no result
+    except ValueError:  # A killed generator prints no result.
         return 0.0
     return float(said["rounds"] / said["seconds"])
 

@@ -90,7 +90,7 @@ def switching(node: BenchNode, trials: int) -> tuple[dict[str, Any], Vector]:
     """
     try:
         delays, answered = _trials(node, trials)
-    except BenchError as error:  # the results of the conditions must not be lost
+    except BenchError as error:  # The results of the other conditions must not be lost.
         return {"trouble": f"{error}"}, np.zeros(0)
     figures = {
         "trials": trials,
@@ -150,7 +150,7 @@ def paced(
         plain = None
         try:
             plain = _conditions(node, floor, seconds, sent, say, figures, samples)
-        except BenchError as error:  # conditions measured so far keep their figures
+        except BenchError as error:  # Conditions measured so far keep their figures.
             for condition in CONDITIONS:
                 figures.setdefault(condition, {"trouble": f"{error}"})
         if sent.is_file():
@@ -179,7 +179,8 @@ def _conditions(
         for condition, user in each:
             if condition == PLAIN:
                 say("measuring the delay from a topic to the loop")
-                with contextlib.suppress(BenchError):  # the report then has no such delay
+                # If this fails, the report contains no such delay.
+                with contextlib.suppress(BenchError):
                     plain, _ = _measure(node, condition, user.pid, min(seconds, PLAIN_SECONDS))
                 continue
             say(f"measuring {condition} on simulated arms")

@@ -112,7 +112,8 @@ class Child(Closing):
         if self.process.stdin is not None:
             self.process.stdin.close()
         ended(self.process, time_left(END))
-        if self.process.stdout is not None:  # closed last, as the child may print at its end
+        # The child may print at its end, so this pipe is closed last.
+        if self.process.stdout is not None:
             self.process.stdout.close()
 
 

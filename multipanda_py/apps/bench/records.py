@@ -21,7 +21,7 @@ from multipanda_py.state import Matrix, Vector
 
 SLOW = 300.0
 """Time after the deadline beyond which commands are late for a robot [us]; Franka's figure."""
-_LOOK = 0.2  # period of reading records [s]
+_LOOK = 0.2  # Period of reading records [s].
 PERCENTILES = {"median": 50.0, "p99": 99.0, "p99.9": 99.9, "max": 100.0}
 Counts = NDArray[np.int64]
 Columns = tuple[NDArray[Any], ...]
@@ -145,13 +145,14 @@ def topic_to_use(timing: CycleTimes, sent: Matrix) -> Vector:
         sent: Publication time on CLOCK_MONOTONIC [s] and x [m] of every target, (n, 2). The value
             of x identifies a target.
     """
-    first = np.flatnonzero(np.diff(timing.x)) + 1  # cycles with a new target
+    first = np.flatnonzero(np.diff(timing.x)) + 1  # Cycles with a new target.
     by_x = np.argsort(sent[:, 1], kind="stable")
     ordered = sent[by_x]
     at = np.clip(np.searchsorted(ordered[:, 1], timing.x[first]), 0, len(ordered) - 1)
     same = ordered[at, 1] == timing.x[first]
     took: Vector = timing.wake[first][same] * 1e-3 - ordered[at[same], 0] * 1e6
-    plausible: Vector = took[(took >= 0.0) & (took < 1e5)]  # targets with equal x are confused
+    # Targets with equal x are confused, which gives implausible delays.
+    plausible: Vector = took[(took >= 0.0) & (took < 1e5)]
     return plausible
 
 

@@ -121,7 +121,7 @@ def _together(
             timings, usage = undisturbed(instances, all_at_once)
             rates = [finish_user(user) for user in users]
             return [_figures(*found) for found in zip(timings, usage, rates)]
-    except BenchError as error:  # the machine is too small or too busy for these cells
+    except BenchError as error:  # The machine is too small or too busy for these cells.
         return [{"trouble": f"{error}"} for _ in data]
 
 
@@ -173,7 +173,7 @@ def end_of_1_khz(arms: Data) -> dict[str, float]:
 CPP = Path(multipanda_py.__file__).resolve().parents[1] / "benchmarks" / "cpp" / "run.py"
 """Benchmark of the same control laws in C++; only in a checkout, because it needs a compiler."""
 _CPP_NAMES = {"CDC-MA": COUPLED}
-_CPP_TIME = 900.0  # time limit for compiling pinocchio's headers and running [s]
+_CPP_TIME = 900.0  # Time limit for compiling with pinocchio's headers and running [s].
 
 
 def run(effort: Effort, say: Say) -> tuple[dict[str, Any], dict[str, Samples]]:
@@ -222,7 +222,7 @@ def run(effort: Effort, say: Say) -> tuple[dict[str, Any], dict[str, Samples]]:
                 "wired", *wired(effort.seconds, folder, say)))  # fmt: skip
             part("scaling", ("mujoco", *ros), lambda: scaling(
                 effort.seconds, rows_hot(effort.rounds, say), folder, say))  # fmt: skip
-    finally:  # killed processes leave shared memory behind
+    finally:  # Killed processes leave shared memory behind.
         remove_leftovers()
     return report, samples
 
@@ -264,7 +264,8 @@ def _json_of(command: list[str], timeout: float) -> dict[str, Any]:
     threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=os.environ | threads, start_new_session=True,  # killpg then reaches a compiler, too
+        # A separate session lets killpg reach a compiler, too.
+        env=os.environ | threads, start_new_session=True,
         preexec_fn=end_with_parent,
     )  # fmt: skip
     try:

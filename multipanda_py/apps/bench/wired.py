@@ -71,7 +71,8 @@ def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signal
         b = np.fft.rfft(np.diff(np.interp(times, t_to, x_to[:, k])), size)
         total += np.fft.irfft(np.conj(a) * b, size)
     most = round(LONGEST / STEP)
-    window = np.concatenate([total[-most:], total[: most + 1]])  # lags -most to most
+    # Correlation at the lags from -most to most.
+    window = np.concatenate([total[-most:], total[: most + 1]])
     peak = int(window.argmax())
     if not 0 < peak < 2 * most:
         return None
@@ -108,9 +109,10 @@ PRIORITY = 50
 """Real-time priority of the robot processes."""
 CLIENT_PRIORITY = 85
 """Real-time priority of the bare loops."""
-_ENOUGH = 4  # number of cores from which the robots can leave the loop's core free
-_PART = 200  # number of commands per log request, which the robot must send without blocking
-_PAUSE = 0.005  # pause between requests [s], so that the robots do not starve the node
+_ENOUGH = 4  # Number of cores from which the robots can leave the loop's core free.
+_PART = 200  # Number of commands per log request, which the robot must send without blocking.
+# Pause between requests, so that the robots do not take the node's processor time [s].
+_PAUSE = 0.005
 
 
 def may_have_priority() -> bool:
@@ -154,7 +156,7 @@ class BenchRobots(Closing):
             for ip, drift in zip(self.addresses, (0.0, DRIFT))
         ]
         cores = os.sched_getaffinity(0)
-        if len(cores) >= _ENOUGH:  # on fewer cores this would leave no time for the node
+        if len(cores) >= _ENOUGH:  # On fewer cores, this would leave no time for the node.
             os.sched_setaffinity(0, other_cpus(RealtimeConfig()))
         try:
             for sim in self._sims:
@@ -191,7 +193,8 @@ class BenchRobots(Closing):
         Raises:
             BenchError: A robot received no packet.
         """
-        counted = [self._ask(k, "stats") for k in range(len(ARMS))]  # before reading the logs
+        # Counted before the logs are read.
+        counted = [self._ask(k, "stats") for k in range(len(ARMS))]
         found = {}
         for k, arm in enumerate(ARMS):
             log: list[dict[str, Any]] = []
@@ -230,7 +233,7 @@ class BenchRobots(Closing):
             sim.close()
 
 
-_MOVING = 20.0  # time limit for both robots to execute torques [s]
+_MOVING = 20.0  # Time limit for both robots to execute torques [s].
 BARE = "bare pylibfranka"
 
 
@@ -254,7 +257,7 @@ def wired(
     with BenchRobots() as robots:
         try:
             _conditions(robots, seconds, folder, say, figures, samples)
-        except BenchError as error:  # conditions measured so far keep their figures
+        except BenchError as error:  # Conditions measured so far keep their figures.
             for condition in CONDITIONS:
                 figures.setdefault(condition, {"trouble": f"{error}"})
         say(f"measuring {BARE}")
@@ -285,7 +288,7 @@ def _conditions(
             say(f"measuring {condition} on simulated FCI robots")
             try:
                 found = _measure(node, robots, condition, [*node.pids, user.pid], seconds)
-            except BenchError as error:  # the machine may be too slow for the robots
+            except BenchError as error:  # The machine may be too slow for the robots.
                 figures[condition] = {"trouble": f"{error}"}
                 continue
             figures[condition], samples[condition] = _figures(*found)

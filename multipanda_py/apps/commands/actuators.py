@@ -60,7 +60,7 @@ def _run_identify(options: argparse.Namespace) -> int:
         check_output(options.output)
     if options.plot is not None:
         check_output(options.plot, *SUFFIXES, option="--plot")
-        pyplot()  # a missing matplotlib must fail now, not after the fit
+        pyplot()  # A missing matplotlib must fail now, not after the fit.
     kind = registry.find("actuators", options.type)
     parts = _parts(options.file)
     found = [
@@ -205,7 +205,7 @@ def _run_validate(options: argparse.Namespace) -> int:
 
     end_in_order()
     target = check_output(options.output, ".html")
-    pyplot()  # a missing matplotlib must fail now, not after a minute
+    pyplot()  # A missing matplotlib must fail now, not after a minute.
     chosen, found = [name for name in NAMES if name in (options.only or NAMES)], []
     for k, name in enumerate(chosen):
         complain(f"{k + 1} of {len(chosen)}: {name}")

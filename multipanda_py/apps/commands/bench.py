@@ -19,8 +19,8 @@ SUMMARY = (
     "Measure the speed of this machine, compare it with the multipanda_ros2 paper, report it."
 )
 
-_END = 3.0  # time limit for all processes to end after Ctrl-C [s]
-_ROOM = 2**20  # free space for a report and its figure [bytes]; with --quick it takes 0.2 MiB
+_END = 3.0  # Time limit for all processes to end after Ctrl-C [s].
+_ROOM = 2**20  # Free space for a report and its figure [bytes]. With --quick it takes 0.2 MiB.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         except (BenchError, OSError) as error:
             complain(f"{error}")
     text = markdown(report, *pictures.values())
-    say(text)  # printed first, so that a full disk does not lose the tables
+    say(text)  # Printed first, so that a full disk does not lose the tables.
     (options.folder / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
     (options.folder / f"{name}.md").write_text(text, "utf-8")
     written = ", ".join([f"{name}.json", *filter(None, pictures.values())])

@@ -106,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
         check_output(
             options.plot, *SUFFIXES, option="--plot", beside=[*options.logs, options.output]
         )
-        pyplot()  # a missing matplotlib must fail now, not after minutes
+        pyplot()  # A missing matplotlib must fail now, not after minutes.
     arm, load = _arm(options)
     motions = _motions(options, arm)
     if options.load:
@@ -201,7 +201,7 @@ def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredM
             rpy = options.mounting[min(i, len(options.mounting) - 1)]
             gravity = gravity_in_base(rpy)
         motion = motion_of(one, str(path), gravity)
-        if one.robot is None and Path(path).suffix.lower() in TABLES:  # tables name no joints
+        if one.robot is None and Path(path).suffix.lower() in TABLES:  # Tables name no joints.
             motion = replace(motion, joints=None)
         motions.append(motion)
     return motions
@@ -215,7 +215,7 @@ def _name_in(log: Log, options: argparse.Namespace) -> str | None:
     """
     asked: str | None = options.arm
     if options.cell is None or asked in log.arms:
-        return asked  # the name in the log, since no cell gives another
+        return asked  # No cell gives another name than that in the log.
     known = CellConfig.from_yaml(options.cell).arms
     if asked is not None and (others := [name for name in log.arms if name in known]):
         raise IdentificationRefused(

@@ -96,7 +96,7 @@ def _kind(kind: str, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterat
         if facts:
             yield "\n" + "\n".join(f"- {fact}" for fact in facts)
         rows = [_row(parameter) for parameter in item.get("parameters", ())]
-        if rows and kind != "backends":  # parameters of backends have a separate section
+        if rows and kind != "backends":  # Parameters of backends have a separate section.
             yield ""
             yield from _table(_COLUMNS, rows)
 
@@ -206,11 +206,12 @@ def run(options: argparse.Namespace) -> int:
     kinds = [options.kind] if options.kind else [*registry.KINDS, ROBOTS]
     names = registry.built_in if options.built_in else registry.names
     found = {kind: [entry(kind, name) for name in names(kind)] for kind in kinds if kind != ROBOTS}
-    if ROBOTS in kinds and not options.markdown:  # the page shows parameters, robots have none
+    # The page shows parameters, and robots have none.
+    if ROBOTS in kinds and not options.markdown:
         found[ROBOTS] = list(map(robot, robots(options.built_in)))
     if options.markdown:
         broken = [item for entries in found.values() for item in entries if "error" in item]
-        if broken:  # the page must not leave out a part silently
+        if broken:  # The page must not leave out a part silently.
             complain("\n".join(f"multipanda list: {item['error']}" for item in broken))
             return FAILED
         say(markdown(found))
@@ -231,7 +232,7 @@ def entry(kind: str, name: str) -> dict[str, Any]:
         return _entry(kind, name)
     except ConfigurationError as error:
         return {"name": name, "error": str(error)}
-    except Exception as error:  # declarations of other packages may raise anything
+    except Exception as error:  # Declarations of other packages may raise any error.
         return {"name": name, "error": f"its declarations raise {type(error).__name__}: {error}"}
 
 

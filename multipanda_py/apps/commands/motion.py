@@ -50,7 +50,8 @@ def read_motion(path: Path, name: str, arm: ArmConfig) -> Matrix:
     try:
         file = io.StringIO(read_text(path, MAX_DESCRIPTION))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # numpy warns about a file without rows
+            # numpy warns about a file without rows, which is reported below.
+            warnings.simplefilter("ignore")
             head = file.readline().strip().split(",")
             points = np.loadtxt(file, delimiter=",", ndmin=2) if head == names else None
     except OSError as error:
@@ -62,7 +63,7 @@ def read_motion(path: Path, name: str, arm: ArmConfig) -> Matrix:
             f"{path}: got columns {', '.join(head)[:80]}, allowed finite numbers in columns "
             f"time, q1 ... ddq{joints}, as multipanda excite writes them"
         )
-    try:  # rejects the motion before the arm moves to its start
+    try:  # The motion is rejected before the arm moves to its start.
         rest = _at_rest(name, points[0, 1 : 1 + joints])
         check_trajectory(points, rest, arm.robot.limits, GateConfig().limits())
     except TargetRejected as error:

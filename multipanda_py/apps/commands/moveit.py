@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the files and print the planning groups."""
-    # The collision library is slow to load, so that only this command imports it.
+    # The collision library is slow to load, so only this command imports it.
     from multipanda_py.planning.moveit_files import moveit_files
     from multipanda_py.planning.moveit_srdf import Groups
 

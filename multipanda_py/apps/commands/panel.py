@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
         for warning in cell.warnings:
             complain(f"warning: {warning}")
         if cell.config.cell.placement == "process":
-            os.sched_setaffinity(0, other_cpus(cell.realtime))  # leaves the processor of the loop
+            os.sched_setaffinity(0, other_cpus(cell.realtime))  # This leaves the loop's core free.
         place = options.host, options.port
         with CellPanel(cell, *place, report=lambda event: say(f"event: {event}")) as panel:
             say(f"the panel is at {panel.address}")

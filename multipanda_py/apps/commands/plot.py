@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     for sentence in unrecorded(log):
         complain(f"note: {sentence}")
     for arm in log.arms.values():
-        for sentence in doubts(arm, moves=False):  # plots of an arm at rest are useful, too
+        for sentence in doubts(arm, moves=False):  # Plots of an arm at rest are useful, too.
             complain(f"note: {sentence}")
     for path in draw(log, output):
         say(f"{path}: {path.stat().st_size / 1e3:.0f} kB")

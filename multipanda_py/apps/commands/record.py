@@ -28,7 +28,7 @@ from multipanda_py.realtime.system.signals import end_in_order
 
 SUMMARY = "Record every cycle of a cell to MCAP; Ctrl-C ends it."
 
-_LOOK = 0.2  # period of checking the recording [s]
+_LOOK = 0.2  # Period of checking the recording [s].
 _MEGABYTE = 1e6
 
 
@@ -88,9 +88,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _own(options: argparse.Namespace) -> Recorded:
     own = Cell.from_yaml(options.file)
-    path = _target(options, own.config.cell.name)  # checked before the arms are connected
+    path = _target(options, own.config.cell.name)  # Checked before the arms are connected.
     arm, law, points = "", "", None
-    if options.motion is not None:  # checked before anything moves
+    if options.motion is not None:  # Checked before anything moves.
         arm = arm_of(own.arms, options.arm)
         points = read_motion(options.motion, arm, own.config.arms[arm])
     with own as cell:

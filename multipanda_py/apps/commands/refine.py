@@ -86,7 +86,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the rounds and write the output folder atomically."""
     end_in_order()
-    for library in ("scipy.optimize", "cvxpy"):  # a missing one must fail now, not after minutes
+    # A missing library must fail now, not after minutes.
+    for library in ("scipy.optimize", "cvxpy"):
         needed(library)
     pyplot()
     target: Path = options.output

@@ -59,7 +59,7 @@ class Demo:
         idle = [arm for arm in cell.arms if not cell.spec(cell.state(arm).owner).channels]
         taken: set[str] = set()
         chosen = []
-        for spec in cell.specs:  # an arm that only holds gets the first controllet with targets
+        for spec in cell.specs:  # An arm that only holds gets the first controllet with targets.
             arms = set(spec.config.arms)
             if spec.channels and arms <= set(idle) and not arms & taken:
                 taken |= arms
@@ -154,7 +154,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Render an image or a video, according to the suffix of the output."""
-    # MuJoCo takes half a second to load, so that only this command imports it.
+    # MuJoCo takes half a second to load, so only this command imports it.
     from multipanda_py.apps.commands.video import open_film
     from multipanda_py.simulation.rendering import Renderer, render_png
     from multipanda_py.simulation.scene_view import SceneView
@@ -231,7 +231,7 @@ def performance(
 
 def newest_row(cell: Cell) -> NDArray[np.void]:
     """Return a copy of the newest cycle record; an inline cell without one runs a cycle first."""
-    cell.state(cell.arms[0])  # runs the first cycle if needed
+    cell.state(cell.arms[0])  # This runs the first cycle if needed.
     total, _ = cell.rows(since=sys.maxsize)
     row: NDArray[np.void] = cell.rows(total - 1)[1][-1]
     return row

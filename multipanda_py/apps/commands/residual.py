@@ -142,7 +142,8 @@ def _add_node_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_node(options: argparse.Namespace) -> NoReturn:
-    CorrectedStates(load_residual(options.file))  # reports a bad file before the node starts
+    # A bad file is reported before the node starts.
+    CorrectedStates(load_residual(options.file))
     require("rclpy", "sensor_msgs", "std_msgs")
     remaps = [word for remap in options.remap for word in ("-r", remap)]
     command = module_command(

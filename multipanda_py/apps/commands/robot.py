@@ -98,7 +98,8 @@ def _report(draft: RobotDraft) -> None:
 
 
 def _draw(draft: RobotDraft, path: Path) -> None:
-    from multipanda_py.simulation.robot_image import draw_robot  # MuJoCo takes half a second
+    # MuJoCo takes half a second to load.
+    from multipanda_py.simulation.robot_image import draw_robot
 
     try:
         draw_robot(path, draft.robot, draft.chain, draft.shapes)

@@ -24,7 +24,7 @@ SUMMARY = "Run a cell without ROS; Ctrl-C ends it."
 
 STATUS_PERIOD = 1.0
 """Period of status lines [s]."""
-_SLICE = 0.05  # period of checking the cell [s]
+_SLICE = 0.05  # Period of checking the cell [s].
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def _watch(cell: Cell, options: argparse.Namespace) -> int:
         say(f"stopped after {time.monotonic() - started:.1f} s")
         return OK
     finally:
-        say_events(cell)  # includes the events of a failure
+        say_events(cell)  # These include the events of a failure.
         if viewer is not None:
             stop_viewer(viewer)
     faults = {arm: cell.state(arm).fault for arm in cell.arms}
@@ -99,7 +99,7 @@ def _advance(
         batch = max(1, round(min(_SLICE, duration - passed) * rate))
         cell.step(batch)
         cycles += batch
-        if viewer is not None and viewer.poll() is None:  # the viewer should show real time
+        if viewer is not None and viewer.poll() is None:  # The viewer should show real time.
             time.sleep(max(0.0, started + cycles / rate - time.monotonic()))
 
 
@@ -107,7 +107,7 @@ def _report(cell: Cell, passed: float, wall: float, seen: int) -> int:
     """Print the status of the cycles since the last call and return the number of cycles."""
     total, _ = cell.rows(since=sys.maxsize)
     now = cell.statistics(max(2, total - seen))
-    if cell.config.cell.placement == "inline":  # compares simulated time with wall time
+    if cell.config.cell.placement == "inline":  # Simulated time is compared with wall time.
         timing = f"{(total - seen) / max(wall, 1e-9):6.0f} cycles/s"
         factor = (total - seen) / cell.config.cell.rate / max(wall, 1e-9)
     else:

@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
         beside = [*options.logs, options.twin, options.band]
         check_output(options.output, *(() if options.learn else SUFFIXES), beside=beside)
         if not options.learn:
-            pyplot()  # a missing matplotlib must fail now, not after the log
+            pyplot()  # A missing matplotlib must fail now, not after the log.
     band = Band.from_yaml(options.band) if options.band else None
     if live:
         return follow_live(options, band)
@@ -170,7 +170,8 @@ def _twin(options: argparse.Namespace, log: Log) -> tuple[CellConfig, dict[str, 
             f"{log.where}: does not describe its cell. Name a cell file that describes the arm: "
             "--twin CELL"
         )
-    if len(log.arms) == 1 and not set(log.arms) & set(config.arms):  # tables name no arm
+    # A table does not name its arm.
+    if len(log.arms) == 1 and not set(log.arms) & set(config.arms):
         names = [options.arm] if options.arm else list(config.arms)
         if len(names) != 1:
             raise ShadowRefused(

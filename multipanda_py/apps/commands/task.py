@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigurationError("--without: needs --lockstep, because real arms without force "
                                  "may drop what they carry")  # fmt: skip
     if options.report is not None:
-        pyplot()  # a missing matplotlib must fail before anything moves
+        pyplot()  # A missing matplotlib must fail before anything moves.
     cell = Cell.from_yaml(path, placement="inline" if inline else None)
     task.check(cell.config)
     if options.check:

@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
         for warning in cell.warnings:
             complain(f"warning: {warning}")
         if cell.config.cell.placement == "process":
-            os.sched_setaffinity(0, other_cpus(cell.realtime))  # leaves the processor of the loop
+            os.sched_setaffinity(0, other_cpus(cell.realtime))  # This leaves the loop's core free.
         rate = options.rate or RATES.get(options.source, 50.0)
         teleoperator = Teleoperator(
             cell, [source], rate, options.scale, options.turn_scale, say, laws=cell.config.active

@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the tasks and write the report."""
     end_in_order()
-    pyplot()  # a missing matplotlib must fail now, not after minutes
+    pyplot()  # A missing matplotlib must fail now, not after minutes.
     target = check_output(Path(options.output), ".html")
     check_output(target.with_suffix(".json"))
     twin = CellConfig.from_yaml(options.twin)

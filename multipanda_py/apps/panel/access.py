@@ -91,9 +91,10 @@ def is_own_page(origin: str | None, host: str | None, bound_to: str) -> bool:
         page, asked = urlsplit(origin), urlsplit(f"//{host}")
         is_same = page.scheme in ("http", "https") and page.netloc == asked.netloc
         name = asked.hostname or ""
-    except ValueError:  # a browser never sends such headers
+    except ValueError:  # A browser never sends such headers.
         return False
-    # Another party's host name can resolve to this address, so only this machine's names count.
+    # A foreign host name can resolve to this address (DNS rebinding), so only names of this
+    # machine are accepted.
     if not is_same or not (_is_address(name) or name in _own_names(bound_to)):
         return False
     return not _is_loopback(bound_to) or _is_loopback(name)
@@ -118,11 +119,11 @@ def refuse_strangers(server: Any, bound_to: str) -> None:
             return
         await connection.close(POLICY_VIOLATION, "not the page of this panel")
         with suppress(ConnectionClosed):
-            async for _ in connection:  # drops messages that were already received
+            async for _ in connection:  # Messages that were already received are dropped.
                 pass
 
     sockets.on_client_connect(look)
-    sockets.disconnect_all_clients()  # pages connected before this check reconnect through it
+    sockets.disconnect_all_clients()  # Pages connected before this check reconnect through it.
 
 
 def _is_address(name: str) -> bool:
@@ -165,7 +166,7 @@ def let_pages_change_values_only(server: Any) -> None:
     def is_value(message: Any) -> bool:
         if set(message.updates) != {"value"}:
             return False
-        element = elements.get(message.uuid)  # viser ignores messages for removed elements
+        element = elements.get(message.uuid)  # viser ignores messages for removed elements.
         return element is None or _is_like(message.updates["value"], element.value)
 
     _drop_what_cannot_be_read(server._websock_server)
@@ -201,7 +202,7 @@ def _drop_what_cannot_be_read(sockets: Any) -> None:
                 data: bytes = await receive()
                 try:
                     Message.deserialize(data)
-                except Exception as error:  # a page may send any bytes
+                except Exception as error:  # A page may send any bytes.
                     if not told:
                         told = True
                         _log.warning(
@@ -226,7 +227,8 @@ def _if(is_right: Callable[[Any], bool], handler: Callable[[int, Any], Awaitable
             if hasattr(message, "updates"):
                 _said.set(message.updates["value"])
             await handler(viewer, message)
-        elif viewer not in told:  # logged once, since a page may send a thousand per second
+        elif viewer not in told:
+            # Each viewer is logged once, because a page may send a thousand messages per second.
             told.add(viewer)
             _log.warning("viewer %d: rejected %.120r", viewer, message)
 
@@ -239,7 +241,7 @@ def _is_like(value: Any, now: Any) -> bool:
         return isinstance(value, type(now))
     if isinstance(now, int):
         return _is_number(value) and math.isfinite(value)
-    return isinstance(now, float) and _is_number(value)  # the panel uses no other types
+    return isinstance(now, float) and _is_number(value)  # The panel uses no other types.
 
 
 def _is_place(message: Any) -> bool:

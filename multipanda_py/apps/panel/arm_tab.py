@@ -65,7 +65,8 @@ class Gains:
         with self._folder:
             self._choice = self._desk.server.gui.add_dropdown("parameter", tuple(specs))
 
-        def chosen(viewer: int, name: Any) -> None:  # viewing a parameter needs no command
+        # Viewing a parameter needs no command of the cell.
+        def chosen(viewer: int, name: Any) -> None:
             if name in specs and law is self._law:
                 act = lambda: self._open(law, specs[name])  # noqa: E731
                 self._desk.inbox.post(("parameter", law.name), None, act)
@@ -177,7 +178,7 @@ class Plots:
     def sample(self) -> None:
         """Add the current state to the plots."""
         arm = self._choice.value
-        if arm not in self._desk.cell.arms:  # a page may send any text
+        if arm not in self._desk.cell.arms:  # A page may send any text.
             self._choice.value = arm = self._shown
         if arm != self._shown:
             self._shown = arm

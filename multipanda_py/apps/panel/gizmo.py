@@ -133,7 +133,7 @@ class Gizmo:
         self, handle: Any, viewer: int, phase: str, position: Any, wxyz: Any, now: float
     ) -> None:
         """Send a target to the arm; a gizmo with a rejected target returns to the tool."""
-        if handle is not self.handle:  # the gizmo was replaced in the meantime
+        if handle is not self.handle:  # The gizmo was replaced in the meantime.
             return
         if self._law is None or self._desk.cell.beginnings(self.arm) != self._law[1]:
             self._put_back()
@@ -172,7 +172,7 @@ class Gizmo:
         )  # fmt: skip
 
         async def moved(event: Any) -> None:
-            if event.target is not self.handle:  # messages for a gizmo that was replaced
+            if event.target is not self.handle:  # The message is for a gizmo that was replaced.
                 return
             act = partial(
                 self._asked, handle, event.client_id, event.phase,

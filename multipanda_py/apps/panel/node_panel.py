@@ -30,12 +30,12 @@ from multipanda_py.ros.node.participants import SWITCH_INTERVAL
 def main() -> int:
     """Serve the page until Ctrl-C, the end of the duration or of the node."""
     options = json.loads(sys.argv[1])
-    sys.setswitchinterval(SWITCH_INTERVAL)  # so that a stop does not wait for drawing
+    sys.setswitchinterval(SWITCH_INTERVAL)  # A stop must not wait for drawing.
     try:
         end_in_order()
         config = CellConfig.from_yaml(options["file"]) if options["file"] else None
         with NodeCell(options["namespace"], config) as cell:
-            with contextlib.suppress(OSError):  # the loop may run on another machine
+            with contextlib.suppress(OSError):  # The loop may run on another machine.
                 os.sched_setaffinity(0, other_cpus(cell.config.realtime))
             place = options["host"], options["port"]
             with CellPanel(cell, *place, torque="measured torque", report=_say_event) as panel:

@@ -232,7 +232,7 @@ class CellPanel(Closing):
         refuse_strangers(self._server, host)
         self.desk = Desk(self._server, cell, clock)
         gui = self._server.gui
-        # The share button would forward the page through a public server.
+        # The share button is hidden, because it would forward the page through a public server.
         gui.configure_theme(show_logo=False, show_share_button=False, control_width="medium")
         self._server.initial_camera.position = CAMERA
         self._server.initial_camera.look_at = LOOKED_AT
@@ -262,7 +262,8 @@ class CellPanel(Closing):
     @property
     def address(self) -> str:
         """URL of the page, with its secret."""
-        host = f"[{self._host}]" if ":" in self._host else self._host  # IPv6: RFC 3986, 3.2.2
+        # RFC 3986, 3.2.2 requires brackets around an IPv6 address.
+        host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self._server.get_port()}{self._token.path}"
 
     @property
@@ -327,7 +328,7 @@ class CellPanel(Closing):
             _say(self._timing, f"**{reason}; the page shows the last known state**")
 
     def _measure(self) -> None:
-        if self._cell.silence_reason():  # the text then shows this reason instead
+        if self._cell.silence_reason():  # The text then shows the reason of the silence instead.
             return
         found = self._cell.statistics(1000)
         _say(

@@ -48,7 +48,7 @@ class Inbox:
     def post(self, kind: Hashable, viewer: int | None, act: Act) -> None:
         """Add a request and drop the previous one of its kind."""
         with self._condition:
-            self.requests.pop(kind, None)  # moves the kind to the end of the order
+            self.requests.pop(kind, None)  # This moves the kind to the end of the order.
             self.requests[kind] = Wish(viewer, act)
             self._condition.notify()
 
@@ -149,7 +149,7 @@ class Desk:
         self.notes: tuple[str, ...] = ()
         self._noting = threading.Lock()
         self._waiting: list[Answer] = []
-        self._stopping: deque[tuple[Answer, str, str]] = deque()  # with the notes of each stop
+        self._stopping: deque[tuple[Answer, str, str]] = deque()  # Each stop with its two notes.
         self._stops = 0
         self._worked, self._deaf_until = math.inf, -math.inf
 
@@ -178,8 +178,9 @@ class Desk:
             use: Callback with the viewer's number and the new value; it must not wait.
         """
 
-        async def used(event: Any) -> None:  # in viser's thread: a pool would change the order
-            if event.client_id is not None:  # None: the panel itself has set the value
+        # viser runs it in its own thread. A pool of threads would change the order.
+        async def used(event: Any) -> None:
+            if event.client_id is not None:  # None means that the panel itself has set the value.
                 use(event.client_id, value_of(event.target))
 
         (handle.on_click if hasattr(handle, "on_click") else handle.on_update)(used)
@@ -194,10 +195,11 @@ class Desk:
         self.note(asked := f"viewer {viewer} has pressed STOP; no confirmation yet")
         self._stops += 1
         pending = self.cell.ask_hold(by=viewer_named(viewer))
-        # viser's thread sends the request at once; the panel's thread waits for its result.
+        # viser's thread sends the request immediately, and the panel's thread waits for its
+        # result.
         if self.try_to(pending.look):
             self._stopping.append((pending, asked, f"stopped by viewer {viewer}"))
-            self.inbox.post("stop", None, lambda: None)  # wakes the panel's thread
+            self.inbox.post("stop", None, lambda: None)  # This wakes the panel's thread.
         else:
             self._unsay(asked)
 
@@ -213,10 +215,12 @@ class Desk:
             if viewer is None or not (refusal := self._refusal(viewer)):
                 stops = self._stops
                 self.try_to(act)
-                if self._stops != stops:  # a stop came while the request was performed
+                # A stop was requested while the request was performed, which may have started a
+                # motion.
+                if self._stops != stops:
                     self._waiting.append(self.cell.ask_hold(by="an earlier stop"))
             else:
-                self.note(refusal)  # another viewer has taken the command in the meantime
+                self.note(refusal)  # Another viewer has taken the command in the meantime.
         for _ in range(len(self._stopping)):
             self._look_at_stop(*self._stopping.popleft())
         waiting, self._waiting = self._waiting, []
@@ -233,7 +237,8 @@ class Desk:
         except MultipandaError as error:
             self.note(f"rejected: {error}")
             return False
-        except Exception as error:  # a page may send anything; other pages must keep working
+        except Exception as error:
+            # A page may send anything, and other pages must keep working.
             self.note(f"rejected: {type(error).__name__}: {error}")
             return False
         if isinstance(answer, Answer):
@@ -243,7 +248,7 @@ class Desk:
     def _look_at_stop(self, answer: Answer, asked: str, stopped: str) -> None:
         found: list[object] = []
         if not self.try_to(lambda: found.append(answer.look())):
-            self._unsay(asked)  # try_to has noted the reason
+            self._unsay(asked)  # try_to has noted the reason.
         elif found[0] is None:
             self._stopping.append((answer, asked, stopped))
         else:

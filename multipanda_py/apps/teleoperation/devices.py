@@ -89,7 +89,7 @@ class Keyboard:
                 self._until[axis], self._signs[axis] = now + KEY_LASTS, sign
             elif key == " ":
                 self._is_engaged = not self._is_engaged
-            elif key == "\t":  # the clutch opens, so that no key moves the wrong arm
+            elif key == "\t":  # The clutch opens, so that no key moves the wrong arm.
                 self._arm = (self._arm + 1) % len(self.arms)
                 self._is_engaged, self._is_closed = False, False
             elif key == "g":
@@ -103,7 +103,7 @@ class Keyboard:
         """Restore the settings of the terminal."""
         try:
             termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
-        except termios.error:  # the terminal was closed
+        except termios.error:  # The terminal was closed.
             return
 
     def _keys(self) -> str:
@@ -189,7 +189,7 @@ class SpaceMouse:
     def close(self) -> None:
         mouse, self._mouse = self._mouse, None
         if mouse is not None:
-            with contextlib.suppress(Exception):  # the mouse may be disconnected
+            with contextlib.suppress(Exception):  # The mouse may be disconnected.
                 mouse.close()
 
     def _report(self) -> tuple[Any, bool]:
@@ -197,7 +197,7 @@ class SpaceMouse:
         mouse = self._mouse
         try:
             state = mouse.read()
-        except Exception as error:  # the system library may raise anything
+        except Exception as error:  # The system library may raise any error.
             self.close()
             self._is_engaged = False
             raise SourceLost(f"was disconnected ({str(error) or type(error).__name__})") from error
@@ -214,7 +214,8 @@ class SpaceMouse:
                 self._mouse = self._open()
                 self._buttons = [0] * max(2, len(self._mouse.info.button_specs))
                 return
-            except Exception as error:  # missing library, missing permission or no device
+            except Exception as error:
+                # A library or a permission is missing, or there is no device.
                 self._why = str(error) or type(error).__name__
         raise SourceLost(f"cannot be opened: {self._why}")
 
@@ -254,9 +255,9 @@ class Gamepad:
     def __init__(self, arms: Sequence[str], frame: str = "") -> None:
         for name, value in (
             ("PYGAME_HIDE_SUPPORT_PROMPT", "1"),
-            ("SDL_VIDEODRIVER", "dummy"),  # events then need no window
+            ("SDL_VIDEODRIVER", "dummy"),  # Events then need no window.
             ("SDL_JOYSTICK_ALLOW_BACKGROUND_EVENTS", "1"),
-            ("SDL_NO_SIGNAL_HANDLERS", "1"),  # the command handles Ctrl-C
+            ("SDL_NO_SIGNAL_HANDLERS", "1"),  # The command handles Ctrl-C.
         ):
             os.environ.setdefault(name, value)
         self._pygame = needed("pygame")
@@ -284,7 +285,7 @@ class Gamepad:
             grip = "close" if "A" in pressed else "open"
         if "Y" in pressed:
             self._arm = (self._arm + 1) % len(self.arms)
-            return {}  # opens the clutch, so that the motion does not continue with another arm
+            return {}  # The clutch opens, so that the motion does not continue with another arm.
         x, y, across, along, left, right = (self._axis(pad, name) for name in _STICKS)
         turn = [0.0, -along, -across]
         if self._is_down(pad, "LEFTSHOULDER"):

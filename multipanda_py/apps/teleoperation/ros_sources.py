@@ -248,7 +248,7 @@ class Leader(RosStreams):
             )
         until = time.monotonic() + SILENCE
         said = {"arm": arm, "wrench": wrench.tolist(), "until": until}
-        self.listener.tell_now(json.dumps(said))  # read() reports a process that has ended
+        self.listener.tell_now(json.dumps(said))  # read() reports a process that has ended.
 
     def _topic(self, arm: str, kind: str) -> str:
         return f"{self._places[arm]}/{_HEARD.get(kind, kind)}"

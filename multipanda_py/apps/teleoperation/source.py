@@ -211,13 +211,14 @@ class Clutch:
 
 
 def _is_same(pose: Pose, other: Pose) -> bool:
-    # Compares bit by bit, because the angle between equal rotations is not exactly zero.
+    # The comparison is bit by bit, because the computed angle between equal rotations is not
+    # exactly zero.
     return np.array_equal(pose.position, other.position) and np.array_equal(
         pose.rotation, other.rotation
     )
 
 
 def _moved(pose: Pose, step: Vector, turn: Vector) -> Pose:
-    # Composition of poses normalises the rotation, so that errors do not add up.
+    # The composition of poses normalises the rotation, so that errors do not add up.
     rotation = Pose(np.zeros(3), pin.exp3(turn)) @ Pose(np.zeros(3), pose.rotation)
     return Pose(pose.position + step, rotation.rotation)

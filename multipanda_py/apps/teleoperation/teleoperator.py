@@ -145,7 +145,7 @@ class GuidedArm:
             hand = self._cell.gripper(self._arm)
             if wish == "open":
                 hand.move(hand.state().max_width)
-            else:  # grasps an object of any width
+            else:  # A grasp closes on an object of any width.
                 hand.grasp(0.0, epsilon_outer=hand.description.max_width)
         except MultipandaError as error:
             self._say(f"{self._arm}: {error}")
@@ -275,7 +275,7 @@ class Teleoperator:
             problem, commands = "", dict[str, HandCommand]()
             try:
                 commands = checked(source.read(), source.arms)
-            except Exception as error:  # a faulty source must not move arms
+            except Exception as error:  # A faulty source must not move arms.
                 problem = f"{source.name}: {str(error) or type(error).__name__}"
             if (took := self._clock() - began) > MOST_WAIT:
                 problem = problem or f"{source.name}: reading took {took:.2f} s"
@@ -314,7 +314,7 @@ class Teleoperator:
             self.tick()
             if is_inline:
                 self._cell.step(cycles)
-            # Missed ticks are skipped, so that a pause is not followed by many ticks at once.
+            # Missed ticks are skipped. Otherwise many ticks would follow a pause immediately.
             due = max(due + self._period, self._clock())
             time.sleep(max(0.0, due - self._clock()))
 
@@ -327,5 +327,5 @@ class Teleoperator:
             if isinstance(source, FeelingSource):
                 try:
                     source.feel(arm, guided.touch(self._period))
-                except Exception as error:  # a faulty source must not end teleoperation
+                except Exception as error:  # A faulty source must not end teleoperation.
                     guided.hold(f"{source.name}: {str(error) or type(error).__name__}")

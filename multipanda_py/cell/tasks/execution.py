@@ -200,7 +200,7 @@ class Execution:
                 + self.law.words()
             )
         for name in (*self._watched, *self._carried):
-            seen.pose(name)  # raises if it is absent
+            seen.pose(name)  # An absent object raises an error.
         if self._presses and self.phase != "begin":
             self.law.press(self._points, self.subtask.force, seen)
         getattr(self, f"_{self.phase}")(seen, time)
@@ -257,7 +257,8 @@ class Execution:
         if self._is_prepared:
             self._is_prepared = False
             if asked.exception() is not None:
-                return  # no plan from the expected state: the next step plans from the present one
+                # The expected state allowed no plan. The next step plans from the present state.
+                return
             plan = asked.result()
             held = self._points if plan.postures else []
             why = seen.far_from(plan.start, self._concerned, 0.01, held)

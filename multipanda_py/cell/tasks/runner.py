@@ -277,7 +277,8 @@ class TaskRunner:
         """Start a subtask for the first time or again."""
         if number != self._number:
             self._tries = 0
-        self._number, self.execution = number, None  # its progress belongs to another attempt
+        # The progress of the old execution belongs to another attempt.
+        self._number, self.execution = number, None
         subtask = self.task.subtasks[number]
         prepared, self._ahead = self._ahead, None
         how = manner(subtask, mode or self._modes[number], self._without)
@@ -298,7 +299,7 @@ class TaskRunner:
     def _prepare(self, plan: SubtaskPlan) -> None:
         """Plan the next subtask from the expected final state of this one."""
         if plan.leads:
-            return  # the final joint configurations are unknown
+            return  # The final joint configurations are unknown.
         number = self._number + 1
         if number < len(self.task.subtasks):
             how = manner(self.task.subtasks[number], self._modes[number], self._without)

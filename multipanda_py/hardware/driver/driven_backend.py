@@ -160,9 +160,12 @@ class DrivenBackend(Backend[SettingsT]):
                 names every such arm and the reason.
         """
         self._start = StartUp(self.arms)
-        cpus = other_cpus(self.config.realtime)  # on the loop's core, a driver would be delayed
+        # A driver on the core of the loop would be delayed.
+        cpus = other_cpus(self.config.realtime)
         shares_core = not set(cpus).isdisjoint(pinned_loops(running_tasks()))
-        if shares_core:  # the kernel may then move a driver, which has priority over loops
+        # The kernel may then move a driver to another core, because the driver has priority over
+        # other loops.
+        if shares_core:
             cpus = sorted(os.sched_getaffinity(0))
         for index, state, description in zip(self.arms, self.states, self.descriptions):
             state.q[:] = self.config.arms[description.name].q_start

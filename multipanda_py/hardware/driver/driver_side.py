@@ -54,7 +54,7 @@ _NONE: tuple[int, ...] = ()
 _monotonic_ns, _select = time.monotonic_ns, select.select
 _signal, _clear = os.eventfd_write, os.eventfd_read
 _yield = os.sched_yield
-_LOOP_TIMEOUT = 20_000_000  # maximum age of the loop's heartbeat for a motion to start [ns]
+_LOOP_TIMEOUT = 20_000_000  # Maximum age of the loop's heartbeat for a motion to start [ns].
 _PATIENCE = 250_000
 """Maximum time of polling for a command before sleeping; most arrive in half of it [ns]."""
 
@@ -160,7 +160,7 @@ class LoopConnection:
         self._used = self._number
         self._answers = self._torques if kind == TORQUES else self._positions
         self._patience = 0
-        # On a core that is shared with the loop, polling would delay the loop itself.
+        # Polling on a core that is shared with the loop would delay the loop itself.
         with contextlib.suppress(ProcessLookupError):
             shared = os.sched_getaffinity(self._owner) & os.sched_getaffinity(0)
             if not (shared or self.words[DriverWord.SHARES_CORE]):
@@ -220,7 +220,7 @@ class LoopConnection:
 
     def say(self, **message: Any) -> None:
         """Write a message to standard output, and wake the loop."""
-        with contextlib.suppress(OSError):  # the pipe is full, or the loop has ended
+        with contextlib.suppress(OSError):  # The pipe may be full, or the loop may have ended.
             os.write(1, (json.dumps(message) + "\n").encode())
         self.words[DriverWord.MESSAGES] += 1
         os.eventfd_write(self._state_event, 1)
@@ -245,9 +245,10 @@ def connect_to_loop() -> LoopConnection:
 
     Thread: main.
     """
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # drops the loop's priority
+    # A driver does not keep the priority of the loop that has started it.
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     name_process(DRIVER)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process of the cell handles Ctrl-C
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The process of the cell handles Ctrl-C.
     fd, state_event, torque_event, n_joints = map(int, sys.argv[1:5])
     loop = LoopConnection(DriverMemory(n_joints, fd), state_event, torque_event)
 

@@ -39,7 +39,9 @@ class DriverProcess:
 
     def __init__(self, module: str, n_joints: int, fds: Sequence[int], first_line: str) -> None:
         policy = os.sched_getscheduler(0)
-        if policy in (os.SCHED_FIFO, os.SCHED_RR):  # the start of a driver must not delay the loop
+        # Without this flag, the new process would keep the loop's priority, and its start would
+        # delay the loop.
+        if policy in (os.SCHED_FIFO, os.SCHED_RR):
             os.sched_setscheduler(0, policy | os.SCHED_RESET_ON_FORK, os.sched_getparam(0))
         self._process = subprocess.Popen(
             module_command(module, *map(str, (*fds, n_joints))),
@@ -54,7 +56,7 @@ class DriverProcess:
     def tell(self, line: str) -> None:
         """Write a line to its standard input."""
         if self._process.stdin is not None:
-            with contextlib.suppress(OSError):  # the process has just ended
+            with contextlib.suppress(OSError):  # The process may have just ended.
                 os.write(self._process.stdin.fileno(), line.encode() + b"\n")
 
     def messages(self) -> list[dict[str, Any]]:
@@ -103,7 +105,7 @@ SILENCE = 50_000_000
 """Age of the driver's heartbeat that is a fault [ns]."""
 HOPELESS = 2_000_000_000
 """Further age after which the driver is killed, because libfranka may block forever [ns]."""
-_LOOK = 5_000_000  # age of the heartbeat below which no further check is needed [ns]
+_LOOK = 5_000_000  # Age of the heartbeat below which no further check is needed [ns].
 _monotonic_ns = time.monotonic_ns
 
 
@@ -249,9 +251,9 @@ class DriverWatch:
         """Process the response of a driver that is starting."""
         messages = self._messages()
         if messages:
-            message, *self._unread = messages  # a fault may follow the response directly
+            message, *self._unread = messages  # A fault may follow the response directly.
             if "error" in message:
-                self.drop()  # a recovery must not reuse a driver that is about to end
+                self.drop()  # A recovery must not reuse a driver that is about to end.
                 kind = NOT_USABLE if message["final"] else "not_connected"
                 return [self._fail(kind, message["error"])]
             self._happens(DriverEvent.CONNECT)
@@ -289,7 +291,8 @@ class DriverWatch:
         if self.state is DriverState.SILENT or not self.is_armed:
             return []
         self._happens(DriverEvent.FALL_SILENT)
-        self._words[DriverWord.ENABLED] = 0  # the driver must not resume the motion on its return
+        # When the driver responds again, it must not resume the motion.
+        self._words[DriverWord.ENABLED] = 0
         return [] if known else [self._silent_fault(process, since)]
 
     def _silent_fault(self, process: DriverProcess, since: int) -> Fault:

@@ -190,7 +190,8 @@ class RealArm:
 
     def poll(self) -> list[Fault]:
         """Return the new faults of driver and robot."""
-        # Passed in each call: a stored bound method would be a cycle, which only gc frees.
+        # The method is passed in each call. If the link stored it, a reference cycle would keep
+        # both alive until a garbage collection.
         found = self.link.poll(self.check)
         if found and self._change is not None:
             self._change.note_fault()

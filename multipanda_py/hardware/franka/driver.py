@@ -53,7 +53,7 @@ class StateAge:
 
     def __init__(self, fd: int | None) -> None:
         self._fd, self._stamp = fd, bytearray(_STAMP.size)
-        self()  # the kernel records time stamps from the first request on
+        self()  # The kernel records time stamps from the first request on.
 
     def __call__(self) -> int:
         """Return the age [ns]; 0 if it is unknown."""
@@ -61,7 +61,7 @@ class StateAge:
             return 0
         try:
             fcntl.ioctl(self._fd, _SIOCGSTAMPNS, self._stamp)
-        except OSError:  # no packet has been read yet, or the socket is closed
+        except OSError:  # No packet has been read yet, or the socket is closed.
             return 0
         seconds, nanoseconds = _STAMP.unpack(self._stamp)
         age = time.time_ns() - 1_000_000_000 * seconds - nanoseconds
@@ -83,9 +83,11 @@ def state_socket() -> int | None:
 
 _MODES = {"Other": 0, "Idle": 1, "Move": 2, "Guiding": 3, "Reflex": 4, "UserStopped": 5,
           "AutomaticErrorRecovery": 6}  # fmt: skip
-_START_TIME, _RECOVERY_TIME, _SETTINGS_TIME = 1.5, 15.0, 3.0  # maximum times of libfranka [s]
+# Maximum times that libfranka takes [s].
+_START_TIME, _RECOVERY_TIME, _SETTINGS_TIME = 1.5, 15.0, 3.0
 _LOST_COMMANDS = fault_of_mode("Reflex", [COMMUNICATION])
-_IMPORT_TIME = 10.0  # for an import on a busy machine with a slow disk; the robot is idle [s]
+# Maximum time of an import on a busy machine with a slow disk [s]. The robot is idle meanwhile.
+_IMPORT_TIME = 10.0
 
 
 class SettingsLost(Exception):
@@ -124,7 +126,7 @@ class Driver:
     def _idle(self) -> bool:
         """Publish states; return True to start a motion, False to end the driver."""
         loop, robot, words = self._loop, self._robot, self._loop.words
-        robot.read_once()  # discards a state that is old by now
+        robot.read_once()  # The first state may be old, so it is discarded.
         published = ""
         while True:
             loop.reading()
@@ -163,7 +165,8 @@ class Driver:
     def _fail(self, kind: str, text: str) -> None:
         """Report a fault and execute nothing until the next recovery request."""
         self._armed = False
-        self._recoveries = self._loop.words[DriverWord.RECOVER]  # skips requests for older faults
+        # Requests for older faults are skipped.
+        self._recoveries = self._loop.words[DriverWord.RECOVER]
         self._loop.say(
             fault=kind,
             text=f"robot {self._settings.robot_ip}: {text}",
@@ -218,7 +221,7 @@ class Driver:
     def _control(self) -> tuple[Any, Callable[[], Any]]:
         """Return the object that runs the current kind of motion, and its start function."""
         if self._kind not in self._controls:
-            # Imported only for position commands, because numpy takes memory and time.
+            # This import is done only for position commands, because numpy takes memory and time.
             self._loop.busy(_IMPORT_TIME)
             from multipanda_py.hardware.franka.position_control import PositionControl, joint_modes
 
@@ -241,7 +244,8 @@ class Driver:
             if _is_broken_link(error):
                 raise
             failure = str(error).removeprefix("libfranka: ")
-        # The frames of the exception held the handle. From here on, libfranka may be used again.
+        # The frames of the exception kept the handle of the motion alive. Only now may libfranka
+        # be used again.
         self._mode = "Move"
         if failure:
             self._loop.busy(_START_TIME)
@@ -269,9 +273,8 @@ def main() -> NoReturn:
         settings = DriverSettings.from_json(loop.first_line())
         os.sched_setaffinity(0, settings.cpus)
         robot = open_robot(settings)
-        warnings = take_priority(
-            settings.priority, settings.robot_ip
-        )  # replaces the priority that libfranka has set
+        # This replaces the priority that libfranka has set.
+        warnings = take_priority(settings.priority, settings.robot_ip)
         found = measure(robot)
         state = robot.read_once()
         _write_errors(loop, state)
@@ -290,7 +293,8 @@ def main() -> NoReturn:
         kind = "network_lost" if isinstance(error, RuntimeError) else "driver_error"
         text = f"robot {settings.robot_ip}: {_gone(error)}"
         loop.say(fault=kind, text=text, transient=kind == "network_lost")
-        os._exit(1)  # before destructors of objects in the traceback contact the robot
+        # Exit before destructors of objects in the traceback contact the robot.
+        os._exit(1)
     os._exit(0)
 
 

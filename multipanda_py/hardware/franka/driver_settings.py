@@ -88,7 +88,7 @@ def apply(robot: Any, settings: DriverSettings) -> None:
         SettingRefused: If the robot rejects one of them.
         RuntimeError: If the link is broken (libfranka's NetworkException).
     """
-    nominal = list(robot.read_once().F_T_NE)  # nominal end-effector frame from Desk
+    nominal = list(robot.read_once().F_T_NE)  # Nominal end-effector frame from Desk.
     steps: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = [
         ("collision thresholds", robot.set_collision_behavior, tuple(settings.collision_behavior)),
         ("joint_impedance", robot.set_joint_impedance, (settings.joint_impedance,)),

@@ -122,7 +122,7 @@ class FrankaGripper(Gripper):
                 self._settle(link.going.pop(message["done"]), outcome, message["text"])
             self._changed.notify_all()
         if measured:
-            with contextlib.suppress(MultipandaError):  # the cell is starting or closing
+            with contextlib.suppress(MultipandaError):  # The cell may be starting or closing.
                 self._publish(self._width, self._held)
 
     def _gone(self, link: _Link, code: int) -> None:
@@ -179,8 +179,9 @@ class _Link:
             module_command("multipanda_py.hardware.franka.gripper_process", address),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C reaches only the owner
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # no threads before a fork
+            start_new_session=True,  # Ctrl-C must reach only the owner.
+            # OpenBLAS must not start threads before a fork.
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         )
         self._reader = threading.Thread(target=self._read, name="gripper", daemon=True)
         self._reader.start()
@@ -227,7 +228,7 @@ class _Link:
         while True:
             if not poll.poll(patience * 1e3):
                 self.silent_for = patience
-                self.process.kill()  # ends a stopped process too, and its worker
+                self.process.kill()  # This also ends a stopped process, and its worker.
                 return
             data = os.read(fd, 65536)
             if not data:

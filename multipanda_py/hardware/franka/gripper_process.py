@@ -60,7 +60,7 @@ class Worker:
         if not self._pid:
             os.close(self._commands)
             os.close(self.fd)
-            work(library, address, commands, answers, owner)  # does not return
+            work(library, address, commands, answers, owner)  # This call does not return.
         os.close(commands)
         os.close(answers)
 
@@ -164,13 +164,14 @@ def main() -> int:
     """Serve one gripper until the owner has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # drops the owner's priority
+    # The gripper process does not keep the priority of its owner.
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     try:
         library = load_library()
     except ImportError as error:
         say(1, problem=f"pylibfranka cannot be imported ({error}): {missing('pylibfranka')}")
         return 1
-    with contextlib.suppress(BrokenPipeError):  # raised if the owner was killed
+    with contextlib.suppress(BrokenPipeError):  # The owner was killed.
         Supervisor(library, sys.argv[1]).run()
     return 0
 

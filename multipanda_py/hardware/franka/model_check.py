@@ -18,7 +18,8 @@ from multipanda_py.robots.dynamics.arm_model import LoadedFlange, build_pinocchi
 from multipanda_py.state import JOINTS, Matrix, Vector
 
 _GRAVITY = np.array([0.0, 0.0, -9.81])
-_SHAPES = {"mass": JOINTS, "coriolis": JOINTS, "gravity": JOINTS, "jacobian": 6}  # row counts
+# Number of rows of each quantity.
+_SHAPES = {"mass": JOINTS, "coriolis": JOINTS, "gravity": JOINTS, "jacobian": 6}
 _ROWS = ("x", "y", "z", "rotation about x", "rotation about y", "rotation about z")
 
 

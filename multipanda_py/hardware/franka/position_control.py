@@ -138,15 +138,15 @@ class PositionControl:
         self._loop, self._kind, self._mode = loop, kind, mode
         self._budget = int(settings.answer_budget * 1e9)
         self._age = age
-        self._waits = self._budget >= PERIOD * 1e9  # the robot waits for every answer
+        self._waits = self._budget >= PERIOD * 1e9  # True if the robot waits for every answer.
         limits = _limits(settings)
         self._limiter = MotionLimiter(
             limits, PERIOD, fastest=SpeedNearLimits(limits), catch_up=CATCH_UP
         )
-        self._strayed = 0  # consecutive cycles with a q_d that differs from the command
-        self._unsent = False  # True if the last command was omitted
-        self._bridge = self._limiter.q.copy()  # q_d of a robot that has lost the last command
-        self._bridged = False  # True if the robot bridged a command that was sent in time
+        self._strayed = 0  # Number of consecutive cycles with a q_d that differs from the command.
+        self._unsent = False  # True if the last command was omitted.
+        self._bridge = self._limiter.q.copy()  # q_d of a robot that has lost the last command.
+        self._bridged = False  # True if the robot bridged a command that was sent in time.
 
     def run(self, handle: Any) -> tuple[str, str] | None:
         """Run until the loop does not respond, stops the motion or sends an invalid command.
@@ -183,7 +183,7 @@ class PositionControl:
             wanted = None if stopping else loop.wait(number, until)
             if wanted is not None and not math.isfinite(sum(wanted)):
                 stopping, reason, wanted = True, ("position_invalid", _invalid(wanted)), None
-            if is_first:  # a robot expects a command at rest first
+            if is_first:  # A robot expects a first command at rest.
                 wanted = None
             before = limiter.q.copy()
             self._bridge = _bridged(state)
@@ -237,7 +237,7 @@ def _bridged(state: Any) -> Vector:
 
 def _limits(settings: DriverSettings) -> ArmLimits:
     lower, upper, velocity, acceleration, jerk = map(np.array, settings.motion_limits)
-    torque = np.array(settings.torque_limits)  # not used for positions
+    torque = np.array(settings.torque_limits)  # The limiter of positions does not use it.
     rate = np.full_like(torque, 1e3)
     return ArmLimits(
         lower, upper, velocity, _ACCELERATION * acceleration, _JERK * jerk, torque, rate

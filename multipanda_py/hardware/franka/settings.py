@@ -20,7 +20,7 @@ class LoadSettings(Settings):
     load_mass: float = number(
         0.0, unit="kg", low=0, high=20, doc="Mass of the load of the arm beyond its tool"
     )
-    # A wrong load lifts or drops the arm. These bounds reject the largest typing errors.
+    # A wrong load lifts or drops the arm. These bounds reject gross typing errors.
     load_com: list[float] = vector(
         0, 0, 0, unit="m", low=-0.5, high=0.5,
         doc="Centre of mass of the load in the flange frame",
@@ -54,7 +54,7 @@ def _of_no_body(values: Sequence[float]) -> str:
     )
 
 
-# Values of the examples of Franka Robotics [N, Nm].
+# Thresholds in the examples of Franka Robotics [Nm], [N, Nm].
 _TORQUE_THRESHOLDS = (20.0, 20.0, 18.0, 18.0, 16.0, 14.0, 12.0)
 _FORCE_THRESHOLDS = (20.0, 20.0, 20.0, 25.0, 25.0, 25.0)
 _THRESHOLD: dict[str, Any] = {"low": 0, "high": 1000, "exclusive_low": True}

@@ -39,7 +39,7 @@ def finish(loop: LoopConnection, handle: Any, command: Any) -> None:
     loop.busy(0.0)
 
 
-_HALF = 0.0005  # of a cycle [s]
+_HALF = 0.0005  # Half a cycle [s].
 
 
 class TorqueControl:
@@ -51,7 +51,7 @@ class TorqueControl:
     """
 
     def __init__(self, loop: LoopConnection, settings: DriverSettings) -> None:
-        import pylibfranka  # imported here, so that this module can be imported without it
+        import pylibfranka  # Imported here, so that this module can be imported without it.
 
         self._loop, self._torques = loop, pylibfranka.Torques
         self._budget = int(settings.answer_budget * 1e9)
@@ -87,7 +87,8 @@ class TorqueControl:
                 loop.busy(0.0)
             tau = None
             if not stopping:
-                self._torques(guard.rehearse(executed))  # while the loop computes
+                # This loads the code of the answer into the caches while the loop computes.
+                self._torques(guard.rehearse(executed))
                 wanted = loop.wait(number, until)
                 if wanted is None:
                     words[DriverWord.LATE] += 1

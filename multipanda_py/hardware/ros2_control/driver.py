@@ -104,7 +104,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
 
     def _begin(self, resting: list[float]) -> None:
         """Begin a motion with the current effort of the arm."""
-        if self._sent is None:  # another program has controlled the arm until now
+        if self._sent is None:  # Another program has controlled the arm until now.
             self._sent = resting if self._settings.carries else [0.0] * len(resting)
         self._tau, self._moving, self._answered = self._sent, True, self._reading.time
         self._limiter.start(self._sent)
@@ -254,12 +254,13 @@ def main() -> NoReturn:
             from multipanda_py.hardware.ros2_control.topics import Topics
         except ImportError as error:
             raise Refused(f"ROS 2 cannot be imported: {error}", final=True) from None
-        warnings = take_priority(settings.priority, settings.peer)  # the middleware inherits it
+        # The threads of the middleware inherit this priority.
+        warnings = take_priority(settings.priority, settings.peer)
         topics = Topics(settings)
         control = kind_of_control(settings)(
             loop, topics, first_states(topics, settings, loop), settings
         )
-        make_ordinary(SENDS_AGAIN)  # the threads of the middleware have their names by now
+        make_ordinary(SENDS_AGAIN)  # The threads of the middleware have their names by now.
     except Refused as error:
         loop.say(error=f"{error}", final=error.final)
         os._exit(1)

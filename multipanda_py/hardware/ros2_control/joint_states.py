@@ -67,8 +67,8 @@ class JointReading:
         self._endless = list(endless) or [False] * len(names)
         self._longest = longest
         self._units = ["m" if one else "rad" for one in slides] or ["rad"] * len(names)
-        self._stamp = -math.inf  # stamp of the last message, even if it was not newer
-        self._before: list[float] = []  # last positions, empty if unknown
+        self._stamp = -math.inf  # Stamp of the last message, even if it was not newer.
+        self._before: list[float] = []  # Last positions; empty if unknown.
         self._names: list[str] = []
         self._places: list[int] = []
         self.time = -math.inf

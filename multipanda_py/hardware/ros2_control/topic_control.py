@@ -58,7 +58,7 @@ class TopicControl(ABC, Generic[Limiter]):
         self._armed, self._moving = True, False
         self._heard = self._came = time.monotonic()
         self._answered = 0.0
-        self._wrong = ""  # error of the newest message
+        self._wrong = ""  # Error of the newest message.
         self._away = False
         self._recoveries = loop.words[DriverWord.RECOVER]
         self._use(settings)
@@ -138,7 +138,8 @@ class TopicControl(ABC, Generic[Limiter]):
         reading = self._reading
         tau = self._tau
         felt = [0.0] * len(tau)
-        # Before the first command, brakes may carry the arm, and efforts would be misleading.
+        # Before the first command, brakes may carry the arm. Measured efforts would then be
+        # misleading.
         if self._observer is not None and reading.effort and self._sent is not None:
             tau, felt = reading.effort, self._felt(self._observer, period)
         return self._loop.publish(
@@ -183,7 +184,8 @@ class TopicControl(ABC, Generic[Limiter]):
         if not self._armed:
             return
         self._armed = False
-        self._recoveries = self._loop.words[DriverWord.RECOVER]  # skips requests for older faults
+        # Requests for older faults are skipped.
+        self._recoveries = self._loop.words[DriverWord.RECOVER]
         self._loop.say(fault=kind, text=f"{self._settings.peer}: {text}")
 
     def _silent(self, silence: float) -> str:

@@ -18,8 +18,9 @@ from std_msgs.msg import Float64MultiArray
 from multipanda_py.hardware.ros2_control.settings import ARRAY, TopicDriverSettings
 from multipanda_py.realtime.system.dds import announce_without_types
 
-# Only the newest state counts, so that lost ones are not sent again. Best effort matches both
-# kinds of publishers. Commands are reliable, because controllers subscribe with this policy.
+# Only the newest state matters, so lost ones need not be sent again, and best effort matches both
+# kinds of publishers. Controllers subscribe to commands as reliable, which a best-effort publisher
+# would not match.
 _STATES = QoSProfile(
     depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT
 )

@@ -277,7 +277,7 @@ class _Fit:
                     ftol=tolerance, xtol=tolerance, gtol=tolerance, max_nfev=200,
                 )  # fmt: skip
             except (ActuatorRefused, ValueError, np.linalg.LinAlgError):
-                return None  # not finite at the initial guess or next to it
+                return None  # The torques are not finite at the initial guess or next to it.
         return found if np.isfinite(found.jac).all() else None
 
     def _told(self, data: SpringData, x: Matrix) -> NDArray[np.float64]:
@@ -331,6 +331,7 @@ def _alike(left: Matrix) -> float:
     if power == 0.0 or len(left) < 3:
         return 1.0
     rho = float((centred[1:] * centred[:-1]).sum()) / power
-    rho = min(max(rho - 2.0 / math.sqrt(len(left)), 0.0), 0.99)  # ignores random correlation
+    # Smaller correlations are random and ignored.
+    rho = min(max(rho - 2.0 / math.sqrt(len(left)), 0.0), 0.99)
 
     return (1.0 + rho) / (1.0 - rho)

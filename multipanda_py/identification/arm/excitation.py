@@ -206,7 +206,7 @@ class Excitation:
         middle = np.tanh(x[n * size + n :])
         q, dq, ddq = (basis @ direction.T for basis in self._basis)
         room = self._high - self._low
-        spare = 1.02  # covers peaks between the samples
+        spare = 1.02  # Margin for peaks between the samples.
         factor = np.minimum.reduce(
             [
                 room / np.ptp(q, axis=0),

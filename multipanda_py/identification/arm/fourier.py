@@ -113,7 +113,7 @@ class FourierMotion:
         ramp, duration = self.ramp, self.duration
         time = np.clip(time, 0.0, duration)
         left = duration - time
-        end = np.minimum(time, left)  # time from the nearer end
+        end = np.minimum(time, left)  # Time from the nearer end.
         inside = end >= ramp
         angle = np.pi * np.minimum(end, ramp) / ramp
         along = np.where(

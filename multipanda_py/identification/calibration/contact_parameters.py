@@ -225,7 +225,7 @@ class SurfaceFit:
         )
         off = np.linalg.norm(found.fun) / np.maximum(_own_lengths(found.jac), 1e-9)
         ends = np.exp([np.maximum(found.x - off, low), np.minimum(found.x + off, high)]).T
-        # All or none: correlated parameters can compensate each other.
+        # Correlated parameters can compensate each other, so they are found all or none.
         told = all(most < TOLD * least for least, most in ends)
         return FoundSurface(
             {name: float(f"{value:.5g}") for name, value in zip(names, np.exp(found.x)) if told},

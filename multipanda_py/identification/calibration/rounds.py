@@ -160,7 +160,7 @@ class Kept:
             return made
         self._begin()
         save_run(path, made)
-        return load_run(path)  # exactly what a resumed calibration loads
+        return load_run(path)  # The result equals what a resumed calibration loads.
 
     def points(self, name: str, make: Callable[[], Matrix]) -> Matrix:
         """Return the stored matrix of a name, or make and store it."""

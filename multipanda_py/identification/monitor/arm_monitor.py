@@ -307,7 +307,7 @@ class ArmShadow:
             if begin == len(log):
                 if log.time[-1] > self._time - 1.0:
                     return None
-                self._follows = False  # The clock was reset.
+                self._follows = False  # The robot clock was reset.
             else:
                 log = log.part(slice(begin, None))
         if self._twin is None:
@@ -368,7 +368,8 @@ class ArmShadow:
                 if k % _ADAPTS == 0:
                     twin.adapt(log.q[k])
                 twin.step(*self._before[:2], self._before[2] + self._before[3], passed)
-                if not np.isfinite(twin.q).all():  # Unrealistic torques made the twin diverge.
+                # Unrealistic torques have made the twin diverge.
+                if not np.isfinite(twin.q).all():
                     self._follows = False
                     self.skipped += 1
                     continue
@@ -379,7 +380,8 @@ class ArmShadow:
             raw[self._places["external"]] = felt[k]
             raw[self._places["wrench"]] = wrench[k]
             raw[self._places["correction"]] = twin.correction
-            np.copyto(self._smooth, raw, where=np.isnan(self._smooth))  # starts the filter
+            # The first values start the filter.
+            np.copyto(self._smooth, raw, where=np.isnan(self._smooth))
             self._smooth += passed / (passed + SMOOTHING) * (raw - self._smooth)
             residuals[k] = self._smooth
             shown[:, k] = twin.q, twin.dq, needed, twin.correction
@@ -400,6 +402,7 @@ class ArmShadow:
             elif "tau_gravity" in log.columns:
                 given += log.columns["tau_gravity"]
         if log.tau is not None and "interface" in log.columns:
-            moved_otherwise = log.columns["interface"] != 0  # by positions or velocities
+            # True for arms moved by positions or velocities.
+            moved_otherwise = log.columns["interface"] != 0
             given[moved_otherwise] = log.tau[moved_otherwise]
         return given

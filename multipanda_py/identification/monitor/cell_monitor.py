@@ -96,7 +96,7 @@ class BandWatch:
                 unit = units[k * len(units) // len(labels)]
                 self._names.append((quantity.name, axis, unit))
         width = len(self._names)
-        self._outside = np.full(width, np.nan)  # start times
+        self._outside = np.full(width, np.nan)  # Time at which each quantity left its band [s].
         self._inside = np.full(width, np.nan)
         self.alarms: list[Alarm] = []
         self.now: dict[str, Alarm] = {}
@@ -318,7 +318,7 @@ class LiveRows:
                 fd, [arm.name for arm in self.plan.arms], self.plan.laws
             )
         finally:
-            os.close(fd)  # The memory mapping remains valid.
+            os.close(fd)  # The memory mapping stays valid without its file descriptor.
         self._reader = RowReader(ring)
         self._facts = arm_facts(self.config)
 

@@ -209,7 +209,7 @@ def _one_after_another(sides: Sides, wished: Wished, kept: Folder, say: Say) -> 
                 of_twin = side(motion, arm, sides.twin, sides.laws[0], wished.seed)
                 try:
                     of_plant = plant.record(motion)
-                except PlanRejected as error:  # The arm has not moved.
+                except PlanRejected as error:  # The arm has not moved, so the reason is a refusal.
                     raise ValidationRefused(str(error)) from None
                 except MultipandaError as error:
                     words = " ".join(str(error).split())

@@ -216,7 +216,7 @@ def _points(log: ArmLog, begin: float, end: float, follow: str, law: str) -> Mat
     dq = np.gradient(q, 1.0 / rate, axis=0)
     ddq = np.gradient(dq, 1.0 / rate, axis=0)
     rows = np.column_stack([time - begin + REST, q, dq, ddq])[:: max(1, round(rate / PER_SECOND))]
-    rows[[0, -1], 1 + q.shape[1] :] = 0.0  # at rest
+    rows[[0, -1], 1 + q.shape[1] :] = 0.0  # The trajectory starts and ends at rest.
     stands = rows[:1].copy()
     stands[0, 0] = 0.0
     if law == STREAMED:

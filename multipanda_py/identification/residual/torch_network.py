@@ -140,7 +140,7 @@ def make_network(kind: str, units: int, standard: Standard, direct: Direct | Non
             parts = {f"of_{name}": getattr(standard, name) for name in ("mean", "spread", "size")}
             for name, part in {**parts, "direct": straight.weight}.items():
                 self.register_buffer(name, torch.tensor(part, dtype=torch.float32))
-            torch.nn.init.zeros_(self.dense.weight)  # starts with the direct map alone
+            torch.nn.init.zeros_(self.dense.weight)  # Training starts with the direct map alone.
             bias = torch.tensor(straight.bias / standard.size, dtype=torch.float32)
             self.dense.bias = torch.nn.Parameter(bias)
 

@@ -62,7 +62,8 @@ QUANTITIES = (
 count in the overall error), and commanded minus achieved torque."""
 
 
-@lru_cache(maxsize=4)  # enough for one comparison; a sweep has thousands of arms
+# Enough for one comparison. A sweep has thousands of arms, which must not stay in memory.
+@lru_cache(maxsize=4)
 def _model(arm: ArmDescription) -> tuple[pin.Model, pin.Data]:
     model = heavy_model(arm)
     return model, model.createData()

@@ -234,7 +234,7 @@ class TaskCell:
             self.close()
         if not len(rows):
             return Run({}, fault=fault or "no cycle was recorded")
-        own = rows["arms"]["robot_time"]  # time base of the logs of real arms
+        own = rows["arms"]["robot_time"]  # Logs of real arms use this time base.
         late = np.where(own.any(axis=0), own[0] - rows["time"][0] + begin, 0.0)
         before = np.concatenate([rows[:0], *settling])
         for part in (rows, before):

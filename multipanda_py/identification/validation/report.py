@@ -51,7 +51,8 @@ def quantity_plots(found: Comparison, arm: str) -> str:
             _widen(axis, SPAN * quantity.ceiling)
             axis.grid(alpha=0.3)
             axis.tick_params(labelsize=7)
-            axis.ticklabel_format(axis="y", scilimits=(-2, 4))  # Long labels overlap other panels.
+            # Long labels would overlap other panels.
+            axis.ticklabel_format(axis="y", scilimits=(-2, 4))
             axis.yaxis.get_offset_text().set_size(7)
     axes[0, 0].set_title("plant solid, twin dashed", size=9)
     axes[0, 1].set_title("difference", size=9)
@@ -91,7 +92,7 @@ def force_plots(found: Sequence[Comparison]) -> str:
         column[0].set_title(f"{one.law}: force on the tool [N]", size=9)
         column[1].set_title("energy of tanks [J]" if tanks else "no tanks", size=9)
         column[1 if tanks else 0].set_xlabel("time [s]", size=8)
-        if not tanks:  # hide the empty panel
+        if not tanks:  # The empty panel is hidden.
             column[1].set_axis_off()
             column[0].tick_params(labelbottom=True)
         for axis in column:

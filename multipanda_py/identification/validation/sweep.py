@@ -68,7 +68,7 @@ def sweep(
     needed("pyarrow")  # Writing the table at the end needs it.
     for number in tasks:
         check_sides(make_task(number, seconds=seconds), config, config)
-    for seed in seeds:  # Refuse invalid perturbations before hours of simulation.
+    for seed in seeds:  # Invalid perturbations are refused before hours of simulation.
         spec.draw(config, seed)
     asked = [list(tasks), seconds, repeats, sorted(laws)]
     text = fingerprint(config) + json.dumps([spec.values, *asked], sort_keys=True)

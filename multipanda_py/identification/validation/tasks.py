@@ -179,7 +179,7 @@ class JointSwing(Task):
         joints = [j for j in (3, 4) if j < robot.n_joints] or [robot.n_joints - 1]
         lower, upper = robot.limits.span
         self._swing: Vector = np.zeros(robot.n_joints)
-        for joint in joints:  # towards the farther limit
+        for joint in joints:  # Each joint swings towards its farther limit.
             up, down = upper[joint] - self._q[joint], self._q[joint] - lower[joint]
             room = max(up, down) - 0.1
             self._swing[joint] = math.copysign(min(self.amplitude, 0.5 * room), up - down)

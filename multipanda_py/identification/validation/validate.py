@@ -158,7 +158,7 @@ def validate(
     ]
     if not isinstance(plant, Log):
         twin = with_tools_of(plant, twin)
-    for task in planned:  # Refuse before anything moves.
+    for task in planned:  # Tasks are refused before anything moves.
         check_sides(task, plant, twin)
     for sentence in () if isinstance(plant, Log) else wanted(planned, plant):
         say(sentence)

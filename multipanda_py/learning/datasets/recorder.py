@@ -61,7 +61,7 @@ class FilmWriter(Closing):
             str(path), (width, height), fps=fps, codec="libx264", quality=None,
             pix_fmt_out="yuv420p", macro_block_size=2, output_params=_OPTIONS,
         )  # fmt: skip
-        self._writer.send(None)  # starts the encoder
+        self._writer.send(None)  # This starts the encoder.
         self._queue: Queue[Image | None] = Queue(WAITING)
         self._error: OSError | None = None
         self._thread: Thread | None = Thread(target=self._encode, name=path.name, daemon=True)
@@ -89,7 +89,8 @@ class FilmWriter(Closing):
         """
         if self._thread is None:
             return
-        if not self.count:  # The encoder fails without images. This video is discarded anyway.
+        # The encoder fails without images. This video is discarded anyway.
+        if not self.count:
             self._queue.put(np.zeros(self._shape, np.uint8))
         self._queue.put(None)
         self._thread.join()
@@ -214,14 +215,14 @@ class EpisodeRecorder(Closing):
             raise DatasetRefused("begin: the recorder is closed. Create a new one.")
         if self._is_running:
             raise DatasetRefused("begin: an episode is running. Call end or discard first.")
-        self.discard()  # removes an episode whose reset failed
+        self.discard()  # This removes an episode whose reset failed.
         self._seed = int(self._numbers.integers(2**31)) if seed is None else _checked_seed(seed)
         features, folder = self._writer.features, self._writer.begin()
         for name, (height, width) in features.cameras.items():
             path = folder / f"{name}.mp4"
             film = FilmWriter(path, height, width, features.fps)
             self._films[name] = film, path, PictureStats(features.fps)
-        # The reset comes last because moving arms do not wait for encoders to start.
+        # The reset comes last, because moving arms do not wait for encoders to start.
         self._seen, self._info = self.env.reset(seed=self._seed)
         self._rows, self._is_running, self._has_ended, self._is_kept = {}, True, False, False
         self.held = 0
@@ -243,7 +244,7 @@ class EpisodeRecorder(Closing):
         before, hold = self._seen, self.env.hold_action()
         result = self.env.step(action)
         self._seen, reward, ends, cut, self._info = result
-        for moment in self.env.past.left_out():  # frames missed before this action
+        for moment in self.env.past.left_out():  # These frames were missed before this action.
             seen, info = self.env.past.seen(moment)
             for arm in self.env.controls:
                 seen[arm]["target"] = before[arm]["target"]

@@ -278,7 +278,8 @@ class DatasetWriter:
             self.count -= 1
             self._stats.pop()
             self._lengths.pop()
-            self._write_summary()  # comes first: a larger count would look like lost files
+            # Written first, because a count above that of the files would look like lost files.
+            self._write_summary()
             episode_file(self.folder, self.count).unlink()
             self._remove_rest()
 

@@ -128,7 +128,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             raise ConfigurationError(
                 f"render_mode: got {render_mode!r}, allowed rgb_array or None"
             )
-        given: Any = rate  # may have any type in untyped code
+        given: Any = rate  # Untyped code may pass any type.
         if not isinstance(given, Real) or not RATES[0] <= rate <= RATES[1]:
             raise ConfigurationError(
                 f"rate: got {rate!r}, allowed {RATES[0]:g} to {RATES[1]:g} Hz"
@@ -283,8 +283,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             raise ActionRejected("step: no episode has begun. Call reset() first.")
         numbers = self._actions.checked(action)
         states = {name: self._cell.state(name) for name in self._controls}
-        if self._is_remote:  # Check all arms before any of them receives a target.
-            self._cell.check()  # also processes messages on ownership and diagnostics
+        if self._is_remote:  # All arms are checked before any of them receives a target.
+            self._cell.check()  # This also processes messages on ownership and diagnostics.
         else:
             self._own.refuse()
         for name, state in states.items():
@@ -385,7 +385,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         try:
             self._actions.send(self._cell, numbers, arm)
         except TargetRejected:
-            if not (self._cell.state(arm).fault or self._taken()):  # The arm has just stopped.
+            # An arm that has just stopped rejects its target, which is no error.
+            if not (self._cell.state(arm).fault or self._taken()):
                 raise
 
     def _begun(self, what: str) -> None:

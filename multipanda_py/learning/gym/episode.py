@@ -77,7 +77,9 @@ class StepClock:
         missed = (due + k * period for k in range(count))
         self.left_out = tuple(instant for instant in missed if instant > now - REMEMBERED)
         due += count * period
-        self.due = min(due, now + period)  # The cell time stops while a loop is paused.
+        # The cell time stops while a loop is paused, so the next step must not be due later than
+        # one period.
+        self.due = min(due, now + period)
         patience = time.monotonic() + STEP_TIMEOUT
         while (left := self.due - cell.time) > 0.0 and time.monotonic() < patience:
             time.sleep(max(left, SHORTEST))
@@ -256,5 +258,6 @@ class Past:
         try:
             yield
         finally:
-            if isinstance(before, RecordedMoment):  # restores the state shown before
+            # This restores the state that was shown before.
+            if isinstance(before, RecordedMoment):
                 self._scene.show(before)

@@ -61,7 +61,7 @@ class HandControl:
         hand = cell.gripper(self.arm)
         if wanted:
             hand.move(hand.state().max_width)
-        else:  # grasps an object of any width
+        else:  # A grasp closes on an object of any width.
             most = hand.state().max_width
             hand.grasp(0.0, force=GRASP, epsilon_inner=0.0, epsilon_outer=most)
 
@@ -79,7 +79,7 @@ def real_numbers(given: Any) -> NDArray[np.float64]:
     """
     try:
         numbers = np.asarray(given)
-    except Exception as error:  # Conversion of a foreign type may raise anything.
+    except Exception as error:  # Conversion of a foreign type may raise any error.
         raise TypeError from error
     if np.ma.isMaskedArray(given):
         raise TypeError("masked")

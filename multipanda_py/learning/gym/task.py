@@ -179,7 +179,8 @@ def _law(
     params = {**control.params, **task.params}
     if features is None:
         return {"type": control.law, "params": params}
-    for name in set(task.params) - set(features):  # parameters of unused features
+    # Parameters of features that the control does not use are removed.
+    for name in set(task.params) - set(features):
         del params[name]
     return {"type": control.law, "params": params, "features": list(features)}
 

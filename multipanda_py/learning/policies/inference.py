@@ -115,7 +115,7 @@ def said(policy: Policy, observation: dict[str, Any]) -> Any:
     """Return the answer of a policy, or the exception that it raised as :class:`Raised`."""
     try:
         answer = policy(observation)
-    except Exception as error:  # After any exception the arms have to hold.
+    except Exception as error:  # After any error, the arms have to hold.
         return Raised(f"policy: raised {in_a_line(error)}")
     return Raised("policy: got None, allowed actions") if answer is None else answer
 
@@ -154,7 +154,7 @@ class ThreadInference(Inference):
         self._questions: SimpleQueue[Any] = SimpleQueue()
         self._answers: SimpleQueue[tuple[int, Any]] = SimpleQueue()
         self._number = 0
-        # A daemon thread, because a stalled policy cannot be stopped.
+        # The thread is a daemon, because a stalled policy cannot be stopped.
         self._thread = Thread(target=self._serve, args=(policy,), name="policy", daemon=True)
         self._thread.start()
 
@@ -273,21 +273,23 @@ class ProcessInference(Inference):
             return self._pipe.recv()
         except (EOFError, OSError) as error:
             raise PolicyFailed(self._end()) from error
-        except Exception as error:  # A type of the answer may be unknown in this process.
+        except Exception as error:
+            # The answer may contain a type that is unknown in this process.
             raise PolicyFailed(f"policy: answer cannot be read, {in_a_line(error)}") from error
 
     def _end(self) -> str:
-        self._process.join(0.2)  # The exit code is available only after this.
+        self._process.join(0.2)  # The exit code is available only after the end of the process.
         code = self._process.exitcode
         return "policy: its process has ended" + (f", exit code {code}" if code else "")
 
 
 def _serve(pipe: Connection, make: Callable[[], Policy]) -> None:
     """Answer requests until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The client ends this once the arms hold.
+    # The client ends this process once the arms hold.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         policy = make()
-    except Exception as error:  # reported to the waiting client
+    except Exception as error:  # The waiting client receives the error.
         pipe.send((0, Raised(f"policy: cannot be created, {in_a_line(error)}")))
         return
     pipe.send((0, "made"))

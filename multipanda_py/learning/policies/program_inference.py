@@ -53,7 +53,8 @@ class ProgramInference(Inference):
         folders: Sequence[str | Path] = (),
         timeout: float = 60.0,
     ) -> None:
-        # Links are kept, because the path of the interpreter selects its environment.
+        # abspath keeps symbolic links, because the path of the interpreter selects its
+        # environment.
         command = [os.path.abspath(python), str(FOLDER / "serve.py"), make, *arguments]
         path = os.pathsep.join(map(str, folders))
         try:
@@ -94,7 +95,7 @@ class ProgramInference(Inference):
         self._thread.close()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                with suppress(OSError):  # An unsent rest of a request is discarded.
+                with suppress(OSError):  # The unsent rest of a request is discarded.
                     pipe.close()
 
     def _converse(self, seen: dict[str, Any]) -> Any:

@@ -307,7 +307,7 @@ class PolicyRunner:
             try:
                 self._hear(now, hold)
                 self._ask(now)
-                self._hear(now, hold)  # receives an answer without latency
+                self._hear(now, hold)  # A second look receives an answer without latency.
             except PolicyFailed as error:
                 self.fault = str(error)
                 self._player.clear()

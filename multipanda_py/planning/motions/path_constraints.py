@@ -107,9 +107,9 @@ def _asked(
     clearance = request.clearance
     led = {arm for places in request.stops for arm in places}
     for one in clearances(scene, (), clearance):
-        arm, other = one.of  # the arm comes first
+        arm, other = one.of  # The arm is the first body of a distance.
         if held.get(arm) == other and other in scene.movable:
-            continue  # two grippers hold it, and it does not rotate in them
+            continue  # Two grippers hold the object, and it does not rotate in them.
         for part in PARTS:
             need, meant = clearance, False
             if law is not None:
@@ -169,7 +169,7 @@ def _refuse_turned(begin: Matrix, turned: Matrix, keep: str, where: str) -> None
     if keep == "orientation":
         off, words = float(np.linalg.norm(pin.log3(begin.T @ turned))), "is rotated"
     else:
-        x, y, z = turned @ begin.T @ UP  # vertical axis of the start, at the goal
+        x, y, z = turned @ begin.T @ UP  # Vertical axis of the start, at the goal.
         off, words = math.atan2(math.hypot(x, y), z), "leans"
     if off > LEAN:
         raise PlanRejected(

@@ -51,7 +51,7 @@ def via_postures(
     n = limits.n_joints
     try:
         path = np.array([np.asarray(q, dtype=np.float64) for q in postures])
-    except ValueError:  # different lengths
+    except ValueError:  # The configurations have different lengths.
         path = np.zeros(0)
     if path.ndim != 2 or len(path) < 2 or path.shape[1] != n or not np.isfinite(path).all():
         raise PlanRejected(f"postures: got {postures!r:.200}, allowed 2 or more of {n} numbers")
@@ -68,7 +68,8 @@ def via_postures(
     steps = (np.abs(np.diff(path, axis=0)) / limits.velocity).max(axis=1)
     if not steps.any():
         raise PlanRejected("postures: all configurations are equal, so that there is no motion")
-    # Without this, a short step between long ones would slow down the whole motion.
+    # A very short step between long ones would need low speeds at both its ends. It is lengthened,
+    # so that it does not slow down the whole motion.
     steps = np.maximum(steps, DENSE * steps.max())
     shares = np.concatenate([[0.0], np.cumsum(steps) / steps.sum()])
     shares[-1] = 1.0

@@ -93,7 +93,7 @@ def _step(
     )
     squares = (gradients * gradients).sum(axis=1) + _SOFT
     forces, step = np.zeros(len(pairs)), np.zeros(gradients.shape[1])
-    for _ in range(_SWEEPS):  # Hildreth's method solves the dual problem
+    for _ in range(_SWEEPS):  # The sweeps solve the dual problem by Hildreth's method.
         largest = 0.0
         for row, gradient in enumerate(gradients):
             raised = max(forces[row] + (needs[row] - gradient @ step) / squares[row], 0.0)
@@ -157,7 +157,8 @@ def way_out(
         PlanRejected: If they cannot retreat without coming close to other bodies.
     """
     led = {arm for places in request.stops for arm in places}
-    led -= {arm for arm, thing in held.items() if thing in scene.movable}  # in two grippers
+    # Arms that hold an object with another arm cannot retreat separately.
+    led -= {arm for arm, thing in held.items() if thing in scene.movable}
     n = sum(arm.n_joints for arm in scene.arms.values())
     start, target = scene.start[:n], min(max(request.clearance, law.passes_at), law.begins_at)
     path = retreat(
@@ -186,7 +187,7 @@ def _may_move(scene: Scene, led: set[str], keep: bool) -> Callable[[Vector], Mat
         for arm in led:
             at = scene.columns[arm]
             own = np.eye(at.stop - at.start)
-            if keep:  # the tool does not rotate
+            if keep:  # The rotation of the tool is removed from the allowed motions.
                 model = scene.model(arm)
                 data, frame = model.createData(), model.getFrameId(scene.arms[arm].ee_frame)
                 axes = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED

@@ -244,7 +244,7 @@ def tool_goals(scene: Scene, terms: Sequence[Term]) -> Mapping[str, Pose] | None
             goals[arm] = one.pose
         elif frame not in scene.movable:
             return None
-    for one in turned:  # the pose goal must already fulfil the orientation goal
+    for one in turned:  # The pose goal must already fulfil the orientation goal.
         goal = goals.get(one.frames[0].removesuffix("/tool"))
         if goal is None or one.off(goal.rotation) > TURNED:
             return None
@@ -366,7 +366,7 @@ def _reach(
     its goal :math:`T^*`. Steps are clipped to the joint limits.
     """
     for _ in range(STEPS):
-        pin.computeJointJacobians(model, data, q)  # also computes the joint poses
+        pin.computeJointJacobians(model, data, q)  # This also computes the joint poses.
         error = pin.log6(pin.updateFramePlacement(model, data, frame).actInv(goal)).vector
         size = float(np.abs(error).max())
         if size < CLOSE:

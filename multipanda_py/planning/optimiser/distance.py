@@ -87,12 +87,12 @@ class Distance(Objective):
         pairs = pairs_between(scene, first, second, parts)
         self.pairs = sorted(pairs, key=lambda pair: any(s.shape is not None for s in pair))
         self.frames = tuple(dict.fromkeys(s.frame for pair in self.pairs for s in pair))
-        # Frame, ends of the axis in it, and radius, for every pair and side.
+        # For each pair and side: index of the frame, ends of the axis in it, and radius.
         place = {name: at for at, name in enumerate(self.frames)}
         self._frame = np.array([[place[s.frame] for s in pair] for pair in self.pairs], dtype=int)
         self._points, self._ends = _points_of(self.pairs, self.frames)
         self._radii = np.array([[s.radius for s in pair] for pair in self.pairs]).reshape(-1, 2)
-        # Shapes of coal and their poses in the frames, by the number of the pair.
+        # Shapes for coal and their poses in the frames, by the index of the pair.
         shapes = {
             id(solid): (shape_of(solid), *place_of(solid))
             for pair in self.pairs
@@ -121,7 +121,7 @@ class Distance(Objective):
         jacobian = np.zeros((s, n, d))
         if not n:
             return np.zeros((s, 0)), jacobian
-        there = [  # points of every frame in all slices
+        there = [  # Points of every frame in all slices.
             (p.rotation.reshape(-1, 3) @ own.T).reshape(s, 3, -1) + p.position[..., None]
             for p, own in zip(placed, self._points)
         ]
@@ -211,7 +211,7 @@ class Distance(Objective):
             distance[row, number] = coal.distance(*placed, request, result)
             on_a[row, number] = result.getNearestPoint1()
             on_b[row, number] = result.getNearestPoint2()
-            normal[row, number] = -result.normal  # coal's normal is from a to b
+            normal[row, number] = -result.normal  # The normal of coal points from a to b.
 
 
 def _points_of(

@@ -48,7 +48,7 @@ def too_close(terms: Iterable[Term], found: Solution, each: int) -> tuple[Violat
         if term.is_cost or term.order or not isinstance(term.objective, Distance):
             continue
         spared = max(SPARED * term.objective.margin, 0.0) + LEAST
-        # The intermediate configurations on the segment before each slice.
+        # Configurations between each slice and the previous one.
         part = slice((PARTS - 1) * term.first, (PARTS - 1) * term.last)
         values, _ = term.objective.evaluate(placed.part(part))
         worst = (values - term.target).max(axis=1, initial=-np.inf)
@@ -138,7 +138,7 @@ class FreeSpace:
         for arm in scene.arms:
             self._model = pin.appendModel(self._model, _named(scene, arm), 0, pin.SE3.Identity())
             self._places.append(scene.columns[arm])
-        # The order of the joints is that of the arms, as in a slice.
+        # The joints are in the order of the arms, as in a slice.
         self.n = self._model.nq
         self._data = self._model.createData()
         self._geometry = pin.GeometryModel()
@@ -253,7 +253,7 @@ class FreeSpace:
         """
         way = end - begin
         count = max(1, int(np.ceil(float(np.abs(way).max()) / step)))
-        # The middle is tested first, because obstacles are rarely near the ends.
+        # Obstacles are rarely near the ends, so configurations in the middle are tested first.
         shares = sorted(range(1, count + 1), key=lambda k: k & -k, reverse=True)
         return all(self.is_free(begin + way * (k / count)) for k in shares)
 

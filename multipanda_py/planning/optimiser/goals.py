@@ -164,19 +164,20 @@ class Axis(Objective):
         f, b = (slices.frames[name] for name in self.frames)
         into = b.rotation.transpose(0, 2, 1)
         axis = (into @ f.rotation) @ self._axis
-        # The axis in the base moves by omega x axis.
+        # Jacobian of the axis in the base, which moves by omega x axis.
         moved = -skew(axis) @ (into @ (f.jacobian[:, 3:] - b.jacobian[:, 3:]))
         side, along = axis @ self._across.T, axis @ self._direction
         sine = np.sqrt((side * side).sum(1))
-        opposite = (sine < 1e-6) & (along < 0.0)  # all directions are equivalent there
+        # All rotation directions are equivalent there, so one is chosen.
+        opposite = (sine < 1e-6) & (along < 0.0)
         side = np.where(opposite[:, None], [1e-6, 0.0], side)
         sine = np.where(opposite, 1e-6, sine)
         angle = np.arctan2(sine, along)
         small = (sine < 1e-6) & ~opposite
         safe = np.where(small, 1.0, sine)
-        ratio = np.where(small, 1.0, angle / safe)  # angle / sine
-        # d(ratio) = (d(angle) sine - angle d(sine)) / sine^2, with
-        # d(angle) = along d(sine) - sine d(along)
+        ratio = np.where(small, 1.0, angle / safe)  # Ratio angle / sine, which tends to 1.
+        # The ratio has the derivative d(ratio) = (d(angle) sine - angle d(sine)) / sine^2, with
+        # d(angle) = along d(sine) - sine d(along).
         d_side, d_along = self._across @ moved, (self._direction @ moved)
         d_sine = np.einsum("si,sij->sj", side, d_side) / safe[:, None]
         d_angle = along[:, None] * d_sine - sine[:, None] * d_along

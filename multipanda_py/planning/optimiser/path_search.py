@@ -298,7 +298,8 @@ def _phase_ends(
             ends.append(x)
             continue
         own = replace(settings, iterations=min(settings.iterations, 60))
-        tries = POSTURES if goals is None else FEW  # a few starts find the violation to report
+        # If tool goals exist, a few starts suffice to find the violation to report.
+        tries = POSTURES if goals is None else FEW
         found = find_posture(scene, terms, begin, rng, tries, own)
         x = found.path[0]
         ends.append(x)

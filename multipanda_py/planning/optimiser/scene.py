@@ -38,7 +38,8 @@ def skew(vectors: Vector) -> Matrix:
 
 def exp3(vectors: Vector) -> Matrix:
     """Return the rotation matrices of rotation vectors, (s, 3) to (s, 3, 3)."""
-    rotation = needed("scipy.spatial.transform").Rotation  # requires writable arrays
+    # SciPy needs a writable array, so the vectors are copied.
+    rotation = needed("scipy.spatial.transform").Rotation
     result: Matrix = rotation.from_rotvec(np.array(vectors)).as_matrix()
     return result
 
@@ -75,7 +76,8 @@ def left_jacobian_inverse(vectors: Vector) -> Matrix:
         + \left(\frac{1}{\theta^2} - \frac{\cot(\theta / 2)}{2 \theta}\right) [w]_\times^2
     """
     angle, cross = _angle_and_cross(vectors)
-    small = angle < 1e-3  # avoids the difference of two large quotients
+    # For small angles, the series avoids the difference of two large quotients.
+    small = angle < 1e-3
     safe = np.where(small, 1.0, angle)
     exact = 1.0 / safe**2 - 1.0 / (2.0 * safe * np.tan(safe / 2.0))
     second = np.where(small, 1.0 / 12.0 + angle**2 / 720.0, exact)

@@ -66,7 +66,7 @@ class NormalEquations:
         weighted = weight * residual
         k = term.order
         for j in range(k + 1):
-            # The slices before the path are fixed.
+            # Slices before the path are fixed, so they have no variables.
             skip = max(0, j - term.first)
             rows = slice(term.first + skip - j, term.last - j)
             if term.columns is not None:

@@ -98,7 +98,8 @@ def _given(subtask: Subtask, seen: Seen) -> Iterator[GoalPlace]:
         rotation = None
         if goal.rpy is not None:
             rotation = Pose.from_rpy(np.zeros(3), goal.rpy).rotation
-        elif direction is None and not goal.frame.endswith(TOOL):  # objects stay level
+        elif direction is None and not goal.frame.endswith(TOOL):
+            # An object keeps its present orientation, so that it stays level.
             rotation = (seen.pose(goal.base).inverse() @ seen.pose(goal.frame)).rotation
         yield GoalPlace(goal.frame, goal.base, position, rotation, direction)
 
@@ -234,7 +235,7 @@ def is_clear(distances: Collection[Distance], scene: Scene, path: Matrix) -> boo
 
 def _pairs(scene: Scene, wanted: Encounters, clearance: float) -> Iterator[Distance]:
     for one in clearances(scene, (), clearance):
-        arm, thing = one.of  # the arm is the first body
+        arm, thing = one.of  # The arm is the first body of a distance.
         if (arm, thing) in wanted.touched or thing in wanted.touching:
             yield Distance(scene, arm, thing, 0.0, parts="arm")
             yield Distance(scene, arm, thing, -AROUND, parts="hand")
@@ -255,7 +256,7 @@ def _allowed(scene: Scene, one: Distance, there: Slices) -> Iterator[Distance]:
     if nearest >= one.margin:
         yield one
     elif one.parts == "all" and one.of[0] in scene.arms and one.of[1] in scene.things:
-        for part in PARTS_OF_ARMS:  # a close gripper must not reduce the clearance of the links
+        for part in PARTS_OF_ARMS:  # A close gripper must not reduce the clearance of the links.
             yield from _allowed(scene, Distance(scene, *one.of, one.margin, part), there)
     else:
         least = 0.5 * nearest if nearest > 0.0 else nearest - SPARE

@@ -202,7 +202,7 @@ def refuse_friction(
         force = friction * subtask.force
         softest = float(np.linalg.eigvalsh((across * stiffness) @ across.T)[0])
         off = force / softest if softest > 0.0 else np.inf
-        if off > 0.95 * subtask.tolerance:  # joints and sensors cause the rest of the error
+        if off > 0.95 * subtask.tolerance:  # Joints and sensors cause the rest of the error.
             raise TaskFailed(
                 f"{point.arm}: friction of {force:.1f} N on {point.thing} keeps the tool "
                 f"{off:.3f} m from its goal, allowed {subtask.tolerance:g} m (tolerance). Reduce "

@@ -57,7 +57,7 @@ def _subtask_faults(contacts: dict[str, Contact], subtask: Subtask) -> Iterator[
         if number > 1:
             yield f"contacts: got {arm} {number} times, allowed once"
     held = {contact.thing for contact in pressing} if subtask.force > 0.0 else set()
-    # In mode force a gripper may move along the pressed object, as in polishing.
+    # In mode force, a gripper may move along the pressed object, as in polishing.
     busy = hands if mode == "hybrid" else Counter()
     without_plan = mode == "force" or subtask.on_failure.then == "force"
     for number, goal in enumerate(subtask.goals):

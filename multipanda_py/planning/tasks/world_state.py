@@ -88,7 +88,7 @@ def _room(thing: SceneObject, side: int, across: int, extent: float) -> float:
         return 0.0
     if thing.shape == "box":
         return extent
-    if thing.shape == "cylinder" and side == 2:  # the flat ends
+    if thing.shape == "cylinder" and side == 2:  # These are the flat ends.
         return extent
     if thing.shape in ("cylinder", "capsule") and across == 2:
         return thing.size[1]

@@ -236,7 +236,8 @@ class JointMotion:
         first, begin = points[0], self._begin
         time = float(first[0])
         begin[:] = self._state
-        if time < BLEND_TIME:  # too early to blend: extrapolate the path to time 0
+        # The first point is too early for a blend, so the path is extrapolated to time 0.
+        if time < BLEND_TIME:
             q, dq, ddq = first[1:].reshape(3, self._n)
             joints = begin.reshape(3, self._n)
             joints[2] = ddq

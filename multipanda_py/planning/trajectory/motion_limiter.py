@@ -77,10 +77,11 @@ class MotionLimiter:
         self.limited = False
         self._limits, self._period, self._fastest = limits, period, fastest
         self._catch_up = catch_up
-        self._rate, self._change = np.zeros(n), np.zeros(n)  # differences of the last command
+        # First and second difference of the last command.
+        self._rate, self._change = np.zeros(n), np.zeros(n)
         self._last = self.q.copy()
         self._wanted = self.q.copy()
-        self._age = 1  # periods since the last desired positions
+        self._age = 1  # Number of periods since the last desired positions.
         bounds = (limits.velocity, limits.acceleration, limits.jerk)
         self._velocity, self._acceleration, self._jerk = (_ROUNDING * b for b in bounds)
         self._catch = 0.25 * limits.jerk * period**2
@@ -90,7 +91,8 @@ class MotionLimiter:
         self._way = self._input(ControlInterface.Position)
         self._stop = self._input(ControlInterface.Velocity)
         let_go_at_exit(self, ("_ruckig", "_plan", "_way", "_stop"))
-        for step in (self.follow, self.follow_rate):  # first calls are slow
+        # The first calls are slow, so they are made here.
+        for step in (self.follow, self.follow_rate):
             step(self.q + 0.1)
         self.start(self.q)
 
@@ -215,7 +217,8 @@ class MotionLimiter:
             motion: Positions, velocities and accelerations, (3, n).
         """
         limits, (q, dq, ddq) = self._limits, motion
-        after = np.abs(dq + ddq * np.abs(ddq) / (2.0 * limits.jerk))  # speed once ddq is zero
+        # Speed when ddq has become zero.
+        after = np.abs(dq + ddq * np.abs(ddq) / (2.0 * limits.jerk))
         lower, upper = np.minimum(limits.lower, self.q), np.maximum(limits.upper, self.q)
         found = can_stop(q, dq, ddq, lower, upper, *self._braking)
         if self._fastest is not None:
@@ -235,11 +238,11 @@ class MotionLimiter:
         moving &= self._may_stop(np.array((wanted, speed, 0.0 * speed)))
         speed *= moving
         goal = np.minimum(np.maximum(wanted, limits.lower), limits.upper)
-        way.current_position = (self.q - goal + T * speed).tolist()  # goal after T
+        way.current_position = (self.q - goal + T * speed).tolist()  # The goal moves on within T.
         way.current_velocity = (self.dq - speed).tolist()
         way.current_acceleration = self.ddq.tolist()
         up = down = most
-        if self._fastest is not None:  # ruckig must brake in time
+        if self._fastest is not None:  # ruckig must brake in time for a lower limit ahead.
             up = np.minimum(most, self._fastest(self.q, self.dq.clip(min=_CREEP)))
             down = np.minimum(most, self._fastest(self.q, self.dq.clip(max=-_CREEP)))
         way.max_velocity = np.maximum(up - speed, _CREEP).tolist()
@@ -289,7 +292,7 @@ class MotionLimiter:
         found = self._to_rate(np.zeros_like(self.q))
         if found is not None:
             return found
-        most = self._limits.acceleration * self._period  # without a plan, jerk is not limited
+        most = self._limits.acceleration * self._period  # Without a plan, jerk is not limited.
         v = self._rate - np.clip(self._rate, -most, most)
         return np.array((self.q + self._period * v, v, 0.0 * v))
 

@@ -11,7 +11,7 @@ from multipanda_py.state import Matrix, Vector
 
 _dot, _multiply = np.dot, np.multiply
 
-# Each line has the coefficient of s^k from p0, v0 T, a0 T^2, p1, v1 T, a1 T^2.
+# Row k contains the coefficient of s^k for p0, v0 T, a0 T^2, p1, v1 T and a1 T^2.
 _FROM_ENDS = np.array(
     [
         [1.0, 0.0, 0.0, 0.0, 0.0, 0.0],

@@ -157,7 +157,7 @@ def check_between(rows: Matrix, name: str, limits: ArmLimits) -> None:
     share = np.arange(_SAMPLES) / _SAMPLES
     times = np.append((rows[:-1, :1] + np.diff(rows[:, 0])[:, None] * share).ravel(), rows[-1, 0])
     path = evaluate(rows, times)
-    lower = np.minimum(limits.lower, path[0, 0]) - 1e-9  # an arm outside its limits may return
+    lower = np.minimum(limits.lower, path[0, 0]) - 1e-9  # An arm outside its limits may return.
     upper = np.maximum(limits.upper, path[0, 0]) + 1e-9
     for order, what, unit, low, high in (
         (0, "position", "rad", lower, upper),

@@ -86,7 +86,7 @@ def _follow(plan: CellPlan, options: dict[str, Any], end: _End) -> dict[str, Any
     sink = _sink(plan, options, reader)
     if isinstance(sink, FileSink):
         sink.begin(time.time_ns())
-    _say({})  # Tells the parent that recording has begun.
+    _say({})  # This reports to the parent that recording has begun.
     offset = time.time_ns() - time.monotonic_ns()
     threading.Thread(target=end.wait, daemon=True).start()
     until, is_late = math.inf, False

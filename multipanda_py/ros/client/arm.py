@@ -183,7 +183,7 @@ class NodeHand:
     def move(self, width: float) -> HandGoal:
         """Start a motion of the fingers to a width [m]."""
         goal = GripperAction.Goal()
-        goal.command.position = width / 2.0  # position of one finger
+        goal.command.position = width / 2.0  # Half the width is the position of one finger.
         return HandGoal(self._action, goal, f"{self._place}: move to {width:.4f} m")
 
     def grasp(

@@ -61,7 +61,8 @@ class RosCell:
         try:
             self._connect(patience / 2.0)
         except TopicLost:
-            # A new participant of Fast DDS sometimes misses endpoints. Another one finds them.
+            # A new participant of Fast DDS sometimes misses endpoints. Another one usually finds
+            # them.
             self._connect(patience)
 
     def _connect(self, patience: float) -> None:

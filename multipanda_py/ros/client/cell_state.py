@@ -150,7 +150,7 @@ class NodeStatus:
         count = _count(values.get("notices", ""), 0)
         before = self._notices.get(controllet, count)
         self._notices[controllet] = count
-        if count > before:  # a restarted node counts from 0
+        if count > before:  # A restarted node counts from 0.
             self._remember(
                 LoopEvent(Event.NOTICE, time.monotonic_ns(), "", controllet, values["last notice"])
             )
@@ -171,7 +171,7 @@ class NodeStatus:
         if now.hold_reason and not fault and is_new:
             time_ns = time.monotonic_ns()
             self._remember(LoopEvent(Event.HOLDS, time_ns, arm, "", now.hold_reason))
-        if before.heard > 0.0 and now.refused > before.refused:  # a restarted node counts from 0
+        if before.heard > 0.0 and now.refused > before.refused:  # A restarted node counts from 0.
             self.say(f"refused: {now.refusal}", time.monotonic_ns())
 
     def _remember(self, event: LoopEvent) -> None:

@@ -225,9 +225,8 @@ class RemoteLaws:
             if sent - sent_before < JUDGED or said.heard == self._judged[name]:
                 continue
             self._refused[name], self._judged[name] = (said.refused, sent), said.heard
-            if (
-                said.refused - before > (sent - sent_before) / 2
-            ):  # on a busy machine some are rejected
+            # On a busy machine some targets are rejected, so only a majority is an error.
+            if said.refused - before > (sent - sent_before) / 2:
                 raise TargetRejected(f"{name}: the node rejects targets: {said.refusal}")
 
     def _check_alone(self, name: str) -> None:
@@ -312,8 +311,9 @@ class RemoteMotion:
                 result = self._wait(future, ends, arm, moved).result
                 if result.error_code != FollowJointTrajectory.Result.SUCCESSFUL:
                     raise MotionFailed(f"{arm}: {result.error_string}")
-        except BaseException:  # also if the program is interrupted
-            for handle in handles.values():  # other goals end when the heartbeats stop
+        except BaseException:  # Goals must also end if the program is interrupted.
+            # Goals that cannot be cancelled end when the heartbeats stop.
+            for handle in handles.values():
                 handle.cancel_goal_async()
             raise
         self._say_moved([])

@@ -98,7 +98,8 @@ def main() -> int:
     namespace, *arms = sys.argv[1:]
     root = f"/{namespace.strip('/')}".rstrip("/")
     announce_without_types()
-    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # the parent process ends it
+    # The parent process ends this process.
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node(
         f"hand_listener_{os.getpid()}", enable_rosout=False, start_parameter_services=False
     )

@@ -52,8 +52,8 @@ _OBSTACLES = (
     ((0.05, -0.05, -0.14), (0.0, 0.0, 0.03), 0.02),
 )
 """Start relative to that of the point [m], velocity [m/s], radius [m]."""
-_TURN = 4.0  # time after which obstacles reverse [s]
-_LOOK = 50  # messages between two checks of standard input
+_TURN = 4.0  # Time after which obstacles reverse [s].
+_LOOK = 50  # Number of messages between two checks of standard input.
 
 
 class PoseStream:
@@ -176,7 +176,8 @@ def main() -> int:
     options = parser.parse_args()
     bases = {name: float(y) for name, _, y in (text.partition("=") for text in options.arms)}
     announce_without_types()
-    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # the parent process ends it
+    # The parent process ends this process.
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node(
         f"motion_generator_{os.getpid()}",
         namespace=options.namespace,

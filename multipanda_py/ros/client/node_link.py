@@ -156,7 +156,7 @@ class NodeLink:
     def start(self) -> None:
         """Start the thread; further calls have no effect."""
         if self._thread.ident is None:
-            # A thread that waits in the middleware would abort Python at its exit.
+            # A thread that still waits in the middleware would abort Python at its exit.
             atexit.register(self.close)
             self._thread.start()
 

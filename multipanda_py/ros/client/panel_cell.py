@@ -291,7 +291,7 @@ class NodeCell(Closing):
         """Request a switch; the node reports its service instead of ``by``."""
 
         def read(said: Any) -> SwitchResult:
-            message = getattr(said, "message", "")  # some distributions have none
+            message = getattr(said, "message", "")  # Some distributions have no message here.
             if not said.ok:
                 raise SwitchRejected(message or "the node has rejected the switch")
             self._ask_active()
@@ -311,7 +311,7 @@ class NodeCell(Closing):
         """Request a hold of all arms at once, and repeat the request while it is unanswered."""
         call = self._stop_now()
         for switch in self._switches:
-            if not switch.is_done:  # it may reach the node after the stop
+            if not switch.is_done:  # The switch may reach the node after the stop.
                 switch.when_done(self._stop_now)
         return call
 

@@ -121,7 +121,7 @@ class FollowUp:
                 return
             try:
                 said = self._first.look()
-            except MultipandaError:  # look() raises it
+            except MultipandaError:  # look() raises this error.
                 return
             if said is not None:
                 self._second = self._go_on(said)

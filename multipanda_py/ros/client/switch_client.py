@@ -31,7 +31,8 @@ ANSWER = 10.0
 def main() -> int:
     """Send requests until standard input ends."""
     announce_without_types()
-    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # the parent process ends it
+    # The parent process ends this process.
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node(
         f"switch_client_{os.getpid()}", enable_rosout=False, start_parameter_services=False
     )

@@ -84,16 +84,16 @@ class LifeSigns:
         why = f"no heartbeat for {LEASE:g} s from {sender!r:.60}, which moved it"
         try:
             self._stop(arm)
-        except (
-            MultipandaError
-        ) as error:  # its controllet accepts no such target, or the loop is stalled
+        except MultipandaError as error:
+            # Its controllet accepts no such target, or the loop is stalled.
             self._logger.warning(f"{arm} cannot be stopped: {error}; {why}")
         else:
             self._logger.warning(f"{arm} holds: {why}")
 
     def _stop(self, arm: str) -> None:
         """Send the first target that the controllet accepts out of those that stop the arm."""
-        with contextlib.suppress(TargetRejected):  # a pose target would make a moving arm return
+        # A trajectory stop comes first, because a pose target would make a moving arm return.
+        with contextlib.suppress(TargetRejected):
             return self._cell.follow(arm, [])
         here = self._cell.state(arm).q
         for target in ({"pose": self._cell.pose(arm)}, {"q": here}):
@@ -104,7 +104,7 @@ class LifeSigns:
 
 try:
     from rclpy.event_handler import PublisherEventCallbacks
-except ImportError:  # ROS 2 releases before Iron
+except ImportError:  # ROS 2 releases before Iron have this name.
     from rclpy.qos_event import PublisherEventCallbacks
 
 
@@ -206,7 +206,7 @@ class SentTargets:
     def say_life(self) -> None:
         """Send pending targets, and a heartbeat with the moved arms if it is due."""
         now = time.monotonic()
-        if now > self._alive + LEASE and self._moved:  # the node has stopped them
+        if now > self._alive + LEASE and self._moved:  # The node has stopped these arms by now.
             self._deaf_until = now + DEAF
         self._alive = now
         for arm, (given, message) in list(self._unsent.items()):
@@ -246,7 +246,7 @@ class SentTargets:
         now = time.monotonic()
         for arm in [arm for arm, until in self._moved.items() if until > now]:
             here = state(arm)
-            with contextlib.suppress(TargetRejected):  # the node has stopped it already
+            with contextlib.suppress(TargetRejected):  # The node may have stopped it already.
                 self.give(here, Pose(here.position_ee_in_base, here.rotation_ee_in_base), "")
         self._moved, self._sign_at = {}, 0.0
         if self._publishers:

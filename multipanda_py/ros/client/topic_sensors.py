@@ -81,7 +81,8 @@ class TopicSensors:
             raise ConfigurationError(
                 f"topics.{name}: {topic} is {kind}, allowed {', '.join(KINDS)}"
             )
-        # An image has many packets, and best effort may lose one of them.
+        # An image has many packets, and best effort may lose one of them. Reliable transport is
+        # therefore used if it is offered.
         reliable = all(one.qos_profile.reliability == ReliabilityPolicy.RELIABLE for one in offers)
         self._heard[name] = self._link.hear(
             KINDS[kind][0], topic, stale, qos=QoSProfile(depth=1) if reliable else TARGETS

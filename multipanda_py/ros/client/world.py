@@ -16,7 +16,7 @@ from multipanda_py.ros.services.entities import WORLD
 try:
     from simulation_interfaces.msg import Result
     from simulation_interfaces.srv import SetEntityState
-except ImportError:  # not part of every distribution
+except ImportError:  # Not every distribution has this package.
     SetEntityState = None
 
 

@@ -85,7 +85,7 @@ class CrispNames:
 
     def has(self, name: str, value: Any = 0.0) -> bool:
         """Return True if a name, with such a value, is a CRISP parameter."""
-        if name in self._own:  # CRISP has one number for all joints
+        if name in self._own:  # CRISP has one number for all joints.
             return name in POSTURE and type(value) in (int, float)
         return (
             name in {*STIFFNESS, *DAMPING, *CLIP, *FLAGS, *PER_JOINT, *POSTURE, *REFUSED, *NOTHING}
@@ -182,7 +182,8 @@ class CrispNames:
             clip = [float(self._given.get(axis, clip[i])) for axis, i in CLIP.items()]
         else:
             for axis, i in CLIP.items():
-                self._given.setdefault(axis, clip[i])  # restored when the error is limited again
+                # Kept to restore it when the error is limited again.
+                self._given.setdefault(axis, clip[i])
             clip = [_NO_CLIP] * len(clip)
         return {"error_clip": clip}
 

@@ -49,7 +49,7 @@ class PlainActionServer(ActionServer):
         self.unsent = 0
         accept, cancel = callbacks["goal_callback"], callbacks["cancel_callback"]
         callbacks["goal_callback"] = lambda goal: (
-            GoalResponse.ACCEPT  # to abort it with the reason
+            GoalResponse.ACCEPT  # accepted, to abort it with the reason
             if too_large(goal)
             else self._guard.call(name, accept, goal) or GoalResponse.REJECT
         )
@@ -77,7 +77,7 @@ class PlainActionServer(ActionServer):
         """End a goal by ``succeed``, ``abort`` or ``canceled``, and send its result."""
 
         def answer(handle: Any) -> Any:
-            self.unsent -= 1  # the executor sends the result right after this
+            self.unsent -= 1  # The executor sends the result right after this call.
             getattr(handle, how)()
             return result
 

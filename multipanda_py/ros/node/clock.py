@@ -12,7 +12,7 @@ from rclpy.clock_type import ClockType
 from multipanda_py.exceptions import TargetRejected
 
 _TRIES = 5
-_AT_ONCE = 100_000  # maximum time between two clock readings [ns]
+_AT_ONCE = 100_000  # Maximum time between two clock readings of one stamp [ns].
 MAX_AHEAD = 0.2
 """Maximum lead of a stamp over the node's time [s]. Clocks differ, and /clock has steps."""
 STANDS_STILL = 1.0
@@ -42,7 +42,7 @@ class NodeClock:
         """Time of the node [ns]."""
         if self.comes_from_topic:
             return int(self._clock.now().nanoseconds)
-        return time.time_ns()  # the source that rclpy uses too, but faster
+        return time.time_ns()  # rclpy uses the same source, but takes longer.
 
     @property
     def comes_from_topic(self) -> bool:
@@ -77,7 +77,7 @@ class NodeClock:
         Raises:
             TargetRejected: If ``/clock`` has not started or has stopped.
         """
-        if not self.comes_from_topic:  # the check would cost as much as reading a target
+        if not self.comes_from_topic:  # The check would cost as much as reading a target.
             return time.time_ns()
         if worry := self.worry():
             raise TargetRejected(
@@ -129,7 +129,9 @@ class NodeClock:
         """
         if self.comes_from_topic:
             return divmod(max(0, self.nanoseconds), 1_000_000_000)
-        for _ in range(_TRIES):  # an interruption in between would make the stamp too early
+        # An interruption between the readings would make the stamp too early, so they are
+        # repeated.
+        for _ in range(_TRIES):
             before_ns = time.monotonic_ns()
             now_ns = self.nanoseconds
             after_ns = time.monotonic_ns()

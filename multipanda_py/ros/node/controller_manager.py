@@ -53,7 +53,7 @@ def manager_node(
     """
     node = plain_node(NAME, main, arm)
     prefix = f"{arm}/{NAME}/" if arm else f"{NAME}/"
-    node.says_refusals = True  # the spawner and ros2 control show no reason
+    node.says_refusals = True  # The spawner and ros2 control show no reason of a rejection.
     manager = ControllerManager(node, main, cell, laws, arm, prefix)
     HardwareServices(node, main, cell, [arm] if arm else cell.arms, prefix)
     _fixed(node, "update_rate", round(cell.config.cell.rate), "Rate of the control loop [Hz].")

@@ -129,7 +129,7 @@ def read_message(kind: type, raw: bytes) -> Any:
     """
     try:
         return deserialize_message(raw, kind)
-    except RuntimeError as error:  # RMWError has no public name
+    except RuntimeError as error:  # RMWError has no public name.
         raise TargetRejected(f"message: not a valid {kind.__name__} ({error})") from None
 
 
@@ -167,7 +167,7 @@ def in_full(given: Sequence[str], names: Sequence[str]) -> Sequence[str]:
         for prefix in [name.removesuffix(f"_{given[0]}")]
         if prefix != name and {f"{prefix}_{one}" for one in given} <= set(names)
     ]
-    return found[0] if len(found) == 1 else given  # ambiguous if two arms match
+    return found[0] if len(found) == 1 else given  # The names are ambiguous if two arms match.
 
 
 def read_joints(

@@ -89,7 +89,7 @@ class DeferredResponses:
             return response
 
         service = create(call)
-        # Every executor answers through this method of the service.
+        # Executors send every response through this method of the service, so it is replaced.
         send = service.send_response
 
         def keep(response: Any, header: Any) -> None:
@@ -130,7 +130,7 @@ class DeferredResponses:
         self._count(item.name, item.response)
         try:
             item.send(item.response, item.header)
-        except Exception as error:  # the client may have gone away
+        except Exception as error:  # The client may have ended.
             self._note(item.name, error)
 
 
@@ -169,11 +169,11 @@ def refuse(response: Any, reason: str) -> Any:
     for field in ("success", "ok"):
         if hasattr(response, field):
             setattr(response, field, False)
-    for field in ("message", "error"):  # the latter in franka_msgs
+    for field in ("message", "error"):  # franka_msgs has the field error.
         if hasattr(response, field):
             setattr(response, field, shortened(reason))
     result: Any = getattr(response, "result", None)
-    if hasattr(result, "error_message"):  # in simulation_interfaces
+    if hasattr(result, "error_message"):  # simulation_interfaces has this field.
         result.result = result.RESULT_OPERATION_FAILED
         result.error_message = shortened(reason)
     if isinstance(response, SetParameters.Response):

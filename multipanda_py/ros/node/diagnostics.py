@@ -98,7 +98,8 @@ class Diagnostics:
         """Publish at once if the loop or the clock stops or continues, or a controllet starts."""
         if self._beginnings != (now := self._count_beginnings()):
             self._beginnings = now
-            self._held.clear()  # a new controllet starts at the measured state
+            # A new controllet starts at the measured state, so the old reasons are obsolete.
+            self._held.clear()
             self._tick()
         self._look_at_loop()
         self._look_at_gate()
@@ -128,7 +129,8 @@ class Diagnostics:
         self._stuck = bool(reason)
         logger = self._node.get_logger()
         if reason:
-            # A rclpy logger has one severity for each place that it is called from.
+            # Two calls, because a rclpy logger has one severity for each place that it is called
+            # from.
             if self._cell.world.is_paused:
                 logger.info(f"{reason}; targets are refused")
             else:
@@ -144,7 +146,7 @@ class Diagnostics:
         return "states are not published, and targets are refused"
 
     def _tick(self) -> None:
-        self.log_events()  # the log then has the reason before the status
+        self.log_events()  # Logged first, so that the log has the reason before the status.
         self._publisher.publish(self.message())
 
     def message(self) -> DiagnosticArray:
@@ -212,7 +214,8 @@ class Diagnostics:
 
     def _arm(self, arm: str) -> DiagnosticStatus:
         state = self._cell.state(arm)
-        if state.fault:  # The loop reports a fault before its state: read the reason after it.
+        # The loop reports a fault before its state, so the reason is read after the state.
+        if state.fault:
             self.log_events()
         level = DiagnosticStatus.ERROR if state.fault else DiagnosticStatus.OK
         summary = f"latched fault: {state.fault}" if state.fault else f"follows {state.owner}"

@@ -60,7 +60,7 @@ class GraphWatch:
         self._unsaid += [(mismatch, 0) for mismatch in guard.mismatches]
         guard.mismatches.clear()
         waiting, self._unsaid = self._unsaid, []
-        for mismatch, looks in waiting:  # node names arrive after the mismatch event
+        for mismatch, looks in waiting:  # Node names arrive after the mismatch event.
             is_named = bool(others(mismatch))
             if looks < PATIENCE and not is_named:
                 self._unsaid.append((mismatch, looks + 1))

@@ -26,7 +26,7 @@ from multipanda_py.ros.node.qos import REQUESTS, Mismatch
 
 try:
     from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
-except ImportError:  # ROS 2 releases before Iron
+except ImportError:  # ROS 2 releases before Iron have this name.
     from rclpy.qos_event import PublisherEventCallbacks, SubscriptionEventCallbacks
 
 

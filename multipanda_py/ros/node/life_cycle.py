@@ -137,7 +137,7 @@ class LifeCycle:
             )
             response.success = False
             return
-        if self._under_way == way.label:  # clients repeat a request without answer
+        if self._under_way == way.label:  # Clients repeat a request without answer.
             while self._under_way == way.label:
                 yield
         elif self._under_way and way.goal != FINALIZED:
@@ -173,11 +173,13 @@ class LifeCycle:
         elif self._cell is not None:
             move = self._deactivate if way.goal == INACTIVE else self._activate
             yield from move(self._cell)
-            if self.state == way.start:  # no shutdown was requested meanwhile
+            if self.state == way.start:  # No shutdown was requested meanwhile.
                 self._arrive(way.goal)
 
     def _deactivate(self, cell: Cell) -> Work:
-        if not self._rested:  # an attempt that failed half-way has deactivated controllets already
+        # After an attempt that failed half-way, the active controllets are stored already, and
+        # some of them are inactive by now.
+        if not self._rested:
             self._laws = tuple(cell.active)
         yield from self._rest(cell)
 

@@ -28,7 +28,8 @@ PERIOD = 1.0
 def main() -> int:
     """Publish the input until it ends."""
     announce_without_types()
-    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # the parent process ends it
+    # The parent process ends this process.
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     cell, namespace = sys.argv[1:]
     node = rclpy.create_node(
         f"shadow_{cell.replace('/', '_')}", namespace=namespace.strip("/"), enable_rosout=False,

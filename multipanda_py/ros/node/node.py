@@ -105,7 +105,8 @@ class MultimodeController:
     ) -> None:
         self._cell, self._guard, self._answers = cell, node.guard, node.answers
         self._check = check
-        # Discovery follows this order: a client that receives a state also finds the services.
+        # Discovery follows the order of creation. The publishers of states come after the
+        # services, so that a client that receives a state also finds the services.
         laws, robots = parameter_nodes(node, cell), robot_nodes(node, cell)
         nodes.extend(itertools.chain(laws.values(), robots.values()))
         nodes.extend(manager_node(node, cell, laws, arm) for arm in ("", *cell.arms))
@@ -151,7 +152,8 @@ class MultimodeController:
             executor.add_node(node)
         with signals.serving():
             while not (self.is_over(signals, life) or self._check.is_lost):
-                # The guard handles errors of callbacks; this call handles unreadable messages.
+                # The guard handles errors of callbacks. This call handles messages that cannot be
+                # read.
                 self._guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
         self._check.pause()
         if self._tasks is not None:
@@ -175,7 +177,7 @@ class MultimodeController:
         self._diagnostics.log_events()
         if self.cameras is not None:
             self.cameras.look()
-        self._cell.check()  # its errors are fatal
+        self._cell.check()  # Errors of the cell are fatal.
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -185,7 +187,7 @@ def main(args: Sequence[str] | None = None) -> int:
         0, or 1 after a fatal log entry, or 130, 143 or 129 if a signal arrived during the start.
     """
     code = _main(args)
-    if has_abandoned():  # finalizing the interpreter would wait for the middleware's threads
+    if has_abandoned():  # Finalizing the interpreter would wait for the middleware's threads.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -204,7 +206,7 @@ def _main(args: Sequence[str] | None) -> int:
         return 1
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
-    except RuntimeError as error:  # rcl cannot read an option or a parameter file
+    except RuntimeError as error:  # rcl cannot read an option or a parameter file.
         get_logger(NAME).fatal(f"{type(error).__name__}: {' '.join(str(error).split())}")
         return 1
     try:
@@ -215,7 +217,7 @@ def _main(args: Sequence[str] | None) -> int:
             )
         signals.check()
         return _sessions(signals, started, args)
-    except ParameterException as error:  # rclpy reads use_sim_time
+    except ParameterException as error:  # rclpy cannot read use_sim_time.
         get_logger(NAME).fatal(" ".join(str(error).split()))
         return 1
     except Interrupted as signal:
@@ -265,7 +267,8 @@ def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) 
                 if life is not None:
                     serving.executor.remove_node(life.node)
                 serving.release()
-                os.sched_setaffinity(0, cores)  # the next loop's process inherits it
+                # The process of the next loop inherits these cores.
+                os.sched_setaffinity(0, cores)
             if signals.received or life.ends:
                 return 0
             ended()
@@ -301,7 +304,7 @@ def _serve(
     cell = Cell(cell_config(node, folders_of(arguments), sections_of_others(arguments)))
     with contextlib.ExitStack() as ends:
         ends.callback(cell.close)
-        cell.beat_by_hand()  # starts with the first callback
+        cell.beat_by_hand()  # Heartbeats start with the first callback.
         with signals.interruptible():
             cell.start()
             refuse_taken_names(node, cell.arms)
@@ -309,7 +312,7 @@ def _serve(
         ends.callback(check.close)
         controller = MultimodeController(node, cell, serving.nodes, check)
         stop = Stop(node, cell, args)
-        keep_own_memory_private()  # for the participants of stop and self-check
+        keep_own_memory_private()  # The participants of stop and self-check are child processes.
         ends.callback(end_within, CLOSING)
         ends.callback(stop.close)
         ends.callback(end_within)
@@ -318,7 +321,8 @@ def _serve(
         ends.callback(cameras.close)
         for warning in (*cell.warnings, *([refused] if refused else [])):
             logger.warning(warning)
-        gc.freeze()  # a collection of these objects would block all threads for up to 0.1 s
+        # A collection of these objects would block all threads for up to 0.1 s.
+        gc.freeze()
         signals.check()
         for _ in life.has(cell):
             time.sleep(1e-3)
@@ -349,7 +353,7 @@ def _renewed(
     serving: Serving, cell: Cell, life: LifeCycle, check: SelfCheck
 ) -> MultimodeController:
     """Recreate the participant with all interfaces of a cell; its arms hold meanwhile."""
-    with contextlib.suppress(MultipandaError):  # a blocked loop does not answer
+    with contextlib.suppress(MultipandaError):  # A blocked loop does not answer.
         cell.ask_hold(by="the self-check of the node")
     started = time.monotonic()
     life.node.answers.close("the participant is recreated")

@@ -198,7 +198,7 @@ def _wrong_type(node: Node, message: Any) -> str:
     allowed = node.describe_parameter(message.name).additional_constraints
     where = f"{node.get_fully_qualified_name()}: {message.name}"
     text, hint = message.value.string_value, ""
-    if text.startswith("["):  # ros2 param set sends mixed number types as a string
+    if text.startswith("["):  # ros2 param set sends mixed number types as a string.
         hint = " (a string: write all numbers with a decimal point, or none)"
     what = f"{text!r:.60}{hint}" if text else _kind(got)
     return shortened(f"{where}: got {what}, allowed {allowed or _kind(kept)}")

@@ -45,7 +45,7 @@ def descriptor_of(spec: Spec) -> ParameterDescriptor:
     )
     low, high = spec.bounds[0]
     if spec.kind == "number" and math.isfinite(low) and math.isfinite(high):
-        # The message accepts an int but converts it to a wrong number.
+        # The message accepts an int, but converts it to a wrong number.
         bounds = FloatingPointRange(from_value=float(low), to_value=float(high))
         descriptor.floating_point_range = [bounds]
     return descriptor
@@ -65,7 +65,7 @@ def plain_node(name: str, main: GuardedNode, arm: str) -> GuardedNode:
         guard=main.guard,
         answers=main.answers,
         namespace="/".join((namespace.rstrip("/"), arm)).rstrip("/") or "/",
-        use_global_arguments=False,  # the cell file's /** section is not meant for it
+        use_global_arguments=False,  # The section /** of the cell file is not meant for it.
         enable_rosout=False,
         parameter_overrides=[Parameter("start_type_description_service", value=False)],
     )

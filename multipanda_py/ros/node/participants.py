@@ -58,7 +58,7 @@ class SeparateParticipant:
     ) -> None:
         self._ends = False
         sys.setswitchinterval(SWITCH_INTERVAL)
-        # The middleware starts its threads with the participant; they inherit this priority.
+        # The middleware starts its threads with the participant, and they inherit this priority.
         with before_ordinary_threads(realtime):
             self._context = Context()
             self._context.init(

@@ -110,7 +110,7 @@ def make_executor(context: Context | None = None) -> Executor:
         from rclpy.experimental.events_executor import EventsExecutor
     except ImportError:
         return SingleThreadedExecutor(context=context)
-    # Use spin_once(): in some releases spin() busy-waits and delivers nothing.
+    # The caller must use spin_once(): in some releases, spin() busy-waits and delivers nothing.
     return EventsExecutor(context=context)
 
 
@@ -124,7 +124,7 @@ def end_within(patience: float = 30.0) -> None:
     Args:
         patience: Timeout [s].
     """
-    # A file descriptor works also if the node is started with standard error closed.
+    # A file descriptor works even if the node is started with standard error closed.
     faulthandler.dump_traceback_later(patience, exit=True, file=2)
 
 

@@ -108,7 +108,7 @@ def sections_of_others(args: Sequence[str]) -> list[tuple[str, Parameters]]:
             try:
                 found.extend(sections(load(read_text(path))))
             except OSError:
-                continue  # ROS 2 has read it already; it may be deleted since
+                continue  # ROS 2 has read it already, so it may be deleted by now.
             except yaml.YAMLError as error:
                 faults.append(f"{path}: not valid YAML: {fault_of(error)}")
     if faults:
@@ -212,7 +212,7 @@ def _declare(node: Node, name: str, value: Any, data: Any) -> None:
     """Declare a read-only parameter. Paths of files are those that are opened."""
     for key in name.split(".") if isinstance(value, str) else ():
         data = data[key]
-    # Each parameter needs a new descriptor: rclpy writes name and type into it.
+    # rclpy writes name and type into the descriptor, so each parameter needs its own.
     descriptor = ParameterDescriptor(
         description=f"{name} of the cell file", read_only=True, dynamic_typing=True
     )

@@ -138,7 +138,7 @@ class Stop:
             while (result := pending.look()) is None:
                 if time.monotonic() - asked < PATIENCE:
                     time.sleep(LOOK_PERIOD)
-                else:  # the loop is stalled; serve other clients meanwhile
+                else:  # The loop is stalled, so other clients are served meanwhile.
                     yield
             stopped = ", ".join(result.deactivated) or "no controllet was active"
             response.success = True

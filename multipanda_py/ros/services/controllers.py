@@ -84,9 +84,8 @@ def standing_controllers(cell: Cell, arms: Sequence[str], is_cell: bool) -> list
                     state="active",
                     type=GRIPPER_TYPE,
                     update_rate=rate,
-                    required_command_interfaces=[
-                        f"{fingers[0]}/position"
-                    ],  # the other finger mimics this one
+                    # The other finger mimics this one.
+                    required_command_interfaces=[f"{fingers[0]}/position"],
                 )
             )
     return entries
@@ -144,7 +143,8 @@ class ControllerManager:
             (ReloadControllerLibraries, "reload_controller_libraries", self._reload),
         ]
         if cleanup := getattr(controller_manager_msgs.srv, "CleanupController", None):
-            services.append((cleanup, "cleanup_controller", self._cleanup))  # since Kilted
+            # ROS 2 has this service since Kilted.
+            services.append((cleanup, "cleanup_controller", self._cleanup))
         for kind, name, answer in services:
             node.create_service(kind, main.resolve_service_name(prefix + name), answer)
 
@@ -183,7 +183,7 @@ class ControllerManager:
         except MultipandaError as error:
             response.ok, message = False, str(error)
             self._logger.warning(f"switch rejected: {message}")
-        if hasattr(response, "message"):  # not in every distribution
+        if hasattr(response, "message"):  # Not every distribution has this field.
             response.message = shortened(message)
 
     def _list(self, request: Any, response: Any) -> Any:
@@ -213,7 +213,7 @@ class ControllerManager:
             if given:
                 self._logger.info(f"{full}: loaded with {shortened(', '.join(given))}")
         except MultipandaError as error:
-            # Otherwise these parameters would make the next load fail too.
+            # Without this, these parameters would make the next load fail too.
             forget_asked(self._node, request.name)
             self._logger.warning(f"cannot load {request.name:.200}: {shortened(str(error))}")
 

@@ -43,7 +43,7 @@ def until_entered(cell: Cell, request: EntryRequest) -> Work:
         cell,
         lambda: cell.entry_answer(request) or None,
         f"the request for {request.thing}",
-        # A paused loop answers too, although its last cycle is long ago.
+        # A paused loop runs no cycles, but answers within this timeout too.
         ENTRY_TIMEOUT,
         lambda: cell.withdraw_entry(request),
     )

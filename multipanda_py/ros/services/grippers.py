@@ -108,7 +108,8 @@ class GripperGoals:
         else:
             how = "abort"
             self._keep(f"{goal.name}: {result.text}")
-            if news := self._said.news(result.text):  # clients send goals at the rate of a stream
+            # Clients send goals at the rate of a stream, so an equal reason is logged once.
+            if news := self._said.news(result.text):
                 self._node.get_logger().warning(f"{goal.name}: {news}")
         goal.server.finish(goal.handle, how, goal.action.result(goal.motion, result))
 
@@ -248,7 +249,7 @@ class Hand:
             )
             response.success, response.message = result.succeeded or closed, text
         said = f"{self._arm}/gripper/{name}: {response.message}"
-        # Two calls, because a rclpy logger has one severity per code location.
+        # Two calls, because a rclpy logger has one severity for each place that it is called from.
         if response.success:
             self._logger.info(said)
         else:

@@ -121,7 +121,7 @@ class HardwareServices:
         )
         backend, rate = self._cell.config.arms[arm].backend, round(self._cell.config.cell.rate)
         for field, value in (("plugin_name", backend), ("class_type", backend), ("rw_rate", rate)):
-            if hasattr(component, field):  # not in every distribution
+            if hasattr(component, field):  # Not every distribution has this field.
                 setattr(component, field, value)
         return component
 
@@ -147,6 +147,6 @@ class HardwareServices:
 
 def _interface(name: str, is_available: bool, is_claimed: bool) -> HardwareInterface:
     interface = HardwareInterface(name=name, is_available=is_available, is_claimed=is_claimed)
-    if hasattr(interface, "data_type"):  # not in every distribution
+    if hasattr(interface, "data_type"):  # Not every distribution has this field.
         interface.data_type = "double"
     return interface

@@ -121,7 +121,7 @@ class SimulationServices:
         try:
             target = pose_in_world(request.state.header.frame_id, request.state.pose)
             speed, spin = request.state.twist.linear, request.state.twist.angular
-            # MuJoCo expresses the angular velocity of a free body in the axes of that body.
+            # MuJoCo expects the angular velocity of a free body along the axes of that body.
             own = target.rotation.T @ (spin.x, spin.y, spin.z)
             asked = cell.ask_move(request.entity, target, (speed.x, speed.y, speed.z, *own))
             yield from until_entered(cell, asked)

@@ -87,7 +87,7 @@ class SpawnServices:
 
     def _choose(self, request: Any) -> str:
         """Return the name of the object that a request selects."""
-        # Since version 2.0 of the interfaces both fields are in a separate message.
+        # Since version 2.0 of the interfaces, both fields are in a separate message.
         resource = getattr(request, "entity_resource", request)
         if resource.resource_string:
             raise _Refused(

@@ -101,13 +101,15 @@ class TaskAction:
             ExecuteTree,
             node.resolve_service_name("~/execute"),
             execute_callback=self._take,
-            goal_callback=lambda _: GoalResponse.ACCEPT,  # a rejection has no text
+            # A rejection has no text, so every goal is accepted and aborted with its reason if
+            # needed.
+            goal_callback=lambda _: GoalResponse.ACCEPT,
             cancel_callback=self._cancel,
         )
         self._timer = node.create_timer(
             PERIOD, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME)
         )
-        self._timer.cancel()  # until a task is to start or to end
+        self._timer.cancel()  # The timer runs only while a task is to start or to end.
 
     def hear(self, runner: TaskRunner, event: TaskEvent | None) -> None:
         """Send feedback to the client, and the result at the end of the task."""
@@ -136,7 +138,7 @@ class TaskAction:
             self._answer(handle, False, f"payload: got {request.payload!r:.200}, allowed ''")
             return
         work = self._begin(request.target_tree)
-        if not self._has_started(handle, work):  # _begin rejects a second goal meanwhile
+        if not self._has_started(handle, work):  # Meanwhile, _begin rejects a second goal.
             self._starting = (handle, work)
             self._timer.reset()
 
@@ -159,7 +161,7 @@ class TaskAction:
     def _has_ended(self, work: Generator[None, None, str]) -> bool:
         try:
             next(work)
-        except (StopIteration, TaskFailed):  # it may have ended meanwhile
+        except (StopIteration, TaskFailed):  # The start may have ended meanwhile.
             return True
         return False
 

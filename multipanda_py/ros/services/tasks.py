@@ -62,7 +62,8 @@ def task_of(name: str) -> TaskFile:
         path = shipped[name]
     data = read(path, MAX_REMOTE)
     if not isinstance(data, dict) or not _NEEDED <= data.keys() <= TaskFile.model_fields.keys():
-        raise ConfigurationError(  # no content in the message: a client may name a private file
+        # The message repeats no content, because a client may name a private file.
+        raise ConfigurationError(
             f"{path}: is not a task file, allowed the keys {', '.join(TaskFile.model_fields)}"
         )
     return TaskFile.from_content(data, path)
@@ -142,11 +143,11 @@ class TaskServices:
             self.node.serve(Trigger, self.node.resolve_service_name(f"~/{name}"), work)
         clock = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = self.node.create_timer(TICK, self.step, clock=clock)
-        self._timer.cancel()  # until a task runs
+        self._timer.cancel()  # The timer runs only while a task runs.
 
     def close(self, why: str = "the node ends") -> None:
         """Abort a running or starting task; all arms hold."""
-        # Without a loop arms hold anyway, and the node logs why it ends.
+        # Without a loop the arms hold anyway, and the node logs the reason.
         with contextlib.suppress(MultipandaError):
             if self._is_starting:
                 self._called_off = why
@@ -190,7 +191,8 @@ class TaskServices:
             MultipandaError: If there is no such task, or it cannot start; the cell is unchanged
                 then.
         """
-        while self._is_starting and self._called_off:  # until its generator has ended
+        # The generator of a task that was called off ends first.
+        while self._is_starting and self._called_off:
             yield
         self._refuse_second()
         runner = TaskRunner(self._cell, task_of(name), self._hear)
@@ -206,7 +208,7 @@ class TaskServices:
                 while not self._called_off and pending.look() is None:
                     yield
             self.runner = runner
-            if self._called_off:  # the controllet may be active already, but the arms must hold
+            if self._called_off:  # The controllet may be active already, but the arms must hold.
                 runner.call_off(self._called_off)
                 raise TaskFailed(runner.reason)
             runner.start()
@@ -230,9 +232,8 @@ class TaskServices:
         pool, ended = ThreadPoolExecutor(1, "task check"), threading.Event()
 
         def tell(check: SubtaskCheck) -> None:
-            if (
-                self._called_off or ended.is_set()
-            ):  # the process waits for this thread before it ends
+            # The process waits for this thread before it ends, so planning is cancelled.
+            if self._called_off or ended.is_set():
                 raise TaskFailed(f"{check.subtask}: the check was cancelled")
 
         try:
@@ -330,9 +331,9 @@ class TaskServices:
     def _go_on(self, runner: TaskRunner) -> None:
         try:
             runner.step()
-        except LoopError:  # ends the node
+        except LoopError:  # This error ends the node.
             raise
-        except Exception as error:  # the next step would raise it again
+        except Exception as error:  # The next step would raise this error again.
             self._logger.error(f"{runner.task.name}: {type(error).__name__}: {error}")
             runner.abort(f"{type(error).__name__}: {error}")
             self._after()
@@ -343,7 +344,7 @@ class TaskServices:
         if runner is None:
             return
         text = f"{runner.task.name}: {event}"
-        # A rclpy logger has one severity for each place that it is called from.
+        # Two calls, because a rclpy logger has one severity for each place that it is called from.
         if event.what in ("failed", "aborted"):
             self._logger.warning(text)
         else:

@@ -296,7 +296,7 @@ class _Follower:
         elif motions != goal.number:
             self._finish("abort", Result.INVALID_GOAL, "replaced by another target for the arm")
         elif state is MotionState.RUNNING:
-            if not self._cell.silence_reason():  # a stalled loop measures nothing
+            if not self._cell.silence_reason():  # A stalled loop measures nothing.
                 self._feed_back(goal, report.value(TIME))
         else:
             self._judge(state, report)
@@ -375,7 +375,7 @@ class _Follower:
             velocities=(desired[1] - dq).tolist(),
             time_from_start=since,
         )
-        if hasattr(feedback, "index"):  # not in every distribution
+        if hasattr(feedback, "index"):  # Not every distribution has this field.
             feedback.index = int(np.searchsorted(points[1:-1, 0], now, "right"))
         goal.handle.publish_feedback(feedback)
 

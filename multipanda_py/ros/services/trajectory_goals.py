@@ -204,7 +204,8 @@ def _gather(
                 f"{field}: point {number} has {len(values)} numbers, allowed {len(order)}"
                 + ("" if field == "positions" else " in every point, or 0 in all points"),
             )
-    # Message fields are arrays of C doubles. Conversion by a list of lists is ten times slower.
+    # The lists of a message are arrays of C doubles. Joining their bytes takes a tenth of the time
+    # of a conversion by lists.
     table = np.frombuffer(b"".join(lists)).reshape(len(lists), -1)[:, order]
     if not np.isfinite(table).all():
         number, joint = np.argwhere(~np.isfinite(table))[0].tolist()

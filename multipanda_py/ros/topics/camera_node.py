@@ -95,7 +95,7 @@ class CameraTopics:
         if now < self.due:
             return False
         self.due += self._period
-        if self.due <= now:  # it was late
+        if self.due <= now:  # After a late image, the period restarts instead of catching up.
             self.due = now + self._period
         return any(
             topic.get_subscription_count() for topic in (self._raw, self._packed, self._info)
@@ -165,12 +165,14 @@ LONGEST = 0.2
 
 def main() -> int:
     """Publish images until the cell's node ends."""
-    os.environ.setdefault("LP_NUM_THREADS", "1")  # Mesa renders if there is no GPU
+    # Mesa renders if there is no GPU, and must not take all cores.
+    os.environ.setdefault("LP_NUM_THREADS", "1")
     asked = read_data()
     config = CellConfig.from_dict(asked["cell"])
     ended = end_of_input()
     announce_without_types()
-    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # the parent process ends it
+    # The parent process ends this process.
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node(
         CAMERAS, namespace=sys.argv[2], start_parameter_services=False,
         parameter_overrides=[Parameter("use_sim_time", value=asked["use_sim_time"])],
@@ -201,12 +203,12 @@ def _send(
             renderers[size] = Renderer(view.model, *size)
     topics = [CameraTopics(node, name, one, view) for name, one in config.cameras.items()]
     fixed = node.create_publisher(TFMessage, "/tf_static", KEPT)
-    if config.cell.tf_rate:  # otherwise another node publishes all frames
+    if config.cell.tf_rate:  # Without this rate, another node publishes all frames.
         frames = [optical_frame(view, name, WORLD) for name in config.cameras]
         fixed.publish(TFMessage(transforms=frames))
     clock, executor = NodeClock(node.get_clock()), make_executor()
     executor.add_node(node)
-    os.nice(NICENESS)  # after discovery, which must not be delayed on a busy machine
+    os.nice(NICENESS)  # Set after discovery, which must not be delayed on a busy machine.
     while not ended.is_set():
         pause = min(topic.due for topic in topics) - time.monotonic()
         executor.spin_once(timeout_sec=min(max(pause, 0.0), LONGEST))
@@ -224,4 +226,4 @@ def _send(
 
 
 if __name__ == "__main__":
-    leave(main())  # threads of OpenGL drivers delay a normal exit
+    leave(main())  # Threads of OpenGL drivers delay a normal exit.

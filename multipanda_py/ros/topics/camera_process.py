@@ -38,13 +38,14 @@ class SceneCameras:
         process = self.process = subprocess.Popen(
             module_command("multipanda_py.ros.topics.camera_node", str(fd), node.get_namespace()),
             stdin=subprocess.PIPE, pass_fds=(fd,), preexec_fn=end_with_parent,
-            start_new_session=True,  # the owner handles Ctrl-C
+            start_new_session=True,  # The owner handles Ctrl-C.
         )  # fmt: skip
         told = {
             "cell": json.loads(cell.config.model_dump_json()),
             "use_sim_time": bool(node.get_parameter("use_sim_time").value),
         }
-        with contextlib.suppress(BrokenPipeError):  # the process reports why it could not start
+        # The process has ended and reports the reason itself.
+        with contextlib.suppress(BrokenPipeError):
             if process.stdin is not None:
                 process.stdin.write(json.dumps(told).encode() + b"\n")
                 process.stdin.flush()

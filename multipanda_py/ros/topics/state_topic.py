@@ -112,17 +112,19 @@ class FreshStates:
         """Return the new states since the last call, or None if there is no new measurement."""
         row = self._cell.row()
         sensed = row["arms"]["sensed_ns"].tolist()
-        if not any(sensed):  # no backend sends states on its own: each cycle reads a state per arm
+        # No backend sends states independently of the cycles, so each cycle has a new state of
+        # every arm.
+        if not any(sensed):
             sensed = [int(row["wake_ns"])] * len(self._sent)
         new = [index for index, ns in enumerate(sensed) if ns != self._sent[index]]
-        if not new:  # the loop or every robot has stopped
+        if not new:  # The loop or every robot has stopped.
             return None
         self._sent = sensed
-        if not self._clock.has_begun:  # the stamps would be zero; diagnostics report the reason
+        if not self._clock.has_begun:  # The stamps would be zero. Diagnostics report the reason.
             return None
-        if self._is_clock:  # the time on /clock, but without its steps
+        if self._is_clock:  # The stamp is the time on /clock, but without its steps.
             return Fresh(row, new, [world_time(row)] * len(new))
-        # States with one measurement time share one clock reading, so their stamps are equal.
+        # States with one measurement time share one clock reading, so that their stamps are equal.
         stamp_of = {ns: self._clock.stamp(ns) for ns in {sensed[index] for index in new}}
         return Fresh(row, new, [stamp_of[sensed[index]] for index in new])
 

@@ -120,7 +120,7 @@ def _read_by(channel: Channel, message: Any) -> Any:
         return channel.read(message) if channel.read else None
     except MultipandaError:
         raise
-    except Exception as error:  # a plug-in may raise any error
+    except Exception as error:  # A plug-in may raise any error.
         raise TargetRejected(
             f"{channel.name}: its read raised {type(error).__name__}: {error}"
         ) from error

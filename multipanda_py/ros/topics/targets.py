@@ -196,7 +196,8 @@ class Targets:
             if self.held_off and (reason := self.held_off.refusal(who, channel, value)):
                 raise TargetRejected(reason)
         except TargetRejected as error:
-            self._cell.rejected[f"{who} target"] += 1  # the cell counts only its own rejections
+            # The cell counts only the rejections that it makes itself.
+            self._cell.rejected[f"{who} target"] += 1
             self._refuse(who, record, str(error))
             return
         try:

@@ -36,7 +36,8 @@ class HandOver(GymTask):
                 "rgba": [0.9, 0.6, 0.1, 1.0]},
     }  # fmt: skip
     seconds = 25.0
-    params = {"collision_avoidance": {"arms": False}}  # The grippers come closer than its margin.
+    # The grippers come closer than the margin of this feature.
+    params = {"collision_avoidance": {"arms": False}}
 
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Place the bar on the table."""
@@ -95,7 +96,8 @@ class HandOver(GymTask):
     def _take(self, scene: TaskScene, arm: str, at: Vector) -> tuple[Pose, float]:
         tool = scene.tool(arm).position
         off = at - tool
-        is_over = abs(float(off[0])) < 0.012 and abs(float(off[1])) < 0.03  # fingers close along x
+        # The tolerance is small along x, the closing direction of the fingers.
+        is_over = abs(float(off[0])) < 0.012 and abs(float(off[1])) < 0.03
         is_there = is_over and abs(float(off[2])) < 0.012
         goal = at if is_over else at + np.array([0.0, 0.0, 0.08])
         return Pose(goal, _ACROSS), 0.0 if is_there else 1.0

@@ -108,7 +108,7 @@ class LiftBox(GymTask):
         holds = beside * touches * _share(-pressing, -_FORCE[1], -_FORCE[0])
         inside = beside * (_PRESS + _OFF) - _OFF
         lift = holds * float(np.clip(goal - box.position[2], 0.0, _CARROT))
-        frame = turned((1.0 - holds) * yaw)  # avoids rotation of the box while it is lifted
+        frame = turned((1.0 - holds) * yaw)  # While the box is lifted, its rotation is avoided.
         middle = grip + [0.0, 0.0, lift]
         return {
             arm: (

@@ -68,14 +68,15 @@ def _exactly(pipe: BinaryIO, count: int) -> bytes:
 def _answer(ask: Callable[[], Any]) -> dict[str, Any]:
     try:
         actions = np.asarray(ask(), np.float64)
-    except Exception as error:  # After any exception the arms have to hold.
+    except Exception as error:  # After any error, the arms have to hold.
         return {ERROR: f"{type(error).__name__}: {error}"}
     return {ACTIONS: actions}
 
 
 def main() -> None:
     """Answer requests until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The client ends this once the arms hold.
+    # The client ends this process once the arms hold.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # Output of libraries must not mix with answers.
 
