@@ -115,6 +115,10 @@ class ArmRequests:
     def wait(self, request: ArmRequest, timeout: float) -> Vector:
         """Wait for the answer to a request and return it. Withdraw the request after a timeout.
 
+        Args:
+            request: Request that :meth:`ask` has sent.
+            timeout: Maximum waiting time [s].
+
         Raises:
             MultipandaError: If the loop refused the request. See :meth:`answer`.
             LoopTimeout: If no answer came in time. The message states whether the request may

@@ -61,7 +61,14 @@ class GivenMotions:
         self.lock = connection.lock
 
     def note(self, spec: InstanceSpec, channel: str, place: int, record: Vector) -> None:
-        """Store a joint target or a trajectory that was just sent."""
+        """Store a joint target or a trajectory that was just sent.
+
+        Args:
+            spec: Controllet instance that receives it.
+            channel: Channel ``joint`` or ``trajectory``.
+            place: Index of the arm in the controllet.
+            record: Record of the target.
+        """
         now, slots = self._time(), self._slots(spec, place)
         begins = float(record[START]) if channel == TRAJECTORY.name else 0.0
         self._newest[spec.index, place] = GivenMotion(

@@ -207,7 +207,12 @@ class Connection:
         self._running().step(cycles)
 
     def load(self, state: LoopState | None, seed: int | None) -> None:
-        """Restore a saved state of an inline loop, or its initial state if ``state`` is None."""
+        """Restore a saved state of an inline loop.
+
+        Args:
+            state: Saved state; None for the initial state.
+            seed: New seed of the random generators; None restores their saved state.
+        """
         self._running().load(state, seed)
 
     def pause(self) -> None:

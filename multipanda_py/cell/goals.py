@@ -44,7 +44,11 @@ class Frames:
         return self._base_frame[arm]
 
     def base_from(self, frame: str, arm: str) -> Pose:
-        """Return the pose of ``frame`` in the base of ``arm``.
+        """Return the pose of a frame in the base of an arm.
+
+        Args:
+            frame: Name of the frame.
+            arm: Name of the arm.
 
         Raises:
             TargetRejected: If the frame is unknown. The message lists the known ones.

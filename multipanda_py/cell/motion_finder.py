@@ -128,7 +128,12 @@ class ExecutingAvoidance:
         return self._needs.get((frozenset((first, second)), gripper), 0.0)
 
     def may_touch(self, first: str, second: str) -> bool:
-        """Return True if the cell file allows contact between two bodies."""
+        """Return True if the cell file allows contact between two bodies.
+
+        Args:
+            first: Name of an arm, of its gripper such as ``left/hand``, or of an object.
+            second: Name of the other body.
+        """
         return frozenset((first, second)) in self._meant
 
     @property

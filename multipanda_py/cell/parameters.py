@@ -41,6 +41,10 @@ class ParameterWriter:
     def change(self, name: str, values: Mapping[str, object]) -> None:
         """Change parameters of a controllet, all of them between the same two cycles.
 
+        Args:
+            name: Name of the controllet.
+            values: New values by parameter name.
+
         Raises:
             ParameterRejected: If a value is invalid. The message lists all errors, and no
                 parameter changes.

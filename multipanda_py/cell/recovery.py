@@ -171,6 +171,10 @@ class Recovery:
     ) -> PendingRecovery:
         """Request a recovery without waiting. Poll the result with its ``look``.
 
+        Args:
+            arms: Names of the arms; None for all arms with a fault.
+            timeout: Maximum time until the arms hold [s].
+
         Raises:
             LoopTimeout: If the loop does not run, because the present faults are unknown then.
             UnknownName: If there is no such arm.
@@ -318,6 +322,10 @@ class Tare:
 
     def untare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> None:
         """Stop subtracting the offset. The arm must be on hold.
+
+        Args:
+            arm: Name of the arm.
+            timeout: Maximum waiting time [s].
 
         Raises:
             TareRejected: If a controllet other than ``hold`` owns the arm. The tare does not

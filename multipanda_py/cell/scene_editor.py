@@ -112,9 +112,14 @@ class Entries:
         return self._ask(thing, self._exit(thing))
 
     def ask_move(self, thing: str, pose: Pose, twist: ArrayLike = AT_REST) -> EntryRequest:
-        """Request to move a present object without waiting. See :meth:`spawn` and :meth:`answer`.
+        """Request to move a present object without waiting. See :meth:`answer`.
 
         The loop refuses a pose that overlaps an arm by more than 1 mm.
+
+        Args:
+            thing: Name of the object.
+            pose: New pose in the world.
+            twist: New twist, as for :meth:`spawn`, (6,) [m/s, rad/s].
         """
         return self._ask(thing, self._entry(thing, pose, twist, Change.MOVE))
 
@@ -209,6 +214,10 @@ class Entries:
 
 def checked_twist(thing: str, twist: ArrayLike) -> Vector:
     """Check a twist and return it, (6,) [m/s, rad/s].
+
+    Args:
+        thing: Name of the object, for the message.
+        twist: Twist to check.
 
     Raises:
         SimulationRefused: If it does not consist of 6 finite numbers.

@@ -134,7 +134,12 @@ class RunningWorld:
         return self._connection.post(self._slot(thing), np.array([index, *place]))
 
     def is_placed(self, thing: str, number: int) -> bool:
-        """Return True if the loop has received a request of :meth:`ask_pose`."""
+        """Return True if the loop has received a request of :meth:`ask_pose`.
+
+        Args:
+            thing: Name of the object.
+            number: Number of the request.
+        """
         return self._slot(thing).taken >= number
 
     def _slot(self, thing: str) -> Slot:

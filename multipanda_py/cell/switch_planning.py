@@ -240,7 +240,12 @@ def moving_arms(
 
 
 def only_stops(plan: SwitchPlan, active: Sequence[bool]) -> SwitchPlan:
-    """Return the part of a plan that deactivates controllets. Their arms then hold."""
+    """Return the part of a plan that deactivates controllets. Their arms then hold.
+
+    Args:
+        plan: Plan of a switch.
+        active: True for each active controllet instance.
+    """
     kept = [int(was and flag == KEEP) for was, flag in zip(active, plan.flags)]
     return replace(plan, flags=kept, activated=[])
 

@@ -253,6 +253,10 @@ def with_outputs(robot: Robot, groups: Mapping[str, ActuatorConfig]) -> Robot:
     The output inertias replace the rotor inertias. A torque limit becomes the maximum torque of
     springs and motors where this is lower. ``whole_torque`` becomes their maximum torque, which
     has to include the weight.
+
+    Args:
+        robot: Robot with rigid joints.
+        groups: Sections of groups of actuators, by name.
     """
     armature: list[float] = robot.armature.tolist()
     whole = [math.inf] * robot.n_joints

@@ -56,7 +56,12 @@ def sections() -> list[str]:
 
 
 def read_settings(backend: str, given: Mapping[str, Any]) -> Settings:
-    """Build the settings of an arm from its checked section."""
+    """Build the settings of an arm from its checked section.
+
+    Args:
+        backend: Name of the backend.
+        given: Values of the section by key.
+    """
     settings: type[Settings] = find_backend(backend).Settings
     return settings(**in_plain_types(given))
 

@@ -49,7 +49,12 @@ def actuated_joints(arm: ArmConfig) -> ActuatedJoints | None:
 
 
 def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:
-    """Describe one arm of a cell."""
+    """Describe one arm of a cell.
+
+    Args:
+        name: Name of the arm.
+        arm: Section of the arm.
+    """
     base = Pose.from_rpy(arm.position, arm.rpy)
     tool = None
     if arm.tool is not None:

@@ -232,6 +232,10 @@ class PerturbationSpec:
     def draw(self, config: CellConfig, seed: int | None = None) -> CellConfig:
         """Return a perturbed copy of a cell.
 
+        Args:
+            config: Configuration of the cell.
+            seed: Seed that replaces that of the specification.
+
         Raises:
             ConfigurationError: As :meth:`values_for`, and if a number is outside the bounds of the
                 cell file.

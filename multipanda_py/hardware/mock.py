@@ -55,7 +55,13 @@ class Mock(Backend[FrankaSettings]):
         self.time = 0.0
 
     def grip(self, arm: int, number: int, record: Vector) -> None:
-        """Execute a gripper command at once; a grasp finds an object of the requested width."""
+        """Execute a gripper command immediately; a grasp finds an object of the requested width.
+
+        Args:
+            arm: Index of the arm in the cell.
+            number: Number of the command, for the answer.
+            record: Command as :attr:`.GripperCommand.record`.
+        """
         at, action = self.arms.index(arm), Action(int(record[0]))
         state, gripper = self.states[at], self.descriptions[at].gripper
         if action is not Action.STOP and gripper is not None:

@@ -69,6 +69,10 @@ def pairs_between(one: ArmDescription, other: ArmDescription) -> Iterator[Disabl
     """Yield the link pairs of two arms that never touch: both are fixed, or they are out of reach.
 
     This is decided by reach instead of samples, because samples miss rare contacts.
+
+    Args:
+        one: First arm, with its base pose.
+        other: Second arm, with its base pose.
     """
     here, there = Geometry(one), Geometry(other)
     gap = float(np.linalg.norm(one.position_base_in_world - other.position_base_in_world))

@@ -103,7 +103,12 @@ def parts_of(cell: Cell) -> dict[str, Block]:
 
 
 def inline_speed(cell: Cell, cycles: int = _INLINE) -> float:
-    """Return the real-time factor of a started inline cell."""
+    """Return the real-time factor of a started inline cell.
+
+    Args:
+        cell: Inline cell.
+        cycles: Number of cycles to run.
+    """
     begin = time.perf_counter()
     cell.step(cycles)
     return cycles / cell.config.cell.rate / (time.perf_counter() - begin)

@@ -84,6 +84,10 @@ class Floor:
 def switching(node: BenchNode, trials: int) -> tuple[dict[str, Any], Vector]:
     """Switch back and forth between two controllets, at random phases of the loop.
 
+    Args:
+        node: Running node.
+        trials: Number of switches.
+
     Returns:
         Figures, or ``trouble`` with a reason; and the delays from the request to the first cycle
         of the new controllets, (trials,) [us].

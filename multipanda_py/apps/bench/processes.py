@@ -176,7 +176,12 @@ def memory_mib(pid: int) -> tuple[float, float]:
 
 
 def cores_of(figures: Mapping[str, Any], name: str) -> float:
-    """Return the sum of cores of all processes with a name, from ``processes`` of a report."""
+    """Return the number of cores that all processes of a name use together.
+
+    Args:
+        figures: Part of a report with ``processes``.
+        name: Name of the processes.
+    """
     return sum(float(one["cores"]) for one in figures["processes"] if one["name"] == name)
 
 

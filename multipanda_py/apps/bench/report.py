@@ -17,7 +17,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def two(figures: Mapping[str, float] | None, digits: int = 0) -> str:
-    """Return the first two figures, median and 99th percentile; empty without figures."""
+    """Return median and 99th percentile as text; empty without figures.
+
+    Args:
+        figures: Figures by name, these two first.
+        digits: Number of decimals.
+    """
     if not figures:
         return ""
     first, second = list(figures.values())[:2]

@@ -230,6 +230,11 @@ def run(effort: Effort, say: Say) -> tuple[dict[str, Any], dict[str, Samples]]:
 def hot(rounds: int, rows: tuple[int, ...], say: Say) -> dict[str, Any]:
     """Measure controllets and parts of a cycle in a child process; see :mod:`.hot`.
 
+    Args:
+        rounds: Number of rounds of timed calls.
+        rows: Numbers of arms in rows that are measured too.
+        say: Callback that receives progress messages.
+
     Raises:
         BenchError: The measurement fails.
     """

@@ -82,6 +82,11 @@ def _at_rest(name: str, q: Vector) -> ArmSnapshot:
 def go_to_begin(cell: Cell, arm: str, points: Matrix) -> str:
     """Move an arm to the start of a motion.
 
+    Args:
+        cell: Running cell.
+        arm: Name of the arm.
+        points: Times, positions, velocities and accelerations of the motion, (p, 1 + 3 n).
+
     Returns:
         Name of the ``joint_trajectory`` controllet that moves the arm.
 
@@ -112,6 +117,12 @@ def go_to_begin(cell: Cell, arm: str, points: Matrix) -> str:
 
 def follow(cell: Cell, arm: str, law: str, points: Matrix) -> None:
     """Execute a motion on an arm and wait for its end.
+
+    Args:
+        cell: Running cell.
+        arm: Name of the arm.
+        law: Name of the ``joint_trajectory`` controllet.
+        points: Times, positions, velocities and accelerations of the motion, (p, 1 + 3 n).
 
     Raises:
         TargetRejected: The arm cannot follow the motion.

@@ -126,7 +126,12 @@ class Gains:
 
 
 def step_of(low: float, high: float) -> float:
-    """Return the largest power of ten that gives a range ``STEPS`` steps or more."""
+    """Return the largest power of ten with which a range has ``STEPS`` steps or more.
+
+    Args:
+        low: Lower end of the range.
+        high: Upper end of the range.
+    """
     return float(10.0 ** math.floor(math.log10((high - low) / STEPS)))
 
 

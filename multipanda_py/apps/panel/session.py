@@ -46,7 +46,13 @@ class Inbox:
         self._condition = threading.Condition()
 
     def post(self, kind: Hashable, viewer: int | None, act: Act) -> None:
-        """Add a request and drop the previous one of its kind."""
+        """Add a request and drop the previous one of its kind.
+
+        Args:
+            kind: Kind of the request.
+            viewer: Number of the viewer; None for the panel itself.
+            act: Function that performs the request.
+        """
         with self._condition:
             self.requests.pop(kind, None)  # This moves the kind to the end of the order.
             self.requests[kind] = Wish(viewer, act)
@@ -160,7 +166,13 @@ class Desk:
             self.notes = (text, *others)[:REMEMBERED]
 
     def ask(self, kind: Hashable, viewer: int, act: Act) -> bool:
-        """Queue a request of a viewer, or note its rejection; return True if queued."""
+        """Queue a request of a viewer, or note its rejection; return True if queued.
+
+        Args:
+            kind: Kind of the request. A new request replaces an older one of its kind.
+            viewer: Number of the viewer.
+            act: Function that performs the request.
+        """
         if refusal := self._refusal(viewer):
             self.note(refusal)
             return False

@@ -36,6 +36,10 @@ FADED = 0.25
 def look(cell: Cell, arms: Collection[str]) -> Seen:
     """Return the present state of the arms and all objects of a cell.
 
+    Args:
+        cell: Running cell.
+        arms: Names of the arms.
+
     Raises:
         LoopError: If the loop has not run, or the configuration of an arm is not finite.
     """

@@ -78,7 +78,13 @@ class Planner:
         self._pool = None if waits else ThreadPoolExecutor(1, "planner")
 
     def ask(self, subtask: Subtask, mode: Mode, start: Seen) -> Future[SubtaskPlan]:
-        """Request a plan. The result of the future is the plan, or the error."""
+        """Request a plan. The result of the future is the plan, or the error.
+
+        Args:
+            subtask: Subtask to plan.
+            mode: Mode in which it is executed.
+            start: State at its start.
+        """
         if self._pool is not None:
             return self._pool.submit(self._plan, subtask, mode, start)
         done: Future[SubtaskPlan] = Future()

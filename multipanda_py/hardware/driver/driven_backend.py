@@ -53,7 +53,14 @@ class StartUp:
         return not self._attempts
 
     def note_state(self, arm: int, executing: bool) -> None:
-        """Count a new state of an arm, and whether the arm executes commands."""
+        """Process a new state of an arm.
+
+        The start of the arm ends after :data:`SETTLED` consecutive states in which it executes.
+
+        Args:
+            arm: Index of the arm in the cell.
+            executing: True if the arm executes commands.
+        """
         if arm in self._attempts:
             self._executed[arm] = self._executed[arm] + 1 if executing else 0
             if self._executed[arm] >= SETTLED:
@@ -61,6 +68,10 @@ class StartUp:
 
     def tries_again(self, arm: int, fault: Fault) -> int:
         """Return the number of the attempt that a fault has ended, if there is another attempt.
+
+        Args:
+            arm: Index of the arm in the cell.
+            fault: Fault that has ended the attempt.
 
         Returns:
             Number of the attempt, from 1. It is 0 if the fault is final: the start is over, the

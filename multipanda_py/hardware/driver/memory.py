@@ -194,6 +194,10 @@ def next_state(state: DriverState, event: DriverEvent) -> DriverState:
 
     A start and a failure apply in every state. Pairs that are not in the table change nothing. For
     example, a missing heartbeat adds nothing to the fault of a faulted driver.
+
+    Args:
+        state: State before the event.
+        event: Event of the driver.
     """
     if event is DriverEvent.START:
         return DriverState.CONNECTING

@@ -238,7 +238,12 @@ RATE = 1000.0
 
 
 def check_real_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
-    """Yield messages about addresses, models, grippers, gravity compensation and rate."""
+    """Yield messages about addresses, models, grippers, gravity compensation and rate.
+
+    Args:
+        config: Configuration of the cell.
+        arms: Names of the arms of this backend.
+    """
     owner: dict[str, str] = {}
     for name in arms:
         arm = config.arms[name]
@@ -288,7 +293,14 @@ class Franka(DrivenBackend[FrankaSettings]):
         publish: Callable[[float, bool], None],
         check: Callable[[], None],
     ) -> FrankaGripper:
-        """Start the gripper process of an arm; the cell must run."""
+        """Start the gripper process of an arm; the cell must run.
+
+        Args:
+            arm: Name of the arm.
+            config: Section of the arm in the cell file.
+            publish: Callback with the width [m], and True if an object is held.
+            check: Function that raises an error if the cell has ended.
+        """
         check()
         return FrankaGripper(arm, config.robot_ip, publish, check)
 

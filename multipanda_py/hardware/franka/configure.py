@@ -49,7 +49,13 @@ def driver_settings(
 def changed_settings(
     settings: DriverSettings, options: FrankaSettings, arm: ArmDescription
 ) -> DriverSettings:
-    """Return the settings with the changeable ones replaced; fast. Thread: control."""
+    """Return the settings with the changeable ones replaced; fast. Thread: control.
+
+    Args:
+        settings: Present settings of the driver.
+        options: New settings of the robot.
+        arm: Description of the arm.
+    """
     return replace(settings, **_live(options, arm))
 
 
@@ -85,7 +91,12 @@ def pose_ee_in_flange(arm: ArmDescription) -> Matrix:
 
 
 def told_load(options: FrankaSettings, arm: ArmDescription) -> Load:
-    """Return the load that Desk does not include: the load, and the tool unless Desk has it."""
+    """Return the load that Desk does not include: the load, and the tool unless Desk has it.
+
+    Args:
+        options: Settings of the robot.
+        arm: Description of the arm, with its tool.
+    """
     tool = arm.tool
     if tool is None or options.tool_in_desk:
         return options.load

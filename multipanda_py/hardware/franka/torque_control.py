@@ -18,7 +18,14 @@ FINISH_TIME = 1.5
 
 
 def publish(loop: LoopConnection, state: Any, executing: int, mode: int) -> int:
-    """Publish a state of libfranka to the loop; return the number of the state."""
+    """Publish a state of libfranka to the loop; return the number of the state.
+
+    Args:
+        loop: Connection to the loop.
+        state: State of libfranka.
+        executing: Kind of commands that the robot executes; 0 for none.
+        mode: Number of the robot mode.
+    """
     return loop.publish(
         state.time.to_sec(), executing, mode,
         *state.q, *state.dq, *state.tau_J, *state.tau_ext_hat_filtered,
@@ -32,7 +39,13 @@ def refuse_settings(loop: LoopConnection, control: str) -> None:
 
 
 def finish(loop: LoopConnection, handle: Any, command: Any) -> None:
-    """End the motion with a command for the last state; libfranka blocks until it has ended."""
+    """End the motion; libfranka blocks until it has ended.
+
+    Args:
+        loop: Connection to the loop.
+        handle: Motion of libfranka.
+        command: Command for the last state.
+    """
     loop.busy(FINISH_TIME)
     command.motion_finished = True
     handle.writeOnce(command)

@@ -54,7 +54,12 @@ class RestingTorque:
         self._damping = np.array(damping)
 
     def of(self, q: Sequence[float], dq: Sequence[float]) -> Numbers:
-        """Return the torque for a state, (n,) [Nm]."""
+        """Return the torque for a state, (n,) [Nm].
+
+        Args:
+            q: Joint positions, (n,) [rad].
+            dq: Joint velocities, (n,) [rad/s].
+        """
         tau = -self._damping * dq
         if self._carries:
             tau += pin.computeGeneralizedGravity(self._model, self._data, np.array(q))

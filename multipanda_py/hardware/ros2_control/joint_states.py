@@ -172,6 +172,11 @@ def first_states(
 ) -> JointReading:
     """Wait for the first states and a subscriber of commands; return the newest state.
 
+    Args:
+        topics: Topics of the arm.
+        settings: Settings of the driver.
+        loop: Connection to the loop, which receives heartbeats meanwhile.
+
     Raises:
         Refused: After a timeout, or if the states are not those of the arm.
     """

@@ -164,7 +164,13 @@ class TopicDriverSettings:
 def driver_settings(
     settings: Ros2ControlSettings, arm: ArmDescription, cpus: Sequence[int]
 ) -> TopicDriverSettings:
-    """Return the settings of an arm's driver."""
+    """Return the settings of an arm's driver.
+
+    Args:
+        settings: Settings of the arm in the cell file.
+        arm: Description of the arm.
+        cpus: Processor cores that the driver may use.
+    """
     names = [joint.name for joint in arm.robot.joints]
     return TopicDriverSettings(
         arm=arm.name,
@@ -197,7 +203,13 @@ def driver_settings(
 def changed_settings(
     told: TopicDriverSettings, settings: Ros2ControlSettings, arm: ArmDescription
 ) -> TopicDriverSettings:
-    """Return the settings with the changeable ones replaced; fast. Thread: control."""
+    """Return the settings with the changeable ones replaced; fast. Thread: control.
+
+    Args:
+        told: Present settings of the driver.
+        settings: New settings of the arm.
+        arm: Description of the arm.
+    """
     return replace(told, **_live(settings, arm))
 
 

@@ -178,6 +178,10 @@ def bandwidth(frequency: Vector, gain: Vector) -> float:
     """Return the frequency [Hz] above which the gain stays 3 dB or more below its first value.
 
     It is inf if the gain does not decrease that far.
+
+    Args:
+        frequency: Increasing frequencies, (n,) [Hz].
+        gain: Gain at each frequency, (n,).
     """
     gain = gain / gain[0]
     last = int(np.flatnonzero(gain >= _FELL)[-1])

@@ -167,7 +167,14 @@ def robot_of(
     preset: ArrayLike,
     mode: OperationMode = OperationMode.EQUILIBRIUM_PID,
 ) -> CompliantRobot:
-    """Return a robot with elastic joints ``j1`` to ``jn``, initially at zero angles."""
+    """Return a robot with elastic joints ``j1`` to ``jn``, initially at zero angles.
+
+    Args:
+        model: MuJoCo model with these joints.
+        springs: Springs of the n joints.
+        preset: Stiffness presets, one number or (n,).
+        mode: Operation mode of all joints.
+    """
     n = springs.n_joints
     groups = [(springs, range(n))]
     motors = Motors.of(groups) if mode.has_motors else None
@@ -179,7 +186,12 @@ def robot_of(
 
 
 def offset(springs: Actuator[Any], preset: float) -> Vector:
-    """Return the deflection of unequal springs at rest without load, (n,) [rad]."""
+    """Return the equilibrium of unequal springs at zero angle without load, (n,) [rad].
+
+    Args:
+        springs: Springs of the n joints.
+        preset: Stiffness preset of all joints.
+    """
     return springs.equilibrium_for(0.0, 0.0, preset)
 
 

@@ -63,7 +63,12 @@ class FittedParameters:
         return np.where(self._is_log, self.values(x), self._scale)
 
     def starts(self, count: int, rng: np.random.Generator) -> Matrix:
-        """Return initial guesses, first the defaults, then random ones around them, (count, p)."""
+        """Return initial guesses, (count, p): the defaults, then random ones around them.
+
+        Args:
+            count: Number of guesses.
+            rng: Random generator.
+        """
         wide = np.where(self._is_log, math.log(SPREAD), 1.0)
         around = rng.uniform(-1.0, 1.0, (count, len(self.names))) * wide
         around[0] = 0.0

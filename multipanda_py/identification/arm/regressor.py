@@ -255,12 +255,22 @@ def _rows_of_any_motion(
 
 
 def with_rotors(rows: Matrix, ddq: Matrix) -> Matrix:
-    """Append the columns of the rotor inertias to regressors, (N, n, p + n)."""
+    """Return regressors with appended columns of the rotor inertias, (N, n, p + n).
+
+    Args:
+        rows: Regressors of N samples, (N, n, p).
+        ddq: Joint accelerations, (N, n) [rad/s^2].
+    """
     return np.concatenate([rows, np.eye(ddq.shape[1]) * ddq[:, :, None]], axis=2)
 
 
 def independent(stack: Matrix, names: Sequence[str]) -> BaseParameters:
-    """Return the base parameters of stacked regressor rows (m, p) by pivoted QR."""
+    """Return the base parameters of stacked regressor rows by pivoted QR.
+
+    Args:
+        stack: Regressor rows, (m, p).
+        names: Names of the p parameters.
+    """
     r, order = needed("scipy.linalg").qr(stack, mode="r", pivoting=True)
     size = np.abs(np.diagonal(r))
     rank = int((size > TOLERANCE * size[0]).sum())

@@ -160,7 +160,12 @@ class Stack:
         return len(self.tau)
 
     def with_shape(self, shape: FrictionShape, cutoff: float) -> Stack:
-        """Return the stack with another friction shape near zero velocity."""
+        """Return the stack with another friction shape near zero velocity.
+
+        Args:
+            shape: Shape of the friction.
+            cutoff: Cutoff frequency of the low-pass filter [Hz].
+        """
         n = self.tau.shape[1]
         rows = self.rows.copy()
         new = [

@@ -181,7 +181,12 @@ class SurfaceFit:
                     self.left_out.append(f"task {task.number} ended early: {runs[0].fault}")
 
     def fit(self, twin: CellConfig, say: Callable[[str], None]) -> FoundSurface:
-        """Estimate the table parameters of the twin from the plant's runs."""
+        """Estimate the table parameters of the twin from the plant's runs.
+
+        Args:
+            twin: Cell of the twin.
+            say: Callback that receives progress messages.
+        """
         values: dict[str, float] = {}
         spread: dict[str, Sequence[float]] = {}
         for number in KEYS:

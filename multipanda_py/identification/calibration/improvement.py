@@ -35,7 +35,12 @@ def law_layer(files: Mapping[str, str]) -> dict[str, Any]:
 
 
 def with_bodies(cell: CellConfig, files: Mapping[str, Path]) -> CellConfig:
-    """Return a twin whose simulated arms use the given parameter files."""
+    """Return a twin whose simulated arms use the given parameter files.
+
+    Args:
+        cell: Cell of the twin.
+        files: Files with identified parameters, by arm.
+    """
     arms = dict(cell.arms)
     for name, path in files.items():
         own = arms[name].perturbation.model_copy(update={"parameters": str(path)})
@@ -44,7 +49,12 @@ def with_bodies(cell: CellConfig, files: Mapping[str, Path]) -> CellConfig:
 
 
 def with_laws(cell: CellConfig, files: Mapping[str, Path]) -> CellConfig:
-    """Return a cell whose controllets and estimators use the given parameter files."""
+    """Return a cell whose controllets and estimators use the given parameter files.
+
+    Args:
+        cell: Cell to change.
+        files: Files with identified parameters, by arm.
+    """
     arms = dict(cell.arms)
     for name, path in files.items():
         arms[name] = arms[name].model_copy(update={"identified": str(path)})

@@ -151,7 +151,12 @@ class Kept:
         return len(list(self._folder.glob("*.npz")))
 
     def run(self, name: str, make: Callable[[], Run]) -> Run:
-        """Return the stored run of a name, or make and store it."""
+        """Return the stored run of a name, or make and store it.
+
+        Args:
+            name: Name of the run.
+            make: Function that makes it.
+        """
         path = self._folder / f"{name}.npz"
         with suppress(LogError):
             return load_run(path)
@@ -163,7 +168,12 @@ class Kept:
         return load_run(path)  # The result equals what a resumed calibration loads.
 
     def points(self, name: str, make: Callable[[], Matrix]) -> Matrix:
-        """Return the stored matrix of a name, or make and store it."""
+        """Return the stored matrix of a name, or make and store it.
+
+        Args:
+            name: Name of the matrix.
+            make: Function that makes it.
+        """
         path = self._folder / f"{name}.npy"
 
         def load() -> Matrix:

@@ -80,7 +80,12 @@ class ArmTwin:
         self.q, self.dq, self.correction = np.zeros((3, arm.n_joints))
 
     def place(self, q: Vector, dq: Vector) -> None:
-        """Reset the twin to the measured state."""
+        """Reset the twin to the measured state.
+
+        Args:
+            q: Joint positions, (n,) [rad].
+            dq: Joint velocities, (n,) [rad/s].
+        """
         self.q[:], self.dq[:], self.correction[:] = q, dq, 0.0
         self.adapt(q)
 

@@ -54,6 +54,10 @@ class Band:
     def of(self, arm: str, joints: Sequence[str]) -> ArmBand:
         """Return the band of an arm.
 
+        Args:
+            arm: Name of the arm.
+            joints: Names of its joints.
+
         Raises:
             ShadowRefused: If there is no band for the arm, or its joints differ.
         """

@@ -251,7 +251,13 @@ def motion_of(twin: CellConfig, arm: str, wished: Wished, kind: str, number: int
 
 
 def record_one(sides: Sides, wished: Wished, name: Name) -> tuple[Name, bytes]:
-    """Simulate one motion on both sides and return its name and the contents of its file."""
+    """Simulate one motion on both sides and return its name and the contents of its file.
+
+    Args:
+        sides: Cells of both sides.
+        wished: Motions to record, with their seed and margin.
+        name: Name of the motion.
+    """
     twin, plant, arm = sides.twin, sides.plant, sides.arm
 
     def make() -> AlignedPair:

@@ -291,7 +291,12 @@ class LawMotion(MotionTask):
         return task_cell(config, {name: arm}, law_section(self.law), {})
 
     def aim(self, cell: Cell, time: float) -> None:
-        """Send the whole trajectory at time 0, or the joint target of this time."""
+        """Send the whole trajectory at time 0, or the joint target of this time.
+
+        Args:
+            cell: Cell of the arm.
+            time: Time since the start of the motion [s].
+        """
         if self.law != STREAMED:
             super().aim(cell, time)
             return

@@ -67,7 +67,12 @@ LEFT_OUT = "left out: "
 
 
 def left_to_do(kept: Folder, say: Say) -> list[Name]:
-    """Return the motions that a folder lacks, and report how many are done."""
+    """Return the motions that a folder lacks, and report how many are done.
+
+    Args:
+        kept: Folder of the motions.
+        say: Callback that receives the report.
+    """
     left = kept.left()
     if len(left) < len(kept):
         say(f"{len(kept) - len(left)} of {len(kept)} motions are already done")

@@ -183,6 +183,13 @@ def record_pair(
 def side(motion: PairMotion, arm: str, cell: CellConfig, law: str, seed: int) -> Side:
     """Simulate a motion on one side and return the recording from rest on.
 
+    Args:
+        motion: Motion to simulate.
+        arm: Name of the arm.
+        cell: Cell of this side.
+        law: Name of the controllet.
+        seed: Seed of the simulated noise.
+
     Raises:
         ValidationRefused: If the arm does not complete the motion.
     """
@@ -196,6 +203,10 @@ def side(motion: PairMotion, arm: str, cell: CellConfig, law: str, seed: int) ->
 
 def side_of(log: ArmLog, name: str) -> Side:
     """Convert the log of a motion to a side. Its time starts at the first target.
+
+    Args:
+        log: Log of the arm.
+        name: Name of the motion, for messages.
 
     Raises:
         ValidationRefused: If velocities, torques or finite values are missing.
@@ -220,6 +231,10 @@ def told_at(log: ArmLog) -> int:
 
 def align_sides(twin: Side, plant: Side) -> AlignedPair:
     """Align two sides by their start samples and by cross-correlation.
+
+    Args:
+        twin: Recording of the twin.
+        plant: Recording of the plant.
 
     Raises:
         ValidationRefused: If a side does not move.

@@ -134,6 +134,10 @@ def _parts(log: ArmLog) -> list[ArmLog]:
 def check_log(log: ArmLog, arm: ArmDescription) -> None:
     """Refuse a recording that is unsuitable for learning about an arm.
 
+    Args:
+        log: Recording of the arm.
+        arm: Description of the arm in the twin.
+
     Raises:
         ValidationRefused: If a check fails.
     """
@@ -343,7 +347,15 @@ def _arm_of(log: Log, of_log: str, arm: str) -> ArmLog:
 def replay_one(
     twin: CellConfig, arm: str, one: LoggedMotion, law: str, seed: int
 ) -> tuple[Name, bytes]:
-    """Replay one motion on the twin and return its name and the contents of its file."""
+    """Replay one motion on the twin and return its name and the contents of its file.
+
+    Args:
+        twin: Cell of the twin.
+        arm: Name of the arm.
+        one: Recorded motion of the plant.
+        law: Name of the controllet that follows the motion.
+        seed: Seed of the simulated noise.
+    """
     name, joints = (one.motion.kind, one.motion.number), describe_arm(arm, twin.arms[arm]).n_joints
     make = partial(_pair, twin, arm, one, law, seed)
     return name, file_of(name, joints, make)

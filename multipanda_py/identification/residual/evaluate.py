@@ -35,7 +35,13 @@ def draw_history(history: History, path: Path) -> None:
 
 
 def draw_torques(trained: TrainedResidual, motion: PairedMotion, path: Path) -> None:
-    """Plot the torques of plant, twin, and twin with the residual, joint by joint."""
+    """Plot the torques of plant, twin, and twin with the residual, joint by joint.
+
+    Args:
+        trained: Residual network.
+        motion: Motion to plot.
+        path: Path of the image.
+    """
     plots, n = pyplot(), len(trained.joints)
     hat = trained.run(motion.twin)
     time = np.arange(len(motion.twin)) / trained.rate
@@ -88,6 +94,10 @@ class ResidualGain:
 
 def evaluate(trained: TrainedResidual, pairs: PairedMotions) -> list[ResidualGain]:
     """Compute the errors with and without the residual on the test motions, by kind.
+
+    Args:
+        trained: Residual network.
+        pairs: Paired motions, of which the test motions are used.
 
     Raises:
         ConfigurationError: If the data are of another robot or rate, or contain no test motions.

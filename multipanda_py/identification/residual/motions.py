@@ -74,7 +74,12 @@ class PairedMotions:
     digest: str
 
     def of(self, split: str, kinds: Collection[str] = ()) -> list[PairedMotion]:
-        """Return the motions of a split, optionally only of some kinds."""
+        """Return the motions of a split.
+
+        Args:
+            split: Name of the split, such as ``test``.
+            kinds: Kinds of motions; empty for all kinds.
+        """
         return [
             one for one in self.motions if one.split == split and (not kinds or one.kind in kinds)
         ]
@@ -220,7 +225,12 @@ def _squares(motions: list[SeenMotion]) -> Vector:
 
 
 def weights_of(motions: list[SeenMotion], weights: tuple[float, float, float]) -> Vector:
-    """Return the weight of every component of a residual, (3 n,)."""
+    """Return the weight of every component of a residual in the training error, (3 n,).
+
+    Args:
+        motions: Training motions. Components are divided by their mean squares.
+        weights: Weights of the residuals of positions, velocities and torques.
+    """
     squares = _squares(motions)
     found: Vector = np.repeat(weights, len(squares) // 3) / np.maximum(squares, 1e-12)
     return found
@@ -229,7 +239,14 @@ def weights_of(motions: list[SeenMotion], weights: tuple[float, float, float]) -
 def intervals_of(
     motions: list[SeenMotion], length: int, batch: int, rng: np.random.Generator
 ) -> tuple[Matrix, Matrix]:
-    """Return a random batch of inputs (b, length, m) and residuals (b, length, 3 n)."""
+    """Return a random batch of inputs, (b, length, m), and residuals, (b, length, 3 n).
+
+    Args:
+        motions: Training motions.
+        length: Number of samples of an interval.
+        batch: Number b of intervals.
+        rng: Random generator.
+    """
     chosen = rng.integers(len(motions), size=batch)
     early = -int(BEGIN * length)
     starts = [

@@ -289,6 +289,11 @@ def train(
 def check_begin(begin: TrainedResidual, pairs: PairedMotions, settings: TrainingSettings) -> None:
     """Refuse initial weights that do not match the training.
 
+    Args:
+        begin: Network with the initial weights.
+        pairs: Paired motions of the training.
+        settings: Settings of the training.
+
     Raises:
         ConfigurationError: If robot, kind, size or inputs of the network differ.
     """

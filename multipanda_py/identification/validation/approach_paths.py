@@ -25,7 +25,12 @@ MARGIN = 0.05
 
 
 def tool_in_world(arm: ArmDescription, q: Vector) -> Pose:
-    """Return the tool pose of an arm at the joint positions ``q``, (n,) [rad]."""
+    """Return the tool pose of an arm in the world.
+
+    Args:
+        arm: Description of the arm.
+        q: Joint positions, (n,) [rad].
+    """
     model = build_pinocchio(arm, base_in_world=True)
     data = model.createData()
     pin.framesForwardKinematics(model, data, q)
@@ -34,7 +39,15 @@ def tool_in_world(arm: ArmDescription, q: Vector) -> Pose:
 
 
 def pointing(rotation: Matrix, direction: Vector) -> Matrix:
-    """Rotate an orientation by the smallest angle that aligns its z axis with a direction."""
+    """Rotate an orientation by the smallest angle that aligns its z axis with a direction.
+
+    Args:
+        rotation: Orientation, (3, 3).
+        direction: Direction in the same frame, (3,).
+
+    Returns:
+        Rotated orientation, (3, 3).
+    """
     turn = pin.Quaternion.FromTwoVectors(rotation[:, 2], np.asarray(direction, float))
     turned: Matrix = turn.toRotationMatrix() @ rotation
     return turned

@@ -70,7 +70,12 @@ def _model(arm: ArmDescription) -> tuple[pin.Model, pin.Data]:
 
 
 def gravity_of(arm: ArmDescription, q: Matrix) -> Matrix:
-    """Return the gravity torques of the described arm, (n, j) [Nm]."""
+    """Return the gravity torques of the described arm, (n, j) [Nm].
+
+    Args:
+        arm: Description of the arm with j joints.
+        q: Joint positions, (n, j) [rad].
+    """
     model, data = _model(arm)
     return np.array([pin.computeGeneralizedGravity(model, data, row) for row in q])
 
@@ -172,7 +177,12 @@ class Comparison:
         return sum(fault.startswith(side) for fault in self.faults)
 
     def overall(self, arm: str, quantity: str) -> Vector:
-        """Return the root mean square error over the counted axes for each repeat, (repeats,)."""
+        """Return the root mean square error over the counted axes for each repeat, (repeats,).
+
+        Args:
+            arm: Name of the arm.
+            quantity: Name of the quantity.
+        """
         counted = next(q.counted for q in QUANTITIES if q.name == quantity)
         errors = self.errors[arm][quantity][:, : counted or None]
         found: Vector = np.sqrt(np.mean(errors**2, axis=1))

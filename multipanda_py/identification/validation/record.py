@@ -262,7 +262,14 @@ class TaskCell:
 
 
 def run_task(task: Task, config: CellConfig, seed: int = 0, *, recover: bool = False) -> Run:
-    """Run a task once on the arms of a cell, see :meth:`TaskCell.run`."""
+    """Run a task once on the arms of a cell.
+
+    Args:
+        task: Task to run.
+        config: Configuration of the cell.
+        seed: Random seed of the noise of simulated arms.
+        recover: True to recover real arms that have stopped on a fault before the run.
+    """
     cell = TaskCell(task, config, recover=recover)
     try:
         return cell.run(seed)

@@ -116,6 +116,15 @@ def plant_rows(
     """Return the seed and the table rows of one plant.
 
     The row of a failed plant states the reason.
+
+    Args:
+        config: Cell of the twin, which is perturbed to the plant.
+        spec: Distribution of the perturbations.
+        seed: Seed of the plant.
+        tasks: Numbers of the tasks.
+        seconds: Duration of each task [s].
+        repeats: Number of repeats of each task.
+        laws: Names of the controllets.
     """
     plant = spec.draw(config, seed)
     drawn = dict(_flat(spec.values_for(config, seed)))

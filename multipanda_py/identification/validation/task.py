@@ -95,14 +95,29 @@ class Task(ABC):
         """
 
     def settle(self, cell: Cell, pace: PassTime) -> None:
-        """Bring the arms to the initial state of the task."""
+        """Bring the arms to the initial state of the task.
+
+        Args:
+            cell: Running cell of the task.
+            pace: Function that lets time pass [s].
+        """
 
     def leave(self, cell: Cell, pace: PassTime) -> None:
-        """Return moved objects before real arms move elsewhere."""
+        """Return moved objects before real arms move elsewhere.
+
+        Args:
+            cell: Running cell of the task.
+            pace: Function that lets time pass [s].
+        """
 
     @abstractmethod
     def aim(self, cell: Cell, time: float) -> None:
-        """Set the targets at a time from 0 to ``seconds`` [s]."""
+        """Set the targets of a time.
+
+        Args:
+            cell: Running cell of the task.
+            time: Time since the start of the task, 0 to ``seconds`` [s].
+        """
 
     def asked_force(self, times: Vector) -> Vector | None:
         """Return the requested force at the given times, (n,) [N], or None for tasks without one.
@@ -173,6 +188,13 @@ def task_cell(
     touching: Sequence[str] = (),
 ) -> CellConfig:
     """Return a cell for a task. It runs inline, without a clock, if all arms are simulated.
+
+    Args:
+        config: Cell to start from.
+        arms: Sections of the arms, by name.
+        law: Section of the controllet.
+        things: Sections of the objects, by name.
+        touching: Names of objects that the arms may touch.
 
     Raises:
         ConfigurationError: If the cell is invalid.

@@ -235,6 +235,11 @@ TASKS: Mapping[int, type[Task]] = {
 def make_task(number: int, law: str = "", seconds: float = 10.0) -> Task:
     """Return a task by its number.
 
+    Args:
+        number: Number of the task.
+        law: Name of the controllet; empty for the default of the task.
+        seconds: Duration [s].
+
     Raises:
         ValidationRefused: If number, controllet or duration is not allowed.
     """
@@ -253,6 +258,10 @@ def with_tools_of(plant: CellConfig, twin: CellConfig) -> CellConfig:
 
     Real arms keep their grippers and tools in all tasks, while simulated arms without a tool would
     get a rod. Arms are paired by order. A tool defined in the twin is kept.
+
+    Args:
+        plant: Cell with the real arms.
+        twin: Cell of the twin.
     """
     arms = dict(twin.arms)
     for (name, arm), real in zip(twin.arms.items(), plant.arms.values()):
@@ -267,6 +276,10 @@ def _carrying(arm: ArmConfig, rigid: ArmConfig) -> ArmConfig:
 
 def in_task(config: CellConfig, number: int) -> CellConfig:
     """Return a cell with the objects of a task around its arms, which keep their tools.
+
+    Args:
+        config: Cell with the arms.
+        number: Number of the task.
 
     Raises:
         ValidationRefused: If the task has no objects or cannot run with these arms.

@@ -174,6 +174,11 @@ def laws_of(number: int, laws: Sequence[str]) -> Sequence[str]:
 def check_sides(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
     """Refuse cells that cannot run a task, arms that do not match, and a twin with real arms.
 
+    Args:
+        task: Task to run.
+        plant: Cell or log of the plant.
+        twin: Cell of the twin.
+
     Raises:
         ValidationRefused: If a check fails.
     """

@@ -133,6 +133,10 @@ class Replayed:
 def check_fits(dataset: Dataset, env: CellEnv) -> None:
     """Check that the actions of a data set are valid in an environment.
 
+    Args:
+        dataset: Data set with the actions.
+        env: Environment that is to execute them.
+
     Raises:
         DatasetRefused: If arms, control, rate or component names of actions and states differ.
     """
@@ -161,6 +165,11 @@ def replay(dataset: Dataset, number: int, env: CellEnv) -> Replayed:
 
     In lockstep this reproduces the episode. In real time the arms execute the same actions from
     their start configuration. **Real arms MOVE.**
+
+    Args:
+        dataset: Data set with the episode.
+        number: Number of the episode.
+        env: Environment that executes the actions.
 
     Raises:
         DatasetRefused: If arms, control or rate of the environment differ.

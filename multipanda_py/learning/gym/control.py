@@ -61,7 +61,12 @@ class Control(ABC):
 
     @abstractmethod
     def send(self, cell: Cell, action: Vector) -> None:
-        """Send the target of an action to the controllet."""
+        """Send the target of an action to the controllet.
+
+        Args:
+            cell: Running cell.
+            action: Action of this arm, within its bounds, (k,).
+        """
 
     @property
     @abstractmethod

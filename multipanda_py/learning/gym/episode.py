@@ -60,7 +60,12 @@ class StepClock:
         self.due, self.left_out = cell.time, ()
 
     def run(self, cell: Cell, step: int) -> None:
-        """Run the cycles of a step in lockstep. At 30 Hz, steps have 33, 33 and 34 cycles."""
+        """Run the cycles of a step in lockstep. At 30 Hz, steps have 33, 33 and 34 cycles.
+
+        Args:
+            cell: Inline cell.
+            step: Number of the step in the episode.
+        """
         begin, end = (round(k * self._cycle_rate / self._rate) for k in (step, step + 1))
         cell.step(end - begin)
 

@@ -43,6 +43,11 @@ class RemoteCell(Protocol):
     def laws_for(self, arms: Sequence[str], law: str, period: float) -> dict[str, str]:
         """Return the name of the controllet for actions, by arm.
 
+        Args:
+            arms: Names of the arms.
+            law: Type of the controllet.
+            period: Time between two actions [s].
+
         Raises:
             ConfigurationError: If there is no such controllet, or it would not hold its arm when
                 actions stop.

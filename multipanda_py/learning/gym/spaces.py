@@ -49,14 +49,24 @@ class HandControl:
         self.is_open = state.width > 0.5 * state.max_width
 
     def send(self, cell: Cell, number: float) -> None:
-        """Send a command if the component changes it."""
+        """Send a command if the component of the action changes it.
+
+        Args:
+            cell: Running cell.
+            number: Component for the gripper, from 0 (closed) to 1 (open).
+        """
         wanted = number > OPEN if not self.is_open else number >= CLOSED
         if wanted == self.is_open:
             return
         self.again(cell, wanted)
 
     def again(self, cell: Cell, wanted: bool) -> None:
-        """Send the command to open or close, regardless of the last one."""
+        """Send the command to open or close, regardless of the last one.
+
+        Args:
+            cell: Running cell.
+            wanted: True to open, False to close on an object.
+        """
         self.is_open = wanted
         hand = cell.gripper(self.arm)
         if wanted:
@@ -143,7 +153,13 @@ class ActionLayout:
         return clipped
 
     def send(self, cell: Cell, numbers: Vector, arm: str) -> None:
-        """Send the targets of one arm and its gripper."""
+        """Send the targets of one arm and its gripper.
+
+        Args:
+            cell: Running cell.
+            numbers: Action of all arms, within its bounds, (k,).
+            arm: Name of the arm.
+        """
         place = self._places[arm]
         self._controls[arm].send(cell, numbers[place])
         if arm in self._hands:

@@ -45,7 +45,12 @@ class GymTask(ABC):
     params: ClassVar[Mapping[str, Any]] = {}
 
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
-        """Place objects at the start of an episode and return its goal, (goal_size,)."""
+        """Place objects at the start of an episode and return its goal, (goal_size,).
+
+        Args:
+            scene: Scene at the start of the episode.
+            random: Random generator of the episode.
+        """
         return np.zeros(0)
 
     @abstractmethod

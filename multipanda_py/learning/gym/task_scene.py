@@ -96,7 +96,12 @@ class RowPictures(Closing):
         self._view.show(row)
 
     def image(self, camera: str | None, width: int, height: int) -> Image:
-        """Render an image, (height, width, 3), of a camera or, without a name, of the free view.
+        """Render an image, (height, width, 3).
+
+        Args:
+            camera: Name of the camera; None for the free view.
+            width: Width [pixels].
+            height: Height [pixels].
 
         Raises:
             UnknownName: If the scene has no such camera.
@@ -178,6 +183,11 @@ class TaskScene:
     def image(self, camera: str, width: int, height: int) -> Image:
         """Render an image at the selected time, (height, width, 3).
 
+        Args:
+            camera: Name of the camera.
+            width: Width [pixels].
+            height: Height [pixels].
+
         Raises:
             UnknownName: If the scene has no such camera.
             RenderingUnavailable: If there is no off-screen OpenGL.
@@ -222,7 +232,12 @@ class TaskScene:
         return things[name]
 
     def distance(self, first: ArrayLike, second: ArrayLike) -> float:
-        """Return the distance between two points [m]."""
+        """Return the distance between two points [m].
+
+        Args:
+            first: First point, (3,) [m].
+            second: Second point, (3,) [m].
+        """
         return float(np.linalg.norm(np.subtract(first, second)))
 
     def opening(self, arm: str) -> float:
@@ -233,6 +248,10 @@ class TaskScene:
 
     def place(self, name: str, pose: Pose) -> None:
         """Place a movable object at rest. It takes effect in the next cycle.
+
+        Args:
+            name: Name of the object.
+            pose: Pose in the world.
 
         Raises:
             SimulationRefused: If the arms are real. Then the object has to be placed by hand.

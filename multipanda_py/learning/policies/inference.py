@@ -82,7 +82,12 @@ class LockstepInference(Inference):
         self._said: Any = None
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
-        """Evaluate the policy and store the answer until its latency has passed."""
+        """Evaluate the policy and store the answer until its latency has passed.
+
+        Args:
+            observation: Observation for the policy.
+            now: Cell time [s].
+        """
         takes = self.latency(self._asked) if callable(self.latency) else self.latency
         if not is_time(takes):
             raise PolicyFailed(f"latency: got {takes!r}, allowed 0 s or more")

@@ -38,7 +38,12 @@ class Grip(NamedTuple):
 
 
 def grips_of(scene: Scene, held: Mapping[str, str]) -> list[Grip]:
-    """Return the attachments of objects to grippers. Several grippers may hold one object."""
+    """Return the attachments of objects to grippers. Several grippers may hold one object.
+
+    Args:
+        scene: Scene with arms and objects.
+        held: Names of the attached objects, by arm.
+    """
     found = []
     for arm, thing in held.items():
         tool = frames_at(scene, arm, scene.posture(scene.start, arm))["tool"]

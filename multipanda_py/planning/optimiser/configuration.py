@@ -189,9 +189,13 @@ def _anew(scene: Scene, found: Solution, begin: Vector, rng: np.random.Generator
 
 
 def random_slice(scene: Scene, rng: np.random.Generator) -> Vector:
-    """Return random joint positions within limits, and objects at their start.
+    """Return random joint positions within limits, and objects at their start, (d,).
 
     Joints without position limits are drawn from one revolution.
+
+    Args:
+        scene: Scene with d variables.
+        rng: Random generator.
     """
     x = scene.start.copy()
     for arm in scene.arms:

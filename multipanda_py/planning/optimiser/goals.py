@@ -24,6 +24,11 @@ def relative_point(slices: Slices, frame: str, base: str) -> tuple[Matrix, Matri
 
     Positions p, rotations R, velocities v and angular velocities :math:`\omega` of the frame f and
     the base b are those in the world.
+
+    Args:
+        slices: Poses and Jacobians of all frames in s slices.
+        frame: Name of the frame f.
+        base: Name of the frame b.
     """
     f, b = slices.frames[frame], slices.frames[base]
     away = f.position - b.position
@@ -43,6 +48,12 @@ def relative_turn(
     :math:`R^*` is the desired rotation of the frame f in the base b, and :math:`J_l` the left
     Jacobian of the rotation vector e. The rotations R and angular velocities :math:`\omega` are
     those in the world.
+
+    Args:
+        slices: Poses and Jacobians of all frames in s slices.
+        frame: Name of the frame f.
+        base: Name of the frame b.
+        rotation: Desired rotation :math:`R^*`, (3, 3).
     """
     f, b = slices.frames[frame], slices.frames[base]
     into = (b.rotation @ rotation).transpose(0, 2, 1)

@@ -191,7 +191,13 @@ def _cut(space: FreeSpace, corners: list[Vector], rng: np.random.Generator) -> M
 
 
 def along(corners: Matrix, shares: Vector) -> Matrix:
-    """Return configurations at fractions of the length of a path through corners, (s, n)."""
+    """Return configurations at fractions of the length of a path, (s, n).
+
+    Args:
+        corners: Configurations at the corners of the path, (p, n).
+        shares: Fractions of the length, 0 to 1, (s,). The length of a segment is its largest joint
+            motion.
+    """
     at = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(corners, axis=0)).max(axis=1))])
     if at[-1] == 0.0:
         return np.repeat(corners[:1], len(shares), axis=0)

@@ -181,7 +181,12 @@ class Scene:
 
     @classmethod
     def of(cls, config: CellConfig, postures: Mapping[str, ArrayLike] | None = None) -> Scene:
-        """Create the scene of a cell file."""
+        """Create the scene of a cell file.
+
+        Args:
+            config: Configuration of the cell.
+            postures: Joint positions by arm, (n,) [rad, m]. Other arms use the cell file.
+        """
         return cls(describe_arms(config), describe_objects(config), postures)
 
     def carrying(self, held: Mapping[str, tuple[str, Pose]]) -> Scene:
@@ -247,11 +252,21 @@ class Scene:
         return [name for name in self.columns if name in self.things]
 
     def posture(self, x: Vector, arm: str) -> Vector:
-        """Return the joint positions of an arm in slices, (..., n) [rad, m]."""
+        """Return the joint positions of an arm in slices, (..., n) [rad, m].
+
+        Args:
+            x: Variables of the slices, (..., d).
+            arm: Name of the arm.
+        """
         return x[..., self.columns[self.known("arm", arm, [*self.arms])]]
 
     def pose(self, x: Vector, thing: str) -> Pose:
-        """Return the pose of a movable object in the world in one slice."""
+        """Return the pose of a movable object in the world in one slice.
+
+        Args:
+            x: Variables of the slice, (d,).
+            thing: Name of the object.
+        """
         found = x[self.columns[self.known("movable object", thing, self.movable)]]
         return Pose(found[:3], self.things[thing].rotation @ exp3(found[None, 3:])[0])
 

@@ -75,7 +75,12 @@ class Solution:
         return self.scene.posture(self.path, arm)
 
     def pose(self, thing: str, number: int = -1) -> Pose:
-        """Return the pose of a movable object in the world, in the slice ``number``."""
+        """Return the pose of a movable object in the world.
+
+        Args:
+            thing: Name of the object.
+            number: Number of the slice; -1 for the last one.
+        """
         return self.scene.pose(self.path[number], thing)
 
     @property

@@ -219,7 +219,13 @@ def apart(scene: Scene, wanted: Encounters, clearance: float) -> list[Distance]:
 
 
 def is_clear(distances: Collection[Distance], scene: Scene, path: Matrix) -> bool:
-    """Return True if a path keeps its distances in its slices and between them."""
+    """Return True if a path keeps its distances in its slices and between them.
+
+    Args:
+        distances: Distances to keep.
+        scene: Scene with d variables.
+        path: Slices of the path, (s, d).
+    """
     frames = dict.fromkeys(name for one in distances for name in one.frames)
     if not frames:
         return True

@@ -99,7 +99,12 @@ class SubtaskPlan:
         return complete(times, path + np.outer(fading, posture - path[0]))[1:]
 
     def expected(self, thing: str, time: float) -> Pose:
-        """Return the planned pose of an object at a time since the start of the motion [s]."""
+        """Return the planned pose of an object in the world.
+
+        Args:
+            thing: Name of the object.
+            time: Time since the start of the motion [s].
+        """
         way = self.things.get(thing)
         if way is None:
             return self.start.pose(thing)

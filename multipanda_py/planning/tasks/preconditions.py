@@ -92,6 +92,13 @@ def refuse_bodies_within(
 ) -> None:
     """Refuse contact points, and goals of tools and objects, inside another body.
 
+    Args:
+        config: Configuration of the cell.
+        points: Contact points of the subtask.
+        goals: Goals of the subtask.
+        seen: State at its start.
+        subtask: Subtask with its contacts.
+
     Raises:
         TaskFailed: If a point or goal is inside a body. The message contains the body and the
             depth.
@@ -127,6 +134,12 @@ def refuse_weak_joints(
 
     f is the force along the inward normal u, and m the mass of an object that n grippers carry. J
     is the translational Jacobian of the tool, and g the gravitational acceleration.
+
+    Args:
+        config: Configuration of the cell.
+        points: Contact points of the subtask.
+        plan: Plan of the subtask.
+        force: Contact force f [N].
 
     Raises:
         TaskFailed: If a torque limit is exceeded. The message contains the joint and its torque.

@@ -168,12 +168,22 @@ class JointMotion:
         self._way.max_jerk = self._braking[1].tolist()
 
     def rest(self, q: Vector, dq: Vector) -> None:
-        """Restart the reference at a measured state and bring it to rest."""
+        """Restart the reference at a measured state and bring it to rest.
+
+        Args:
+            q: Joint positions, (n,) [rad, m].
+            dq: Joint velocities, (n,) [rad/s, m/s].
+        """
         self.place(q, dq)
         self.stop()
 
     def place(self, q: Vector, dq: Vector) -> None:
-        """Set the reference to a measured state. Call a method that starts a motion next."""
+        """Set the reference to a measured state. Call a method that starts a motion next.
+
+        Args:
+            q: Joint positions, (n,) [rad, m].
+            dq: Joint velocities, (n,) [rad/s, m/s].
+        """
         self._state[:] = 0.0
         self.q[:], self.dq[:] = q, dq
 
@@ -182,7 +192,12 @@ class JointMotion:
         self._go(self._brake, self._state)
 
     def give_way(self, q: Vector, dq: Vector) -> None:
-        """Plan a stop from a measured state, and blend the reference over to it."""
+        """Plan a stop from a measured state, and blend the reference over to it.
+
+        Args:
+            q: Joint positions, (n,) [rad, m].
+            dq: Joint velocities, (n,) [rad/s, m/s].
+        """
         begin = self._begin.reshape(3, self._n)
         begin[0], begin[1], begin[2] = q, dq, 0.0
         self._go(self._brake, self._begin)

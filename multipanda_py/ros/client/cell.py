@@ -185,7 +185,13 @@ class RosCell:
         q: ArrayLike | None = None,
         wrench: ArrayLike | None = None,
     ) -> None:
-        """Send targets to an arm, along the axes of its base.
+        """Send targets to an arm.
+
+        Args:
+            arm: Name of the arm.
+            pose: Pose of the tool in the base.
+            q: Joint positions, (n,) [rad, m].
+            wrench: Wrench of the tool along the axes of the base, (6,) [N, Nm].
 
         Raises:
             TargetRejected: If a number is not finite; nothing is sent.
@@ -262,6 +268,11 @@ class RosCell:
 
     def wait(self, condition: Callable[[], bool], timeout: float, what: str = "condition") -> None:
         """Wait for a condition.
+
+        Args:
+            condition: Function that returns True when the condition is met.
+            timeout: Maximum waiting time [s].
+            what: Name of the condition, for the message.
 
         Raises:
             LoopTimeout: If it does not become true in time.

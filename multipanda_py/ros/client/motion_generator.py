@@ -73,7 +73,12 @@ class PoseStream:
         self._start = np.array([p.x, p.y, p.z])
 
     def send(self, moved: Vector, share: float, stamp_ns: int) -> float:
-        """Publish the pose for a displacement of the point, (3,) [m], and a fraction of the shift.
+        """Publish the pose.
+
+        Args:
+            moved: Displacement of the point, (3,) [m].
+            share: Fraction of the shift of the start, 0 to 1.
+            stamp_ns: Time stamp of the message [ns].
 
         Returns:
             Position along x [m].
@@ -105,7 +110,14 @@ def measured_poses(node: Node, arms: list[str]) -> dict[str, PoseStamped]:
 def make_streams(
     node: Node, bases: dict[str, float], controllet: str, each: bool
 ) -> list[PoseStream]:
-    """Return the streams of all arms, or of the object that they hold."""
+    """Return the streams of all arms, or the one of the object that they hold.
+
+    Args:
+        node: Node that publishes.
+        bases: Position of each arm's base along y in the world, by arm [m].
+        controllet: Name of the controllet that holds the object; empty for a stream per arm.
+        each: True if each arm moves at its own place, False to move two arms side by side.
+    """
     poses = measured_poses(node, list(bases))
     hands = {arm: pose.pose.position.y + bases[arm] for arm, pose in poses.items()}
     middle = float(np.mean(list(hands.values())))

@@ -184,7 +184,12 @@ class NodeLink:
         return bool(self._clients[service].service_is_ready())
 
     def until(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """Wait for a condition; return False after the timeout."""
+        """Wait for a condition; return False after the timeout.
+
+        Args:
+            condition: Function that returns True when the condition is met.
+            timeout: Maximum waiting time [s].
+        """
         deadline = time.monotonic() + timeout
         while not condition():
             if time.monotonic() > deadline:
@@ -199,6 +204,12 @@ class NodeLink:
         self, missing: Callable[[], list[str]], patience: float, what: str, hint: str = ""
     ) -> None:
         """Wait until the list of missing names is empty.
+
+        Args:
+            missing: Function that returns the missing names.
+            patience: Maximum waiting time [s].
+            what: Statement about the missing names, for the message.
+            hint: End of the message.
 
         Raises:
             TopicLost: If it is not empty in time; the message has the names.
@@ -231,6 +242,11 @@ class NodeLink:
 
     def ask(self, service: str, request: Any, patience: float) -> Any:
         """Call a service and wait. The first request to a service may be sent twice.
+
+        Args:
+            service: Name of the service.
+            request: Request message.
+            patience: Maximum waiting time [s].
 
         Raises:
             TopicLost: If the service is not found, or does not answer in time.

@@ -336,7 +336,13 @@ class RemoteTargets:
     def send(
         self, arm: str, pose: Pose | None, q: ArrayLike | None, wrench: ArrayLike | None
     ) -> None:
-        """Send targets.
+        """Send targets to an arm; None for targets that do not change.
+
+        Args:
+            arm: Name of the arm.
+            pose: Pose of the tool in the base.
+            q: Joint positions, (n,) [rad, m].
+            wrench: Wrench of the tool along the axes of the base, (6,) [N, Nm].
 
         Raises:
             TargetRejected: If a number is not finite; nothing is sent.

@@ -15,12 +15,22 @@ WORLD = "world"
 
 
 def refuse(result: Any, code: int, error: Exception) -> None:
-    """Fill in the ``result`` of a failed request."""
+    """Fill in the result of a failed request.
+
+    Args:
+        result: Message ``simulation_interfaces/Result``.
+        code: Result code.
+        error: Error with the reason.
+    """
     result.result, result.error_message = code, str(error)
 
 
 def pose_in_world(frame: str, pose: Any) -> Pose:
     """Return the pose of a message.
+
+    Args:
+        frame: Frame of the message; only the world is allowed.
+        pose: Message ``geometry_msgs/Pose``.
 
     Raises:
         SimulationRefused: If it is in another frame.

@@ -102,7 +102,13 @@ class CameraTopics:
         )
 
     def send(self, picture: rendering.Image, stamp: Stamp, cycle: int) -> None:
-        """Publish an image, (height, width, 3), once per cycle."""
+        """Publish an image once per cycle.
+
+        Args:
+            picture: Image, (height, width, 3).
+            stamp: Time stamp of the state that it shows.
+            cycle: Number of the cycle. Further calls with the same cycle publish nothing.
+        """
         if cycle == self._cycle:
             return
         self._cycle = cycle

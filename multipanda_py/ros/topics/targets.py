@@ -208,10 +208,13 @@ class Targets:
             record.is_refused = False
 
     def remember(self, who: str, reason: str) -> str:
-        """Store why a target of an arm or controllet was rejected; return it with the name.
+        """Store the reason of a rejected target for diagnostics, and return it with the name.
 
-        Names in the reason come from the sender and may be long, so the text is cut for
-        diagnostics.
+        Names in the reason come from the sender and may be long, so the text is shortened.
+
+        Args:
+            who: Name of the arm or controllet.
+            reason: Reason of the rejection.
         """
         text = reason if reason.startswith(who) or f"of {who}" in reason else f"{who}: {reason}"
         if len(text) > MAX_REASON:
