@@ -198,7 +198,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
             self.is_free[arm] = spring.is_free
-            # Near a singularity, the operational space is regularised.
+            # The operational space is regularised near a singularity, where the wrench is bounded.
             is_lost = state.operational_space().damping > 0.0
             if is_lost or used > FAST or spring.most_pull > SURE:
                 pulled = min(pulled, self._bound(arm, state, used, is_lost, wrench))

@@ -288,7 +288,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         pulled = slower * self._bearable.of(pull, follower)
         if pulled < 1.0:
             _add(wrench, _multiply(pull, pulled - 1.0, self._excess), wrench)
-        # Near a singularity, the operational space of the follower is regularised.
+        # The operational space is regularised near a singularity, whose directions need a damper.
         if follower.operational_space().damping > 0.0:
             brake = self._lost.damp(follower, pulled * pull, self._spring.damping_along)
             if brake is not None:

@@ -99,8 +99,7 @@ ARM_FIELDS = (
     Field("tau_carried", ("sprung",), "Nm", "gravity torque that the robot adds to the torque of "
           "a controllet, before springs exert the sum"),
 )  # fmt: skip
-"""Fields of each arm. Their size fits the arm with the most joints; others use the first
-numbers."""
+"""Fields of each arm. Their size fits the largest arm. Smaller arms use the first elements."""
 
 ROW_FIELDS = (
     Field("cycle", (), "", "number of the record, from 1", "i8"),

@@ -30,8 +30,9 @@ from multipanda_py.state import INTERFACES, Vector
 REST = 0.02
 """Joint speed below which the command interface of an arm may change [rad/s]."""
 VIBRATION = 0.3
-"""The same limit for an arm in position control without commanded motion [rad/s]. Its internal
-controller may vibrate permanently, and the arm could otherwise never change to torques."""
+"""Joint speed below which an arm in position control without commanded motion may change its
+command interface [rad/s]. Its internal controller may vibrate permanently, so that it could never
+change to torques with the limit ``REST``."""
 SETTLING_TIME = 0.3
 """Time without commanded motion after which only the internal controller moves an arm [s]."""
 HOLD_BLEND_CYCLES = 5

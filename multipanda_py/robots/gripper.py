@@ -25,7 +25,7 @@ class Action(IntEnum):
     GRASP = 3
     STOP = 4
     MEASURED = 5
-    """No request: the measurement of a real gripper, on its way to the cycle record."""
+    """Not a command, but a measurement of a real gripper for the cycle record."""
 
 
 class Outcome(IntEnum):

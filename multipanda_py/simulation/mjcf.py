@@ -50,10 +50,11 @@ TILE = 2.0  # Period of the floor's pattern, two squares [m].
 
 # The floor is one finite plane that extends to the viewing distance. MuJoCo draws an infinite
 # plane as thousands of tiles, which without a GPU takes half of the rendering time of a small
-# image. In contacts, every plane is infinite. The scene starts from XML, because the bindings of
-# MuJoCo 3.2 cannot set nested options such as visual/global. An impratio above 1 makes friction
-# stiffer. The noslip iterations remove the remaining creep of a grasped object: 0.3 mm/s with 0.8
-# kg between two rods that press with 50 N.
+# image. In contacts, every plane is infinite.
+#
+# The scene starts from XML, because the bindings of MuJoCo 3.2 cannot set nested options such as
+# visual/global. An impratio above 1 makes friction stiffer. The noslip iterations remove the
+# remaining creep of a grasped object: 0.3 mm/s with 0.8 kg between two rods that press with 50 N.
 _WORLD = """
 <mujoco model="cell">
   <compiler angle="radian" autolimits="true"/>

@@ -196,7 +196,7 @@ def with_friction_of(
         return settings
     keys = {"viscous": "damping", "coulomb": "friction", "friction_offset": "torque_offset"}
     more = {key: getattr(body, own) - getattr(believed, own) for key, own in keys.items()}
-    # The simulation contains the known friction, which cannot be removed.
+    # The simulation already contains the known friction, so only an excess can be added.
     for key in ("viscous", "coulomb"):
         more[key] = np.maximum(more[key], 0.0)
     return settings.model_copy(

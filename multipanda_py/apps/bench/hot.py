@@ -29,7 +29,7 @@ from multipanda_py.realtime.cycle import ControlLoop
 
 FEATURES = ("collision_avoidance", "manipulability")
 SETTLE = 300
-"""Cycles before the first measurement."""
+"""Number of cycles before the first measurement."""
 _WARM = 20  # Number of calls before each series of timed calls.
 _REPEAT = 300  # Number of timed calls per series.
 _INLINE = 3000  # Number of cycles that measure the speed of an inline cell.

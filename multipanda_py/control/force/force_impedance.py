@@ -349,7 +349,7 @@ class ForceImpedanceArm:
         if share < 1.0:
             _multiply(pull, share, pull)
         lost = None
-        # Close to a singularity, the operational space is regularised.
+        # The operational space is regularised near a singularity, whose directions need a damper.
         if state.operational_space().damping > 0.0:
             lost = self._lost.damp(state, pull, spring.damping_along)
         margin = self._margin

@@ -173,7 +173,8 @@ class SingularityGuard:
         self._most, self._period = TORQUE_SHARE * arm.limits.torque, period
         self._eigen = eigenpy.SelfAdjointEigenSolver(np.eye(6))
         self._scaled = np.zeros((6, 6))
-        # Joint deflections [rad], and joint speeds that the tool motion does not explain [rad/s].
+        # Rows of ``_kept``: joint deflections [rad], and joint speeds that the motion of the tool
+        # does not explain [rad/s].
         self._kept, self._torque, self._dq = np.zeros((2, n)), np.zeros(n), np.zeros(n)
         self._before = np.zeros(n)
         self.is_near = self._resumes = False

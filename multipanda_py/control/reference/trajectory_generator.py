@@ -133,7 +133,8 @@ class Tracker:
         self._past = [self.speed] * cycles
         self._place = 0
         self._left = cycles
-        # A point at rest needs no distance to brake.
+        # Distance left for braking: none is known before the first step of a motion, and a point
+        # at rest needs none.
         self._distance = 0.0 if self.moving else math.inf
 
     def rest(self, cycles: int, period: float) -> None:

@@ -66,7 +66,7 @@ class ApproachBarrier:
         """
         self.stop, self._a, self._p = stop, deceleration, bandwidth
         self._base = self._sooner = self._slow = self._fast = 0.0
-        # These coefficients of ``reach`` are constant while the parameters are.
+        # The coefficients of ``reach`` depend only on the parameters, so they are computed here.
         if bandwidth > 0.0:
             self._base, self._sooner = stop, deceleration / bandwidth
             self._slow, self._fast = 1.0 / bandwidth, 0.5 / deceleration

@@ -92,7 +92,7 @@ def smoothed(motion: MeasuredMotion, cutoff: float, least: float = 1.0) -> list[
 
 
 ROUNDS = 3
-"""Iterations between estimating the parameters and estimating the noise of each joint."""
+"""Number of iterations. Each estimates the parameters, then the noise of each joint."""
 
 
 @dataclass(frozen=True, eq=False)

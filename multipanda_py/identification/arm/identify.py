@@ -155,7 +155,7 @@ NO_OFFSET = 1e-3
 """Standard deviation of the offset of a joint whose offset cannot be separated from a weight [Nm,
 N]."""
 SAID = 1.0
-"""Minimum duration of dropped rest that is reported [s]."""
+"""Minimum duration of rest, removed from a log, that is reported [s]."""
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class KeptMotors:
         wall = min(_WALL[0], _WALL[1] / period)
         self._damper, self._spring = 2.0 * wall * motors.inertia, wall**2 * motors.inertia
         both = springs.is_antagonistic
-        # A pivot motor does not wind a spring.
+        # Motors that wind a spring. Pivot motors do not.
         self._winds: NDArray[np.bool_] = np.array([np.ones(n, bool), both])
         largest = np.maximum(np.abs(springs.preset_low), np.abs(springs.preset_high))
         self._presets = (  # Antagonistic motors can have presets of either sign.

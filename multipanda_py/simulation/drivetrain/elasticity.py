@@ -131,7 +131,7 @@ def choose_steps(
     """
     mass = np.zeros((model.nv, model.nv))
     try:
-        mujoco.mj_fullM(model, data, mass)  # Arguments of MuJoCo 4.
+        mujoco.mj_fullM(model, data, mass)  # MuJoCo 4 has other arguments.
     except TypeError:
         mujoco.mj_fullM(model, mass, data.qM)
     fastest, springs = 0.0, []

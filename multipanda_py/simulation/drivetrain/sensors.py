@@ -113,7 +113,7 @@ class SensorNoise(Stage):
     def __init__(self, config: NoiseConfig, seed: int, period: float) -> None:
         self._number = seed
         self.noise_rng = np.random.default_rng(seed)
-        # A separate generator keeps the noise sequence unchanged.
+        # The drift has a separate generator, so that it does not change the noise sequence.
         self.walk_rng = np.random.default_rng((seed, 1))
         self.offset = np.array(config.tau_bias)
         self._step = np.array(config.tau_drift) * math.sqrt(period)

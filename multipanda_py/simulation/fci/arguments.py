@@ -155,7 +155,7 @@ def _is_whole(value: object) -> bool:
 
 _LONGEST = 60  # Maximum length of a value in a message [characters].
 _BOUNDS = {
-    "at": (0, 1e9),  # Cycles.
+    "at": (0, 1e9),  # Number of a cycle.
     "states": (0, 1e6),
     "commands": (0, 1e6),
     "skip": (0, 1e6),

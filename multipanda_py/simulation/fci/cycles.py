@@ -28,7 +28,8 @@ PATIENCE = 700_000_000
 A client waits one second for a state before it gives up.
 """
 LOST_GAP = 20_000_000
-"""Time between unanswered states after that, in lockstep; long for busy machines [ns]."""
+"""Time between further states without a command, in lockstep [ns]. It is long, because the machine
+may be busy."""
 COMPANY = 100_000_000
 """Maximum time that coupled robots in lockstep wait for the client of another robot [ns].
 

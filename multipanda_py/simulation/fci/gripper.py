@@ -22,7 +22,7 @@ Answer = Callable[[int, int, bytes], None]
 
 MAX_WIDTH = 2.0 * FINGER_UPPER
 STATE_CYCLES = 50
-"""Number of cycles between two states, 20 Hz (assumed) [ms]."""
+"""Time between two states, assumed as 20 Hz [ms]."""
 TEMPERATURE = 30  # Reported temperature [deg C].
 _GRASP = struct.Struct("<5d")
 _MOVE = struct.Struct("<2d")
