@@ -180,7 +180,7 @@ FAULTS = {
     "user_stop": (lambda r: r.admin("left", "user_stop"), "the user stop is pressed"),
     "lost_packets": (
         lambda r: r.admin("left", "drop", commands=20),
-        "communication_constraints_violation (20 commands",
+        "communication_constraints_violation (20 ",
     ),
     "dead_tcp": (lambda r: r.admin("left", "kill_tcp"), "the link is broken"),
     "dead_udp": (lambda r: r.admin("left", "kill_udp"), "the link is broken"),

@@ -246,7 +246,7 @@ class TaskServices:
             ended.set()
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def end(self, why: str = "asked for") -> Ending:
+    def end(self, why: str = "as requested") -> Ending:
         """Stop the running task, or cancel its start and let the arms hold.
 
         Args:

@@ -23,7 +23,7 @@ FAULTS = [
      "joint_reflex (an external wrench was above upper_force_thresholds; an external joint "
      "torque was above upper_torque_thresholds); recover"),
     ("reflex", {"command": "fault", "errors": ["communication_constraints_violation"]}, None,
-     "communication_constraints_violation (20 commands"),
+     "communication_constraints_violation (20 "),
     ("reflex", {"command": "fault", "errors": ["self_collision_avoidance_violation",
                                                "power_limit_violation"]}, None,
      "power_limit_violation, self_collision_avoidance_violation ("),
