@@ -273,6 +273,11 @@ def _fall(probe: Probe, ahead: tuple[Vector, Vector], back: tuple[Vector, Vector
     """Return half the difference of the torques at two states, (N,) [Nm].
 
     Each state is evaluated twice, in an order that cancels a linear drift from cycle to cycle.
+
+    Args:
+        probe: Controllet to evaluate.
+        ahead: Joint positions and velocities of the state whose torques are subtracted, (N,) each.
+        back: Joint positions and velocities of the other state, (N,) each.
     """
     first = probe.torque(*ahead)
     torques = probe.torque(*back)

@@ -217,7 +217,15 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     def _bound(
         self, arm: int, state: ArmState, used: float, is_lost: bool, wrench: Vector
     ) -> float:
-        """Limit a wrench in place by torque, speed and singularity; return the torque scale."""
+        """Limit a wrench in place by torque, speed and singularity; return the torque scale.
+
+        Args:
+            arm: Index of the arm.
+            state: State of the arm.
+            used: Joint speed of the fastest joint, as a fraction of its limit.
+            is_lost: True near a singularity.
+            wrench: Wrench of spring and damper, (6,) [N, Nm].
+        """
         spring = self.springs[arm]
         pull = spring.spring_in_base()
         bearable = self._bearable[arm].of(pull, state)
@@ -234,7 +242,14 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         return bearable
 
     def _slow_down(self, arm: int, used: float, pull: Vector, wrench: Vector) -> None:
-        """Scale spring and damper in a wrench for fast joints, in place."""
+        """Scale spring and damper in a wrench for fast joints, in place.
+
+        Args:
+            arm: Index of the arm.
+            used: Joint speed of the fastest joint, as a fraction of its limit.
+            pull: Wrench of the spring, (6,) [N, Nm].
+            wrench: Wrench of spring and damper, (6,) [N, Nm].
+        """
         margin, spring = self._margins[arm], self.springs[arm]
         damper = _subtract(wrench, pull, self._damper)
         _multiply(damper, margin.damper(used, spring.ratio, spring.kept), damper)

@@ -316,7 +316,13 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         return self._posture_spring.torque(follower, posture, velocity)
 
     def _reflect(self, leader: ArmState, sensed: Vector, period: float) -> float:
-        """Write the torques of the leader, and return the scale of the reflected wrench."""
+        """Write the torques of the leader, and return the scale of the reflected wrench.
+
+        Args:
+            leader: State of the leader.
+            sensed: External wrench on the follower's tool, (6,) [N, Nm].
+            period: Time since the last cycle [s].
+        """
         reflection, twist, tau = self._reflection, leader.twist_ee_in_base, self.tau[0]
         wrench = reflection.feel(sensed, self._mapping.turn)
         _multiply(leader.dq, self.params.leader_damping, tau)

@@ -213,7 +213,13 @@ class PastCycles:
         return Handover(contact.dot(state.jacobian), contact, contact, mass)
 
     def _borne_share(self, arm: Arm, tau: Vector, external: Vector) -> float:
-        """Return the fraction of torques that all joints measure within friction and bias."""
+        """Return the fraction of torques that all joints measure within friction and bias, 0 to 1.
+
+        Args:
+            arm: Arm with the allowed unmeasured torques.
+            tau: Joint torques of the contact, (n,) [Nm].
+            external: Estimated external torques, (n,) [Nm].
+        """
         slack, share = arm.model.arm.robot.figure("unmeasured_torque"), 1.0
         for own, felt, most in zip(tau.tolist(), external.tolist(), slack):
             borne = most + max(0.0, -felt * math.copysign(1.0, own))

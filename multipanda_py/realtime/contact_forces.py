@@ -60,7 +60,13 @@ class _Watch:
     is_new: bool = True
 
     def look(self, size: float, measured: float, time: float) -> None:
-        """Update with requested and measured force [N]; ``time`` since the last call [s]."""
+        """Update the monitor.
+
+        Args:
+            size: Requested force [N].
+            measured: Measured force along the request [N].
+            time: Time since the last call [s].
+        """
         self.measured += (1.0 if self.is_new else SMOOTHING) * (measured - self.measured)
         if self.is_new or abs(size - self.size) > PROGRESS * self.size:
             self.best, self.waited = self.measured, 0.0

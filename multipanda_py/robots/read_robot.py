@@ -95,7 +95,14 @@ def overlapping_links(
 
 
 def _distance(a: Capsule, pose_a: Vector, b: Capsule, pose_b: Vector) -> float:
-    """Return the distance of two segments, with a resolution of 5 % of their lengths."""
+    """Return the distance of the axes of two capsules [m], resolved to 5 % of their lengths.
+
+    Args:
+        a: First capsule in its link.
+        pose_a: Pose of its link, (4, 4).
+        b: Second capsule in its link.
+        pose_b: Pose of its link, (4, 4).
+    """
     one, other = (
         np.array(list(_points(c))) @ p[:3, :3].T + p[:3, 3] for c, p in ((a, pose_a), (b, pose_b))
     )

@@ -154,7 +154,13 @@ class SimGripper:
             self._answer[2] = 0  # The grasped object was lost.
 
     def _look(self, opening: float, goal: float, waits: bool) -> None:
-        """End the command, or start its next part, when the fingers rest."""
+        """End the command, or start its next part, when the fingers rest.
+
+        Args:
+            opening: Position of the fingers, half the width [m].
+            goal: Goal of the fingers [m].
+            waits: True if the set point does not move any more.
+        """
         speed = (self._speeds.item(0) + self._speeds.item(1)) / 2.0
         self._rest = self._rest + 1 if abs(speed) < self._rest_speed else 0
         self._left -= 1
@@ -180,7 +186,13 @@ class SimGripper:
         self._answer[1] = Outcome.SUCCEEDED if done else Outcome.UNSUCCESSFUL
 
     def _aim(self, goals: list[float], force: float, speed: float) -> None:
-        """Start a motion to the first of some openings [m], from the current one."""
+        """Start a motion from the present opening.
+
+        Args:
+            goals: Finger positions to reach one after another [m].
+            force: Maximum force [N].
+            speed: Speed of the width [m/s].
+        """
         self._goals = goals
         self._set_point = float(np.mean(self.fingers))
         finger = speed / 2.0

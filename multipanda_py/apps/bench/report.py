@@ -20,7 +20,7 @@ def two(figures: Mapping[str, float] | None, digits: int = 0) -> str:
     """Return median and 99th percentile as text; empty without figures.
 
     Args:
-        figures: Figures by name, these two first.
+        figures: Figures by name; median and 99th percentile come first.
         digits: Number of decimals.
     """
     if not figures:

@@ -79,7 +79,14 @@ def _watch(cell: Cell, options: argparse.Namespace) -> int:
 def _advance(
     cell: Cell, duration: float, started: float, viewer: subprocess.Popen[bytes] | None
 ) -> None:
-    """Run the cell for ``duration`` [s], in simulated time if inline, else in wall time."""
+    """Run the cell for a time.
+
+    Args:
+        cell: Running cell.
+        duration: Simulated time of an inline cell, otherwise wall time [s].
+        started: Start of the run on the monotonic clock [s].
+        viewer: Process of the viewer, if any.
+    """
     inline = cell.config.cell.placement == "inline"
     rate = cell.config.cell.rate
     cycles, seen, reported = 0, 0, started
@@ -104,7 +111,14 @@ def _advance(
 
 
 def _report(cell: Cell, passed: float, wall: float, seen: int) -> int:
-    """Print the status of the cycles since the last call and return the number of cycles."""
+    """Print the status of the cycles since the last call and return the number of cycles.
+
+    Args:
+        cell: Running cell.
+        passed: Time since the start of the run [s].
+        wall: Wall time since the last call [s].
+        seen: Number of cycles at the last call.
+    """
     total, _ = cell.rows(since=sys.maxsize)
     now = cell.statistics(max(2, total - seen))
     if cell.config.cell.placement == "inline":  # Simulated time is compared with wall time.

@@ -253,7 +253,13 @@ class ForceController:
         return self._afford(force, speed, mass)
 
     def _shape(self, g: ForceGains, distance: float, desired: float) -> float:
-        """Return the scale gamma of the goal; below 1 only after a loss of contact."""
+        """Return the scale gamma of the goal; below 1 only after a loss of contact.
+
+        Args:
+            g: Gains.
+            distance: Distance of the tool from the contact point [m].
+            desired: Desired force [N].
+        """
         near = 1.0
         if self._touched and not self._touching:
             self._fade *= math.exp(-self._period / g.release_time)
@@ -267,7 +273,15 @@ class ForceController:
     def _advance(
         self, near: float, distance: float, speed: float, mass: float, held_by: float
     ) -> float:
-        """Update the feed-forward, and return its sum with the damping force [N]."""
+        """Update the feed-forward, and return its sum with the damping force [N].
+
+        Args:
+            near: Scale gamma of the goal.
+            distance: Distance of the tool from the contact point [m].
+            speed: Speed of the tool along the direction [m/s].
+            mass: Effective mass along the direction [kg].
+            held_by: Stiffness of the spring that opposes the motion [N/m].
+        """
         g, period = self.gains, self._period
         reach = self.REACH * g.loss_distance
         left = min(1.0, max(0.0, (reach - distance) / (0.2 * reach)))
@@ -293,7 +307,13 @@ class ForceController:
         return self._push + brake * slow
 
     def _afford(self, force: float, speed: float, mass: float) -> float:
-        """Return the force [N], reduced if the tank does not cover its work in this cycle."""
+        """Return the force [N], reduced if the tank does not cover its work in this cycle.
+
+        Args:
+            force: Unlimited force [N].
+            speed: Speed of the tool along the direction [m/s].
+            mass: Effective mass along the direction [kg].
+        """
         power = force * speed
         left = self.tank.usable
         if power <= 0.0:
@@ -310,7 +330,14 @@ class ForceController:
         return factor * force
 
     def _feel(self, g: ForceGains, desired: float, measured: float, speed: float) -> None:
-        """Update the contact state with hysteresis. Only a desired force can lose contact."""
+        """Update the contact state with hysteresis. Only a desired force can lose contact.
+
+        Args:
+            g: Gains.
+            desired: Desired force [N].
+            measured: Measured force along the direction [N].
+            speed: Speed of the tool along the direction [m/s].
+        """
         self._quick += self._period / (self.QUICK_TIME + self._period) * (measured - self._quick)
         # A fraction of the commanded force is sufficient, because the force of a soft contact
         # rises slowly. A fast tool with a smaller force has lost its contact.

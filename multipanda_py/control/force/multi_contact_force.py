@@ -305,7 +305,13 @@ class PressingTeam:
         self._is_on = self.presses = False
 
     def _drop(self, hand: PressingHand, tail: Vector, time: float) -> None:
-        """Freeze the force of one arm, and let it fade with a time constant [s]."""
+        """Freeze the force of one arm, and let it fade.
+
+        Args:
+            hand: Force control of the arm.
+            tail: Fading wrench of the arm, (6,) [N, Nm].
+            time: Time constant of the fading [s].
+        """
         self._fade = math.exp(-self._period / max(time, self._period))
         tail += hand.exerted * hand.direction
         hand.rest()

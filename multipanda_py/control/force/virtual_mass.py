@@ -149,7 +149,13 @@ class VirtualBody:
 
     @staticmethod
     def _let_go(measured: Vector, withstood: Vector, margin: float) -> None:
-        """Reduce the ignored wrench to the ball of the measured one; clear it below the margin."""
+        """Reduce the ignored wrench to the ball of the measured one; clear it below the margin.
+
+        Args:
+            measured: Measured force [N] or torque [Nm], (3,).
+            withstood: Ignored force or torque, changed in place, (3,).
+            margin: Deadband, by which the ball is enlarged [N] or [Nm].
+        """
         size = length(measured)
         if size <= margin:
             withstood[:] = 0.0
@@ -177,7 +183,16 @@ class VirtualBody:
         self.turn = _exp3(self.rotation)
 
     def _arrive(self, new: Vector, velocity: Vector, displacement: Vector, part: int) -> None:
-        """Write ``new`` to ``displacement``, limited to its bound."""
+        """Write a new displacement, limited to its bound.
+
+        At the bound, the outward velocity becomes zero.
+
+        Args:
+            new: New translation [m] or rotation vector [rad], (3,).
+            velocity: Its velocity, changed in place, (3,).
+            displacement: Output, (3,).
+            part: 0 for the translation, 1 for the rotation.
+        """
         size, bound = length(new), self._max_displacement[part]
         if size > bound:
             bound = max(bound, length(displacement) - self._period * self._max_speed[part])

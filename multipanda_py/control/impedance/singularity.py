@@ -231,7 +231,13 @@ class SingularityGuard:
     def _deflect(
         self, state: ArmState, stiffness: Callable[[Vector], float], lacking: Vector
     ) -> None:
-        """Deflect the springs so that they exert the missing torques, (n,) [Nm]."""
+        """Deflect the springs so that they exert missing torques.
+
+        Args:
+            state: State of the arm.
+            stiffness: Function that returns the tool stiffness along a direction, (6,) [N/m].
+            lacking: Missing torques, (n,) [Nm].
+        """
         for _, needed, motion, _ in self._modes(state, stiffness):
             if needed > 0.0:
                 self._kept[0] -= float(motion.dot(lacking)) / needed * motion

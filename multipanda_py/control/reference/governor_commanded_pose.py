@@ -108,7 +108,13 @@ class PositionIK:
         return found
 
     def _solve(self, J: Matrix, task: Vector, rest: Vector) -> tuple[Vector, float]:
-        """Return joint velocities for task and nullspace motion, and the smallest value of J."""
+        """Return joint velocities, (n,) [rad/s], and the smallest singular value of the Jacobian.
+
+        Args:
+            J: Jacobian of the tool, (6, n).
+            task: Desired twist of the tool, (6,) [m/s, rad/s].
+            rest: Desired joint velocities, executed in the nullspace, (n,) [rad/s].
+        """
         gram = J @ J.T
         least = math.sqrt(max(0.0, float(np.linalg.eigvalsh(gram)[0])))
         if least < SINGULAR:

@@ -74,7 +74,13 @@ class GovernedObject(GovernedPose):
         return ahead, math.hypot(*self._linear.rate) + turning
 
     def _allowed(self, twist: Vector, position: Sequence[float], rotation: Matrix) -> float:
-        """Return the fraction of the object's twist, (6,), that all pacers allow."""
+        """Return the fraction of the object's twist that all pacers allow, 0 to 1.
+
+        Args:
+            twist: Twist of the object in the world, (6,) [m/s, rad/s].
+            position: Position of the object in the world, (3,) [m].
+            rotation: Rotation of the object in the world, (3, 3).
+        """
         share, ahead = 1.0, np.zeros(6)
         for place, (state, (_, base)) in enumerate(zip(self._states, self._bases)):
             hand = self._hand(place)
@@ -85,7 +91,13 @@ class GovernedObject(GovernedPose):
 
 
 def _at_hand(twist: Vector, lever: Vector, rotation: Matrix) -> Vector:
-    """Return the object's twist at an end effector along the axes of the arm's base, (6,)."""
+    """Return the object's twist at an end effector along the axes of the arm's base, (6,).
+
+    Args:
+        twist: Twist of the object in the world, (6,) [m/s, rad/s].
+        lever: Vector from the object to the end effector in the world, (3,) [m].
+        rotation: Rotation of the arm's base in the world, (3, 3).
+    """
     (ax, ay, az), (x, y, z) = twist[3:].tolist(), lever.tolist()
     turning = ay * z - az * y, az * x - ax * z, ax * y - ay * x
     linear = twist[:3] + turning

@@ -41,7 +41,15 @@ LITTLE = 0.02
 def _set_off(
     tracker: Tracker, speed: list[float], cycles: int, period: float, least: float
 ) -> list[float] | None:
-    """Start with a measured speed [unit/s] above ``least``; return its braking path or None."""
+    """Start with a measured speed; return its braking path, (3,) [unit], or None at rest.
+
+    Args:
+        tracker: Trajectory generator to start.
+        speed: Measured velocity, (3,) [unit/s].
+        cycles: Length of the average [cycles].
+        period: Cycle time [s].
+        least: Speed below which the velocity counts as zero [unit/s].
+    """
     size = math.hypot(*speed)
     if size < least:
         speed, size = [0.0] * 3, 0.0
@@ -302,7 +310,13 @@ class GovernedPose(GovernedChannel):
             self._frame = step.dot(self._frame)
 
     def _hold_back(self, before: list[float], turned: Matrix, period: float) -> None:
-        """Scale the motion of the output from its last pose to the allowed fraction."""
+        """Scale the motion of the output to the fraction that the pacers allow.
+
+        Args:
+            before: Output position in the last cycle, (3,) [m].
+            turned: Output rotation in the last cycle, (3, 3).
+            period: Cycle time [s].
+        """
         linear, angular = self._linear, self._angular
         if not (linear.moving or angular.moving):
             return

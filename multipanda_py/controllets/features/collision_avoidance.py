@@ -332,7 +332,15 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         states: Sequence[ArmState],
         tau: Sequence[Vector],
     ) -> None:
-        """Remove the torques of the controllet that would cause a collision."""
+        """Remove the torques of the controllet that would cause a collision.
+
+        Args:
+            pairs: Near pairs.
+            gradients: Derivatives of their distances by all joints, (pairs, joints) [m/rad].
+            responses: Products of the gradients with the inverse inertia, (pairs, joints).
+            states: States of the own arms.
+            tau: Torques, changed in place, (n,) per own arm [Nm].
+        """
         accelerations, columns, yielded = self._accelerations, self._slices, self._yielded
         for arm, state in enumerate(states):
             yielded[columns[arm]] = self._masses[arm].solve(state.tau_ext)

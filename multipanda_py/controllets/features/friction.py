@@ -59,7 +59,14 @@ class _Compensation:
         self._drive, self._push, self._way = (np.zeros(joints) for _ in range(3))
 
     def set(self, share: float, phi: Sequence[Vector], viscous: Vector, dead_zone: Vector) -> None:
-        """Set the constants of the sigmoid, scaled by ``share``."""
+        """Set the constants of the sigmoid.
+
+        Args:
+            share: Compensated fraction of the friction.
+            phi: Constants phi_1 to phi_3, (n,) each [Nm], [s/rad], [rad/s].
+            viscous: Viscous friction, (n,) [Nm s/rad].
+            dead_zone: Dead zone of the external torque, (n,) [Nm].
+        """
         phi_1, phi_2, phi_3 = phi
         self._height = share * phi_1
         self._steepness = -phi_2
@@ -82,7 +89,13 @@ class _Compensation:
         _add(torque, _multiply(part, way, part), torque)
 
     def _bound(self, state: ArmState, torque: Vector, way: Vector) -> Vector:
-        """Return the maximum torque that may be added along the motion, (n,) [Nm]."""
+        """Return the maximum torque that may be added along the motion, (n,) [Nm].
+
+        Args:
+            state: State of the arm.
+            torque: Torques of the controllet, (n,) [Nm].
+            way: Signs of the joint velocities, (n,).
+        """
         drive, push = self._drive, self._push
         _minimum(state.tau_ext, self._zone, out=push)
         _maximum(push, self._zone_low, out=push)

@@ -151,7 +151,13 @@ class _Barriers:
         self._start, self._is_new = BarrierStart(n), False
 
     def set(self, width: Vector, max_torque: Vector, damping_ratio: float) -> None:
-        """Set barrier widths, (n,) [rad], torques at the limits, (n,) [Nm], and damping ratio."""
+        """Set the parameters of the barriers.
+
+        Args:
+            width: Distances from the limits at which barriers start, (n,) [rad].
+            max_torque: Torques at the limits, (n,) [Nm].
+            damping_ratio: Damping ratio of all barriers.
+        """
         self._lower, self._upper = self._limits.lower + width, self._limits.upper - width
         self._slope, self._max_torque = 1.0 / width, max_torque
         self._stiffness = 2.0 * max_torque / width

@@ -172,7 +172,14 @@ class Nullspace(Feature[NullspaceParams]):
     def _guide(
         self, arm: int, state: ArmState, posture: Vector, velocity: Vector | None
     ) -> tuple[Vector, Vector | None]:
-        """Return the configuration that follows a free tool, and its velocity."""
+        """Return the configuration that follows a free tool, (n,) [rad], and its velocity.
+
+        Args:
+            arm: Index of the arm.
+            state: State of the arm.
+            posture: Desired configuration, (n,) [rad].
+            velocity: Velocity of the desired configuration, (n,) [rad/s]; None for rest.
+        """
         free, spring = None, self._springs[arm]
         if self.law is not None and self._free[arm] and spring.project is not None:
             free = spring.matched(state, self.law.free_velocity(arm, state))

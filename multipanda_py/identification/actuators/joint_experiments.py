@@ -194,7 +194,14 @@ def bandwidth(frequency: Vector, gain: Vector) -> float:
 def _between(
     motion: SpringMotion, angles: Matrix, begin: float, end: float
 ) -> tuple[Vector, Vector]:
-    """Return times and angles of the first joint within an interval."""
+    """Return times [s] and angles [rad] of the first joint within an interval.
+
+    Args:
+        motion: Recorded motion, with its times.
+        angles: Joint angles, (k, n) [rad].
+        begin: Start of the interval [s].
+        end: End of the interval [s].
+    """
     rows = (motion.time >= begin) & (motion.time <= end)
     return motion.time[rows], angles[rows, 0]
 

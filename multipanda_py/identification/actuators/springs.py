@@ -255,7 +255,13 @@ class _Fit:
         )
 
     def _minimised(self, data: SpringData, start: Vector, tolerance: float) -> Any:
-        """Return SciPy's result, or None if the fit fails from this initial guess."""
+        """Return SciPy's result, or None if the fit fails from this initial guess.
+
+        Args:
+            data: Measured torques and deflections.
+            start: Initial guess of the optimisation variables.
+            tolerance: Tolerance of the solver.
+        """
         n = len(self._fitted.names)
 
         def residual(x: Vector) -> Vector:
@@ -296,6 +302,11 @@ class _Fit:
 
     def _deviations(self, jacobian: Matrix, left: Matrix, alike: float) -> Vector:
         """Return the standard deviations of the optimisation variables.
+
+        Args:
+            jacobian: Jacobian of the residuals, (m, p).
+            left: Residuals, with m elements [Nm].
+            alike: Number of correlated samples that count as one.
 
         Raises:
             IdentificationRefused: If parameters cannot be separated or one is undetermined.

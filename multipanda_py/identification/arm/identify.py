@@ -122,7 +122,13 @@ class _Search:
         return np.concatenate([terms @ values - self._left, x[n:]])
 
     def _set(self, joint: int, logarithm: float, shift: float) -> None:
-        """Compute the friction columns of a joint, orthogonal to all known columns."""
+        """Compute the friction columns of a joint, orthogonal to all known columns.
+
+        Args:
+            joint: Index of the joint.
+            logarithm: Logarithm of the width of the friction step [rad/s, m/s].
+            shift: Shift of the step, in units of its prior standard deviation.
+        """
         if self._shapes[joint] == (logarithm, shift):
             return
         self._shapes[joint] = (logarithm, shift)
@@ -384,7 +390,13 @@ def _without(part: Stack, rotors: Vector | None, n: int) -> Stack:
 
 
 def _delay(train: Stack, columns: Matrix, moving: NDArray[np.bool_]) -> float:
-    """Return the delay of the torques [s], or 0 if it is not significant."""
+    """Return the delay of the torques [s], or 0 if it is not significant.
+
+    Args:
+        train: Stack of the regressor and the torques.
+        columns: Indices of the base parameters.
+        moving: Mask of the torques without friction effects near zero velocity, (N, n).
+    """
     rows = np.concatenate([train.rows[:, :, columns], -train.slope[:, :, None]], axis=2)
     found = fit(rows, train.tau, train.independent, used=moving)
     delay, deviation = float(found.values[-1]), float(found.deviations[-1])

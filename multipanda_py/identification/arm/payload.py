@@ -127,7 +127,14 @@ def _refuse_one_posture(rows: Matrix, name: str) -> None:
 
 
 def _weights(part: Stack, columns: Matrix, left: Matrix, cutoff: float) -> Matrix:
-    """Return the weight of every torque sample, (N, n): zero near rest if the arm moves."""
+    """Return the weight of every torque sample, (N, n): zero near rest if the arm moves.
+
+    Args:
+        part: Stack of the log.
+        columns: Regressor columns of the payload, (N, n, p).
+        left: Torques that the arm without payload does not explain, (N, n) [Nm].
+        cutoff: Cutoff frequency of the filter [Hz].
+    """
     moving = part.moving(SLOW, cutoff).astype(float)
     if moving.mean() < 0.2:
         moving = np.ones_like(moving)

@@ -91,7 +91,13 @@ def _doubts(motion: MeasuredMotion, regressor: ArmRegressor, moves: bool) -> Ite
 
 
 def _unexpected_torques(own: tuple[str, ...], expected: Matrix, tau: Matrix) -> Iterator[str]:
-    """Yield messages on torques of another joint, with the wrong sign or in the wrong unit."""
+    """Yield messages on torques of another joint, with the wrong sign or in the wrong unit.
+
+    Args:
+        own: Names of the joints.
+        expected: Torques of the arm model, (N, n) [Nm].
+        tau: Measured torques, (N, n) [Nm].
+    """
     alike = correlations(tau, expected)
     heavy = expected.std(axis=0) > 0.2 * expected.std(axis=0).max()
     size: Vector = np.linalg.norm(tau, axis=0) / np.linalg.norm(expected, axis=0)

@@ -135,7 +135,14 @@ class BandWatch:
         return raised
 
     def _one(self, k: int, times: Vector, values: Vector, used: Vector) -> list[Alarm]:
-        """Evaluate one residual. It raises one alarm until it has returned into its band."""
+        """Evaluate one residual. It raises one alarm until it has returned into its band.
+
+        Args:
+            k: Index of the residual.
+            times: Times of the samples, (m,) [s].
+            values: Residuals, (m,).
+            used: Residuals relative to the band, (m,); above 1 outside it.
+        """
         raised = []
         quantity, axis, unit = self._names[k]
         name = f"{quantity} {axis}"

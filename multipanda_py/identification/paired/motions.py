@@ -210,7 +210,15 @@ def _blend() -> Vector:
 def _timed(
     begin: Vector, legs: list[Matrix], speed: float, velocity: Vector, acceleration: Vector
 ) -> Matrix:
-    """Return trajectory points timed so that joints stay within a fraction of their limits."""
+    """Return trajectory points timed so that joints stay within a fraction of their limits.
+
+    Args:
+        begin: Joint positions at the start, (n,) [rad, m].
+        legs: Joint positions along each leg of the motion, (p, n) [rad, m].
+        speed: Fraction of the limits.
+        velocity: Velocity limits, (n,) [rad/s, m/s].
+        acceleration: Acceleration limits, (n,) [rad/s^2, m/s^2].
+    """
     n, rows, now = len(begin), [np.zeros(1 + 3 * len(begin))], REST
     rows[0][1 : 1 + n] = begin
     for leg in legs:

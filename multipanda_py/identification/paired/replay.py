@@ -208,7 +208,15 @@ def _from_rest_to_rest(log: ArmLog) -> list[tuple[float, float]]:
 
 
 def _points(log: ArmLog, begin: float, end: float, follow: str, law: str) -> Matrix:
-    """Return the trajectory for the twin, (p, 1 + 3 n): rest, then the recorded path."""
+    """Return the trajectory for the twin, (p, 1 + 3 n): rest, then the recorded path.
+
+    Args:
+        log: Recording of the arm.
+        begin: Start of the motion in the recording [s].
+        end: End of the motion in the recording [s].
+        follow: Signal that the twin follows, one of ``FOLLOW``.
+        law: Controllet that follows it.
+    """
     interpolate = needed("scipy.interpolate")
     reference = log.q if follow == FOLLOW[1] else np.asarray(log["target_joint"])[:, 0]
     spline = interpolate.CubicSpline(log.time, reference)
@@ -235,7 +243,13 @@ def _points(log: ArmLog, begin: float, end: float, follow: str, law: str) -> Mat
 
 
 def _side(log: ArmLog, begin: float, end: float) -> Side:
-    """Return the measured side from 0.3 s before the motion on, at 1 kHz."""
+    """Return the measured side from 0.3 s before the motion on, at 1 kHz.
+
+    Args:
+        log: Recording of the arm.
+        begin: Start of the motion in the recording [s].
+        end: End of the motion in the recording [s].
+    """
     inside = log.between(begin - (REST - AT_REST[0]) - 0.02, end + 0.02)
     part = even(inside, inside.time - (begin - REST))
     part = part.between(AT_REST[0] - 1e-9, end - begin + REST)

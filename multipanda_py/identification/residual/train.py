@@ -142,7 +142,14 @@ class _NormalEquations:
         self._matrix, self._right = np.zeros((size, size)), np.zeros(size)
 
     def add(self, rows: Matrix, seen: Matrix, torques: Matrix, variance: Vector) -> None:
-        """Add samples: regressors (k, n, 10 n), inputs (k, m) and torques (k, n)."""
+        """Add k samples of all joints.
+
+        Args:
+            rows: Regressors of the inertial differences, (k, n, 10 n).
+            seen: Network inputs, (k, m).
+            torques: Torque residuals, (k, n) [Nm].
+            variance: Variance of the residual of each joint, (n,).
+        """
         for j in range(self._n):
             begin = self._of_bodies + j * self._of_friction
             places = np.r_[: self._of_bodies, begin : begin + self._of_friction]

@@ -330,7 +330,13 @@ def _goal(arm: str, place: Pose | Vector) -> Objective:
 
 
 def _timed(scene: Scene, path: Matrix, speed: float) -> Matrix:
-    """Return trajectory points for the slices of a path, in minimum time."""
+    """Return trajectory points for the slices of a path, in minimum time.
+
+    Args:
+        scene: Scene with the joint limits.
+        path: Slices of the path, (s, d).
+        speed: Fraction of the speed limits.
+    """
     velocity = np.where(np.isfinite(scene.velocity), scene.velocity * speed, np.inf)
     acceleration = np.where(np.isfinite(velocity), scene.acceleration * speed**2, np.inf)
     shares: Vector = np.linspace(0.0, 1.0, len(path))

@@ -83,7 +83,14 @@ def retreat(
 def _step(
     pairs: Sequence[tuple[NearBodies, Vector]], target: float, lowest: Vector, highest: Vector
 ) -> Vector | None:
-    """Return the shortest step that moves all pairs apart, or None without a solution."""
+    """Return the shortest step that moves all pairs apart, (n,) [rad, m]; None without a solution.
+
+    Args:
+        pairs: Near pairs, each with the gradient of its distance, (n,).
+        target: Distance to reach [m].
+        lowest: Lower bounds of the step, (n,) [rad, m].
+        highest: Upper bounds of the step, (n,) [rad, m].
+    """
     gradients = np.array([gradient for _, gradient in pairs])
     missing = np.array([target - pair.distance for pair, _ in pairs])
     needs = np.where(missing > 0.0, np.minimum(missing + 1e-4, STEP), missing)

@@ -334,7 +334,13 @@ def _is_new(q: Vector, known: Sequence[Vector]) -> bool:
 def _nearest_first(
     scene: Scene, known: Mapping[str, Sequence[Vector]], begin: Vector
 ) -> list[tuple[int, ...]]:
-    """Return all combinations of one configuration per arm, in the order of travel time."""
+    """Return all combinations of one configuration per arm, in the order of travel time.
+
+    Args:
+        scene: Scene with the speed limits.
+        known: Configurations to combine, (n,) each, by arm.
+        begin: Slice at the start, (d,).
+    """
     times = []
     for arm, postures in known.items():
         at = scene.columns[arm]
@@ -346,7 +352,16 @@ def _nearest_first(
 def _postures(
     scene: Scene, arm: str, pose: Pose, begin: Vector, margin: float, rng: np.random.Generator
 ) -> Iterator[Vector | None]:
-    """Yield a configuration for each start, or None if the search has failed."""
+    """Yield a configuration for each start, (n,) [rad, m], or None if the search has failed.
+
+    Args:
+        scene: Scene with the joint limits.
+        arm: Name of the arm.
+        pose: Pose of the tool in the world.
+        begin: Configuration of the first start, (n,) [rad, m]. Further starts are random.
+        margin: Distance from the joint limits [rad, m].
+        rng: Random generator.
+    """
     model = scene.model(arm)
     data, frame = model.createData(), model.getFrameId(scene.arms[arm].ee_frame)
     at, goal = scene.columns[arm], pin.SE3(pose.rotation, pose.position)
@@ -368,6 +383,15 @@ def _reach(
 
     J is the Jacobian, :math:`\lambda` the damping, and e the pose error between the frame T and
     its goal :math:`T^*`. Steps are clipped to the joint limits.
+
+    Args:
+        model: Pinocchio model of the arm.
+        data: Data of the model.
+        frame: Index of the frame.
+        goal: Goal :math:`T^*` of the frame in the world.
+        q: Joint positions at the start of the search, (n,) [rad, m].
+        lower: Lower joint limits, (n,) [rad, m].
+        upper: Upper joint limits, (n,) [rad, m].
     """
     for _ in range(STEPS):
         pin.computeJointJacobians(model, data, q)  # This also computes the joint poses.

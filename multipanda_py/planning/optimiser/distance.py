@@ -181,6 +181,16 @@ class Distance(Objective):
         Here m is the middle of the capsule, l half its length and r its radius. The box has the
         centre c, the rotation R and half the sides h. A bounding sphere of a floor would be close
         to all bodies above it.
+
+        Args:
+            placed: Poses of the frames in s slices.
+            axes: Ends of the capsule axes, (s, k, 2, 3) [m].
+            number: Index of a pair with the box.
+            side: Index of the box in that pair, 0 or 1.
+            numbers: Indices of the k pairs of capsules with this box.
+
+        Returns:
+            Mask, (s, k).
         """
         shape, turn, centre = self._by_coal[number][side]
         box = placed[self._frame[number, side]]
@@ -195,7 +205,17 @@ class Distance(Objective):
         self, slices: Slices, number: int, rows: NDArray[np.intp], distance: Matrix,
         normal: Matrix, on_a: Matrix, on_b: Matrix,
     ) -> None:  # fmt: skip
-        """Measure a pair in some slices with coal."""
+        """Measure a pair in some slices with coal, and write the results.
+
+        Args:
+            slices: Poses of the frames in s slices.
+            number: Index of the pair.
+            rows: Indices of the slices.
+            distance: Distances of all pairs, (s, n) [m].
+            normal: Directions from the second to the first body, (s, n, 3).
+            on_a: Nearest points on the first bodies, (s, n, 3) [m].
+            on_b: Nearest points on the second bodies, (s, n, 3) [m].
+        """
         request, result = coal.DistanceRequest(), coal.DistanceResult()
         solids, of_coal = self.pairs[number], self._by_coal[number]
         for row in rows.tolist():

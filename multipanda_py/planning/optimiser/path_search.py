@@ -110,7 +110,13 @@ def sampled_way(
 
 
 def _simple(begin: Vector, end: Vector, parts: list[slice]) -> Iterator[list[Vector]]:
-    """Yield the straight path, and paths on which the arms move one after another."""
+    """Yield the straight path, and paths on which the arms move one after another.
+
+    Args:
+        begin: Configuration of all arms at the start, (n,) [rad, m].
+        end: Configuration at the end, (n,) [rad, m].
+        parts: Slice of each arm in a configuration.
+    """
     yield [begin, end]
     for order in (parts, parts[::-1]) if len(parts) > 1 else ():
         corners = [begin]
@@ -147,7 +153,15 @@ def _connect(
 def _sample(
     begin: Vector, end: Vector, bounds: tuple[Vector, Vector], drawn: int, rng: np.random.Generator
 ) -> Vector:
-    """Return a random configuration near the straight path, at increasing distance."""
+    """Return a random configuration near the straight path, (n,) [rad, m].
+
+    Args:
+        begin: Configuration at the start, (n,) [rad, m].
+        end: Configuration at the end, (n,) [rad, m].
+        bounds: Lower and upper joint limits, (n,) each [rad, m].
+        drawn: Number of previous samples, which increases the distance from the path.
+        rng: Random generator.
+    """
     lower, upper = bounds
     middle = begin + rng.uniform() * (end - begin)
     width = min(1.0, 0.2 + drawn / WIDEST)
@@ -354,7 +368,15 @@ def _way(problem: Problem, ends: list[Vector], rng: np.random.Generator | None) 
 def _around(
     problem: Problem, space: FreeSpace, ends: list[Vector], rng: np.random.Generator, until: float
 ) -> Matrix | None:
-    """Return a free path through configurations, or None if none was found."""
+    """Return a free path through configurations, (s, d), or None if none was found.
+
+    Args:
+        problem: Problem with its phases.
+        space: Free space of the arms.
+        ends: Slices at the end of each phase, (d,) each.
+        rng: Random generator.
+        until: Processor time at which the search ends [s].
+    """
     scene, path = problem.scene, []
     parts = [scene.columns[arm] for arm in scene.arms]
     n = parts[-1].stop

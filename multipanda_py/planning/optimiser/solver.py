@@ -317,7 +317,14 @@ def _solution(
 
 
 def _violations(term: Term, residual: Matrix, each: int, tolerance: float) -> list[Violation]:
-    """Return the violations of a constraint, one for each unit."""
+    """Return the violations of a constraint, one for each unit.
+
+    Args:
+        term: Term of the constraint.
+        residual: Residuals of the term, (s, m).
+        each: Number of slices of a phase.
+        tolerance: Violation that is allowed.
+    """
     off = np.abs(term.outside(residual)) / term.scale
     found = []
     for unit in dict.fromkeys(term.units):

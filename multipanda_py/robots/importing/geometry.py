@@ -288,7 +288,13 @@ def _search(cloud: Cloud, axis: Vector) -> tuple[Vector, Vector]:
 
 
 def _about(cloud: Cloud, places: Matrix, axes: Matrix) -> tuple[Vector, Vector, Vector, Vector]:
-    """Return the smallest capsules along some lines: volumes, heights of both ends, radii."""
+    """Return the smallest capsules along lines: volumes, heights of both ends, radii, (k,) each.
+
+    Args:
+        cloud: Balls that a capsule must contain.
+        places: Points on the lines, (k, 3) [m].
+        axes: Unit directions of the lines, (k, 3).
+    """
     from_places = cloud.points - places[:, None]
     heights = np.einsum("knj,kj->kn", from_places, axes)
     away = np.sqrt(np.maximum((from_places**2).sum(axis=2) - heights**2, 0.0))

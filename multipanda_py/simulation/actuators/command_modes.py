@@ -256,7 +256,13 @@ class CommandedJoints(Readings):
         return self.springs.references(self._equilibrium_for_torque(at, torque, chosen), chosen)
 
     def _equilibrium_for_torque(self, q: Vector, torque: Vector, preset: Vector) -> Vector:
-        """Return the equilibrium for a torque, starting the search at the last deflection."""
+        """Return the equilibrium for a torque, (n,) [rad], searched from the last deflection.
+
+        Args:
+            q: Link angles, (n,) [rad].
+            torque: Torques on links, (n,) [Nm].
+            preset: Stiffness presets, (n,).
+        """
         start = q + self._deflection
         equilibrium = self.springs.nearest_equilibrium(q, torque, preset, start)
         self._deflection = equilibrium - q

@@ -116,8 +116,13 @@ class AskedOfJoints:
     ) -> NDArray[np.bool_]:
         """Return joints where a new command would make the springs exceed their limits, (m,).
 
-        Only joints without motor dynamics are checked, because their springs respond at once.
+        Only joints without motor dynamics are checked, because their springs respond immediately.
         :class:`.CompliantWorld` checks the others.
+
+        Args:
+            q: Link angles, (m,) [rad].
+            is_new: Mask of the new commands, (2, m).
+            bounds: Minimum and maximum torques of links, (2, m) [Nm].
         """
         joints, springs = self._joints, self._joints.springs
         at_once = np.array([m.takes_references and not m.has_motors for m in joints.modes])

@@ -367,7 +367,15 @@ def choose_substeps(
 def _with_pivots(
     square: float, springs: JointSprings, equations: Equations, x: Matrix, reach: Matrix
 ) -> float:
-    """Return the square of the frequency bound including motors that move pivots."""
+    """Return the square of the frequency bound including motors that move pivots [1/s^2].
+
+    Args:
+        square: Square of the bound without them [1/s^2].
+        springs: Springs of the joints.
+        equations: Equations with the inverse inertias of the motors.
+        x: Positions of links, first and second motors, (3, n).
+        reach: Absolute inverse inertias of the links, (n, n) [1/(kg m^2)].
+    """
     first, second = equations.lightness
     own, mixed = springs.pivot_slopes(x[0], x[1:])
     cross = np.abs(mixed) * np.sqrt(second * (reach.sum(axis=1) + first))

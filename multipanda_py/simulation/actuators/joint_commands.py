@@ -107,7 +107,13 @@ class Commands:
         return name, at, numbers
 
     def _refuse_beyond_presets(self, name: str, at: NDArray[np.intp], values: Vector) -> None:
-        """Reject presets out of range; a reference of a pivot motor counts as a preset."""
+        """Reject presets out of range; a reference of a pivot motor counts as a preset.
+
+        Args:
+            name: Name of the command.
+            at: Indices of the joints, (m,).
+            values: Commanded values, (m,).
+        """
         springs = self._springs
         low, high = springs.preset_low[at], springs.preset_high[at]
         bounded = springs.has_second[at]

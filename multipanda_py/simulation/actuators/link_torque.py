@@ -135,7 +135,16 @@ class KeptMotors:
         self, q: Vector, dq: Vector, window: Matrix, at: NDArray[np.bool_],
         aims: Matrix, torques: Matrix,
     ) -> tuple[Matrix, Matrix]:  # fmt: skip
-        """Return limited references and torques of motors, (2, m) each."""
+        """Return limited references and torques of motors, (2, m) each.
+
+        Args:
+            q: Link angles, (m,) [rad].
+            dq: Link velocities, (m,) [rad/s].
+            window: Minimum and maximum torques of the springs, (2, m) [Nm].
+            at: Mask of the joints to limit, (m,).
+            aims: Desired references of both motors, (2, m).
+            torques: Desired torques of both motors, (2, m) [Nm].
+        """
         joints, springs, motors = self._joints, self._joints.springs, self._motors
         theta, rate = joints.theta, joints.dtheta
         own = joints.integrated - motors.d * rate
@@ -383,7 +392,14 @@ class LinkTorque:
         joints.follow(motors, sprung)
 
     def _take(self, q: Vector, dq: Vector, asked: Matrix, bounds: Matrix | None) -> None:
-        """Apply actuator commands; return joints without them to torque control."""
+        """Apply actuator commands; return joints without them to torque control.
+
+        Args:
+            q: Link angles, (m,) [rad].
+            dq: Link velocities, (m,) [rad/s].
+            asked: First three rows of :attr:`.ActuatorState.command`, (3, m).
+            bounds: Minimum and maximum torques of links, (2, m) [Nm]; None for no bounds.
+        """
         begins = self.asked.take(q, dq, asked, bounds)
         if begins is None:
             return
