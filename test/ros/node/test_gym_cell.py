@@ -212,7 +212,8 @@ def test_an_arm_came_back_to_where_it_was_when_who_moved_it_fell_silent(lab, env
     cell.switch(["arm/joint_trajectory_controller"], strictness="force_auto")
     names = list(cell.descriptions["arm"].joint_names)
     far = JointState(name=names, position=(start + [0.8, 0, 0, 0, 0, 0, 0]).tolist())
-    client.publish(f"{LAB}/arm/target_joint", far)
+    target = f"{LAB}/arm/target_joint"
+    client.stream(target, far, lambda: cell.state("arm").q[0] > start[0] + 0.02, "motion")
     sign = String(data="somebody arm")
     client.stream(f"{LAB}/life_sign", sign, lambda: cell.state("arm").q[0] > start[0] + 0.1, "way")
     lab.wait_for("arm holds: no heartbeat for 0.5 s from 'somebody'", LONG)
