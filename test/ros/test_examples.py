@@ -156,7 +156,7 @@ def test_a_clutch_adds_up_what_the_hand_did_while_it_was_closed(cell, run, watch
     np.testing.assert_allclose(turned.as_rotvec(), [0.0, 0.0, 0.4], atol=0.02)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_circles_at_1_khz_are_round(cell, run, watch):
     said = run("09", "--seconds", "5")
     assert "targets/s for each arm" in said
@@ -173,7 +173,7 @@ def test_circles_at_1_khz_are_round(cell, run, watch):
         assert np.ptp(full, axis=0).min() > 0.1, "all around"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_task_goes_through_four_phases_and_as_many_laws(contact, run):
     said = run("10", "--ros-args", "-r", "__ns:=/contact", rests=False)
     number = r"(-?\d+\.\d+)"

@@ -160,14 +160,14 @@ def test_a_node_that_is_killed_while_it_starts_leaves_no_loop_and_no_trace(start
     assert "Traceback" not in node.log
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_typing_error_in_a_group_is_warned_about(start, file):
     text = SMALL.replace("    active:", "    contrllets: {x: 1}\n    active:")
     node = start(file=file(text)).wait_for("is active")
     assert "contrllets.x " in node.log
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_second_instance_of_a_cell_is_refused(start, file):
     first = start(file=file(SMALL)).wait_for("is active")
     second = start(file=file(SMALL), name=first.name)
@@ -177,7 +177,7 @@ def test_second_instance_of_a_cell_is_refused(start, file):
     assert first.process.poll() is None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_loop_ends_by_itself_when_its_owner_is_killed(start):
     node = start().wait_for("is active")
     loop = node.loop_pid()
@@ -196,7 +196,7 @@ def test_node_ends_when_its_loop_is_killed(start, file):
     assert "Traceback" not in node.log
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_two_cores
 def test_no_thread_of_the_node_is_on_the_loop_s_core(start, file):
     node = start(file=file(SMALL)).wait_for("is active")
@@ -206,7 +206,7 @@ def test_no_thread_of_the_node_is_on_the_loop_s_core(start, file):
         assert not core & os.sched_getaffinity(int(task.name))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_namespace_name_and_overrides(start, client):
     law = "cartesian_impedance_controller:stiffness:=[350.0, 350.0, 350.0, 30.0, 30.0, 30.0]"
     lab = start("arms.left.hand:=false", law, "nobody:x:=1", remap=["__ns:=/lab", "__node:=boss"])

@@ -122,7 +122,7 @@ def test_what_the_readme_starts_becomes_active(line, outside, tmp_path):
         it.wait()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.clock
 def test_the_client_of_who_has_no_ros2_does_what_it_is_told(fresh_node):
     """In the order of the pages; a reflex and its end are for simulated robots."""

@@ -50,6 +50,7 @@ def start_node(tmp_path_factory, node_process):
         node.end()
 
 
+@pytest.mark.long
 def test_kills_leave_nothing_behind(start_node, client, dual_real):
     """The ROS process is killed; the next one lives through a stop of its loop, then loses it."""
     memory = shared_memory()
@@ -120,6 +121,7 @@ def rig(shared_rig):
     return shared_rig
 
 
+@pytest.mark.long
 def test_switch_under_load(rig):
     load = rig.client.listen(WrenchStamped, f"{rig.space}/left/external_wrench")
     rig.admin("left", "push", wrench=[0.0, 0.0, -10.0, 0.0, 0.0, 0.0])

@@ -44,7 +44,7 @@ def band_of_rest(cell, path, quantity_low=None):
     return path
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_running_cell_is_followed_and_said_in_diagnostics(cell, client, tmp_path):
     band = band_of_rest(cell, tmp_path / "band.yaml", quantity_low=20.0)  # left is outside of it
     name = cell.config.cell.name
@@ -82,7 +82,7 @@ def test_a_running_cell_is_followed_and_said_in_diagnostics(cell, client, tmp_pa
     cell.check()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_follower_reads_what_the_cell_has(cell):
     """In this process: positions of the twin are those of the arm at rest."""
     rows = LiveRows(cell.config.cell.name)

@@ -40,7 +40,7 @@ def listen():
         one.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_cell_is_followed_by_what_it_says(cell, client, listen):
     config = CellConfig.from_yaml(DUAL_SIM)
     heard, shadow, wrenches = listen("", config, ("left", "right")), CellShadow(config), []

@@ -30,7 +30,7 @@ def node(tmp_path_factory, node_process):
     process.end()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_action_answered_nothing_about_a_contact(node, client):
     name = "/contact/left/follow/follow_joint_trajectory"
     action = ActionClient(client.node, FollowJointTrajectory, name)

@@ -106,7 +106,7 @@ def goal_of(plan):
     return FollowJointTrajectory.Goal(trajectory=path)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_plan_of_a_cell_for_both_arms_is_one_goal(ready, planner, client):
     """Found beside the node, on a cell of the same file; both arms are on one clock."""
     with Cell.from_yaml(FILE, placement="inline") as twin:

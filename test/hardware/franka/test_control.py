@@ -18,7 +18,7 @@ from multipanda_py.simulation.fci import FciSim
 pytestmark = pytest.mark.clock
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_lockstep_loses_nothing(make, new_address):
     """Five seconds of robot time with two arms, every state answered."""
     addresses = [new_address(), new_address()]

@@ -111,6 +111,7 @@ def rig():
         yield made
 
 
+@pytest.mark.long
 @pytest.mark.clock
 def test_from_torques_to_positions_and_back_and_no_command_is_refused(rig):
     """The robot judges velocity, acceleration and jerk of every command, and says so."""
@@ -174,6 +175,7 @@ def test_a_reflex_is_recovered_and_the_motion_begins_where_the_arm_is(rig):
     assert rig.stats()["errors"] == []
 
 
+@pytest.mark.long
 @pytest.mark.clock
 def test_a_silent_loop_leaves_an_arm_that_has_braked(rig):
     """The driver brakes by itself within the limits and ends the motion; no reflex."""
@@ -237,6 +239,7 @@ def test_lost_commands_in_motion_are_made_up_for(rig):
     assert rig.fault() == ""
 
 
+@pytest.mark.long
 @pytest.mark.clock
 def test_velocities_are_the_robot_s_own_and_add_up_to_the_loop_s_positions(rig):
     """Over switches and lost commands: to what the robot says it executes, they are added anew."""
@@ -259,6 +262,7 @@ def test_velocities_are_the_robot_s_own_and_add_up_to_the_loop_s_positions(rig):
     assert rig.fault() == ""
 
 
+@pytest.mark.long
 @pytest.mark.clock
 def test_a_correction_after_lost_commands_was_faster_than_what_was_commanded(rig):
     """A correction of a millimetre-radian a cycle was taken for a target at 1 rad/s."""
@@ -293,6 +297,7 @@ def test_a_correction_after_lost_commands_was_faster_than_what_was_commanded(rig
     assert rig.fault() == ""
 
 
+@pytest.mark.long
 @pytest.mark.clock
 def test_a_robot_that_reports_measured_positions_as_q_d_ran_backwards(rig):
     """Corrections of the difference made joint 7 of franky-sim move at up to 1.7 rad/s."""

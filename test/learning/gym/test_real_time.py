@@ -74,7 +74,7 @@ def test_a_policy_that_stalls_leaves_an_arm_that_holds(tmp_path):
         env.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.clock
 def test_an_arm_that_had_stopped_was_lost_to_an_environment_and_no_reason_was_given(tmp_path):
     sensitive = {name: [5.0] * 6 for name in ("upper_force_thresholds", "lower_force_thresholds")}

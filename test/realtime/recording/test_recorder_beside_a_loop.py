@@ -86,7 +86,7 @@ def test_the_seconds_around_a_live_fault_are_kept(tmp_path, monkeypatch, capfd):
     assert str(paths[0]) in capfd.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_recording_on_a_full_disk_is_said_and_what_was_written_is_read(small_disk):
     with Cell(config_in(small_disk)) as cell:
         cell.recorder.start(small_disk / "run.mcap")
@@ -103,7 +103,7 @@ def test_a_recording_on_a_full_disk_is_said_and_what_was_written_is_read(small_d
         assert (np.diff(log.time) > 0.0).all()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_faults_on_a_full_disk_are_said_once_and_later_ones_are_kept(
     small_disk, monkeypatch, capfd
 ):
@@ -136,7 +136,7 @@ def test_faults_on_a_full_disk_are_said_once_and_later_ones_are_kept(
     assert logs.read(path).arms["arm"].columns["fault"].any()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_file_that_may_not_grow_is_said(tmp_path):
     """A limit of the recorder's process, as quotas are: no disk is full."""
     with Cell(config_in(tmp_path)) as cell:

@@ -31,7 +31,7 @@ def config(tmp_path, monkeypatch):
     return CellConfig.from_dict(data)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_killed_recorder_leaves_a_file_and_the_cell_alone(config, tmp_path):
     with Cell(config) as cell:
         cell.recorder.start(tmp_path / "run.mcap")
@@ -68,7 +68,7 @@ def test_a_loop_that_is_killed_is_a_fault_whose_seconds_are_kept(config):
     assert (np.diff(log.time) > 0.0).all()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_cell_that_runs_is_found_and_recorded_from_outside(config, tmp_path):
     with Cell(config) as cell:
         plan, memory = find_running(cell.config.cell.name)
@@ -84,7 +84,7 @@ def wait_for_size(cell, path, size):
     cell.wait(lambda: path.exists() and path.stat().st_size > size, 60.0, f"{size} bytes")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_arm_goes_through_the_motion_of_a_file_while_it_is_recorded(tmp_path, capsys):
     own, motion = tmp_path / "cell.yaml", tmp_path / "motion.csv"
     text = Path("config/single_sim.yaml").read_text()

@@ -30,7 +30,7 @@ def counted(cell, client):
     return look
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_no_of_a_service_was_counted_nowhere(counted, client):
     _, before = counted()
     unload = "left/controller_manager/unload_controller"

@@ -109,7 +109,7 @@ def test_a_policy_acts_on_a_node_by_the_same_code(lab, cell, request):
     assert (np.diff(runner.log["time"]) > 0.0).all()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_topics_say_is_recorded(lab, cell, request, tmp_path):
     topics = {"side": (f"{LAB}/side/image_raw", LONG), "felt": f"{LAB}/arm/external_wrench"}
     env = CellEnv(Down(), cell=cell, rate=10.0, topics=topics)
@@ -247,7 +247,7 @@ def test_a_client_without_chosen_controllets_could_not_move_an_arm(lab):
         client.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_arm_went_on_to_its_start_when_its_client_was_interrupted(lab, env, cell, client):
     signs = client.listen(String, f"{LAB}/life_sign")
     env.reset(seed=8)
@@ -300,7 +300,7 @@ def test_silence_of_the_node_is_an_error(lab, env, client, cell):
         set_state(1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_arm_of_a_node_that_had_stopped_did_not_come_back_by_reset(node_process, tmp_path):
     """It presses on a block that it does not know, and is more sensitive than that."""
     data = yaml.safe_load(CELL.read_text(encoding="utf-8"))

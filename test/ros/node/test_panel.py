@@ -204,7 +204,7 @@ def test_gains_hands_and_refusals_are_those_of_the_node(rig, client):
     assert rig.z() == pytest.approx(before, abs=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_slider_put_back_what_another_client_had_changed(rig):
     """A page knows of that a second later, and a vector is set as a whole."""
     page = rig.page(in_command=True)

@@ -72,7 +72,7 @@ def level(client, node, arm=""):
     return client.diagnosis("/".join(filter(None, (node.name, arm))))[0].level
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_diagnostics_said_ok_while_a_callback_did_not_return(active, client, blocker):
     blocker.touch()
     try:
@@ -92,7 +92,7 @@ def test_diagnostics_said_ok_while_a_callback_did_not_return(active, client, blo
     assert "is recreated" not in active.log
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_deaf_participant_answered_nobody_for_minutes(active, client):
     manager = "/faulty/controller_manager/list_controllers"
     before = active.log.count("client_silent")

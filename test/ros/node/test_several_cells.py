@@ -32,7 +32,7 @@ def height(client, space):
     return client.newest(PoseStamped, f"/{space}/left/current_pose").pose.position.z
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_namespaces_do_not_touch_each_other(pair, client):
     assert client.switch([CARTESIAN], (), 4, "/north/left").ok
     target = client.newest(PoseStamped, "/north/left/current_pose")
@@ -56,7 +56,7 @@ def test_two_namespaces_do_not_touch_each_other(pair, client):
     assert client.diagnosis(f"{pair[1].name}/left")[1]["target messages"] == "0"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(400)  # three starts, one after the other
 def test_second_cell_of_the_same_names_does_not_start_and_a_killed_one_does_not_matter(
     start, client

@@ -175,7 +175,7 @@ def test_an_output_that_nobody_reads_blocked_the_node(unread, client):
     assert not is_running(loop)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.clock
 @needs_pylibfranka
 def test_a_stop_waited_for_a_stuck_robot(start, client, tmp_path):

@@ -44,7 +44,7 @@ def bricks(start, tmp_path, client):
     return node
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_bricks_come_and_go_by_name(bricks, client):
     def spawn(name="", x=0.5, z=0.1, frame="world", w=1.0, **more):
         pose = PoseStamped()

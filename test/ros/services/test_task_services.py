@@ -198,7 +198,7 @@ def test_a_goal_of_the_action_is_a_task_from_its_start_to_its_end(soft, tasks, f
     assert told[-1].startswith("to_50_mm, 100 %: done")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_task_ends_in_hold_when_its_goal_is_cancelled_and_in_words_when_others_stop_it(
     soft, tasks, files, execute, client
 ):

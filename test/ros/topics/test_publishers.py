@@ -109,7 +109,7 @@ ONE_REAL = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_pylibfranka
 def test_states_of_a_silent_robot_were_stamped_as_new(start, client, tmp_path):
     """The loop goes on for other arms and for mail; what it last heard is not of now."""

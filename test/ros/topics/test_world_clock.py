@@ -71,7 +71,7 @@ def test_states_are_stamped_by_the_world_and_targets_judged_by_it(timed, client)
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_rates_of_transforms_and_numbers_are_those_of_the_cell_file(timed, client):
     """By the stamps of what is sent, of two seconds in which the machine left out no state."""
     stamps, subscriptions, came = {}, [], {}
@@ -115,7 +115,7 @@ def test_rates_of_transforms_and_numbers_are_those_of_the_cell_file(timed, clien
     assert rate(numbers) == pytest.approx(20.0 * slow, rel=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_clock_that_the_node_itself_does_not_live_by_is_refused(start):
     node = start("cell.clock_rate:=200.0", remap=["__ns:=/untimed"])
     assert node.process.wait(60.0) == 1

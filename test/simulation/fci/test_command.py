@@ -40,7 +40,7 @@ def start():
         process.communicate()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.clock
 def test_it_says_what_it_does_and_ends_quietly(start, new_address):
     addresses = [new_address(), new_address()]

@@ -18,7 +18,7 @@ LOSS = 0.04  # of states, and of commands
 TIMEOUT = 60.0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_franky_passes_all_its_motions_although_packets_are_lost(sim, address):
     if importlib.util.find_spec("franky") is None:
         pytest.skip("franky-control is not installed: pip install franky-control")

@@ -56,7 +56,7 @@ def wait_for(address, server):
         pytest.skip(f"franky-sim ended with {server.poll()}")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_clients_agree(franky_sim, client):
     address = franky_sim
     assert client("connect_and_read", address=address)["mode"] == "Idle"
