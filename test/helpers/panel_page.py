@@ -108,4 +108,4 @@ def until(condition, what, step=lambda: None):
         step()
         poll()
 
-    wait_until(condition, 5.0, lambda: what, turn)
+    wait_until(condition, 15.0, lambda: what, turn)

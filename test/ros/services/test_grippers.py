@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
 from control_msgs.action import GripperCommand
@@ -62,7 +63,7 @@ def test_position_is_that_of_one_finger_joint(opened, client):
     seen = [feedback.position for feedback in opened.feedback]
     assert len(seen) > 2
     assert all(0.0149 < position <= 0.0401 for position in seen)
-    assert seen == sorted(seen, reverse=True)
+    assert max(np.diff(seen)) < 1e-5  # the width swings by micrometers where it ends
 
 
 def test_an_effort_asks_for_a_grasp_which_misses_where_there_is_nothing(opened):
