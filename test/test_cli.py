@@ -138,6 +138,7 @@ def test_list_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert stiffness["high"] == [5000.0] * 3 + [300.0] * 3
 
 
+@pytest.mark.slow
 def test_a_law_that_cannot_be_loaded_is_listed_with_the_reason(tmp_path: Path) -> None:
     info = tmp_path / "broken-1.0.dist-info"
     info.mkdir()
@@ -226,6 +227,7 @@ def test_a_bad_file_is_refused_without_a_traceback(
     assert "Traceback" not in error
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.usefixtures("can_draw")
 @pytest.mark.parametrize("suffix", ["png", "gif", "webp", "mp4"])
@@ -258,6 +260,7 @@ def test_render_refuses_in_one_line(
     assert error.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_render_says_that_there_is_no_way_to_draw(tmp_path: Path) -> None:
     done = multipanda("render", DUAL, "-o", str(tmp_path / "a.png"), MUJOCO_GL="off")
     assert done.returncode == 1
@@ -275,6 +278,7 @@ def test_a_film_moves_no_real_arm() -> None:
     assert drawn.cell.placement == "inline"
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize(
     "name", long_form(["single_sim", "dual_sim", "quad_sim"], keep=["dual_sim"])

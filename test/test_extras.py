@@ -83,7 +83,7 @@ def test_everything_that_extras_bring_is_known_by_its_extra():
     assert [m for ms in BRINGS.values() for m in ms if not importlib.util.find_spec(m)] == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_all_runs_a_cell_and_a_notebook_without_ros(environment, tmp_path):
     mine = tmp_path / "cell.yaml"  # one of its name may run on this machine

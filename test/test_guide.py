@@ -127,6 +127,7 @@ def test_its_own_channel_pulls_the_tool_and_refuses_more_than_its_bounds(found: 
             cell.set_channel("arm", "tug", [0.0, 0.0, 50.0])
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_one_file_and_its_entry_points_make_a_controllet(package: Path):
     """In a process of its own, which finds the installed package by its entry points."""

@@ -19,18 +19,18 @@ sys.modules["paper_tasks"] = tasks
 spec.loader.exec_module(tasks)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_free_motion():
     assert tasks.task1().result["rmse of joint 4 [rad]"] < 0.01
     assert tasks.task2().result["rmse [m]"] < 0.015
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_force_follows_a_sine_of_30_newton():
     assert tasks.task3().result["force rmse [N]"] < 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_constant_force_on_a_circle():
     trace = tasks.task4()
     result, tank = trace.result, trace.series["path_tank"]
@@ -60,7 +60,7 @@ def test_two_arms_squeeze_and_lift_a_box(episodes):
     assert result["slip of box in the hands [m]"] < 0.01
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.robustness
 def test_forces_hold_with_bias_drift_a_forgotten_load_and_elastic_joints(episodes):
     """After a tare; the unknown weight still rests on the table where 0 N are asked for."""

@@ -176,6 +176,7 @@ def test_a_hand_that_lets_go_pulls_no_more():
     assert np.abs(tried.speed[-1][:7]).max() < 0.3 * moved  # damped, where a pull speeds it up
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "condition"), TRIED)
 def test_the_map_is_what_happens_today(name, condition):
     tried = next(item for item in cases.LAWS if item.name == name)
@@ -217,6 +218,7 @@ def test_conditions_are_those_of_an_fr3_or_fitted_to_the_arm():
     assert gears["damping"] == pytest.approx([24.0] * 3 + [14.0, 9.0, 9.0])
 
 
+@pytest.mark.slow
 def test_the_page_says_what_the_map_says():
     written = json.loads(robustness_map.RESULT.read_text(encoding="utf-8"))
     assert page.PAGE.read_text(encoding="utf-8") == page.page(written)

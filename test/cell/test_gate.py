@@ -199,6 +199,7 @@ def test_a_stream_of_joints_is_clipped_along_its_way_and_never_beyond_limits() -
         check_joint(READY - [0, 0, 0, 0.7, 0, 0, 0], None, STATE, LIMIT, GATE, stream=stream)
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize(
     ("law", "arms"), [("cartesian_impedance", ["left"]), ("coupled_impedance", ["left", "right"])]
@@ -223,6 +224,7 @@ def test_the_posture_of_a_law_that_has_the_tool_was_gated(make_cell, law, arms) 
         cell.set_target("left", q=posture)
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("cycles", [0, 1, 30])
 def test_a_governor_that_was_switched_off_at_once_let_a_far_posture_swing_the_arm(

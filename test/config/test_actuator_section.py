@@ -153,6 +153,7 @@ def rewritten(tmp_path, change):
     return tmp_path / "two_joints.yaml"
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("kind", ["sea", "bavs", "awas_ii"])
 def test_a_urdf_with_awas_ii_was_refused_as_a_motor_that_is_too_weak(tmp_path, kind):

@@ -110,6 +110,7 @@ def test_defaults_are_stable_in_contact_and_less_damping_is_not():
     assert growth(p.mass[0], 10.0, p.stiffness[0], p.inner_stiffness[0], 5.0) > 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_static_displacement_under_a_force(make_cell):
     """Two springs in series: the virtual one, and the inner law's."""
@@ -205,6 +206,7 @@ def test_too_little_virtual_damping_bounces_as_the_stability_region_says(make_ce
     assert np.abs(speed).max() > 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("tare_time", every_nth(2, [0.1, 0.0]))
 def test_activated_under_a_push_the_tool_drifted_when_the_push_ended(make_cell, tare_time):
@@ -251,6 +253,7 @@ def driven(law, speed, **params):
     return np.concatenate(forces), fault
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("speed", every_nth(2, [0.25, 0.5]))
 def test_driven_into_a_wall_it_pressed_with_all_that_its_inner_spring_has(speed):

@@ -221,7 +221,7 @@ def test_bad_stiffness_is_refused(make_cell, stiffness, reason):
         cell.set_target("left", stiffness=stiffness)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.sim
 def test_step_to_a_random_target_ends_within_0_8_mm_despite_joint_friction(make_cell):
     """CRISP's step test: clipped error, friction compensation, Coulomb friction as identified.
@@ -298,6 +298,7 @@ def test_nothing_is_fed_forward_to_an_arm_that_does_not_follow(held):
     assert np.allclose(law.tau[0], still, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize(("forward", "most"), [(True, 0.055), (False, 0.35)])
 def test_feed_forward_takes_the_lag_of_the_spring_off_a_moving_target(make_cell, forward, most):

@@ -160,6 +160,7 @@ def block(matrices):
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_the_pair_moves_30_cm_and_stays_together(make_cell):
     cell = make_cell(controllets=PAIR, active=["pair"])
@@ -205,6 +206,7 @@ def test_a_push_on_one_hand_is_shared_by_both(make_cell):
     assert moved["right"] == pytest.approx(given - turned, rel=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_object_turns_about_its_own_centre(make_cell):
     cell = make_cell(controllets=PAIR, active=["pair"])

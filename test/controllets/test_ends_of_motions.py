@@ -51,6 +51,7 @@ def test_a_posture_behind_an_obstacle_ended_in_silence(make_cell, law):
     assert np.abs(cell.state("left").q - q).max() < 0.01
 
 
+@pytest.mark.slow
 def test_a_stream_of_postures_behind_an_obstacle_stood_in_front_of_it_in_silence(make_cell):
     """Each motion is replaced by the next one, long before it ends."""
     cell = start(make_cell, "joint_trajectory", {"goal_time": 0.2})

@@ -58,6 +58,7 @@ def test_a_target_has_no_twist():
     assert "twist" not in ForceTarget.channels
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_force_in_the_air_is_bounded_by_the_loss_distance(make_cell):
     law = {"type": "force_impedance", "params": {"approach_speed": 0.03, "loss_distance": 0.02}}
@@ -77,6 +78,7 @@ def test_force_in_the_air_is_bounded_by_the_loss_distance(make_cell):
     assert "no contact found" in event.text
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("seed", every_nth(2, range(4)))
 def test_passive_over_random_contacts_targets_and_gains(make_cell, seed):
@@ -183,6 +185,7 @@ def test_a_push_is_resisted_by_the_stiffness_and_stored_not_paid(rig):
     assert bench.cell.report("arm/law")["impedance tank [J]"] >= before - 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("height", [-0.1, 0.03])
 def test_the_spring_does_not_add_to_the_force(rig, height):
@@ -206,6 +209,7 @@ def test_the_spring_does_not_add_to_the_force(rig, height):
         assert heights[-1] > 0.003
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.robustness
 def test_peak_and_rest_of_the_force_on_hard_and_soft_things(rig, episodes):

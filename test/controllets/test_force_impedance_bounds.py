@@ -75,6 +75,7 @@ def test_pressed_by_its_spring_harder_than_its_wrist_can_an_arm_ended_in_velocit
         bench.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("q", "height", "force", "side", "felt"),
     [

@@ -147,6 +147,7 @@ def test_floats_and_stays_where_it_is_left(make_cell):
     assert arm.cell.events() == []
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_a_held_point_is_a_spring_and_turns_freely(make_cell):
     arm = pushed(make_cell, hold="position", joint_damping=0.5)
@@ -159,6 +160,7 @@ def test_a_held_point_is_a_spring_and_turns_freely(make_cell):
     assert np.linalg.norm(arm.moved()) < 2e-3
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_a_held_orientation_moves_freely(make_cell):
     arm = pushed(make_cell, hold="orientation", joint_damping=0.5)
@@ -176,6 +178,7 @@ def test_a_held_orientation_moves_freely(make_cell):
     assert np.allclose(skew, torque / 40.0, rtol=0.02, atol=2e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("keep", [False, True])
 def test_a_plane_holds_along_its_normal_alone(make_cell, keep):

@@ -133,7 +133,7 @@ def test_joints_that_nearly_share_an_axis_no_longer_swing_against_each_other(
     rig.cell.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_arm_that_is_thrown_after_a_long_rest_stops_as_one_taken_over():
     """However long it has held before."""
     rng = np.random.default_rng(5)
@@ -255,6 +255,7 @@ def travel(book, throw):
     return np.where(stopped, way, end).max()
 
 
+@pytest.mark.slow
 @pytest.mark.robustness
 def test_hold_stops_within_five_degrees_of_the_best_stop(rigs, episodes):
     """The best of three stops that know the arm exactly, by the joint that travels farthest."""

@@ -256,6 +256,7 @@ def test_arm_that_meets_a_table_does_not_go_on_pressing(make_cell):
 LIBFRANKA = [20.0, 20.0, 18.0, 18.0, 16.0, 14.0, 12.0]  # what its examples tell robots [Nm]
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("sense", ["torque", "force"])
 def test_motion_pressed_on_against_a_table_until_the_path_was_left(make_cell, sense):

@@ -17,7 +17,7 @@ WEIGHT = 1.5 * 9.81
 COUPLED = ("coupled_impedance", "coupled_force_impedance")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("right", BESIDE)
 def test_a_box_between_two_kinds_of_arms_is_pressed_lifted_and_carried_over_switches(
     make_cell, right

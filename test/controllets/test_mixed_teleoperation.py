@@ -51,6 +51,7 @@ def test_a_follower_of_another_kind_does_what_the_leader_does(make_cell, pair):
     assert cell.events() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", pairs())
 def test_a_leader_feels_the_table_that_a_follower_of_another_kind_presses_on(make_cell, pair):
     """What the operator presses with is what the leader gives back, and both come to rest."""

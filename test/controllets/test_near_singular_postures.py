@@ -92,6 +92,7 @@ def test_an_arm_near_a_singular_posture_reached_its_speed_limit(make_cell, model
     assert used < 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "q", "signs"),
     every_nth(2, [
@@ -149,6 +150,7 @@ SWITCHED = [("cartesian_impedance", 0.02), ("force_impedance", 0.02), ("coupled_
             ("gravity_compensation", 0.2), ("optimization_augmented", 0.02)]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "farthest"), every_nth(3, SWITCHED))
 def test_a_balanced_arm_moved_by_radians_after_a_switch_near_a_singular_posture(
     make_cell, law, farthest
@@ -188,7 +190,7 @@ def postures(model, rng, count):
 LAWS_ON_ARMS = [(law, model) for law in LAWS for model in ("ur5e", "kinova_gen3", "iiwa14", "fr3")]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.robustness
 @pytest.mark.parametrize(
     ("law", "model"),

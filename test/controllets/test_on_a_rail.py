@@ -106,6 +106,7 @@ def test_mujoco_has_the_mass_matrix_and_the_tool_of_pinocchio(make_cell, model):
         np.testing.assert_allclose(state.position_ee_in_base, site, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_carriage_stops_in_front_of_what_stands_beside_the_rail(make_cell, model):
     """How far a body may come in a time is what the rail runs, not an angle times a radius."""
     wall = {"shape": "box", "size": [0.3, 0.05, 0.3], "position": [0.0, 0.55, 0.3]}

@@ -87,6 +87,7 @@ def test_every_law_keeps_the_contract_on_every_robot(name, episodes):
     check_all(name, laws[: episodes(1, len(laws))])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROBOTS)
 def test_every_feature_takes_part_at_once_on_every_robot(make_cell, name):
     """Barriers at limits that are infinite, distances of links that turn about any axis."""

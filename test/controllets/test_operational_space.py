@@ -160,7 +160,7 @@ def test_gains_change_without_a_torque_step():
     assert np.allclose(law.tau[0], fresh.tau[0], atol=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.sim
 @pytest.mark.parametrize(("stiffness", "most"), [(400.0, 10.0), (1600.0, 30.0)])
 def test_singular_reach_stays_bounded(make_cell, stiffness, most):
@@ -184,6 +184,7 @@ def test_singular_reach_stays_bounded(make_cell, stiffness, most):
     assert cell.pose("arm").distance(Pose(np.array([0.307, 0, 0.5]), pose.rotation))[0] < 2e-3
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.robustness
 @pytest.mark.parametrize("stiffness", every_nth(2, [400.0, 1600.0]))

@@ -90,6 +90,7 @@ def expected_modes(n):
     return np.eye(n) - np.outer(signs, signs) / n
 
 
+@pytest.mark.slow
 def test_contract_with_four_arms(episodes):
     check_contract(LAW, n_arms=4, seed=4, postures=episodes(1, 2))
 
@@ -272,6 +273,7 @@ class Carried(HeldBox):
                 self.forces.append([self.force(arm) for arm in BOTH])
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize(
     "wrong", every_nth(2, [{}, {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}])
@@ -313,6 +315,7 @@ def test_a_held_box_stays_where_modes_change(make_cell):
     assert np.abs(moved).max() < 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_hands_stand_where_the_box_between_them_is_gone(make_cell):
     box = Carried(make_cell)

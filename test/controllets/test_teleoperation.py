@@ -245,6 +245,7 @@ def test_follower_that_is_held_back_does_not_jump_when_let_go(make_cell):
     assert hands.moved("right")[0][2] == pytest.approx(hands.moved("left")[0][2], abs=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_uncoupling_coupling_and_scaling_move_nothing(make_cell):
     cell, hands = running(make_cell)
@@ -310,6 +311,7 @@ class Led:
         return np.abs(self.speeds[-cycles:]).max()
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.robustness
 @pytest.mark.parametrize(
@@ -381,6 +383,7 @@ def test_leader_and_follower_ran_away_together_where_they_met():
     assert np.abs(dq).max() < 0.5 * first
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_a_wrist_that_gave_way_threw_the_follower_aside_after_the_leader_was_let_go():
     """A leader without damping turns by itself; the follower's rod pressed with 110 N, askew.

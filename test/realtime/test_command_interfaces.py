@@ -342,6 +342,7 @@ def test_an_arm_whose_encoders_say_nonsense_stops_all_the_same(monkeypatch):
         assert np.abs(cell.simulation.data.qvel[:7]).max() < 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [250.0, 1000.0])
 @pytest.mark.parametrize("share", [1.2, 1.9])
 def test_a_path_of_more_acceleration_than_an_arm_has_once_ended_in_a_jump(make_cell, rate, share):

@@ -312,7 +312,7 @@ def test_rows_tell_the_whole_story(make_cell):
     assert stats.missed == 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_singular_reach_stays_bounded(make_cell):
     """Draw the hand far outside the workspace and back: the arm stretches and stays calm."""
     cell = make_cell(

@@ -187,6 +187,7 @@ def test_a_free_arm_with_biased_and_noisy_sensors_does_not_drift(make_cell):
     assert cell.pose("arm").distance(start)[0] < 2e-3
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_an_arm_in_motion_hands_over_none_of_its_brakes_and_accelerations(make_cell):
     """Switched at full swing in free air, it stops: at most where its own inertia takes it."""
@@ -231,6 +232,7 @@ def test_a_law_that_cannot_go_on_says_that_it_lets_go(make_cell):
     assert -force_on(cell, "table")[2] == pytest.approx(share, abs=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_a_force_that_went_on_is_controlled_once_it_is_asked_for(make_cell):
     """Until then it is fed forward, and fades when the table drops away."""

@@ -133,6 +133,7 @@ def stop(cell, cycles=500):
     assert cell.state("arm").fault == "arm_stopped"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_thrown", [False, True])
 def test_a_recovery_after_a_reflex_dropped_a_load_that_nobody_told_of(make_cell, is_thrown):
     """22 mm at 0.23 rad/s: hold began anew with no torque. What was carried before is known."""

@@ -105,6 +105,7 @@ def test_less_force_than_was_asked_for_was_held_without_a_word(make_cell):
     assert pressed(box) == pytest.approx(80.0, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_a_switch_while_the_force_still_rises_ends_it_there(make_cell):
     box = lifted(make_cell, 20.0)

@@ -38,6 +38,7 @@ print(json.dumps([len(cycles), follower.dropped, torn, in_order, cycles[-1] - cy
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("placement", "cycles"),
     [

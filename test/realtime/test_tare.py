@@ -82,6 +82,7 @@ def test_tared_again_and_untared(make_cell):
     assert kinds(cell) == [Event.TARED] * 3
 
 
+@pytest.mark.slow
 def test_a_law_that_feels_drifts_with_a_bias_and_not_after_a_tare(make_cell):
     """Over two switches: the tare stays."""
     drifts = []
@@ -100,6 +101,7 @@ def test_a_law_that_feels_drifts_with_a_bias_and_not_after_a_tare(make_cell):
     assert drifts[1] < 0.1 * drifts[0]
 
 
+@pytest.mark.slow
 def test_a_forgotten_weight_is_right_at_its_posture_and_elsewhere_off_as_declared(make_cell):
     mass, centre = 0.4, [0.0, 0.0, 0.08]
     cell = make_cell(arms(perturbation={"payload": mass, "payload_com": centre}), LAWS)

@@ -67,6 +67,7 @@ class Arm:
         self.client.stream(f"{ARM}/{topic}", kind(data=data), until, what)
 
 
+@pytest.mark.slow
 def test_single_joints_are_commanded_and_told(arm):
     """Mode 6, as the URDF says: equilibrium and preset, to which controllers bring motors."""
     arm.send("joint_1/stiffness_preset", 0.5, lambda: arm.values("joint_1")[2] > 0.4, "a preset")

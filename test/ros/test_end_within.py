@@ -75,6 +75,7 @@ def test_a_node_that_was_refused_its_cell_hung_for_good_as_it_left_the_network()
     assert done.returncode == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("callback", "code"),
     every_nth(

@@ -112,6 +112,7 @@ OVERRIDES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("override", "reason"), long_form(OVERRIDES, keep=OVERRIDES[1:2]))
 def test_bad_override_is_named(start, file, override, reason):
     node = start(override, file=file(SMALL))
@@ -121,6 +122,7 @@ def test_bad_override_is_named(start, file, override, reason):
     assert "Traceback" not in node.log
 
 
+@pytest.mark.long
 def test_file_that_rcl_cannot_read(start, tmp_path):
     node = start(file=tmp_path / "missing.yaml")
     assert exit_code(node) == 1
@@ -129,6 +131,7 @@ def test_file_that_rcl_cannot_read(start, tmp_path):
     assert "Traceback" not in node.log
 
 
+@pytest.mark.long
 def test_a_key_that_stands_there_twice_is_refused_by_the_node_too(start, file):
     """ROS 2 takes the last value in silence, and keeps parts of the first."""
     twice = SMALL.replace(
@@ -141,6 +144,7 @@ def test_a_key_that_stands_there_twice_is_refused_by_the_node_too(start, file):
     assert "Traceback" not in node.log
 
 
+@pytest.mark.long
 def test_a_name_that_no_file_can_have_is_refused_in_words(start, file):
     node = start(file=file(SMALL), name="a" * 240)
     assert exit_code(node) == 1

@@ -74,6 +74,7 @@ def goal_to(names, q, seconds, **fields):
     return FollowJointTrajectory.Goal(trajectory=path, **fields)
 
 
+@pytest.mark.slow
 def test_fourteen_joints_in_any_order_are_one_goal(ready, planner, client):
     status, result = planner.run(goal_to(ALL, ready + STEP, 1.0))
     assert status == GoalStatus.STATUS_SUCCEEDED, result.error_string

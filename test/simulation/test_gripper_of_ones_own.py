@@ -18,6 +18,7 @@ YAML = Path(__file__).parents[2] / "examples" / "wide_gripper" / "wide_gripper.y
 ARM = {"model": "ur5e", "hand": {"extra": str(YAML)}}
 
 
+@pytest.mark.long
 def test_a_box_of_300_g_is_grasped_lifted_held_and_let_go_of(make_cell):
     start = make_cell(arms={"arm": ARM}).pose("arm")
     yaw = float(np.arctan2(start.rotation[1, 0], start.rotation[0, 0]))

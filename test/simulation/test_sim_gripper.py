@@ -135,6 +135,7 @@ def test_friction_holds_no_more_than_it_can(with_box):
     assert gripper.state().width == pytest.approx(0.0, abs=5e-4)
 
 
+@pytest.mark.long
 def test_the_object_stays_in_the_middle_when_it_is_pushed_sideways(with_box):
     """One belt drives both fingers: a push of 10 N along them does not carry them away."""
     cell, gripper = with_box(mass=0.1)

@@ -259,6 +259,7 @@ def test_no_arm_begins_a_motion_that_is_none(case, tmp_path, capsys):
         assert str(path) in said
 
 
+@pytest.mark.long
 def test_a_recording_without_an_end_is_used_and_said(tmp_path, capsys, monkeypatch):
     """Its recorder was killed, or still writes: nobody said that the rest was not there."""
     pytest.importorskip("mcap")

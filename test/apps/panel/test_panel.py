@@ -43,6 +43,7 @@ def rig():
         one.close()
 
 
+@pytest.mark.long
 def test_a_drag_moves_the_tool_to_where_the_gizmo_is_let_go(rig):
     rig = rig()
     page, before = rig.page(in_command=True), rig.z()
@@ -255,6 +256,7 @@ def test_an_arm_holds_when_its_page_is_closed_in_the_middle_of_a_drag(rig):
     assert rig.z() < before + 0.12
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_seen", [True, False])
 def test_a_drag_went_on_under_a_law_that_had_gone_and_come_back(rig, is_seen):
     """Nobody had grasped the gizmo again, and the mouse was where it had been before."""

@@ -175,6 +175,7 @@ def test_a_source_that_takes_long_counts_as_lost(rig):
     ]
 
 
+@pytest.mark.long
 def test_a_target_does_not_run_away_from_an_arm_that_is_held_back(rig):
     """Pulled down with 60 N, the arm lags; the target waits for it and is never refused."""
     rig = rig()

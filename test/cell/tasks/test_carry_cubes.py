@@ -15,7 +15,7 @@ pytestmark = pytest.mark.inline
 TASK = CONFIG / "tasks" / "carry_cubes.yaml"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.sim
 def test_the_upper_cube_is_lifted_straight_up():
     """The plan that was made ahead began where hands stood before they squeezed: it tore at it."""

@@ -24,7 +24,7 @@ def lean(pose):
     return math.acos(min(1.0, float(pose.rotation[2, 2])))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.sim
 def test_a_post_is_raised_about_an_edge_that_stays_on_the_platform():
     data = TaskFile.from_yaml(TASK).model_dump()

@@ -20,6 +20,7 @@ def polish():
     return TaskFile.from_yaml(CONFIG / "tasks" / "polish.yaml")
 
 
+@pytest.mark.long
 @pytest.mark.sim
 def test_a_stroke_is_done_in_mode_force_with_its_force_and_along_its_line():
     task = polish()

@@ -23,7 +23,7 @@ def turn(pose):
     return math.atan2(pose.rotation[1, 0], pose.rotation[0, 0])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.sim
 @pytest.mark.parametrize(("friction", "turned"), [(1.0, (0.3, 0.6)), (0.0, (-0.05, 0.05))])
 def test_a_tip_of_rubber_drags_the_end_of_a_box_and_one_as_smooth_as_it_slips(friction, turned):

@@ -103,6 +103,7 @@ def test_two_kinds_of_arms_do_a_task_together(make_cell, right):
         assert force == pytest.approx(25.0, rel=0.1)
 
 
+@pytest.mark.long
 @pytest.mark.sim
 def test_progress_was_at_the_end_of_a_subtask_when_it_began(make_cell):
     doing, progress = Doing(make_cell, SQUEEZE, LEAVE), []
@@ -124,6 +125,7 @@ def test_a_task_took_the_reports_of_the_loop_from_whoever_else_reads_them(make_c
     assert any("contact" in event.text for event in doing.cell.events())
 
 
+@pytest.mark.long
 @pytest.mark.sim
 def test_a_box_that_was_led_was_let_go_a_tolerance_above_its_place(make_cell):
     up = {**LIFT, "mode": "force", "tolerance": 0.02}
@@ -155,6 +157,7 @@ def test_without_both_at_once_hands_press_and_then_follow_the_plan(make_cell):
     assert list(doing.runner.plan.things) == ["box"]
 
 
+@pytest.mark.long
 @pytest.mark.sim
 def test_without_a_plan_a_box_goes_up_straight(make_cell):
     doing = Doing(make_cell, SQUEEZE, {**LIFT, "tolerance": 0.02}, without="plan")
@@ -220,6 +223,7 @@ def test_aborted_arms_hold_and_nothing_goes_on(make_cell):
         doing.runner.start()
 
 
+@pytest.mark.long
 @pytest.mark.sim
 def test_a_paused_box_stays_up_and_goes_on_when_resumed(make_cell):
     doing = Doing(make_cell, SQUEEZE, LIFT)
@@ -289,6 +293,7 @@ def test_a_thing_that_moves_away_is_followed(make_cell):
         assert tool[0] == pytest.approx(doing.box[0], abs=0.011)
 
 
+@pytest.mark.long
 @pytest.mark.sim
 def test_a_force_out_of_its_band_stops_the_motion_until_it_is_back(make_cell):
     """Somebody presses on the box, along the line of the hands, and lets go."""
@@ -306,6 +311,7 @@ def test_a_force_out_of_its_band_stops_the_motion_until_it_is_back(make_cell):
     assert len(doing.said("planned", "lift")) > 1
 
 
+@pytest.mark.long
 @pytest.mark.sim
 def test_a_box_that_is_taken_away_fails_after_its_retries_and_arms_hold(make_cell):
     lift = {**LIFT, "on_failure": {"retry": 1}, "timeout": 1.5}
@@ -330,6 +336,7 @@ def test_a_goal_out_of_reach_is_said_and_arms_hold(make_cell):
     assert doing.holds
 
 
+@pytest.mark.long
 @pytest.mark.sim
 def test_force_alone_lifts_where_there_is_no_plan(make_cell):
     """In a fifth of a second nobody lifts a box by 17 cm; the pose of the hands leads it up."""
@@ -342,6 +349,7 @@ def test_force_alone_lifts_where_there_is_no_plan(make_cell):
     assert doing.runner.is_going, doing.runner.reason
 
 
+@pytest.mark.long
 @pytest.mark.sim
 def test_a_goal_that_is_missed_is_said_with_how_far_it_is(make_cell):
     lift = {**LIFT, "tolerance": 1e-4, "timeout": 1.0}
@@ -351,6 +359,7 @@ def test_a_goal_that_is_missed_is_said_with_how_far_it_is(make_cell):
     assert doing.holds
 
 
+@pytest.mark.long
 @pytest.mark.sim
 def test_a_motion_that_ends_short_of_its_goal_is_planned_anew(make_cell):
     """It waited there until its time was over."""
@@ -361,6 +370,7 @@ def test_a_motion_that_ends_short_of_its_goal_is_planned_anew(make_cell):
     doing.until(lambda: len(doing.said("planned", "lift")) == 2)
 
 
+@pytest.mark.long
 @pytest.mark.sim
 def test_force_alone_lifts_where_no_plan_is_wanted(make_cell):
     """The pose of the hands leads the box up between them."""

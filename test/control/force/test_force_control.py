@@ -125,6 +125,7 @@ def test_a_withdrawn_force_ends_without_a_step():
     assert max(steps) < 1.5  # of 30 N, the integral's 20 among them
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**31))
 def test_injected_energy_never_exceeds_what_the_tank_was_given(seed):

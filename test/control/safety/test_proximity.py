@@ -60,6 +60,7 @@ def towards(maker):
     return 0.95 * np.sign([y[1] - y[0], y[0] - y[1]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quickness", [0.5, 1.5])
 def test_pairs_that_matter_are_those_of_looking_at_all_of_them(quickness):
     """Arms pass each other at changing speeds; nothing near is missed, nothing else returned."""

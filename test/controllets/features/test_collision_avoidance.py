@@ -216,7 +216,7 @@ CHOSEN = [
 """Other arms, arms of the cell, and the pairs that are watched."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("n_own", "n_other", "chosen"), long_form(CHOSEN, keep=CHOSEN[2::3]))
 def test_torque_at_rest_is_the_pushes_of_all_pairs_along_their_gradients(n_own, n_other, chosen):
     params = CollisionAvoidanceParams(distance=0.2, **(ONLY | chosen))
@@ -365,6 +365,7 @@ def test_far_bodies_are_not_measured_again_until_they_have_moved(monkeypatch):
     assert set(measured) == {"movable"}
 
 
+@pytest.mark.slow
 def test_what_is_near_at_an_activation_is_let_be_though_little_of_it_is_measured(monkeypatch):
     """Distances of the last look serve the next activation as new ones would."""
     params = CollisionAvoidanceParams(movable_objects="all", floor=True, distance=0.15)
@@ -454,6 +455,7 @@ def test_arms_that_are_driven_at_each_other_stop_before_they_touch(make_cell, ar
     assert np.abs(cell.state("left").dq).max() < 0.05
 
 
+@pytest.mark.slow
 def test_hand_that_is_driven_into_a_table_stops_above_it(make_cell):
     table = {"table": {"shape": "box", "size": [0.3, 0.3, 0.05], "position": [0.5, 0.3, 0.2]}}
 

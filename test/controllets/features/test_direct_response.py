@@ -40,7 +40,7 @@ def test_a_direct_response_arrives_as_soon_as_the_law_of_crisp(episodes):
             assert ours[2] < theirs[2]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_direct_response_is_that_of_the_default_in_streams():
     lags = [response.stream_lag(law, 1000.0, 50) for law in (DIRECT, "default")]
     assert lags[0] < lags[1] + 3.0

@@ -170,6 +170,7 @@ def test_a_stiffness_that_goes_to_zero_under_way_feeds_nothing(make_cell, episod
         cell.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", ["coupled_impedance", "coupled_force_impedance"])
 def test_an_object_of_two_arms_that_is_free_gains_no_energy(make_cell, episodes, law):
     for seed in range(500, 500 + episodes(1, 10)):

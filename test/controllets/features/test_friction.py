@@ -103,6 +103,7 @@ def rubbing(make_cell, law, times, stiffness=None, **arm):
     return make_cell({"arm": {"joint_friction": FRICTION, **arm}}, laws, active=["arm/law"])
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.robustness
 def test_friction_promised_twice_drove_a_floating_arm_into_its_limit(make_cell, episodes):
@@ -128,6 +129,7 @@ def test_friction_promised_twice_drove_a_floating_arm_into_its_limit(make_cell, 
         cell.close()
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("times", every_nth(2, [1.0, 2.0]))
 def test_tracking_gains_from_compensation_even_if_it_promises_too_much(make_cell, times):

@@ -79,6 +79,7 @@ def test_a_target_step_of_a_quarter_radian_neither_faults_nor_swings(make_cell, 
     assert rows["arms"]["q"][:, 0, 0].max() < goal[0] + 0.004
 
 
+@pytest.mark.slow
 @pytest.mark.robustness
 @pytest.mark.parametrize("arm", every_nth(2, ARMS))
 def test_corners_of_the_gate_in_joints(make_cell, episodes, arm):
@@ -104,6 +105,7 @@ CORNERS = [(*law, arm) for law in STEPPED for arm in ARMS]
 """Every law is in the short form, the stiff one on both late arms."""
 
 
+@pytest.mark.slow
 @pytest.mark.robustness
 @pytest.mark.parametrize(
     ("law", "params", "arm"),

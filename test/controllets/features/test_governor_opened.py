@@ -51,6 +51,7 @@ def random_step(rng):
     return move, turn
 
 
+@pytest.mark.slow
 @pytest.mark.robustness
 @pytest.mark.parametrize("name", OPEN)
 def test_a_parameter_that_is_opened_makes_no_step_slower(make_cell, episodes, name):

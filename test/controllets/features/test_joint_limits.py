@@ -95,6 +95,7 @@ def test_torque_is_bounded_whatever_the_speed():
         assert (np.abs(added(params, state)) <= most + 1e-9).all()
 
 
+@pytest.mark.slow
 def test_torque_is_continuous_in_position_and_velocity():
     maker, params = StateMaker(), JointLimitsParams()
     for dq in (np.zeros(7), np.full(7, 0.5), np.full(7, -0.5)):
@@ -132,6 +133,7 @@ WITH_LIMITS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.robustness
 @pytest.mark.parametrize("name", WITH_LIMITS)
 def test_joints_at_their_barriers_swung_on_a_late_arm(monkeypatch, episodes, name):

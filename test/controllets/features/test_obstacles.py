@@ -48,6 +48,7 @@ CRASHES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("crash", "perturbation"), every_nth(2, [("box", {}), *((crash, LATE) for crash in CRASHES)])
 )
@@ -172,6 +173,7 @@ def hostile(cell, law, rng, clearance, seconds=2.0, speed=1.0):
         clearance.look()
 
 
+@pytest.mark.slow
 @pytest.mark.robustness
 @pytest.mark.parametrize("law", every_nth(4, LAWS))
 def test_hostile_streams_end_in_front_of_everything(make_cell, episodes, law):

@@ -156,6 +156,7 @@ def test_the_contact_bound_is_reported_and_ends_with_the_motion(make_cell):
     assert cell.pose("arm").distance_from(here.position + [0, 0.14, 0], here.rotation)[0] < 0.02
 
 
+@pytest.mark.slow
 def test_a_wiping_stream_is_as_fast_as_it_is_asked_for(make_cell):
     """Streams at 20 Hz and 0.3 m/s are not bounded to the speed of a jump."""
     cell = pressing(make_cell, "force_impedance", {"stiffness": STIFF})
@@ -170,6 +171,7 @@ def test_a_wiping_stream_is_as_fast_as_it_is_asked_for(make_cell):
     assert np.concatenate(forces).max() < 2.0 * FORCE
 
 
+@pytest.mark.slow
 def test_a_reference_that_was_held_back_rushed_after_its_target(make_cell):
     """Held 14 cm behind by link 3 over the table's edge, the tool then crossed at 0.53 m/s."""
     cell = pressing(
@@ -197,6 +199,7 @@ def test_a_reference_that_was_held_back_rushed_after_its_target(make_cell):
     assert 7.0 < min(forces) <= max(forces) < 13.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", ["force_impedance", "cartesian_impedance"])
 def test_an_unknown_payload_is_no_contact(make_cell, law):
     """A kilogram that nobody knows of is felt as 10 N; the tool is as fast as without it."""
@@ -230,6 +233,7 @@ def test_a_target_outside_the_workspace_was_not_followed_in_silence(make_cell):
     assert len(notices(cell, "target followed again")) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", every_nth(2, ["operational_space", "cartesian_impedance"]))
 def test_a_stream_around_a_wall_was_caught_up_with_at_the_governor_s_full_speed(make_cell, law):
     """In free space: the tool waited in front of the wall, and went on at 0.7 m/s."""

@@ -67,6 +67,7 @@ def without():
         return off_after_a_swing(cell)[0]
 
 
+@pytest.mark.slow
 def test_what_was_learned_carries_the_arm_to_where_it_is_to_be(without):
     with plant(WEIGHTS) as cell:
         off, speed = off_after_a_swing(cell)

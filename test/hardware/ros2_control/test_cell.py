@@ -188,6 +188,7 @@ def test_another_load_is_told_while_the_driver_runs(rig):
     )
 
 
+@pytest.mark.slow
 def test_a_killed_loop_leaves_the_arm_braked_and_carried(make_rig):
     """The other side keeps the last effort: that must not be one of a law in motion."""
     settings = {"command_type": "joint_state", "effort": "torque"}

@@ -74,6 +74,7 @@ def turn(rig):
     rig.until(lambda: rig.arm.tell()["dq"][0] < -0.45)
 
 
+@pytest.mark.long
 def test_laws_of_positions_and_velocities_move_it_within_its_limits(rig):
     rig.arm.tell()
     move(rig, STEP)

@@ -44,7 +44,7 @@ def experiment(name):
     return EXPERIMENTS[name](not LONG)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", every_nth(3, EXPERIMENTS))
 def test_what_the_paper_states_holds_here(name):
     found = experiment(name)

@@ -65,6 +65,7 @@ def test_springs_are_found_within_three_standard_deviations(kind):
     assert found.independent > 0.9 * found.samples
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["awas2", "bavs", "sea"])
 def test_standard_deviations_are_what_repeated_experiments_scatter_by(kind):
     params, noise, presets = TRUTH[kind]

@@ -53,6 +53,7 @@ def found(search):
     return search.search()
 
 
+@pytest.mark.long
 def test_limits_and_distances_hold_everywhere(search, found):
     q, dq, ddq = found.sample(found.times(100.0))
     limits = ARM.limits

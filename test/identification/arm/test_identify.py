@@ -66,7 +66,7 @@ def mass_error(plant, robot, believed=PRIOR, count=30):
     return float(np.median(errors))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_torques_of_unseen_motion_are_told_as_well_as_can_be(found, log):
     least = floor(PLANT, log, Options())
     assert (found.held_out["consistent"] < 1.15 * least + 0.01).all()
@@ -115,13 +115,14 @@ def test_what_was_found_is_a_robot_file_and_back(found, tmp_path):
         np.testing.assert_allclose(one.inertial.inertia, other.inertial.inertia, atol=1e-12)
 
 
+@pytest.mark.long
 def test_torques_that_are_late_are_put_in_their_place(log):
     late = replace(log, tau=np.vstack([log.tau[:1].repeat(6, axis=0), log.tau[:-6]]))
     found = identify([late], PRIOR)
     assert found.delay == pytest.approx(0.0065, abs=0.0015)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_several_mountings_tell_two_parameters_more(log):
     wall = ArmDescription(
         "arm", "fr3", rotation_base_in_world=pin.rpy.rpyToMatrix(0, np.pi / 2, 0)
@@ -135,7 +136,7 @@ def test_several_mountings_tell_two_parameters_more(log):
     assert len(found.base) == 45
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("seed", "noise", "most"), [(2, 0.0, 0.02), (3, 0.05, 0.03)])
 def test_a_sigmoid_is_found_again_at_every_joint(seed, noise, most):
     """Friction that turns round slowly.
@@ -193,7 +194,7 @@ def test_a_pendulum_has_the_mass_that_theory_says(tmp_path):
     assert found.robot.torque_offset[0] == pytest.approx(0.2, abs=0.01)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("model", ["ur5e", "kinova_gen3"])
 def test_any_robot(model):
     prior = ArmDescription("arm", model)
@@ -220,6 +221,7 @@ def test_a_motion_of_one_joint_after_the_other_is_refused_with_what_it_leaves_op
         identify([MeasuredMotion("small", time, q, tau)], PRIOR)
 
 
+@pytest.mark.long
 def test_a_slide_that_stands_upright_was_blamed_on_the_motion():
     """What it carries, its rotor and a constant torque are two numbers, whatever the motion."""
     upright = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])

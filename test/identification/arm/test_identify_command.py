@@ -61,7 +61,7 @@ def cell_with(found):
     return CellConfig.model_validate({"arms": {"left": arm}})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_was_found_is_one_robot_in_pinocchio_and_mujoco(found):
     arm = describe_arm("left", cell_with(found).arms["left"])
     said = yaml.safe_load(found.read_text())
@@ -95,6 +95,7 @@ def test_a_log_that_is_refused_writes_nothing(log, tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.csv"]
 
 
+@pytest.mark.long
 def test_excite_writes_points_that_a_trajectory_takes(tmp_path):
     target = tmp_path / "motion.csv"
     arguments = ["fr3", "-o", str(target), "--evaluations", "40", "--seed", "1"]
@@ -118,6 +119,7 @@ def test_excite_does_not_search_for_minutes_before_it_finds_no_folder(tmp_path, 
     assert "motions to try" not in said
 
 
+@pytest.mark.long
 def test_excite_that_is_interrupted_does_not_say_that_nothing_was_started(tmp_path):
     """Nor do ``identify`` and ``sweep``, which has processes to end."""
     arguments = ["excite", "fr3", "-o", str(tmp_path / "motion.csv"), "--evaluations", "100000"]
@@ -169,6 +171,7 @@ def test_a_cutoff_above_what_a_log_has_is_refused(log, tmp_path, capsys):
     assert not target.exists()
 
 
+@pytest.mark.long
 def test_a_model_that_is_no_better_than_the_datasheet_is_said(log, tmp_path, capsys, monkeypatch):
     real = identify_command.identify
 

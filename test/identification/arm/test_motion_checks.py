@@ -126,6 +126,7 @@ def test_the_rounding_of_a_joint_that_carries_nothing_was_taken_for_a_sensor_s_e
     assert mistaken_columns.cut_off(torque, ["joint7"]) == []
 
 
+@pytest.mark.long
 def test_a_gap_is_no_reason_to_refuse_the_rest():
     keep = (GOOD.time < 9.0) | (GOOD.time > 9.4)
     log = MeasuredMotion("log", GOOD.time[keep], GOOD.q[keep], GOOD.tau[keep], GOOD.dq[keep])
@@ -143,6 +144,7 @@ def with_rest(log, before, after):
     return MeasuredMotion("log", time, q + tremble, tau, dq, joints=log.joints)
 
 
+@pytest.mark.long
 def test_the_rest_behind_a_motion_was_what_the_result_was_judged_by():
     log, said = with_rest(GOOD, 3.0, 30.0), []
     part = log.without_rest()

@@ -72,7 +72,7 @@ def test_published_figures_say_here_what_they_say_elsewhere(motion):
     np.testing.assert_allclose(errors_of_published(motion), WHOLE, rtol=0.2)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("friction", ["coulomb", "sigmoid"])
 def test_unseen_torques_are_told_better_than_by_published_figures(motion, friction):
     options = Options(friction=friction)

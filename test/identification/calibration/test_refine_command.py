@@ -95,7 +95,7 @@ def test_a_refinement_that_was_cut_off_goes_on_with_what_it_has_done(folder, cap
     assert sorted(set(runs)) == sorted(runs)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_twin_comes_nearer_and_the_force_error_is_halved(folder):
     said = json.loads((folder / "report.json").read_text())
     before, after = said["rounds"]

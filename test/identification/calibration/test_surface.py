@@ -33,7 +33,7 @@ def shown(cell, *numbers, seconds=1.0):
     return [(task, runs_of(task, cell, 1, 0)) for task in tasks]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_contact_of_another_table_is_found(twin):
     there = {"contact_time": 0.015, "contact_damping": 0.75}
     plant, said = with_surface(twin, "table", there), []

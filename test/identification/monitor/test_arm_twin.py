@@ -35,6 +35,7 @@ def exact():
     return rig, rig.log(0)
 
 
+@pytest.mark.long
 def test_a_described_arm_needs_no_correction(exact):
     """MuJoCo has moved it: another library, with another way to integrate."""
     rig, log = exact

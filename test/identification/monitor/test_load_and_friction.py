@@ -27,6 +27,7 @@ def run():
     return rig, rig.shadowed(1)
 
 
+@pytest.mark.long
 def test_what_moves_tells_its_friction_and_what_tilts_its_load(run):
     rig, shadowed = run
     update = LoadAndFriction(rig.arm)

@@ -61,7 +61,7 @@ def test_a_pull_at_one_of_two_arms_is_said_and_drawn(recorded, capsys, tmp_path)
         assert (tmp_path / f"both_{arm}.png").stat().st_size > 20_000
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_learning_says_only_the_seconds_that_were_judged(recorded, capsys, tmp_path):
     folder, _ = recorded
     line = ["shadow", "--learn", *(str(folder / f"{n}.mcap") for n in ("one", "two"))]

@@ -44,7 +44,7 @@ def test_good_runs_of_other_seeds_stay_within(learnt):
         assert set(watch.use) == {"q", "dq", "tau", "external", "wrench", "correction"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_breaks_is_found(learnt, name):
     what, within, where = BROKEN[name]
@@ -59,6 +59,7 @@ def test_what_breaks_is_found(learnt, name):
     assert "in good runs [" in text
 
 
+@pytest.mark.long
 def test_an_alarm_is_said_once_until_the_arm_was_back(learnt):
     rig, band = learnt
     found = rig.shadowed(300)

@@ -59,6 +59,7 @@ def test_a_local_dask_cluster_does_the_work(tmp_path):
     assert rows == 1
 
 
+@pytest.mark.long
 def test_a_sweep_does_not_go_on_with_plants_of_other_identified_parameters(tmp_path):
     robot, said = tmp_path / "robot.yaml", []
     cell = {"arms": {"arm": {"perturbation": {"parameters": str(robot)}}}}

@@ -94,6 +94,7 @@ def test_the_control_error_is_what_is_wrong_with_the_executed_torque():
         assert np.abs(weight).max() > 5.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("law", ["ufic", "plain_pi"])
 def test_a_table_is_pressed_on_with_the_sine(law):
     run = run_task(make_task(3, law, 1.5), cell())
@@ -121,7 +122,7 @@ def test_other_arms_find_a_posture_over_their_table(model):
     assert np.abs(tool.position - table.position)[:2].max() < 0.12
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_arms_lift_the_box():
     task = make_task(5, seconds=2.0)
     box = TaskCell(task, cell(TWO))

@@ -25,6 +25,7 @@ def episode_names(folder):
     return Dataset(folder).info["features"]["observation.state"]["names"]
 
 
+@pytest.mark.long
 def test_every_instant_has_its_frame_even_if_the_program_was_late(tmp_path):
     """A stall of three periods left frames out, and all after it were off by them."""
     path = tmp_path / "cell.yaml"

@@ -178,6 +178,7 @@ os.kill(os.getpid(), 9)
 """
 
 
+@pytest.mark.long
 def test_a_crash_costs_the_running_episode_only(env, tmp_path):
     folder = tmp_path / "set"
     done = subprocess.run([sys.executable, "-c", KILLED, str(folder)], env=os.environ, timeout=60)

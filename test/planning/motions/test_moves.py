@@ -49,7 +49,7 @@ def moved(pose, *by):
     return pose.at(pose.position + by)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_arms_go_over_a_shelf_and_change_sides_of_it_touching_nothing(cell):
     left, right = cell.pose("left"), cell.pose("right")
     low = {
@@ -73,6 +73,7 @@ def test_two_arms_go_over_a_shelf_and_change_sides_of_it_touching_nothing(cell):
             assert np.abs(cell.state(arm).q - began[arm]).max() > 0.1
 
 
+@pytest.mark.long
 def test_what_points_up_in_a_tool_goes_on_to(cell):
     start = cell.pose("left")
     goal = Pose(start.position + [0.1, -0.1, 0.2], start.rotation @ np.array(

@@ -143,7 +143,7 @@ def executed(cell: Cell, goal) -> str:
     return "executed"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.robustness
 @pytest.mark.timeout(7200)
 def test_six_of_33_plans_were_blocked_by_the_law_that_executed_them(episodes):

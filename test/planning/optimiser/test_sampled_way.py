@@ -68,6 +68,7 @@ def test_a_hole_in_a_wall_is_found_and_the_way_is_free_and_not_much_too_long(see
     assert way(Wall((1.0, 1.5)), seed) == pytest.approx(corners, abs=0.0)  # the same again
 
 
+@pytest.mark.long
 def test_where_there_is_no_way_it_gives_up():
     assert way(Wall((3.0, 4.0)), seconds=0.2) is None
     closed = Wall((3.0, 4.0))

@@ -31,6 +31,7 @@ def test_the_field_neither_brakes_nor_drives():
     assert active > 50
 
 
+@pytest.mark.long
 def test_without_a_goal_the_speed_stays():
     """As of a charge in a magnetic field; by fine steps, as Euler's add v^2 dt^2 of it."""
     thing = obstacle([0.12, 0.01, 0.0])

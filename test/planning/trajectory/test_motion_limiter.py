@@ -151,6 +151,7 @@ def test_the_shortest_stop_from_full_speed():
     assert least - T <= cycles * T <= 1.03 * least + T
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("side", [-1.0, 1.0])
 def test_the_robot_takes_what_goes_to_its_position_limits(side):
     """It lets joints move the slower the nearer they are; who does not know it is refused."""

@@ -61,6 +61,7 @@ def break_down(cell):
     cell.recover()
 
 
+@pytest.mark.slow
 def test_the_seconds_around_a_live_fault_are_kept(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("MULTIPANDA_FAULT_LOGS", "on")
     with Cell(config_in(tmp_path / "faults")) as cell:

@@ -51,6 +51,7 @@ def test_a_killed_recorder_leaves_a_file_and_the_cell_alone(config, tmp_path):
     assert "torn" in logs.read(tmp_path / "run.mcap").about
 
 
+@pytest.mark.long
 def test_a_loop_that_is_killed_is_a_fault_whose_seconds_are_kept(config):
     cell = Cell(config)
     cell.start()

@@ -70,6 +70,7 @@ def keeps_cores_awake(loop):
     return any(os.readlink(fd) == LATENCY for fd in Path(f"/proc/{loop}/fd").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.access(LATENCY, os.W_OK), reason="not allowed to on this machine")
 @pytest.mark.parametrize(
     ("realtime", "allowed"), [({}, True), ({"keep_awake": False}, False), ({"priority": 0}, False)]

@@ -37,6 +37,7 @@ def swing(cell, seconds=1.0):
     return np.array(felt)
 
 
+@pytest.mark.slow
 def test_nothing_is_felt_in_free_motion_but_what_begins_to_rub(make_cell, arms):
     felt = {}
     for identified in (False, True):

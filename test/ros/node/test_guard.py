@@ -44,6 +44,7 @@ def test_a_no_of_a_service_was_counted_nowhere(counted, client):
     client.until(lambda: counted()[1] == wanted, 5.0, f"{wanted}")
 
 
+@pytest.mark.long
 def test_a_refused_setting_of_a_robot_was_not_in_diagnostics(counted, client):
     before, _ = counted()
     assert not put(client, load_mass=-1.0).successful

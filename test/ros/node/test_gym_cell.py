@@ -128,6 +128,7 @@ def test_what_topics_say_is_recorded(lab, cell, request, tmp_path):
     assert not [one for one in check(dataset) if "from its nominal time" not in one]
 
 
+@pytest.mark.long
 def test_a_cell_that_was_not_served_for_a_while_had_only_old_states(lab):
     cell = RosCell(LAB, patience=LONG)
     try:
@@ -179,6 +180,7 @@ def test_who_loses_the_arm_is_told(lab, env, client):
         stay(env)
 
 
+@pytest.mark.slow
 def test_an_action_of_zeros_moved_an_arm_to_a_target_of_long_ago(lab, env, cell):
     """Somebody else may have moved it meanwhile, and given the law back."""
     env.reset(seed=6)

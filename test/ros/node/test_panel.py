@@ -99,6 +99,7 @@ def test_a_drag_moves_the_arm_of_the_node_and_every_page_may_stop_it(rig, client
     assert rig.panel.desk.command.holder is None
 
 
+@pytest.mark.slow
 def test_an_arm_holds_when_the_panel_stands_still_in_a_drag_and_what_waited_is_not_done(rig, cell):
     page, rest, asked = rig.page(in_command=True), rig.z(), rig.target(up=UP)
 
@@ -224,6 +225,7 @@ def test_a_slider_put_back_what_another_client_had_changed(rig):
         other.close()
 
 
+@pytest.mark.long
 def test_two_panels_pulled_one_arm_to_and_fro(rig, client):
     page, rest, asked = rig.page(in_command=True), rig.z(), rig.target(up=0.03)
     client.publish("life_sign", String(), listeners=2)  # the node and the panel

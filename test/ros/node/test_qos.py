@@ -73,6 +73,7 @@ def beside(ros):
         node.destroy_node()
 
 
+@pytest.mark.long
 @pytest.mark.clock
 @pytest.mark.parametrize("durability", [VOLATILE, KEPT])
 @pytest.mark.parametrize("reliability", [BEST, SURE])

@@ -49,6 +49,7 @@ def message(number):
     return said
 
 
+@pytest.mark.long
 @pytest.mark.clock
 def test_states_come_back_corrected_with_a_confidence(client, node):
     file, process, log = node

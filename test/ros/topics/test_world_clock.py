@@ -41,6 +41,7 @@ def timed(tmp_path_factory, node_process):
     assert code == 0, node.log
 
 
+@pytest.mark.slow
 def test_states_are_stamped_by_the_world_and_targets_judged_by_it(timed, client):
     node = timed
     clock = client.listen(Clock, "/timed/clock", BEST_EFFORT)

@@ -117,7 +117,7 @@ LAWS = {
 FLOATING = ("gravity_compensation", "teleoperation")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 def test_every_torque_law_moves_it_as_a_rigid_arm(make_cell, mode):
     """One after the other: pushed, let go of, and at rest again; the right arm has no springs."""
@@ -225,6 +225,7 @@ def test_a_robot_that_stops_by_itself_comes_to_rest(make_cell):
     assert np.abs(cell.state("left").dq).max() < 1e-3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 def test_it_follows_commanded_positions(make_cell, mode):
     law = {"law": {"type": "joint_position"}}

@@ -35,6 +35,7 @@ def _speed_after_a_step(robot):
     return float(robot.dq[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damping", every_nth(3, [10.0, 1e3, 1e6]))
 @pytest.mark.parametrize("kind", [Sea, Bavs])
 def test_damping_that_no_step_can_hold_throws_no_joint_away(kind, damping):
@@ -46,6 +47,7 @@ def test_damping_that_no_step_can_hold_throws_no_joint_away(kind, damping):
     assert robot.joints.unheld == 301
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "motor",
     every_nth(

@@ -100,6 +100,7 @@ def test_dynamics_with_open_hand_are_those_of_the_cells_arm():
     np.testing.assert_allclose(pin.crba(lumped, lumped.createData(), q), expected, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.clock
 @pytest.mark.parametrize("robots", [1, 2])
 def test_lockstep_loses_nothing(make_sim, client, new_address, robots):
@@ -136,6 +137,7 @@ def test_the_log_keeps_every_command_with_its_times(make_sim, client, new_addres
     assert took[1] <= sim.admin(address, "stats")["latency_us"]["100"] + 0.1
 
 
+@pytest.mark.long
 @pytest.mark.clock
 def test_lockstep_is_deterministic(make_sim, client, new_address):
     """Two runs, two motions each, give the same states to the last bit."""

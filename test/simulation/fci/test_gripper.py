@@ -8,6 +8,7 @@ import pytest
 pytestmark = pytest.mark.clock
 
 
+@pytest.mark.long
 def test_homing_moving_grasping(sim, client, address):
     found = client("gripper", address=address)
     assert found["version"] == 3
