@@ -49,7 +49,7 @@ TIMES = {
     "start on a busy machine": "start until active, 6 busy processes on two cores",
     "stop on a busy machine": "`/stop` with 6 busy processes on two cores",
     "stop of a deaf node": "`/stop` of an unresponsive node",
-    "error in /diagnostics of a deaf node": "`/diagnostics` at ERROR after a node became unresponsive",
+    "error in /diagnostics of a deaf node": "`/diagnostics` at ERROR of an unresponsive node",
     "a deaf node can be reached again": "first answer of an unresponsive node",
     "check of a cell file": "`multipanda check`, per file",
 }

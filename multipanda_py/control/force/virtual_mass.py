@@ -189,7 +189,7 @@ class VirtualBody:
 
         Args:
             new: New translation [m] or rotation vector [rad], (3,).
-            velocity: Its velocity, changed in place, (3,).
+            velocity: Linear or angular velocity, changed in place, (3,).
             displacement: Output, (3,).
             part: 0 for the translation, 1 for the rotation.
         """
