@@ -26,7 +26,7 @@ MAX_DESCRIPTION = 1 << 26
 MAX_RECORDING = 1 << 33
 """Maximum size of a log or of one file of a data set [bytes]."""
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_PART = 1 << 16
+_PART = 1 << 16  # Size of the parts in which a file is read [bytes].
 
 
 def open_regular(path: str | Path, max_size: int | None = None) -> BinaryIO:

@@ -155,6 +155,7 @@ class Stream:
 HERE = Pose.identity()
 """Identity pose. It is one object, so that the transform can be skipped."""
 MAX_WIDTH = 4096
+"""Maximum ``width`` and ``per_joint`` of a channel."""
 NUMBERS = "std_msgs/msg/Float64MultiArray"
 """Default ROS message of a channel."""
 PLAIN_MESSAGES = (

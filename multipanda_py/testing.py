@@ -30,6 +30,7 @@ from multipanda_py.robots.dynamics.arm_model import ArmModel
 from multipanda_py.state import INTERFACES, ArmState, Matrix, Vector
 
 JOINTS, ROWS = 4, 50
+"""Number of joints and of random samples in the checks of an actuator."""
 _STEP = 1e-6
 """Step of finite differences, as a fraction of the range."""
 _CLOSE = 1e-4
@@ -198,6 +199,7 @@ def require_kept(kept: bool, what: str) -> None:
 
 
 PERIOD = 1e-3
+"""Period of the control loop [s]."""
 _UNITS = dict(zip(INTERFACES, ("Nm", "rad", "rad/s")))
 _READ = (
     "q", "dq", "tau_J", "tau_ext", "tau", "position_ee_in_base", "rotation_ee_in_base",

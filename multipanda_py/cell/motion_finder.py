@@ -230,7 +230,7 @@ def _numbers(pose: Pose) -> Vector:
 
 
 FLOOR = "floor"
-_DEPTH = 0.5
+_DEPTH = 0.5  # Half height of the box that represents the floor [m].
 
 
 class MoveFinder:

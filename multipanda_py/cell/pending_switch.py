@@ -28,7 +28,7 @@ from multipanda_py.realtime.shared_memory import ANY_EPOCH, SwitchStatus, Word, 
 from multipanda_py.state import ArmSnapshot
 
 OWNER = "the program that owns the cell"
-_TRIES = 3
+_TRIES = 3  # Maximum number of requests of one switch.
 _SETTLED = SETTLING_TIME + 0.1
 """Time without commanded motion after which the loop, too, considers an arm settled [s]."""
 ABANDONED = 1.0

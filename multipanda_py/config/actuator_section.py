@@ -21,7 +21,7 @@ from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
 from multipanda_py.robots import Robot
 from multipanda_py.robots.measured_files import read_actuator
 
-_SOMETHING = 1e-3
+_SOMETHING = 1e-3  # Torque limit in place of zero, which would be invalid [Nm].
 _TORQUES = (
     "barrier_torque", "contact_torque", "lacking_torque", "tare_torque", "unmeasured_torque",
 )  # fmt: skip

@@ -135,6 +135,7 @@ def _list_faults(items: list[Any], path: str) -> Iterator[str]:
 PARAMETERS = "ros__parameters"
 MAX_TARGET_AGE = "max_target_age"
 LONGEST_AGE = 3600.0
+"""Maximum age of targets that a file may allow [s]."""
 OF_EVERY_NODE = frozenset({"use_sim_time", "start_type_description_service", "qos_overrides"})
 """Parameters that rclpy itself declares."""
 PLAIN_JOINT_NAMES, FRANKA_NAMES = "plain_joint_names", "franka_names"

@@ -208,7 +208,7 @@ FREE = "free"
 """Name of the initial view of the viewer, which every scene has."""
 PLACED = ("position", "look_at", "fovy")
 """Keys of a camera that the built-in overview camera does not accept."""
-_LEAST = 1e-3
+_LEAST = 1e-3  # Minimum distance between a camera and the point that it looks at [m].
 
 
 def camera_faults(config: CellSections) -> Iterator[str]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-_POINTS = 4000
+_POINTS = 4000  # Approximate number of plotted points of a curve.
 
 
 def draw_shadow(

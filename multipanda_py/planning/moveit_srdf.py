@@ -26,7 +26,7 @@ SAMPLES = 3000
 """Number of random configurations in the search for link pairs that never touch."""
 MARGIN = 0.01
 """Distance below which links count as touching [m], because samples miss the worst case."""
-_SEED = 1
+_SEED = 1  # Random seed of the configurations that are checked for collisions.
 
 
 class DisabledPair(NamedTuple):

@@ -29,7 +29,7 @@ PATIENCE = 0.1
 none."""
 FORGETS = 1.0
 """Time within the spring limits after which a new excess is reported again [s]."""
-_BEYOND = 1e-9
+_BEYOND = 1e-9  # Excess of torque limits that counts as saturation, beyond rounding [Nm].
 _absolute, _subtract, _minimum, _maximum = np.absolute, np.subtract, np.minimum, np.maximum
 
 

@@ -140,7 +140,8 @@ class PastCycles:
         """Return contact force and torque of an arm at the newest cycle."""
         if arm.released or arm.fault in TORQUE_AWAY:
             return Handover(np.zeros(arm.state.n_joints))
-        # After such a fault, the next controllet may resume the request if the contact persists.
+        # After a fault of ``UNFIT`` no force is transferred, but the next controllet may resume
+        # the request if the contact persists.
         if arm.fault in UNFIT:
             request = self._forces.of(arm).copy()
             return Handover(np.zeros(arm.state.n_joints), requested_in_base=request)

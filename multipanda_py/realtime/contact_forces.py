@@ -76,7 +76,8 @@ class _Watch:
         self.gone = self.gone + time if is_gone else 0.0
         self.touched = self.touched or not is_gone
         self.held = self.held + time if self.measured > LEAST * size else 0.0
-        self.reached = self.reached or self.held > RISE  # The first contact may oscillate.
+        # The first contact may oscillate, so only a force that lasts counts as reached.
+        self.reached = self.reached or self.held > RISE
         if self.held:
             self.best, self.waited = 0.0, 0.0
         elif self.measured > self.best + PROGRESS * size:
@@ -219,7 +220,7 @@ class RequestedForces:
         """Report once that forces are missing, and once that they are reached again."""
         watches = [self._watches[arm.index] for arm in arms]
         missing = [watch.is_missing for watch in watches]
-        # All arms of such a controllet exert one common force.
+        # A controllet that needs several arms exerts one common force with all of them.
         is_shared = instance.spec.law.min_arms > 1
         if instance in self._missing:
             if all(watch.measured > ENOUGH * watch.size for watch in watches):

@@ -99,7 +99,7 @@ class LoopEvent:
 
 EVENTS = 256
 """Number of events in the ring. A switch makes one per arm, and readers may be late."""
-_TEXT = 480
+_TEXT = 480  # Maximum size of the text of an event [bytes].
 EVENT = np.dtype(
     [
         ("event", "i8"),

@@ -30,7 +30,7 @@ def pass_interrupt(error: BaseException) -> None:
 
     Thread: any.
     """
-    # Our signal handler raised it, and ignores further signals.
+    # Our signal handler raised this error, and ignores further signals.
     if isinstance(error, Interrupted):
         raise error
     if (

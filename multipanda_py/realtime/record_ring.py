@@ -173,7 +173,7 @@ class RowPlace:
         return rows, EventRing(memory, self.events_at, words[1], arms, controllets)
 
 
-_LOOK_PERIOD = 2e-3
+_LOOK_PERIOD = 2e-3  # Period of checking for new records [s].
 
 
 class RowReader:

@@ -23,8 +23,8 @@ STOP_TIMEOUT = 5.0
 """Timeout of the end of a loop [s]."""
 HEARTBEAT_PERIOD = 0.05
 """Period of the heartbeat of the owning process [s]."""
-_LOOK_PERIOD = 2e-3
-_ANSWER_PERIOD = 1e-4
+_LOOK_PERIOD = 2e-3  # Pause between two checks of a condition [s].
+_ANSWER_PERIOD = 1e-4  # Pause in which the loop may respond [s].
 
 
 class Runner(ABC):

@@ -34,7 +34,7 @@ HEAD = 3
 which records are void."""
 SETTLE = 1e-3
 """Time after which a store is certainly visible to other cores [s]."""
-_TRIES = 100
+_TRIES = 100  # Maximum number of reads during concurrent writes.
 
 
 class Slot:

@@ -20,6 +20,7 @@ with extras_named():
 Matrix = NDArray[np.float64]
 
 GRAVITY = (0.0, 0.0, -9.81)
+"""Required gravity vector [m/s^2]."""
 _KINDS = {mujoco.mjtJoint.mjJNT_BALL: "ball", mujoco.mjtJoint.mjJNT_FREE: "floating"}
 
 

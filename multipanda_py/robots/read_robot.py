@@ -125,6 +125,7 @@ MASS, SIZE = (1e-3, 150.0), (1e-3, 1.0)
 TURNS = 4.0 * np.pi + 1e-3
 """Maximum usual joint limit; larger ones are probably in degrees [rad]."""
 GRAVITY = 9.81
+"""Gravitational acceleration [m/s^2]."""
 
 
 def doubts(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:

@@ -29,6 +29,7 @@ Camera: TypeAlias = "str | int | mujoco.MjvCamera | None"
 _ADVICE = "install libegl1 and libgl1-mesa-dri, or libosmesa6 (names of Debian and Ubuntu)"
 _LIBRARIES = {"egl": "EGL", "osmesa": "OSMesa"}
 MAX_GEOMS = 10_000
+"""Maximum number of rendered geoms."""
 
 _FILM_OPTIONS: dict[str, dict[str, object]] = {
     ".mp4": {"format": "FFMPEG", "codec": "libx264", "quality": 8, "macro_block_size": 2},

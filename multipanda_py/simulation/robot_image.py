@@ -22,9 +22,11 @@ with extras_named():
     import mujoco
 
 HIDDEN_GROUP = 5
+"""Group of geoms that is not rendered."""
 WIDTH, HEIGHT = 640, 640
 """Size of each half of the image [pixels]."""
 CAPSULE_COLOR = (0.95, 0.5, 0.1, 0.45)
+"""Red, green, blue and opacity of collision capsules."""
 
 
 def draw_robot(path: Path, robot: Robot, chain: Chain, shapes: Shapes) -> None:

@@ -35,6 +35,7 @@ RATE = 60.0
 ROOM = 1.3
 """Initial camera distance relative to MuJoCo's default."""
 NICENESS = 10
+"""Niceness of the process, so that it does not delay control."""
 
 
 def start_viewer(config: CellConfig, realtime: RealtimeConfig, fd: int) -> subprocess.Popen[bytes]:

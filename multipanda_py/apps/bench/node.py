@@ -33,7 +33,7 @@ SETTLE = 0.3
 ANSWER = 15.0
 """Time limit for the response to a switch request [s]."""
 _LOG = 2000  # Number of characters at the end of the log that a message shows.
-_RECOVERIES = 5
+_RECOVERIES = 5  # Maximum number of recoveries of faulted arms before an activation.
 
 
 def ros_environment(domain: int | None = None) -> dict[str, str]:

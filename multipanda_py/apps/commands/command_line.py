@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
+"""Exit codes of the commands."""
 
 
 def say(text: str) -> None:

@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
             "simulated arms."
         )
     spec = PerturbationSpec.from_yaml(options.spec or TYPICAL)
-    spec.draw(config, options.seed)  # The values are checked before anything is written.
+    spec.draw(config, options.seed)  # This checks the values before anything is written.
     values = spec.values_for(config, options.seed)
     change: dict[str, Any] = {}
     for place, keys in values.items():

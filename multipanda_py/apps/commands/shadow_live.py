@@ -285,6 +285,7 @@ def _order(arm: ArmDescription, names: list[str]) -> list[int]:
 
 
 NICENESS = 15
+"""Niceness of the process, so that it does not delay control."""
 PERIOD, LINE = 0.1, 1.0
 """Period of reading states, and period of text lines [s]."""
 _KEPT = 600.0

@@ -32,6 +32,7 @@ from multipanda_py.registry import pyplot
 
 SUMMARY = "Execute a task file of several subtasks: plan motions, press, carry objects."
 FPS = 25.0
+"""Default frame rate of videos [1/s]."""
 SUFFIXES = (".mp4", ".gif", ".webp")
 ROOM, RAISED = 1.6, 0.2
 """Video camera relative to the default: distance factor, and height [m], because arms may lift

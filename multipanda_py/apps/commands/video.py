@@ -15,6 +15,7 @@ from multipanda_py.simulation.rendering import Image, VideoWriter
 COLORS = 160
 """Colours of a GIF; its file size grows with them."""
 QUALITY = 70
+"""Quality of WebP images from 0 to 100."""
 
 
 class AnimationWriter:

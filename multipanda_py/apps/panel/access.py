@@ -21,7 +21,7 @@ from viser._messages import Message
 from websockets.asyncio import server
 from websockets.exceptions import ConnectionClosed
 
-_BYTES = 16
+_BYTES = 16  # Number of random bytes of the secret.
 _FORBIDDEN = "open the address that the panel has printed\n"
 
 

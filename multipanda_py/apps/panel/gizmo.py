@@ -52,7 +52,7 @@ class Drag:
 
 
 _CHANNEL = "pose"
-_SCALE = 0.22
+_SCALE = 0.22  # Scale of the axes of a gizmo.
 _BEGUN_ANEW = "a controllet has started meanwhile. Grasp the gizmo again."
 
 

@@ -7,7 +7,7 @@ namespace, file, host, port and duration as JSON.
 
 from __future__ import annotations
 
-if __name__ == "__main__":  # the imports below take a second, so signals are set up first
+if __name__ == "__main__":  # The imports below take a second, so signals are set up first.
     from multipanda_py.realtime.system.signals import end_at_once
 
     end_at_once("multipanda panel")

@@ -14,7 +14,7 @@ from multipanda_py.control.impedance.modal_damping import ModalDamping
 from multipanda_py.control.impedance.pose_error import PoseError
 from multipanda_py.state import ArmState, Matrix, Vector
 
-_SMALL = 1e-3
+_SMALL = 1e-3  # Rotation angle below which a constant replaces the quotient [rad].
 _ZERO = 1e-6
 """Ratio of a direction's stiffness to the largest one, below which the stiffness counts as
 zero."""

@@ -16,7 +16,7 @@ from multipanda_py.state import ArmState, Vector
 
 MAX_RATE = 40.0
 """Maximum damping rate of a singular motion [1/s]."""
-_MIN_EIGENVALUE = 1e-9
+_MIN_EIGENVALUE = 1e-9  # Lower bound of a divisor at singular configurations.
 
 
 def curvature(state: ArmState, direction: Vector, wrench: Vector) -> float:
@@ -123,7 +123,7 @@ TORQUE_SHARE = 0.05
 """Fraction of the torque limits up to which unmodelled torques are held."""
 _SCALE = np.array([1.0] * 3 + [LEVER] * 3)
 _PAIRS, _INVERSE = np.outer(_SCALE, _SCALE), 1.0 / _SCALE
-_MIN_MOBILITY = 1e-12
+_MIN_MOBILITY = 1e-12  # Lower bound of a divisor at singular configurations.
 
 
 class SingularityGuard:

@@ -20,7 +20,7 @@ _dot = np.dot
 MAX_FORCE = 2000.0
 """Maximum force that stops one pair [N]. It bounds the torques of joints that hardly move the
 pair."""
-_SWEEPS = 20
+_SWEEPS = 20  # Maximum number of sweeps over all pairs.
 _SOFT = 1e-4  # Regularisation for pairs that an arm can hardly separate [1/kg].
 _DEEPEST = -0.02  # Bound of a penetration, which limits the separation speed [m].
 

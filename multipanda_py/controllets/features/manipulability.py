@@ -18,7 +18,7 @@ from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import Target
 
 _add = np.add
-_SINGULAR = 1e-16
+_SINGULAR = 1e-16  # Squared manipulability below which an arm counts as singular.
 
 
 @dataclass(frozen=True, eq=False)

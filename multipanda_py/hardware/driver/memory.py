@@ -41,9 +41,9 @@ class DriverWord(IntEnum):
     """Errors that ended the previous motion, in the same bits."""
 
 
-_WORDS = 16
+_WORDS = 16  # Number of 64-bit words before the state.
 _STATE_AT = 8 * _WORDS
-_SIZE = 4096
+_SIZE = 4096  # Size of the shared memory, which is one page [bytes].
 TORQUES, POSITIONS, VELOCITIES = 1, 2, 3
 """Kinds of motion. For velocities, the loop also sends the positions to which they lead."""
 HEAD = 4

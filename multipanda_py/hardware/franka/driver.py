@@ -35,7 +35,7 @@ from multipanda_py.hardware.franka.driver_settings import DriverSettings, Settin
 from multipanda_py.hardware.franka.errors import COMMUNICATION, bits_of, fault_of_mode, names_of
 from multipanda_py.hardware.franka.torque_control import TorqueControl, publish
 
-_SIOCGSTAMPNS = 0x8907
+_SIOCGSTAMPNS = 0x8907  # Request of ``ioctl`` for the time at which the last packet arrived.
 _STAMP = struct.Struct("@qq")
 _IMPLAUSIBLE = 1_000_000_000
 """Age above which a step of the clock is assumed, so that the age is unknown [ns]."""

@@ -241,7 +241,8 @@ class TopicPositions(TopicControl[MotionLimiter]):
                 self._rest_blindly()
 
 
-_SETTLING_TIME = 1.0  # maximum time of the only garbage collection, without heartbeats [s]
+# Maximum duration of the only garbage collection, during which the driver sends no heartbeats [s].
+_SETTLING_TIME = 1.0
 
 
 def kind_of_control(settings: TopicDriverSettings) -> type[EffortControl | TopicPositions]:

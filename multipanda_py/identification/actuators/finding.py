@@ -93,7 +93,7 @@ class ExperimentResult:
         }  # fmt: skip
 
 
-_POINTS = 4000
+_POINTS = 4000  # Approximate number of plotted points of a curve.
 _LEGEND = {
     "loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "fontsize": 7, "frameon": False,
     "handlelength": 1.6, "columnspacing": 1.2, "borderaxespad": 0.1,

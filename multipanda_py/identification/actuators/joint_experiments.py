@@ -27,6 +27,7 @@ from multipanda_py.simulation.actuators import OperationMode
 from multipanda_py.state import Matrix, Vector
 
 STEP_ANGLE = 0.8
+"""Commanded angle of the step responses [rad]."""
 KINDS = {
     "sea": (0.0, 0.0), "awas2": (0.005, 0.04), "bavs": (0.001, 0.22), "qbmove": (0.2, 0.6),
 }  # fmt: skip
@@ -38,7 +39,7 @@ SEA_STIFFNESS = (200.0, 400.0)
 """Soft and stiff spring constants [Nm/rad]."""
 CHIRP_ANGLE, SLOWEST, FASTEST = 0.15, 0.5, 6.0
 """Amplitude, first and last frequency of the chirp [rad, Hz, Hz]."""
-_REST = 1e-3
+_REST = 1e-3  # Tolerance of the equilibrium angle [rad].
 _FELL = 1.0 / math.sqrt(2.0)
 
 
@@ -209,6 +210,7 @@ def _between(
 ANGLE, OMEGA = 0.8, 0.8
 """Amplitude of steps and sinusoid [rad], angular frequency of the sinusoid [rad/s]."""
 STEP = 2e-3
+"""Time step of the simulation [s]."""
 _REACHED = 0.06
 """Tolerance of the rest position [rad]. Joint friction of 0.025 Nm stops soft
 springs within it."""

@@ -33,7 +33,8 @@ FASTER = 20.0
 STEP = 8e-3
 """Time step of the simulation [s]. Angles differ by 0.0003 rad from those with 1 ms."""
 PLANTS = 5
-_SETTLE = 1.0
+"""Number of plants with randomly changed parameters."""
+_SETTLE = 1.0  # Duration of settling before each run [s].
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from multipanda_py.simulation.actuators import CompliantRobot
 from multipanda_py.state import Matrix, Vector
 
 RADIUS = 0.03
+"""Radius of the tip [m]."""
 START = (0.2, 0.0, 0.0, -1.2, 0.0)
 """Start configuration with little weight on the shoulder, which would otherwise stiffen its
 springs [rad]."""
@@ -32,6 +33,7 @@ GAP = 0.03
 GAIN = 10.0
 """Gain of the inverse kinematics [1/s]."""
 STEP = 2e-3
+"""Time step of the simulation [s]."""
 MOVED, STOPPED = 0.015, 0.01
 """Minimum displacement of a pushed box and maximum displacement of a box that
 stops the arm [m]."""

@@ -22,12 +22,14 @@ from multipanda_py.simulation.actuators.qbmove import Qbmove
 from multipanda_py.state import Matrix, Vector
 
 GRAVITY = 9.81
+"""Gravitational acceleration [m/s^2]."""
 DOWN = (0.0, 0.0, -GRAVITY)
 ALONG_THE_AXES = (0.0, -GRAVITY, 0.0)
 """Gravity along the y axes of the joints, so that the links move in a horizontal plane."""
 TIP = "tip"
 BOX = "box"
 BOX_EDGE, BOX_MASS, BOX_FRICTION = 0.265, 2.0, 0.23
+"""Edge length [m], mass [kg] and friction coefficient of the pushed box."""
 IMPRATIO = 100.0
 """Ratio of MuJoCo's frictional to normal contact impedance. MuJoCo's friction creeps under load.
 At 80 % of the holding force, a box creeps by 0.48 mm/s with a ratio of 1 and by 0.006 mm/s with

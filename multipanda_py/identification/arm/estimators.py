@@ -15,6 +15,7 @@ from multipanda_py.state import Matrix, Vector
 MOST_RATE = 1000.0
 """Maximum rate of resampled logs [Hz]."""
 ORDER = 4
+"""Order of the Butterworth filter."""
 
 
 @dataclass(frozen=True, eq=False)

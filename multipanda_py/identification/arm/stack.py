@@ -35,6 +35,7 @@ MOST = 300_000
 UNLIKE = 0.3
 """Correlation below which two signals count as unrelated."""
 CUTOFF = 5.0
+"""Cutoff frequency of the filter [Hz]."""
 
 
 def check_motion(motion: MeasuredMotion, regressor: ArmRegressor, *, moves: bool = True) -> None:

@@ -30,6 +30,7 @@ _SPREAD_OF_LOAD = (2.0, 0.3, 0.3, 0.3)
 _SPREAD_OF_FRICTION = (0.03, 0.03, 0.01)
 """Standard deviations of the prior of viscous friction, Coulomb friction and offset, relative to
 the torque limit."""
+# Bounds of friction and torque offset, as fractions of the torque limits.
 _MOST_FRICTION, _MOST_OFFSET = 0.3, 0.1
 
 

@@ -138,6 +138,7 @@ def _claim(folder: Path, parts: Path, key: str) -> None:
 
 
 SPLITS = ("train", "validation", "test")
+# Fractions of the motions up to which they are for training and for validation.
 _SHARES = (0.80, 0.95)
 
 

@@ -32,7 +32,10 @@ INSIDE = 0.1
 """Distance from the joint position limits [rad, m]."""
 SLOWEST, FASTEST = 0.1, 0.6
 """Range of random speeds, relative to the speed limits."""
+# Peak jerk of a quintic from 0 to 1 in unit time, and minimum time to reach the acceleration
+# limit [s].
 _PEAK_JERK, _RISE = 60.0, 0.03
+# Maximum number of random motions, and distance between checked configurations [rad, m].
 _MOTION_TRIES, _BETWEEN = 2000, 0.05
 
 
@@ -135,6 +138,8 @@ PLANES = ((0, 2), (0, 1), (1, 2))
 """Axes of the base that span the planes xz, xy and yz, which alternate."""
 LONGEST, WAYPOINTS = 0.15, 3
 """Maximum displacement of a leg along an axis [m], and number of legs of a motion."""
+# Number of points per leg, maximum number of random motions, maximum joint step between points
+# [rad, m], and maximum fraction of the limits.
 _PER_LEG, _LINE_TRIES, _JUMP, _SHARE = 24, 40, 0.3, 0.5
 
 

@@ -15,7 +15,7 @@ from multipanda_py.registry import needed
 PARALLEL = ("loky", "dask")
 """Backends of joblib available on the command line. Python callers can use any
 backend of joblib."""
-_PATIENCE = 10.0
+_PATIENCE = 10.0  # Timeout of the connection to the cluster [s].
 
 
 @contextmanager

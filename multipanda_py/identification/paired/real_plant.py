@@ -50,7 +50,10 @@ LONGEST_GAP = 0.02
 """Maximum time between two recorded states [s]. States in between are interpolated linearly."""
 MOST_BLOCKED = 3
 """Consecutive motions without a path to their start before the recording stops for inspection."""
+# Timeout of waiting for a condition, period of targets and checks, period of reading records,
+# period of reading the time of the cell, and timeout if this time stands still [s].
 _RESTS, _EACH, _TAKEN, _LOOK, _LONGEST = 10.0, 0.01, 0.5, 5e-4, 10.0
+# Estimated duration of a motion [s], and number of retries of a rejected command.
 _PER_MOTION, _TRIES = 10.0, 5
 _T = TypeVar("_T")
 

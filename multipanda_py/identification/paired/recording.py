@@ -89,7 +89,7 @@ ALIGNMENTS = ("clock", "told", "rest", "correlation")
 ones."""
 TOLD = 1e-6
 """Deviation of a noise-free reference from its initial value that marks its start [rad, m]."""
-_MOST = 200
+_MOST = 200  # Maximum shift between the two recordings [samples].
 
 
 @dataclass(frozen=True, eq=False)

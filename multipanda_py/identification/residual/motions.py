@@ -172,6 +172,7 @@ def _check(where: str, time: Matrix, sides: list[Matrix], rate: float) -> None:
 
 
 TINY = 1e-9
+"""Spread or size below which a quantity is not normalised."""
 BEGIN = 1.0 / 3.0
 """Fraction of an interval length by which start samples extend before the motion. Negative starts
 are set to zero, so that more intervals start at rest."""

@@ -79,6 +79,7 @@ SPEEDS, DISTANCES = (0.002, 0.01, 0.05), (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 """Velocity scales and slip distances of the friction and hysteresis that are fitted as well
 [rad/s, m/s; rad, m]."""
 BODY_RIDGE, TINY = 1e-6, 1e-6
+"""Regularisation of scaled parameters, and minimum of their scales relative to the largest."""
 
 
 def fit_bodies(pairs: PairedMotions, arm: ArmDescription) -> BodyDifference:

@@ -18,6 +18,7 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.arm_model import build_pinocchio
 from multipanda_py.state import Matrix, Vector
 
+# Gain [1/s], time step [s], steps per try, and tries of the inverse kinematics.
 _GAIN, _PERIOD, _STEPS, _TRIES = 20.0, 0.01, 300, 20
 _CLOSE = np.array((1e-4, 1e-4, 1e-4, 1e-3, 1e-3, 1e-3))
 MARGIN = 0.05

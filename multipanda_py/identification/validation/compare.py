@@ -131,8 +131,8 @@ def at_times(times: Vector, own: Vector, values: Matrix) -> Matrix:
 
 SHORTEST = 0.2
 """Minimum common duration of two runs to be compared [s]."""
-_MOVING = 0.05
-_STEADY = 2.0
+_MOVING = 0.05  # Window of the moving average of a force [s].
+_STEADY = 2.0  # Maximum ripple of a steady force [N].
 
 
 @dataclass(frozen=True, eq=False)

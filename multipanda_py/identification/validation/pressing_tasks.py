@@ -70,6 +70,7 @@ DOWN = np.array([0.0, 0.0, -1.0])
 CLEARANCE = 0.003
 """Distance between tool and table at the start [m]."""
 RADIUS = 0.1
+"""Radius of the circle that the tool follows [m]."""
 TURN = 10.0
 """Period of the circle [s]. A shorter task covers only a part of it."""
 MOST_FORCE = 60.0

@@ -31,7 +31,7 @@ from multipanda_py.state import Matrix, Vector
 
 _AT_A_TIME = 100
 """Steps between two reads of the record ring."""
-_LONGEST_WAIT = 10.0
+_LONGEST_WAIT = 10.0  # Maximum wall time in which the time of the cell may stand still [s].
 _LOOK = 2e-4
 """Polling interval for the time of a cell that runs in another process [s]."""
 

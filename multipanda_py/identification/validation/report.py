@@ -19,7 +19,7 @@ from multipanda_py.identification.validation.compare import QUANTITIES, Comparis
 from multipanda_py.realtime.recording.plots import COLORS
 from multipanda_py.registry import pyplot
 
-_POINTS = 600
+_POINTS = 600  # Approximate number of plotted points of a curve.
 SPAN = 0.02
 """Minimum axis range of a plot, relative to the maximum error reported in the paper."""
 

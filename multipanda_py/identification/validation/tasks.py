@@ -45,7 +45,9 @@ configuration."""
 HALF = (0.06, 0.095, 0.1)
 """Half edges of the box: forward, from arm to arm, up [m]."""
 FORWARD, HEIGHT, CLEARANCE = 0.5, 0.4, 0.003
+"""Distances of the box in front of and above the bases, and of the tools from it [m]."""
 LIFT, SQUEEZE = 0.2, 20.0
+"""Height of the lift [m] and internal force on the box [N]."""
 UPRIGHT = Pose.identity()
 GIVEN = 0.006
 """Sag of the compliant controllet under the weight of the box, added to the lift [m]."""

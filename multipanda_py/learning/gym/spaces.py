@@ -187,7 +187,7 @@ class ActionLayout:
 
 
 Observation = dict[str, Any]
-_POSE = 9
+_POSE = 9  # Number of values of a pose.
 
 
 class Observer:

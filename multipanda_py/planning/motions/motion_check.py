@@ -177,7 +177,7 @@ SLOWEST, ENOUGH = 0.05, 0.9
 fraction to which a controllet may slow it down further."""
 ROUNDS = 3
 """Maximum number of times that a motion is slowed down."""
-_BELOW = 0.95
+_BELOW = 0.95  # Factor of a speed reduction, slightly below the required one.
 
 
 class Checked(NamedTuple):

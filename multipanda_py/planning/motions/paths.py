@@ -79,6 +79,7 @@ def via_postures(
 SHORTEST = 0.05
 """Minimum duration of a path segment [s]."""
 TINY = 1e-6
+"""Minimum length of a rotation axis and minimum radius of a circle [m]."""
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,10 @@ LARGEST = 0.05
 """Maximum step of a joint [rad, m]. The arm cannot move a pair apart that needs more."""
 MOST = 60
 """Maximum number of steps."""
+# Maximum number of sweeps, regularisation of squared gradients, and minimum fraction of the
+# required distance that a step must gain.
 _SWEEPS, _SOFT, _MET = 200, 1e-6, 0.5
-_ROUNDING = 1e-7
+_ROUNDING = 1e-7  # Gradient of a distance below which the joints do not change it.
 
 
 def retreat(

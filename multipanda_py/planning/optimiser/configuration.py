@@ -27,6 +27,7 @@ from multipanda_py.state import Vector
 NEARNESS = 0.1
 """Weight of the distance from the start of the search, relative to constraints of 1e3."""
 MOST_TRIES = 1000
+"""Maximum number of tries that a caller may request."""
 
 
 def inverse_kinematics(
@@ -213,6 +214,7 @@ CLOSE = 1e-6
 TURNED = 1e-5
 """Tolerance of additional orientation constraints of a tool with a pose goal [rad]."""
 DAMPING = 1e-6
+"""Minimum damping of the damped least squares."""
 LONGEST = 0.6
 """Maximum step of a joint [rad, m]."""
 SEEDS = 48
@@ -221,7 +223,7 @@ BATCH = 8
 """Number of starts after which configurations of the arms are combined."""
 KNOWN = 12
 """Maximum number of stored configurations of an arm."""
-_ALIKE = 0.05
+_ALIKE = 0.05  # Difference up to which two configurations count as equal [rad, m].
 
 
 def tool_goals(scene: Scene, terms: Sequence[Term]) -> Mapping[str, Pose] | None:

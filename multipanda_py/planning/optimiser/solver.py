@@ -127,6 +127,7 @@ STIFFNESS = 1e3
 STIFFER = 10.0
 """Factor that increases the penalty if violations decrease too slowly."""
 STIFFEST = 1e7
+"""Maximum penalty of a squared violation, relative to costs of about 1."""
 LONGEST = 0.5
 """Maximum step of a variable [rad, m]."""
 GAIN = 0.1

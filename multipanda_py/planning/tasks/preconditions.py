@@ -81,6 +81,7 @@ def _when(number: int, count: int) -> str:
 
 
 GRAVITY = 9.81
+"""Gravitational acceleration [m/s^2]."""
 
 
 def refuse_bodies_within(

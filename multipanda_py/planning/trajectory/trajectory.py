@@ -63,7 +63,7 @@ VELOCITY_MARGIN = 1.05
 ACCELERATION_MARGIN = 2.0
 """Factor by which an acceleration may exceed its limit, at points too. Sampled trajectories often
 have accelerations at points that the path does not have."""
-_SAMPLES = 16
+_SAMPLES = 16  # Number of checked samples per segment.
 
 
 def complete(

@@ -43,7 +43,7 @@ def faults_are_kept(settings: RecorderConfig) -> bool:
     return settings.faults and os.environ.get(SWITCH, "").lower() not in ("off", "0", "false")
 
 
-_SECOND = 1_000_000_000
+_SECOND = 1_000_000_000  # One second [ns].
 
 
 class FaultSink:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 EVENTS = "/events"
 SCHEMA = "rcl_interfaces/msg/Log"
 EVENTS_TOPIC = (EVENTS, SCHEMA, definition(SCHEMA))
-_INFO, _WARN, _ERROR = 20, 30, 40
+_INFO, _WARN, _ERROR = 20, 30, 40  # Severities of ``rcl_interfaces/msg/Log``.
 
 
 @dataclass(frozen=True)

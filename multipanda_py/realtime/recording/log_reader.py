@@ -219,7 +219,7 @@ def _arm_of_topic(topic: str, samples: list[Any], robot: str | None, path: Path)
     found = robot or _ROBOTS.get(prefix, prefix if prefix in MODELS else None)
     joints = tuple(match["joint"] if (match := matches[name]) else name for name in chosen)
     stamps = np.array([m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for _, m in samples])
-    # The stamps are empty, so the times of recording are used.
+    # If the stamps are not set, the times of recording are used.
     if not (np.diff(stamps) > 0.0).all():
         written = np.array([time for time, _ in samples])
         logged = (written - written[0]) * 1e-9

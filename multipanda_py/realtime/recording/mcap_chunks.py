@@ -22,7 +22,7 @@ from multipanda_py.realtime.recording.messages import copies
 from multipanda_py.realtime.recording.topics import Rows, Topic
 from multipanda_py.registry import needed
 
-_MESSAGE, _MESSAGE_INDEX, _CHUNK = 0x05, 0x07, 0x06
+_MESSAGE, _MESSAGE_INDEX, _CHUNK = 0x05, 0x07, 0x06  # Opcodes of MCAP records.
 _MESSAGE_HEAD = np.dtype([("op", "u1"), ("length", "<u8"), ("channel", "<u2"), ("sequence", "<u4"),
                   ("log_time", "<u8"), ("publish_time", "<u8")])  # fmt: skip
 _BEFORE_CONTENT = 9  # Size of opcode and length, which the length itself excludes [bytes].
@@ -178,6 +178,7 @@ def _fields(dtype: np.dtype[Any]) -> dict[str, tuple[np.dtype[Any], int]]:
 
 
 _MAGIC = b"\x89MCAP0\r\n"
+# Opcodes of MCAP records.
 _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _METADATA, _ATTACHMENT = 2, 3, 4, 5, 6, 12, 9
 # Size of opcode, length, channel, sequence and two times before a message [bytes].
 _HEAD_SIZE = 31

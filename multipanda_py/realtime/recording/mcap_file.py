@@ -196,7 +196,7 @@ class McapFile:
         self.size += len(data)
 
 
-_SECOND = 1_000_000_000
+_SECOND = 1_000_000_000  # One second [ns].
 
 
 class FileSink:

@@ -30,6 +30,7 @@ from multipanda_py.realtime.recording.topics import CellPlan
 from multipanda_py.realtime.system.child_process import lines, say
 
 NICENESS = 15
+"""Niceness of the process, so that it does not delay control."""
 PERIOD = 0.5
 """Period of reading the ring buffer, which holds four seconds [s]."""
 _NOBODY = "owner_gone"

@@ -22,6 +22,7 @@ from multipanda_py.realtime.system.priority import IPC_LOCK, SYS_NICE, has_capab
 from multipanda_py.registry import VERSION
 
 FCI_PORT = 1337
+"""TCP port of the Franka Control Interface."""
 PAUSE = 0.005
 """Time between two connections, so that they do not accumulate at the robot [s]."""
 RTT_LIMIT = 300e-6

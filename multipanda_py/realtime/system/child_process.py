@@ -221,7 +221,7 @@ def leave(code: int) -> NoReturn:
 
 END = 5.0
 """Timeout of the end of a child process before it is killed [s]."""
-_PIECE = 1 << 16
+_PIECE = 1 << 16  # Size of the pieces in which output is read [bytes].
 
 
 class LineProcess:

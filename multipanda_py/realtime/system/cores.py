@@ -21,7 +21,7 @@ AUTOMATIC = -1
 _SCHED_DEADLINE = 6
 _REALTIME = (os.SCHED_FIFO, _SCHED_DEADLINE)
 """Scheduling policies of loops. The node's threads for stop and self-check have round robin."""
-_PF_KTHREAD = 0x00200000
+_PF_KTHREAD = 0x00200000  # Flag of kernel threads in ``/proc/<pid>/stat``.
 
 
 class PinnedThread(NamedTuple):

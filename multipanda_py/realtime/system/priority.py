@@ -31,7 +31,7 @@ def has_capability(number: int) -> bool:
 # ONFAULT locks a page at its first use, so that unused pages take no memory.
 _MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
 _PR_SET_TIMERSLACK = 29
-_START_NICENESS = -10
+_START_NICENESS = -10  # Niceness during the start of a process.
 SENDS_AGAIN = "dds.asyn"
 """Name of the middleware threads that resend lost messages. They retry in a busy loop while a
 reader does not take a message, and would keep that reader from the core."""

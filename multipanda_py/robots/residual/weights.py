@@ -83,6 +83,7 @@ def check_about(path: Path, about: Any, formats: tuple[int, ...]) -> None:
 
 
 FORMAT = 3
+"""Version of the file format."""
 OLDER = 2
 """Previous format without springs and direct weights, which can still be read."""
 

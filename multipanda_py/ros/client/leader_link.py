@@ -64,7 +64,7 @@ def main() -> int:
     """Forward messages in both directions until standard input ends."""
     places = dict(zip(sys.argv[1::2], sys.argv[2::2]))
     announce_without_types()
-    # The parent process ends this process.
+    # No signal handlers, because the parent process ends this process.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node(
         f"leader_link_{os.getpid()}", enable_rosout=False, start_parameter_services=False

@@ -188,7 +188,7 @@ def main() -> int:
     options = parser.parse_args()
     bases = {name: float(y) for name, _, y in (text.partition("=") for text in options.arms)}
     announce_without_types()
-    # The parent process ends this process.
+    # No signal handlers, because the parent process ends this process.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node(
         f"motion_generator_{os.getpid()}",

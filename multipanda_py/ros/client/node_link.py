@@ -111,7 +111,7 @@ ANSWERS = QoSProfile(depth=100)
 """QoS profile of answers. Fast DDS sends every answer of a service to all of its clients."""
 ENDS = 10.0
 """Timeout for the end of the thread [s]."""
-_LOOK = 0.005
+_LOOK = 0.005  # Pause between two checks of a condition [s].
 _numbers = itertools.count()
 
 

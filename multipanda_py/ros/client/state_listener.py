@@ -76,7 +76,7 @@ def main() -> int:
     namespace, *arms = sys.argv[1:]
     root = namespace.strip("/")
     announce_without_types()
-    # The parent process ends this process.
+    # No signal handlers, because the parent process ends this process.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node(
         f"shadow_listener_{os.getpid()}", enable_rosout=False, start_parameter_services=False

@@ -22,6 +22,7 @@ from std_srvs.srv import Trigger
 from multipanda_py.realtime.system.dds import announce_without_types
 
 FORCE_AUTO = 4
+"""Value of the strictness ``FORCE_AUTO`` of ``SwitchController``."""
 PATIENCE = 120.0
 """Timeout for the discovery of the node [s]."""
 ANSWER = 10.0
@@ -31,7 +32,7 @@ ANSWER = 10.0
 def main() -> int:
     """Send requests until standard input ends."""
     announce_without_types()
-    # The parent process ends this process.
+    # No signal handlers, because the parent process ends this process.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node(
         f"switch_client_{os.getpid()}", enable_rosout=False, start_parameter_services=False

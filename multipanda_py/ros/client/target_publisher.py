@@ -119,7 +119,7 @@ DEAF = 0.5
 [s]."""
 JUST = 0.3
 """Maximum delay until a node reports an activation on a busy machine [s]."""
-_UNSENT = 0.5
+_UNSENT = 0.5  # Time for which a target waits for a subscriber [s].
 _TARGETS = QoSProfile(depth=1)
 
 

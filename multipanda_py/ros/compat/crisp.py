@@ -64,8 +64,8 @@ _SAME = {
     "nullspace.stiffness": POSTURE,
     "nullspace.damping_ratio": POSTURE[1:],
 }
-_LOW, _HIGH = 0.3, 5.0
-_NO_CLIP = 10.0
+_LOW, _HIGH = 0.3, 5.0  # Bounds of converted damping ratios.
+_NO_CLIP = 10.0  # Error limit that has no effect [m, rad].
 
 
 class CrispNames:

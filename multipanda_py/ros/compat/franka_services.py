@@ -25,7 +25,7 @@ from multipanda_py.ros.services.grippers import GripperAction, Hand
 
 PERIOD = 0.02
 """Period at which recoveries are advanced [s]."""
-_ORTHONORMAL = 1e-5
+_ORTHONORMAL = 1e-5  # Tolerance of the orthonormality of a rotation matrix.
 Values = dict[str, Any]
 
 

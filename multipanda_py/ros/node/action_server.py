@@ -49,7 +49,7 @@ class PlainActionServer(ActionServer):
         self.unsent = 0
         accept, cancel = callbacks["goal_callback"], callbacks["cancel_callback"]
         callbacks["goal_callback"] = lambda goal: (
-            GoalResponse.ACCEPT  # accepted, to abort it with the reason
+            GoalResponse.ACCEPT  # A rejection has no text, so the goal is aborted later.
             if too_large(goal)
             else self._guard.call(name, accept, goal) or GoalResponse.REJECT
         )

@@ -11,7 +11,7 @@ from rclpy.clock_type import ClockType
 
 from multipanda_py.exceptions import TargetRejected
 
-_TRIES = 5
+_TRIES = 5  # Maximum number of readings of both clocks for one stamp.
 _AT_ONCE = 100_000  # Maximum time between two clock readings of one stamp [ns].
 MAX_AHEAD = 0.2
 """Maximum lead of a stamp over the node's time [s]. Clocks differ, and /clock has steps."""

@@ -17,7 +17,7 @@ from sensor_msgs.msg import JointState
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 
-_ENCAPSULATION = 4
+_ENCAPSULATION = 4  # Size of the header before a serialized message [bytes].
 ORDERS = {b"\0\0": ">", b"\0\1": "<"}
 """Byte order of plain CDR, by its first two bytes."""
 _HEADS = {order: struct.Struct(f"{order}iII") for order in "<>"}

@@ -13,6 +13,7 @@ from multipanda_py.ros.node.running import every
 from multipanda_py.ros.topics.targets import Targets
 
 PERIOD = 0.5
+"""Period of the check [s]."""
 PATIENCE = 10
 """Number of checks after which a node without a known name is reported as unknown."""
 

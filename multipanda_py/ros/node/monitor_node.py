@@ -28,7 +28,7 @@ PERIOD = 1.0
 def main() -> int:
     """Publish the input until it ends."""
     announce_without_types()
-    # The parent process ends this process.
+    # No signal handlers, because the parent process ends this process.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     cell, namespace = sys.argv[1:]
     node = rclpy.create_node(

@@ -6,7 +6,7 @@ Run as ``multimode_controller --ros-args --params-file config/dual_sim.yaml``.
 
 from __future__ import annotations
 
-if __name__ == "__main__":  # the imports below take a second, so signals are set up first
+if __name__ == "__main__":  # The imports below take a second, so signals are set up first.
     from multipanda_py.realtime.system.signals import end_at_once
 
     end_at_once("multimode_controller")
@@ -76,7 +76,9 @@ from multipanda_py.ros.topics.targets import Targets, TargetStatus
 
 NAME = NODE
 WATCH_PERIOD = 0.1
+"""Period of checking the cell [s]."""
 BEAT_PERIOD = 0.02
+"""Period of heartbeats to the self-check [s]."""
 ANSWERING = 0.5
 """Time for which a node that ends a task still sends answers to its client [s]."""
 MAX_RENEWALS, RENEWAL_WINDOW = 3, 3600.0
@@ -312,7 +314,7 @@ def _serve(
         ends.callback(check.close)
         controller = MultimodeController(node, cell, serving.nodes, check)
         stop = Stop(node, cell, args)
-        keep_own_memory_private()  # The participants of stop and self-check are child processes.
+        keep_own_memory_private()  # Stop and self-check have own participants.
         ends.callback(end_within, CLOSING)
         ends.callback(stop.close)
         ends.callback(end_within)

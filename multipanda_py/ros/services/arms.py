@@ -96,6 +96,7 @@ class TareServices:
 PATIENCE = 5e-3
 """Maximum time that the thread blocks for the loop, which answers at its next cycle [s]."""
 LOOK_PERIOD = 2e-4
+"""Period of checking for an answer of the loop [s]."""
 
 
 class Stop:

@@ -129,8 +129,8 @@ CLOSE_FORCE = 20.0
 """Grasp force of the service ``close`` [N]."""
 ACTIONS = ("gripper/gripper_action", "gripper/gripper_cmd")
 """Two names of one action: the name of this package and the one that MoveIt expects."""
-_SAME = 1e-4
-_ARRIVED = 1e-3
+_SAME = 1e-4  # Difference up to which two widths count as equal [m].
+_ARRIVED = 1e-3  # Maximum distance from the requested width at the goal [m].
 
 
 class GripperServers:

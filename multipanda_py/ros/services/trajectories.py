@@ -49,7 +49,7 @@ PERIOD = 0.05
 """Period of feedback and of the check for the end of a goal [s]."""
 PATIENCE = 1.0
 """Timeout of the loop for the start of a motion [s]."""
-_STAMPS = 64
+_STAMPS = 64  # Maximum number of stored stamps of goals.
 
 
 class Trajectories:

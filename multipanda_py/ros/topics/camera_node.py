@@ -163,6 +163,7 @@ def optical_frame(view: SceneView, name: str, world: str) -> TransformStamped:
 
 
 NICENESS = 10
+"""Niceness of the process, so that it does not delay control."""
 SHADOWS, SAMPLES = 1024, 4
 """Resolution of shadows [pixels], and samples per pixel; half of those of videos."""
 LONGEST = 0.2
@@ -177,7 +178,7 @@ def main() -> int:
     config = CellConfig.from_dict(asked["cell"])
     ended = end_of_input()
     announce_without_types()
-    # The parent process ends this process.
+    # No signal handlers, because the parent process ends this process.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node(
         CAMERAS, namespace=sys.argv[2], start_parameter_services=False,

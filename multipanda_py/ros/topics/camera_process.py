@@ -44,7 +44,7 @@ class SceneCameras:
             "cell": json.loads(cell.config.model_dump_json()),
             "use_sim_time": bool(node.get_parameter("use_sim_time").value),
         }
-        # The process has ended and reports the reason itself.
+        # A process that has ended reports the reason itself.
         with contextlib.suppress(BrokenPipeError):
             if process.stdin is not None:
                 process.stdin.write(json.dumps(told).encode() + b"\n")

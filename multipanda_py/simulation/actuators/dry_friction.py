@@ -25,8 +25,8 @@ with extras_named():
 
 IMPEDANCE: Vector = np.array([0.9999, 0.9999, 0.001, 0.5, 2.0])
 """``solimpfriction`` with the maximum impedance that MuJoCo allows."""
-_SOFT_SOLREF = (0.02, 1.0)
-_SOFT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
+_SOFT_SOLREF = (0.02, 1.0)  # MuJoCo's default of ``solref``.
+_SOFT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)  # MuJoCo's default of ``solimp``.
 
 
 def sticking_solref(timestep: float) -> Vector:

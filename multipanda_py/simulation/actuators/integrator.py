@@ -15,7 +15,7 @@ from multipanda_py.simulation.actuators.equations import LINK, Equations
 from multipanda_py.simulation.actuators.springs import JointSprings
 from multipanda_py.state import Matrix, Vector
 
-_STAGES = (0.5, 0.5, 1.0)
+_STAGES = (0.5, 0.5, 1.0)  # Fractions of the time step at the stages of the Runge-Kutta method.
 _WEIGHTS = np.array([1.0, 2.0, 2.0, 1.0]) / 6.0
 
 

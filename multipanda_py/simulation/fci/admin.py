@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 ADMIN_PORT = 7331
+"""TCP port for requests to the simulated robot."""
 LONGEST_REQUEST = 1 << 20
 """Maximum size of an unfinished line, above which the connection is closed [bytes]."""
 Result = dict[str, Any]

@@ -109,7 +109,7 @@ LONGEST_GAP = 20
 """Number of consecutive lost commands that ends a motion (FCI documentation)."""
 WINDOW = 100
 """Number of cycles over which the success rate is computed (FCI documentation)."""
-_PERCENTILES = (50, 95, 99, 100)
+_PERCENTILES = (50, 95, 99, 100)  # Reported percentiles [%].
 
 
 class Cycles:

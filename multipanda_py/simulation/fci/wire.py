@@ -17,8 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 ROBOT_VERSION, GRIPPER_VERSION = 10, 3
+"""Versions of the protocols."""
 ROBOT_PORT, GRIPPER_PORT = 1337, 1338
+"""TCP ports."""
 STATE_SIZE, COMMAND_SIZE = 1377, 371
+"""Sizes of a UDP packet with a state and with a command [bytes]."""
 ROBOT_HEADER = struct.Struct("<III")
 """Command, counter of the client, and size of the whole message [bytes]."""
 GRIPPER_HEADER = struct.Struct("<HII")

@@ -10,10 +10,10 @@ from multipanda_py.learning.gym.task_scene import TaskScene, turned
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
-_TOP = 0.3
+_TOP = 0.3  # Height of the top of the table [m].
 _HALF = np.array([0.06, 0.08, 0.1])
 """Half edges of the box [m]."""
-_NEAR = 0.02
+_NEAR = 0.02  # Tolerance of the height of the box [m].
 _PRESS = 0.04
 """Depth of the targets inside the box, which generates the pressing force [m]."""
 _GRIP = 0.04

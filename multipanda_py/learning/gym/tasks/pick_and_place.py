@@ -10,8 +10,8 @@ from multipanda_py.learning.gym.task_scene import DOWN, TABLE, TOP, TaskScene, t
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
-_HALF = 0.02
-_NEAR = 0.015
+_HALF = 0.02  # Half edge of the cube [m].
+_NEAR = 0.015  # Tolerance of the position of the cube [m].
 _GRASPED = 0.62
 """Maximum opening of a gripper that holds the cube, from 0 (closed) to 1 (open)."""
 

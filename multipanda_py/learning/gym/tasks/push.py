@@ -12,7 +12,7 @@ from multipanda_py.state import Vector
 
 _HALF = 0.02
 """Half height of the puck [m]."""
-_NEAR = 0.02
+_NEAR = 0.02  # Maximum distance of the puck from its goal at the end [m].
 _BEHIND = 0.075
 """Distance from the centre of the puck at which the rod starts to push [m]."""
 

@@ -13,8 +13,8 @@ from multipanda_py.state import Vector
 
 _HALF = np.array([0.03, 0.02, 0.02])
 _BRICK = {"shape": "box", "size": _HALF.tolist(), "mass": 0.06, "friction": 1.0}
-_NEAR = 0.012
-_GRASPED = 0.62
+_NEAR = 0.012  # Tolerance of the position of the upper brick [m].
+_GRASPED = 0.62  # Opening of a gripper around a brick, relative to the maximum width.
 _ASIDE = {"left": np.array([0.4, 0.3, TOP + 0.25]), "right": np.array([0.4, -0.3, TOP + 0.25])}
 
 
