@@ -299,7 +299,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
         """Return the joint velocity of the free motion of a tool, (n,) [rad/s].
 
-        By default all motion of the tool is free. It is called while ``is_free`` is set.
+        By default all motion of the tool is free. The method is called while ``is_free`` is set.
 
         Args:
             arm: Index of the arm in this controllet.

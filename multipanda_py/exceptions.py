@@ -50,7 +50,13 @@ class FileRefused(MultipandaError, OSError):
 
 
 class UnknownName(ConfigurationError, LookupError):
-    """Raised if a name does not exist. Lists the known names."""
+    """Raised if a name does not exist. Lists the known names.
+
+    Args:
+        what: Kind of the name, such as "arm", with which the message begins.
+        got: Name that does not exist.
+        known: Names that exist.
+    """
 
     def __init__(self, what: str, got: str, known: Sequence[str]) -> None:
         self.got, self.known = got, tuple(known)
@@ -151,7 +157,12 @@ class RenderingUnavailable(MultipandaError, RuntimeError):
 
 
 class MissingExtra(MultipandaError, ModuleNotFoundError):
-    """Raised if a library is not installed; the message names the pip extra to install."""
+    """Raised if a library is not installed; the message names the pip extra to install.
+
+    Args:
+        text: Message with the pip extra.
+        module: Name of the missing module.
+    """
 
     def __init__(self, text: str, module: str) -> None:
         super().__init__(text)

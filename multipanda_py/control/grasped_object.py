@@ -30,6 +30,10 @@ class Base:
     """Transformation of quantities of one arm from its base frame to the world, and back.
 
     An arm whose base is not rotated needs no matrix product.
+
+    Args:
+        position: Position of the base in the world, (3,) [m].
+        rotation: Rotation of the base in the world, (3, 3).
     """
 
     def __init__(self, position: Vector, rotation: Matrix) -> None:

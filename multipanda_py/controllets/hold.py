@@ -52,6 +52,11 @@ class _Anchor:
     while the torque is at its limit or far behind its desired value. Otherwise, the stored spring
     energy would accelerate the joint backwards. An anchor is never at a joint limit, so a limit
     may be touched but is not pressed.
+
+    Args:
+        arm: Description of the arm.
+        params: Bandwidths of ``Hold``.
+        period: Cycle time [s].
     """
 
     FULL_RATE = 1000.0

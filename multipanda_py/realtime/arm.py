@@ -100,6 +100,17 @@ SOUND_CYCLES = 5
 class Arm:
     """Owner, commands, limits and faults of one arm.
 
+    Args:
+        index: Index of the arm in the cell.
+        state: Live state.
+        model: Kinematics and dynamics.
+        record: Part of the cycle record that belongs to the arm, shape ().
+        period: Cycle time [s].
+        up_in_base: Unit vector against gravity in the base frame, (3,); by default the z axis.
+        motion: Motion generator for position and velocity commands; None for torques only.
+        interface: First command interface.
+        felt: Estimator that replaces the robot's estimate of the external torques, or None.
+
     Attributes:
         index: Index of the arm in the cell.
         state: Live state.

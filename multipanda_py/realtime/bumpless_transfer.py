@@ -94,6 +94,10 @@ class PastCycles:
     torques. External torques that a controllet commanded to compliant actuators end with that
     controllet and are not part of the result.
 
+    Args:
+        mailbox: Shared memory with the records of the last cycles.
+        forces: Contact forces that users request.
+
     Thread: control. It computes only on request.
     """
 

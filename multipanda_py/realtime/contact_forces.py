@@ -175,7 +175,7 @@ class RequestedForces:
         """Return the request of an arm, (6,) [N, Nm]; zero without a request."""
         try:
             own = arm.owner.requested_force(arm.slot)
-        except BaseException as error:  # the next update of the controllet reports the error
+        except BaseException as error:  # The controllet's next update reports the error.
             pass_interrupt(error)
             own = NO_FORCE
         return self._kept[arm.index] if own is None else own

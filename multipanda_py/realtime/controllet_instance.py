@@ -135,6 +135,15 @@ class NonFiniteTorque(ArithmeticError):
 class Instance:
     """Controllet with its features and arms in the loop.
 
+    Args:
+        spec: Controllet class, features and arms.
+        context: Context of the controllet.
+        states: Live states of all arms of the cell.
+        mailbox: Shared memory of the loop and its owner.
+        report: Array of the numbers that the controllet publishes, (12,).
+        records: Parts of the cycle record of its arms, shape () each.
+        clock: Time of the cell, live [s].
+
     Attributes:
         spec: Controllet class, features and arms of the instance.
         law: Controllet that computes the torques or commands.

@@ -341,8 +341,8 @@ class ControlLoop:
             arm = self.arms[index]
             if fault := arm.check():
                 self.owners.fail(arm.owner, fault, arm.explain(fault), wake_ns, (arm,))
-        # Read before the counter of requests. A target that was sent after a request is then never
-        # processed before it.
+        # The counter of targets is read before that of requests, so that a target that was sent
+        # after a request is never processed before it.
         targets = self._words[_TARGETS]
         mail = self._words[_MAIL]
         if mail != self._mail:

@@ -117,7 +117,12 @@ FADE_TIME = 0.1
 
 
 class _Fade:
-    r"""Feature whose torque fades in or out: :math:`\tau + s\,\Delta\tau`."""
+    r"""Feature whose torque fades in or out: :math:`\tau + s\,\Delta\tau`.
+
+    Args:
+        feature: Feature that is enabled or disabled.
+        share: Initial factor s, 0 or 1.
+    """
 
     def __init__(self, feature: Feature[Any], share: float) -> None:
         self.feature, self.share = feature, share

@@ -46,6 +46,10 @@ REST_TIMEOUT = 3.0
 class Watch:
     """Monitor that decides when the loop ends.
 
+    Args:
+        loop: Control loop.
+        mailbox: Shared memory with the heartbeat of the owner.
+
     Attributes:
         owner_gone: True after the end of standard input.
     """

@@ -28,7 +28,13 @@ _ANSWER_PERIOD = 1e-4  # Pause in which the loop may respond [s].
 
 
 class Runner(ABC):
-    """Interface that starts, monitors and stops one loop."""
+    """Interface that starts, monitors and stops one loop.
+
+    Args:
+        config: Configuration of the cell.
+        specs: Controllet instances of the cell.
+        mailbox: Shared memory of the loop and its owner.
+    """
 
     def __init__(
         self, config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailbox

@@ -44,6 +44,12 @@ class Slot:
     which records are void. The reader publishes the number that it takes, and reads the void
     number afterwards.
 
+    Args:
+        words: Shared memory as 64-bit integers.
+        floats: The same memory as 64-bit floats.
+        start: Index of the first word, after which the counters and the data follow.
+        width: Number of floats of a record.
+
     Attributes:
         counter: Sequence counter, one word, odd during a write.
         seen: Number of the record that was taken last.

@@ -57,7 +57,7 @@ def start_viewer(config: CellConfig, realtime: RealtimeConfig, fd: int) -> subpr
         start_new_session=True,  # Ctrl-C must reach only the owner.
     )
     if process.stdin is not None:
-        # The viewer has ended, and reports the reason itself.
+        # A viewer that has ended reports the reason itself.
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(config.model_dump_json().encode() + b"\n")
             process.stdin.flush()

@@ -193,7 +193,7 @@ class BenchRobots(Closing):
         Raises:
             BenchError: A robot received no packet.
         """
-        # The counters are read first, because they go on while the logs are read.
+        # The counters are read first, because they continue while the logs are read.
         counted = [self._ask(k, "stats") for k in range(len(ARMS))]
         found = {}
         for k, arm in enumerate(ARMS):

@@ -102,6 +102,10 @@ class ForceController:
     - A higher goal adds only the energy above that of the largest goal before.
     - Each search ends at ``REACH`` times d_max from its start.
 
+    Args:
+        gains: Gains and limits.
+        period: Cycle time [s].
+
     Attributes:
         tank: Energy tank of the force.
         contact: Smoothed contact state c, 0 to 1.

@@ -134,6 +134,10 @@ class FeltWrench(Feature[FeltWrenchParams]):
 class _Felt:
     """Displayed wrench of one arm.
 
+    Args:
+        context: Context of the controllet.
+        arm: Index of the arm in the controllet.
+
     Attributes:
         account: Passivity observer and controller of the port.
         damping: Damping of the tool while a wrench is displayed, (6,) [N s/m, Nm s/rad].

@@ -53,6 +53,11 @@ HEAD = 4
 class Record:
     """Record of numbers with a sequence counter (seqlock).
 
+    Args:
+        memory: Shared memory.
+        at: Position of the counter in the memory [bytes]; the numbers follow it.
+        form: Format of the numbers, 8 bytes each.
+
     Attributes:
         numbers: Live view of the numbers; a reader compares :meth:`stamp` before and after.
     """

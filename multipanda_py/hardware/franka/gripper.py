@@ -158,6 +158,12 @@ class FrankaGripper(Gripper):
 class _Link:
     """Process, its pipes, and the thread that reads its messages.
 
+    Args:
+        address: Address of the robot.
+        take: Callback for each message of the process.
+        gone: Callback at the end of the process, with its exit code.
+        patience: Timeout of the heartbeat after the first message [s].
+
     Attributes:
         process: Child process.
         going: Pending commands by number.

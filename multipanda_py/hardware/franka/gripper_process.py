@@ -43,6 +43,10 @@ CONNECT_PATIENCE = 5.0
 class Worker:
     """Child process that holds the connection.
 
+    Args:
+        library: Module pylibfranka.
+        address: Address of the robot.
+
     Attributes:
         fd: File descriptor of its output.
         number: Number of the command that it executes, or 0.
@@ -80,7 +84,12 @@ class Worker:
 
 
 class Supervisor:
-    """Supervisor that forwards commands to a worker, and ensures a response to each of them."""
+    """Supervisor that forwards commands to a worker, and ensures a response to each of them.
+
+    Args:
+        library: Module pylibfranka.
+        address: Address of the robot.
+    """
 
     def __init__(self, library: Any, address: str) -> None:
         self._library, self._address = library, address

@@ -172,7 +172,15 @@ def identify_springs(
 
 
 class _Fit:
-    """Fit of spring parameters and, optionally, the offset of the torque sensor."""
+    """Fit of spring parameters and, optionally, the offset of the torque sensor.
+
+    Args:
+        kind: Type of the actuator.
+        names: Parameters to fit; if empty, those that the type can identify.
+        fixed: Known parameters, by name.
+        offset: True to fit the offset of the torque sensor too.
+        where: Source of the data, for error messages.
+    """
 
     def __init__(
         self, kind: str, names: Sequence[str], fixed: dict[str, float], offset: bool, where: str
@@ -347,7 +355,7 @@ def _alike(left: Matrix) -> float:
     if power == 0.0 or len(left) < 3:
         return 1.0
     rho = float((centred[1:] * centred[:-1]).sum()) / power
-    # Smaller correlations are random and ignored.
+    # Two standard deviations are subtracted, because a smaller correlation may be random.
     rho = min(max(rho - 2.0 / math.sqrt(len(left)), 0.0), 0.99)
 
     return (1.0 + rho) / (1.0 - rho)

@@ -105,7 +105,7 @@ class Estimate:
         deviations: Standard deviations of the parameters, (p,).
         noise: Standard deviation of the torque residual of each joint, (n,) [Nm].
         condition: Condition number of the regressor with columns of unit length.
-        worst: Right singular vector of its smallest singular value, (p,).
+        worst: Right singular vector for the smallest singular value of the regressor, (p,).
     """
 
     values: Vector

@@ -89,7 +89,15 @@ def fit_shape(
 
 
 class _Search:
-    """Residual of the torques for given friction shapes with all linear unknowns eliminated."""
+    """Residual of the torques for given friction shapes with all linear unknowns eliminated.
+
+    Args:
+        stack: Regressor stack of the motions.
+        base: Base parameters of the arm.
+        cutoff: Cutoff frequency of the stack's filter [Hz].
+        noise: Standard deviations of the torques, (n,) [Nm].
+        prior: Standard deviation of the prior of the shifts [rad/s].
+    """
 
     def __init__(
         self, stack: Stack, base: BaseParameters, cutoff: float, noise: Vector, prior: float

@@ -94,7 +94,7 @@ def quaternions(rotations: NDArray[np.float64]) -> NDArray[np.float64]:
     R = np.asarray(rotations, dtype=np.float64)
     x, y, z = (R[:, k, k] for k in range(3))
     trace = x + y + z
-    products = np.empty((len(R), 4, 4))  # 4 times the products of two quaternion components
+    products = np.empty((len(R), 4, 4))  # Four times the products of two quaternion components.
     for k, diagonal in enumerate((x, y, z)):
         products[:, k, k] = 1.0 + 2.0 * diagonal - trace
     products[:, 3, 3] = 1.0 + trace

@@ -79,7 +79,7 @@ def never_wait_for_output(numbers: Sequence[int] = (1, 2)) -> None:
     """
     flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     for number in numbers:
-        # It may be closed, have no reader, or belong to another user.
+        # The file may be closed, have no reader, or belong to another user.
         with contextlib.suppress(OSError):
             mode = os.fstat(number).st_mode
             if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):

@@ -156,6 +156,12 @@ class Dense:
     r"""Linear output layer: :math:`y = W h + V x + b`.
 
     V, ``direct.weight``, connects the inputs x directly to the output; it is optional.
+
+    Args:
+        arrays: Weights by name.
+        hidden: Number of components of h.
+        inputs: Number of components of x.
+        outputs: Number of components of y.
     """
 
     def __init__(self, arrays: Arrays, hidden: int, inputs: int, outputs: int) -> None:

@@ -173,6 +173,13 @@ class Hand:
     be executed is rejected. Diagnostics show the reason, and the log shows it once for a stream of
     goals.
 
+    Args:
+        node: Node that offers them.
+        cell: Cell of the arm.
+        arm: Name of the arm.
+        targets: Target topics, which count rejected goals.
+        whole_width: Names of actions that return the whole width.
+
     Attributes:
         goals: Unfinished goals of its actions.
     """

@@ -90,6 +90,12 @@ class Trajectories:
 class _FollowedGoal:
     """Goal in execution.
 
+    Args:
+        handle: Handle of the action.
+        points: Path from the initial positions of the arms, (p, 1 + 3 n).
+        before: Number of motions that the controllet had started before.
+        ahead: Time from the acceptance to the requested start [s].
+
     Attributes:
         handle: Handle of the action.
         points: Path from the initial positions of the arms, (p, 1 + 3 n).

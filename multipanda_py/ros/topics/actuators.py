@@ -79,7 +79,15 @@ class _SprungArmTopics:
 
 
 class _StateTopics:
-    """Topics with the states of links and of both motors, for some joints."""
+    """Topics with the states of links and of both motors, for some joints.
+
+    Args:
+        node: Node that publishes.
+        where: Prefix of the topics.
+        links: Name of the topic with the states of the links.
+        names: Names of the joints.
+        at: Indices of the joints in the arm, (k,).
+    """
 
     def __init__(
         self,
@@ -115,7 +123,13 @@ class _StateTopics:
 
 
 class _JointNumbers:
-    """Topics with plain numbers of one joint: link state, and spring torques on the motors."""
+    """Topics with plain numbers of one joint: link state, and spring torques on the motors.
+
+    Args:
+        node: Node that publishes.
+        where: Prefix of the topics.
+        place: Index of the joint in the arm.
+    """
 
     def __init__(self, node: Node, where: str, place: int) -> None:
         self._place = place

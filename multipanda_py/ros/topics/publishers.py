@@ -121,7 +121,14 @@ _XYZ = ("x", "y", "z")
 
 
 class _ArmTopics:
-    """Topics of one arm: joint states, and pose, twist and wrench along the axes of its base."""
+    """Topics of one arm: joint states, and pose, twist and wrench along the axes of its base.
+
+    Args:
+        node: Node that publishes.
+        cell: Cell of the arm.
+        arm: Name of the arm.
+        plain_names: True to publish joint names without the name of the arm.
+    """
 
     def __init__(self, node: Node, cell: Cell, arm: str, plain_names: bool) -> None:
         base = cell.frames.base_of(arm)
@@ -164,7 +171,16 @@ class StatePublishers:
     """All state topics of the cell, driven by one timer and one copy of the newest cycle.
 
     Each state is published once, with its measurement time (:class:`.FreshStates`). Merged topics
-    omit arms without a new state. Thread: executor.
+    omit arms without a new state.
+
+    Args:
+        node: Node that publishes.
+        cell: Cell with the arms.
+        clock: Time of the node.
+        plain_names: True to publish joint names without the name of the arm.
+        franka_names: True to publish the topics of franka_ros2, too.
+
+    Thread: executor.
     """
 
     def __init__(

@@ -126,6 +126,12 @@ class Targets:
     An arm has ``target_pose``, ``target_joint`` and so on, if one of its controllets accepts such
     a target. A coupled controllet has the topics of its shared channels: :attr:`.Channel.topic`.
 
+    Args:
+        node: Node that subscribes.
+        cell: Cell of the arms.
+        clock: Time of the node.
+        max_age: Maximum age of a stamped target [s].
+
     Attributes:
         received: Number of messages, by arm or controllet.
         last_reason: Reason of the last rejected target, by arm or controllet, and of the last

@@ -35,7 +35,13 @@ Result = dict[str, Any]
 
 
 class AdminPort:
-    """Server of :class:`.Admin` for any number of clients."""
+    """Server of :class:`.Admin` for any number of clients.
+
+    Args:
+        selector: Selector of the server, which reports new data.
+        address: IP address on which it listens.
+        admin: Receiver of the requests.
+    """
 
     def __init__(self, selector: selectors.BaseSelector, address: str, admin: Admin) -> None:
         self._selector, self._admin = selector, admin
@@ -79,7 +85,12 @@ class AdminPort:
 
 
 class AdminClient:
-    """Client of a robot's fault injection port."""
+    """Client of a robot's fault injection port.
+
+    Args:
+        address: IP address of the simulated robot.
+        timeout: Timeout of connections and answers [s].
+    """
 
     def __init__(self, address: str, timeout: float = 5.0) -> None:
         self._socket = socket.create_connection((address, ADMIN_PORT), timeout=timeout)

@@ -46,6 +46,10 @@ class Trend:
     Here T is the period. Lost commands therefore do not cause an error. Jerk is checked only after
     enough consecutive commands.
 
+    Args:
+        bounds: Limits of acceleration and jerk.
+        velocity: Initial velocity, (n,); by default zero.
+
     Attributes:
         velocity: Velocity, (n,) [1/s].
         acceleration: Acceleration, (n,) [1/s^2].
@@ -148,6 +152,11 @@ class CartesianReference:
 
     Here :math:`v_c` and :math:`x_c` are the commanded twist and pose, and T is the period. The
     error term prevents joint jumps when the reference continues after lost commands.
+
+    Args:
+        physics: Arm with its kinematics.
+        F_T_EE: Pose of the end effector in the flange, (4, 4).
+        q_d: Joint positions at the start, (7,) [rad].
 
     Attributes:
         pose: Pose of the end effector in the base, (4, 4).

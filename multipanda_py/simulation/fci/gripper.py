@@ -32,6 +32,10 @@ _STATUS = struct.Struct("<H")
 class GripperServer:
     """Gripper that closes on an object whose width a test sets.
 
+    Args:
+        address: IP address of the simulated robot.
+        answer: Function that sends an answer to the client.
+
     Attributes:
         width: Width between the fingers [m].
         object_width: Width of the object between the fingers, 0 for none [m].

@@ -37,6 +37,10 @@ _ZERO = np.zeros(6)
 class RobotState:
     """State datagram of a robot, updated in every cycle.
 
+    Args:
+        robot: Robot.
+        carried: End effector and its load as set in Desk.
+
     Attributes:
         datagram: Datagram with the newest state.
     """
