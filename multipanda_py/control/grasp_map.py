@@ -160,7 +160,12 @@ class GraspMap:
     def _set_presses(
         self, presses: list[tuple[float, float, float]], total: Sequence[float]
     ) -> None:
-        """Set n without its mean, since a nonzero sum of forces would move the object."""
+        """Set the internal force n without its mean, because a resultant would move the object.
+
+        Args:
+            presses: Force of each end effector on the object, in the direction of n.
+            total: Sum of these forces.
+        """
         n = len(presses)
         mx, my, mz = (part / n for part in total)
         self.presses = presses = [(x - mx, y - my, z - mz) for x, y, z in presses]

@@ -260,6 +260,11 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         - Lambda: Task-space inertia, (6, 6).
 
         A wrench along a free axis would do work while the tool moves there.
+
+        Args:
+            inertia: Task-space inertia, (6, 6).
+            rotation: Rotation of the tool in the base, (3, 3).
+            acceleration: Desired acceleration, modified in place, (6,) [m/s^2, rad/s^2].
         """
         free = np.diag(self._free)
         if self._in_tool:

@@ -348,7 +348,12 @@ class Instance:
         self._keep_goal(data, values)
 
     def _keep_goal(self, data: Vector, values: Vector) -> None:
-        """Store the requested target if features may modify it."""
+        """Store a requested target if features may modify it.
+
+        Args:
+            data: Record of the target that the controllet reads.
+            values: Requested values.
+        """
         for record, goal in self._goals:
             if record is data:
                 goal[:] = values

@@ -236,7 +236,13 @@ class HeldThings:
         return base + turn @ arm.state.position_ee_in_base, turn @ arm.state.rotation_ee_in_base
 
     def _carry(self, arm: Arm, position_in_tool: Vector, rotation_in_tool: Matrix) -> None:
-        """Move the attached object of an arm to its pose at the end effector."""
+        """Move the attached object of an arm to its pose at the end effector.
+
+        Args:
+            arm: Arm with the object.
+            position_in_tool: Position of the object in the tool frame, (3,) [m].
+            rotation_in_tool: Rotation of the object in the tool frame, (3, 3).
+        """
         position, rotation = self._tool(arm)
         position = position + rotation @ position_in_tool
         if is_finite(position):

@@ -46,7 +46,7 @@ class Slot:
 
     Args:
         words: Shared memory as 64-bit integers.
-        floats: The same memory as 64-bit floats.
+        floats: View of this memory as 64-bit floats.
         start: Index of the first word, after which the counters and the data follow.
         width: Number of floats of a record.
 

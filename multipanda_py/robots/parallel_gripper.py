@@ -129,6 +129,12 @@ def corners(solid: Contact) -> NDArray[np.float64]:
 
 
 def _placed(inertial: Inertial, position: NDArray[np.float64], turn: NDArray[np.float64]) -> Load:
-    """Return a body in the frame in which its own frame has this position and orientation."""
+    """Return a body in another frame.
+
+    Args:
+        inertial: Inertial properties in the frame of the body.
+        position: Position of that frame in the other frame, (3,) [m].
+        turn: Rotation of that frame in the other frame, (3, 3).
+    """
     com = position + turn @ np.array(inertial.com)
     return Load(inertial.mass, com, turn @ inertial.inertia @ turn.T)

@@ -35,7 +35,13 @@ S = TypeVar("S", Capsule, Turned)
 
 
 def link_capsules(chain: Chain, extra: Extra, tip: Vector) -> list[tuple[Capsule, ...]]:
-    """Return the capsules of every link, with those of the links fixed to it."""
+    """Return the capsules of every link, with those of the links fixed to it.
+
+    Args:
+        chain: Chain of the arm.
+        extra: Data that the description lacks, possibly with capsules.
+        tip: Position of the flange in the last link, (3,) [m].
+    """
     given = extra.capsules(list(chain.places))
     given = default_capsules(chain, tip) if given is None else given
     found: list[tuple[Capsule, ...]] = [()] * len(chain.links)

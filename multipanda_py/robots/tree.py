@@ -267,7 +267,13 @@ def chain_of(tree: Tree, base: str, tip: str) -> Chain:
 def fixed_to(
     tree: Tree, link: str, places: Mapping[str, tuple[int, Matrix]]
 ) -> Iterator[tuple[str, tuple[int, Matrix]]]:
-    """Yield the links that are fixed to a link, directly or through other links."""
+    """Yield the links that are fixed to a link, directly or through other links.
+
+    Args:
+        tree: Tree of links and joints.
+        link: Name of the link.
+        places: Number of the moving link and pose in it, (4, 4), of known links, by name.
+    """
     waiting = [(link, *places[link])]
     while waiting:
         parent, number, pose = waiting.pop()

@@ -33,7 +33,12 @@ add = ElementTree.SubElement
 
 
 def numbers(values: Iterable[float], digits: int = 12) -> str:
-    """Format numbers for URDF; twelve digits are the same on every machine."""
+    """Format numbers for URDF; twelve digits are the same on every machine.
+
+    Args:
+        values: Numbers to format.
+        digits: Number of significant digits.
+    """
     return " ".join(format(float(v), f".{digits}g") if abs(v) > 1e-15 else "0" for v in values)
 
 
@@ -58,7 +63,13 @@ def add_origin(
 def add_joint_origin(
     joint: Element, position: ArrayLike, rotation: NDArray[np.float64] | None = None
 ) -> None:
-    """Add the pose of a joint with 15 digits, since errors of angles add up along the arm."""
+    """Add the pose of a joint with 15 digits, since errors of angles add up along the arm.
+
+    Args:
+        joint: Joint element.
+        position: Position in the parent link, (3,) [m].
+        rotation: Rotation, (3, 3); None for no rotation.
+    """
     add_origin(joint, position, rotation, digits=15)
 
 

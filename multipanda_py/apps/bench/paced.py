@@ -247,7 +247,13 @@ def counts(timing: CycleTimes) -> dict[str, int]:
 def under_the_same_load(
     floor: Floor | None, loop: int, seconds: float
 ) -> tuple[Vector, int] | None:
-    """Stop the node's loop and run the C loop with its core and priority; messages continue."""
+    """Stop the node's loop and run the C loop with its core and priority; messages continue.
+
+    Args:
+        floor: C loop, or None if it cannot be built.
+        loop: Process id of the node's loop.
+        seconds: Duration [s].
+    """
     if floor is None:
         return None
     cores, policy = os.sched_getaffinity(loop), os.sched_getscheduler(loop)

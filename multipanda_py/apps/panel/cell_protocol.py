@@ -105,7 +105,13 @@ class Served(Protocol):
         """Change parameters of a controllet."""
 
     def set_target(self, arm: str, pose: Pose | None = ..., *, frame: str = ...) -> None:
-        """Send a target pose of the tool to an arm's controllet."""
+        """Send a target pose of the tool to an arm's controllet.
+
+        Args:
+            arm: Name of the arm.
+            pose: Target pose of the tool in ``frame``; None for no pose.
+            frame: Name of the frame.
+        """
 
     def ask_switch(
         self,

@@ -36,7 +36,12 @@ class Drag:
         self._heard = math.inf
 
     def goes_on(self, viewer: int, now: float) -> None:
-        """Record a message of the page at a time [s]."""
+        """Record a message of the page at a time [s].
+
+        Args:
+            viewer: Number of the viewer who drags.
+            now: Time of the message [s].
+        """
         self.viewer, self._heard = viewer, now
 
     def end(self) -> None:

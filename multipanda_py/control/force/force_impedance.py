@@ -127,6 +127,10 @@ class ForceSubspace:
         """Return the setpoint of the spring, (3,) [m], for a controlled force without torque.
 
         Scalars are faster than arrays of three elements here.
+
+        Args:
+            here: Position of the tool in the base, (3,) [m].
+            position: Setpoint before the shift, (3,) [m].
         """
         (x, y, z), (px, py, pz) = here.tolist(), position.tolist()
         ux, uy, uz, *_ = self._u

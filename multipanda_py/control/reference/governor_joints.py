@@ -195,7 +195,12 @@ class GovernedJoints(GovernedChannel):
         self._tracker.set_bounds(self._hardest_jump, self._fastest)
 
     def _bound_speed(self, gap: list[float], rate: list[float] | None) -> None:
-        """Bound the reference speed in contact, and after the reference was held back."""
+        """Bound the reference speed in contact, and after the reference was held back.
+
+        Args:
+            gap: Scaled distance from the reference to its goal, per joint.
+            rate: Scaled velocity of the goal, per joint; None for a goal at rest.
+        """
         (own,), contact = self.caps, self.contact
         is_on = contact is not None and contact.is_on
         self._is_bounded, most = is_on or own.acts, math.inf
@@ -313,6 +318,10 @@ class GovernedJoints(GovernedChannel):
         """Bound the trajectory generator along the direction of its acceleration.
 
         While it catches up with the stream, the bounds of a jump apply.
+
+        Args:
+            gap: Scaled distance from the reference to its goal, per joint.
+            rate: Scaled velocity of the goal, per joint.
         """
         tracker, limits, p = self._tracker, self._state.limits, self._params
         behind = [r - v for r, v in zip(rate, tracker.speed)]

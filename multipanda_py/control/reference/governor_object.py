@@ -40,7 +40,7 @@ class GovernedObject(GovernedPose):
         return np.zeros(6)
 
     def _possible_of(self, acceleration: Vector, twist: Vector) -> Possible:
-        """Return the fractions that all arms can follow."""
+        """Return the fractions of acceleration and twist, (6,) each, that all arms can follow."""
         possible = Possible()
         for place, (state, (_, rotation)) in enumerate(zip(self._states, self._bases)):
             lever = self._hand(place) - self._point

@@ -322,7 +322,12 @@ class GoalPredictor:
         return (goal - old) / span, span
 
     def _accepted(self, raw: Vector | None, change: float) -> Vector | None:
-        """Return the accepted velocity for a mean velocity ``raw``; None after a jump."""
+        """Return the accepted velocity for a mean velocity ``raw``; None after a jump.
+
+        Args:
+            raw: Mean velocity of the goal over the last interval; None if unknown.
+            change: Maximum change of this velocity in a smooth stream.
+        """
         if raw is None:
             return self._still
         known = (self._raw, self._speed) if self.active else (self._raw,)

@@ -205,7 +205,12 @@ class Tracker:
         return arrived
 
     def _give_out(self, speed: list[float], period: float) -> None:
-        """Add a velocity to the average."""
+        """Add a velocity to the average.
+
+        Args:
+            speed: Velocity of the point in this cycle.
+            period: Cycle time [s].
+        """
         past, place = self._past, self._place
         oldest = past[place]
         past[place] = self.speed = speed

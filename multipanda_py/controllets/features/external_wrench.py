@@ -166,7 +166,14 @@ class _Felt:
         self.silence, self.fresh = math.inf, 0.0
 
     def add(self, state: ArmState, asked: Vector, tau: Vector, period: float) -> None:
-        """Add the torques of one cycle."""
+        """Add the torques of one cycle.
+
+        Args:
+            state: State of the arm.
+            asked: Target wrench on the tool, (6,) [N, Nm].
+            tau: Torques, modified in place, (n,) [Nm].
+            period: Cycle time [s].
+        """
         wrench = self._filter(asked, period)
         if wrench is None:
             return

@@ -261,6 +261,10 @@ class RealPlant:
     def _log(self, rows: NDArray[np.void], told: float) -> ArmLog:
         """Convert cycle records to a log with equidistant times since the start of the motion.
 
+        Args:
+            rows: Cycle records.
+            told: Cell time of the first target [s].
+
         Raises:
             LoopError: If states are missing.
         """

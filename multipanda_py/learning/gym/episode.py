@@ -181,7 +181,17 @@ def saved(
     controls: Mapping[str, Control],
     hands: Mapping[str, HandControl],
 ) -> EpisodeState:
-    """Return copies of the state of an episode."""
+    """Return copies of the state of an episode.
+
+    Args:
+        simulation: State of the simulation.
+        steps: Number of steps since the reset.
+        goal: Goal of the task.
+        task: Task, whose attributes are copied.
+        random: Random generator of the episode.
+        controls: Control of each arm, by name, with its target.
+        hands: Control of each gripper, by name of the arm.
+    """
     return EpisodeState(
         simulation, steps, goal.copy(), deepcopy(vars(task)),
         deepcopy(dict(random.bit_generator.state)),

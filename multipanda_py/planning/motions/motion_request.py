@@ -121,6 +121,10 @@ def request_of(
 ) -> MoveRequest:
     """Return a checked request for waypoints with options by name.
 
+    Args:
+        stops: Goals of every waypoint by arm: tool pose, or joint positions (n,) [rad, m].
+        options: Other fields of :class:`MoveRequest`, by name.
+
     Raises:
         PlanRejected: If there is no such option, or its value is invalid.
     """

@@ -267,6 +267,12 @@ def _rate(placed: Placement, rows: np.ndarray, points: Matrix, normal: Matrix) -
 
     Here n is the direction, r the point relative to the origin of the frame, and :math:`v, \omega`
     are the velocities of the frame.
+
+    Args:
+        placed: Placement of the frame in all slices.
+        rows: Indices of the slices, (k,).
+        points: Points in the world, (k, 3) [m].
+        normal: Directions, (k, 3).
     """
     arm = points - placed.position[rows]
     both = np.concatenate([normal, np.cross(arm, normal)], 1)

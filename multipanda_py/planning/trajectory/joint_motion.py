@@ -280,7 +280,12 @@ class JointMotion:
             begin = target
 
     def _start(self, begin: Vector, duration: float) -> None:
-        """Start a path at a joint state and blend out the offset of the reference."""
+        """Start a path at a joint state and blend out the offset of the reference.
+
+        Args:
+            begin: Positions, velocities and accelerations of the path at its start, (3 n,).
+            duration: Duration of the path [s].
+        """
         offset = _subtract(self._state, begin, self._offset_value)
         distance = float(np.abs(offset[: self._n]).max())
         rate = float(np.abs(offset[self._n : 2 * self._n]).max())

@@ -189,7 +189,13 @@ class NodeHand:
     def grasp(
         self, width: float, *, force: float = 0.0, epsilon_outer: float = 0.0
     ) -> Call[object]:
-        """Start to close the gripper around an object, with the default force of the node."""
+        """Start to close the gripper around an object, with the default force of the node.
+
+        Args:
+            width: Not used, because the node closes the gripper completely.
+            force: Not used.
+            epsilon_outer: Not used.
+        """
 
         def read(said: Any) -> object:
             if not said.success:

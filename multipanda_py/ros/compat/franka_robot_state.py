@@ -65,7 +65,12 @@ class RobotStateMessage:
         self._fill_settings(FrankaSettings())
 
     def fill(self, row: NDArray[np.void], record: NDArray[np.void]) -> None:
-        """Fill in the fields that no split topic has, from the record of the arm."""
+        """Fill in the fields that no split topic has, from the record of the arm.
+
+        Args:
+            row: Record of the cycle.
+            record: Part of the arm in it.
+        """
         message, settings = self._message, self._cell.robot_settings(self._arm)
         if isinstance(settings, FrankaSettings) and settings is not self._settings:
             self._fill_settings(settings)

@@ -296,7 +296,14 @@ def ask_for_cell(link: NodeLink, root: str, patience: float) -> CellConfig:
 def parameters_of(
     link: NodeLink, node: str, names: list[str], patience: float
 ) -> Call[dict[str, Any]]:
-    """Request parameters of a node; the answer has them by name."""
+    """Request parameters of a node; the answer has them by name.
+
+    Args:
+        link: Connection to the node.
+        node: Full name of the node.
+        names: Names of the parameters.
+        patience: Timeout of the answer [s].
+    """
 
     def read(said: Any) -> dict[str, Any]:
         return {name: parameter_value_to_python(one) for name, one in zip(names, said.values)}

@@ -123,7 +123,12 @@ class KeptMotors:
         return joints
 
     def _window(self, dq: Vector, bounds: Matrix) -> Matrix:
-        """Return minimum and maximum spring torques on links, (2, m) [Nm]."""
+        """Return minimum and maximum spring torques on links, (2, m) [Nm].
+
+        Args:
+            dq: Velocities of the links, (m,) [rad/s].
+            bounds: Minimum and maximum spring torques at rest, (2, m) [Nm].
+        """
         middle, reach = 0.5 * (bounds[0] + bounds[1]), 0.5 * _SHARE * (bounds[1] - bounds[0])
         share, room = dq / self._speed, _SLOWED[1] - _SLOWED[0]
         up = np.clip((_SLOWED[1] - share) / room, -1.0, 1.0)

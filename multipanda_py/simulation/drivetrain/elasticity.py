@@ -60,6 +60,12 @@ def add_rotors(
     Rotors are fixed in the world, because in this model neither gravity nor the motion of the arm
     acts on them. The weight of the arm is compensated at the links, so that it does not deflect
     the springs.
+
+    Args:
+        spec: MuJoCo model of the scene.
+        arm: Description of the arm, which is already in the model.
+        settings: Section ``joints`` of the arm.
+        inertia_scale: Factor on the rotor inertias of the robot model.
     """
     for joint in elastic_joints(settings):
         name = _rotor(arm, joint)

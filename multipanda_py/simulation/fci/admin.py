@@ -166,7 +166,13 @@ class Admin:
         self._unit.robot.guiding(False)
 
     def do_drop(self, states: int = 0, commands: int = 0, probability: float = 0.0) -> None:
-        """Lose the next states and commands, and datagrams at random; 20 in a row are fatal."""
+        """Lose the next states and commands, and datagrams at random; 20 in a row are fatal.
+
+        Args:
+            states: Number of states to lose.
+            commands: Number of commands to lose.
+            probability: Probability of the loss of each further datagram, 0 to 1.
+        """
         link = self._unit.link
         link.lose_states, link.lose_commands, link.probability = states, commands, probability
 
