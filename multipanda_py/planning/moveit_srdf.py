@@ -121,7 +121,7 @@ class Geometry:
         return np.where(turns, -np.pi, lower), np.where(turns, np.pi, upper)
 
     def touching(self, pairs: list[tuple[str, str]]) -> dict[tuple[str, str], float]:
-        """Return the fraction of configurations in which pairs touch: 0, 1, or 0.5 for some."""
+        """Return how often pairs touch: 0 in no, 0.5 in some, 1 in all configurations."""
         open_pairs = {pair: list(product(*(self._of[link] for link in pair))) for pair in pairs}
         share: dict[tuple[str, str], float] = {}
         lower, upper = self.postures()

@@ -174,7 +174,7 @@ def reason_of(request: Vector) -> str:
 
 
 class Word(IntEnum):
-    """Indices of single words: the first eight of the owning process, the others of the loop."""
+    """Indices of single words; the owning process writes the first eight, the loop the others."""
 
     CLIENT_HEARTBEAT = 0
     MAIL = 1

@@ -21,12 +21,12 @@ class LoopStatistics:
     Attributes:
         cycles: Number of cycles in the window.
         rate: Cycles per second [Hz].
-        lateness_p50: Median of wake-up time minus deadline [s].
-        lateness_p99: 99th percentile of the same [s].
-        lateness_max: Maximum of the same [s].
-        compute_p50: Median time from wake-up to the record of the cycle [s].
-        compute_p99: 99th percentile of the same [s].
-        compute_max: Maximum of the same [s].
+        lateness_p50: Median of the lateness, wake-up time minus deadline [s].
+        lateness_p99: 99th percentile of the lateness [s].
+        lateness_max: Maximum lateness [s].
+        compute_p50: Median of the computing time, from wake-up to the record of the cycle [s].
+        compute_p99: 99th percentile of the computing time [s].
+        compute_max: Maximum computing time [s].
         missed: Number of periods skipped in the window.
         real_time_factor: Simulated time per wall time.
     """

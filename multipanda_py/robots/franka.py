@@ -80,7 +80,7 @@ def velocity_towards(distance: Vector, deceleration: Vector = DECELERATION) -> V
 
     Args:
         distance: Distance to the limit in the direction of motion, (7,) [rad].
-        deceleration: a, (7,) [rad/s^2].
+        deceleration: Deceleration a, (7,) [rad/s^2].
 
     Returns:
         Speeds, (7,) [rad/s].

@@ -198,7 +198,7 @@ def read_robot(
     tip: str = "",
     name: str = "",
 ) -> Robot:
-    """Read a robot from a URDF or MJCF, and a YAML file with data that this lacks.
+    """Read a robot from a URDF or MJCF, and a YAML file with data that the description lacks.
 
     The arm is the chain of joints from ``base`` to ``tip``; the description may have other links.
     Joints are revolute, continuous, prismatic or fixed, along any axis. Fixed links belong to

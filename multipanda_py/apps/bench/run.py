@@ -60,8 +60,9 @@ def scaling(seconds: float, hot: Data, folder: Path, say: Say) -> dict[str, Any]
         say: Callback for progress messages.
 
     Returns:
-        ``hot``; ``arms`` by number of arms; ``cells`` by their separation; each with figures or
-        ``trouble``; and ``end``, the limits of 1 kHz.
+        Dictionary with ``hot``, ``arms`` (results by number of arms), ``cells`` (results by the
+        separation of the cells) and ``end`` (limits of 1 kHz). A result has figures, or
+        ``trouble`` with a reason.
     """
     arms = {}
     for n in ROW:

@@ -39,9 +39,9 @@ class RosStreams:
 
     Topics are ``NAMESPACE/ARM/pose`` (PoseStamped), ``twist`` (TwistStamped) and ``cmd_vel``
     (Twist); the newest message of the three counts. ``clutch`` (Bool) closes and opens the clutch,
-    ``gripper`` (Bool) closes and opens the gripper; both values are kept. A topic with two
-    publishers moves no arm, because the arm would alternate between two devices. A node in a
-    child process subscribes, so that this process needs no ROS.
+    ``gripper`` (Bool) closes and opens the gripper. A value of these two stays in effect until the
+    next message. A topic with two publishers moves no arm, because the arm would alternate between
+    two devices. A node in a child process subscribes, so that this process needs no ROS.
 
     Args:
         arms: Arms to move.
@@ -195,10 +195,10 @@ class Leader(RosStreams):
     """Leader arm in another cell, guided by an operator, that the arms of this cell follow.
 
     A leader at ``/north/left`` provides the topic ``/north/left/current_pose``. Its pedal provides
-    ``/north/left/clutch`` and ``/north/left/gripper`` (Bool); both values are kept. With feedback,
-    the external wrench of the follower is sent to ``/north/left/target_felt_wrench``. Only a
-    controllet with the feature ``felt_wrench`` uses it, because this feature bounds its energy and
-    discards a stale wrench.
+    ``/north/left/clutch`` and ``/north/left/gripper`` (Bool). A value of these two stays in effect
+    until the next message. With feedback, the external wrench of the follower is sent to
+    ``/north/left/target_felt_wrench``. Only a controllet with the feature ``felt_wrench`` uses it,
+    because this feature bounds its energy and discards a stale wrench.
 
     Args:
         leaders: Topic prefix of the leader of each arm.

@@ -205,7 +205,7 @@ class RealArm:
             self._change.recovers = True
 
     def configure(self, settings: FrankaSettings) -> None:
-        """Start to change the settings of the robot; its motion ends for that, and starts again.
+        """Start to change the settings of the robot; its motion stops meanwhile.
 
         Settings that belong to the driver or the loop (``answer_budget``, ``priority``, the model
         check) stay unchanged.

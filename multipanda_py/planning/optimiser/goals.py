@@ -271,7 +271,9 @@ class Stays(Objective):
 
 
 class Slides(Objective):
-    """Constraint of a point to the x-y plane of another frame, one component, its z [m].
+    """Constraint of a point to the x-y plane of another frame.
+
+    Its single component is the z coordinate of the point in that frame [m].
 
     Args:
         frame: Name of a frame at the point.

@@ -228,8 +228,8 @@ class MotionLimiter:
     def _approach(self, wanted: Vector, speed: Vector) -> Matrix:
         """Return one step of the fastest approach to positions with constant velocity, (3, n).
 
-        The approach is planned relative to them and ends at relative rest. A plan to reach them
-        with their absolute velocity would start with a run-up.
+        The approach is planned relative to these moving positions and ends at relative rest. A
+        plan to reach them with their absolute velocity would start with a run-up.
         """
         limits, way, T, most = self._limits, self._way, self._period, self._most
         if self._catch_up is not None:

@@ -48,7 +48,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def take_signals(handler: Callable[[int, FrameType | None], None]) -> None:
-    """Install a handler for signals that request the end; a SIGHUP that nohup ignores stays so.
+    """Install a handler for signals that request the end, except a SIGHUP that nohup ignores.
 
     Thread: main.
     """

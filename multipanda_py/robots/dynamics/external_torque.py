@@ -49,7 +49,7 @@ class MomentumObserver:
 
     @property
     def estimate(self) -> Vector:
-        """Last estimate, (n,) [Nm]; live."""
+        """Last estimate, (n,) [Nm]; the array is updated in place."""
         return self._estimate
 
     def restart(self) -> None:

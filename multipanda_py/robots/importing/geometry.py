@@ -193,8 +193,8 @@ class Shape:
 
     Attributes:
         kind: ``box``, ``sphere``, ``cylinder``, ``capsule`` or ``mesh``.
-        size: Edges of a box; radius; radius and length (without the ends of a capsule); empty for
-            a mesh [m].
+        size: Edges of a box; radius of a sphere; radius and length of a cylinder, or of a capsule
+            without its round ends; empty for a mesh [m].
         position: Position of its centre or origin, (3,) [m].
         rotation: Orientation, (3, 3); cylinders and capsules are along z.
         mesh: Function that reads the vertices and triangles of a mesh.

@@ -94,7 +94,7 @@ def give_asked(
 
 
 def _own_words(law: GuardedNode, values: Mapping[str, Any]) -> str:
-    """Return a reason for rejected values that repeats no text of them; empty for numbers."""
+    """Return a reason for a rejection without text from the values; empty if they have no text."""
     known = law.get_parameters_by_prefix("")
     others = law.other_names
     for name in values:

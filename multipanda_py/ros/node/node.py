@@ -231,7 +231,7 @@ def _main(args: Sequence[str] | None) -> int:
 
 
 def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) -> int:
-    """Run a cell, or wait without one, as the life cycle requests; first run a cell."""
+    """Run a cell, or wait without one, as the life cycle requests, until the process ends."""
     life: LifeCycle | None = None
     cores = os.sched_getaffinity(0)
     try:

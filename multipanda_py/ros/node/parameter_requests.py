@@ -156,7 +156,7 @@ def value_of(node: Node, names: CrispNames, name: str) -> Any:
 
 
 def _own_names(node: Node, names: CrispNames, messages: Sequence[Any]) -> list[Any]:
-    """Return messages whose further names are replaced by the declared ones.
+    """Return messages in which names of CRISP are replaced by names of declared parameters.
 
     Raises:
         ParameterRejected: If a value has no equivalent.

@@ -50,7 +50,7 @@ FOR_GOOD = {
 
 
 def reported_type(law: str) -> str:
-    """Return the listed type of a controllet; by default its own type."""
+    """Return the type that lists show for a type of controllet; by default the same name."""
     return REPORTED.get(law, law)
 
 

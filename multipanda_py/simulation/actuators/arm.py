@@ -73,7 +73,7 @@ class CompliantArm(Stage):
     Attributes:
         name: Name of the arm.
         joint_names: Names of its compliant joints, with the arm's prefix.
-        wanted: Torques that springs must exert, (m,) [Nm]; live.
+        wanted: Torques that springs must exert, (m,) [Nm]; updated in place.
         most: Torque limits of controllets at the preset of the cell file, (m,) [Nm].
         bears: Torque limits of the links at any preset, (m,) [Nm].
         dofs: Indices of these joints in MuJoCo's velocities, (m,).

@@ -31,7 +31,7 @@ class Flow:
 
     Args:
         springs: Springs between motors and links.
-        equations: Equations of everything else.
+        equations: Equations of motors and controllers.
 
     Attributes:
         x: Positions of links and of both motors, (3, n) [rad]; a view of the state.

@@ -148,7 +148,7 @@ class ControlUnit:
 
     @property
     def awaited(self) -> int:
-        """Time for which other robots wait for this robot's next command, if expected [ns]."""
+        """Time for which other robots wait for this robot's command [ns]; 0 if none is due."""
         motion = self.robot.motion
         started = motion is not None and motion.started and not motion.asynchronous
         if not (self._running and started) or self._silent or self._answered:
