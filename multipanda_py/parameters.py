@@ -586,7 +586,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def by_class(function: _F) -> _F:
-    """Cache results by class. mypy takes the hash of a dataclass for that of its class."""
+    """Cache results by class, with a type that mypy accepts for dataclasses as arguments."""
     return cast(_F, cache(function))
 
 

@@ -230,7 +230,19 @@ def _mass(probe: Probe, q: Vector) -> Matrix:
 
 
 def _dampings(probe: Probe, q: Vector, settle: int) -> Iterator[tuple[Vector | None, Matrix]]:
-    """Activate the controllet; yield (None, D at rest), or (motion, D) for each slow motion."""
+    """Activate the controllet, and yield pairs of a motion and the damping D around it.
+
+    If the torques are smooth at rest, the only pair is None and the damping at rest. Otherwise
+    there is a pair for each of several slow motions.
+
+    Args:
+        probe: Controllet in the loop.
+        q: Joint positions, (n,) [rad].
+        settle: Minimum number of cycles at rest before the measurement.
+
+    Yields:
+        Joint velocities, (n,) [rad/s], or None; and damping, (n, n) [Nm s/rad].
+    """
     n, rest = len(q), np.zeros(len(q))
     probe.place(q, rest)
     probe.activate()

@@ -103,9 +103,9 @@ class RequestedForces:
 
     A controllet with a force target defines the request itself. Under any other controllet, hold
     included, an arm keeps its previous request. The request ends when a user moves the arm's
-    target, the contact is lost, or a fault interrupts the torque. The last is reported until
-    another controllet starts. Other faults keep the request. A stored request is never exerted
-    without a contact.
+    target, the contact is lost, or a fault interrupts the torque. A request that a fault has ended
+    is reported until another controllet starts. Other faults keep the request. A stored request is
+    never exerted without a contact.
 
     Args:
         arms: The arms, in the order of the cell.

@@ -353,7 +353,7 @@ class CellPanel(Closing):
         self._lose(client.client_id)
 
     def _lose(self, viewer: int) -> None:
-        """Let arms hold that a viewer drags who has lost the command."""
+        """Let the arms hold that a viewer was dragging when it lost the command."""
         for arm, tab in self.tabs.items():
             act = partial(tab.gizmo.forget, viewer)
             self.desk.inbox.post(("lost", arm, viewer), None, act)
