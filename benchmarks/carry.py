@@ -24,7 +24,7 @@ from parts.warping import warped_rmse
 
 from multipanda_py.cell import Cell
 from multipanda_py.cell.tasks import TaskFile, TaskRunner
-from multipanda_py.cell.tasks.metrics import Moment, TaskBook
+from multipanda_py.cell.tasks.metrics import Sample, TaskMetrics
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.controllets.targets.joint import Trajectory
 from multipanda_py.planning.tasks.path_problem import SubtaskPlan
@@ -56,13 +56,13 @@ def nine() -> TaskFile:
     return TaskFile.from_dict({**data, "subtasks": [approach, squeeze, *ways, leave]})
 
 
-def with_box(task: TaskFile, seed: int) -> tuple[list[Moment], np.ndarray, list[SubtaskPlan]]:
+def with_box(task: TaskFile, seed: int) -> tuple[list[Sample], np.ndarray, list[SubtaskPlan]]:
     """Do it; return what was between the waypoints, true forces of both hands, and plans."""
     plans: list[SubtaskPlan] = []
     forces, inside = [], []
     with varied_cell(task.cell, seed) as cell:
         runner = TaskRunner(cell, task)
-        book = TaskBook(runner)
+        book = TaskMetrics(runner)
 
         def note() -> None:
             book.note()
@@ -84,7 +84,7 @@ def at_rest(time: float, posture: np.ndarray) -> list[list[float]]:
     return [[time, *posture, *np.zeros(2 * len(posture))]]
 
 
-def without_box(task: TaskFile, plans: list[SubtaskPlan]) -> list[Moment]:
+def without_box(task: TaskFile, plans: list[SubtaskPlan]) -> list[Sample]:
     """Follow the same plans with a box that is elsewhere."""
     with varied_cell(task.cell, 0) as cell:
         data = cell.config.model_dump()
@@ -94,7 +94,7 @@ def without_box(task: TaskFile, plans: list[SubtaskPlan]) -> list[Moment]:
         start = plans[0].start.postures
         cell.follow_together(task.law, {arm: Trajectory(at_rest(3.0, start[arm])) for arm in ARMS})
         cell.step(3500)
-        book = TaskBook(TaskRunner(cell, task))
+        book = TaskMetrics(TaskRunner(cell, task))
         for plan in plans:
             cell.follow_together(task.law, {arm: Trajectory(plan.points(arm)) for arm in ARMS})
             for _ in range(round(plan.times[-1] * 100)):
@@ -111,9 +111,9 @@ def measured(task: TaskFile, seed: int) -> dict[str, float]:
     found = {f"force of {arm} [N]": float(value) for arm, value in zip(ARMS, off)}
     found["largest force [N]"] = float(forces.max())
     for arm in ARMS:
-        ways = [np.array([one.places[f"{arm}/tool"] for one in run]) for run in (moments, free)]
+        ways = [np.array([one.positions[f"{arm}/tool"] for one in run]) for run in (moments, free)]
         found[f"{arm} [mm]"] = 1e3 * warped_rmse(*ways)
-    box = np.array([one.places["box"] for one in moments if one.planned])
+    box = np.array([one.positions["box"] for one in moments if one.planned])
     planned = np.array([one.planned["box"] for one in moments if one.planned])
     found["box [mm]"] = 1e3 * warped_rmse(box, planned)
     for arm in ARMS:

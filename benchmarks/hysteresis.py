@@ -51,14 +51,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("pairs", type=Path)
     pairs = read_pairs(parser.parse_args().pairs)
-    train, joints = pairs.of("train"), range(pairs.normalisation.joints)
+    train, joints = pairs.select("train"), range(pairs.normalisation.joints)
     for name, remembers in (("speeds", False), ("speeds and turns", True)):
         inputs = np.vstack([seen(one, pairs, remembers) for one in train])
         torques = np.vstack([left(one, pairs) for one in train])
         fits = [np.linalg.lstsq(inputs[:, j], torques[:, j], rcond=None)[0] for j in joints]
         for split in ("validation", "test"):
             for kind in ("multi", "single", "linear"):
-                if not (motions := pairs.of(split, [kind])):
+                if not (motions := pairs.select(split, [kind])):
                     continue
                 off = np.vstack([left(one, pairs) for one in motions])
                 given = np.vstack([seen(one, pairs, remembers) for one in motions])

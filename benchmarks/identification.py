@@ -31,7 +31,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.perturbation import TYPICAL, PerturbationSpec
 from multipanda_py.identification.arm.estimators import fit
-from multipanda_py.identification.arm.excitation import Clearance, Excitation, Wanted
+from multipanda_py.identification.arm.excitation import Clearance, Excitation, ExcitationSettings
 from multipanda_py.identification.arm.friction import FrictionShape
 from multipanda_py.identification.arm.identify import FRICTIONS, Options, identify
 from multipanda_py.identification.arm.regressor import ArmRegressor, pseudo_inertia
@@ -81,7 +81,7 @@ class Figures:
 
 def excitation(evaluations: int = EVALUATIONS) -> Matrix:
     """Return the points of a motion as ``multipanda excite`` finds it, (p, 1 + 3 n)."""
-    search = Excitation(BELIEVED, Wanted(evaluations=evaluations), Clearance(BELIEVED))
+    search = Excitation(BELIEVED, ExcitationSettings(evaluations=evaluations), Clearance(BELIEVED))
     motion = search.search()
     return motion.table(motion.points(TRAJECTORY_POINTS))
 

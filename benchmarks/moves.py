@@ -158,7 +158,9 @@ def main() -> None:
                 continue
             x = scene.start.copy()
             x[:14] = goal
-            tools = Kinematics(scene, ["left/tool", "right/tool"]).place(x[None]).frames
+            tools = (
+                Kinematics(scene, ["left/tool", "right/tool"]).forward_kinematics(x[None]).frames
+            )
             goals = {
                 arm: Pose(tools[f"{arm}/tool"].position[0], tools[f"{arm}/tool"].rotation[0])
                 for arm in cell.arms

@@ -32,7 +32,7 @@ from panel_page import PanelPage, until  # noqa: E402
 from multipanda_py.apps.panel import CellPanel  # noqa: E402
 from multipanda_py.cell import Cell  # noqa: E402
 from multipanda_py.config.cell_file import CellConfig  # noqa: E402
-from multipanda_py.realtime.record_ring import RowReader  # noqa: E402
+from multipanda_py.realtime.record_ring import RecordReader  # noqa: E402
 from multipanda_py.realtime.running_cell import find_running  # noqa: E402
 from multipanda_py.realtime.system.priority import other_cpus  # noqa: E402
 
@@ -102,10 +102,10 @@ class Rows:
         plan, memory = find_running(cell.config.cell.name)
         fd = os.open(memory, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            ring, _ = plan.place.open(fd, [arm.name for arm in plan.arms], plan.laws)
+            ring, _ = plan.records.open(fd, [arm.name for arm in plan.arms], plan.laws)
         finally:
             os.close(fd)  # the mapping stays
-        self.take = RowReader(ring).take
+        self.take = RecordReader(ring).take
 
 
 class Lateness:
@@ -197,7 +197,7 @@ def running(config: CellConfig, file: str, as_node: bool) -> Iterator[Any]:
     try:
         with NodeCell() as cell:
             switch = cell.ask_switch(laws, strictness="force_auto", timeout=5.0)
-            while not switch.look():
+            while not switch.poll():
                 time.sleep(0.01)
             yield cell
     finally:

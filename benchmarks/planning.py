@@ -50,7 +50,7 @@ def carry(slices: int, offset: np.ndarray, apart: bool) -> Problem:
     problem = Problem(scene, 1, slices, 4.0)
     problem.add(Smoothness(), "cost", scale=0.3).add(WithinLimits()).add(VelocityLimits())
     tools = [f"{arm}/tool" for arm in scene.arms]
-    frames = Kinematics(scene, tools).place(scene.start[None]).frames
+    frames = Kinematics(scene, tools).forward_kinematics(scene.start[None]).frames
     for tool in tools:
         hand = Pose(frames[tool].position[0], frames[tool].rotation[0])
         problem.add(PoseGoal("box", hand.inverse() @ scene.pose(scene.start, "box"), tool))
@@ -82,7 +82,9 @@ def random_problem(scene: Scene, rng: np.random.Generator) -> Problem:
     apart = clearances(scene)
     kinematics = Kinematics(scene, scene.frame_names)
     while True:
-        placed = kinematics.place(rng.uniform(scene.lower + 0.1, scene.upper - 0.1)[None])
+        placed = kinematics.forward_kinematics(
+            rng.uniform(scene.lower + 0.1, scene.upper - 0.1)[None]
+        )
         tools = {f"{arm}/tool": placed.frames[f"{arm}/tool"] for arm in scene.arms}
         is_low = min(tool.position[0, 2] for tool in tools.values()) < 0.05
         if not is_low and max(one.evaluate(placed)[0].max() for one in apart) < 0.0:

@@ -80,14 +80,14 @@ class AntagonisticParams(PresetParams):
 
 
 def values_by_name(
-    kind: str, params: type, given: Mapping[str, ArrayLike], n_joints: int
+    kind: str, params: type, values: Mapping[str, ArrayLike], n_joints: int
 ) -> dict[str, Vector]:
     """Return all parameters of ``n`` joints, (n,) each and read-only.
 
     Args:
         kind: Name of the actuator, for error messages.
         params: Dataclass that declares the parameters.
-        given: Values that differ from the defaults: one number or n numbers each.
+        values: Values that differ from the defaults: one number or n numbers each.
         n_joints: Number of joints.
 
     Raises:
@@ -95,21 +95,21 @@ def values_by_name(
             bounds.
     """
     specs = _specs(params)
-    for name in given:
+    for name in values:
         if name not in specs:
             known = ", ".join(specs)
             raise ActuatorRefused(f"{kind}: parameter {name!r} does not exist; known: {known}")
     return {
-        name: _values(kind, spec, given.get(name, spec.default), n_joints)
+        name: _values(kind, spec, values.get(name, spec.default), n_joints)
         for name, spec in specs.items()
     }
 
 
-def numbers_of_joints(what: str, value: ArrayLike, n_joints: int) -> Vector:
+def numbers_of_joints(description: str, value: ArrayLike, n_joints: int) -> Vector:
     """Return one number per joint, (n_joints,). The numbers need not be finite.
 
     Args:
-        what: Name of the value, for error messages.
+        description: Name of the value, for error messages.
         value: One number for all joints, or one per joint.
         n_joints: Number of joints.
 
@@ -117,42 +117,44 @@ def numbers_of_joints(what: str, value: ArrayLike, n_joints: int) -> Vector:
         ActuatorRefused: If the count is neither 1 nor ``n_joints``, or a value is not a number.
     """
     try:
-        given = np.asarray(value)
+        text = np.asarray(value)
     except ValueError:  # NumPy rejects lists of different lengths.
-        given = np.array(None)
+        text = np.array(None)
     # A conversion would also accept bools, and texts that look like numbers.
-    if given.dtype.kind not in "fiu":
-        raise ActuatorRefused(f"{what}: got {value!r:.60}, allowed numbers")
-    values = given.astype(np.float64)
+    if text.dtype.kind not in "fiu":
+        raise ActuatorRefused(f"{description}: got {value!r:.60}, allowed numbers")
+    values = text.astype(np.float64)
     if values.shape not in ((), (n_joints,)):
-        raise ActuatorRefused(f"{what}: got {values.size} numbers, allowed one or {n_joints}")
+        raise ActuatorRefused(
+            f"{description}: got {values.size} numbers, allowed one or {n_joints}"
+        )
     return np.broadcast_to(values, (n_joints,)).copy()
 
 
-def finite_numbers(what: str, value: ArrayLike, n_joints: int) -> Vector:
+def finite_numbers(description: str, value: ArrayLike, n_joints: int) -> Vector:
     """Return one finite number per joint, (n_joints,).
 
     Args:
-        what: Name of the value, for error messages.
+        description: Name of the value, for error messages.
         value: One number for all joints, or one per joint.
         n_joints: Number of joints.
 
     Raises:
         ActuatorRefused: If the count is neither 1 nor ``n_joints``, or a value is not finite.
     """
-    values = numbers_of_joints(what, value, n_joints)
+    values = numbers_of_joints(description, value, n_joints)
     for joint in np.flatnonzero(~np.isfinite(values)):
         raise ActuatorRefused(
-            f"{what} of joint {joint + 1}: got {values[joint]:g}, allowed a finite number"
+            f"{description} of joint {joint + 1}: got {values[joint]:g}, allowed a finite number"
         )
     return values
 
 
-def whole_number(what: str, value: Any) -> int:
+def whole_number(description: str, value: Any) -> int:
     """Return a count of 1 or more.
 
     Args:
-        what: Name of the value, for error messages.
+        description: Name of the value, for error messages.
         value: Value to check.
 
     Raises:
@@ -160,15 +162,15 @@ def whole_number(what: str, value: Any) -> int:
     """
     is_number = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_number or value < 1:
-        raise ActuatorRefused(f"{what}: got {value!r:.40}, allowed an integer >= 1")
+        raise ActuatorRefused(f"{description}: got {value!r:.40}, allowed an integer >= 1")
     return int(value)
 
 
-def positive_number(what: str, value: Any, unit: str) -> float:
+def positive_number(description: str, value: Any, unit: str) -> float:
     """Return a finite number above 0.
 
     Args:
-        what: Name of the value, for error messages.
+        description: Name of the value, for error messages.
         value: Value to check.
         unit: Unit of the value, for error messages.
 
@@ -178,7 +180,7 @@ def positive_number(what: str, value: Any, unit: str) -> float:
     """
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not 0.0 < value < math.inf:
-        raise ActuatorRefused(f"{what}: got {value!r:.40}, allowed more than 0 {unit}")
+        raise ActuatorRefused(f"{description}: got {value!r:.40}, allowed more than 0 {unit}")
     return float(value)
 
 
@@ -198,9 +200,9 @@ def _values(kind: str, spec: Spec, value: Any, n_joints: int) -> Vector:
         checked = [spec.check(_plain(element)) for element in elements]
     except ParameterRejected as error:
         raise ActuatorRefused(f"{kind}: {error}") from None
-    found = np.full(n_joints, checked, dtype=np.float64)
-    found.setflags(write=False)
-    return found
+    values = np.full(n_joints, checked, dtype=np.float64)
+    values.setflags(write=False)
+    return values
 
 
 def _plain(element: Any) -> Any:
@@ -220,7 +222,7 @@ PINION = 0.015
 _ENDLESS = 1e12
 """Upper bound of spring torques and stiffnesses, so that their squares stay finite [Nm,
 Nm/rad]."""
-_LEAST_CHANGE = 0.01
+_MIN_CHANGE = 0.01
 """Minimum change of the stiffness over the preset range, as a fraction of the larger stiffness."""
 
 
@@ -285,9 +287,9 @@ class Actuator(ABC, Generic[P]):
         self.of: dict[str, Vector] = values_by_name(
             self.kind(), self.Params, params or {}, n_joints
         )
-        none = np.zeros(n_joints)
-        self.preset_low: Vector = self.of.get("preset_low", none)
-        self.preset_high: Vector = self.of.get("preset_high", none)
+        empty = np.zeros(n_joints)
+        self.preset_low: Vector = self.of.get("preset_low", empty)
+        self.preset_high: Vector = self.of.get("preset_high", empty)
         self._limit = self.of["max_deflection"]
         self._lower = -self._limit
         self._refuse_range()
@@ -402,22 +404,22 @@ class Actuator(ABC, Generic[P]):
             theta_1: Positions of the first motors, (n,) [rad].
             theta_2: Positions of the second motors, (n,) [rad, or m for a linear motor].
         """
-        found = self.of["damping"]
+        damping = self.of["damping"]
         if "damping_per_preset" in self.of:
             preset = np.abs(self.preset_of(theta_1, theta_2))
-            found = found + self.of["damping_per_preset"] * preset
-        return found
+            damping = damping + self.of["damping_per_preset"] * preset
+        return damping
 
     def clipped(self, deflection: Vector) -> Vector:
         """Return deflections limited to the maximum deflection of the spring [rad]."""
-        found: Vector = np.minimum(np.maximum(deflection, self._lower), self._limit)
-        return found
+        result: Vector = np.minimum(np.maximum(deflection, self._lower), self._limit)
+        return result
 
     def within(self, deflection: Vector) -> Vector:
         """Return 1 where a spring is below its maximum deflection, else 0, to scale its slope."""
         # For NaN, heaviside returns NaN, which later checks find. A comparison would return 0.
-        found: Vector = np.heaviside(self._limit - np.abs(deflection), 0.0)
-        return found
+        result: Vector = np.heaviside(self._limit - np.abs(deflection), 0.0)
+        return result
 
     def at_limit(self, q: Vector, theta_1: Vector, theta_2: Vector) -> NDArray[np.bool_]:
         """Return a mask of the joints with a spring at its maximum deflection, (n,).
@@ -429,10 +431,10 @@ class Actuator(ABC, Generic[P]):
             theta_1: Positions of the first motors, (n,) [rad].
             theta_2: Positions of the second motors, (n,) [rad].
         """
-        found: NDArray[np.bool_] = np.abs(theta_1 - q) >= self._limit
+        result: NDArray[np.bool_] = np.abs(theta_1 - q) >= self._limit
         if self.is_antagonistic:
-            found = found | (np.abs(theta_2 - q) >= self._limit)
-        return found
+            result = result | (np.abs(theta_2 - q) >= self._limit)
+        return result
 
     def checked_preset(self, preset: ArrayLike) -> Vector:
         """Return the presets of n joints, (n,).
@@ -466,18 +468,18 @@ class Actuator(ABC, Generic[P]):
                 value is not finite, or a count is wrong.
         """
         q = finite_numbers(f"{self.kind()}: q", q, self.n_joints)
-        wanted = finite_numbers(f"{self.kind()}: torque", torque, self.n_joints)
+        desired = finite_numbers(f"{self.kind()}: torque", torque, self.n_joints)
         preset = self.checked_preset(preset)
-        least, most = (
+        min_value, max_value = (
             self.elastic_torque(q, *self.references(end, preset)).link
             for end in self._ends(q, preset)
         )
-        for joint in np.flatnonzero((wanted < least) | (wanted > most)):
+        for joint in np.flatnonzero((desired < min_value) | (desired > max_value)):
             raise self.refused(
-                f"torque of joint {joint + 1}: got {wanted[joint]:.4g} Nm, its springs "
-                f"can exert {least[joint]:.4g} to {most[joint]:.4g} Nm"
+                f"torque of joint {joint + 1}: got {desired[joint]:.4g} Nm, its springs "
+                f"can exert {min_value[joint]:.4g} to {max_value[joint]:.4g} Nm"
             )
-        return self.nearest_equilibrium(q, wanted, preset)
+        return self.nearest_equilibrium(q, desired, preset)
 
     def nearest_equilibrium(
         self, q: Vector, torque: Vector, preset: Vector, start: Vector | None = None
@@ -495,21 +497,21 @@ class Actuator(ABC, Generic[P]):
             start: Initial guess, such as the last solution, (n,) [rad]; by default ``q``.
         """
         low, high = self._ends(q, preset)
-        found = q if start is None else np.minimum(np.maximum(start, low), high)
+        result = q if start is None else np.minimum(np.maximum(start, low), high)
         with np.errstate(divide="ignore", invalid="ignore"):
-            for turn in range(ROUNDS):
-                theta = self.references(found, preset)
+            for round_number in range(ROUNDS):
+                theta = self.references(result, preset)
                 excess = self.elastic_torque(q, *theta).link - torque
-                low = np.where(excess <= 0.0, found, low)
-                high = np.where(excess >= 0.0, found, high)
-                other = 0.5 * (low + high) if turn else np.where(excess > 0.0, low, high)
-                step = found - excess / self.link_stiffness(q, *theta)
+                low = np.where(excess <= 0.0, result, low)
+                high = np.where(excess >= 0.0, result, high)
+                other = 0.5 * (low + high) if round_number else np.where(excess > 0.0, low, high)
+                step = result - excess / self.link_stiffness(q, *theta)
                 step = np.where((step >= low) & (step <= high), step, other)
-                done = np.abs(step - found).max() < _RESOLVED
-                found = step
+                done = np.abs(step - result).max() < _RESOLVED
+                result = step
                 if done:
                     break
-        return found
+        return result
 
     def exertable(self, preset: ArrayLike, motors: ArrayLike = np.inf) -> Vector:
         """Return the maximum torque that each joint can receive in both directions, (n,) [Nm].
@@ -526,22 +528,25 @@ class Actuator(ABC, Generic[P]):
         Raises:
             ActuatorRefused: If a preset is out of range.
         """
-        preset, none = self.checked_preset(preset), np.zeros(self.n_joints)
-        most, found = np.broadcast_to(motors, (2, self.n_joints)), np.full(self.n_joints, np.inf)
-        for end in self._ends(none, preset):
-            held, beyond, share = none, none + 1.0, none + 1.0
-            torque = none
+        preset, empty = self.checked_preset(preset), np.zeros(self.n_joints)
+        max_value, result = (
+            np.broadcast_to(motors, (2, self.n_joints)),
+            np.full(self.n_joints, np.inf),
+        )
+        for end in self._ends(empty, preset):
+            held, beyond, fraction = empty, empty + 1.0, empty + 1.0
+            torque = empty
             for _ in range(_HALVINGS):
-                theta = self.references(share * end, preset)
-                link, *loads = self.elastic_torque(none, *theta)
+                theta = self.references(fraction * end, preset)
+                link, *loads = self.elastic_torque(empty, *theta)
                 between = self.coupling_torque(*theta)
-                holds = np.abs(loads[0] + between) <= most[0]
-                holds &= np.abs(loads[1] - between) <= most[1]
+                holds = np.abs(loads[0] + between) <= max_value[0]
+                holds &= np.abs(loads[1] - between) <= max_value[1]
                 torque = np.where(holds, np.abs(link), torque)
-                held, beyond = np.where(holds, share, held), np.where(holds, beyond, share)
-                share = 0.5 * (held + beyond)
-            found = np.minimum(found, torque)
-        return found
+                held, beyond = np.where(holds, fraction, held), np.where(holds, beyond, fraction)
+                fraction = 0.5 * (held + beyond)
+            result = np.minimum(result, torque)
+        return result
 
     def _ends(self, q: Vector, preset: Vector) -> tuple[Vector, Vector]:
         """Return the equilibria at which all springs reach their maximum deflection."""
@@ -564,18 +569,18 @@ class Actuator(ABC, Generic[P]):
 
     def _refuse_endless(self) -> None:
         """Check that torques and stiffnesses stay finite up to the maximum deflection."""
-        none = np.zeros(self.n_joints)
+        empty = np.zeros(self.n_joints)
         with np.errstate(all="ignore"):
             for preset in (self.preset_low, self.preset_high):
-                for end in self._ends(none, preset):
+                for end in self._ends(empty, preset):
                     theta = self.references(end, preset)
-                    found = (
-                        *self.elastic_torque(none, *theta),
-                        self.link_stiffness(none, *self.references(0.999 * end, preset)),
+                    result = (
+                        *self.elastic_torque(empty, *theta),
+                        self.link_stiffness(empty, *self.references(0.999 * end, preset)),
                     )
                     # A plug-in may return an array of a wrong shape, which ``check_actuator``
                     # reports.
-                    for one in found:
+                    for one in result:
                         over = np.flatnonzero(~(np.abs(one) < _ENDLESS))
                         if not over.size:
                             continue
@@ -591,8 +596,8 @@ class Actuator(ABC, Generic[P]):
         soft, stiff = (
             self.link_stiffness(zero, *self.references(zero, preset)) for preset in (low, high)
         )
-        least = _LEAST_CHANGE * np.maximum(np.abs(soft), np.abs(stiff))
-        for joint in np.flatnonzero((low < high) & (np.abs(stiff - soft) <= least)):
+        min_value = _MIN_CHANGE * np.maximum(np.abs(soft), np.abs(stiff))
+        for joint in np.flatnonzero((low < high) & (np.abs(stiff - soft) <= min_value)):
             specs = [spec for spec in specs_of(self.Params) if spec.name in self.identified]
             units = ", ".join(f"{spec.name} [{spec.unit}]" for spec in specs)
             raise self.refused(

@@ -24,7 +24,7 @@ rad]."""
 MAX_STEP = 0.4
 """Maximum distance of a seeded joint target from the measured position, equal to the default gate
 [rad]."""
-NEAR_FORCE, NEAR_SHARE = 5.0, 0.25
+NEAR_FORCE, NEAR_FRACTION = 5.0, 0.25
 """Maximum difference to a requested force that a switch closes, absolute [N] and relative."""
 SMALL_FORCE, SMALL_TORQUE = 1.0, 0.3
 """Force and torque below which a transfer is not reported [N, Nm]."""
@@ -86,11 +86,11 @@ class Handover:
         """Return a copy, scaled down to a maximum force [N]."""
         if self.force <= force:
             return self
-        share = force / self.force
+        scale = force / self.force
         return Handover(
-            self.tau * share,
-            self.wrench_in_base * share,
-            self.contact_in_base * share,
+            self.tau * scale,
+            self.wrench_in_base * scale,
+            self.contact_in_base * scale,
             self.load_mass,
             self.requested_in_base,
         )
@@ -117,7 +117,7 @@ class Handover:
         missing = self.missing_in_base
         size = math.sqrt(float(np.dot(missing, missing)))
         whole = math.sqrt(float(np.dot(self.requested_in_base, self.requested_in_base)))
-        if size == 0.0 or size > min(max(NEAR_FORCE, NEAR_SHARE * whole), 0.5 * whole):
+        if size == 0.0 or size > min(max(NEAR_FORCE, NEAR_FRACTION * whole), 0.5 * whole):
             return self
         return Handover(
             self.tau + np.dot(missing, jacobian),
@@ -145,8 +145,8 @@ class Handover:
             return f"{name} keeps {force:.1f} {unit}"
         if share > 0.02:
             return f"{name} keeps {share * force:.1f} of {force:.1f} {unit}"
-        told = f"if it was a payload, declare it: load_mass is {self.load_mass:g} kg"
-        return f"{name} releases {force:.1f} {unit} ({told})"
+        load_text = f"if it was a payload, declare it: load_mass is {self.load_mass:g} kg"
+        return f"{name} releases {force:.1f} {unit} ({load_text})"
 
 
 def tool_wrench(state: ArmState, tau: Vector) -> Vector:
@@ -168,20 +168,20 @@ def tool_wrench(state: ArmState, tau: Vector) -> Vector:
     return wrench
 
 
-def share_of(reached: Vector, wanted: Vector) -> float:
+def share_of(reached: Vector, desired: Vector) -> float:
     """Return the fraction of a desired wrench that is reached.
 
     It is the fraction of the force along its direction, or of the torque if the force is small.
 
     Args:
         reached: Reached wrench, (6,) [N, Nm].
-        wanted: Desired wrench, (6,) [N, Nm].
+        desired: Desired wrench, (6,) [N, Nm].
     """
-    part = wanted[:3]
+    part = desired[:3]
     size = float(part.dot(part))
     if size > SMALL_FORCE**2:
         return float(reached[:3].dot(part)) / size
-    part = wanted[3:]
+    part = desired[3:]
     size = float(part.dot(part))
     return float(reached[3:].dot(part)) / size if size > 0.0 else 1.0
 
@@ -198,12 +198,12 @@ def bounded_error(error: Vector, clip: Vector) -> None:
     """
     beyond = (np.abs(error) / np.minimum(clip, MAX_ERROR)).tolist()
     for start in (0, 3):
-        most = max(beyond[start : start + 3])
-        if most > 1.0:
-            error[start : start + 3] /= most
+        max_value = max(beyond[start : start + 3])
+        if max_value > 1.0:
+            error[start : start + 3] /= max_value
 
 
-MOST_NOTICES = 4
+MAX_NOTICES = 4
 """Maximum number of notices of one instance per cycle; further ones are dropped."""
 
 
@@ -249,7 +249,7 @@ class Context:
         """
         if not isinstance(text, str):
             raise TypeError(f"notify: got {type(text).__name__}, allowed str")
-        if len(self.notices) < MOST_NOTICES:
+        if len(self.notices) < MAX_NOTICES:
             self.notices.append(text)
 
     @property
@@ -264,9 +264,9 @@ class Context:
             ConfigurationError: If the numbers differ.
         """
         if len({*self.joints}) > 1:
-            found = ", ".join(f"{arm.name} {arm.n_joints}" for arm in self.arms)
+            result = ", ".join(f"{arm.name} {arm.n_joints}" for arm in self.arms)
             raise ConfigurationError(
-                f"number of joints: got {found}, allowed arms with equal numbers"
+                f"number of joints: got {result}, allowed arms with equal numbers"
             )
         return self.arms[0].n_joints
 

@@ -34,23 +34,23 @@ class JointVectors(tuple[Vector, ...]):
         Raises:
             ValueError: If the shape differs.
         """
-        kept = self[arm]
-        if value is kept:
+        values = self[arm]
+        if value is values:
             return
-        if np.shape(value) != kept.shape:
+        if np.shape(value) != values.shape:
             raise ValueError(
                 f"command of arm {arm} of a controllet: got shape {np.shape(value)}, "
-                f"allowed {kept.shape}"
+                f"allowed {values.shape}"
             )
-        kept[:] = value
+        values[:] = value
 
     @classmethod
-    def of(cls, name: str, found: object, joints: tuple[int, ...]) -> JointVectors:
+    def from_values(cls, name: str, result: object, joints: tuple[int, ...]) -> JointVectors:
         """Return the arrays of a controllet as vectors that write in place.
 
         Args:
             name: Name of the attribute, for error messages.
-            found: Arrays of the controllet, one per arm.
+            result: Arrays of the controllet, one per arm.
             joints: Number of joints of each arm.
 
         Raises:
@@ -58,10 +58,10 @@ class JointVectors(tuple[Vector, ...]):
 
         Thread: any, before the loop runs.
         """
-        vectors = found if isinstance(found, (list, tuple)) else ()
+        vectors = result if isinstance(result, (list, tuple)) else ()
         if [_shape(vector) for vector in vectors] != [(n,) for n in joints]:
             raise TypeError(
-                f"{name}: got {_words(found)}, allowed a float64 array per arm, of "
+                f"{name}: got {_words(result)}, allowed a float64 array per arm, of "
                 f"{' and '.join(map(str, joints))} joints. "
                 "Call super().__init__(context, params), which allocates them."
             )
@@ -76,13 +76,13 @@ def _shape(vector: object) -> tuple[int, ...] | None:
     return None
 
 
-def _words(found: object) -> str:
+def _words(words: object) -> str:
     """Return a short description of an object, for error messages."""
-    if isinstance(found, (list, tuple)):
-        return f"[{', '.join(map(_words, found))}]"
-    if isinstance(found, np.ndarray):
-        return f"{found.dtype} array {found.shape}"
-    return "nothing" if found is None else type(found).__name__
+    if isinstance(words, (list, tuple)):
+        return f"[{', '.join(map(_words, words))}]"
+    if isinstance(words, np.ndarray):
+        return f"{words.dtype} array {words.shape}"
+    return "nothing" if words is None else type(words).__name__
 
 
 TargetT = TypeVar("TargetT", bound=Target)

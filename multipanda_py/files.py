@@ -230,9 +230,9 @@ def fault_of(error: yaml.YAMLError) -> str:
     if not isinstance(error, yaml.MarkedYAMLError):
         return str(error)
     mark = error.problem_mark or error.context_mark
-    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+    location = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
     reason = _WITHOUT_QUOTES.match(error.problem or error.context or "")
-    return place + (reason[0].strip() if reason else "")
+    return location + (reason[0].strip() if reason else "")
 
 
 def _check(text: str, loader: Any) -> None:
@@ -250,8 +250,8 @@ def _check(text: str, loader: Any) -> None:
             depth -= 1
         nodes += isinstance(event, yaml.NodeEvent)
         if depth > MAX_DEPTH or nodes > MAX_NODES:
-            what = f"{MAX_DEPTH} levels" if depth > MAX_DEPTH else f"{MAX_NODES} values"
-            raise yaml.composer.ComposerError(None, None, f"more than {what}", mark)
+            size_text = f"{MAX_DEPTH} levels" if depth > MAX_DEPTH else f"{MAX_NODES} values"
+            raise yaml.composer.ComposerError(None, None, f"more than {size_text}", mark)
 
 
 @contextmanager

@@ -122,12 +122,12 @@ class Spec:
         )
         return tuple(zip(low, high))
 
-    def check(self, value: object, where: str = "") -> Any:
+    def check(self, value: object, path: str = "") -> Any:
         """Return the value in its canonical type.
 
         Args:
             value: Value to check.
-            where: Place of the value, for error messages.
+            path: Place of the value, for error messages.
 
         Raises:
             ParameterRejected: If its type, length, bounds or finiteness do not fit.
@@ -152,7 +152,7 @@ class Spec:
         if self.per_joint and _is_sequence(value) and len(value) != self.width:  # type: ignore[arg-type]
             got = f"{len(value)} numbers"  # type: ignore[arg-type]
         raise ParameterRejected(
-            f"{where + ': ' if where else ''}{self.name}: got {got}, allowed {self.allowed}"
+            f"{path + ': ' if path else ''}{self.name}: got {got}, allowed {self.allowed}"
         )
 
     def _is_allowed(self, value: Any, low: float, high: float, whole: bool = False) -> bool:
@@ -294,7 +294,7 @@ class _JointVector:
     doc: str
     arm: int | None
 
-    def of(self, name: str, robots: Robots) -> tuple[Spec, ...]:
+    def specs(self, name: str, robots: Robots) -> tuple[Spec, ...]:
         """Return one spec for all arms, or one per arm if they differ."""
         each = [self.of_one(robot) for robot in robots.values()]
         if len({(tuple(spec.default), spec.bounds) for spec in each}) == 1:
@@ -379,19 +379,19 @@ def specs_by_field(
         ConfigurationError: If it is not a dataclass, or a field is not declared by a function of
             this module.
     """
-    where = f"{params.__module__}.{params.__qualname__}" if isinstance(params, type) else "Params"
-    _refuse_undeclared(params, where)
-    found: dict[str, tuple[Spec, ...]] = {}
+    path = f"{params.__module__}.{params.__qualname__}" if isinstance(params, type) else "Params"
+    _refuse_undeclared(params, path)
+    specs: dict[str, tuple[Spec, ...]] = {}
     for field in dataclasses.fields(params):
         declared, name = field.metadata[_KEY], prefix + field.name
         if not isinstance(declared, _JointVector):
-            found[field.name] = (dataclasses.replace(declared, name=name),)
+            specs[field.name] = (dataclasses.replace(declared, name=name),)
             continue
         try:
-            found[field.name] = declared.of(name, _of_some(robots, declared.arm))
+            specs[field.name] = declared.specs(name, _of_some(robots, declared.arm))
         except ValueError as error:  # Its bounds or default quantities do not fit this robot.
-            raise ConfigurationError(f"{where}: {field.name}: {error}") from error
-    return found
+            raise ConfigurationError(f"{path}: {field.name}: {error}") from error
+    return specs
 
 
 def specs_of(params: type, prefix: str = "", robots: Robots | None = None) -> tuple[Spec, ...]:
@@ -404,13 +404,13 @@ def is_declared(field: dataclasses.Field[Any]) -> bool:
     return _KEY in field.metadata
 
 
-def _refuse_undeclared(params: object, where: str) -> None:
+def _refuse_undeclared(params: object, path: str) -> None:
     if not (isinstance(params, type) and dataclasses.is_dataclass(params)):
-        raise ConfigurationError(f"{where}: got {params!r:.80}, allowed a frozen dataclass")
+        raise ConfigurationError(f"{path}: got {params!r:.80}, allowed a frozen dataclass")
     for field in dataclasses.fields(params):
         if not is_declared(field):
             raise ConfigurationError(
-                f"{where}: {field.name}: got a plain field, allowed one declared with {_FUNCTIONS}"
+                f"{path}: {field.name}: got a plain field, allowed one declared with {_FUNCTIONS}"
             )
 
 
@@ -478,14 +478,14 @@ def _typed_value(spec: Spec, part: NDArray[np.float64]) -> Any:
 
 
 def check_values(
-    specs: Sequence[Spec], values: Mapping[str, object], where: str
+    specs: Sequence[Spec], values: Mapping[str, object], path: str
 ) -> tuple[dict[str, Any], list[str]]:
     """Check values against specs and collect every fault.
 
     Args:
         specs: Allowed parameters.
         values: Values by name.
-        where: Place of the values, for messages.
+        path: Place of the values, for messages.
 
     Returns:
         Accepted values by name, and one message per fault.
@@ -495,10 +495,10 @@ def check_values(
     faults: list[str] = []
     for name, value in values.items():
         if name not in known:
-            faults.append(f"{where}: {_unknown(name, value, known)}")
+            faults.append(f"{path}: {_unknown(name, value, known)}")
             continue
         try:
-            accepted[name] = known[name].check(value, where)
+            accepted[name] = known[name].check(value, path)
         except ParameterRejected as error:
             faults.append(str(error))
     return accepted, faults
@@ -568,14 +568,14 @@ class Settings:
 
     def decode(self, record: NDArray[np.float64]) -> Self:
         """Return a copy with the explicit settings of a record."""
-        given: dict[str, Any] = {}
+        overrides: dict[str, Any] = {}
         flat, start = record.tolist(), 0
         for spec in live(type(self)):
             if flat[start]:
                 values = flat[start + 1 : start + 1 + spec.width]
-                given[spec.name] = _setting_value(spec, values)
+                overrides[spec.name] = _setting_value(spec, values)
             start += 1 + spec.width
-        return self.replace(given)
+        return self.replace(overrides)
 
     def replace(self, values: Mapping[str, Any]) -> Self:
         """Return a copy with some settings replaced, which then count as explicit."""

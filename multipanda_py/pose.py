@@ -52,8 +52,8 @@ class Pose:
             TargetRejected: If a number is not finite, or the norm deviates from 1 by more than
                 ``QUATERNION_TOLERANCE``.
         """
-        turn = _finite("quaternion", xyzw, (4,)).tolist()
-        return cls.from_floats(_finite("position", position, (3,)).tolist(), turn)
+        quaternion = _finite("quaternion", xyzw, (4,)).tolist()
+        return cls.from_floats(_finite("position", position, (3,)).tolist(), quaternion)
 
     @classmethod
     def from_floats(cls, position: Sequence[float], xyzw: Sequence[float]) -> Pose:
@@ -155,10 +155,10 @@ class Pose:
             end: Pose at the end of the path.
             share: Fraction s, 0 to 1.
         """
-        turn = pin.log3(self.rotation.T @ end.rotation)
+        rotation_vector = pin.log3(self.rotation.T @ end.rotation)
         return Pose(
             self.position + share * (end.position - self.position),
-            self.rotation @ pin.exp3(share * turn),
+            self.rotation @ pin.exp3(share * rotation_vector),
         )
 
     def distance(self, other: Pose) -> tuple[float, float]:
@@ -167,8 +167,8 @@ class Pose:
 
     def distance_from(self, position: Vector, rotation: Matrix) -> tuple[float, float]:
         """Return the distance [m] and the angle [rad] to a position (3,) and rotation (3, 3)."""
-        turn = pin.log3(rotation.T.dot(self.rotation)).tolist()
-        return math.dist(self.position.tolist(), position.tolist()), math.hypot(*turn)
+        rotation_vector = pin.log3(rotation.T.dot(self.rotation)).tolist()
+        return math.dist(self.position.tolist(), position.tolist()), math.hypot(*rotation_vector)
 
 
 def _rotation(x: float, y: float, z: float, w: float) -> tuple[float, ...]:
@@ -216,15 +216,17 @@ def are_finite(array: Vector) -> bool:
     return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
 
-def _finite(what: str, values: ArrayLike, shape: tuple[int, ...]) -> Vector:
+def _finite(description: str, values: ArrayLike, shape: tuple[int, ...]) -> Vector:
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise TargetRejected(f"{what}: got {values!r:.60}, allowed {shape} numbers") from None
+        raise TargetRejected(
+            f"{description}: got {values!r:.60}, allowed {shape} numbers"
+        ) from None
     if array.shape != shape:
-        raise TargetRejected(f"{what}: got shape {array.shape}, allowed {shape}")
+        raise TargetRejected(f"{description}: got shape {array.shape}, allowed {shape}")
     if not are_finite(array):
-        raise TargetRejected(f"{what}: got {array.tolist()}, allowed finite numbers")
+        raise TargetRejected(f"{description}: got {array.tolist()}, allowed finite numbers")
     array.setflags(write=False)
     return array
 

@@ -23,7 +23,7 @@ from multipanda_py.exceptions import ConfigurationError, MissingExtra, UnknownNa
 
 VERSION = "0.1.0"
 """Version of this package."""
-BRINGS = {
+EXTRAS = {
     "run": ("numpy", "yaml", "pydantic", "typing_extensions", "pinocchio", "coal", "eigenpy",
             "ruckig"),
     "sim": ("mujoco", "glfw", "imageio", "imageio_ffmpeg", "PIL"),
@@ -96,7 +96,7 @@ def missing(module: str) -> MissingExtra:
 
 def _sentence(module: str) -> str:
     top = module.partition(".")[0]
-    for extra, modules in (BRINGS | LARGE | APART | DEVICES | SELDOM | ELSEWHERE).items():
+    for extra, modules in (EXTRAS | LARGE | APART | DEVICES | SELDOM | ELSEWHERE).items():
         if top in modules:
             return f"{top} is not installed. Run: pip install 'multipanda_py[{extra}]'"
     if top in _ROS or top.endswith("_msgs"):
@@ -171,8 +171,8 @@ BUILTINS: Mapping[str, Mapping[str, str]] = {
         "stiffness": "multipanda_py.controllets.targets.pose:STIFFNESS",
         "trajectory": "multipanda_py.controllets.targets.joint:TRAJECTORY",
         "object": "multipanda_py.controllets.targets.pose:OBJECT",
-        "squeeze": "multipanda_py.controllets.targets.pose:SQUEEZE",
-        "felt_wrench": "multipanda_py.controllets.targets.wrench:FELT_WRENCH",
+        "squeeze": "multipanda_py.controllets.targets.pose:INTERNAL_FORCE",
+        "felt_wrench": "multipanda_py.controllets.targets.wrench:FEEDBACK_WRENCH",
     },
     "gym_cells": {"ros": "multipanda_py.ros.client.cell:RosCell"},
     "gym_sensors": {"topics": "multipanda_py.ros.client.topic_sensors:TopicSensors"},
@@ -234,7 +234,7 @@ def find(kind: str, name: str) -> type[Any]:
             declares a string where a tuple is required. The message names the file, or the
             distribution of a plug-in. All other plug-ins stay usable.
     """
-    what, expected = f"{kind.removesuffix('s')} {name!r}", class_name(name)
+    description, expected = f"{kind.removesuffix('s')} {name!r}", class_name(name)
     if target := BUILTINS[kind].get(name):
         module, _, expected = target.partition(":")
         origin = _file_of(module)
@@ -248,29 +248,32 @@ def find(kind: str, name: str) -> type[Any]:
         with extras_named():
             loaded = import_it()
     except MissingExtra as error:
-        raise ConfigurationError(f"{what}: {error}") from error
+        raise ConfigurationError(f"{description}: {error}") from error
     except (Exception, SystemExit) as error:
         # Importing a module of another distribution may raise any error.
         reason = f"{type(error).__name__}: {error}"
-        raise ConfigurationError(f"{what} of {origin} cannot be loaded: {reason}") from error
+        raise ConfigurationError(
+            f"{description} of {origin} cannot be loaded: {reason}"
+        ) from error
     if not isinstance(loaded, type) or not issubclass(loaded, resolve_name(_BASES[kind])):
         got = f"it has no class {expected}" if loaded is None else f"got {loaded!r}"
         raise ConfigurationError(
-            f"{what} of {origin} cannot be loaded: {got}, allowed a class derived from "
+            f"{description} of {origin} cannot be loaded: {got}, allowed a class derived from "
             f"{_BASES[kind].replace(':', '.')}"
         )
     for path, several in _SEVERAL[kind].items():
         declared = _declared(loaded, path)
         if isinstance(declared, str):  # Iterating over a text would yield its letters as names.
             raise ConfigurationError(
-                f"{what} of {origin} cannot be loaded: {path}: got {declared!r}, allowed a tuple "
+                f"{description} of {origin} cannot be loaded: {path}: got {declared!r}, allowed "
+                f"a tuple "
                 f"of {several}: ({declared!r},)"
             )
     return loaded
 
 
 def _declared(part: object, path: str) -> object:
-    return reduce(lambda found, name: getattr(found, name, ()), path.split("."), part)
+    return reduce(lambda result, name: getattr(result, name, ()), path.split("."), part)
 
 
 def _attribute(module: str, name: str) -> Any:

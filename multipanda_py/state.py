@@ -130,8 +130,8 @@ class ArmLimits:
             q: Joint positions, (n,) [rad].
             here: Positions near which continuous joints are to be, (n,) [rad].
         """
-        turns = np.round((here - q) / math.tau)
-        return q + np.where(self.endless, math.tau * turns, 0.0)
+        rotations = np.round((here - q) / math.tau)
+        return q + np.where(self.endless, math.tau * rotations, 0.0)
 
     def with_torque_rate(self, rate: float | None) -> ArmLimits:
         """Return a copy with the torque rate limited to ``rate`` [Nm/s]."""
@@ -344,8 +344,8 @@ class ArmState:
     __slots__ = (
         "_reader",
         "_space",
-        "_space_is_asked",
         "_space_is_fresh",
+        "_task_inertia_requested",
         "actuators",
         "coriolis",
         "dq",
@@ -421,7 +421,7 @@ class ArmState:
         # Placeholder until ``attach`` sets the Hessian of a model.
         self.hessian: Callable[[], Matrix] = partial(np.zeros, (joints, joints, 6))
         self._space: TaskSpaceDynamics
-        self._space_is_fresh = self._space_is_asked = False
+        self._space_is_fresh = self._task_inertia_requested = False
         self._reader: ArmState | None = None
 
     def for_readers(self) -> ArmState:
@@ -435,9 +435,9 @@ class ArmState:
         if self._reader is None:
             reader = copy(self)
             for name in self.__slots__:
-                found = getattr(self, name, None)
-                if isinstance(found, np.ndarray):
-                    setattr(reader, name, found.view())
+                result = getattr(self, name, None)
+                if isinstance(result, np.ndarray):
+                    setattr(reader, name, result.view())
                     getattr(reader, name).flags.writeable = False
             reader.actuators = self.actuators.for_readers()
             self._reader = reader
@@ -471,8 +471,8 @@ class ArmState:
         Thread: any, before the loop runs.
         """
         for name in ("q", "dq", "tau_J", "tau_ext", "tau", "fingers", "gripper", "holds"):
-            found = getattr(self, name)
-            if not isinstance(found, np.ndarray) or not np.may_share_memory(found, row):
+            result = getattr(self, name)
+            if not isinstance(result, np.ndarray) or not np.may_share_memory(result, row):
                 raise TypeError(
                     f"state.{name} of {self.name}: the array was replaced. Write in place: "
                     f"state.{name}[...] = ..."
@@ -493,7 +493,7 @@ class ArmState:
         """Return the operational-space terms of this state, computed once per cycle."""
         if not self._space_is_fresh:
             self._space.update(self.mass, self.jacobian)
-            self._space_is_fresh = self._space_is_asked = True
+            self._space_is_fresh = self._task_inertia_requested = True
         return self._space
 
     def look_ahead(self) -> None:
@@ -502,21 +502,21 @@ class ArmState:
         The loop calls this when it has spare time. Thread: control.
         """
         reader = self._reader
-        if reader is not None and reader._space_is_asked:
+        if reader is not None and reader._task_inertia_requested:
             reader.operational_space()
 
     def change_law(self) -> None:
         """Reset the record of terms that the controllet uses. Thread: control."""
         if self._reader is not None:
-            self._reader._space_is_asked = False
+            self._reader._task_inertia_requested = False
 
 
 def _together(record: NDArray[np.void], first: str, second: str) -> Vector:
     """Return two adjacent fields of a record as one vector."""
-    numbers, place = ("f8", record[first].size + record[second].size), record.dtype.fields
-    begin, size = place[first][1] if place else 0, record.dtype.itemsize
+    numbers, fields = ("f8", record[first].size + record[second].size), record.dtype.fields
+    start, size = fields[first][1] if fields else 0, record.dtype.itemsize
     view = np.dtype(
-        {"names": ["both"], "formats": [numbers], "offsets": [begin], "itemsize": size}
+        {"names": ["both"], "formats": [numbers], "offsets": [start], "itemsize": size}
     )
     both: Vector = record.view(view)["both"]
     return both

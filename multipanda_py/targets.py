@@ -73,12 +73,12 @@ class Reports(dict[str, float]):
         Raises:
             ReportMissing: If the controllet does not report it, or it is not finite.
         """
-        found = self.get(str(report))
-        if found is None:
+        result = self.get(str(report))
+        if result is None:
             raise ReportMissing(f"{report} is not reported; reported: {', '.join(self) or 'none'}")
-        if not math.isfinite(found):
-            raise ReportMissing(f"{report}: got {found}, allowed a finite number")
-        return found
+        if not math.isfinite(result):
+            raise ReportMissing(f"{report}: got {result}, allowed a finite number")
+        return result
 
 
 def report_titles(declared: Iterable[Report | str]) -> tuple[str, ...]:
@@ -88,11 +88,11 @@ def report_titles(declared: Iterable[Report | str]) -> tuple[str, ...]:
         ConfigurationError: If the declaration is not a tuple of texts and Reports, is too long, or
             contains a name twice.
     """
-    odd = [declared] if isinstance(declared, str) else declared
-    odd = [part for part in odd if part is declared or not isinstance(part, (Report, str))]
-    if odd:
+    unusual = [declared] if isinstance(declared, str) else declared
+    unusual = [part for part in unusual if part is declared or not isinstance(part, (Report, str))]
+    if unusual:
         raise ConfigurationError(
-            f"report_names: got {odd[0]!r}, allowed a tuple of texts and Reports"
+            f"report_names: got {unusual[0]!r}, allowed a tuple of texts and Reports"
         )
     titles = tuple(str(report) for report in declared)
     if len(titles) > REPORT:
@@ -147,7 +147,7 @@ class Stream:
         self._clipped[self._name] += goes_on
         return goes_on
 
-    def asked(self, target: Any) -> None:
+    def accept(self, target: Any) -> None:
         """Store an accepted target, as requested."""
         self._last, self._until = target, self._now + PAUSE
 
@@ -277,13 +277,13 @@ class Channel:
         if not self.topic:
             object.__setattr__(self, "topic", f"target_{self.name}")
         if not self.method:
-            who = "name" if self.shared else "arm"
-            object.__setattr__(self, "method", f'set_channel({who}, "{self.name}", values)')
-        where, names = f"channel {self.name!r}", "lower case letters, digits, single underscores"
+            name = "name" if self.shared else "arm"
+            object.__setattr__(self, "method", f'set_channel({name}, "{self.name}", values)')
+        path, names = f"channel {self.name!r}", "lower case letters, digits, single underscores"
         one_bound = "one number for all elements; use a `check` for bounds per element"
         wrong = [
-            f"{where}: {what}: got {got!r}, allowed {allowed}"
-            for what, got, is_right, allowed in (
+            f"{path}: {description}: got {got!r}, allowed {allowed}"
+            for description, got, is_right, allowed in (
                 ("name", self.name, _fits(_NAME, self.name), names),
                 ("topic", self.topic, _fits(_NAME, self.topic), names),
                 (
@@ -363,33 +363,33 @@ class Channel:
         Raises:
             TargetRejected: If the value is not allowed.
         """
-        where = f"{asked.who}: {self.name}"
+        path = f"{asked.who}: {self.name}"
         size = self.size(asked.limits.n_joints) if isinstance(asked, AskedOfArm) else self.width
         if self.check is None:
-            return self._within(where, value, size)
+            return self._within(path, value, size)
         try:
-            found = _real(self.check(value, asked))
+            result = _real(self.check(value, asked))
         except MultipandaError:
             raise
         except Exception as error:  # The check of a plug-in may raise any error.
             raise TargetRejected(
-                f"{where}: its check raised {type(error).__name__}: {error}"
+                f"{path}: its check raised {type(error).__name__}: {error}"
             ) from error
-        if found.shape != (size,) or not are_finite(found):
+        if result.shape != (size,) or not are_finite(result):
             raise TargetRejected(
-                f"{where}: its check returned {found.tolist()!s:.60} of shape {found.shape}, "
+                f"{path}: its check returned {result.tolist()!s:.60} of shape {result.shape}, "
                 f"allowed {size} finite numbers"
             )
-        return found
+        return result
 
-    def _within(self, where: str, value: Any, size: int) -> Vector:
-        found = finite_numbers(where, value, size)
-        if (found < self.low).any() or (found > self.high).any():
+    def _within(self, path: str, value: Any, size: int) -> Vector:
+        result = finite_numbers(path, value, size)
+        if (result < self.low).any() or (result > self.high).any():
             raise TargetRejected(
-                f"{where}: got {found.tolist()}, allowed [{self.low:g}, {self.high:g}]"
+                f"{path}: got {result.tolist()}, allowed [{self.low:g}, {self.high:g}]"
                 f"{f' {self.unit}' if self.unit else ''}"
             )
-        return found
+        return result
 
 
 def finite_numbers(where: str, values: ArrayLike, width: int) -> Vector:
@@ -453,11 +453,13 @@ def refuse_twin(channel: Channel, other: Channel) -> None:
     """
     if channel is other:
         return
-    for what in ("name", "topic"):
-        got = getattr(channel, what)
-        if got == getattr(other, what) and (what == "name" or channel.shared == other.shared):
+    for attribute in ("name", "topic"):
+        got = getattr(channel, attribute)
+        if got == getattr(other, attribute) and (
+            attribute == "name" or channel.shared == other.shared
+        ):
             raise ConfigurationError(
-                f"channel {channel.name!r}: {what}: got {got!r}, which another channel has "
+                f"channel {channel.name!r}: {attribute}: got {got!r}, which another channel has "
                 f"({other.doc or other.name!r}). Choose another one."
             )
 

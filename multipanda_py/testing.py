@@ -59,24 +59,24 @@ def check_actuator(
     Raises:
         ContractBroken: If a check fails; the message names it.
     """
-    found = registry.find("actuators", kind) if isinstance(kind, str) else kind
-    for spec in specs_of(found.Params):
+    result = registry.find("actuators", kind) if isinstance(kind, str) else kind
+    for spec in specs_of(result.Params):
         require_kept(bool(spec.doc), f"parameter {spec.name} has no doc")
-        has = spec.name in found.identified
+        has = spec.name in result.identified
         require_kept(not has or spec.kind == "number", f"identified: {spec.name} is not a number")
-    names = {spec.name for spec in specs_of(found.Params)}
+    names = {spec.name for spec in specs_of(result.Params)}
     require_kept(
-        set(found.identified) <= names,
-        f"identified: got {found.identified}, allowed names of parameters: {names}",
+        set(result.identified) <= names,
+        f"identified: got {result.identified}, allowed names of parameters: {names}",
     )
     presets = "preset_high" in names
     require_kept(
-        presets == bool(found.preset_unit), "preset_unit: a unit if there are presets, else ''"
+        presets == bool(result.preset_unit), "preset_unit: a unit if there are presets, else ''"
     )
-    springs, rng = found(JOINTS, params), np.random.default_rng(seed)
-    places = _places(springs, rng)
-    _check_arrays(springs, places)
-    _check_slopes(springs, places)
+    springs, rng = result(JOINTS, params), np.random.default_rng(seed)
+    configurations = _places(springs, rng)
+    _check_arrays(springs, configurations)
+    _check_slopes(springs, configurations)
     _check_presets(springs, rng)
 
 
@@ -88,13 +88,15 @@ def _places(springs: Actuator[Any], rng: np.random.Generator) -> Matrix:
     first = q + reach * rng.uniform(-1.0, 1.0, shape)
     if springs.is_antagonistic:
         return np.array([q, first, q + reach * rng.uniform(-1.0, 1.0, shape)])
-    share = rng.uniform(0.02, 0.98, shape)
-    return np.array([q, first, springs.preset_low * share + springs.preset_high * (1.0 - share)])
+    fraction = rng.uniform(0.02, 0.98, shape)
+    return np.array(
+        [q, first, springs.preset_low * fraction + springs.preset_high * (1.0 - fraction)]
+    )
 
 
-def _check_arrays(springs: Actuator[Any], places: Matrix) -> None:
+def _check_arrays(springs: Actuator[Any], configurations: Matrix) -> None:
     """Check shapes, and that results depend on the arguments only."""
-    for at in (places, places[:, 0]):
+    for at in (configurations, configurations[:, 0]):
         at.setflags(write=False)
         results = (*springs.elastic_torque(*at), springs.link_stiffness(*at))
         for name, result in zip((*ElasticTorque._fields, "link_stiffness"), results):
@@ -112,7 +114,7 @@ def _check_arrays(springs: Actuator[Any], places: Matrix) -> None:
         same = all(np.array_equal(a, b) for a, b in zip(before, again))
         require_kept(same, "equal arguments give different results: the actuator keeps state")
     for other in range(springs.n_joints):
-        at = places.copy()
+        at = configurations.copy()
         at[..., other] = np.nan
         for result in springs.elastic_torque(*at)[:2]:
             bad = np.isnan(result)
@@ -123,28 +125,30 @@ def _check_arrays(springs: Actuator[Any], places: Matrix) -> None:
             )
 
 
-def _check_slopes(springs: Actuator[Any], places: Matrix) -> None:
+def _check_slopes(springs: Actuator[Any], configurations: Matrix) -> None:
     """Check stiffness and energy conservation against finite differences."""
     reach = springs.of["max_deflection"]
     ranges = [reach, reach, reach]
     if not springs.is_antagonistic:
         ranges[2] = np.maximum(springs.preset_high - springs.preset_low, 0.0)
-    slopes = np.zeros((3, 3, *places.shape[1:]))
+    slopes = np.zeros((3, 3, *configurations.shape[1:]))
     for i, width in enumerate(ranges):
-        step = np.zeros_like(places)
+        step = np.zeros_like(configurations)
         step[i] = _STEP * width
         if not step[i].any():
             continue
-        up, down = (springs.elastic_torque(*(places + sign * step)) for sign in (1.0, -1.0))
+        up, down = (
+            springs.elastic_torque(*(configurations + sign * step)) for sign in (1.0, -1.0)
+        )
         for j, (a, b) in enumerate(zip(up, down)):
             slopes[i, j] = (a - b) / (2.0 * step[i]) * (-1.0 if j == 0 else 1.0)
-    stiffness = springs.link_stiffness(*places)
+    stiffness = springs.link_stiffness(*configurations)
     scale = np.abs(slopes[0, 0]).max()
     _close("link_stiffness is not the slope of the torque", stiffness, slopes[0, 0], scale)
-    for i, j, what in ((0, 1, "motor_1"), (0, 2, "motor_2"), (1, 2, "both motors")):
+    for i, j, description in ((0, 1, "motor_1"), (0, 2, "motor_2"), (1, 2, "both motors")):
         scale = max(np.abs(slopes[i, j]).max(), np.abs(slopes[j, i]).max())
         _close(
-            f"torques of link and {what} do not follow from one energy",
+            f"torques of link and {description} do not follow from one energy",
             slopes[i, j],
             slopes[j, i],
             scale,
@@ -169,33 +173,35 @@ def _check_presets(springs: Actuator[Any], rng: np.random.Generator) -> None:
     ends = reach + np.abs(preset) * springs.is_antagonistic
     q = np.zeros(springs.n_joints)
     torques = np.array([
-        springs.elastic_torque(q, *springs.references(share * ends, preset)).link
-        for share in np.linspace(-1.0, 1.0, 41)
+        springs.elastic_torque(q, *springs.references(fraction * ends, preset)).link
+        for fraction in np.linspace(-1.0, 1.0, 41)
     ])  # fmt: skip
     falls = np.diff(torques, axis=0).min() < -1e-12 * np.abs(torques).max()
     require_kept(not falls, "the torque decreases with increasing equilibrium")
     require_kept(bool((torques[-1] > torques[0]).all()), "the springs exert no torque")
     beyond = springs.elastic_torque(q, *springs.references(10.0 * ends, preset)).link
     _close("the torque grows beyond max_deflection", beyond, torques[-1], np.abs(beyond).max())
-    wanted = 0.5 * (0.7 * torques[-1] + 0.3 * torques[0])
-    held = springs.references(springs.equilibrium_for(q, wanted, preset), preset)
+    desired = 0.5 * (0.7 * torques[-1] + 0.3 * torques[0])
+    held = springs.references(springs.equilibrium_for(q, desired, preset), preset)
     _close(
         "equilibrium_for does not give the torque",
         springs.elastic_torque(q, *held).link,
-        wanted,
+        desired,
         1.0,
     )
 
 
-def _close(what: str, got: Vector, wanted: Vector, scale: float) -> None:
-    worst = float(np.abs(got - wanted).max(initial=0.0))
-    require_kept(worst <= _CLOSE * max(scale, 1e-9), f"{what}: off by {worst:.3g} of {scale:.3g}")
+def _close(description: str, got: Vector, desired: Vector, scale: float) -> None:
+    worst = float(np.abs(got - desired).max(initial=0.0))
+    require_kept(
+        worst <= _CLOSE * max(scale, 1e-9), f"{description}: off by {worst:.3g} of {scale:.3g}"
+    )
 
 
-def require_kept(kept: bool, what: str) -> None:
+def require_kept(selected: bool, description: str) -> None:
     """Raise :class:`.ContractBroken` with a message unless a condition holds."""
-    if not kept:
-        raise ContractBroken(what)
+    if not selected:
+        raise ContractBroken(description)
 
 
 PERIOD = 1e-3
@@ -292,10 +298,10 @@ def varied_cell(file: str | Path, seed: int, share: float = 0.2) -> Cell:
     """
     data = CellConfig.from_yaml(file).model_dump()
     random = np.random.default_rng(seed)
-    for thing in data["objects"].values():
+    for obj in data["objects"].values():
         by_mass, by_friction = 1.0 + random.uniform(-share, share, 2) * (seed > 0)
-        thing["mass"] *= by_mass
-        thing["friction"] *= by_friction
+        obj["mass"] *= by_mass
+        obj["friction"] *= by_friction
     for arm in data["arms"].values():
         if arm["tool"]:
             arm["tool"]["friction"] *= 1.0 + random.uniform(-share, share) * (seed > 0)
@@ -442,10 +448,10 @@ def check_bandwidth(
         probe = probe_of(law_class, maker, values)
         for _ in range(postures):
             q = np.concatenate([state.q.copy() for state in maker.random(rng, margin=0.3)])
-            found = bandwidth(probe, q)
+            result = bandwidth(probe, q)
             require_kept(
-                found < MOST_BANDWIDTH,
-                f"with {label} the bandwidth is {found:.0f} 1/s at q = {q.round(3).tolist()}, "
+                result < MOST_BANDWIDTH,
+                f"with {label} the bandwidth is {result:.0f} 1/s at q = {q.round(3).tolist()}, "
                 f"allowed up to {MOST_BANDWIDTH:g}",
             )
 
@@ -469,9 +475,9 @@ def corners(law_class: Any, robots: Robots | None = None) -> list[tuple[str, dic
         if any(word in spec.name for word in ("stiffness", "damping"))
     }
     highest = {name: value for name, value in highest.items() if np.isfinite(value).all()}
-    found = [("the defaults", default)]
-    found += [(f"the highest {name}", default | {name: highest[name]}) for name in highest]
-    return [*found, ("the highest gains", default | highest)] if highest else found
+    corners = [("the defaults", default)]
+    corners += [(f"the highest {name}", default | {name: highest[name]}) for name in highest]
+    return [*corners, ("the highest gains", default | highest)] if highest else corners
 
 
 def probe_of(law_class: Any, maker: StateMaker, values: Mapping[str, Any]) -> Probe:
@@ -488,10 +494,10 @@ def probe_of(law_class: Any, maker: StateMaker, values: Mapping[str, Any]) -> Pr
     target = law_class.Target(len(maker.states), n_joints=maker.joints)
     features = []
     for name in law_class.default_features:
-        found = registry.find("features", name)
-        own = ParameterSet(found.Params, robots=maker.robots)
+        result = registry.find("features", name)
+        own = ParameterSet(result.Params, robots=maker.robots)
         defaults = {spec.name: spec.default for spec in own.specs}
-        features.append(found(context, own.decode(own.encode(defaults))))
+        features.append(result(context, own.decode(own.encode(defaults))))
 
     def activate() -> None:
         for part in (law, *features):

@@ -16,9 +16,9 @@ from multipanda_py import cell
 from multipanda_py.exceptions import MissingExtra
 from multipanda_py.registry import (
     APART,
-    BRINGS,
     DEVICES,
     ELSEWHERE,
+    EXTRAS,
     LARGE,
     SELDOM,
     extras_named,
@@ -72,7 +72,7 @@ def environment(tmp_path_factory, wheel):
 def test_everything_that_extras_bring_is_known_by_its_extra():
     text = (ROOT / "setup.py").read_text()
     named = dict(re.findall(r'^    "(\w+)": \[(.*?)\],$', text, re.M))
-    assert named.keys() == BRINGS.keys()
+    assert named.keys() == EXTRAS.keys()
     assert list(LARGE) == re.findall(r'^LARGE = {"(\w+)": \["torch>=2\.2", .*}$', text, re.M)
     assert list(APART) == re.findall(r'^APART = {"(\w+)": \["viser==', text, re.M)
     (brought,) = re.findall(r'^DEVICES = {"teleop": \[(.*)\]}$', text, re.M)
@@ -80,7 +80,7 @@ def test_everything_that_extras_bring_is_known_by_its_extra():
     (brought,) = re.findall(r'^SELDOM = {"cluster": \[(.*)\]}$', text, re.M)
     assert tuple(re.findall(r'"(\w+)"', brought)) == (*SELDOM["cluster"], "joblib")
     assert list(ELSEWHERE) == re.findall(r'^ELSEWHERE = {"(\w+)": \["onnx>=', text, re.M)
-    assert [m for ms in BRINGS.values() for m in ms if not importlib.util.find_spec(m)] == []
+    assert [m for ms in EXTRAS.values() for m in ms if not importlib.util.find_spec(m)] == []
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ import re
 import pytest
 from repository import ROOT
 
-from multipanda_py.registry import APART, BRINGS, DEVICES, ELSEWHERE, LARGE, SELDOM
+from multipanda_py.registry import APART, DEVICES, ELSEWHERE, EXTRAS, LARGE, SELDOM
 
 pytestmark = pytest.mark.inline
 
@@ -57,7 +57,7 @@ def test_contracts_look_nothing_up_by_name_but_the_registry():
     ]
     assert {name.partition(".")[0] for name in needed} <= {
         module
-        for modules in (BRINGS | LARGE | APART | DEVICES | SELDOM | ELSEWHERE).values()
+        for modules in (EXTRAS | LARGE | APART | DEVICES | SELDOM | ELSEWHERE).values()
         for module in modules
     }
 

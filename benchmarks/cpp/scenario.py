@@ -134,7 +134,7 @@ class Scenario:
         if instances[0].spec.config.type == COUPLED:
             _move(arms, postures, rng, 0.0)
             law.on_activate(instances[0].states, instances[0].target)
-            law._all_are_due = True
+            law._update_all = True
             postures = [q + rng.uniform(-0.05, 0.05, 7) for q in postures]
         _move(arms, postures, rng, rng.choice([0.0, 0.5, 2.5]))
         if any(arm.state.operational_space().damping > 0.0 for arm in arms):

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from multipanda_py.realtime.system.child_process import Closing, end_with_parent
+from multipanda_py.realtime.system.child_process import Closeable, end_with_parent
 
 NET = "10.87.0"
 _TOOLS = {"ip": "iproute2", "unshare": "util-linux", "nsenter": "util-linux"}
@@ -45,7 +45,7 @@ def why_not() -> str:
     return ""
 
 
-class _Holder(Closing):
+class _Holder(Closeable):
     """A process that keeps namespaces, until its standard input or its owner ends."""
 
     def __init__(self, name: str, script: str) -> None:
@@ -74,7 +74,7 @@ class _Holder(Closing):
         self.process.communicate()
 
 
-class Network(Closing):
+class Network(Closeable):
     """Hosts that are joined by a switch.
 
     Args:

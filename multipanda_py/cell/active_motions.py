@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from multipanda_py.cell.attached_objects import Holding
-from multipanda_py.cell.commanded_motions import GivenMotion
+from multipanda_py.cell.attached_objects import Attachments
+from multipanda_py.cell.commanded_motions import CommandedMotion
 from multipanda_py.cell.goals import Place
 from multipanda_py.cell.motion_finder import MoveFinder
 from multipanda_py.cell.names import CellNames
@@ -31,14 +31,14 @@ AHEAD = 0.05
 
 
 @dataclass
-class _Begun:
+class _ActiveMotion:
     """Motions commanded for one plan, by arm. The flag is set once all arms reached the goal."""
 
-    told: Mapping[str, GivenMotion]
+    told: Mapping[str, CommandedMotion]
     is_done: bool = False
 
 
-class BegunMoves:
+class ActiveMotions:
     """Start plans and monitor their execution.
 
     Args:
@@ -51,9 +51,9 @@ class BegunMoves:
 
     def __init__(self, names: CellNames, reader: StateReader, targets: TargetWriter) -> None:
         self._names, self._reader, self._targets = names, reader, targets
-        self._begun: WeakKeyDictionary[MovePlan, _Begun] = WeakKeyDictionary()
+        self._start_time: WeakKeyDictionary[MovePlan, _ActiveMotion] = WeakKeyDictionary()
 
-    def refuse_under_way(self) -> None:
+    def check_no_active_motion(self) -> None:
         """Raise an error if any arm still has a motion to execute, from any client.
 
         Joint speeds do not show this: a motion starts slowly, and some time after its command.
@@ -67,14 +67,14 @@ class BegunMoves:
             if TRAJECTORY.name not in spec.channel_table:
                 continue
             motion = self._targets.motions.newest(spec, spec.config.arms.index(arm))
-            is_to_begin = motion is not None and self._targets.motions.is_to_begin(motion)
+            is_to_begin = motion is not None and self._targets.motions.is_pending(motion)
             if is_to_begin or self._state_of(spec) is MotionState.RUNNING:
                 raise PlanRejected(
                     f"{arm}: {spec.name} is executing a motion. Plan after its end, or plan one "
                     "motion for all arms"
                 )
 
-    def begin(self, plan: MovePlan) -> float:
+    def start(self, plan: MovePlan) -> float:
         """Start the motions of all moving arms in the same cycle.
 
         Returns:
@@ -90,19 +90,19 @@ class BegunMoves:
                     f"{arm}: {spec.name} accepts no trajectories. Switch to a controllet of type "
                     "joint_trajectory first"
                 )
-        motions, told = self._targets.motions, dict[str, GivenMotion]()
-        begin = self._reader.time + AHEAD
+        motions, commanded = self._targets.motions, dict[str, CommandedMotion]()
+        start = self._reader.time + AHEAD
         try:
             for arm, spec in specs.items():
-                self._targets.follow(arm, plan.points[arm], start=begin)
+                self._targets.follow(arm, plan.points[arm], start=start)
                 if (one := motions.newest(spec, spec.config.arms.index(arm))) is not None:
-                    told[arm] = one
+                    commanded[arm] = one
         except MultipandaError:
-            for arm in told:  # No arm may move without the others.
+            for arm in commanded:  # No arm may move without the others.
                 self._targets.follow(arm, [])
             raise
-        self._begun[plan] = _Begun(told)
-        return begin + plan.duration
+        self._start_time[plan] = _ActiveMotion(commanded)
+        return start + plan.duration
 
     def has_ended(self, plan: Any) -> bool:
         """Return True if all arms of a plan have reached its goal.
@@ -111,33 +111,33 @@ class BegunMoves:
             PlanRejected: If the plan was not started by this object.
             MotionFailed: If a motion ended before its goal. The message contains the reason.
         """
-        begun = self._begun.get(plan) if isinstance(plan, MovePlan) else None
-        if begun is None:
+        started = self._start_time.get(plan) if isinstance(plan, MovePlan) else None
+        if started is None:
             raise PlanRejected(
                 f"plan: got {plan!r:.80}, allowed a plan that begin_move has started on this cell"
             )
-        if not begun.is_done:
-            done = [self._has_arrived(arm, one) for arm, one in begun.told.items()]
-            begun.is_done = all(done)
-        return begun.is_done
+        if not started.is_done:
+            done = [self._has_arrived(arm, one) for arm, one in started.told.items()]
+            started.is_done = all(done)
+        return started.is_done
 
-    def _has_arrived(self, arm: str, motion: GivenMotion) -> bool:
+    def _has_arrived(self, arm: str, motion: CommandedMotion) -> bool:
         state = self._reader.state(arm)
         if state.fault:
             raise MotionFailed(f"{arm}: the motion ended because of the fault {state.fault}")
         if state.owner != motion.spec.name:
             raise MotionFailed(f"{arm}: the motion ended because {state.owner} took over the arm")
-        if not self._targets.motions.counts(motion):
+        if not self._targets.motions.is_valid(motion):
             raise MotionFailed(
                 f"{arm}: the motion ended because another target replaced it before its goal was "
                 "reached"
             )
-        if self._targets.motions.is_to_begin(motion):
+        if self._targets.motions.is_pending(motion):
             return False  # The controllet still reports the previous motion.
         now = self._state_of(motion.spec)
         if now > MotionState.DONE:
-            why = now.name.lower().replace("_", " ")
-            raise MotionFailed(f"{arm}: the motion ended before its goal: {why}")
+            reason = now.name.lower().replace("_", " ")
+            raise MotionFailed(f"{arm}: the motion ended before its goal: {reason}")
         return now is MotionState.DONE
 
     def _owner(self, arm: str) -> InstanceSpec:
@@ -163,11 +163,11 @@ class Moves:
         names: CellNames,
         reader: StateReader,
         targets: TargetWriter,
-        holding: Holding,
+        holding: Attachments,
         parameters: Callable[[str], Mapping[str, Any]],
     ) -> None:
         self._finder = MoveFinder(names, reader, holding, parameters)
-        self._begun, self._lock = BegunMoves(names, reader, targets), targets.motions.lock
+        self._start_time, self._lock = ActiveMotions(names, reader, targets), targets.motions.lock
 
     def plan(
         self,
@@ -178,9 +178,11 @@ class Moves:
         **options: Any,
     ) -> MovePlan:
         """Plan a motion without executing it. See :meth:`.Cell.plan`."""
-        return self._finder.plan(goals, via, frame, options, self._begun.refuse_under_way)
+        return self._finder.plan(
+            goals, via, frame, options, self._start_time.check_no_active_motion
+        )
 
-    def begin(self, plan: MovePlan) -> float:
+    def start(self, plan: MovePlan) -> float:
         """Start the motions of all moving arms of a plan in one cycle.
 
         See :meth:`.Cell.begin_move`.
@@ -191,10 +193,10 @@ class Moves:
         if not isinstance(plan, MovePlan):
             raise PlanRejected(f"plan: got {plan!r:.40}, allowed a result of plan()")
         with self._lock:  # Of two concurrent starts, only the first may pass the checks.
-            self._begun.refuse_under_way()
+            self._start_time.check_no_active_motion()
             self._finder.check(plan)
-            return self._begun.begin(plan)
+            return self._start_time.start(plan)
 
     def has_ended(self, plan: MovePlan) -> bool:
         """Return True if all arms of a plan have reached its goal. See :meth:`.Cell.has_ended`."""
-        return self._begun.has_ended(plan)
+        return self._start_time.has_ended(plan)

@@ -11,12 +11,12 @@ from multipanda_py.cell.connection import Connection, Counts
 from multipanda_py.cell.names import CellNames
 from multipanda_py.exceptions import LoopTimeout, MultipandaError
 from multipanda_py.realtime.events import Event
-from multipanda_py.realtime.shared_memory import ANSWER_HEAD, Mailbox, Slot
+from multipanda_py.realtime.shared_memory import ANSWER_HEAD, Mailbox, SeqlockBuffer
 from multipanda_py.state import Vector
 
 STILL = 1.0
 """Time without a cycle after which clients stop waiting for answers of the loop [s]."""
-Slots: TypeAlias = Sequence[Slot]
+Slots: TypeAlias = Sequence[SeqlockBuffer]
 _T = TypeVar("_T")
 
 
@@ -102,8 +102,8 @@ class ArmRequests:
         self._counts.rejected[f"{arm} {kind.name}"] += 1
         if answer[0] > request.number:
             raise kind.refusal(f"{arm}: a newer {kind.name} request has replaced this one")
-        found = box.events_since(request.events)[1]
-        reasons = [e.text for e in found if e.arm == arm and e.event in kind.events]
+        result = box.events_since(request.events)[1]
+        reasons = [e.text for e in result if e.arm == arm and e.event in kind.events]
         raise kind.refusal(reasons[-1] if reasons else f"{arm}: see the loop's events")
 
     def withdraw(self, request: ArmRequest) -> str:
@@ -124,13 +124,13 @@ class ArmRequests:
             LoopTimeout: If no answer came in time. The message states whether the request may
                 still be executed.
         """
-        what = f"the answer of arm {request.arm} to its {self._kind.name} request"
+        description = f"the answer of arm {request.arm} to its {self._kind.name} request"
         return wait_or_withdraw(
             self._connection,
             lambda: self.answer(request),
             lambda: self.withdraw(request),
             timeout,
-            what,
+            description,
         )
 
 
@@ -139,7 +139,7 @@ def wait_or_withdraw(
     answer: Callable[[], _T | None],
     withdraw: Callable[[], str],
     timeout: float,
-    what: str,
+    description: str,
 ) -> _T:
     """Wait for an answer of the loop and return it.
 
@@ -148,27 +148,27 @@ def wait_or_withdraw(
         answer: Function that returns the answer, or None while there is none.
         withdraw: Function that withdraws the request and returns a text about the result.
         timeout: Maximum time to wait [s].
-        what: Name of the answer in the error.
+        description: Name of the answer in the error.
 
     Raises:
         LoopTimeout: If no answer came in time. The request is then withdrawn or still pending.
     """
-    found: list[_T] = []
+    result: list[_T] = []
 
     def is_answered() -> bool:
         value = answer()
         if value is not None:
-            found.append(value)
+            result.append(value)
         return value is not None
 
     try:
-        connection.wait(is_answered, timeout, what)
+        connection.wait(is_answered, timeout, description)
     except LoopTimeout as error:
         raise LoopTimeout(f"{error}; {withdraw()}") from None
     except KeyboardInterrupt:
         withdraw()
         raise
-    return found[0]
+    return result[0]
 
 
 def given_up(withdrawn: bool) -> str:

@@ -15,10 +15,10 @@ from multipanda_py.cell.connection import Connection, Counts
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.config.backend_section import find_backend
-from multipanda_py.config.describe import bases_in_world, movable_things
+from multipanda_py.config.describe import bases_in_world, movable_objects
 from multipanda_py.exceptions import HoldingRejected, UnknownName
 from multipanda_py.pose import Pose
-from multipanda_py.realtime.shared_memory import HELD, Slot
+from multipanda_py.realtime.shared_memory import ATTACHMENT_RECORD, SeqlockBuffer
 from multipanda_py.state import Vector
 
 FARTHEST = 0.3
@@ -46,7 +46,7 @@ class HoldingRequest:
     number: int
 
 
-class Holding:
+class Attachments:
     """Attach movable objects to grippers, and detach them.
 
     Args:
@@ -61,7 +61,7 @@ class Holding:
     ) -> None:
         self._names, self._connection = names, connection
         self._reader, self._counts = reader, counts
-        self._movable = movable_things(names.config)
+        self._movable = movable_objects(names.config)
 
     def held(self) -> dict[str, str]:
         """Return the names of the attached objects, by arm."""
@@ -127,11 +127,11 @@ class Holding:
                     f"{arm}: pose_in_tool: the simulation measures the pose of {chosen} in a "
                     "cell with simulated arms. Omit pose_in_tool"
                 )
-            self._refuse_what_is_not_there(arm, chosen, pose_in_tool)
+            self._check_object_present(arm, chosen, pose_in_tool)
         except HoldingRejected:
             self._counts.rejected[f"{arm} attach"] += 1
             raise
-        record = np.zeros(HELD)
+        record = np.zeros(ATTACHMENT_RECORD)
         record[0] = self._movable.index(chosen) + 1
         if pose_in_tool is not None:
             x, y, z, w = pose_in_tool.quaternion_xyzw.tolist()
@@ -140,7 +140,7 @@ class Holding:
 
     def ask_detach(self, arm: str) -> HoldingRequest:
         """Request :meth:`detach` without waiting for the answer. See :meth:`answer`."""
-        return self._ask(arm, self.held().get(arm, ""), np.zeros(HELD))
+        return self._ask(arm, self.held().get(arm, ""), np.zeros(ATTACHMENT_RECORD))
 
     def answer(self, request: HoldingRequest) -> bool:
         """Return True if the request has been executed.
@@ -176,7 +176,7 @@ class Holding:
             f"the answer to the attach or detach request of {request.arm}",
         )
 
-    def _slot(self, arm: str) -> Slot:
+    def _slot(self, arm: str) -> SeqlockBuffer:
         return self._connection.mailbox.holds[self._names.arm_index(arm)]
 
     def _check(self, thing: str) -> str:
@@ -205,7 +205,7 @@ class Holding:
             )
         return nearest
 
-    def _refuse_what_is_not_there(self, arm: str, thing: str, pose_in_tool: Pose | None) -> None:
+    def _check_object_present(self, arm: str, thing: str, pose_in_tool: Pose | None) -> None:
         """Refuse an object out of reach: compensating its weight would lift the arm."""
         config = self._names.config
         if self._names.arm_config(arm).compensates_gravity:

@@ -17,7 +17,7 @@ from typing_extensions import Self
 
 from multipanda_py.cell.active_motions import Moves
 from multipanda_py.cell.arm_request import ArmRequest
-from multipanda_py.cell.attached_objects import Holding, HoldingRequest
+from multipanda_py.cell.attached_objects import Attachments, HoldingRequest
 from multipanda_py.cell.checks import notes_of, unread_sections
 from multipanda_py.cell.connection import Connection, Counts
 from multipanda_py.cell.goals import Frames, Place, goals_by_arm
@@ -34,7 +34,7 @@ from multipanda_py.cell.recovery import (
     Recovery,
     Tare,
 )
-from multipanda_py.cell.scene_editor import AT_REST, Entries, EntryRequest
+from multipanda_py.cell.scene_editor import AT_REST, EntryRequest, SceneEditor
 from multipanda_py.cell.simulation import RunningWorld, Simulation
 from multipanda_py.cell.state_reader import ActuatorReader, ActuatorSnapshot, StateReader
 from multipanda_py.cell.switch_planning import Strictness, SwitchResult
@@ -50,7 +50,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.realtime.cycle import ControlLoop
 from multipanda_py.realtime.events import LoopEvent
 from multipanda_py.realtime.running_cell import RowFollower
-from multipanda_py.realtime.system.child_process import Closing
+from multipanda_py.realtime.system.child_process import Closeable
 from multipanda_py.realtime.timing import LoopStatistics
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.gripper import Gripper
@@ -60,7 +60,7 @@ from multipanda_py.targets import Reports
 __all__ = ["Cell", "ControlletInfo", "PendingSwitch", "Pose", "Strictness", "SwitchResult"]
 
 
-class Cell(Closing):
+class Cell(Closeable):
     """A cell: start and stop its control loop, send requests to it, and read its state.
 
     Most methods delegate to a part of the cell. The linked documentation of the part describes
@@ -93,12 +93,12 @@ class Cell(Closing):
         )  # fmt: skip
         self._settings = RobotSettings(names, connection, counts)
         self._tare = Tare(names, connection, counts)
-        self._holding = Holding(names, connection, reader, counts)
+        self._holding = Attachments(names, connection, reader, counts)
         self._moves = Moves(names, reader, self._targets, self._holding, self._parameters.values)
         self._grippers = Grippers(names, connection, reader)
         self._simulation = Simulation(names, connection, self._grippers)
         self._running_world = RunningWorld(names, connection, reader)
-        self._entries = Entries(names, connection, reader)
+        self._entries = SceneEditor(names, connection, reader)
         self._recorder = Recorder(names, connection)
         self._viewer: subprocess.Popen[bytes] | None = None
         self._unread: list[str] = []
@@ -149,7 +149,7 @@ class Cell(Closing):
 
         It is safe to call this twice.
         """
-        reason = self._connection.why_it_ended()
+        reason = self._connection.end_reason()
         viewer, self._viewer = self._viewer, None
         # The callbacks run in reverse order: the arms stop first, and wait for no disk or window.
         with ExitStack() as ending:
@@ -235,7 +235,7 @@ class Cell(Closing):
 
     def silence(self) -> float:
         """Return the time since the start of the newest cycle [s]; 0 for an inline cell."""
-        return self._connection.silence()
+        return self._connection.cycle_age()
 
     def step(self, cycles: int = 1) -> None:
         """Run cycles of an inline cell without real-time pacing."""
@@ -244,7 +244,7 @@ class Cell(Closing):
             return
         for done in range(0, cycles, INLINE_STEPS):
             self._connection.step(min(INLINE_STEPS, cycles - done))
-            self._recorder.look()
+            self._recorder.record_new()
 
     def wait(self, condition: Callable[[], bool], timeout: float, what: str = "condition") -> None:
         """Wait until a condition is true. See :meth:`.Connection.wait`."""
@@ -304,7 +304,7 @@ class Cell(Closing):
 
     def silence_reason(self) -> str:
         """Return a text if the loop does not run, with the effect on its arms; else ''."""
-        return self._reader.silence_reason()
+        return self._reader.stall_reason()
 
     @property
     def active(self) -> tuple[str, ...]:
@@ -390,8 +390,11 @@ class Cell(Closing):
         return self._reader.row()
 
     def at(self, time: float) -> RecordedMoment:
-        """Return the state of the cell at a past time [s]. See :meth:`.StateReader.at`."""
-        return self._reader.at(time)
+        """Return the state of the cell at a past time [s].
+
+        See :meth:`.StateReader.snapshot_at`.
+        """
+        return self._reader.snapshot_at(time)
 
     def rows(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
         """Return the number of cycles and the records after ``since``.
@@ -475,7 +478,7 @@ class Cell(Closing):
     ) -> PendingSwitch:
         """Create a switch request without waiting for the loop. See :meth:`.Switcher.ask_switch`.
 
-        Call ``look`` of the result repeatedly. The first call sends the request.
+        Call ``record_new`` of the result repeatedly. The first call sends the request.
         """
         return self._switcher.ask_switch(activate, deactivate, strictness, timeout, by)
 
@@ -498,7 +501,7 @@ class Cell(Closing):
     def ask_hold(self, timeout: float = 1.0, by: str = "") -> PendingSwitch:
         """Create the request of :meth:`hold` without waiting for the loop.
 
-        Call ``look`` of the result repeatedly. The first call sends the request.
+        Call ``record_new`` of the result repeatedly. The first call sends the request.
         """
         return self._switcher.ask_hold(timeout, by)
 
@@ -511,7 +514,7 @@ class Cell(Closing):
     def ask_recovery(
         self, arms: Sequence[str] | None = None, timeout: float = RECOVERY_TIMEOUT
     ) -> PendingRecovery:
-        """Request a recovery without waiting. Poll its result with ``look``."""
+        """Request a recovery without waiting. Poll its result with ``record_new``."""
         return self._recovery.ask(arms, timeout)
 
     # Targets and parameters: TargetWriter, ParameterWriter.
@@ -616,7 +619,7 @@ class Cell(Closing):
                 has received another motion. Plan again.
             TargetRejected: If a controllet rejects its trajectory. No arm moves then.
         """
-        return self._moves.begin(plan)
+        return self._moves.start(plan)
 
     def has_ended(self, plan: MovePlan) -> bool:
         """Return True if all arms have reached the goal of a started motion.
@@ -679,13 +682,15 @@ class Cell(Closing):
         self._targets.command_actuators(arm, **commands)
 
     def actuators(self, arm: str, row: NDArray[np.void] | None = None) -> ActuatorSnapshot:
-        """Return the state of the compliant actuators of an arm. See :meth:`.ActuatorReader.of`.
+        """Return the state of the compliant actuators of an arm.
+
+        See :meth:`.ActuatorReader.snapshot`.
 
         Args:
             arm: Name of the arm.
             row: Cycle record of this cell. By default the newest one.
         """
-        return self._actuators.of(self._reader.row() if row is None else row, arm)
+        return self._actuators.snapshot(self._reader.row() if row is None else row, arm)
 
     def parameters(self, name: str) -> dict[str, Any]:
         """Return all parameters of a controllet, by name."""
@@ -789,4 +794,4 @@ class Cell(Closing):
 
     def gripper(self, arm: str) -> Gripper:
         """Return the handle of the gripper of an arm, always the same object."""
-        return self._grippers.of(arm)
+        return self._grippers.gripper(arm)

@@ -8,22 +8,22 @@ from pathlib import Path
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.checks import (
-    odd_robots,
-    same_place,
-    short_stops,
-    too_late,
-    unmet_rates,
-    weak_springs,
+    check_latency,
+    check_motor_ranges,
+    check_overlapping_bases,
+    check_rates,
+    check_robots,
+    check_spring_torques,
 )
 from multipanda_py.config.describe import describe_arms, describe_objects
 from multipanda_py.config.instance_spec import InstanceSpec, instance_specs
 from multipanda_py.config.parameter_file import ParameterFile
-from multipanda_py.controllets.features.collision_avoidance import parts_kept_off
+from multipanda_py.controllets.features.collision_avoidance import avoided_bodies
 
 _AVOIDANCE = "collision_avoidance"
 
 
-def may_touch(config: CellConfig) -> list[str]:
+def check_allowed_contacts(config: CellConfig) -> list[str]:
     """List the controllets that do not keep whole arms away from fixed objects and the floor.
 
     Only the cell file and its defaults count. Live parameters may change the result.
@@ -37,18 +37,18 @@ def may_touch(config: CellConfig) -> list[str]:
         parts = "all" if spec.is_hold else _parts_of(spec)
         if parts != "all":
             (hands if parts == "without_hand" else arms)[spec.config.short_name] = None
-    found = []
+    result = []
     if hands:
-        found.append(
+        result.append(
             f"grippers may touch fixed objects and the floor while {', '.join(hands)} acts, as "
             f"needed for contact tasks. Set {_AVOIDANCE}.fixed_objects: all to prevent contact"
         )
     if arms:
-        found.append(
+        result.append(
             f"whole arms may touch fixed objects while {', '.join(arms)} acts, because "
             f"{_AVOIDANCE} is missing, disabled or ignores them"
         )
-    return found
+    return result
 
 
 def _parts_of(spec: InstanceSpec) -> str:
@@ -56,10 +56,10 @@ def _parts_of(spec: InstanceSpec) -> str:
     values = spec.initial_values()
     if not values.get(f"{_AVOIDANCE}.enabled"):
         return "ignore"
-    return parts_kept_off(values[f"{_AVOIDANCE}.fixed_objects"], spec.law.touches)
+    return avoided_bodies(values[f"{_AVOIDANCE}.fixed_objects"], spec.law.touches)
 
 
-def starts_inside(config: CellConfig) -> list[str]:
+def check_initial_contacts(config: CellConfig) -> list[str]:
     """List the simulated arms that start inside the floor, an object or another arm.
 
     The simulation pushes such an arm out, mostly with a fault, before any client sends a command.
@@ -90,8 +90,8 @@ def starts_inside(config: CellConfig) -> list[str]:
 
 
 NOTES = (
-    odd_robots, same_place, starts_inside, may_touch, too_late, unmet_rates, weak_springs,
-    short_stops,
+    check_robots, check_overlapping_bases, check_initial_contacts, check_allowed_contacts,
+    check_latency, check_rates, check_spring_torques, check_motor_ranges,
 )  # fmt: skip
 """Checks that return sentences. Every command and the node report all of them."""
 

@@ -10,38 +10,38 @@ from multipanda_py.cell.connection import Connection
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.controllets.targets.joint import JOINT, TRAJECTORY
 from multipanda_py.realtime.scheduled_targets import START
-from multipanda_py.realtime.shared_memory import Slot
+from multipanda_py.realtime.shared_memory import SeqlockBuffer
 from multipanda_py.state import Vector
 
 OTHER = {JOINT.name: TRAJECTORY.name, TRAJECTORY.name: JOINT.name}
 """Channel that replaces each channel, for a controllet that accepts both."""
-SEEN = 3
+FRESH_CYCLES = 3
 """Number of cycles from the start of a motion until the controllet reports it."""
 
 
-class GivenMotion(NamedTuple):
+class CommandedMotion(NamedTuple):
     """Motion that was commanded to one arm of a controllet.
 
     Attributes:
         spec: Controllet that executes the motion.
-        place: Index of the arm in the controllet.
+        arm_index: Index of the arm in the controllet.
         channel: Channel of the command.
         activation: Number of the activation of the controllet. Only this activation executes it.
         numbers: Sequence numbers of the newest joint and trajectory records, by channel.
         begins: Start of the motion in cell time (:attr:`.Cell.time`) [s].
-        told: Cell time of the command [s].
+        command_time: Cell time of the command [s].
     """
 
     spec: InstanceSpec
-    place: int
+    arm_index: int
     channel: str
     activation: int
     numbers: dict[str, int]
     begins: float
-    told: float
+    command_time: float
 
 
-class GivenMotions:
+class CommandedMotions:
     """Store the newest motion of every arm of every controllet that executes joint motions.
 
     Args:
@@ -56,47 +56,47 @@ class GivenMotions:
     """
 
     def __init__(self, connection: Connection, time: Callable[[], float], rate: float) -> None:
-        self._connection, self._time, self._seen = connection, time, SEEN / rate
-        self._newest: dict[tuple[int, int], GivenMotion] = {}
+        self._connection, self._time, self._seen = connection, time, FRESH_CYCLES / rate
+        self._newest: dict[tuple[int, int], CommandedMotion] = {}
         self.lock = connection.lock
 
-    def note(self, spec: InstanceSpec, channel: str, place: int, record: Vector) -> None:
+    def note(self, spec: InstanceSpec, channel: str, index: int, record: Vector) -> None:
         """Store a joint target or a trajectory that was just sent.
 
         Args:
             spec: Controllet instance that receives it.
             channel: Channel ``joint`` or ``trajectory``.
-            place: Index of the arm in the controllet.
+            index: Index of the arm in the controllet.
             record: Record of the target.
         """
-        now, slots = self._time(), self._slots(spec, place)
+        now, slots = self._time(), self._slots(spec, index)
         begins = float(record[START]) if channel == TRAJECTORY.name else 0.0
-        self._newest[spec.index, place] = GivenMotion(
-            spec, place, channel, self._connection.mailbox.beginnings[spec.index],
+        self._newest[spec.index, index] = CommandedMotion(
+            spec, index, channel, self._connection.mailbox.activation_counts[spec.index],
             {name: slot.written for name, slot in slots.items()}, max(begins, now), now,
         )  # fmt: skip
 
-    def newest(self, spec: InstanceSpec, place: int) -> GivenMotion | None:
+    def newest(self, spec: InstanceSpec, index: int) -> CommandedMotion | None:
         """Return the newest command to an arm of a controllet, or None without any."""
-        return self._newest.get((spec.index, place))
+        return self._newest.get((spec.index, index))
 
-    def counts(self, motion: GivenMotion) -> bool:
+    def is_valid(self, motion: CommandedMotion) -> bool:
         """Return True if no newer target and no newer activation has replaced the motion."""
         spec = motion.spec
-        if self._connection.mailbox.beginnings[spec.index] != motion.activation:
+        if self._connection.mailbox.activation_counts[spec.index] != motion.activation:
             return False
-        slots = self._slots(spec, motion.place)
+        slots = self._slots(spec, motion.arm_index)
         return all(slots[name].written == number for name, number in motion.numbers.items())
 
-    def is_to_begin(self, motion: GivenMotion) -> bool:
+    def is_pending(self, motion: CommandedMotion) -> bool:
         """Return True if a motion is valid and its controllet does not report it yet."""
         now = self._time()
         # A reset sets the time back, which makes the motion invalid.
-        if now < motion.told or not self.counts(motion):
+        if now < motion.command_time or not self.is_valid(motion):
             return False
-        slot = self._slots(motion.spec, motion.place)[motion.channel]
+        slot = self._slots(motion.spec, motion.arm_index)[motion.channel]
         return slot.taken < motion.numbers[motion.channel] or now < motion.begins + self._seen
 
-    def _slots(self, spec: InstanceSpec, place: int) -> dict[str, Slot]:
+    def _slots(self, spec: InstanceSpec, index: int) -> dict[str, SeqlockBuffer]:
         slots = self._connection.mailbox.targets[spec.index]
-        return {name: slots[name][place] for name in OTHER if name in slots}
+        return {name: slots[name][index] for name in OTHER if name in slots}

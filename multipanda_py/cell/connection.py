@@ -18,7 +18,7 @@ from multipanda_py.realtime.cycle import ControlLoop
 from multipanda_py.realtime.loop_state import LoopState
 from multipanda_py.realtime.process_runner import make_runner
 from multipanda_py.realtime.runner import HEARTBEAT_PERIOD, Runner
-from multipanda_py.realtime.shared_memory import Mailbox, Slot, Word
+from multipanda_py.realtime.shared_memory import Mailbox, SeqlockBuffer, SharedFlag
 from multipanda_py.realtime.system.cores import LoopCore
 from multipanda_py.realtime.system.lock import CellLock
 from multipanda_py.state import Vector
@@ -39,7 +39,7 @@ class Counts:
         self.withdrawn: Counter[str] = Counter()
 
 
-def seconds(timeout: object, refusal: type[MultipandaError]) -> float:
+def checked_timeout(timeout: object, refusal: type[MultipandaError]) -> float:
     """Check a timeout and return it [s]. Infinity is allowed and means no limit.
 
     Args:
@@ -187,7 +187,7 @@ class Connection:
         """Raise :class:`LoopError` with the reason if the loop is not running."""
         self._running().check()
 
-    def why_it_ended(self) -> str:
+    def end_reason(self) -> str:
         """Return ``loop_gone`` if the loop ended without :meth:`close`, else an empty string."""
         if self._runner is None:
             return ""
@@ -197,9 +197,9 @@ class Connection:
             return "loop_gone"
         return ""
 
-    def silence(self) -> float:
+    def cycle_age(self) -> float:
         """Return the time since the start of the newest cycle [s]; 0 for an inline cell."""
-        return 0.0 if self._runner is None else self._runner.silence(self.started_ns)
+        return 0.0 if self._runner is None else self._runner.cycle_age(self.started_ns)
 
     def step(self, cycles: int = 1) -> None:
         """Run cycles of an inline cell without real-time pacing."""
@@ -235,20 +235,20 @@ class Connection:
         if not self._running().wait(condition, timeout):
             raise LoopTimeout(f"waiting for {what} timed out after {timeout:g} s")
 
-    def post(self, slot: Slot, record: Vector) -> int:
+    def post(self, slot: SeqlockBuffer, record: Vector) -> int:
         """Send a record to the loop and return its sequence number."""
         with self.lock:
             number = slot.write(record)
-            self.mailbox.ring_bell()
+            self.mailbox.notify()
         return number
 
     def trace_torques(self, is_on: bool) -> None:
         """Enable or disable the recording of torque terms of controllets and features."""
         with self.lock:
-            self.mailbox.words[Word.TRACE] = int(is_on)
-            self.mailbox.ring_bell()
+            self.mailbox.words[SharedFlag.TRACE] = int(is_on)
+            self.mailbox.notify()
 
-    def withdraw(self, slot: Slot, number: int, what: str) -> bool:
+    def withdraw(self, slot: SeqlockBuffer, number: int, what: str) -> bool:
         """Withdraw a record. Return True if the loop had not received it yet.
 
         Args:

@@ -103,50 +103,52 @@ class Places:
         """
         if isinstance(via, (str, Mapping, Pose)) or not isinstance(via, Sequence):
             raise PlanRejected(f"via: got {via!r:.40}, allowed a list of goals by arm")
-        given = [(f"via, goal {number}", stop) for number, stop in enumerate(via, 1)]
-        found = []
-        for where, stop in (*given, ("goals", goals)):
+        values = [(f"via, goal {number}", stop) for number, stop in enumerate(via, 1)]
+        stops = []
+        for path, stop in (*values, ("goals", goals)):
             if not isinstance(stop, Mapping):
-                raise PlanRejected(f"{where}: got {stop!r:.40}, allowed goals by arm")
+                raise PlanRejected(f"{path}: got {stop!r:.40}, allowed goals by arm")
             if not stop:
-                raise PlanRejected(f"{where}: got none, allowed a goal for one arm or more")
-            found.append(self._in_world(stop, frame, "" if stop is goals else f"{where}: "))
-        return found
+                raise PlanRejected(f"{path}: got none, allowed a goal for one arm or more")
+            stops.append(self._in_world(stop, frame, "" if stop is goals else f"{path}: "))
+        return stops
 
     def _in_world(
-        self, places: Mapping[str, Place], frame: str, where: str
+        self, goals: Mapping[str, Place], frame: str, path: str
     ) -> dict[str, Pose | Vector]:
-        bases, found = bases_in_world(self._names.config), dict[str, Pose | Vector]()
-        for arm, place in places.items():
+        bases, result = bases_in_world(self._names.config), dict[str, Pose | Vector]()
+        for arm, goal in goals.items():
             limits = self._names.limits(arm)
-            if isinstance(place, Pose):
-                found[arm] = bases[arm] @ self._frames.base_from(frame, arm) @ place
+            if isinstance(goal, Pose):
+                result[arm] = bases[arm] @ self._frames.base_from(frame, arm) @ goal
             else:
-                found[arm] = _posture(place, limits.n_joints, f"{where}{arm}")
-        return found
+                result[arm] = _posture(goal, limits.n_joints, f"{path}{arm}")
+        return result
 
 
-def _posture(place: ArrayLike, n: int, where: str) -> Vector:
+def _posture(path: ArrayLike, n: int, location: str) -> Vector:
     """Check a joint configuration and return a copy, (n,).
 
     Raises:
         PlanRejected: If it is invalid. The message names the joint where possible.
     """
     try:
-        posture = np.asarray(place)
+        configuration = np.asarray(path)
     except ValueError:  # NumPy rejects nested lists of different lengths.
-        posture = np.asarray(None)
-    if posture.dtype.kind not in "iuf":
-        raise PlanRejected(f"{where}: got {place!r:.60}, allowed a pose or {n} joint positions")
-    if posture.shape != (n,):
+        configuration = np.asarray(None)
+    if configuration.dtype.kind not in "iuf":
+        raise PlanRejected(f"{location}: got {path!r:.60}, allowed a pose or {n} joint positions")
+    if configuration.shape != (n,):
         raise PlanRejected(
-            f"{where}: got an array of shape {posture.shape}, allowed {n} joint positions"
+            f"{location}: got an array of shape {configuration.shape}, allowed {n} joint positions"
         )
-    for joint, position in enumerate(posture.tolist(), 1):
+    for joint, position in enumerate(configuration.tolist(), 1):
         if not math.isfinite(position):
-            raise PlanRejected(f"{where}: joint {joint}: got {position}, allowed a finite number")
+            raise PlanRejected(
+                f"{location}: joint {joint}: got {position}, allowed a finite number"
+            )
     # The result is a copy, because the caller may change the original.
-    return posture.astype(np.float64)
+    return configuration.astype(np.float64)
 
 
 def goals_by_arm(
@@ -170,8 +172,8 @@ def goals_by_arm(
         raise PlanRejected(f"via: got {via!r:.40}, allowed a list of goals")
     goals: Mapping[str, Place] = arm if not isinstance(arm, str) else {arm: goal}  # type: ignore
     stops = []
-    for place in via:
-        if not isinstance(place, Mapping) and not isinstance(arm, str):
+    for location in via:
+        if not isinstance(location, Mapping) and not isinstance(arm, str):
             raise PlanRejected("via: got a goal, allowed goals by arm, as for the final goals")
-        stops.append(place if isinstance(place, Mapping) else {str(arm): place})
+        stops.append(location if isinstance(location, Mapping) else {str(arm): location})
     return goals, stops

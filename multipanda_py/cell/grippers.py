@@ -69,20 +69,20 @@ class LoopGripper(Gripper):
             number = connection.post(slot, np.array(command.record))
             since = time.monotonic()
             self._motion = GripperMotion(
-                command, lambda: self._look(command, number, since), connection.wait
+                command, lambda: self._poll(command, number, since), connection.wait
             )
             return self._motion
 
-    def end_motion(self, why: str) -> None:
+    def end_motion(self, reason: str) -> None:
         """Abort the running motion, so that callers stop waiting for it."""
         if self._motion is not None:
-            text = f"{self._motion.command}: {why}"
+            text = f"{self._motion.command}: {reason}"
             self._motion.end(GripperResult(Outcome.ABORTED, self.state().width, text))
 
-    def _look(self, command: GripperCommand, number: int, since: float) -> GripperResult | None:
-        begun, outcome, held, width = self._reader.gripper_answer(self.arm)
-        if begun != number or outcome is Outcome.MOVING:
-            is_late = time.monotonic() - since > STILL and self._connection.silence() > STILL
+    def _poll(self, command: GripperCommand, number: int, since: float) -> GripperResult | None:
+        started, outcome, held, width = self._reader.gripper_answer(self.arm)
+        if started != number or outcome is Outcome.MOVING:
+            is_late = time.monotonic() - since > STILL and self._connection.cycle_age() > STILL
             return self._give_up(command, number, width) if is_late else None
         text = f"{command}: {outcome.name.lower()} at {width:.4f} m"
         if command.action is Action.GRASP:
@@ -94,8 +94,8 @@ class LoopGripper(Gripper):
         connection = self._connection
         slot = connection.mailbox.grippers[self._index]
         done = given_up(connection.withdraw(slot, number, "gripper"))
-        why = self._reader.silence_reason() or "the loop does not run"
-        text = f"{command}: {why}; {done}"
+        reason = self._reader.stall_reason() or "the loop does not run"
+        text = f"{command}: {reason}; {done}"
         return GripperResult(Outcome.FAILED, width, text)
 
 
@@ -112,7 +112,7 @@ class Grippers:
         self._names, self._connection, self._reader = names, connection, reader
         self._grippers: dict[str, Gripper] = {}
 
-    def of(self, arm: str) -> Gripper:
+    def gripper(self, arm: str) -> Gripper:
         """Return the handle of the gripper of an arm, always the same object.
 
         Raises:
@@ -143,20 +143,20 @@ class Grippers:
         if gripper is None:
             index = self._names.arm_index(arm)
             gripper = LoopGripper(arm, index, connection, self._reader, description)
-        gripper.silence = self._reader.silence_reason
+        gripper.silence = self._reader.stall_reason
         return gripper
 
     def connect(self) -> None:
         """Create the handles of all grippers. Their state shows if real grippers are connected."""
         for arm, config in self._names.config.arms.items():
             if config.hand:
-                self.of(arm)
+                self.gripper(arm)
 
-    def end_motions(self, why: str) -> None:
+    def end_motions(self, reason: str) -> None:
         """Abort the running motions of simulated grippers, so that no caller waits for them."""
         for gripper in self._grippers.values():
             if isinstance(gripper, LoopGripper):
-                gripper.end_motion(why)
+                gripper.end_motion(reason)
 
     def close(self) -> None:
         """Close all grippers. It is safe to call this twice."""

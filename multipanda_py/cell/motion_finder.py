@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.cell.attached_objects import Holding
+from multipanda_py.cell.attached_objects import Attachments
 from multipanda_py.cell.goals import Place, Places
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
@@ -21,7 +21,7 @@ from multipanda_py.exceptions import PlanRejected
 from multipanda_py.planning.motions.find_motion import find_move
 from multipanda_py.planning.motions.motion_check import NearBodies, check_motion
 from multipanda_py.planning.motions.motion_request import MovePlan, frames_at, request_of
-from multipanda_py.planning.motions.path_constraints import grips_of
+from multipanda_py.planning.motions.path_constraints import attached_objects
 from multipanda_py.planning.optimiser.scene import Scene
 from multipanda_py.pose import Pose, quaternion_from_rotation
 from multipanda_py.realtime.cycle_record import row_dtype
@@ -29,7 +29,7 @@ from multipanda_py.realtime.startup import make_context
 from multipanda_py.robots import SceneObject
 from multipanda_py.state import ArmState, Vector
 
-SPARE, ROOM = 1e-3, 3e-3
+SPARE, CLEARANCE = 1e-3, 3e-3
 """Distances added to the one at which ``collision_avoidance`` stops an approach [m].
 
 Timed motions keep ``SPARE``, for tracking errors. Points of a path keep ``ROOM``, because the
@@ -44,12 +44,12 @@ def executing(names: CellNames, owners: Mapping[str, str]) -> list[InstanceSpec]
         owners: Name of the active controllet of each arm, by arm. If it does not accept
             trajectories, all controllets of the arm that do are candidates.
     """
-    found: dict[int, InstanceSpec] = {}
+    result: dict[int, InstanceSpec] = {}
     for arm in names.arms:
         able = [spec for spec in names.specs_of(arm) if TRAJECTORY.name in spec.channel_table]
         own = [spec for spec in able if spec.name == owners.get(arm)]
-        found |= {spec.index: spec for spec in own or able}
-    return [found[index] for index in sorted(found)]
+        result |= {spec.index: spec for spec in own or able}
+    return [result[index] for index in sorted(result)]
 
 
 class ExecutingAvoidance:
@@ -78,8 +78,10 @@ class ExecutingAvoidance:
         touching: Collection[str] = (),
     ) -> None:
         config, arms = names.config, describe_for_laws(names.config)
-        movable = [thing for thing in describe_objects(config) if thing.mass > 0.0]
-        number = {thing.name: index for index, thing in enumerate(movable)}
+        movable = [
+            scene_object for scene_object in describe_objects(config) if scene_object.mass > 0.0
+        ]
+        number = {scene_object.name: index for index, scene_object in enumerate(movable)}
         row = np.zeros(1, row_dtype(len(arms), 0, 1, max(arm.n_joints for arm in arms)))
         self._states = [
             ArmState(arm.name, arm.limits, row["arms"][0, index : index + 1].reshape(()))
@@ -89,15 +91,15 @@ class ExecutingAvoidance:
         self._columns = [scene.columns[arm.name] for arm in arms]
         self._n = self._columns[-1].stop
         self._objects = np.zeros((len(movable), 7))
-        for place, thing in zip(self._objects, movable):
-            pose = things.get(thing.name, Pose(thing.start, thing.rotation))
-            place[:] = _numbers(pose)
+        for pose_values, obj in zip(self._objects, movable):
+            pose = things.get(obj.name, Pose(obj.start, obj.rotation))
+            pose_values[:] = _numbers(pose)
         for state in self._states:
             if state.name in held:
                 state.holds[...] = 1 + number[held[state.name]]
         self._grips = [
             (grip.arm, self._objects[number[grip.thing]], grip.pose)
-            for grip in grips_of(scene, held)
+            for grip in attached_objects(scene, held)
         ]
         self._features: list[tuple[CollisionAvoidance, tuple[int, ...]]] = []
         for name, own in laws.items():
@@ -113,8 +115,8 @@ class ExecutingAvoidance:
         self._needs: dict[tuple[frozenset[str], bool], float] = {}
         for feature, _ in self._features:
             begins, stops = feature.params.distance, feature.stops_at
-            need = stops + min(ROOM, 0.5 * (begins - stops)) if stops > 0.0 else 0.0
-            for key in feature.kept_apart():
+            need = stops + min(CLEARANCE, 0.5 * (begins - stops)) if stops > 0.0 else 0.0
+            for key in feature.avoided_pairs():
                 self._needs[key] = max(self._needs.get(key, 0.0), need)
 
     def needs(self, first: str, second: str, gripper: bool) -> float:
@@ -163,8 +165,8 @@ class ExecutingAvoidance:
             q: Joint configuration of all arms, (n,) [rad].
             within: Distance [m].
         """
-        found = []
-        self._place(q, np.zeros(self._n))
+        result = []
+        self._set_states(q, np.zeros(self._n))
         for feature, own in self._features:
             order = self._order(own)
             for pair in feature.measure([self._states[arm] for arm in own], within):
@@ -174,11 +176,11 @@ class ExecutingAvoidance:
                 for arm, part in zip(pair.arms, pair.gradients):
                     columns = self._columns[order[arm]]
                     gradient[columns] = part[: columns.stop - columns.start]
-                group, place = pair.place
-                names = {name for solid in group.solids[place] for name in solid.names}
+                group, index = pair.index
+                names = {name for solid in group.solids[index] for name in solid.names}
                 may_touch = not self._touching.isdisjoint(names)
-                found.append(NearBodies(str(pair), pair.distance, gradient, may_touch))
-        return found
+                result.append(NearBodies(str(pair), pair.distance, gradient, may_touch))
+        return result
 
     def pace(self, q: Vector, dq: Vector) -> float:
         """Return the velocity scale from 0 to 1 that the controllets allow.
@@ -187,14 +189,14 @@ class ExecutingAvoidance:
             q: Joint positions of all arms, (n,) [rad].
             dq: Joint velocities of all arms, (n,) [rad/s].
         """
-        self._place(q, dq)
-        share, spare = 1.0, self._spare
+        self._set_states(q, dq)
+        scale, spare = 1.0, self._spare
         for feature, own in self._features:
             for pair in feature.measure([self._states[arm] for arm in own]):
                 pair.distance -= spare
-            for place, arm in enumerate(own):
-                share = min(share, feature.pace(place, dq[self._columns[arm]]))
-        return share
+            for index, arm in enumerate(own):
+                scale = min(scale, feature.pace(index, dq[self._columns[arm]]))
+        return scale
 
     def in_the_way(self, q: Vector, dq: Vector) -> str:
         """Describe the pairs of bodies that limit the velocities most, with their distances.
@@ -205,19 +207,19 @@ class ExecutingAvoidance:
         """
         self.pace(q, dq)
         words = [
-            feature.in_the_way(place, dq[self._columns[arm]])
+            feature.in_the_way(index, dq[self._columns[arm]])
             for feature, own in self._features
-            for place, arm in enumerate(own)
+            for index, arm in enumerate(own)
         ]
         return "; ".join(dict.fromkeys(filter(None, words)))
 
-    def _place(self, q: Vector, dq: Vector) -> None:
+    def _set_states(self, q: Vector, dq: Vector) -> None:
         """Set the states of the arms and the poses of attached objects."""
         for state, columns in zip(self._states, self._columns):
             state.q[:], state.dq[:] = q[columns], dq[columns]
-        for arm, place, grip in self._grips:
+        for arm, pose_values, grip in self._grips:
             tool = frames_at(self._scene, arm, q[self._scene.columns[arm]])["tool"]
-            place[:] = _numbers(Pose(tool.translation.copy(), tool.rotation.copy()) @ grip)
+            pose_values[:] = _numbers(Pose(tool.translation.copy(), tool.rotation.copy()) @ grip)
 
     def _order(self, own: Sequence[int]) -> list[int]:
         """Return the indices of all arms, beginning with those of a controllet."""
@@ -248,7 +250,7 @@ class MoveFinder:
         self,
         names: CellNames,
         reader: StateReader,
-        holding: Holding,
+        holding: Attachments,
         parameters: Callable[[str], Mapping[str, Any]] | None = None,
     ) -> None:
         self._names, self._reader, self._holding = names, reader, holding
@@ -276,14 +278,14 @@ class MoveFinder:
         if ready is not None:
             ready()
         postures = self._postures()
-        held, things = self._holding.held(), self._things()
-        scene = self._scene(things, held, postures)
+        held, objects = self._holding.held(), self._objects()
+        scene = self._scene(objects, held, postures)
         laws = self._laws()
-        law = ExecutingAvoidance(self._names, laws, scene, held, things, request.touching)
-        found = find_move(scene, held, request, law)
-        duration = max(float(rows[-1, 0]) for rows in found.points.values())
+        law = ExecutingAvoidance(self._names, laws, scene, held, objects, request.touching)
+        result = find_move(scene, held, request, law)
+        duration = max(float(rows[-1, 0]) for rows in result.points.values())
         return MovePlan(
-            found.points, duration, postures, things, held, found.nearest, found.reason, laws
+            result.points, duration, postures, objects, held, result.nearest, result.reason, laws
         )
 
     def check(self, plan: MovePlan) -> None:
@@ -293,33 +295,34 @@ class MoveFinder:
             PlanRejected: If an arm or an object has moved, attached objects have changed, or the
                 collision avoidance of an executing controllet now requires a slower motion.
         """
-        postures, things, held = self._postures(), self._things(), self._holding.held()
-        plan.check(postures, things, held)
+        postures, objects, held = self._postures(), self._objects(), self._holding.held()
+        plan.check(postures, objects, held)
         laws = self._laws()
         if plan.laws and not all(
             _has_same_avoidance(plan.laws.get(name), now) for name, now in laws.items()
         ):
             law = ExecutingAvoidance(
-                self._names, laws, self._scene(things, held, postures), held, things
+                self._names, laws, self._scene(objects, held, postures), held, objects
             )
             n = sum(len(q) for q in postures.values())
             checked = check_motion(plan.rows(), n, None, law, len(plan.rows()))
             if checked.reason or checked.rows[-1, 0] > plan.duration:
-                why = (
+                reason = (
                     checked.reason
                     or "it is too fast for the collision_avoidance of these controllets"
                 )
                 raise PlanRejected(
-                    f"plan: it does not fit the present parameters of {', '.join(laws)}: {why}. "
+                    f"plan: it does not fit the present parameters of {', '.join(laws)}: "
+                    f"{reason}. "
                     "Plan again"
                 )
 
     def _scene(
-        self, things: Mapping[str, Pose], held: Mapping[str, str], postures: Mapping[str, Vector]
+        self, objects: Mapping[str, Pose], held: Mapping[str, str], postures: Mapping[str, Vector]
     ) -> Scene:
         return Scene(
             [self._names.descriptions[arm] for arm in self._names.arms],
-            self._solids(things, [*held.values()]),
+            self._solids(objects, [*held.values()]),
             postures,
         )
 
@@ -346,29 +349,29 @@ class MoveFinder:
                 )
         return {arm: state.q for arm, state in states.items()}
 
-    def _things(self) -> dict[str, Pose]:
+    def _objects(self) -> dict[str, Pose]:
         """Return the present poses of all objects in the world; fixed ones as in the cell file."""
         fixed = {
-            thing.name: Pose(thing.position, thing.rotation)
-            for thing in describe_objects(self._names.config)
-            if thing.mass == 0.0
+            obj.name: Pose(obj.position, obj.rotation)
+            for obj in describe_objects(self._names.config)
+            if obj.mass == 0.0
         }
         return {**fixed, **self._reader.objects()}
 
-    def _solids(self, things: Mapping[str, Pose], held: Sequence[str]) -> list[SceneObject]:
+    def _solids(self, objects: Mapping[str, Pose], held: Sequence[str]) -> list[SceneObject]:
         """Return the present objects and a floor. Only attached objects are movable."""
-        found = [] if FLOOR in things else [self._floor()]
-        for thing in describe_objects(self._names.config):
-            if thing.name in things:
-                pose = things[thing.name]
-                mass = max(thing.mass, 1e-3) if thing.name in held else 0.0
-                found.append(
+        solids = [] if FLOOR in objects else [self._floor()]
+        for obj in describe_objects(self._names.config):
+            if obj.name in objects:
+                pose = objects[obj.name]
+                mass = max(obj.mass, 1e-3) if obj.name in held else 0.0
+                solids.append(
                     replace(
-                        thing, position=pose.position, rotation=pose.rotation, mass=mass,
+                        obj, position=pose.position, rotation=pose.rotation, mass=mass,
                         present=True,
                     )
                 )  # fmt: skip
-        return found
+        return solids
 
     def _floor(self) -> SceneObject:
         """Return the floor, at z = 0 or at the lowest arm base if that is below."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from multipanda_py.cell.arm_request import ArmRequest, ArmRequests, RequestKind
-from multipanda_py.cell.connection import Connection, Counts, seconds
+from multipanda_py.cell.connection import Connection, Counts, checked_timeout
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.config.backend_section import changed
@@ -52,7 +52,7 @@ class ParameterWriter:
         spec = self._names.spec(name)
         try:
             accepted = spec.checked(values)
-            if reason := self._reader.silence_reason():
+            if reason := self._reader.stall_reason():
                 raise ParameterRejected(f"{name}: {reason}")
         except MultipandaError:
             self._counts.rejected["parameter"] += 1
@@ -87,7 +87,7 @@ class RobotSettings:
     def __init__(self, names: CellNames, connection: Connection, counts: Counts) -> None:
         self._names, self._connection, self._counts = names, connection, counts
         self._requests = ArmRequests(_KIND, names, connection, counts)
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
 
     def current(self, arm: str) -> Settings:
         """Return the settings in effect of the robot of an arm.
@@ -122,8 +122,8 @@ class RobotSettings:
             LoopTimeout: If no answer came in time. The message states if the request is withdrawn,
                 or pending because the loop has started to execute it.
         """
-        with self._turn:
-            wait = seconds(timeout, SettingsRejected)
+        with self._lock:
+            wait = checked_timeout(timeout, SettingsRejected)
             self._requests.wait(self.ask(arm, **settings), wait)
 
     def ask(self, arm: str, **settings: object) -> ArmRequest:
@@ -134,11 +134,11 @@ class RobotSettings:
         """
         try:
             section = self._names.arm_config(arm).section
-            asked = changed(self.current(arm), settings, arm, section)
+            settings_new = changed(self.current(arm), settings, arm, section)
         except SettingsRejected:
             self._counts.rejected[f"{arm} settings"] += 1
             raise
-        return self._requests.ask(arm, asked.encode())
+        return self._requests.ask(arm, settings_new.encode())
 
     def answer(self, request: ArmRequest) -> bool:
         """Return True if the settings are applied, and False while there is no answer.

@@ -24,7 +24,7 @@ from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LoopTimeout, SwitchRejected
 from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.ownership import REST, SETTLING_TIME
-from multipanda_py.realtime.shared_memory import ANY_EPOCH, SwitchStatus, Word, reason_record
+from multipanda_py.realtime.shared_memory import ANY_EPOCH, SharedFlag, SwitchStatus, reason_record
 from multipanda_py.state import ArmSnapshot
 
 OWNER = "the program that owns the cell"
@@ -38,7 +38,7 @@ ABANDONED = 1.0
 class PendingSwitch:
     """One switch request, from its creation to the answer of the loop. No method waits.
 
-    Only one switch is pending in the loop at a time. Others queue in :meth:`look`. A stop does not
+    Only one switch is pending in the loop at a time. Others queue in :meth:`poll`. A stop does not
     queue: it withdraws the pending switch and the queued ones. It applies to any active set, and
     is never withdrawn.
 
@@ -61,7 +61,7 @@ class PendingSwitch:
 
     def __init__(
         self,
-        turn: SwitchTurn,
+        turn: SwitchLock,
         activate: Sequence[str],
         deactivate: Sequence[str],
         rule: Strictness,
@@ -70,10 +70,10 @@ class PendingSwitch:
         why: str = "",
         by: str = "",
     ) -> None:
-        self._turn, self._box = turn, turn.connection.mailbox
+        self._switch_lock, self._box = turn, turn.connection.mailbox
         self._activate, self._deactivate, self._rule = tuple(activate), tuple(deactivate), rule
-        self._timeout, self._is_stop, self._why, self._by = timeout, is_stop, why, by
-        self._asked_ns = time.monotonic_ns()
+        self._timeout, self._is_stop, self._reason_text, self._by = timeout, is_stop, why, by
+        self._requested_ns = time.monotonic_ns()
         self.deadline = time.monotonic() + timeout
         self._tries = self._number = self._events = 0
         self._plan = SwitchPlan([])
@@ -85,7 +85,7 @@ class PendingSwitch:
         self._still_since: dict[str, float] = {}
         self._stopped: list[str] = []
 
-    def look(self) -> SwitchResult | None:
+    def poll(self) -> SwitchResult | None:
         """Poll the request: send it if it is its turn, and return the result or None.
 
         Raises:
@@ -93,15 +93,15 @@ class PendingSwitch:
             LoopTimeout: If the loop did not answer in time. The message states whether the switch
                 may still happen.
         """
-        turn = self._turn
+        switch_lock = self._switch_lock
         try:
-            with turn.connection.lock:
-                result = self._look()
+            with switch_lock.connection.lock:
+                result = self._poll()
         except (SwitchRejected, LoopTimeout) as error:
-            turn.counts.rejected["switch"] += 1
+            switch_lock.counts.rejected["switch"] += 1
             self._close()
             if self._stopped:
-                raise type(error)(f"{error}; {self._what_stopped()}") from None
+                raise type(error)(f"{error}; {self._stop_reasons()}") from None
             raise
         if result is not None:
             self._close()
@@ -109,7 +109,7 @@ class PendingSwitch:
 
     def is_over(self) -> bool:
         """Return True if another request may follow, even if no client polls this one any more."""
-        if self._box.words[Word.SWITCH_ACK] == self._number and not self._brakes:
+        if self._box.words[SharedFlag.SWITCH_ACK] == self._number and not self._brakes:
             return True
         if time.monotonic() < self.deadline + ABANDONED:
             return False
@@ -129,14 +129,17 @@ class PendingSwitch:
     def keep_answer(self) -> None:
         """Store the answer of the loop if there is one, before the next request overwrites it."""
         words = self._box.words
-        if self._number and self._answer is None and words[Word.SWITCH_ACK] == self._number:
-            self._answer = SwitchStatus(words[Word.SWITCH_STATUS]), words[Word.SWITCH_NS]
+        if self._number and self._answer is None and words[SharedFlag.SWITCH_ACK] == self._number:
+            self._answer = (
+                SwitchStatus(words[SharedFlag.SWITCH_STATUS]),
+                words[SharedFlag.SWITCH_NS],
+            )
 
     def _close(self) -> None:
-        if self._turn.open is self:
-            self._turn.open = None
+        if self._switch_lock.open is self:
+            self._switch_lock.open = None
 
-    def _look(self) -> SwitchResult | None:
+    def _poll(self) -> SwitchResult | None:
         if self._overtaken:
             self._refuse_after_stop()
         if not self._number:
@@ -153,11 +156,11 @@ class PendingSwitch:
             self._answer = None
             return self._ask()
         if status is SwitchStatus.DONE:
-            handed_over, notices = map(self._said, (Event.HANDED_OVER, Event.NOTICE))
-            delay = (answered_ns - self._asked_ns) * 1e-9
+            handed_over, notices = map(self._reports, (Event.HANDED_OVER, Event.NOTICE))
+            delay = (answered_ns - self._requested_ns) * 1e-9
             return self._result(delay, tuple(handed_over), tuple(notices))
         if status is SwitchStatus.FAILED:
-            reasons = self._said(Event.SWITCH_FAILED)
+            reasons = self._reports(Event.SWITCH_FAILED)
             raise SwitchRejected("; ".join(reasons) or "activation failed")
         # A fault has changed the active set meanwhile, so the plan is made again.
         self._number = 0
@@ -169,13 +172,13 @@ class PendingSwitch:
 
     def _ask(self) -> SwitchResult | None:
         """Send the request to the loop, unless another one is pending."""
-        turn, box = self._turn, self._box
-        if self._stops != turn.stops and not self._is_stop:
+        switch_lock, box = self._switch_lock, self._box
+        if self._stops != switch_lock.stops and not self._is_stop:
             self._refuse_after_stop()
-        before = turn.open
+        before = switch_lock.open
         if before is not None and before.is_over():  # Its client has not polled the answer yet.
             before.keep_answer()
-            before = turn.open = None
+            before = switch_lock.open = None
         if before is not None and before is not self:
             if not self._is_stop:
                 if time.monotonic() > self.deadline:
@@ -185,47 +188,56 @@ class PendingSwitch:
                     )
                 return None
             before.overtake()
-        elif not self._is_stop and box.switch.taken < turn.stop_number:
+        elif not self._is_stop and box.switch.taken < switch_lock.stop_number:
             raise SwitchRejected(
                 "a stop waits until the loop runs again; other switches are refused until then"
             )
-        epoch = box.words[Word.EPOCH]
+        epoch = box.words[SharedFlag.EPOCH]
         flags = [bool(flag) for flag in box.active]
         if self._is_stop:
             self._deactivate = tuple(
-                spec.name for spec, flag in zip(turn.specs, flags) if flag and not spec.is_hold
+                spec.name
+                for spec, flag in zip(switch_lock.specs, flags)
+                if flag and not spec.is_hold
             )
         plan = plan_switch(
-            turn.specs, flags, self._activate, self._deactivate, self._rule, turn.unready()
+            switch_lock.specs,
+            flags,
+            self._activate,
+            self._deactivate,
+            self._rule,
+            switch_lock.unready(),
         )
         self._brakes = False
         if self._rule is Strictness.FORCE_AUTO:
             # The loop tests REST again later: an arm that had to brake must be clearly below it.
             bound = 0.5 * REST if self._rested else REST
-            if moving := moving_arms(turn.specs, plan, turn.state, bound, self._has_settled):
+            if moving := moving_arms(
+                switch_lock.specs, plan, switch_lock.state, bound, self._has_settled
+            ):
                 if time.monotonic() > self.deadline:
                     raise SwitchRejected(not_at_rest(moving, self._timeout, bound))
                 self._rested.update(dict.fromkeys(one.arm for one in moving))
-                self._brakes, turn.open = True, self
+                self._brakes, switch_lock.open = True, self
                 plan = only_stops(plan, flags)
                 if not plan.deactivated:  # All these arms are on hold already.
                     return None
         self._plan = plan
-        is_sure = not self._is_stop or (before is None and not turn.silence_reason())
+        is_sure = not self._is_stop or (before is None and not switch_lock.stall_reason())
         if is_sure and not plan.activated and not plan.deactivated:
             return self._result(0.0)
         now, reason = time.monotonic(), self._reason()
-        turn.ended.update(dict.fromkeys(plan.deactivated, (now, reason)))
+        switch_lock.ended.update(dict.fromkeys(plan.deactivated, (now, reason)))
         self._tries += 1
-        self._events = box.words[Word.EVENTS]
-        head = [ANY_EPOCH if self._is_stop else epoch, self._asked_ns]
+        self._events = box.words[SharedFlag.EVENTS]
+        head = [ANY_EPOCH if self._is_stop else epoch, self._requested_ns]
         self._answer = None
         record = [np.array([*head, *plan.flags], dtype=np.float64), reason_record(reason)]
         self._number = box.switch.write(np.concatenate(record))
-        box.ring_bell()
-        turn.open = self
+        box.notify()
+        switch_lock.open = self
         if self._is_stop:
-            turn.stop_number = self._number
+            switch_lock.stop_number = self._number
         return None
 
     def _has_settled(self, arm: str, is_still: bool) -> bool:
@@ -238,31 +250,33 @@ class PendingSwitch:
 
     def _reason(self) -> str:
         """Return the reason of the switch and the client that requested it."""
-        asked = ", ".join(self._activate)
+        requested = ", ".join(self._activate)
         if self._is_stop:
-            what = "a stop of all arms"
+            description = "a stop of all arms"
         else:
-            what = self._why or (f"a switch to {asked}" if asked else "a switch that requested it")
+            description = self._reason_text or (
+                f"a switch to {requested}" if requested else "a switch that requested it"
+            )
         if self._brakes:
-            what = f"{what}, for which arms come to rest first"
-        return f"{what}, requested by {self._by or OWNER}"
+            description = f"{description}, for which arms come to rest first"
+        return f"{description}, requested by {self._by or OWNER}"
 
     def _refuse_after_stop(self) -> NoReturn:
         changed = "" if self._stopped else "; nothing has changed"
         raise SwitchRejected(f"a stop came first{changed}")
 
-    def _said(self, event: Event) -> list[str]:
+    def _reports(self, event: Event) -> list[str]:
         """Return the texts of these events for the arms that this switch concerns."""
         plan = self._plan
         arms = {
             arm
-            for spec in self._turn.specs
+            for spec in self._switch_lock.specs
             if spec.name in plan.activated or spec.name in plan.deactivated
             for arm in spec.arms
         }
-        mine = {spec.name for spec in self._turn.specs if arms.intersection(spec.arms)}
-        said = self._box.events_since(self._events)[1]
-        return [e.text for e in said if e.event is event and e.controllet in mine]
+        mine = {spec.name for spec in self._switch_lock.specs if arms.intersection(spec.arms)}
+        events = self._box.events_since(self._events)[1]
+        return [e.text for e in events if e.event is event and e.controllet in mine]
 
     def _result(
         self, delay: float, handed_over: tuple[str, ...] = (), notices: tuple[str, ...] = ()
@@ -280,7 +294,7 @@ class PendingSwitch:
             tuple(self._rested),
         )
 
-    def _what_stopped(self) -> str:
+    def _stop_reasons(self) -> str:
         """Return a text on the controllets that were stopped although the switch was refused."""
         return (
             f"to bring {' and '.join(self._rested)} to rest, {', '.join(self._stopped)} "
@@ -290,28 +304,30 @@ class PendingSwitch:
     def _give_up(self) -> None:
         """Withdraw the request after its timeout and raise an error with the result."""
         # If the loop has ended, this raises an error with the reason.
-        self._turn.connection.check()
-        silence = self._turn.silence_reason()
-        why = f" ({silence})" if silence else ""
-        what = f"the loop did not answer the switch within {self._timeout:g} s{why}"
+        self._switch_lock.connection.check()
+        stall_reason = self._switch_lock.stall_reason()
+        reason = f" ({stall_reason})" if stall_reason else ""
+        description = f"the loop did not answer the switch within {self._timeout:g} s{reason}"
         if self._is_stop:
             raise LoopTimeout(
-                f"the loop did not answer the stop within {self._timeout:g} s{why}; the request "
+                f"the loop did not answer the stop within {self._timeout:g} s{reason}; the "
+                f"request "
                 "remains: every arm holds as soon as the loop runs again"
             )
         if self._withdraw():
-            raise LoopTimeout(f"{what}; it is withdrawn and will not happen")
-        if self._box.words[Word.SWITCH_ACK] != self._number:
+            raise LoopTimeout(f"{description}; it is withdrawn and will not happen")
+        if self._box.words[SharedFlag.SWITCH_ACK] != self._number:
             raise LoopTimeout(
-                f"{what}; it has been started and is pending: check which controllets are active"
+                f"{description}; it has been started and is pending: check which controllets are "
+                f"active"
             )
 
     def _withdraw(self) -> bool:
-        return self._turn.connection.withdraw(self._box.switch, self._number, "switch")
+        return self._switch_lock.connection.withdraw(self._box.switch, self._number, "switch")
 
 
 @dataclass
-class SwitchTurn:
+class SwitchLock:
     """State that all switches of a cell have in common.
 
     Attributes:
@@ -321,7 +337,7 @@ class SwitchTurn:
         lifecycle: Lifecycle state of every instance while it is not active, by name.
         resting: Names of the arms that are restricted to ``hold``.
         state: Function that returns the newest state of an arm.
-        silence_reason: Function that returns a text if the loop does not run, else an empty
+        stall_reason: Function that returns a text if the loop does not run, else an empty
             string.
         open: Request that the loop has not answered yet.
         stop_number: Sequence number of the newest stop sent to the loop.
@@ -336,7 +352,7 @@ class SwitchTurn:
     lifecycle: Mapping[str, str]
     resting: Collection[str]
     state: Callable[[str], ArmSnapshot]
-    silence_reason: Callable[[], str]
+    stall_reason: Callable[[], str]
     open: PendingSwitch | None = None
     stop_number: int = 0
     stops: int = 0

@@ -19,8 +19,8 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LogError
-from multipanda_py.realtime.record_ring import RowPlace, RowReader
-from multipanda_py.realtime.recording.fault_recorder import fault_folder, faults_are_kept
+from multipanda_py.realtime.record_ring import RecordLocation, RecordReader
+from multipanda_py.realtime.recording.fault_recorder import fault_folder, records_faults
 from multipanda_py.realtime.recording.log import event_message
 from multipanda_py.realtime.recording.mcap_file import FileSink
 from multipanda_py.realtime.recording.record_columns import arm_facts
@@ -28,7 +28,7 @@ from multipanda_py.realtime.recording.recorder import Recorded, Recording, new_f
 from multipanda_py.realtime.recording.topics import CELL_FILE, ArmPlan, CellPlan
 from multipanda_py.realtime.running_cell import Announced
 from multipanda_py.realtime.shared_memory import Mailbox
-from multipanda_py.realtime.system.child_process import say
+from multipanda_py.realtime.system.child_process import write_stderr
 from multipanda_py.realtime.system.priority import other_cpus
 from multipanda_py.registry import VERSION
 from multipanda_py.robots.urdf import cell_urdf
@@ -37,13 +37,15 @@ URDF_FILE = "robot_description.urdf"
 """Name of the URDF attachment of every log. The cell file is another attachment."""
 
 
-def plan_of(config: CellConfig, specs: Sequence[InstanceSpec], place: RowPlace) -> CellPlan:
+def plan_of(
+    config: CellConfig, specs: Sequence[InstanceSpec], location: RecordLocation
+) -> CellPlan:
     """Return the description of a cell for a recorder.
 
     Args:
         config: The checked cell file.
         specs: Specifications of all controllet instances.
-        place: Location of the cycle records in shared memory.
+        location: Location of the cycle records in shared memory.
     """
     arms = describe_arms(config)
     about = {
@@ -61,7 +63,7 @@ def plan_of(config: CellConfig, specs: Sequence[InstanceSpec], place: RowPlace) 
     return CellPlan(
         name=config.cell.name,
         rate=config.cell.rate,
-        place=place,
+        records=location,
         arms=tuple(ArmPlan(arm.name, tuple(arm.joint_names), arm.base_frame) for arm in arms),
         laws=tuple(spec.name for spec in specs),
         attachments={
@@ -96,9 +98,9 @@ class Recorder:
         self._settings = names.config.recorder
         self._faults: Recording | None = None
         self.recording: Recording | None = None
-        self._inline: tuple[FileSink, RowReader] | None = None
+        self._inline: tuple[FileSink, RecordReader] | None = None
         self._announced: Announced | None = None
-        self._traced, self._told = False, 0
+        self._traced, self._event_count = False, 0
 
     @property
     def is_recording(self) -> bool:
@@ -107,7 +109,7 @@ class Recorder:
 
     @property
     def is_inline(self) -> bool:
-        """True if the recording needs :meth:`look` between steps of an inline cell."""
+        """True if the recording needs :meth:`record_new` between steps of an inline cell."""
         return self._inline is not None
 
     @property
@@ -117,8 +119,8 @@ class Recorder:
 
     def fault_logs(self) -> list[Path]:
         """Return the paths of the existing fault logs, oldest first."""
-        found = self.fault_folder.glob(f"{self._names.config.cell.name}_*.mcap")
-        return sorted(found, key=lambda path: path.stat().st_mtime)
+        fault_logs = self.fault_folder.glob(f"{self._names.config.cell.name}_*.mcap")
+        return sorted(fault_logs, key=lambda path: path.stat().st_mtime)
 
     def open(self) -> None:
         """Start the recording of faults, unless the cell is inline.
@@ -130,7 +132,7 @@ class Recorder:
         mailbox = self._connection.mailbox
         plan = self._plan()
         self._announced = Announced(plan, mailbox.fd)
-        if not faults_are_kept(self._settings):
+        if not records_faults(self._settings):
             return
         missing = [name for name in ("mcap", "zstandard") if find_spec(name) is None]
         if missing:
@@ -159,7 +161,7 @@ class Recorder:
             reason: Reason, as for :meth:`close`.
         """
         if self._inline is not None:
-            self._end_or_say()
+            self._end_or_report()
         if self.recording is not None:
             self.recording.ask_to_stop()
         if self._faults is not None:
@@ -171,7 +173,7 @@ class Recorder:
         Args:
             reason: Reason to keep the last seconds as a fault log. Empty to discard them.
         """
-        self._end_or_say()
+        self._end_or_report()
         faults, self._faults = self._faults, None
         if faults is not None:
             faults.stop(reason)
@@ -179,10 +181,10 @@ class Recorder:
             self._announced.close()
             self._announced = None
 
-    def _end_or_say(self) -> None:
+    def _end_or_report(self) -> None:
         """End a recording that was not stopped, and print its error."""
         if self.is_recording and "error" in (answer := self._end()):
-            say(f"multipanda recorder: the recording is incomplete: {answer['error']}")
+            write_stderr(f"multipanda recorder: the recording is incomplete: {answer['error']}")
 
     def start(self, path: str | Path, *, split: float = 0.0, torque_terms: bool = False) -> None:
         """Start to record every cycle.
@@ -210,23 +212,23 @@ class Recorder:
             self._traced = True
             self._connection.trace_torques(True)
         try:
-            self._begin(mailbox, file, int(split))
+            self._start(mailbox, file, int(split))
         except OSError as error:
             raise LogError(f"{path}: {error.strerror}") from error
         finally:
             if not self.is_recording:
                 self._untrace()
 
-    def _begin(self, mailbox: Mailbox, file: Path, split: int) -> None:
-        since, told = mailbox.ring.count, mailbox.event_count
+    def _start(self, mailbox: Mailbox, file: Path, split: int) -> None:
+        since, event_count = mailbox.ring.count, mailbox.event_count
         if self._names.config.cell.placement == "inline":
             sink = FileSink(self._plan(), mailbox.row_dtype, file, split)
-            sink.begin(0)
-            self._inline = sink, RowReader(mailbox.ring)
-            self._told = told
+            sink.open_file(0)
+            self._inline = sink, RecordReader(mailbox.ring)
+            self._event_count = event_count
             return
         recording = self._spawn(
-            self._plan(), kind="file", path=str(file), split=split, since=since, told=told
+            self._plan(), kind="file", path=str(file), split=split, since=since, told=event_count
         )
         recording.wait_until_ready()
         self.recording = recording
@@ -237,13 +239,13 @@ class Recorder:
             self._connection.trace_torques(False)
         self._traced = False
 
-    def look(self) -> None:
+    def record_new(self) -> None:
         """Record the cycles of an inline cell since the last call."""
         if self._inline is None:
             return
         sink, reader = self._inline
         rows = reader.take()
-        self._told, events = self._connection.mailbox.events_since(self._told)
+        self._event_count, events = self._connection.mailbox.events_since(self._event_count)
         messages = [event_message(event, event.time_ns) for event in events]
         try:
             sink.add(rows, rows["wake_ns"], messages)
@@ -269,7 +271,7 @@ class Recorder:
         if recording is not None:
             return recording.stop()
         try:
-            self.look()
+            self.record_new()
             if self._inline is None:
                 return {"error": "its file could not be written"}
             (sink, reader), self._inline = self._inline, None
@@ -284,7 +286,7 @@ class Recorder:
 
     def _plan(self) -> CellPlan:
         mailbox = self._connection.mailbox
-        return plan_of(self._names.config, self._names.specs, mailbox.row_place)
+        return plan_of(self._names.config, self._names.specs, mailbox.record_location)
 
     def _spawn(self, plan: CellPlan, **options: object) -> Recording:
         options["cpus"] = other_cpus(self._connection.realtime)

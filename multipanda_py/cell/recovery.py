@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.cell.arm_request import STILL, ArmRequest, ArmRequests, RequestKind, given_up
-from multipanda_py.cell.connection import Connection, Counts, seconds
+from multipanda_py.cell.connection import Connection, Counts, checked_timeout
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.exceptions import LoopTimeout, RecoveryFailed, TareRejected
@@ -37,7 +37,7 @@ class HoldReasons:
         for arm in [event.arm] if event.arm in self._reasons else list(self._reasons):
             self._reasons[arm] = text
 
-    def of(self, arm: str) -> str:
+    def reason(self, arm: str) -> str:
         """Return the reason why an arm holds; empty if it has held since the start."""
         return self._reasons[arm]
 
@@ -77,7 +77,7 @@ class PendingRecovery:
         """Names of the arms that had a fault."""
         return tuple(self.faults)
 
-    def look(self) -> tuple[str, ...] | None:
+    def poll(self) -> tuple[str, ...] | None:
         """Return the names of the recovered arms, or None while there is no answer.
 
         Raises:
@@ -98,13 +98,13 @@ class PendingRecovery:
             others = f"; {', '.join(hold)}: recovered" if hold else ""
             raise RecoveryFailed(f"still faulted: {text}{others}", failed)
         waited = time.monotonic() - self._began
-        silence = recovery.silence_of_loop()
-        if waited > self._timeout or (waited > STILL and silence):
+        stall_reason = recovery.loop_stall_reason()
+        if waited > self._timeout or (waited > STILL and stall_reason):
             open_arms = ", ".join(arm for arm in left if arm not in failed)
             known = "".join(f"; {arm} is still faulted: {text}" for arm, text in failed.items())
             raise LoopTimeout(
                 f"no answer to the recovery of {open_arms} within {waited:.1f} s"
-                f"{f' ({silence})' if silence else ''}; {self.withdraw()}{known}"
+                f"{f' ({stall_reason})' if stall_reason else ''}; {self.withdraw()}{known}"
             )
         return None
 
@@ -154,12 +154,12 @@ class Recovery:
             LoopTimeout: If an arm did not answer in time, or the loop does not run.
             UnknownName: If there is no such arm.
         """
-        wait = seconds(timeout, RecoveryFailed)
-        while self._reader.silence_reason() and not self.silence_of_loop():
+        wait = checked_timeout(timeout, RecoveryFailed)
+        while self._reader.stall_reason() and not self.loop_stall_reason():
             self._connection.pause()  # The loop may only be late.
         pending = self.ask(arms, wait)
         try:
-            while (recovered := pending.look()) is None:
+            while (recovered := pending.poll()) is None:
                 self._connection.pause()
         except KeyboardInterrupt:
             pending.withdraw()
@@ -169,7 +169,7 @@ class Recovery:
     def ask(
         self, arms: Sequence[str] | None = None, timeout: float = RECOVERY_TIMEOUT
     ) -> PendingRecovery:
-        """Request a recovery without waiting. Poll the result with its ``look``.
+        """Request a recovery without waiting. Poll the result with its ``poll``.
 
         Args:
             arms: Names of the arms; None for all arms with a fault.
@@ -179,9 +179,9 @@ class Recovery:
             LoopTimeout: If the loop does not run, because the present faults are unknown then.
             UnknownName: If there is no such arm.
         """
-        wait = seconds(timeout, RecoveryFailed)
-        if silence := self._reader.silence_reason():
-            raise LoopTimeout(f"no arm was recovered: {silence}")
+        wait = checked_timeout(timeout, RecoveryFailed)
+        if stall_reason := self._reader.stall_reason():
+            raise LoopTimeout(f"no arm was recovered: {stall_reason}")
         faults = self.faults(self._names.arms if arms is None else arms)
         events = self._connection.mailbox.event_count
         if not faults:
@@ -227,8 +227,8 @@ class Recovery:
 
     def faults(self, arms: Sequence[str]) -> dict[str, str]:
         """Return the types of the latched faults, by arm."""
-        found = {arm: self._reader.state(arm).fault for arm in arms}
-        return {arm: fault for arm, fault in found.items() if fault}
+        faults = {arm: self._reader.state(arm).fault for arm in arms}
+        return {arm: fault for arm, fault in faults.items() if fault}
 
     def reasons(self, number: int, events: int) -> dict[str, str]:
         """Return the newest fault of every arm since the loop received a request, by arm.
@@ -240,19 +240,19 @@ class Recovery:
         box = self._connection.mailbox
         if not self._is_answered(box, number):
             return {}
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         for event in box.events_since(events)[1]:
             if event.event.is_fault:
-                found[event.arm] = event.text
+                reasons[event.arm] = event.text
             elif event.event is Event.RECOVERED:
-                found.pop(event.arm, None)
-        return found
+                reasons.pop(event.arm, None)
+        return reasons
 
-    def silence_of_loop(self) -> str:
+    def loop_stall_reason(self) -> str:
         """Return a text if the loop does not answer; else ''."""
-        if self._connection.silence() < STILL and not self._connection.mailbox.is_paused:
+        if self._connection.cycle_age() < STILL and not self._connection.mailbox.is_paused:
             return ""
-        return self._reader.silence_reason()
+        return self._reader.stall_reason()
 
     def _is_answered(self, box: Mailbox, number: int) -> bool:
         return box.recover.taken >= number
@@ -317,7 +317,7 @@ class Tare:
                 external torques are too large. The tare does not change then.
             LoopTimeout: If no answer came in time.
         """
-        wait = seconds(timeout, TareRejected)
+        wait = checked_timeout(timeout, TareRejected)
         return self._requests.wait(self.ask(arm), wait)
 
     def untare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> None:
@@ -332,7 +332,7 @@ class Tare:
                 change then.
             LoopTimeout: If no answer came in time.
         """
-        wait = seconds(timeout, TareRejected)
+        wait = checked_timeout(timeout, TareRejected)
         self._requests.wait(self.ask(arm, undo=True), wait)
 
     def ask(self, arm: str, *, undo: bool = False) -> ArmRequest:

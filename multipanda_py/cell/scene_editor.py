@@ -12,13 +12,17 @@ from multipanda_py.cell.arm_request import given_up, wait_or_withdraw
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
-from multipanda_py.config.describe import first_real_arm, movable_things, surroundings
+from multipanda_py.config.describe import first_real_arm, movable_objects, surroundings
 from multipanda_py.exceptions import SimulationRefused, UnknownName
 from multipanda_py.pose import Pose
-from multipanda_py.realtime.shared_memory import ENTRY, Change, Entry
+from multipanda_py.realtime.shared_memory import (
+    SCENE_CHANGE_RECORD,
+    SceneChange,
+    SceneChangeStatus,
+)
 from multipanda_py.state import Vector
 
-ENTRY_TIMEOUT = 2.0
+SCENE_CHANGE_TIMEOUT = 2.0
 """Maximum time to wait for the answer of the loop, far longer than it needs [s]."""
 AT_REST = (0.0,) * 6
 
@@ -34,11 +38,11 @@ class EntryRequest:
     """
 
     thing: str
-    change: Change
+    change: SceneChange
     number: int
 
 
-class Entries:
+class SceneEditor:
     """Add and remove movable objects of the cell file between two cycles.
 
     The simulated world contains all of them from the start. Absent objects have no weight and no
@@ -55,7 +59,7 @@ class Entries:
 
     def __init__(self, names: CellNames, connection: Connection, reader: StateReader) -> None:
         self._names, self._connection, self._reader = names, connection, reader
-        self._movable = movable_things(names.config)
+        self._movable = movable_objects(names.config)
         self._around = surroundings(names.config)
 
     @property
@@ -69,8 +73,8 @@ class Entries:
         own = self._names.config.objects
         same = {"present": True, "position": [0.0] * 3, "rpy": [0.0] * 3}
         model = own[thing].model_copy(update=same) if thing in own else None
-        found = (name for name in self.absent if own[name].model_copy(update=same) == model)
-        return next(found, "")
+        result = (name for name in self.absent if own[name].model_copy(update=same) == model)
+        return next(result, "")
 
     def spawn(self, thing: str, pose: Pose | None = None, twist: ArrayLike = AT_REST) -> None:
         """Add an absent object to the scene.
@@ -121,7 +125,7 @@ class Entries:
             pose: New pose in the world.
             twist: New twist, as for :meth:`spawn`, (6,) [m/s, rad/s].
         """
-        return self._ask(thing, self._entry(thing, pose, twist, Change.MOVE))
+        return self._ask(thing, self._entry(thing, pose, twist, SceneChange.MOVE))
 
     def answer(self, request: EntryRequest) -> bool:
         """Return True if the request has been executed.
@@ -135,79 +139,90 @@ class Entries:
             return False
         if answer[0] > request.number:
             raise SimulationRefused(f"{request.thing}: a newer request has replaced this one")
-        self._look(request.thing, request.change, answer[1:])
+        self._poll(request.thing, request.change, answer[1:])
         is_there = request.thing in self._reader.objects()
         # The newest cycle must show the change too.
-        return is_there == (request.change is not Change.REMOVE)
+        return is_there == (request.change is not SceneChange.REMOVE)
 
     def withdraw(self, request: EntryRequest) -> str:
         """Withdraw a request; return a text stating whether it may still be executed."""
         slot = self._connection.mailbox.entries[self._movable.index(request.thing)]
-        what = request.change.name.lower()
-        return given_up(self._connection.withdraw(slot, request.number, what))
+        change_name = request.change.name.lower()
+        return given_up(self._connection.withdraw(slot, request.number, change_name))
 
     def _change(self, thing: str, record: Vector) -> None:
         if self._names.config.cell.placement == "inline":
-            answer = self._connection.loop.change_thing(record)
-            self._look(thing, Change(int(record[0])), np.array(answer))
+            answer = self._connection.loop.change_object(record)
+            self._poll(thing, SceneChange(int(record[0])), np.array(answer))
             return
         request = self._ask(thing, record)
         wait_or_withdraw(
             self._connection,
             lambda: self.answer(request) or None,
             lambda: self.withdraw(request),
-            ENTRY_TIMEOUT,
+            SCENE_CHANGE_TIMEOUT,
             f"the answer to the request for {thing}",
         )
 
     def _ask(self, thing: str, record: Vector) -> EntryRequest:
         slot = self._connection.mailbox.entries[self._movable.index(thing)]
-        return EntryRequest(thing, Change(int(record[0])), self._connection.post(slot, record))
+        return EntryRequest(
+            thing, SceneChange(int(record[0])), self._connection.post(slot, record)
+        )
 
     def _entry(
-        self, thing: str, pose: Pose | None, twist: ArrayLike, change: Change = Change.SPAWN
+        self,
+        thing: str,
+        pose: Pose | None,
+        twist: ArrayLike,
+        change: SceneChange = SceneChange.SPAWN,
     ) -> Vector:
         self._check(change, thing)
         own = self._names.config.objects[thing]
-        place = Pose.from_rpy(own.position, own.rpy) if pose is None else pose
-        if not isinstance(place, Pose):
+        object_pose = Pose.from_rpy(own.position, own.rpy) if pose is None else pose
+        if not isinstance(object_pose, Pose):
             raise SimulationRefused(f"{thing}: pose: got {pose!r:.60}, allowed a Pose")
         motion = checked_twist(thing, twist)
         index = self._movable.index(thing)
-        return np.array([change, index, *place.position, *place.quaternion_xyzw, *motion])
+        return np.array(
+            [change, index, *object_pose.position, *object_pose.quaternion_xyzw, *motion]
+        )
 
     def _exit(self, thing: str) -> Vector:
-        self._check(Change.REMOVE, thing)
-        record = np.zeros(ENTRY)
+        self._check(SceneChange.REMOVE, thing)
+        record = np.zeros(SCENE_CHANGE_RECORD)
         record[1] = self._movable.index(thing)
         return record
 
-    def _check(self, change: Change, thing: str) -> None:
-        what = change.name.lower()
+    def _check(self, change: SceneChange, thing: str) -> None:
+        change_name = change.name.lower()
         if real := first_real_arm(self._names.config):
-            raise SimulationRefused(f"{what}: got {real}, allowed simulated arms only")
+            raise SimulationRefused(f"{change_name}: got {real}, allowed simulated arms only")
         if thing not in self._movable:
             raise UnknownName("movable object", thing, tuple(self._movable))
 
-    def _look(self, thing: str, change: Change, answer: Vector) -> None:
+    def _poll(self, thing: str, change: SceneChange, answer: Vector) -> None:
         """Raise an error if the loop refused the request."""
-        what = change.name.lower()
-        outcome, other = Entry(int(answer[0])), self._around[int(answer[1])]
-        if outcome is Entry.PRESENT:
+        change_name = change.name.lower()
+        outcome, other = SceneChangeStatus(int(answer[0])), self._around[int(answer[1])]
+        if outcome is SceneChangeStatus.PRESENT:
             raise SimulationRefused(
                 f"spawn: {thing} is already in the scene, allowed absent objects: "
                 f"{', '.join(self.absent) or 'there are none'}"
             )
-        if outcome is Entry.ABSENT:
-            already = " already" if change is Change.REMOVE else ", allowed objects in the scene"
-            raise SimulationRefused(f"{what}: {thing} is absent{already}")
-        if outcome is Entry.HELD:
+        if outcome is SceneChangeStatus.ABSENT:
+            already = (
+                " already" if change is SceneChange.REMOVE else ", allowed objects in the scene"
+            )
+            raise SimulationRefused(f"{change_name}: {thing} is absent{already}")
+        if outcome is SceneChangeStatus.ATTACHMENT_RECORD:
             raise SimulationRefused(
                 f"remove: {thing} is held by {other}. Open the gripper, or detach the object first"
             )
-        if outcome is Entry.INSIDE:
+        if outcome is SceneChangeStatus.INSIDE:
             raise SimulationRefused(
-                f"{what}: {thing} would overlap {other}: got {1e3 * answer[2]:.1f} mm, allowed 1 "
+                f"{change_name}: {thing} would overlap {other}: got {1e3 * answer[2]:.1f} mm, "
+                f"allowed 1 "
                 "mm"
             )
 

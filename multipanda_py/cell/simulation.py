@@ -14,11 +14,11 @@ from multipanda_py.cell.grippers import Grippers
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.scene_editor import checked_twist
 from multipanda_py.cell.state_reader import StateReader
-from multipanda_py.config.describe import first_real_arm, movable_things
+from multipanda_py.config.describe import first_real_arm, movable_objects
 from multipanda_py.exceptions import SimulationRefused, UnknownName
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.loop_state import LoopState
-from multipanda_py.realtime.shared_memory import Slot, Word
+from multipanda_py.realtime.shared_memory import SeqlockBuffer, SharedFlag
 from multipanda_py.state import Vector
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from multipanda_py.simulation.world import World
 
 
-MOST_STEPS = 10**9
+MAX_STEPS = 10**9
 """Maximum number of cycles in one request, more than eleven days at 1 kHz."""
 _AHEAD = 2
 """Cycles between a pause request and the last cycle, because the next one may have started."""
@@ -52,7 +52,7 @@ class RunningWorld:
 
     def __init__(self, names: CellNames, connection: Connection, reader: StateReader) -> None:
         self._names, self._connection, self._reader = names, connection, reader
-        self._things = movable_things(names.config)
+        self._objects = movable_objects(names.config)
 
     def refusal(self) -> str:
         """Return the reason why this cell cannot be paused; empty if it can."""
@@ -85,13 +85,13 @@ class RunningWorld:
         self._connection.check()
         words = self._connection.mailbox.words
         soon = self.cycles + _AHEAD
-        words[Word.LAST_ROW] = min(words[Word.LAST_ROW] or soon, soon)
-        return int(words[Word.LAST_ROW])
+        words[SharedFlag.LAST_ROW] = min(words[SharedFlag.LAST_ROW] or soon, soon)
+        return int(words[SharedFlag.LAST_ROW])
 
     def resume(self) -> None:
         """Resume the simulation in real time."""
         self._connection.check()
-        self._connection.mailbox.words[Word.LAST_ROW] = 0
+        self._connection.mailbox.words[SharedFlag.LAST_ROW] = 0
 
     def ask_steps(self, cycles: int) -> int:
         """Run cycles of a paused simulation and return the number of the last one.
@@ -99,13 +99,13 @@ class RunningWorld:
         Raises:
             SimulationRefused: If the simulation is not paused, or the number is out of range.
         """
-        if not 1 <= cycles <= MOST_STEPS:
-            raise SimulationRefused(f"steps: got {cycles}, allowed 1 to {MOST_STEPS}")
+        if not 1 <= cycles <= MAX_STEPS:
+            raise SimulationRefused(f"steps: got {cycles}, allowed 1 to {MAX_STEPS}")
         if not self.is_paused:
             raise SimulationRefused("steps: the simulation is running. Pause it first")
         words = self._connection.mailbox.words
-        words[Word.LAST_ROW] = max(words[Word.LAST_ROW], self.cycles) + cycles
-        return int(words[Word.LAST_ROW])
+        words[SharedFlag.LAST_ROW] = max(words[SharedFlag.LAST_ROW], self.cycles) + cycles
+        return int(words[SharedFlag.LAST_ROW])
 
     def ask_pose(self, thing: str, pose: Pose, twist: ArrayLike = (0.0,) * 6) -> int:
         """Move an object in the next cycle and return the number of the request.
@@ -124,14 +124,14 @@ class RunningWorld:
         """
         if reason := self.refusal():
             raise SimulationRefused(reason)
-        if thing not in self._things:
-            raise UnknownName("movable object", thing, tuple(self._things))
+        if thing not in self._objects:
+            raise UnknownName("movable object", thing, tuple(self._objects))
         motion = checked_twist(thing, twist)
         if thing not in self._reader.objects():
             raise SimulationRefused(f"{thing}: the object is absent, allowed objects in the scene")
-        index = self._things.index(thing)
-        place = (*pose.position, *pose.quaternion_xyzw, *motion)
-        return self._connection.post(self._slot(thing), np.array([index, *place]))
+        index = self._objects.index(thing)
+        values = (*pose.position, *pose.quaternion_xyzw, *motion)
+        return self._connection.post(self._slot(thing), np.array([index, *values]))
 
     def is_placed(self, thing: str, number: int) -> bool:
         """Return True if the loop has received a request of :meth:`ask_pose`.
@@ -142,8 +142,8 @@ class RunningWorld:
         """
         return self._slot(thing).taken >= number
 
-    def _slot(self, thing: str) -> Slot:
-        return self._connection.mailbox.placed[self._things.index(thing)]
+    def _slot(self, thing: str) -> SeqlockBuffer:
+        return self._connection.mailbox.placed[self._objects.index(thing)]
 
 
 @dataclass(frozen=True)
@@ -338,6 +338,6 @@ class Simulation:
         return self._backend.world
 
 
-def _is_whole(value: object, least: int) -> bool:
+def _is_whole(value: object, min_value: int) -> bool:
     is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return is_number and value >= least  # type: ignore[operator]
+    return is_number and value >= min_value  # type: ignore[operator]

@@ -13,7 +13,7 @@ from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.history import RecordedMoment
 from multipanda_py.cell.names import CellNames
 from multipanda_py.config.backend_section import find_backend
-from multipanda_py.config.describe import movable_things
+from multipanda_py.config.describe import movable_objects
 from multipanda_py.exceptions import ActuatorRefused, LoopError
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.cycle_record import ARM_FIELDS, columns, row_dtype
@@ -76,7 +76,7 @@ class ActuatorReader:
         self._names = names
         self._springs: dict[str, JointSprings] = {}
 
-    def of(self, row: NDArray[np.void], arm: str) -> ActuatorSnapshot:
+    def snapshot(self, row: NDArray[np.void], arm: str) -> ActuatorSnapshot:
         """Return the actuator state of an arm.
 
         Args:
@@ -92,7 +92,7 @@ class ActuatorReader:
         if joints is None:
             raise ActuatorRefused(f"{arm}: the arm has no compliant actuators")
         q, dq, torque, numbers, reference, position, velocity, exerted, load = (
-            record[name][..., joints.places]
+            record[name][..., joints.indices]
             for name in (
                 "q", "dq", "tau_J", "actuator_mode", "motor_reference", "motor_position",
                 "motor_velocity", "motor_torque", "motor_load",
@@ -151,15 +151,21 @@ class Snapshots:
         for field in ARM_FIELDS:
             if field.name not in _SHOWN or not field.shape:
                 continue
-            place = columns(record, field.name)
-            size = joints if field.shape == ("joints",) else place.stop - place.start
-            place = slice(start + place.start, start + place.start + size)
+            columns_of_field = columns(record, field.name)
+            size = (
+                joints
+                if field.shape == ("joints",)
+                else columns_of_field.stop - columns_of_field.start
+            )
+            columns_of_field = slice(
+                start + columns_of_field.start, start + columns_of_field.start + size
+            )
             if len(field.shape) == 1:
-                self._vectors.append((field.name, place))
+                self._vectors.append((field.name, columns_of_field))
             else:
-                self._matrices.append((field.name, place, int(field.shape[0])))
+                self._matrices.append((field.name, columns_of_field, int(field.shape[0])))
 
-    def of(self, row: Vector) -> ArmSnapshot:
+    def snapshot(self, row: Vector) -> ArmSnapshot:
         """Return the state of the arm. Its arrays are views of the record."""
         words = row.view(np.int64)
         fault = int(words[self._fault])
@@ -170,10 +176,10 @@ class Snapshots:
         fields["owner"] = self._instances[int(words[self._owner])]
         fields["fault"] = Event(fault).name.lower() if fault else ""
         fields["interface"] = INTERFACES[int(words[self._interface])]
-        for name, place in self._vectors:
-            fields[name] = row[place]
-        for name, place, rows in self._matrices:
-            fields[name] = row[place].reshape(rows, -1)
+        for name, index in self._vectors:
+            fields[name] = row[index]
+        for name, index, rows in self._matrices:
+            fields[name] = row[index].reshape(rows, -1)
         return snapshot
 
 
@@ -191,19 +197,19 @@ class StateReader:
 
     def __init__(self, names: CellNames, connection: Connection) -> None:
         self._names, self._connection = names, connection
-        self._movable = movable_things(names.config)
-        self._events_seen = 0
+        self._movable = movable_objects(names.config)
+        self._event_count = 0
         self._snapshots: dict[str, Snapshots] = {}
         self._time_at = columns(row_dtype(0, 0, 0), "time").start
 
-    def silence_reason(self) -> str:
+    def stall_reason(self) -> str:
         """Return a text if the loop does not run, with the effect on its arms; else ''."""
-        silence = self._connection.silence()
-        if silence < SILENT:
+        age = self._connection.cycle_age()
+        if age < SILENT:
             return ""
         if self._connection.mailbox.is_paused:
             return "the simulation is paused"
-        text = f"the loop has not run for {silence:.2f} s (allowed {SILENT:g} s)"
+        text = f"the loop has not run for {age:.2f} s (allowed {SILENT:g} s)"
         arms_of: dict[str, list[str]] = {}
         for name, arm in self._names.config.arms.items():
             arms_of.setdefault(arm.backend, []).append(name)
@@ -219,7 +225,7 @@ class StateReader:
 
     def beginnings(self, arm: str) -> int:
         """Return the number of controllet activations on an arm so far."""
-        counts = self._connection.mailbox.beginnings
+        counts = self._connection.mailbox.activation_counts
         specs = self._names.specs
         return sum(counts[spec.index] for spec in specs if arm in spec.config.arms)
 
@@ -238,7 +244,7 @@ class StateReader:
         Raises:
             LoopError: If the loop has not run yet.
         """
-        return self._snapshots_of(arm).of(self._newest_flat())
+        return self._snapshots_of(arm).snapshot(self._newest_flat())
 
     def _snapshots_of(self, arm: str) -> Snapshots:
         if arm not in self._snapshots:
@@ -256,7 +262,7 @@ class StateReader:
         """
         return self._moment(self._newest_flat()).pose(arm)
 
-    def at(self, time: float) -> RecordedMoment:
+    def snapshot_at(self, time: float) -> RecordedMoment:
         """Return the state at a past cell time [s], from the newest cycle that is not later.
 
         The loop keeps about four seconds. For an earlier time, the oldest cycle is returned.
@@ -312,8 +318,8 @@ class StateReader:
 
     def events(self) -> list[LoopEvent]:
         """Return the events of the loop since the last call."""
-        self._events_seen, found = self.events_since(self._events_seen)
-        return found
+        self._event_count, events = self.events_since(self._event_count)
+        return events
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
         """Return the number of events so far, and those after the first ``count``."""
@@ -321,7 +327,9 @@ class StateReader:
 
     def _moment(self, flat: Vector) -> RecordedMoment:
         row = flat.view(self._connection.mailbox.ring.rows.dtype)[0]
-        return RecordedMoment(row, lambda arm: self._snapshots_of(arm).of(flat), self._movable)
+        return RecordedMoment(
+            row, lambda arm: self._snapshots_of(arm).snapshot(flat), self._movable
+        )
 
     def _newest(self) -> NDArray[np.void]:
         """Return a copy of the newest cycle record. Wait for the first cycle if necessary."""

@@ -185,7 +185,7 @@ class SwitchResult:
 
 
 @dataclass(frozen=True)
-class Moving:
+class MovingArm:
     """Arm that must be at rest before the switch.
 
     Attributes:
@@ -209,7 +209,7 @@ def moving_arms(
     state: Callable[[str], ArmSnapshot],
     bound: float,
     has_settled: Callable[[str, bool], bool] = lambda *_: False,
-) -> list[Moving]:
+) -> list[MovingArm]:
     """Return the arms that are too fast for a change of their command interface.
 
     The result is empty if one of the arms has a fault, because the loop refuses such a switch at
@@ -223,7 +223,7 @@ def moving_arms(
         has_settled: Function that returns True if an arm has had time to come to rest. It receives
             the name of the arm and True if no motion is commanded now.
     """
-    found = []
+    moving_arms = []
     for spec in (spec for spec in specs if spec.name in plan.activated):
         states = [state(name) for name in spec.config.arms]
         if any(one.fault for one in states):
@@ -235,8 +235,8 @@ def moving_arms(
             if moving := moving_joint(one.dq, bound, has_settled(one.name, is_still)):
                 joint, speed = moving
                 unit = spec.robots[one.name].limits.unit(joint, "rad/s")
-                found.append(Moving(spec.name, one.name, joint + 1, speed, unit))
-    return found
+                moving_arms.append(MovingArm(spec.name, one.name, joint + 1, speed, unit))
+    return moving_arms
 
 
 def only_stops(plan: SwitchPlan, active: Sequence[bool]) -> SwitchPlan:
@@ -246,11 +246,11 @@ def only_stops(plan: SwitchPlan, active: Sequence[bool]) -> SwitchPlan:
         plan: Plan of a switch.
         active: True for each active controllet instance.
     """
-    kept = [int(was and flag == KEEP) for was, flag in zip(active, plan.flags)]
-    return replace(plan, flags=kept, activated=[])
+    flags = [int(was and flag == KEEP) for was, flag in zip(active, plan.flags)]
+    return replace(plan, flags=flags, activated=[])
 
 
-def not_at_rest(moving: Sequence[Moving], timeout: float, bound: float) -> str:
+def not_at_rest(moving: Sequence[MovingArm], timeout: float, bound: float) -> str:
     """Return a text on the arms that did not come to rest in time.
 
     Args:

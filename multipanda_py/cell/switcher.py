@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from multipanda_py.cell.connection import Connection, Counts, seconds
+from multipanda_py.cell.connection import Connection, Counts, checked_timeout
 from multipanda_py.cell.names import CellNames
-from multipanda_py.cell.pending_switch import PendingSwitch, SwitchTurn
+from multipanda_py.cell.pending_switch import PendingSwitch, SwitchLock
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.cell.switch_planning import Strictness, SwitchResult
 from multipanda_py.exceptions import SwitchRejected
@@ -56,14 +56,14 @@ class Switcher:
         self._names, self._connection, self._counts = names, connection, counts
         self._lifecycle = {spec.name: "inactive" for spec in names.specs}
         self._resting: set[str] = set()
-        self._turn = SwitchTurn(
+        self._switch_lock = SwitchLock(
             names.specs,
             connection,
             counts,
             self._lifecycle,
             self._resting,
             reader.state,
-            reader.silence_reason,
+            reader.stall_reason,
         )
 
     def controllets(self) -> list[ControlletInfo]:
@@ -106,7 +106,7 @@ class Switcher:
     def ask_rest(self, *arms: str, by: str = "") -> PendingSwitch:
         """Restrict arms to ``hold`` until :meth:`wake`, and deactivate their other controllets.
 
-        Poll the result with its ``look`` until the arms hold. Other arms of the deactivated
+        Poll the result with its ``poll`` until the arms hold. Other arms of the deactivated
         controllets hold, too. If this switch is refused or times out, the restriction applies
         nevertheless: no controllet can be activated on the arms, but the active ones stay active.
 
@@ -116,8 +116,10 @@ class Switcher:
         specs = [spec for arm in arms for spec in self._names.specs_of(arm)]
         laws = dict.fromkeys(spec.name for spec in specs if not spec.is_hold)
         self._resting.update(arms)
-        why = f"a request to set {' and '.join(arms)} inactive"
-        return PendingSwitch(self._turn, (), tuple(laws), Strictness.AUTO, 1.0, why=why, by=by)
+        reason = f"a request to set {' and '.join(arms)} inactive"
+        return PendingSwitch(
+            self._switch_lock, (), tuple(laws), Strictness.AUTO, 1.0, why=reason, by=by
+        )
 
     def wake(self, arm: str) -> None:
         """Remove the restriction of :meth:`ask_rest`. Active controllets do not change.
@@ -170,17 +172,17 @@ class Switcher:
     ) -> PendingSwitch:
         """Create a switch request without waiting for the loop. See :meth:`switch`.
 
-        Poll the result with its ``look``. The first call sends the request.
+        Poll the result with its ``poll``. The first call sends the request.
 
         Raises:
             SwitchRejected: If there is no such strictness, or ``timeout`` is not a valid time.
         """
         try:
-            rule, wait = _strictness(strictness), seconds(timeout, SwitchRejected)
+            rule, wait = _strictness(strictness), checked_timeout(timeout, SwitchRejected)
         except SwitchRejected:
             self._counts.rejected["switch"] += 1
             raise
-        return PendingSwitch(self._turn, activate, deactivate, rule, wait, by=by)
+        return PendingSwitch(self._switch_lock, activate, deactivate, rule, wait, by=by)
 
     def hold(self, timeout: float = 1.0, by: str = "") -> SwitchResult:
         """Deactivate all controllets: every arm brakes and holds.
@@ -202,12 +204,12 @@ class Switcher:
     def ask_hold(self, timeout: float = 1.0, by: str = "") -> PendingSwitch:
         """Create the request of :meth:`hold` without waiting for the loop.
 
-        Poll the result with its ``look``. The first call sends the request.
+        Poll the result with its ``poll``. The first call sends the request.
         """
         try:
-            return self._stop(seconds(timeout, SwitchRejected), by)
+            return self._stop(checked_timeout(timeout, SwitchRejected), by)
         except SwitchRejected:
-            self._stop(0.0, by).look()  # The arms must stop even if the timeout is invalid.
+            self._stop(0.0, by).poll()  # The arms must stop even if the timeout is invalid.
             raise
 
     def ended_by(self, name: str, since: float) -> str:
@@ -222,15 +224,15 @@ class Switcher:
             the loop itself deactivated the controllet. The events of the loop then contain the
             reason.
         """
-        when, reason = self._turn.ended.get(name, (since, ""))
-        return reason if when > since else ""
+        time, reason = self._switch_lock.ended.get(name, (since, ""))
+        return reason if time > since else ""
 
     def _stop(self, timeout: float, by: str) -> PendingSwitch:
         rule = Strictness.BEST_EFFORT
-        return PendingSwitch(self._turn, (), (), rule, timeout, is_stop=True, by=by)
+        return PendingSwitch(self._switch_lock, (), (), rule, timeout, is_stop=True, by=by)
 
     def _await_switch(self, pending: PendingSwitch) -> SwitchResult:
-        while (result := pending.look()) is None:
+        while (result := pending.poll()) is None:
             self._connection.pause()
         return result
 

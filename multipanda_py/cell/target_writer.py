@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from numpy.typing import ArrayLike
 
 from multipanda_py.cell import goals as gate
-from multipanda_py.cell.commanded_motions import OTHER, GivenMotions
+from multipanda_py.cell.commanded_motions import OTHER, CommandedMotions
 from multipanda_py.cell.connection import Connection, Counts
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
@@ -58,7 +58,7 @@ def refuse_unused(
 
 class _Record(NamedTuple):
     channel: str
-    place: int
+    arm_index: int
     values: Vector
 
 
@@ -92,10 +92,10 @@ class TargetWriter:
         self._reader, self._counts, self._parameters = reader, counts, parameters
         self.frames = gate.Frames(names.config)
         self._gate = names.config.gate.limits()
-        self.motions = GivenMotions(connection, lambda: reader.time, names.config.cell.rate)
+        self.motions = CommandedMotions(connection, lambda: reader.time, names.config.cell.rate)
         self._tools: dict[str, ToolJacobian] = {}
         self._streams: dict[tuple[str, str], Stream] = {}
-        self._given: dict[tuple[int, str, int], tuple[int, Vector]] = {}
+        self._last_records: dict[tuple[int, str, int], tuple[int, Vector]] = {}
 
     def set_target(
         self,
@@ -190,9 +190,9 @@ class TargetWriter:
             now = self._reader.state(arms[0]).time
             start = max(now, *(one.start or 0.0 for one in trajectories.values()))
             records = [
-                self._records(spec, spec.config.arms.index(arm), {TRAJECTORY.name: one}, asked)
+                self._records(spec, spec.config.arms.index(arm), {TRAJECTORY.name: one}, context)
                 for arm in arms
-                for asked in [self._asked(arm, spec)]
+                for context in [self._request(arm, spec)]
                 for one in [trajectories[arm]._replace(start=start, together=len(arms))]
             ]
         except (TargetRejected, UnknownName):
@@ -256,15 +256,15 @@ class TargetWriter:
             self._names.arm_index(arm)
             self._refuse_if_silent(arm)
             spec = self._owner(arm)
-            asked = self._asked(arm, spec, frame)
-            records = self._records(spec, spec.config.arms.index(arm), values, asked)
+            context = self._request(arm, spec, frame)
+            records = self._records(spec, spec.config.arms.index(arm), values, context)
             leaning = not values.keys().isdisjoint(spec.law.Target.leaning)
-            self._write(spec, records, asked.far if leaning else None)
+            self._write(spec, records, context.far if leaning else None)
         except (TargetRejected, UnknownName):
             self._counts.rejected[f"{arm} target"] += 1
             raise
 
-    def _asked(self, arm: str, spec: InstanceSpec, frame: str = "") -> AskedOfArm:
+    def _request(self, arm: str, spec: InstanceSpec, frame: str = "") -> AskedOfArm:
         state = self._reader.state(arm)
         return AskedOfArm(
             arm,
@@ -276,16 +276,18 @@ class TargetWriter:
             self._far_channels(spec),
             partial(self._stream, spec, state),
             spec.law.Target.joint_parts,
-            lambda: self._tool(arm).at(state.q),
+            lambda: self._tool(arm).compute(state.q),
             self._names.descriptions[arm].actuated,
             partial(self._at_rest, arm),
             partial(self._parameters, spec.name),
-            partial(self._last_given, spec, spec.config.arms.index(arm)),
+            partial(self._last_record, spec, spec.config.arms.index(arm)),
         )
 
-    def _last_given(self, spec: InstanceSpec, place: int, channel: str) -> Vector | None:
-        beginning, record = self._given.get((spec.index, channel, place), (0, None))
-        return record if beginning == self._connection.mailbox.beginnings[spec.index] else None
+    def _last_record(self, spec: InstanceSpec, index: int, channel: str) -> Vector | None:
+        beginning, record = self._last_records.get((spec.index, channel, index), (0, None))
+        return (
+            record if beginning == self._connection.mailbox.activation_counts[spec.index] else None
+        )
 
     def forget(self, name: str) -> None:
         """Discard accumulated joint commands after a parameter change of a controllet.
@@ -296,8 +298,8 @@ class TargetWriter:
             name: Name of the controllet.
         """
         index = self._names.spec(name).index
-        for key in [key for key in self._given if key[0] == index]:
-            del self._given[key]
+        for key in [key for key in self._last_records if key[0] == index]:
+            del self._last_records[key]
 
     def _far_channels(self, spec: InstanceSpec) -> tuple[str, ...]:
         """Return the channels that at present accept targets far from the measured state."""
@@ -313,13 +315,13 @@ class TargetWriter:
             self._refuse_if_silent(name)
             if not self._connection.mailbox.active[spec.index]:
                 raise TargetRejected(f"{name}: is not active. Switch to it first")
-            asked = Asked(
+            context = Asked(
                 name,
                 self._gate,
                 self.frames.world_from(frame),
                 partial(self._reader.report, name),
             )
-            records = self._records(spec, None, values, asked)
+            records = self._records(spec, None, values, context)
         except (TargetRejected, UnknownName):
             self._counts.rejected[f"{name} target"] += 1
             raise
@@ -331,12 +333,12 @@ class TargetWriter:
         if stream is None:
             stream = Stream(f"{arm} {channel}", self._counts.clipped)
             self._streams[arm, channel] = stream
-        beginning = self._connection.mailbox.beginnings[spec.index]
+        beginning = self._connection.mailbox.activation_counts[spec.index]
         return stream.of(spec.name, beginning, state.time if is_stepped else time.monotonic())
 
     def _refuse_if_silent(self, who: str) -> None:
         """Reject a target while the loop is blocked, because it would be executed seconds late."""
-        if reason := self._reader.silence_reason():
+        if reason := self._reader.stall_reason():
             raise TargetRejected(f"{who}: {reason}")
 
     def _tool(self, arm: str) -> ToolJacobian:
@@ -353,15 +355,15 @@ class TargetWriter:
         return specs[0]  # hold owns an arm without another controllet.
 
     def _records(
-        self, spec: InstanceSpec, place: int | None, values: Mapping[str, Any], asked: Asked
+        self, spec: InstanceSpec, arm_index: int | None, values: Mapping[str, Any], context: Asked
     ) -> list[_Record]:
         """Check all values and return their records, for one arm or for all.
 
         Args:
             spec: Specification of the controllet.
-            place: Index of the arm in the controllet. None for channels of all arms.
+            arm_index: Index of the arm in the controllet. None for channels of all arms.
             values: Values by channel.
-            asked: Context of the checks.
+            context: Context of the checks.
         """
         records = []
         for name, value in values.items():
@@ -372,10 +374,10 @@ class TargetWriter:
                     f"{spec.name} accepts {takes}, got {name}. Switch to another controllet first"
                 )
             refuse_unused(spec, name, self._parameters)
-            if channel.shared != (place is None):
-                whose = f"the controllet {spec.name}" if channel.shared else "one of its arms"
-                raise TargetRejected(f"{asked.who}: {name} is a target of {whose}")
-            records.append(_Record(name, place or 0, channel.record(value, asked)))
+            if channel.shared != (arm_index is None):
+                owner = f"the controllet {spec.name}" if channel.shared else "one of its arms"
+                raise TargetRejected(f"{context.who}: {name} is a target of {owner}")
+            records.append(_Record(name, arm_index or 0, channel.record(value, context)))
         return records
 
     def _write(
@@ -400,18 +402,21 @@ class TargetWriter:
                 )
             box = self._connection.mailbox
             slots = box.targets[spec.index]
-            for name, place, record in records:
-                slots[name][place].write(record)
+            for name, index, record in records:
+                slots[name][index].write(record)
                 if spec.channel_table[name].joint_topics:
-                    self._given[spec.index, name, place] = box.beginnings[spec.index], record
+                    self._last_records[spec.index, name, index] = (
+                        box.activation_counts[spec.index],
+                        record,
+                    )
                 if TRAJECTORY.name in slots and name in OTHER:
-                    self.motions.note(spec, name, place, record)
+                    self.motions.note(spec, name, index, record)
                     # The loop may receive both channels in one cycle. The older target is
                     # withdrawn, so that only the newer one counts.
-                    older = slots[OTHER[name]][place]
+                    older = slots[OTHER[name]][index]
                     if older.taken < older.written:
                         older.withdraw(older.written)
-            box.ring_for_targets()
+            box.notify_targets()
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:

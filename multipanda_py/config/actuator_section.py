@@ -155,8 +155,8 @@ class ActuatorConfig(Section):
                     f"{self.identified}: type: got {kind}, allowed {self.type}, the group's type"
                 )
         kind_of = registry.find("actuators", self.type)
-        found: Actuator[Any] = kind_of(n_joints, {**params, **self.params})
-        return found
+        actuator: Actuator[Any] = kind_of(n_joints, {**params, **self.params})
+        return actuator
 
     def exertable(self, n_joints: int) -> tuple[float, ...]:
         """Return the maximum torque that springs and motors exert on each link [Nm].
@@ -199,7 +199,7 @@ WITH_MOTORS = ("motor_torque", "motor_pid", "equilibrium_pid")
 """Modes in which the motors have inertia."""
 
 
-def places_of(
+def indices_of(
     groups: Mapping[str, ActuatorConfig], joints: tuple[str, ...]
 ) -> dict[str, list[int]]:
     """Return the joint indices of every group, counted from 0; unknown joint names are skipped.
@@ -220,9 +220,9 @@ def _exertable(group: str, n_joints: int) -> tuple[float, ...]:
     own = ActuatorConfig.model_validate_json(group)
     with contextlib.suppress(ConfigurationError, ActuatorRefused, ValueError):
         if own.mode not in WITHOUT_SPRINGS:
-            most = np.array([np.broadcast_to(one, n_joints) for one in own.motor_torques])
-            found: list[float] = own.actuator(n_joints).exertable(own.preset, most).tolist()
-            return tuple(found)
+            max_value = np.array([np.broadcast_to(one, n_joints) for one in own.motor_torques])
+            result: list[float] = own.actuator(n_joints).exertable(own.preset, max_value).tolist()
+            return tuple(result)
     return (math.inf,) * n_joints
 
 
@@ -237,13 +237,13 @@ def _with_joints(robot: Robot, armature: tuple[float, ...], whole: tuple[float, 
         armature: Rotor or output inertia of each joint, (n,) [kg m^2].
         whole: Maximum torque of each joint including its weight, (n,) [Nm].
     """
-    most, own = np.array(whole), robot.limits.torque
-    torque = np.minimum(own, most)
+    max_value, own = np.array(whole), robot.limits.torque
+    torque = np.minimum(own, max_value)
     figures = {
         name: tuple((torque / own * values).tolist() if name in _TORQUES else values)
         for name, values in robot.figures.items()
     }
-    limits = replace(robot.limits, torque=torque, whole_torque=most)
+    limits = replace(robot.limits, torque=torque, whole_torque=max_value)
     return replace(robot, armature=np.array(armature), limits=limits, figures=figures)
 
 
@@ -260,14 +260,16 @@ def with_outputs(robot: Robot, groups: Mapping[str, ActuatorConfig]) -> Robot:
     """
     armature: list[float] = robot.armature.tolist()
     whole = [math.inf] * robot.n_joints
-    places = places_of(groups, tuple(joint.name for joint in robot.joints))
+    indices = indices_of(groups, tuple(joint.name for joint in robot.joints))
     for name, group in groups.items():
-        given, own = group.output_inertia, places[name]
-        for joint, most in zip(own, group.exertable(len(own))):
-            whole[joint] = max(most, _SOMETHING)  # The rules reject groups without any torque.
-        if given is None or (isinstance(given, list) and len(given) != len(own)):
+        text, own = group.output_inertia, indices[name]
+        for joint, max_value in zip(own, group.exertable(len(own))):
+            whole[joint] = max(
+                max_value, _SOMETHING
+            )  # The rules reject groups without any torque.
+        if text is None or (isinstance(text, list) and len(text) != len(own)):
             continue  # The rules reject lists of another length.
-        for joint, value in zip(own, given if isinstance(given, list) else [given] * len(own)):
+        for joint, value in zip(own, text if isinstance(text, list) else [text] * len(own)):
             armature[joint] = value
     own_inertia = tuple(robot.armature.tolist())
     if tuple(armature) == own_inertia and not np.isfinite(whole).any():

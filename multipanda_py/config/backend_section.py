@@ -45,25 +45,25 @@ def section_of(backend: str) -> str:
 
 def sections() -> list[str]:
     """Return the names of all sections; backends that cannot be loaded are skipped."""
-    found = []
+    sections = []
     for name in registry.names("backends"):
         try:
             if section_of(name) == name and declared(find_backend(name).Settings):
-                found.append(name)
+                sections.append(name)
         except ConfigurationError:
             continue
-    return found
+    return sections
 
 
-def read_settings(backend: str, given: Mapping[str, Any]) -> Settings:
+def read_settings(backend: str, values: Mapping[str, Any]) -> Settings:
     """Build the settings of an arm from its checked section.
 
     Args:
         backend: Name of the backend.
-        given: Values of the section by key.
+        values: Values of the section by key.
     """
     settings: type[Settings] = find_backend(backend).Settings
-    return settings(**in_plain_types(given))
+    return settings(**in_plain_types(values))
 
 
 def check_sections(
@@ -80,26 +80,26 @@ def check_sections(
         Key, its values in plain types or None, and its faults.
     """
     for key, value in keys.items():
-        where = f"arms.{arm}.{key}"
+        path = f"arms.{arm}.{key}"
         if key not in registry.names("backends"):
-            text = f"{where}: unknown key; known: {', '.join((*known, *sections()))}"
+            text = f"{path}: unknown key; known: {', '.join((*known, *sections()))}"
             yield key, None, [text]
             continue
         try:
             backend, section = find_backend(key), section_of(key)
         except ConfigurationError as error:
-            yield key, None, [f"{where}: {error}"]
+            yield key, None, [f"{path}: {error}"]
             continue
         if section != key:
             text = f"unknown key; the settings of backend {key} are in section {section}"
-            yield key, None, [f"{where}: {text}"]
+            yield key, None, [f"{path}: {text}"]
             continue
         model = _model(backend.Settings)
         try:
             checked = model.model_validate(in_plain_types(value))
         except ValidationError as error:
-            found = (f"{where}.{text}" for text in sentences(error, model))
-            yield key, None, [text.replace(f"{where}.: ", f"{where}: ") for text in found]
+            result = (f"{path}.{text}" for text in sentences(error, model))
+            yield key, None, [text.replace(f"{path}.: ", f"{path}: ") for text in result]
             continue
         yield key, checked.model_dump(exclude_unset=True), []
 
@@ -130,14 +130,14 @@ def changed(settings: Settings, values: Mapping[str, object], arm: str, section:
             known = ", ".join(names) or "none"
             faults.append(f"{arm}: setting {name!r} does not exist; known: {known}")
     model = _model(kind)
-    given = in_plain_types({name: value for name, value in values.items() if name in names})
+    text = in_plain_types({name: value for name, value in values.items() if name in names})
     try:
-        given = model.model_validate(given).model_dump(exclude_unset=True)
+        text = model.model_validate(text).model_dump(exclude_unset=True)
     except ValidationError as error:
         faults.extend(f"{arm}: {fault}" for fault in sentences(error, model))
     if faults:
         raise SettingsRejected("\n".join(faults))
-    return settings.replace(given)
+    return settings.replace(text)
 
 
 @by_class
@@ -154,9 +154,9 @@ def _model(settings: type[Settings]) -> type[BaseModel]:
 def _checker(settings: type[Settings], spec: Spec) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
         if spec.kind == "vector":
-            for place, (item, (low, high)) in enumerate(zip(value, spec.bounds)):
+            for index, (item, (low, high)) in enumerate(zip(value, spec.bounds)):
                 if not low <= item <= high:
-                    raise ValueError(f"element {place} should be in [{low:g}, {high:g}]")
+                    raise ValueError(f"element {index} should be in [{low:g}, {high:g}]")
         reason = settings.refusal(spec.name, value)
         if reason:
             raise ValueError(reason)
@@ -174,9 +174,9 @@ def _type(spec: Spec) -> Any:
         return plain
     kind = int if spec.kind == "integer" else float
     low, high = (min(low for low, _ in spec.bounds), max(high for _, high in spec.bounds))
-    least: dict[str, Any] = {"gt" if spec.exclusive_low else "ge": low}
+    min_value: dict[str, Any] = {"gt" if spec.exclusive_low else "ge": low}
     finite: dict[str, Any] = {"allow_inf_nan": False} if kind is float else {}
-    one: Any = Annotated[kind, Field(le=high, **least, **finite)]
+    one: Any = Annotated[kind, Field(le=high, **min_value, **finite)]
     if spec.kind != "vector":
         return one
     return Annotated[list[one], Field(min_length=spec.width, max_length=spec.width)]

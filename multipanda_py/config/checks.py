@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.config.actuator_section import WITHOUT_SPRINGS, ActuatorConfig, places_of
+from multipanda_py.config.actuator_section import WITHOUT_SPRINGS, ActuatorConfig, indices_of
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm, describe_arms
 from multipanda_py.config.sections import ArmConfig
@@ -17,7 +17,7 @@ from multipanda_py.robots.dynamics.arm_model import heavy_model
 from multipanda_py.state import Vector
 
 
-def odd_robots(config: CellConfig) -> list[str]:
+def check_robots(config: CellConfig) -> list[str]:
     """Return warnings about unusual robot descriptions, one set per distinct robot."""
     robots = {id(arm.robot): (name, arm.robot) for name, arm in reversed(config.arms.items())}
     return [
@@ -29,7 +29,7 @@ APART = 0.1
 """Minimum distance between the bases of two arms [m]."""
 
 
-def same_place(config: CellConfig) -> list[str]:
+def check_overlapping_bases(config: CellConfig) -> list[str]:
     """Return warnings about arms whose bases overlap, so that no motion is free of collisions.
 
     Arms on both sides of a plate also have close base frames, but their z axes point away from
@@ -38,16 +38,16 @@ def same_place(config: CellConfig) -> list[str]:
     Returns:
         One message per pair of arms.
     """
-    found = []
+    result = []
     for one, other in itertools.combinations(describe_arms(config), 2):
         apart = np.linalg.norm(one.position_base_in_world - other.position_base_in_world)
         upright = one.rotation_base_in_world[:, 2] @ other.rotation_base_in_world[:, 2]
         if apart < APART and upright > 0.0 and not one.shares_base(other):
-            found.append(
+            result.append(
                 f"{one.name} and {other.name}: the bases overlap, at a distance of {apart:.3f} m, "
                 f"expected {APART:g} m or more. Check arms.{other.name}.position"
             )
-    return found
+    return result
 
 
 STANDS = 0.007
@@ -57,32 +57,32 @@ motions, with 14 ms in all. See doc/faults.md."""
 LATE = ("delay", "command_delay", "torque_lag")
 
 
-def too_late(config: CellConfig) -> list[str]:
+def check_latency(config: CellConfig) -> list[str]:
     """Return warnings about arms whose delay exceeds what ``hold`` has been verified for."""
-    found = []
+    result = []
     for name, arm in config.arms.items():
         late = sum(getattr(arm.perturbation, key) for key in LATE) + arm.motor_lag
         if late > STANDS + 1e-9:
-            found.append(
+            result.append(
                 f"arms.{name}.perturbation: got {1e3 * late:.3g} ms in total of {', '.join(LATE)}"
                 f"{' and motor lag' if arm.motor_lag else ''}, expected {1e3 * STANDS:g} ms or "
                 "less. With more, hold may oscillate instead of stopping the arm"
             )
-    return found
+    return result
 
 
-def unmet_rates(config: CellConfig) -> list[str]:
+def check_rates(config: CellConfig) -> list[str]:
     """Return warnings about requested rates above the rate of cycles or of joint states.
 
     Defaults above that rate are reduced without a warning.
     """
     cell = config.cell
     name = "joint_state_rate" if cell.joint_state_rate < cell.rate else "rate"
-    most = float(getattr(cell, name))
+    max_value = float(getattr(cell, name))
     return [
-        f"cell.{one}: got {rate:g} Hz, reduced to {most:g} Hz, the value of cell.{name}"
+        f"cell.{one}: got {rate:g} Hz, reduced to {max_value:g} Hz, the value of cell.{name}"
         for one in ("joint_state_rate", "tf_rate", "introspection_rate")
-        if one in cell.model_fields_set and (rate := float(getattr(cell, one))) > most
+        if one in cell.model_fields_set and (rate := float(getattr(cell, one))) > max_value
     ]
 
 
@@ -90,28 +90,28 @@ POSTURES = 400
 """Number of random configurations at which the weight of an arm is evaluated."""
 
 
-def weak_springs(config: CellConfig) -> list[str]:
+def check_spring_torques(config: CellConfig) -> list[str]:
     """Return warnings about arms whose springs leave less torque than a rigid arm has."""
-    found = []
+    result = []
     for name, arm in config.arms.items():
         rigid, whole = arm.rigid_robot.limits.torque, arm.robot.limits.whole_torque
         if not arm.robot.limits.bears_weight:
             continue
-        most, here = _weights(config, name)
-        weak = np.flatnonzero(whole < rigid + most).tolist()
+        max_value, here = _weights(config, name)
+        insufficient = np.flatnonzero(whole < rigid + max_value).tolist()
         parts = [
             f"{arm.robot.joints[joint].name} {whole[joint]:.3g} Nm instead of "
             f"{rigid[joint]:.3g} Nm, of which the weight takes {here[joint]:.2g} Nm at q_start "
-            f"and up to {most[joint]:.2g} Nm"
-            + (", more than available" if most[joint] > whole[joint] else "")
-            for joint in weak
+            f"and up to {max_value[joint]:.2g} Nm"
+            + (", more than available" if max_value[joint] > whole[joint] else "")
+            for joint in insufficient
         ]
         if parts:
-            found.append(
+            result.append(
                 f"arms.{name}.actuators: springs and motors exert less than the torque limits "
                 f"plus the weight, so controllets have less torque: {'; '.join(parts)}"
             )
-    return found
+    return result
 
 
 def _weights(config: CellConfig, name: str) -> tuple[Vector, Vector]:
@@ -119,39 +119,39 @@ def _weights(config: CellConfig, name: str) -> tuple[Vector, Vector]:
     arm = config.arms[name]
     model = heavy_model(describe_arm(name, arm))
     data, (low, high) = model.createData(), arm.robot.limits.span
-    rng, most = np.random.default_rng(0), np.zeros(arm.robot.n_joints)
+    rng, max_value = np.random.default_rng(0), np.zeros(arm.robot.n_joints)
 
     def weight(q: Vector) -> Vector:
-        found: Vector = np.abs(pin.computeGeneralizedGravity(model, data, q)).round(6)
-        return found
+        result: Vector = np.abs(pin.computeGeneralizedGravity(model, data, q)).round(6)
+        return result
 
     for _ in range(POSTURES):
-        np.maximum(most, weight(rng.uniform(low, high)), out=most)
+        np.maximum(max_value, weight(rng.uniform(low, high)), out=max_value)
     here = weight(np.array(arm.q_start))
-    return np.maximum(most, here), here
+    return np.maximum(max_value, here), here
 
 
-def short_stops(config: CellConfig) -> list[str]:
+def check_motor_ranges(config: CellConfig) -> list[str]:
     """Return warnings about arms whose motor stops lie within the range of their joints.
 
     Motors of unloaded springs are at the joint angle, or offset from it by the preset in both
     directions. The additional deflection by the weight is checked when the cell starts, for its
     start configuration.
     """
-    found = []
+    short_stops = []
     for name, arm in config.arms.items():
         names = tuple(joint.name for joint in arm.rigid_robot.joints)
         parts = [
             part
-            for key, at in places_of(arm.actuators, names).items()
+            for key, at in indices_of(arm.actuators, names).items()
             for part in _short_of(arm, arm.actuators[key], at)
         ]
         if parts:
-            found.append(
+            short_stops.append(
                 f"arms.{name}.actuators: motor stops are inside the joint ranges. Beyond them "
                 f"only springs deflect, and a load uses part of that: {'; '.join(parts)}"
             )
-    return found
+    return short_stops
 
 
 def _short_of(arm: ArmConfig, group: ActuatorConfig, at: list[int]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multipanda_py.config.actuator_section import places_of
+from multipanda_py.config.actuator_section import indices_of
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription, SceneObject, Tool
@@ -27,23 +27,25 @@ def actuated_joints(arm: ArmConfig) -> ActuatedJoints | None:
         ActuatorRefused: If a spring parameter is out of bounds.
     """
     names = tuple(joint.name for joint in arm.robot.joints)
-    found: dict[int, tuple[Any, ...]] = {}
-    for key, places in places_of(arm.actuators, names).items():
+    matches: dict[int, tuple[Any, ...]] = {}
+    for key, indices in indices_of(arm.actuators, names).items():
         group = arm.actuators[key]
-        springs = group.actuator(len(places))
-        for number, place in enumerate(places):
-            found[place] = (
+        springs = group.actuator(len(indices))
+        for number, index in enumerate(indices):
+            matches[index] = (
                 group.mode, group.motor is not None, bool(springs.preset_unit),
                 springs.is_antagonistic, springs.preset_low[number], springs.preset_high[number],
                 springs.preset_unit,
             )  # fmt: skip
-    if not found:
+    if not matches:
         return None
-    order = sorted(found)
-    modes, motors, second, antagonistic, low, high, units = zip(*(found[place] for place in order))
+    order = sorted(matches)
+    modes, motors, second, antagonistic, low, high, units = zip(
+        *(matches[position_index] for position_index in order)
+    )
     return ActuatedJoints(
-        tuple(names[place] for place in order), np.array(order), modes, np.array(motors),
-        np.array(second), np.array(antagonistic), np.array(low), np.array(high),
+        tuple(names[position_index] for position_index in order), np.array(order), modes,
+        np.array(motors), np.array(second), np.array(antagonistic), np.array(low), np.array(high),
         units,
     )  # fmt: skip
 
@@ -107,24 +109,24 @@ def describe_for_laws(config: CellSections) -> list[ArmDescription]:
 
 def describe_objects(config: CellSections) -> list[SceneObject]:
     """Describe the objects of a cell's scene."""
-    things = []
-    for name, thing in config.objects.items():
-        pose = Pose.from_rpy(thing.position, thing.rpy)
-        things.append(
+    objects = []
+    for name, obj in config.objects.items():
+        pose = Pose.from_rpy(obj.position, obj.rpy)
+        objects.append(
             SceneObject(
                 name=name,
-                shape=thing.shape,
-                size=tuple(thing.size),
+                shape=obj.shape,
+                size=tuple(obj.size),
                 position=np.array(pose.position),
                 rotation=np.array(pose.rotation),
-                mass=thing.mass,
-                rgba=tuple(thing.rgba),  # type: ignore[arg-type]
-                friction=(thing.friction, 0.005, 0.0001),
-                contact=(thing.contact_time, thing.contact_damping),
-                present=thing.present,
+                mass=obj.mass,
+                rgba=tuple(obj.rgba),  # type: ignore[arg-type]
+                friction=(obj.friction, 0.005, 0.0001),
+                contact=(obj.contact_time, obj.contact_damping),
+                present=obj.present,
             )
         )
-    return things
+    return objects
 
 
 def first_real_arm(config: CellSections) -> str:
@@ -145,6 +147,6 @@ def bases_in_world(config: CellSections) -> dict[str, Pose]:
     return {name: Pose.from_rpy(arm.position, arm.rpy) for name, arm in config.arms.items()}
 
 
-def movable_things(config: CellSections) -> list[str]:
+def movable_objects(config: CellSections) -> list[str]:
     """Return the names of objects with mass, in the order of their poses in a cycle record."""
-    return [name for name, thing in config.objects.items() if thing.mass > 0.0]
+    return [name for name, obj in config.objects.items() if obj.mass > 0.0]

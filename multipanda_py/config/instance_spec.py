@@ -115,7 +115,7 @@ class InstanceSpec:
         accepted, faults = check_values(self.parameter_specs, values, self.name)
         if not faults:
             faults = [
-                f"{self.name}: {why}" for why in self.law.refuse(accepted, self.descriptions)
+                f"{self.name}: {reason}" for reason in self.law.refuse(accepted, self.descriptions)
             ]
         if faults:
             raise ParameterRejected("\n".join(faults))

@@ -60,23 +60,25 @@ def with_absolute_paths(arm: Mapping[str, Any]) -> dict[str, Any]:
     return _with_paths(arm, lambda path: str(Path(path).absolute()))
 
 
-def _with_paths(arm: Mapping[str, Any], place: Callable[[str], str]) -> dict[str, Any]:
-    """Apply ``place`` to every path of a parameter file in an arm's section."""
-    found = dict(arm)
+def _with_paths(arm: Mapping[str, Any], resolve_path: Callable[[str], str]) -> dict[str, Any]:
+    """Apply ``resolve_path`` to every path of a parameter file in an arm's section."""
+    result = dict(arm)
     for section, key in OF_PARAMETERS:
-        own = found.get(section) if section else found
+        own = result.get(section) if section else result
         if isinstance(own, Mapping) and isinstance(own.get(key), str) and own[key]:
-            given = {**own, key: place(own[key])}
-            found = {**found, section: given} if section else given
-    groups = found.get("actuators")
+            values = {**own, key: resolve_path(own[key])}
+            result = {**result, section: values} if section else values
+    groups = result.get("actuators")
     if isinstance(groups, Mapping):
-        found["actuators"] = {name: _placed(group, place) for name, group in groups.items()}
-    return found
+        result["actuators"] = {
+            name: _placed(group, resolve_path) for name, group in groups.items()
+        }
+    return result
 
 
-def _placed(group: Any, place: Callable[[str], str]) -> Any:
+def _placed(group: Any, resolve_path: Callable[[str], str]) -> Any:
     path = group.get("identified") if isinstance(group, Mapping) else None
-    return {**group, "identified": place(path)} if isinstance(path, str) and path else group
+    return {**group, "identified": resolve_path(path)} if isinstance(path, str) and path else group
 
 
 def relative_to(folders: Sequence[Path], data: Any) -> Any:
@@ -94,21 +96,21 @@ def relative_to(folders: Sequence[Path], data: Any) -> Any:
 
 
 def _arm_relative_to(folders: Sequence[Path], arm: Any) -> Any:
-    found = dict(arm) if isinstance(arm, Mapping) else {}
+    result = dict(arm) if isinstance(arm, Mapping) else {}
     for part in WITH_FILES:
-        files = found.get(part)
+        files = result.get(part)
         if not isinstance(files, Mapping):
             continue
         paths = {key: files[key] for key in PATHS if isinstance(files.get(key), str)}
-        found[part] = {**files, **{key: _found_in(folders, path) for key, path in paths.items()}}
-    return _with_paths(found, lambda path: _found_in(folders, path)) or arm
+        result[part] = {**files, **{key: _found_in(folders, path) for key, path in paths.items()}}
+    return _with_paths(result, lambda path: _found_in(folders, path)) or arm
 
 
 def _found_in(folders: Sequence[Path], path: str) -> str:
     """Return the path in the first folder that contains the file, or in the first folder."""
-    places = [folder.absolute() / path for folder in folders]
-    is_there = (place for place in places if place.is_file())
-    return str(next(is_there, places[0])) if path else path
+    paths = [folder.absolute() / path for folder in folders]
+    is_there = (path for path in paths if path.is_file())
+    return str(next(is_there, paths[0])) if path else path
 
 
 _PRESETS = {"awas2": 0.005}
@@ -133,8 +135,8 @@ def actuators_of(urdf: Path, joints: Sequence[str]) -> dict[str, Any]:
     mine = [actuator for actuator in read_gazebo(urdf) if actuator.joint in joints]
     alike: dict[tuple[Any, ...], list[GazeboActuator]] = {}
     for actuator in mine:
-        given = (tuple(actuator.params), *(tuple(motor) for motor in actuator.motors))
-        alike.setdefault((actuator.type, actuator.mode, given), []).append(actuator)
+        parameters = (tuple(actuator.params), *(tuple(motor) for motor in actuator.motors))
+        alike.setdefault((actuator.type, actuator.mode, parameters), []).append(actuator)
     groups: dict[str, Any] = {}
     for members in alike.values():
         first = members[0]
@@ -236,8 +238,8 @@ class ModelConfig(Section):
             robot = MODELS[self.base]
             robot = replace(robot, name=self.name) if self.name else robot
         else:
-            given = {"base": self.base, "tip": self.tip, "name": self.name}
-            robot = read_robot(extra, urdf=urdf, mjcf=mjcf, **given)
+            values = {"base": self.base, "tip": self.tip, "name": self.name}
+            robot = read_robot(extra, urdf=urdf, mjcf=mjcf, **values)
         return with_parameters(robot, Path(self.parameters)) if self.parameters else robot
 
     @cached_property
@@ -249,8 +251,8 @@ class ModelConfig(Section):
         """
         urdf = Path(self.urdf) if self.urdf else None
         if urdf is None and self.extra and not self.mjcf:
-            given = read_extra(Path(self.extra)).get("urdf")
-            urdf = Path(self.extra).parent / given if given else None
+            value = read_extra(Path(self.extra)).get("urdf")
+            urdf = Path(self.extra).parent / value if value else None
         if urdf is None:
             return {}
         return actuators_of(urdf, [joint.name for joint in self.robot.joints])

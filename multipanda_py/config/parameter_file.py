@@ -39,8 +39,8 @@ class RosLoader(yaml_text.PlainLoader):
         for key_node, value_node in node.value:
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
             if key is None or key in mapping:
-                what = "keys must be text" if key is None else "a key appears twice"
-                raise yaml.constructor.ConstructorError(None, None, what, key_node.start_mark)
+                fault = "keys must be text" if key is None else "a key appears twice"
+                raise yaml.constructor.ConstructorError(None, None, fault, key_node.start_mark)
             mapping[key] = self.construct_object(value_node, deep=True)
         return mapping
 
@@ -167,19 +167,19 @@ class ParameterFile:
         Raises:
             ConfigurationError: If it cannot be read, or has no section for a cell's node.
         """
-        data, found = load_file(path), cls()
+        data, result = load_file(path), cls()
         for key, values in sections(data):
             if may_reach_node(key):
-                found.faults += [*ros_faults(values), *node_faults(values)]
+                result.faults += [*ros_faults(values), *node_faults(values)]
                 own = {k: v for k, v in values.items() if k not in OF_THE_NODE}
-                found.cell = merged(found.cell, own)
+                result.cell = merged(result.cell, own)
             else:
-                found.faults += [f"{key}: {fault}" for fault in ros_faults(values)]
-                found.others.append((key, values))
+                result.faults += [f"{key}: {fault}" for fault in ros_faults(values)]
+                result.others.append((key, values))
         if any(may_reach_node(key) for key, _ in sections(data)):
-            return found
-        if found.others:
-            named = ", ".join(f"{name!r:.60}" for name, _ in found.others)
+            return result
+        if result.others:
+            named = ", ".join(f"{name!r:.60}" for name, _ in result.others)
             raise ConfigurationError(
                 f"{path}: got parameters of {named}, which is not the node of a cell. Use '/**:' "
                 f"or '{NODE}:'"
@@ -249,17 +249,17 @@ def single(word: str) -> tuple[str, Parameters] | None:
     Raises:
         ConfigurationError: If the value is not valid YAML.
     """
-    if (found := _SINGLE.fullmatch(word)) is None:
+    if (match := _SINGLE.fullmatch(word)) is None:
         return None
     try:
-        value = load(found["value"])
+        value = load(match["value"])
     except yaml.YAMLError as error:
         raise ConfigurationError(f"-p {word}: not valid YAML: {fault_of(error)}") from None
-    *groups, leaf = found["name"].split(".")
+    *groups, leaf = match["name"].split(".")
     values: Parameters = {leaf: value}
     for group in reversed(groups):
         values = {group: values}
-    return found["node"] or "", values
+    return match["node"] or "", values
 
 
 def with_sections(
@@ -275,17 +275,17 @@ def with_sections(
     Returns:
         Merged cell, and the names of sections that match no node of it.
     """
-    places, strangers = _places(cell), []
+    sections, strangers = _node_paths(cell), []
     for key, values in others:
-        names = [name for name in places if means(key, name, namespace)]
+        names = [name for name in sections if means(key, name, namespace)]
         for name in names:
-            place, usual = places[name]
+            keys, usual = sections[name]
             layer = {
                 key: value
                 for key, value in values.items()
                 if key not in OF_EVERY_NODE and not (key in usual and value == usual[key])
             }
-            for step in reversed(place):
+            for step in reversed(keys):
                 layer = {step: layer}
             cell = merged(cell, layer)
         if not names and key.rsplit("/", 1)[-1] not in NODES:
@@ -304,21 +304,21 @@ def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> Parameters:
     return result
 
 
-def _places(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Parameters]]:
+def _node_paths(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Parameters]]:
     """Return, by node name, the key path of its parameters in the cell and their default values.
 
     A dump contains all settings of a robot, also those at their default. Defaults must not count
     as given, because thresholds that a file gives stop simulated arms.
     """
-    found: dict[str, tuple[tuple[str, ...], Parameters]] = {}
+    result: dict[str, tuple[tuple[str, ...], Parameters]] = {}
     arms, controllets = (cell.get(key) for key in ("arms", "controllets"))
     arms = arms if isinstance(arms, Mapping) else {}
     for name, section in controllets.items() if isinstance(controllets, Mapping) else ():
         if isinstance(section, Mapping) and "arms" in section:
-            found[name] = ("controllets", name, "params"), {}
+            result[name] = ("controllets", name, "params"), {}
         else:
             for arm in arms:
-                found[f"{arm}/{name}"] = ("controllets", name, "params_of", arm), {}
+                result[f"{arm}/{name}"] = ("controllets", name, "params_of", arm), {}
     for arm, arm_section in arms.items():
         backend = ArmConfig.model_fields["backend"].default
         if isinstance(arm_section, Mapping):
@@ -328,8 +328,8 @@ def _places(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Paramet
         except ConfigurationError:  # The check of the cell reports it.
             continue
         usual = {spec.name: np.asarray(spec.default).tolist() for spec in declared(settings)}
-        found[f"{arm}/{section}"] = ("arms", arm, section), usual
-    return found
+        result[f"{arm}/{section}"] = ("arms", arm, section), usual
+    return result
 
 
 def means(key: str, name: str, namespace: str | None) -> bool:

@@ -38,11 +38,11 @@ def actuator_faults(name: str, arm: ArmConfig) -> Iterator[str]:
     """Yield faults of an arm's actuators; its other sections must be well formed."""
     if not arm.actuators:
         return
-    where = f"arms.{name}.actuators"
+    path = f"arms.{name}.actuators"
     try:
         if not find_backend(arm.backend).simulates_actuators:
             yield (
-                f"{where}: backend {arm.backend} cannot simulate compliant actuators. Use backend "
+                f"{path}: backend {arm.backend} cannot simulate compliant actuators. Use backend "
                 "mujoco"
             )
             return
@@ -50,22 +50,22 @@ def actuator_faults(name: str, arm: ArmConfig) -> Iterator[str]:
         return
     if not arm.joints.is_default:
         yield (
-            f"{where}: cannot be combined with arms.{name}.joints, because both are the spring "
+            f"{path}: cannot be combined with arms.{name}.joints, because both are the spring "
             "between motor and joint. Remove one of them"
         )
     joints = tuple(joint.name for joint in arm.robot.joints)
-    yield from _taken(where, arm, joints)
+    yield from _taken(path, arm, joints)
     for key, group in arm.actuators.items():
-        yield from _group_faults(f"{where}.{key}", group, len(group.joints or joints))
+        yield from _group_faults(f"{path}.{key}", group, len(group.joints or joints))
     slides = [j for j, is_one in zip(joints, arm.robot.limits.slides) if is_one]
     for key, group in arm.actuators.items():
         for joint in group.joints or joints:
             if joint in slides:
-                yield f"{where}.{key}.joints: {joint} is prismatic. Use revolute joints only"
+                yield f"{path}.{key}.joints: {joint} is prismatic. Use revolute joints only"
 
 
 def command_faults(
-    where: str,
+    path: str,
     law: type[Controllet[Any, Any]],
     kind: str,
     config: CellSections,
@@ -75,7 +75,7 @@ def command_faults(
     """Yield faults of a controllet and its parameters; the cell must have no other faults.
 
     Args:
-        where: Path of the controllet in the cell file.
+        path: Path of the controllet in the cell file.
         law: Controllet class.
         kind: Type name of the controllet.
         config: Configuration of the cell.
@@ -85,62 +85,63 @@ def command_faults(
     rigid = [name for name in arms if not config.arms[name].actuators]
     if law.commands_actuators and rigid:
         yield (
-            f"{where}.type: {kind} commands compliant actuators, which arm {rigid[0]} does not "
+            f"{path}.type: {kind} commands compliant actuators, which arm {rigid[0]} does not "
             f"have. Add a section actuators to the arm, or use another type"
         )
         return
     described = {name: describe_arm(name, config.arms[name]) for name in arms}
-    yield from (f"{where}.params.{why}" for why in law.refuse(values, described))
+    yield from (f"{path}.params.{reason}" for reason in law.refuse(values, described))
 
 
-def _taken(where: str, arm: ArmConfig, joints: Sequence[str]) -> Iterator[str]:
+def _taken(path: str, arm: ArmConfig, joints: Sequence[str]) -> Iterator[str]:
     """Yield faults for joints that do not exist or belong to two groups."""
     owner: dict[str, str] = {}
     for key, group in arm.actuators.items():
         for joint in group.joints or joints:
             if joint not in joints:
                 yield (
-                    f"{where}.{key}.joints: got {joint!r}, which does not exist; known: "
+                    f"{path}.{key}.joints: got {joint!r}, which does not exist; known: "
                     f"{', '.join(joints)}"
                 )
             elif joint in owner:
                 yield (
-                    f"{where}.{key}.joints: {joint} already belongs to group {owner[joint]}. Name "
+                    f"{path}.{key}.joints: {joint} already belongs to group {owner[joint]}. Name "
                     "each joint once"
                 )
             owner[joint] = key
 
 
-def _group_faults(where: str, group: ActuatorConfig, n_joints: int) -> Iterator[str]:
+def _group_faults(location: str, group: ActuatorConfig, n_joints: int) -> Iterator[str]:
     try:
         springs = group.actuator(n_joints)
     except (ConfigurationError, ActuatorRefused) as error:
         of_file = bool(group.identified) and str(error).startswith(group.identified)
-        place = "identified" if of_file else "type"
-        place = "params" if isinstance(error, ActuatorRefused) else place
-        yield f"{where}.{place}: {error}"
+        path = "identified" if of_file else "type"
+        path = "params" if isinstance(error, ActuatorRefused) else path
+        yield f"{location}.{path}: {error}"
     else:
         if group.motor_2 is not None and springs.n_motors == 1:
-            yield f"{where}.motor_2: {group.type} has only one motor. Remove the key"
+            yield f"{location}.motor_2: {group.type} has only one motor. Remove the key"
         try:
             springs.checked_preset(group.preset)
         except ActuatorRefused as error:
-            yield f"{where}.preset: {error}"
-    for joint, most in enumerate(group.exertable(n_joints)):
-        if most == 0.0 and not group.actuator(n_joints).exertable(group.preset)[joint]:
+            yield f"{location}.preset: {error}"
+    for joint, max_value in enumerate(group.exertable(n_joints)):
+        if max_value == 0.0 and not group.actuator(n_joints).exertable(group.preset)[joint]:
             yield (
-                f"{where}.preset: the springs of joint {joint + 1} of the group exert no torque "
+                f"{location}.preset: the springs of joint {joint + 1} of the group exert no "
+                f"torque "
                 "at this preset. Use one that stiffens them"
             )
-        elif most == 0.0:
+        elif max_value == 0.0:
             yield (
-                f"{where}.motor.max_torque: the springs of joint {joint + 1} of the group need "
+                f"{location}.motor.max_torque: the springs of joint {joint + 1} of the group need "
                 "more than this at the preset alone, including friction. Raise it, or change the "
                 "preset"
             )
     if group.mode in WITH_MOTORS and group.motor is None:
         yield (
-            f"{where}.motor: missing for mode {group.mode}. Give it, or use a mode without "
+            f"{location}.motor: missing for mode {group.mode}. Give it, or use a mode without "
             "motors: equilibrium, spring_references, link_torque or link_pid"
         )
     lists = {"output_inertia": group.output_inertia}
@@ -149,31 +150,32 @@ def _group_faults(where: str, group: ActuatorConfig, n_joints: int) -> Iterator[
         if motor is None:
             continue
         lists |= {f"{key}.{own}": getattr(motor, own) for own in MotorConfig.model_fields}
-        yield from _reversed_stops(f"{where}.{key}", motor, n_joints)
+        yield from _reversed_stops(f"{location}.{key}", motor, n_joints)
     lists |= {
         f"link_pid.{key}": getattr(group.link_pid, key) for key in LinkPidConfig.model_fields
     }
     if group.mode == "link_pid" and not np.all(group.link_pid.p):
         yield (
-            f"{where}.link_pid.p: got {group.link_pid.p}, allowed more than 0 in mode link_pid, "
+            f"{location}.link_pid.p: got {group.link_pid.p}, allowed more than 0 in mode "
+            f"link_pid, "
             "because no other torque drives the link"
         )
     for key, values in lists.items():
         if isinstance(values, list) and len(values) != n_joints:
             yield (
-                f"{where}.{key}: got {len(values)} numbers, allowed one number or a list of "
+                f"{location}.{key}: got {len(values)} numbers, allowed one number or a list of "
                 f"{n_joints}, one per joint of the group"
             )
 
 
-def _reversed_stops(where: str, motor: MotorConfig, n_joints: int) -> Iterator[str]:
+def _reversed_stops(path: str, motor: MotorConfig, n_joints: int) -> Iterator[str]:
     try:
         low, high = (np.broadcast_to(stops, n_joints) for stops in (motor.low, motor.high))
     except ValueError:  # Another check reports lists of the wrong length.
         return
     for joint in np.flatnonzero(low >= high)[:1]:
-        whose = f" for joint {joint + 1} of the group" if n_joints > 1 else ""
-        yield f"{where}.low: got {low[joint]:g}{whose}, allowed less than high = {high[joint]:g}"
+        owner = f" for joint {joint + 1} of the group" if n_joints > 1 else ""
+        yield f"{path}.low: got {low[joint]:g}{owner}, allowed less than high = {high[joint]:g}"
 
 
 _IDENTIFIED = {"identified": "robot_of_laws", "perturbation.parameters": "robot_of_body"}
@@ -189,9 +191,9 @@ def part_faults(config: CellSections) -> Iterator[str]:
         except ConfigurationError as error:
             yield from (f"arms.{name}: {fault}" for fault in error.faults)
             continue
-        for key, place in _IDENTIFIED.items():
+        for key, attribute in _IDENTIFIED.items():
             try:
-                getattr(section, place)
+                getattr(section, attribute)
             except ConfigurationError as error:
                 yield from (f"arms.{name}.{key}: {fault}" for fault in error.faults)
         parts = (*arm.link_names, *arm.joint_names)
@@ -208,7 +210,7 @@ FREE = "free"
 """Name of the initial view of the viewer, which every scene has."""
 PLACED = ("position", "look_at", "fovy")
 """Keys of a camera that the built-in overview camera does not accept."""
-_LEAST = 1e-3  # Minimum distance between a camera and the point that it looks at [m].
+_MIN = 1e-3  # Minimum distance between a camera and the point that it looks at [m].
 
 
 def camera_faults(config: CellSections) -> Iterator[str]:
@@ -219,17 +221,17 @@ def camera_faults(config: CellSections) -> Iterator[str]:
         if real := first_real_arm(config):
             yield f"cameras: need a cell of simulated arms, got {real}. Remove the cameras"
     for name, camera in config.cameras.items():
-        where = f"cameras.{name}"
+        path = f"cameras.{name}"
         if name in (FREE, *config.arms, *config.objects):
-            yield f"{where}: an arm, an object or the free view has this name. Choose another"
-        given = [key for key in PLACED if getattr(camera, key) is not None]
+            yield f"{path}: an arm, an object or the free view has this name. Choose another"
+        values = [key for key in PLACED if getattr(camera, key) is not None]
         if name == OVERVIEW:
-            for key in given:
-                yield f"{where}.{key}: the scene sets it for this camera. Remove the key"
-        elif missing := [key for key in PLACED[:2] if key not in given]:
-            yield f"{where}.{missing[0]}: missing. Give a point in the world [m]"
-        elif math.dist(camera.position or (), camera.look_at or ()) < _LEAST:
-            yield f"{where}.look_at: equals the position. Give a point in front of the camera"
+            for key in values:
+                yield f"{path}.{key}: the scene sets it for this camera. Remove the key"
+        elif missing := [key for key in PLACED[:2] if key not in values]:
+            yield f"{path}.{missing[0]}: missing. Give a point in the world [m]"
+        elif math.dist(camera.position or (), camera.look_at or ()) < _MIN:
+            yield f"{path}.look_at: equals the position. Give a point in front of the camera"
 
 
 def channel_faults(config: CellSections) -> Iterator[str]:
@@ -275,16 +277,16 @@ def interface_faults(config: CellSections) -> Iterator[str]:
     """Yield faults of arms with a command interface that their backend does not offer."""
     for name, arm in config.arms.items():
         offered = find_backend(arm.backend).interfaces_with(arm.settings)
-        for wanted in arm.interfaces:
-            if wanted not in offered:
+        for desired in arm.interfaces:
+            if desired not in offered:
                 yield (
-                    f"arms.{name}.interfaces: got {wanted}, allowed {', '.join(offered)} with "
+                    f"arms.{name}.interfaces: got {desired}, allowed {', '.join(offered)} with "
                     f"backend {arm.backend}"
                 )
 
 
 def unfit(
-    where: str,
+    path: str,
     law: type[Controllet[Any, Any]],
     kind: str,
     config: CellSections,
@@ -293,7 +295,7 @@ def unfit(
     """Yield faults of a controllet whose command interface some of its arms do not offer.
 
     Args:
-        where: Path of the controllet in the cell file.
+        path: Path of the controllet in the cell file.
         law: Controllet class.
         kind: Type name of the controllet.
         config: Configuration of the cell.
@@ -303,7 +305,7 @@ def unfit(
         taken = interfaces_of(config.arms[name])
         if law.command_interface not in taken:
             yield (
-                f"{where}.type: {kind} commands {law.command_interface}, which arm {name} does "
+                f"{path}.type: {kind} commands {law.command_interface}, which arm {name} does "
                 f"not offer. Use controllets that command {' or '.join(taken)}"
             )
 

@@ -35,8 +35,8 @@ def check_value(path: str, value: Any) -> list[str]:
     """Return the faults of a value that should be a number, a distribution, or a list of them."""
     if isinstance(value, list):
         return [
-            fault for place, item in enumerate(value)
-            for fault in check_value(f"{path}[{place}]", item)
+            fault for index, item in enumerate(value)
+            for fault in check_value(f"{path}[{index}]", item)
         ] or ([] if value else [f"{path}: got an empty list, allowed {_ALLOWED}"])  # fmt: skip
     if _is_number(value):
         return []
@@ -81,8 +81,8 @@ def draw_like(path: str, value: Any, usual: float | list[float], seed: int) -> A
     if len(items) != len(usual):
         raise ConfigurationError(f"{path}: got {len(items)} items, allowed {len(usual)}")
     return [
-        _draw(f"{path}[{place}]", item, own, seed)
-        for place, (item, own) in enumerate(zip(items, usual))
+        _draw(f"{path}[{index}]", item, own, seed)
+        for index, (item, own) in enumerate(zip(items, usual))
     ]
 
 
@@ -182,14 +182,14 @@ class PerturbationSpec:
             for key in data
             if key not in ("arms", "objects", "seed")
         ]
-        for place, known, given in _places(data, faults):
-            for key, value in given.items():
-                path = f"{place}.{key}"
+        for section, known, text in _places(data, faults):
+            for key, value in text.items():
+                path = f"{section}.{key}"
                 if key not in known:
                     faults.append(f"{path}: unknown key; known: {', '.join(known)}")
                     continue
                 faults += check_value(path, value)
-                values.setdefault(place, {})[key] = value
+                values.setdefault(section, {})[key] = value
         if faults:
             raise ConfigurationError(*(f"{source}: {fault}" for fault in faults))
         return cls(values, seed)
@@ -207,25 +207,25 @@ class PerturbationSpec:
         seed = self.seed if seed is None else seed
         drawn: Values = {}
         for kind, parts in (("arms", config.arms), ("objects", config.objects)):
-            for place in self.values:
-                name = place.split(".")[1]
-                if place.startswith(kind) and name != ALL and name not in parts:
+            for path in self.values:
+                name = path.split(".")[1]
+                if path.startswith(kind) and name != ALL and name not in parts:
                     raise ConfigurationError(
-                        f"{place}: got {name!r}, allowed {ALL} or one of {', '.join(parts)}"
+                        f"{path}: got {name!r}, allowed {ALL} or one of {', '.join(parts)}"
                     )
             for name, part in parts.items():
                 for section in ("", *_SECTIONS) if kind == "arms" else ("",):
                     rest = f".{section}" if section else ""
                     has_springs = section == "joints" and bool(getattr(part, "actuators", None))
-                    given = {
+                    values = {
                         **({} if has_springs else self.values.get(f"{kind}.{ALL}{rest}", {})),
                         **self.values.get(f"{kind}.{name}{rest}", {}),
                     }
-                    place = f"{kind}.{name}{rest}"
+                    path = f"{kind}.{name}{rest}"
                     usual = getattr(part, section) if section else part
-                    for key, value in given.items():
-                        drawn.setdefault(place, {})[key] = draw_like(
-                            f"{place}.{key}", value, getattr(usual, key), seed
+                    for key, value in values.items():
+                        drawn.setdefault(path, {})[key] = draw_like(
+                            f"{path}.{key}", value, getattr(usual, key), seed
                         )
         return drawn
 
@@ -242,8 +242,8 @@ class PerturbationSpec:
         """
         faults: Faults = []
         arms, objects = dict(config.arms), dict(config.objects)
-        for place, values in self.values_for(config, seed).items():
-            kind, name, *section = place.split(".")
+        for path, values in self.values_for(config, seed).items():
+            kind, name, *section = path.split(".")
             parts: dict[str, Any] = arms if kind == "arms" else objects
             try:
                 if section:
@@ -252,13 +252,13 @@ class PerturbationSpec:
                     parts[name] = parts[name].model_copy(update={section[0]: new})
                 else:
                     checked = type(parts[name]).model_validate(
-                        {**_as_given(parts[name]), **values}
+                        {**_as_written(parts[name]), **values}
                     )
                     parts[name] = parts[name].model_copy(
                         update={key: getattr(checked, key) for key in values}
                     )
             except ValidationError as error:
-                faults += [f"{place}.{fault}" for fault in sentences(error, CellConfig)]
+                faults += [f"{path}.{fault}" for fault in sentences(error, CellConfig)]
         twin = config.model_copy(update={"arms": arms, "objects": objects})
         if not faults:
             check_cell(twin, faults)
@@ -267,7 +267,7 @@ class PerturbationSpec:
         return twin
 
 
-def _as_given(part: Section) -> dict[str, Any]:
+def _as_written(part: Section) -> dict[str, Any]:
     return {name: getattr(part, name) for name in type(part).model_fields}
 
 
@@ -280,25 +280,25 @@ def _places(
         if not isinstance(parts, Mapping):
             faults.append(f"{kind}: got {parts!r:.60}, allowed a section per name, or {ALL}")
             continue
-        for name, given in parts.items():
-            place = f"{kind}.{name}"
-            if not isinstance(given, Mapping):
-                faults.append(f"{place}: got {given!r:.60}, allowed keys and their values")
+        for name, value in parts.items():
+            path = f"{kind}.{name}"
+            if not isinstance(value, Mapping):
+                faults.append(f"{path}: got {value!r:.60}, allowed keys and their values")
                 continue
             if kind == "objects":
-                yield place, _OF_OBJECTS, given
+                yield path, _OF_OBJECTS, value
                 continue
             yield (
-                place,
+                path,
                 (*_OWN, *_SECTIONS),
-                {k: v for k, v in given.items() if k not in _SECTIONS},
+                {k: v for k, v in value.items() if k not in _SECTIONS},
             )
             for section, known in _OF_ARMS.items():
-                inner = given.get(section, {})
+                inner = value.get(section, {})
                 if isinstance(inner, Mapping):
-                    yield f"{place}.{section}", known, inner
+                    yield f"{path}.{section}", known, inner
                 else:
-                    faults.append(f"{place}.{section}: got {inner!r:.60}, allowed its keys")
+                    faults.append(f"{path}.{section}: got {inner!r:.60}, allowed its keys")
 
 
 __all__ = ["FR3_GEARS", "TYPICAL", "PerturbationSpec"]

@@ -68,16 +68,16 @@ def check_cell(config: CellSections, faults: Faults) -> None:
     _check_backends(config, faults)
     with contextlib.suppress(ConfigurationError):  # _check_backends reports a missing backend.
         faults.extend(interface_faults(config))
-    for name, thing in config.objects.items():
+    for name, obj in config.objects.items():
         if name in config.arms:
             faults.append(f"objects.{name}: an arm has this name. Choose another")
         faults.extend(_taken_by_scene(config, name))
-        if len(thing.size) != _SIZES[thing.shape]:
+        if len(obj.size) != _SIZES[obj.shape]:
             faults.append(
-                f"objects.{name}.size: got {len(thing.size)} numbers, allowed "
-                f"{_SIZES[thing.shape]} for a {thing.shape}"
+                f"objects.{name}.size: got {len(obj.size)} numbers, allowed "
+                f"{_SIZES[obj.shape]} for a {obj.shape}"
             )
-        if not (thing.present or thing.mass):
+        if not (obj.present or obj.mass):
             faults.append(
                 f"objects.{name}.present: a fixed object (no mass) cannot be absent. Remove "
                 "`present: false` or give it a mass"
@@ -92,22 +92,22 @@ def check_cell(config: CellSections, faults: Faults) -> None:
         faults.extend(channel_faults(config))
         for name, controllet in config.controllets.items():
             law = registry.find("controllets", controllet.type)
-            where, arms = f"controllets.{name}", controllet.arms or list(config.arms)
+            path, arms = f"controllets.{name}", controllet.arms or list(config.arms)
             values = flatten(controllet.params)
-            faults.extend(command_faults(where, law, controllet.type, config, arms, values))
+            faults.extend(command_faults(path, law, controllet.type, config, arms, values))
     _check_active(config, faults)
 
 
 def _taken_by_scene(config: CellSections, name: str) -> Iterator[str]:
     """Yield a fault if an object has the name of another body of the scene."""
-    where = f"objects.{name}"
+    path = f"objects.{name}"
     if name == "world":
-        yield f"{where}: this name is reserved for the scene. Choose another"
+        yield f"{path}: this name is reserved for the scene. Choose another"
     for arm, section in config.arms.items():
         prefix = f"{arm}_{section.robot.name}_"
         if name.startswith(prefix):
             yield (
-                f"{where}: this name is reserved for the parts of arm {arm}. Choose one that does "
+                f"{path}: this name is reserved for the parts of arm {arm}. Choose one that does "
                 f"not begin with {prefix}"
             )
 
@@ -135,26 +135,26 @@ def _sizes_of(name: str, arm: ArmConfig) -> Iterator[str]:
 
 def _sections(config: CellSections) -> set[str]:
     """Return the section names of the backends, which are also the node names of the robots."""
-    found = set()
+    sections = set()
     for arm in config.arms.values():
         # _check_backends reports an unknown backend.
         with contextlib.suppress(ConfigurationError):
-            found.add(arm.section)
-    return found
+            sections.add(arm.section)
+    return sections
 
 
 def _check_collisions(config: CellSections, faults: Faults) -> None:
     """Check that names in pairs that may touch exist, and that each pair includes an arm."""
     hands = [f"{name}/hand" for name in config.arms]
     known = [*config.arms, *hands, *config.objects, "floor"]
-    for place, pair in enumerate(config.collisions.pairs()):
-        where = f"collisions.touching[{place}]"
+    for index, pair in enumerate(config.collisions.pairs()):
+        path = f"collisions.touching[{index}]"
         for name in pair:
             if name not in known:
-                _unknown(faults, where, name, known)
+                _unknown(faults, path, name, known)
         if not set(pair) & {*config.arms, *hands}:
             faults.append(
-                f"{where}: got '{' '.join(pair)}', allowed pairs with an arm or its gripper "
+                f"{path}: got '{' '.join(pair)}', allowed pairs with an arm or its gripper "
                 "(ARM/hand)"
             )
 
@@ -166,8 +166,8 @@ def _check_backends(config: CellSections, faults: Faults) -> None:
         arms_of.setdefault(arm.backend, []).append(name)
     for backend, arms in arms_of.items():
         try:
-            found = find_backend(backend).check_arms(config, arms)
-            faults.extend([found] if isinstance(found, str) and found else found)
+            result = find_backend(backend).check_arms(config, arms)
+            faults.extend([result] if isinstance(result, str) and result else result)
             rate = config.cell.clock_rate
             if rate and not find_backend(backend).keeps_time:
                 faults.append(
@@ -190,39 +190,39 @@ def _check_backends(config: CellSections, faults: Faults) -> None:
 
 
 def _check_controllet(
-    config: CellSections, where: str, controllet: ControlletConfig, faults: Faults
+    config: CellSections, location: str, controllet: ControlletConfig, faults: Faults
 ) -> None:
     arms = controllet.arms
     for arm in arms or ():
         if arm not in config.arms:
-            _unknown(faults, f"{where}.arms", arm, config.arms)
+            _unknown(faults, f"{location}.arms", arm, config.arms)
     if arms is not None and len(set(arms)) != len(arms):
-        faults.append(f"{where}.arms: got {arms}, allowed each arm once")
+        faults.append(f"{location}.arms: got {arms}, allowed each arm once")
     try:
         law = registry.find("controllets", controllet.type)
     except ConfigurationError as error:
-        faults.append(f"{where}.type: {error}")
+        faults.append(f"{location}.type: {error}")
         return
     count = 1 if arms is None else len(arms)
     if count < law.min_arms or (law.max_arms is not None and count > law.max_arms):
         faults.append(
-            f"{where}.arms: got {count}, allowed {law.min_arms} to {law.max_arms or 'all'} "
+            f"{location}.arms: got {count}, allowed {law.min_arms} to {law.max_arms or 'all'} "
             f"for {controllet.type}"
         )
     if controllet.target_timeout and "trajectory" in law.Target.channels:
         faults.append(
-            f"{where}.target_timeout: got {controllet.target_timeout:g} s, allowed 0 for "
+            f"{location}.target_timeout: got {controllet.target_timeout:g} s, allowed 0 for "
             f"{controllet.type}, because a trajectory is a single message and no stream"
         )
     owned = [name for name in arms or config.arms if name in config.arms]
     if law.command_interface not in INTERFACES:
         faults.append(
-            f"{where}.type: {controllet.type}: command_interface: got "
+            f"{location}.type: {controllet.type}: command_interface: got "
             f"{law.command_interface!r}, allowed {', '.join(INTERFACES)}"
         )
         return
     with contextlib.suppress(ConfigurationError):  # _check_backends reports a missing backend.
-        faults.extend(unfit(where, law, controllet.type, config, owned))
+        faults.extend(unfit(location, law, controllet.type, config, owned))
     robots = {name: config.arms[name].robot for name in owned}
     sizes = tuple(robot.n_joints for robot in robots.values())
     mixed = arms is not None and len({*sizes}) > 1
@@ -235,32 +235,34 @@ def _check_controllet(
         if not mixed:
             raise
         faults.append(
-            f"{where}.arms: got arms with {' and '.join(map(str, sizes))} joints. The target of "
+            f"{location}.arms: got arms with {' and '.join(map(str, sizes))} joints. The target "
+            f"of "
             f"{controllet.type} needs arms with equal numbers of joints ({error})"
         )
         return
     except ConfigurationError as error:
-        faults.extend(f"{where}.type: {controllet.type}: {fault}" for fault in error.faults)
+        faults.extend(f"{location}.type: {controllet.type}: {fault}" for fault in error.faults)
         return
     for name in chosen:
         try:
             feature = registry.find("features", name)
         except ConfigurationError as error:
-            faults.append(f"{where}.features: {error}")
+            faults.append(f"{location}.features: {error}")
             continue
         features.append((name, feature))
         if law.command_interface != INTERFACES[0] and only_adds_torques(feature):
             faults.append(
-                f"{where}.features: {name} does not fit {controllet.type}: it adds torques, but "
+                f"{location}.features: {name} does not fit {controllet.type}: it adds torques, "
+                f"but "
                 f"the controllet commands {law.command_interface}"
             )
         faults.extend(
-            f"{where}.features: {name} does not fit {controllet.type}: its target has no {need}"
+            f"{location}.features: {name} does not fit {controllet.type}: its target has no {need}"
             for need in feature.needs
             if not hasattr(target, need)
         )
         faults.extend(
-            f"{where}.features: {name} does not fit {controllet.type}: "
+            f"{location}.features: {name} does not fit {controllet.type}: "
             f"the controllet takes {channel} targets itself"
             for channel in feature.channels
             if channel in law.Target.channels
@@ -268,43 +270,46 @@ def _check_controllet(
         try:
             channel_table((*law.Target.channels, *feature.channels))
         except ConfigurationError as error:
-            faults.extend(f"{where}.features: {name}: {fault}" for fault in error.faults)
+            faults.extend(f"{location}.features: {name}: {fault}" for fault in error.faults)
     drivers = [name for name in DRIVERS if name in chosen]
     lacks_nullspace = "nullspace" in feature_names(law, None) and "nullspace" not in chosen
     if drivers and lacks_nullspace and max(sizes, default=0) > 6:
         faults.append(
-            f"{where}.features: {drivers[0]} does not fit {controllet.type} without nullspace: "
+            f"{location}.features: {drivers[0]} does not fit {controllet.type} without nullspace: "
             "overcompensated friction would drive the null-space motion, which has no damping. "
             "Add nullspace before it"
         )
-    found: dict[str, None] = {}  # Equal faults of several instances are reported once.
+    matches: dict[str, None] = {}  # Equal faults of several instances are reported once.
     if arms is not None and controllet.params_of:
         faults.append(
-            f"{where}.params_of: got {list(controllet.params_of)}, not allowed together with arms"
+            f"{location}.params_of: got {list(controllet.params_of)}, not allowed together with "
+            f"arms"
         )
     for arm in controllet.params_of:
         if arm not in config.arms:
-            _unknown(faults, f"{where}.params_of", arm, config.arms)
+            _unknown(faults, f"{location}.params_of", arm, config.arms)
     each = {
         name if name in controllet.params_of else id(robot): {name: robot}
         for name, robot in robots.items()
     }
     for own in each.values() if arms is None else [robots] if robots else []:
-        path = f"{where}.type: {controllet.type}"
+        path = f"{location}.type: {controllet.type}"
         try:
             specs = [*specs_of(law.Params, robots=own)]
             for name, feature in features:
-                path = f"{where}.features: {name}"
+                path = f"{location}.features: {name}"
                 specs.extend(feature_specs(name, feature.Params, own))
         except ConfigurationError as error:
-            found[f"{path}: {error}"] = None
+            matches[f"{path}: {error}"] = None
             continue
         values = flatten(controllet.params)
-        found |= dict.fromkeys(check_values(specs, values, f"{where}.params")[1])
+        matches |= dict.fromkeys(check_values(specs, values, f"{location}.params")[1])
         for name in own if arms is None else ():
             values = flatten(controllet.params_of.get(name, {}))
-            found |= dict.fromkeys(check_values(specs, values, f"{where}.params_of.{name}")[1])
-    faults.extend(found)
+            matches |= dict.fromkeys(
+                check_values(specs, values, f"{location}.params_of.{name}")[1]
+            )
+    faults.extend(matches)
 
 
 def _check_active(config: CellSections, faults: Faults) -> None:
@@ -331,5 +336,5 @@ def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _unknown(faults: Faults, where: str, got: str, known: Any) -> None:
-    faults.append(f"{where}: got {got!r}, which does not exist; known: {', '.join(known)}")
+def _unknown(faults: Faults, path: str, got: str, known: Any) -> None:
+    faults.append(f"{path}: got {got!r}, which does not exist; known: {', '.join(known)}")

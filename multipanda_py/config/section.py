@@ -31,13 +31,13 @@ def _plain(value: Any) -> Any:
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
 """Name of a cell, arm, object or controllet; file and ROS names allow 255 characters."""
 
-_Place = Annotated[float, Field(ge=-100, le=100)]
+_Coordinate = Annotated[float, Field(ge=-100, le=100)]
 _Angle = Annotated[float, Field(ge=-6.2832, le=6.2832)]
 _Offset = Annotated[float, Field(ge=-2, le=2)]
 _Moment = Annotated[float, Field(ge=-20, le=20)]
 _Torque = Annotated[float, Field(ge=-100, le=100)]
 _Extent = Annotated[float, Field(ge=1e-4, le=100)]
-_Share = Annotated[float, Field(ge=0, le=1)]
+_Fraction = Annotated[float, Field(ge=0, le=1)]
 _UpTo100 = Annotated[float, Field(ge=0, le=100)]
 _UpTo1000 = Annotated[float, Field(ge=0, le=1000)]
 _UpTo100000 = Annotated[float, Field(ge=0, le=100_000)]
@@ -55,7 +55,7 @@ def _fixed_or_heavy_enough(mass: float) -> float:
 
 _PerJoint = Field(min_length=1, max_length=64)  # The rules check the number of joints.
 
-Position = Annotated[list[_Place], Field(min_length=3, max_length=3)]
+Position = Annotated[list[_Coordinate], Field(min_length=3, max_length=3)]
 """Position of an arm or an object in the world frame [m]."""
 Rpy = Annotated[list[_Angle], Field(min_length=3, max_length=3)]
 """Roll, pitch, yaw, each within one revolution [rad]."""
@@ -65,11 +65,11 @@ Inertia = Annotated[list[_Moment], Field(min_length=6, max_length=6)]
 """Inertia xx yy zz xy xz yz, up to that of 20 kg at a distance of 1 m [kg m^2]."""
 Size = Annotated[list[_Extent], Field(min_length=1, max_length=3)]
 """Half lengths and radii of an object [m]."""
-ThingMass = Annotated[float, Field(ge=0, le=1000), AfterValidator(_fixed_or_heavy_enough)]
+ObjectMass = Annotated[float, Field(ge=0, le=1000), AfterValidator(_fixed_or_heavy_enough)]
 """Mass of an object in the scene; 0 fixes it to the world [kg]."""
-Color = Annotated[list[_Share], Field(min_length=4, max_length=4)]
+Color = Annotated[list[_Fraction], Field(min_length=4, max_length=4)]
 """Red, green, blue and opacity, each in [0, 1]."""
-Posture = Annotated[list[_JointAngle], _PerJoint]
+JointPositions = Annotated[list[_JointAngle], _PerJoint]
 """Joint positions; the robot's own limits are narrower [rad]."""
 JointTorques = Annotated[list[_Torque], _PerJoint]
 """Joint torques, with bounds above the torque limit of any joint [Nm]."""

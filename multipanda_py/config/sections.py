@@ -27,17 +27,17 @@ from multipanda_py.config.section import (
     Color,
     Inertia,
     JointFriction,
+    JointPositions,
     JointStiffness,
     JointTorques,
     Name,
+    ObjectMass,
     Offset,
     Position,
-    Posture,
     Rpy,
     Section,
     Size,
     SpringDamping,
-    ThingMass,
 )
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.parameters import Settings
@@ -171,7 +171,7 @@ class ArmConfig(Section):
         list[Literal["effort", "position", "velocity"]], BeforeValidator(_empty_list)
     ] = []
     """Command interfaces to use, out of those that the backend offers; empty uses all of them."""
-    q_start: Posture = MODELS[DEFAULT_MODEL].ready.tolist()
+    q_start: JointPositions = MODELS[DEFAULT_MODEL].ready.tolist()
     """Start configuration, by default the ready configuration of the model [rad]."""
     torque_rate: Annotated[float, Field(ge=100, le=1000)] | None = None
     """Maximum torque rate, if lower than the robot's [Nm/s]."""
@@ -214,22 +214,22 @@ class ArmConfig(Section):
         }
         filled["hand"] = resolved(HandConfig, filled["hand"])
         filled = with_absolute_paths(filled)
-        if (found := tags_of(model)) and _has_springs(filled.get("backend", "mujoco")):
-            filled.setdefault("actuators", found)
+        if (tags := tags_of(model)) and _has_springs(filled.get("backend", "mujoco")):
+            filled.setdefault("actuators", tags)
         for key, own in (("joint_damping", robot.damping), ("joint_friction", robot.friction)):
             if own.any():
                 filled.setdefault(key, own.tolist())
         for section, keys in PER_JOINT.items() if robot.n_joints != JOINTS else ():
-            place = filled
+            section_values = filled
             if section:
-                given = filled.get(section, {})
-                if not _is_map(given):
+                text = filled.get(section, {})
+                if not _is_map(text):
                     continue
-                place = filled[section] = dict(given)
+                section_values = filled[section] = dict(text)
             for key, value in keys.items():
-                place.setdefault(key, [value] * robot.n_joints)
+                section_values.setdefault(key, [value] * robot.n_joints)
             for key, value in PER_AXIS.items() if section == "perturbation" else ():
-                place.setdefault(key, [value] * (3 * robot.n_joints))
+                section_values.setdefault(key, [value] * (3 * robot.n_joints))
         return filled
 
     @property
@@ -294,7 +294,7 @@ class ObjectConfig(Section):
     size: Size
     position: Position
     rpy: Rpy = [0.0, 0.0, 0.0]
-    mass: ThingMass = 0.0
+    mass: ObjectMass = 0.0
     rgba: Color = [0.6, 0.6, 0.65, 1.0]
     friction: Annotated[float, Field(ge=0, le=5)] = 0.8
     contact_time: Annotated[float, Field(ge=0.002, le=0.5)] = 0.02

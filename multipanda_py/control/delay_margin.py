@@ -66,7 +66,7 @@ class Probe:
         ends = np.cumsum([state.n_joints for state in self.states]).tolist()
         return [slice(end - state.n_joints, end) for end, state in zip(ends, self.states)]
 
-    def place(self, q: Vector, dq: Vector) -> None:
+    def set_state(self, q: Vector, dq: Vector) -> None:
         """Set positions and velocities of all arms, and update the models.
 
         Args:
@@ -84,7 +84,7 @@ class Probe:
             q: Joint positions of all arms, (N,) [rad].
             dq: Joint velocities of all arms, (N,) [rad/s].
         """
-        self.place(q, dq)
+        self.set_state(q, dq)
         self.update()
         return np.concatenate(self.tau)
 
@@ -138,8 +138,8 @@ class Linearised:
         push each other aside, grow with and without latency and are excluded. See ``radius`` for
         the arguments.
         """
-        found = self._eigenvalues(delay, lag, inertia_scale, period)
-        swings = np.abs(found[np.abs(np.angle(found)) >= SWING * period])
+        eigenvalues = self._eigenvalues(delay, lag, inertia_scale, period)
+        swings = np.abs(eigenvalues[np.abs(np.angle(eigenvalues)) >= SWING * period])
         return float(swings.max(initial=0.0))
 
     def _eigenvalues(
@@ -149,11 +149,11 @@ class Linearised:
         unit, nothing = np.eye(n), np.zeros((n, n))
         follow = 1.0 - float(np.exp(-period / lag)) if lag > 0.0 else 1.0
         push = period * np.linalg.inv(inertia_scale * self.mass)
-        found = []
+        eigenvalues = []
         for stiffness, damping in self.pieces:
-            asked = np.hstack([-stiffness, -damping, *[nothing] * (1 + delay)])
-            due = asked if delay == 0 else np.hstack([*[nothing] * (2 + delay), unit])
-            torque = follow * due
+            feedback = np.hstack([-stiffness, -damping, *[nothing] * (1 + delay)])
+            deadline = feedback if delay == 0 else np.hstack([*[nothing] * (2 + delay), unit])
+            torque = follow * deadline
             torque[:, 2 * n : 3 * n] += (1.0 - follow) * unit
             speed = push @ torque
             speed[:, n : 2 * n] += unit
@@ -161,12 +161,12 @@ class Linearised:
             angle[:, :n] += unit
             rows = [angle, speed, torque]
             if delay:
-                rows.append(asked)
+                rows.append(feedback)
                 shift = np.zeros((n * (delay - 1), n * (3 + delay)))
                 shift[:, 3 * n : -n] = np.eye(n * (delay - 1))
                 rows.append(shift)
-            found.append(np.linalg.eigvals(np.vstack(rows)))
-        return np.concatenate(found).astype(np.complex128)
+            eigenvalues.append(np.linalg.eigvals(np.vstack(rows)))
+        return np.concatenate(eigenvalues).astype(np.complex128)
 
     def delay_margin(self, lag: float, inertia_scale: float, period: float = 1e-3) -> int:
         """Return the largest delay for which the loop is stable, from 0 to 40 cycles.
@@ -222,7 +222,7 @@ def _bandwidth(mass: Matrix, dampings: Iterable[Matrix]) -> float:
 
 def _mass(probe: Probe, q: Vector) -> Matrix:
     """Return the inertia matrix of all arms, (N, N) [kg m^2]."""
-    probe.place(q, np.zeros(len(q)))
+    probe.set_state(q, np.zeros(len(q)))
     mass = np.zeros((len(q), len(q)))
     for part, state in zip(probe.parts, probe.states):
         mass[part, part] = state.mass
@@ -244,7 +244,7 @@ def _dampings(probe: Probe, q: Vector, settle: int) -> Iterator[tuple[Vector | N
         Joint velocities, (n,) [rad/s], or None; and damping, (n, n) [Nm s/rad].
     """
     n, rest = len(q), np.zeros(len(q))
-    probe.place(q, rest)
+    probe.set_state(q, rest)
     probe.activate()
     for _ in range(settle):
         here = probe.torque(q, rest)
@@ -261,9 +261,9 @@ def _dampings(probe: Probe, q: Vector, settle: int) -> Iterator[tuple[Vector | N
     if np.ptp(dampings, axis=0).max() <= ONE_SIDED * np.abs(dampings).max():
         yield None, dampings.mean(axis=0)
         return
-    ways = np.random.default_rng(0).standard_normal((MOTIONS, n))
-    ways *= SLOW / np.linalg.norm(ways, axis=1, keepdims=True)
-    for motion in (*ways, *-ways):
+    paths = np.random.default_rng(0).standard_normal((MOTIONS, n))
+    paths *= SLOW / np.linalg.norm(paths, axis=1, keepdims=True)
+    for motion in (*paths, *-paths):
         yield motion, _damping_around(probe, q, motion)
 
 
@@ -301,6 +301,6 @@ def _fall(probe: Probe, ahead: tuple[Vector, Vector], back: tuple[Vector, Vector
 def _stiffness(probe: Probe, q: Vector, rest: Vector) -> Matrix:
     stiffness = np.zeros((len(q), len(q)))
     for joint, step in enumerate(ANGLE_STEP * np.eye(len(q))):
-        ahead, back = (probe.torque(q + way, rest) for way in (step, -step))
+        ahead, back = (probe.torque(q + displacement, rest) for displacement in (step, -step))
         stiffness[:, joint] = (back - ahead) / (2.0 * ANGLE_STEP)
     return stiffness

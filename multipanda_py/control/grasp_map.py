@@ -53,14 +53,14 @@ class GraspMap:
 
     All maps are stored in one matrix, so that a projection takes two products and a distribution
     one. ``refresh`` recomputes it and need not be called in every cycle. The owner writes
-    ``ways``; the controllet writes ``error``, ``springs``, ``wrench``, ``brake``, ``dampers`` and
-    ``squeeze``.
+    ``grasp_errors``; the controllet writes ``error``, ``springs``, ``wrench``, ``brake``,
+    ``dampers`` and ``squeeze``.
 
     Args:
         n_hands: Number of end effectors N.
 
     Attributes:
-        ways: Displacements e from the end effectors to their grasp poses, and negative
+        grasp_errors: Displacements e from the end effectors to their grasp poses, and negative
             end-effector twists, (2, 6 N) [m, rad; m/s, rad/s].
         inward: Force part of n, (N, 3).
         presses: Force part of n, as tuples of floats.
@@ -88,8 +88,8 @@ class GraspMap:
         # Map A from the object twist to the end-effector twists.
         self._shifts: Matrix = np.vstack([np.eye(6)] * n_hands)
         self._moved = np.zeros((size, 6))
-        places = [slice(start, start + 6) for start in range(0, size, 6)]
-        self._views = [(self._shifts[place], self._moved[place]) for place in places]
+        slices = [slice(start, start + 6) for start in range(0, size, 6)]
+        self._views = [(self._shifts[index], self._moved[index]) for index in slices]
         self._levers = [shift.data for shift, _ in self._views]
         self._inertia, self._solver = np.zeros((6, 6)), eigenpy.LLT(np.eye(6))
         self._unit, self._all_unit = np.eye(6), np.eye(size)
@@ -108,21 +108,21 @@ class GraspMap:
         self._forces = [(hand, hand.data) for hand in self._hands]
         self.presses = [(0.0, 0.0, 0.0)] * n_hands
         self.size = 1e-12
-        self._extra, self._share = np.zeros(6), np.zeros(size)
-        self._shares = [share.data for share in self._share.reshape(n_hands, 6)]
+        self._extra, self._hand_wrenches = np.zeros(6), np.zeros(size)
+        self._wrench_views = [wrench.data for wrench in self._hand_wrenches.reshape(n_hands, 6)]
         self._column, self._light = self._extra.reshape(6, 1), np.zeros((1, 6))
         self._mobile, self._outer = np.zeros((n_hands, 6)), np.zeros((6, 6))
-        self.ways: Matrix = np.zeros((2, size))
-        self._way, self._way_rate = self.ways
-        found = np.zeros(size + 12)
-        self._found, self.ways_off = found[:-6], found[6:]
-        self.shift, self.errors, self.error = found[:6], found[6:-6], found[-6:]
+        self.grasp_errors: Matrix = np.zeros((2, size))
+        self._error, self._error_rate = self.grasp_errors
+        result = np.zeros(size + 12)
+        self._estimate, self.ways_off = result[:-6], result[6:]
+        self.shift, self.errors, self.error = result[:6], result[6:-6], result[-6:]
         self.rates_off = np.zeros(size + 6)
         self.rate, self.rates = self.rates_off[:6], self.rates_off[6:]
-        self._asked = asked = np.zeros(2 * size + 13)
-        self.pulls, self.brakes = asked[: size + 6], asked[size + 6 : -1]
+        self._asked = buffer = np.zeros(2 * size + 13)
+        self.pulls, self.brakes = buffer[: size + 6], buffer[size + 6 : -1]
         self.springs, self.wrench = self.pulls[:size], self.pulls[size:]
-        self.brake, self.dampers, self.squeeze = self.brakes[:6], self.brakes[6:], asked[-1:]
+        self.brake, self.dampers, self.squeeze = self.brakes[:6], self.brakes[6:], buffer[-1:]
         self._shared = np.zeros(size)
         self._on_hands = list(self._shared.reshape(n_hands, 6))
 
@@ -150,7 +150,7 @@ class GraspMap:
         self._set_presses(presses, (sx, sy, sz))
         self._solver.compute(shifts.T.dot(self._moved, self._inertia))
         consistent, lasting = self._solver.solve(self._moved.T), self._lasting
-        consistent.dot(self._share, self._extra)
+        consistent.dot(self._hand_wrenches, self._extra)
         _subtract(consistent, self._column.dot(self._row, lasting), lasting)
         for measured, copy in self._copies:
             copy[:] = measured
@@ -170,16 +170,16 @@ class GraspMap:
         mx, my, mz = (part / n for part in total)
         self.presses = presses = [(x - mx, y - my, z - mz) for x, y, z in presses]
         self.size = size = max(sum([x * x + y * y + z * z for x, y, z in presses]), 1e-12)
-        for (x, y, z), (_, force), share in zip(presses, self._forces, self._shares):
+        for (x, y, z), (_, force), wrench in zip(presses, self._forces, self._wrench_views):
             _three(force, 0, x, y, z)
-            _three(share, 0, x / size, y / size, z / size)
+            _three(wrench, 0, x / size, y / size, z / size)
 
     def measure(self) -> None:
         """Separate measured displacements and twists into object motion and grasp errors."""
-        self._of_ways.dot(self._way, self._found)
-        self._of_rates.dot(self._way_rate, self.rates_off)
+        self._of_ways.dot(self._error, self._estimate)
+        self._of_rates.dot(self._error_rate, self.rates_off)
 
-    def share(self) -> list[Vector]:
+    def distribute(self) -> list[Vector]:
         """Return the wrench of each end effector, N of (6,) [N, Nm]. The next call overwrites it.
 
         Equation::

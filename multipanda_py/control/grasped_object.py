@@ -12,7 +12,7 @@ import pinocchio as pin
 
 from multipanda_py.context import Context
 from multipanda_py.control.grasp_map import GraspMap
-from multipanda_py.control.impedance.limit_scaling import SURE, BearableShare
+from multipanda_py.control.impedance.limit_scaling import NO_CHECK_BELOW, TorqueSaturation
 from multipanda_py.control.impedance.modal_damping import ModalDamping
 from multipanda_py.robots.dynamics.task_inertia import TaskInertia
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -26,7 +26,7 @@ LIGHTEST = TaskInertia.THRESHOLD
 damping between end effectors would otherwise treat all of them as equally heavy."""
 
 
-class Base:
+class BaseFrame:
     """Transformation of quantities of one arm from its base frame to the world, and back.
 
     An arm whose base is not rotated needs no matrix product.
@@ -37,7 +37,7 @@ class Base:
     """
 
     def __init__(self, position: Vector, rotation: Matrix) -> None:
-        self._place, self._turn = position.tolist(), rotation
+        self._position, self._rotation = position.tolist(), rotation
         self._turn6 = np.kron(np.eye(2), rotation)
         self._aligned = bool(np.abs(rotation - np.eye(3)).max() < 1e-12)
         self._product = np.zeros((6, 6))
@@ -50,7 +50,7 @@ class Base:
             out: Buffer for the result, (3, 3). If base and world are aligned, it remains unused
                 and ``rotation`` itself is returned.
         """
-        return rotation if self._aligned else self._turn.dot(rotation, out)
+        return rotation if self._aligned else self._rotation.dot(rotation, out)
 
     def point_to_world(self, position: Vector, out: memoryview) -> None:
         """Write a point in the world into a buffer.
@@ -59,8 +59,8 @@ class Base:
             position: Point in the base, (3,) [m].
             out: Buffer of three numbers.
         """
-        x, y, z = (position if self._aligned else self._turn.dot(position)).tolist()
-        bx, by, bz = self._place
+        x, y, z = (position if self._aligned else self._rotation.dot(position)).tolist()
+        bx, by, bz = self._position
         _three(out, 0, x + bx, y + by, z + bz)
 
     def six_to_world(self, six: Vector) -> Vector:
@@ -84,7 +84,7 @@ class Base:
         return self._turn6.dot(matrix, self._product).dot(self._turn6.T, out)
 
 
-class HeldObject:
+class GraspedObject:
     """Estimator of pose and velocity of an object from the end effectors that hold it.
 
     The origin is the mean of the origins implied by the end effectors. The rotation is the mean of
@@ -120,26 +120,26 @@ class HeldObject:
 
     def __init__(self, context: Context) -> None:
         n = context.n_arms
-        places = zip(context.positions_base_in_world, context.rotations_base_in_world)
-        self.bases = [Base(position, rotation) for position, rotation in places]
+        base_poses = zip(context.positions_base_in_world, context.rotations_base_in_world)
+        self.bases = [BaseFrame(position, rotation) for position, rotation in base_poses]
         known, placed = np.vstack([np.eye(3), np.zeros((n, 3))]), np.zeros((n + 1, 3))
         self._rotation_back, self.hands, self.rotation = known[:3], known[3:], known[:3].T
-        self._ways_and_place = np.zeros((n + 1, n + 3))
-        self._ways_and_place[:, 3:] = 1.0 / n - np.eye(n + 1, n)
-        self._grasps = self._ways_and_place[:n, :3]
+        self._errors_and_pose = np.zeros((n + 1, n + 3))
+        self._errors_and_pose[:, 3:] = 1.0 / n - np.eye(n + 1, n)
+        self._grasps = self._errors_and_pose[:n, :3]
         self._known, self._placed, self._away = known, placed, placed[:n]
         self.position, self.levers = placed[n], np.zeros((n, 3))
         self.sharing = sharing = GraspMap(n)
-        ways, rates = sharing.ways.reshape(2, n, 6)
+        paths, rates = sharing.grasp_errors.reshape(2, n, 6)
         self.errors, self.rates = sharing.errors.reshape(n, 6), sharing.rates.reshape(n, 6)
         self.inward = sharing.inward
         self._states: Sequence[ArmState] = ()
         self._inertias, self._inverses = ([np.eye(6) for _ in range(n)] for _ in range(2))
-        self._rotations, self._turns = ([np.eye(3) for _ in range(n)] for _ in range(2))
+        self._rotations, self._grasp_rotations = ([np.eye(3) for _ in range(n)] for _ in range(2))
         self._grasp_backs = [np.eye(3) for _ in range(n)]
-        self._said = [np.eye(3) for _ in range(n)]
+        self._reported = [np.eye(3) for _ in range(n)]
         self._product = np.zeros((3, 3))
-        self._apart, self._turned = ways[:, :3], [way[3:] for way in ways]
+        self._apart, self._turned = paths[:, :3], [error[3:] for error in paths]
         self._turned_views = [turned.data for turned in self._turned]
         self._hand_views, self._rate_views = [hand.data for hand in self.hands], list(rates)
 
@@ -162,7 +162,7 @@ class HeldObject:
         """
         self._sense(states)
         self._average_rotation()
-        self._ways_and_place.dot(self._known, self._placed)
+        self._errors_and_pose.dot(self._known, self._placed)
         self._apart[:] = self._away
         if refresh:
             levers = self._grasps.dot(self._rotation_back, self.levers)
@@ -190,12 +190,14 @@ class HeldObject:
         self._states = states
         for i, (base, state) in enumerate(zip(self.bases, states)):
             base.point_to_world(state.position_ee_in_base, self._hand_views[i])
-            self._rotations[i] = base.rotation_to_world(state.rotation_ee_in_base, self._turns[i])
+            self._rotations[i] = base.rotation_to_world(
+                state.rotation_ee_in_base, self._grasp_rotations[i]
+            )
             _negative(base.six_to_world(state.twist_ee_in_base), self._rate_views[i])
 
     def _average_rotation(self) -> None:
         """Average the object rotations implied by the end effectors, and write their errors."""
-        said = self._said
+        said = self._reported
         for rotation, back, opinion in zip(self._rotations, self._grasp_backs, said):
             rotation.dot(back, opinion)
         first, second, *others = said
@@ -216,7 +218,7 @@ class HeldObject:
             error[:] = _log3(self.rotation.dot(opinion.T))
 
 
-class SqueezeMeasurement:
+class InternalForceEstimate:
     """Estimator of the internal force from the external wrenches of the end effectors.
 
     Equation::
@@ -235,10 +237,10 @@ class SqueezeMeasurement:
     Thread: control.
     """
 
-    def __init__(self, held: HeldObject) -> None:
+    def __init__(self, held: GraspedObject) -> None:
         self._bases, self._sharing = held.bases, held.sharing
 
-    def take(self, states: Sequence[ArmState]) -> float:
+    def estimate(self, states: Sequence[ArmState]) -> float:
         """Return the internal force [N] of the measured states."""
         total, sharing = 0.0, self._sharing
         for base, state, (x, y, z) in zip(self._bases, states, sharing.presses):
@@ -247,7 +249,7 @@ class SqueezeMeasurement:
         return total / sharing.size
 
 
-class BearableSqueeze:
+class InternalForceLimit:
     """Limiter of an internal force by the torque limits of all arms.
 
     All end effectors use the same scale, so the forces on the object stay balanced.
@@ -259,47 +261,51 @@ class BearableSqueeze:
     Thread: control.
     """
 
-    def __init__(self, held: HeldObject, context: Context) -> None:
-        shares = [BearableShare(arm) for arm in context.arms]
-        self._hands = list(zip(held.bases, held.inward, shares))
+    def __init__(self, held: GraspedObject, context: Context) -> None:
+        fractions = [TorqueSaturation(arm) for arm in context.arms]
+        self._hands = list(zip(held.bases, held.inward, fractions))
         self._wrench = np.zeros(6)
 
-    def of(self, squeeze: float, states: Sequence[ArmState]) -> float:
+    def limit(self, internal_force: float, states: Sequence[ArmState]) -> float:
         """Return an internal force, reduced to the torque limits of the current states [N].
 
         Args:
-            squeeze: Internal force [N].
+            internal_force: Internal force [N].
             states: States of the arms.
         """
-        return squeeze if squeeze < SURE else squeeze * self._least(squeeze, states)[0]
+        return (
+            internal_force
+            if internal_force < NO_CHECK_BELOW
+            else internal_force * self._min(internal_force, states)[0]
+        )
 
-    def overload(self, squeeze: float, states: Sequence[ArmState]) -> str:
+    def overload(self, internal_force: float, states: Sequence[ArmState]) -> str:
         """Return a warning if the torque limits reduce an internal force; otherwise an empty text.
 
         Args:
-            squeeze: Internal force [N].
+            internal_force: Internal force [N].
             states: States of the arms.
         """
-        share, name = self._least(squeeze, states)
-        if share == 1.0:
+        scale, name = self._min(internal_force, states)
+        if scale == 1.0:
             return ""
         return (
-            f"{name}: torque limits reduce the internal force to {share * squeeze:.1f} of "
-            f"{squeeze:.1f} N on all arms. Change the configuration or lower the force."
+            f"{name}: torque limits reduce the internal force to {scale * internal_force:.1f} of "
+            f"{internal_force:.1f} N on all arms. Change the configuration or lower the force."
         )
 
-    def _least(self, squeeze: float, states: Sequence[ArmState]) -> tuple[float, str]:
-        least, name, wrench = 1.0, "", self._wrench
-        for (base, inward, bearable), state in zip(self._hands, states):
-            np.multiply(inward, squeeze, wrench[:3])
-            share = bearable.of(base.six_to_base(wrench), state)
-            if share < least:
-                least, name = share, state.name
-        return least, name
+    def _min(self, internal_force: float, states: Sequence[ArmState]) -> tuple[float, str]:
+        min_value, name, wrench = 1.0, "", self._wrench
+        for (base, inward, limit), state in zip(self._hands, states):
+            np.multiply(inward, internal_force, wrench[:3])
+            scale = limit.scale(base.six_to_base(wrench), state)
+            if scale < min_value:
+                min_value, name = scale, state.name
+        return min_value, name
 
 
 def buckling(
-    squeeze: float, dampers: Sequence[ModalDamping], stiffness: Vector, held: HeldObject
+    internal_force: float, dampers: Sequence[ModalDamping], stiffness: Vector, held: GraspedObject
 ) -> str:
     """Return a warning if the lateral stiffness is too low for an internal force, otherwise "".
 
@@ -308,24 +314,28 @@ def buckling(
     adds a lateral force of F theta.
 
     Args:
-        squeeze: Desired internal force [N].
+        internal_force: Desired internal force [N].
         dampers: Modal dampers of the end effectors, with their remaining stiffness.
         stiffness: Stiffness of the end effectors, (6,) [N/m, Nm/rad].
         held: Grasped object.
     """
-    across = softest_across(dampers, stiffness, held)
+    across = min_stiffness_scale_across(dampers, stiffness, held)
     width = 2.0 * float(np.linalg.norm(held.levers, axis=1).mean())
-    if not 2.0 * squeeze > across * width:
+    if not 2.0 * internal_force > across * width:
         return ""
     return (
-        f"an internal force of {squeeze:.1f} N over {width:.2f} m needs a lateral stiffness of "
-        f"{2.0 * squeeze / width:.0f} N/m, but relative_stiffness provides {across:.0f} N/m. "
+        f"an internal force of {internal_force:.1f} N over {width:.2f} m needs a lateral "
+        f"stiffness of "
+        f"{2.0 * internal_force / width:.0f} N/m, but relative_stiffness provides {across:.0f} "
+        f"N/m. "
         f"The grasp may buckle. Lower the force below {0.5 * across * width:.1f} N or "
         "raise relative_stiffness."
     )
 
 
-def softest_across(dampers: Sequence[ModalDamping], stiffness: Vector, held: HeldObject) -> float:
+def min_stiffness_scale_across(
+    dampers: Sequence[ModalDamping], stiffness: Vector, held: GraspedObject
+) -> float:
     """Return the minimum end-effector stiffness perpendicular to the internal force [N/m].
 
     Args:
@@ -333,11 +343,15 @@ def softest_across(dampers: Sequence[ModalDamping], stiffness: Vector, held: Hel
         stiffness: Relative stiffness of each end effector, (6,) [N/m, Nm/rad].
         held: Object with the directions of the internal force.
     """
-    least = math.inf
+    min_value = math.inf
     for damper, inward in zip(dampers, held.inward):
-        kept = np.diag(stiffness[:3]) if damper.kept == 1.0 else damper.stiffness[:3, :3]
+        stiffness_left = (
+            np.diag(stiffness[:3]) if damper.stiffness_scale == 1.0 else damper.stiffness[:3, :3]
+        )
         size = float(np.linalg.norm(inward))
         if size > 0.0:
             plane = np.linalg.svd(inward[None] / size)[2][1:]
-            least = min(least, float(np.linalg.eigvalsh(plane @ kept @ plane.T)[0]))
-    return least
+            min_value = min(
+                min_value, float(np.linalg.eigvalsh(plane @ stiffness_left @ plane.T)[0])
+            )
+    return min_value

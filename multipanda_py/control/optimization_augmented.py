@@ -9,8 +9,12 @@ import numpy as np
 
 from multipanda_py.control.force.force_control import TANK_LOW, ForceGains
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
-from multipanda_py.control.impedance.limit_scaling import FAST, BearableShare, SpeedMargin
-from multipanda_py.control.impedance.singularity import LostModes
+from multipanda_py.control.impedance.limit_scaling import (
+    DAMPING_START,
+    TorqueSaturation,
+    VelocityLimitScaling,
+)
+from multipanda_py.control.impedance.singularity import SingularityDamping
 from multipanda_py.parameters import choice, number, vector
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import ArmLimits, ArmState, Vector
@@ -18,7 +22,7 @@ from multipanda_py.state import ArmLimits, ArmState, Vector
 MODES = ("optimization", "force", "hybrid")
 """Control modes: joint plan, pose and forces, or joint plan and forces."""
 
-MOST = (3000.0,) * 3 + (200.0,) * 3
+MAX_STIFFNESS = (3000.0,) * 3 + (200.0,) * 3
 """Maximum stiffness of the pose in mode force. Higher values cause oscillation on stiff contacts
 at high latency [N/m, Nm/rad]."""
 
@@ -80,7 +84,7 @@ class AugmentedParams:
         doc="recharging power of the energy tank, for work against friction",
     )  # fmt: skip
     position_stiffness: Vector = vector(
-        600, 600, 600, 30, 30, 30, unit="N/m, Nm/rad", low=0, high=MOST,
+        600, 600, 600, 30, 30, 30, unit="N/m, Nm/rad", low=0, high=MAX_STIFFNESS,
         doc="stiffness of the pose in mode force, along the axes of the base",
     )  # fmt: skip
     position_damping_ratio: Vector = vector(
@@ -110,7 +114,7 @@ class AugmentedParams:
         )  # fmt: skip
 
 
-class BoundedPull:
+class WrenchLimiter:
     """Cartesian spring within torque and speed limits, damped along singular directions.
 
     Equation::
@@ -120,9 +124,9 @@ class BoundedPull:
     - K, D: Stiffness and damping, (6, 6).
     - e: Clipped pose error, (6,) [m, rad].
     - dx, dx_d: Measured and reference twist, (6,) [m/s, rad/s].
-    - s_tau: Torque-limit scale of ``BearableShare``.
-    - s_v, d: Spring and damper scale of ``SpeedMargin``.
-    - F_d: Damping of singular directions by ``LostModes``, (6,) [N, Nm].
+    - s_tau: Torque-limit scale of ``TorqueSaturation``.
+    - s_v, d: Spring and damper scale of ``VelocityLimitScaling``.
+    - F_d: Damping of singular directions by ``SingularityDamping``, (6,) [N, Nm].
 
     Args:
         arm: Description of the arm.
@@ -131,23 +135,23 @@ class BoundedPull:
     """
 
     def __init__(self, arm: ArmDescription) -> None:
-        self._bearable, self._lost = BearableShare(arm), LostModes()
-        self._margin = SpeedMargin(arm.limits)
+        self._saturation, self._lost = TorqueSaturation(arm), SingularityDamping()
+        self._margin = VelocityLimitScaling(arm.limits)
 
-    def of(self, spring: CartesianSpring, state: ArmState) -> Vector:
+    def limit(self, spring: CartesianSpring, state: ArmState) -> Vector:
         """Return the wrench F of a spring, (6,) [N, Nm].
 
         Args:
             spring: Spring with gains along the axes of the base, measured in this cycle.
             state: State of the arm.
         """
-        pull = spring.spring * self._bearable.of(spring.spring, state)
-        lost = self._lost.damp(state, pull, spring.damping_along)
+        spring_wrench = spring.spring * self._saturation.scale(spring.spring, state)
+        lost = self._lost.damp(state, spring_wrench, spring.damping_along)
         brake, used = spring.damper, self._margin.used(state)
-        if used > FAST:
-            pull *= self._margin.spring(used)
-            brake = brake * self._margin.damper(used, spring.ratio, spring.kept)
-        wrench: Vector = pull + brake
+        if used > DAMPING_START:
+            spring_wrench *= self._margin.spring(used)
+            brake = brake * self._margin.damper(used, spring.ratio, spring.stiffness_scale)
+        wrench: Vector = spring_wrench + brake
         if lost is not None:
             wrench += lost
         return wrench
@@ -158,7 +162,7 @@ SATURATED = 0.95
 """Fraction of a torque limit above which a joint counts as saturated."""
 
 
-class PlanIntegral:
+class IntegralAction:
     """Integral of the joint error to a plan, without windup along controlled forces.
 
     Equations::
@@ -195,49 +199,49 @@ class PlanIntegral:
         self._period, self._full = period, SATURATED * limits.torque
         self._torque_limit, self._usual = limits.torque, usual
         self.torque, self._step = np.zeros(n), np.zeros(n)
-        self._gain, self._most = np.zeros(n), np.zeros(n)
+        self._gain, self._max = np.zeros(n), np.zeros(n)
 
-    def set_gains(self, rate: float, stiffness: Vector, ratio: Vector, share: float) -> None:
+    def set_gains(self, rate: float, stiffness: Vector, ratio: Vector, scale: float) -> None:
         """Set the gains and the bound of the integral.
 
         Args:
             rate: Integral rate k_i [1/s].
             stiffness: Joint stiffness K, (n,) [Nm/rad].
             ratio: Damping ratios zeta, (n,).
-            share: Bound of I as a fraction of the torque limits.
+            scale: Bound of I as a fraction of the torque limits.
         """
         slow = np.minimum(ratio, 1.0) * np.minimum(np.sqrt(stiffness / self._usual), 1.0)
         _multiply(stiffness, rate * self._period * slow, self._gain)
-        _multiply(self._torque_limit, share, self._most)
+        _multiply(self._torque_limit, scale, self._max)
 
     def reset(self) -> None:
         self.torque[:] = 0.0
 
-    def begin(self, torque: Vector) -> None:
+    def start(self, torque: Vector) -> None:
         """Start with a torque, (n,) [Nm], clipped to the bounds of I."""
-        np.minimum(np.maximum(torque, -self._most), self._most, out=self.torque)
+        np.minimum(np.maximum(torque, -self._max), self._max, out=self.torque)
 
-    def step(self, state: ArmState, error: Vector, direction: Vector, share: float) -> Vector:
+    def step(self, state: ArmState, error: Vector, direction: Vector, scale: float) -> Vector:
         """Integrate the error of one cycle, and return I, (n,) [Nm].
 
         Args:
             state: State of the arm.
             error: Joint error from the measured positions to the plan, (n,) [rad].
             direction: Unit direction u of the force along the base axes, (6,).
-            share: Fraction s of the direction that force control owns, 0 to 1.
+            scale: Fraction s of the direction that force control owns, 0 to 1.
         """
         step = self._step
-        if share > 0.0:
-            ways = state.operational_space().minv_jt.dot(direction)
+        if scale > 0.0:
+            paths = state.operational_space().minv_jt.dot(direction)
             along = _dot(direction, state.jacobian)
-            mobility = float(_dot(along, ways))
+            mobility = float(_dot(along, paths))
             if mobility > 0.0:
-                part = share * float(_dot(along, error)) / mobility
-                error = error - part * ways
+                part = scale * float(_dot(along, error)) / mobility
+                error = error - part * paths
         _multiply(self._gain, error, step)
         pushes = (np.abs(state.tau) > self._full) & (state.tau * step > 0.0)
         if pushes.any():
             step[pushes] = 0.0
         torque = _add(self.torque, step, self.torque)
-        np.maximum(torque, -self._most, out=torque)
-        return np.minimum(torque, self._most, out=torque)
+        np.maximum(torque, -self._max, out=torque)
+        return np.minimum(torque, self._max, out=torque)

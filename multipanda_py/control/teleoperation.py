@@ -36,7 +36,7 @@ class MotionMapping:
         rotation_follower_in_world: Rotation of the follower's base, (3, 3).
 
     Attributes:
-        turn: Rotation C, (3, 3).
+        axes_rotation: Rotation C, (3, 3).
         position: Reference position of the follower in its base, (3,) [m].
         rotation: Reference rotation of the follower in its base, (3, 3).
         twist: Reference twist of the follower, (6,) [m/s, rad/s].
@@ -47,10 +47,10 @@ class MotionMapping:
     def __init__(
         self, rotation_leader_in_world: Matrix, rotation_follower_in_world: Matrix
     ) -> None:
-        self.turn: Matrix = rotation_follower_in_world.T @ rotation_leader_in_world
+        self.axes_rotation: Matrix = rotation_follower_in_world.T @ rotation_leader_in_world
         self.position, self.rotation, self.twist = np.zeros(3), np.eye(3), np.zeros(6)
         self._linear, self._angular = self.twist[:3], self.twist[3:]
-        self._scaled = self.turn.copy()
+        self._scaled = self.axes_rotation.copy()
         self._scale = 1.0
         self._leader, self._follower = np.zeros(3), np.zeros(3)
         self._grip, self._half, self._moved = np.eye(3), np.zeros((3, 3)), np.zeros(3)
@@ -73,9 +73,9 @@ class MotionMapping:
             scale: Translation of the follower per translation of the leader.
         """
         self._scale = scale
-        _multiply(self.turn, scale, self._scaled)
+        _multiply(self.axes_rotation, scale, self._scaled)
         self._leader[:], self._follower[:] = position_leader, position_follower
-        self._grip[:] = rotation_leader.T @ self.turn.T @ rotation_follower
+        self._grip[:] = rotation_leader.T @ self.axes_rotation.T @ rotation_follower
 
     def follow(self, position: Vector, rotation: Matrix, twist: Vector) -> None:
         """Compute pose and twist of the follower from those of the leader, in the leader's base.
@@ -87,9 +87,9 @@ class MotionMapping:
         """
         _subtract(position, self._leader, self._moved)
         _add(self._follower, _dot(self._scaled, self._moved, self.position), self.position)
-        _dot(_dot(self.turn, rotation, self._half), self._grip, self.rotation)
+        _dot(_dot(self.axes_rotation, rotation, self._half), self._grip, self.rotation)
         _dot(self._scaled, twist[:3], self._linear)
-        _dot(self.turn, twist[3:], self._angular)
+        _dot(self.axes_rotation, twist[3:], self._angular)
 
 
 _dot, _multiply, _subtract, _add = np.dot, np.multiply, np.subtract, np.add
@@ -127,7 +127,7 @@ class ForceReflection:
     def __init__(self) -> None:
         self.wrench, self._filtered, self._new = np.zeros(6), np.zeros(6), np.zeros(6)
         self.force = self.torque = self.touch = 0.0
-        self._share = 1.0
+        self._filter_gain = 1.0
         self._parts = [
             (self._filtered[:3], self.wrench[:3]),
             (self._filtered[3:], self.wrench[3:]),
@@ -141,7 +141,7 @@ class ForceReflection:
             time_constant: Time constant T_f [s]; 0 disables the filter.
             period: Cycle time [s].
         """
-        self._share = -math.expm1(-period / time_constant) if time_constant > 0.0 else 1.0
+        self._filter_gain = -math.expm1(-period / time_constant) if time_constant > 0.0 else 1.0
 
     def set_shape(
         self, force: tuple[float, float, float], torque: tuple[float, float, float]
@@ -157,26 +157,26 @@ class ForceReflection:
     def reset(self) -> None:
         self._filtered[:] = 0.0
 
-    def feel(self, wrench: Vector, turn: Matrix) -> Vector:
+    def feel(self, wrench: Vector, rotation: Matrix) -> Vector:
         """Filter the wrench of one cycle, and return ``wrench``.
 
         Args:
             wrench: External wrench on the follower's tool, along its base axes, (6,) [N, Nm].
-            turn: Rotation C from the leader's base axes to the follower's, (3, 3).
+            rotation: Rotation C from the leader's base axes to the follower's, (3, 3).
         """
         new = self._new
-        _dot(wrench[:3], turn, new[:3])
-        _dot(wrench[3:], turn, new[3:])
+        _dot(wrench[:3], rotation, new[:3])
+        _dot(wrench[3:], rotation, new[3:])
         _subtract(new, self._filtered, new)
-        _add(self._filtered, _multiply(new, self._share, new), self._filtered)
+        _add(self._filtered, _multiply(new, self._filter_gain, new), self._filtered)
         sizes, self.touch = [], 0.0
         for (y, out), (deadband, bound, gain) in zip(self._parts, self._shapes):
-            kept = remaining(y, deadband)
-            size = kept * length(y)
-            factor = gain * kept * (bound / size if size > bound else 1.0)
+            selected = remaining(y, deadband)
+            size = selected * length(y)
+            factor = gain * selected * (bound / size if size > bound else 1.0)
             _multiply(y, factor, out)
             sizes.append(gain * min(size, bound))
-            self.touch = max(self.touch, kept)
+            self.touch = max(self.touch, selected)
         self.force, self.torque = sizes
         return self.wrench
 
@@ -184,7 +184,7 @@ class ForceReflection:
 _dot = np.dot
 
 
-class ReflectionAccount:
+class PassivityObserver:
     """Passivity observer that scales the reflected wrench after it has released too much energy.
 
     Equations::
@@ -223,7 +223,7 @@ class ReflectionAccount:
 
     Attributes:
         energy: Energy balance E [J].
-        share: Wrench scale s.
+        scale: Wrench scale s.
 
     Thread: control.
     """
@@ -236,12 +236,12 @@ class ReflectionAccount:
     full."""
     LEAST = 0.5
     """Minimum scale of the wrench for a leader that presses against it."""
-    SLOW, SLOW_TURN = 0.2, 1.0
+    SLOW, SLOW_ANGULAR_SPEED = 0.2, 1.0
     """Speeds of pressing over which the minimum scale fades in [m/s, rad/s]."""
     TINY = 1e-9
 
     def __init__(self) -> None:
-        self.energy, self.share = 0.0, 1.0
+        self.energy, self.scale = 0.0, 1.0
         self._force = self._torque = 0.0
 
     def set_stiffness(self, force: float, torque: float) -> None:
@@ -254,9 +254,9 @@ class ReflectionAccount:
         self._force, self._torque = 0.5 / force, 0.5 / torque
 
     def reset(self) -> None:
-        self.energy, self.share = 0.0, 1.0
+        self.energy, self.scale = 0.0, 1.0
 
-    def pass_on(
+    def apply(
         self, force: float, torque: float, wrench: Vector, twist: Vector, taken: float,
         period: float,
     ) -> float:  # fmt: skip
@@ -272,22 +272,22 @@ class ReflectionAccount:
         """
         stored = force * force * self._force + torque * torque * self._torque
         energy = before = self.energy
-        share = 1.0
+        scale = 1.0
         if stored > self.TINY:
             power = float(_dot(wrench, twist))
             if energy < 0.0:
-                share = max(0.0, 1.0 + energy / stored)
-                if power < 0.0 and share < self.LEAST:
-                    soon = self.SLOW * force + self.SLOW_TURN * torque
-                    share = max(share, self.LEAST * min(1.0, -power / soon))
+                scale = max(0.0, 1.0 + energy / stored)
+                if power < 0.0 and scale < self.LEAST:
+                    soon = self.SLOW * force + self.SLOW_ANGULAR_SPEED * torque
+                    scale = max(scale, self.LEAST * min(1.0, -power / soon))
             energy -= power * period
             if energy < before:
                 energy = max(energy, min(before, -stored))
         if energy < 0.0:
             energy = min(0.0, energy + self.REPAID * taken * period)
         self.energy = min(energy, self.SOFTEST * stored) if energy > 0.0 else energy
-        self.share = share
-        return share
+        self.scale = scale
+        return scale
 
 
 _subtract, _add = np.subtract, np.add
@@ -345,7 +345,7 @@ class WrenchTare:
         for array in (self.wrench, self.bias, self._sum):
             array[:] = 0.0
 
-    def take(self, wrench: Vector, *arms: ArmState) -> Vector:
+    def update(self, wrench: Vector, *arms: ArmState) -> Vector:
         """Process the wrench of one cycle, and return ``wrench``.
 
         Args:

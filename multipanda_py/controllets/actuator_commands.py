@@ -73,12 +73,12 @@ class _ArmCommands:
 
     def set_mode(self, mode: str) -> None:
         """Set the operation mode, and clear the commands if it is new."""
-        found: list[OperationMode | None] = [None] * self._n
+        matches: list[OperationMode | None] = [None] * self._n
         if self._joints is not None:
-            for place, own in zip(self._joints.places.tolist(), modes_of(self._joints, mode)):
-                found[place] = own
-        if found != self._modes:
-            self._modes = found
+            for index, own in zip(self._joints.indices.tolist(), modes_of(self._joints, mode)):
+                matches[index] = own
+        if matches != self._modes:
+            self._modes = matches
             self.forget()
 
     def forget(self) -> None:
@@ -86,7 +86,7 @@ class _ArmCommands:
         self._values = {channel.name: np.full(self._n, np.nan) for channel in COMMAND_CHANNELS}
         self.put()
 
-    def take(self, name: str, record: Vector) -> None:
+    def receive(self, name: str, record: Vector) -> None:
         """Apply a command: values, followed by flags of the valid ones, (2 n,)."""
         values, counts = record.reshape(2, -1)
         own = self.push if name == EXTERNAL_TORQUE else self._values[name]
@@ -149,7 +149,7 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
     ) -> Iterable[str]:
         """Reject a mode with motors for joints without motor parameters."""
         mode = values.get("mode", CONFIGURED)
-        if mode == CONFIGURED or not OperationMode.of(mode).has_motors:
+        if mode == CONFIGURED or not OperationMode.from_value(mode).has_motors:
             return
         for name, arm in arms.items():
             joints = arm.actuated
@@ -175,7 +175,7 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
             self._was_led[arm] = commands.led
 
     def on_target(self, channel: str, place: int, target: ActuatorTarget) -> None:
-        self._commands[place].take(channel, target.data[channel][place])
+        self._commands[place].receive(channel, target.data[channel][place])
 
     def update(self, states: Sequence[ArmState], target: ActuatorTarget, period: float) -> None:
         """Write the commands of motors and springs, and the torques of held joints."""

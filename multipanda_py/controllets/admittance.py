@@ -11,8 +11,8 @@ import numpy as np
 from multipanda_py.context import Context, Handover, bounded_error
 from multipanda_py.control.force.virtual_mass import VirtualBody, length
 from multipanda_py.control.impedance.gains import MAX_STIFFNESS
-from multipanda_py.control.impedance.limit_scaling import BORNE
-from multipanda_py.control.impedance.modal_damping import KEPT
+from multipanda_py.control.impedance.limit_scaling import WRENCH_SCALE
+from multipanda_py.control.impedance.modal_damping import STIFFNESS_SCALE
 from multipanda_py.controllet import Controllet
 from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedance,
@@ -167,14 +167,14 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         Report("rotation", "rad", "angle of the tool from its target"),
         Report("force", "N", "external force on the virtual body"),
         Report("torque", "Nm", "external torque on the virtual body"),
-        KEPT,
-        BORNE,
+        STIFFNESS_SCALE,
+        WRENCH_SCALE,
     )
 
     def __init__(self, context: Context, params: AdmittanceParams) -> None:
         self._bodies = [VirtualBody(context.period) for _ in context.arms]
         self.inner = CartesianImpedance(context, _inner_params(params))
-        self._place = CartesianImpedance.Target(context.n_arms, n_joints=context.joints)
+        self._measured_target = CartesianImpedance.Target(context.n_arms, n_joints=context.joints)
         self._loads = [np.zeros(6) for _ in context.arms]
         self._compliances = [np.zeros((6, 6)) for _ in context.arms]
         self._carries = [False] * context.n_arms
@@ -199,7 +199,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
         """Hold the measured pose, with the virtual body at rest on it."""
         target.seed(states)
-        self.inner.on_activate(states, self._place)
+        self.inner.on_activate(states, self._measured_target)
         p = self.params
         for body in self._bodies:
             body.rest(p.tare_time, (p.max_tare_force, p.max_tare_torque))
@@ -226,23 +226,27 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
 
     def update(self, states: Sequence[ArmState], target: CartesianTarget, period: float) -> None:
         """Advance the virtual bodies, and write the torques that follow them."""
-        place = self._place
+        goal = self._measured_target
         for arm, state in enumerate(states):
             body = self._bodies[arm]
             body.step(_observed(state))
-            _add(target.position_ee_in_base[arm], body.translation, place.position_ee_in_base[arm])
-            _dot(body.turn, target.rotation_ee_in_base[arm], place.rotation_ee_in_base[arm])
+            _add(target.position_ee_in_base[arm], body.translation, goal.position_ee_in_base[arm])
+            _dot(
+                body.rotation_matrix,
+                target.rotation_ee_in_base[arm],
+                goal.rotation_ee_in_base[arm],
+            )
             if self._carries[arm]:
                 error = _dot(self._compliances[arm], self._loads[arm] - body.withstood)
                 bounded_error(error, self.inner.params.error_clip)
-                place.displace(arm, error)
-        self.inner.update(states, place, period)
+                goal.displace(arm, error)
+        self.inner.update(states, goal, period)
         body = self._bodies[0]
         self.report[:4] = [
             length(part)
             for part in (body.translation, body.rotation, body.wrench[:3], body.wrench[3:])
         ]
-        self.report[4], self.softest = self.inner.kept, self.inner.softest
+        self.report[4], self.softest = self.inner.stiffness_scale, self.inner.softest
         self.report[5] = self.inner.report[1]
 
 
@@ -261,6 +265,6 @@ def _observed(state: ArmState) -> Vector:
 
 def _inner_params(params: AdmittanceParams) -> CartesianImpedanceParams:
     """Return the inner stiffness, and the clip that limits force and torque of the spring."""
-    most = np.repeat((params.max_force, params.max_torque), 3) / params.inner_stiffness
-    clip = np.minimum(most, CartesianImpedanceParams().error_clip)
+    max_value = np.repeat((params.max_force, params.max_torque), 3) / params.inner_stiffness
+    clip = np.minimum(max_value, CartesianImpedanceParams().error_clip)
     return CartesianImpedanceParams(stiffness=params.inner_stiffness, error_clip=clip)

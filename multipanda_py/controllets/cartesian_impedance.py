@@ -13,15 +13,15 @@ from multipanda_py.context import Context, Handover, tool_wrench
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
 from multipanda_py.control.impedance.gains import CartesianGains, RampedGains
 from multipanda_py.control.impedance.limit_scaling import (
-    BORNE,
-    FAST,
-    FASTEST,
-    SURE,
-    BearableShare,
-    SpeedMargin,
+    DAMPING_FULL,
+    DAMPING_START,
+    NO_CHECK_BELOW,
+    WRENCH_SCALE,
+    TorqueSaturation,
+    VelocityLimitScaling,
 )
-from multipanda_py.control.impedance.modal_damping import KEPT
-from multipanda_py.control.impedance.singularity import LostModes, SingularityGuard
+from multipanda_py.control.impedance.modal_damping import STIFFNESS_SCALE
+from multipanda_py.control.impedance.singularity import SingularityDamping, SingularityGuard
 from multipanda_py.parameters import flag, number
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import MovingCartesianTarget
@@ -66,11 +66,11 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     *Feed-forward.* While a target is streamed, the governed velocity and acceleration are fed
     forward (parameter ``feedforward``). After a jump of the target, there is no feed-forward, so
     that the tool meets an obstacle with no more than its spring. ``governor.response: direct``
-    adds it (``ToldMotion``). There is no feed-forward at rest. In motion, it fades out linearly
-    (a) as the clipped error grows from 50 % to 100 % and (b) as any joint speed grows from 35 % to
-    65 % of its limit. The velocity term is scaled to a damping ratio of 1. At a ratio of 5, its
-    fading would otherwise act as a velocity loop and oscillate at the torque-rate limit at high
-    latency. Without a governor, only a streamed twist is fed forward.
+    adds it (``FeedforwardReference``). There is no feed-forward at rest. In motion, it fades out
+    linearly (a) as the clipped error grows from 50 % to 100 % and (b) as any joint speed grows
+    from 35 % to 65 % of its limit. The velocity term is scaled to a damping ratio of 1. At a
+    ratio of 5, its fading would otherwise act as a velocity loop and oscillate at the torque-rate
+    limit at high latency. Without a governor, only a streamed twist is fed forward.
 
     The feed-forward corresponds to multipanda_ros2, eq. 1, M_c ddx_d + C_c dx_d, with two
     differences. The feature ``coriolis`` computes the Coriolis torques from the measured velocity.
@@ -78,12 +78,12 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     speeds.
 
     *Limits.* If a joint would exceed its torque limit, the spring wrench is scaled down and keeps
-    its direction (``BearableShare``). At high joint speeds, the damping becomes critical if it is
-    lower, and above 0.72 of a speed limit the spring fades out (``SpeedMargin``).
+    its direction (``TorqueSaturation``). At high joint speeds, the damping becomes critical if it
+    is lower, and above 0.72 of a speed limit the spring fades out (``VelocityLimitScaling``).
 
     *Singularities.* A target out of reach would let the arm oscillate for seconds near a singular
-    configuration. ``LostModes`` damps this motion. ``SingularityGuard`` holds the arm there
-    against unmodelled torques.
+    configuration. ``SingularityDamping`` damps this motion. ``SingularityGuard`` holds the arm
+    there against unmodelled torques.
 
     *Hard contacts.* A tool of mass m on a surface of stiffness k oscillates at sqrt(k / m). A
     damper with a delay T drives this oscillation if T sqrt(k / m) > pi / 2. On 1e5 N/m, this is
@@ -103,23 +103,23 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     default_features = ("nullspace", "coriolis", "wrench", "joint_limits", "collision_avoidance")
     for_features = ("joint",)
     touches = ("things",)
-    report_names = (KEPT, BORNE)
+    report_names = (STIFFNESS_SCALE, WRENCH_SCALE)
 
     def __init__(self, context: Context, params: CartesianImpedanceParams) -> None:
         self.springs = [CartesianSpring() for _ in context.arms]
-        self._bearable = [BearableShare(arm) for arm in context.arms]
-        self._margins = [SpeedMargin(arm.limits) for arm in context.arms]
+        self._saturation = [TorqueSaturation(arm) for arm in context.arms]
+        self._margins = [VelocityLimitScaling(arm.limits) for arm in context.arms]
         self._guards = [SingularityGuard(arm, context.period) for arm in context.arms]
         self._damper = np.zeros(6)
         self._twist_left = [0] * context.n_arms
-        self._forward, self._lost = np.zeros(6), LostModes()
+        self._forward, self._lost = np.zeros(6), SingularityDamping()
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
         """Set the gains of the springs, with a ramp of ``gain_time`` while active."""
         p = self.params
         cycles = self.gain_cycles()
-        self._least = 1.0 / max(1.0, float(p.damping_ratio.max()))
+        self._min = 1.0 / max(1.0, float(p.damping_ratio.max()))
         for spring in self.springs:
             spring.set_shape(p.damping_ratio, p.error_clip, p.gain_frame == "tool")
             spring.set_stiffness(p.stiffness, cycles)
@@ -143,9 +143,9 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         words = []
         for arm, (state, handover) in enumerate(zip(states, handovers)):
             rest = handover.wrench_in_base - self.hold(arm, state, handover.tau)
-            error, share = self.springs[arm].error_for(state, rest)
+            error, fraction = self.springs[arm].error_for(state, rest)
             target.displace(arm, error)
-            words.append(handover.words(state.name, share))
+            words.append(handover.words(state.name, fraction))
         return "; ".join(filter(None, words))
 
     def hold(self, arm: int, state: ArmState, tau: Vector) -> Vector:
@@ -183,36 +183,36 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         self, states: Sequence[ArmState], target: MovingCartesianTarget, period: float
     ) -> None:
         """Write the joint torques of all arms."""
-        kept = pulled = 1.0
+        stiffness_scale = pulled = 1.0
         for arm, state in enumerate(states):
             spring, twist = self.springs[arm], None
             if self._twist_left[arm] > 0:
                 self._twist_left[arm] -= 1
                 twist = target.twist_ee_in_base[arm]
             motion, used = target.motion[arm], self._margins[arm].used(state)
-            share = 0.0
+            scale = 0.0
             if motion.moving and self.params.feedforward:
-                share = self._followed(arm, used)
-                twist = _multiply(motion.twist, share * self._least, self._forward)
+                scale = self._followed(arm, used)
+                twist = _multiply(motion.twist, scale * self._min, self._forward)
             wrench = spring.wrench(
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
             self.is_free[arm] = spring.is_free
             # The operational space is regularised near a singularity, where the wrench is bounded.
             is_lost = state.operational_space().damping > 0.0
-            if is_lost or used > FAST or spring.most_pull > SURE:
+            if is_lost or used > DAMPING_START or spring.wrench_bound > NO_CHECK_BELOW:
                 pulled = min(pulled, self._bound(arm, state, used, is_lost, wrench))
-            if share > 0.0:
+            if scale > 0.0:
                 forward = state.operational_space().apply_inertia(
                     motion.acceleration, self._forward
                 )
-                _add(wrench, _multiply(forward, share, forward), wrench)
+                _add(wrench, _multiply(forward, scale, forward), wrench)
             wrench.dot(state.jacobian, self.tau[arm])
             if is_lost or self._guards[arm].is_near:
                 self._guards[arm].add(state, spring.stiffness_along, self.tau[arm])
-            if spring.kept < kept:
-                kept, self.softest = spring.kept, arm
-        self.report[0], self.report[1] = kept, pulled
+            if spring.stiffness_scale < stiffness_scale:
+                stiffness_scale, self.softest = spring.stiffness_scale, arm
+        self.report[0], self.report[1] = stiffness_scale, pulled
 
     def _bound(
         self, arm: int, state: ArmState, used: float, is_lost: bool, wrench: Vector
@@ -227,41 +227,41 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
             wrench: Wrench of spring and damper, (6,) [N, Nm].
         """
         spring = self.springs[arm]
-        pull = spring.spring_in_base()
-        bearable = self._bearable[arm].of(pull, state)
-        if bearable < 1.0:
-            left = _multiply(pull, bearable)
-            _add(wrench, left - pull, wrench)
-            pull = left
-        if used > FAST:
-            self._slow_down(arm, used, pull, wrench)
+        spring_wrench = spring.spring_in_base()
+        limit = self._saturation[arm].scale(spring_wrench, state)
+        if limit < 1.0:
+            left = _multiply(spring_wrench, limit)
+            _add(wrench, left - spring_wrench, wrench)
+            spring_wrench = left
+        if used > DAMPING_START:
+            self._slow_down(arm, used, spring_wrench, wrench)
         if is_lost:
-            brake = self._lost.damp(state, pull, spring.damping_along)
+            brake = self._lost.damp(state, spring_wrench, spring.damping_along)
             if brake is not None:
                 _add(wrench, brake, wrench)
-        return bearable
+        return limit
 
-    def _slow_down(self, arm: int, used: float, pull: Vector, wrench: Vector) -> None:
+    def _slow_down(self, arm: int, used: float, spring_wrench: Vector, wrench: Vector) -> None:
         """Scale spring and damper in a wrench for fast joints, in place.
 
         Args:
             arm: Index of the arm.
             used: Joint speed of the fastest joint, as a fraction of its limit.
-            pull: Wrench of the spring, (6,) [N, Nm].
+            spring_wrench: Wrench of the spring, (6,) [N, Nm].
             wrench: Wrench of spring and damper, (6,) [N, Nm].
         """
         margin, spring = self._margins[arm], self.springs[arm]
-        damper = _subtract(wrench, pull, self._damper)
-        _multiply(damper, margin.damper(used, spring.ratio, spring.kept), damper)
-        _add(_multiply(pull, margin.spring(used), wrench), damper, wrench)
+        damper = _subtract(wrench, spring_wrench, self._damper)
+        _multiply(damper, margin.damper(used, spring.ratio, spring.stiffness_scale), damper)
+        _add(_multiply(spring_wrench, margin.spring(used), wrench), damper, wrench)
 
     def _followed(self, arm: int, used: float) -> float:
         """Return the scale of the feed-forward, which is 1 if the arm follows well."""
         behind: float = max(np.abs(self.springs[arm].error / self.params.error_clip).tolist())
-        share = min(2.0 - 2.0 * behind, (FASTEST - used) / (FASTEST - FAST))
-        return min(1.0, max(0.0, share))
+        scale = min(2.0 - 2.0 * behind, (DAMPING_FULL - used) / (DAMPING_FULL - DAMPING_START))
+        return min(1.0, max(0.0, scale))
 
     @property
-    def kept(self) -> float:
+    def stiffness_scale(self) -> float:
         """Minimum stiffness scale of all arms in their configuration, 0 to 1."""
-        return min([spring.kept for spring in self.springs])
+        return min([spring.stiffness_scale for spring in self.springs])

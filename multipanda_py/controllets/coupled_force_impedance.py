@@ -11,9 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 from multipanda_py.context import Context, Handover
-from multipanda_py.control.force.energy_tank import EnergyNotice
+from multipanda_py.control.force.energy_tank import TankLimitNotice
 from multipanda_py.control.force.force_control import ForceController, ForceParams
-from multipanda_py.control.force.force_impedance import LEAST_MOBILITY
+from multipanda_py.control.force.force_impedance import MIN_MOBILITY
 from multipanda_py.controllets.coupled_impedance import CoupledImpedanceLaw, CoupledImpedanceParams
 from multipanda_py.state import ArmState
 from multipanda_py.targets import ObjectTarget, Report
@@ -52,7 +52,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
 
     def __init__(self, context: Context, params: CoupledForceImpedanceParams) -> None:
         self._force = ForceController(params.gains(), context.period)
-        self._energy = EnergyNotice(context.notify)
+        self._energy = TankLimitNotice(context.notify)
         self._names = " and ".join(arm.name for arm in context.arms)
         self._contact_width = self._pushed = self._closing = 0.0
         super().__init__(context, params)
@@ -75,8 +75,8 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
     ) -> str:
         """Continue an internal force, in contact from the first cycle."""
         words = super().on_handover(states, target, handovers)
-        if self._squeeze > self.params.contact_force:
-            self._force.resume(self._squeeze)
+        if self._internal_force > self.params.contact_force:
+            self._force.resume(self._internal_force)
         return words
 
     def squeeze(self, target: ObjectTarget) -> float:
@@ -98,8 +98,8 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         self._closing = closing
         # While the desired force rises, the tank is still being filled and limits the force. The
         # limit is reported only near the full force.
-        is_grown = desired > 0.9 * self._borne
-        self._energy.look(
+        is_grown = desired > 0.9 * self._wrench_scale
+        self._energy.check(
             force.is_throttled and is_grown, force.tank, self._names, self._energy_left
         )
         self.report[7], self.report[8] = force.tank.energy, force.weight
@@ -118,7 +118,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         for hand, inward in enumerate(self.held.inward):
             inertia_inv = self.held.inertia_inv(hand)
             mobility += float(_dot(inward, _dot(inertia_inv[:3, :3], inward)))
-        return 1.0 / max(mobility, LEAST_MOBILITY)
+        return 1.0 / max(mobility, MIN_MOBILITY)
 
     def _formation(self) -> float:
         """Return the stiffness of the formation against an approach of the end effectors [N/m]."""

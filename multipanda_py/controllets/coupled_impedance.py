@@ -21,9 +21,9 @@ from multipanda_py.context import (
     tool_wrench,
 )
 from multipanda_py.control.grasped_object import (
-    BearableSqueeze,
-    HeldObject,
-    SqueezeMeasurement,
+    GraspedObject,
+    InternalForceEstimate,
+    InternalForceLimit,
     buckling,
 )
 from multipanda_py.control.impedance.cartesian_spring import ConservativeSpring
@@ -31,8 +31,8 @@ from multipanda_py.control.impedance.free_motion import is_soft
 from multipanda_py.control.impedance.gains import MAX_STIFFNESS
 from multipanda_py.control.impedance.modal_damping import (
     BANDWIDTH,
-    KEPT,
-    LEAST_RATIO,
+    MIN_DAMPING_RATIO,
+    STIFFNESS_SCALE,
     ModalDamping,
 )
 from multipanda_py.control.impedance.pose_error import PoseError
@@ -63,7 +63,9 @@ class CoupledImpedanceParams:
         1500, 1500, 1500, 60, 60, 60, unit="N/m, Nm/rad", low=0, high=MAX_STIFFNESS,
         doc="stiffness between each end effector and its grasp, along the axes of the world",
     )  # fmt: skip
-    damping_ratio: float = number(1.0, low=LEAST_RATIO, high=5, doc="damping ratio; 1 is critical")
+    damping_ratio: float = number(
+        1.0, low=MIN_DAMPING_RATIO, high=5, doc="damping ratio; 1 is critical"
+    )
     error_clip: Vector = vector(
         0.15, 0.15, 0.15, 0.8, 0.8, 0.8, unit="m, rad", low=1e-4, high=10,
         doc="maximum error of the object per axis that the spring acts on",
@@ -104,7 +106,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
     The end effectors together exert exactly W, and light wrists receive small moments. The
     internal force has no net wrench, so it strains the object without moving it. If torque limits
-    require it, all arms use a lower internal force (``BearableSqueeze``). A push on one end
+    require it, all arms use a lower internal force (``InternalForceLimit``). A push on one end
     effector moves the object, so both yield together and remain in formation.
 
     All damping follows from the inertia it acts on (``ModalDamping``): D_o from that of the
@@ -137,21 +139,21 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         Report("relative error", "m", "maximum grasp error in position"),
         Report("relative error", "rad", "maximum grasp error in rotation"),
         Report("squeeze", "N", "measured internal force"),
-        KEPT,
+        STIFFNESS_SCALE,
     )
 
     def __init__(self, context: Context, params: _ParamsT) -> None:
         n = context.n_arms
-        self.held = HeldObject(context)
+        self.held = GraspedObject(context)
         sharing = self.held.sharing
         self._error = PoseError(sharing.error)
         self._conservative, self._object_is_free = ConservativeSpring(), False
         # One damper per arm, followed by that of the object.
         self.dampers = [ModalDamping(bandwidth=SHARED_BANDWIDTH) for _ in range(n + 1)]
-        self._turn, self._all_are_due = 0, True
+        self._phase, self._update_all = 0, True
         cycles = max(n + 2, ROUND)
-        turns = {place * cycles // (n + 2): place for place in range(n + 2)}
-        self._due = [turns.get(turn) for turn in range(cycles)]
+        rotations = {index * cycles // (n + 2): index for index in range(n + 2)}
+        self._due_time = [rotations.get(cycle) for cycle in range(cycles)]
         self._stiffness, self._damping = np.zeros(6 * n + 6), np.zeros((6 * n + 6, 6 * n + 6))
         blocks = [self._damping[i : i + 6, i : i + 6] for i in range(0, 6 * n + 6, 6)]
         # The velocities start with the object, the dampers end with it.
@@ -159,13 +161,13 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._springs = sharing.springs.reshape(n, 6)
         self._elastic = list(zip(self.dampers, sharing.ways_off.reshape(-1, 6),
                                  sharing.pulls.reshape(-1, 6), (*range(n), -1)))  # fmt: skip
-        self._measure = SqueezeMeasurement(self.held)
-        self._bearable = BearableSqueeze(self.held, context)
+        self._measure = InternalForceEstimate(self.held)
+        self._saturation = InternalForceLimit(self.held, context)
         self._guards = [SingularityGuard(arm, context.period) for arm in context.arms]
         self._states: Sequence[ArmState] = ()
         self._strain, self._strains = np.zeros((2 * n, 3)), False
         self._strain_in_world = np.zeros((2 * n, 3))
-        self._squeeze = self._judged = self._borne = 0.0
+        self._internal_force = self._judged = self._wrench_scale = 0.0
         self.measured = 0.0
         super().__init__(context, params)
 
@@ -181,7 +183,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._object_is_free = is_soft(np.diag(p.stiffness))
         is_free = self._object_is_free or is_soft(np.diag(p.relative_stiffness))
         self.is_free[:] = [is_free] * len(self.is_free)
-        self._all_are_due, self._judged = True, 0.0
+        self._update_all, self._judged = True, 0.0
         both = np.minimum(p.stiffness, p.relative_stiffness)
         self._softest = np.repeat((both[:3].min(), both[3:].min()), 3)
         self._error.set_bounds(p.error_clip)
@@ -193,11 +195,11 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self.held.grasp(states)
         target.position_object_in_world[:] = self.held.position
         target.rotation_object_in_world[:] = self.held.rotation
-        for posture, state in zip(target.posture, states):
-            posture[:] = state.q
-        self._squeeze = self._judged = self._borne = 0.0
+        for configuration, state in zip(target.posture, states):
+            configuration[:] = state.q
+        self._internal_force = self._judged = self._wrench_scale = 0.0
         self._strains = False
-        self._turn, self._all_are_due = 0, True
+        self._phase, self._update_all = 0, True
         for guard in self._guards:
             guard.reset()
 
@@ -227,7 +229,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         load = held.sharing.add_up(wrenches.reshape(-1))
         self._design_dampers()
         damper = self.dampers[-1]
-        stiffness = np.diag(p.stiffness) if damper.kept == 1.0 else damper.stiffness
+        stiffness = np.diag(p.stiffness) if damper.stiffness_scale == 1.0 else damper.stiffness
         held_up = p.stiffness >= SOFT
         error = np.zeros(6)
         error[held_up] = np.linalg.solve(stiffness[np.ix_(held_up, held_up)], load[held_up])
@@ -238,20 +240,20 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         wrenches -= held.sharing.carried(load).reshape(wrenches.shape)
         inward = held.inward
         size = max(float(np.vdot(inward, inward)), 1e-12)
-        squeeze = max(0.0, float(np.vdot(wrenches[:, :3], inward)) / size)
-        self._squeeze = squeeze if squeeze > SMALL_FORCE else 0.0
-        target.squeeze[0] = requested = self._requested(handovers) or self._squeeze
-        wrenches[:, :3] -= self._squeeze * inward
+        internal_force = max(0.0, float(np.vdot(wrenches[:, :3], inward)) / size)
+        self._internal_force = internal_force if internal_force > SMALL_FORCE else 0.0
+        target.squeeze[0] = requested = self._requested(handovers) or self._internal_force
+        wrenches[:, :3] -= self._internal_force * inward
         wrenches[:, p.relative_stiffness < SOFT] = 0.0
         np.dot(wrenches.reshape(-1, 3), held.rotation, self._strain)
         self._strains = True
-        share = share_of(np.dot(stiffness, error), load)
-        words = Handover(wrench_in_base=load).words("the load of all arms", share)
+        fraction = share_of(np.dot(stiffness, error), load)
+        words = Handover(wrench_in_base=load).words("the load of all arms", fraction)
         if requested:
-            less = squeeze < ALL_OF_IT * requested
+            less = internal_force < ALL_OF_IT * requested
             of = f" of {requested:.1f}" if less else ""
             words = "; ".join(
-                filter(None, (f"internal force continues with {squeeze:.1f}{of} N", words))
+                filter(None, (f"internal force continues with {internal_force:.1f}{of} N", words))
             )
         return words
 
@@ -275,21 +277,21 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     def update(self, states: Sequence[ArmState], target: ObjectTarget, period: float) -> None:
         """Write the joint torques of all arms."""
         held = self.held
-        held.update(states, self._all_are_due or self._due[self._turn] == len(states))
+        held.update(states, self._update_all or self._due_time[self._phase] == len(states))
         self._design_dampers()
-        self.measured = self._measure.take(states)
-        kept = self._pull_and_brake(target)
+        self.measured = self._measure.estimate(states)
+        stiffness_scale = self._spring_and_damper(target)
         held.sharing.squeeze[0] = self.squeeze(target)
-        wrenches = held.sharing.share()
+        wrenches = held.sharing.distribute()
         for arm, state in enumerate(states):
             tau = self.tau[arm]
             held.bases[arm].six_to_base(wrenches[arm]).dot(state.jacobian, tau)
             self._guards[arm].add(state, self._stiffness_along, tau)
-        self._report(kept)
+        self._report(stiffness_scale)
 
-    def _pull_and_brake(self, target: ObjectTarget) -> float:
+    def _spring_and_damper(self, target: ObjectTarget) -> float:
         """Compute springs and dampers of formation and object; return the stiffness scale."""
-        held, sharing, kept = self.held, self.held.sharing, 1.0
+        held, sharing, stiffness_scale = self.held, self.held.sharing, 1.0
         self._error.measure(
             held.position, held.rotation,
             target.position_object_in_world, target.rotation_object_in_world, sharing.shift,
@@ -298,18 +300,18 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             self._conservative.project(self._error.value, 0.0)
         self._error.clip_measured()
         _multiply(sharing.ways_off, self._stiffness, sharing.pulls)
-        for damper, way, pull, place in self._elastic:
-            if damper.kept < 1.0:
-                if damper.kept < kept:
-                    kept, self.softest = damper.kept, place
-                damper.stiffness.dot(way, pull)
+        for damper, error, spring_wrench, index in self._elastic:
+            if damper.stiffness_scale < 1.0:
+                if damper.stiffness_scale < stiffness_scale:
+                    stiffness_scale, self.softest = damper.stiffness_scale, index
+                damper.stiffness.dot(error, spring_wrench)
         if self._object_is_free:
             self._conservative.correct(sharing.pulls[-6:], 1.0, False)
         if self._strains:
             strain = self._strain.dot(held.rotation.T, self._strain_in_world)
             _add(self._springs, strain.reshape(self._springs.shape), self._springs)
         self._damping.dot(sharing.rates_off, sharing.brakes)
-        return kept
+        return stiffness_scale
 
     @property
     def dissipated(self) -> float:
@@ -323,16 +325,16 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         Index i < N is an end effector, N the levers and inertias, and N + 1 the object.
         """
         held, n = self.held, len(self.dampers) - 1
-        for place in range(n + 2) if self._all_are_due else (self._due[self._turn],):
-            if place is None or place == n:
+        for index in range(n + 2) if self._update_all else (self._due_time[self._phase],):
+            if index is None or index == n:
                 continue
-            if place < n:
-                self._design(place, held.inertia_inv(place))
+            if index < n:
+                self._design(index, held.inertia_inv(index))
             else:
                 invs = [held.inertia_inv(hand) for hand in range(n)]
                 self._design(n, held.sharing.inertia_inv(invs))
-        self._turn = (self._turn + 1) % len(self._due)
-        self._all_are_due = False
+        self._phase = (self._phase + 1) % len(self._due_time)
+        self._update_all = False
 
     def _design(self, place: int, inertia_inv: Matrix) -> None:
         """Design one damper for an inertia, and write it to the common damping matrix."""
@@ -342,29 +344,29 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
     def squeeze(self, target: ObjectTarget) -> float:
         """Return the internal force of this cycle [N]: smoothed target within torque limits."""
-        asked = target.squeeze.item()
-        if asked != self._judged:
-            self._judge(asked)
-        elif not self._turn:
-            self._borne = self._bearable.of(asked, self._states)
-        self._squeeze += self._follow * (self._borne - self._squeeze)
-        return self._squeeze
+        desired = target.squeeze.item()
+        if desired != self._judged:
+            self._judge(desired)
+        elif not self._phase:
+            self._wrench_scale = self._saturation.limit(desired, self._states)
+        self._internal_force += self._follow * (self._wrench_scale - self._internal_force)
+        return self._internal_force
 
     def _stiffness_along(self, direction: Vector) -> float:
         """Return a lower bound of the stiffness of both springs along a twist, (6,)."""
         return float(self._softest.dot(direction * direction))
 
-    def _judge(self, asked: float) -> None:
+    def _judge(self, desired: float) -> None:
         """Check that springs and joints can hold an internal force [N]; warn if not."""
-        self._judged, bearable, states = asked, self._bearable, self._states
+        self._judged, limit, states = desired, self._saturation, self._states
         stiffness = self.params.relative_stiffness
-        weakness = buckling(asked, self.dampers[:-1], stiffness, self.held)
-        for words in (weakness, bearable.overload(asked, states)):
+        weakness = buckling(desired, self.dampers[:-1], stiffness, self.held)
+        for words in (weakness, limit.overload(desired, states)):
             if words:
                 self.context.notify(words)
-        self._borne = bearable.of(asked, states)
+        self._wrench_scale = limit.limit(desired, states)
 
-    def _report(self, kept: float) -> None:
+    def _report(self, stiffness_scale: float) -> None:
         apart = turned = 0.0
         errors = self.held.sharing.errors.tolist()
         for start in range(0, len(errors), 6):
@@ -375,7 +377,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             if angle > turned:
                 turned = angle
         x, y, z = self.held.position.tolist()
-        _pack(self.report.data, 0, x, y, z, apart, turned, self.measured, kept)
+        _pack(self.report.data, 0, x, y, z, apart, turned, self.measured, stiffness_scale)
 
 
 class CoupledImpedance(CoupledImpedanceLaw[CoupledImpedanceParams]):

@@ -11,8 +11,8 @@ from multipanda_py.context import Context, Handover, share_of
 from multipanda_py.control.force.force_control import ForceParams
 from multipanda_py.control.force.force_impedance import ForceImpedanceArm
 from multipanda_py.control.impedance.gains import CartesianGains, RampedGains
-from multipanda_py.control.impedance.limit_scaling import BORNE
-from multipanda_py.control.impedance.modal_damping import KEPT
+from multipanda_py.control.impedance.limit_scaling import WRENCH_SCALE
+from multipanda_py.control.impedance.modal_damping import STIFFNESS_SCALE
 from multipanda_py.parameters import number
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import ForceTarget, Report
@@ -82,13 +82,13 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         Report("force tank", "J", "remaining energy of force control"),
         Report("impedance tank", "J", "remaining energy of the impedance"),
         Report("impedance scale", "-", "scale of the spring by its energy tank"),
-        KEPT,
-        BORNE,
+        STIFFNESS_SCALE,
+        WRENCH_SCALE,
     )
 
     def __init__(self, context: Context, params: ForceImpedanceParams) -> None:
         gains = params.gains()
-        self.arms = [ForceImpedanceArm(context, place, gains) for place in range(context.n_arms)]
+        self.arms = [ForceImpedanceArm(context, index, gains) for index in range(context.n_arms)]
         self._states: Sequence[ArmState] = ()
         super().__init__(context, params)
 
@@ -125,22 +125,22 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         work along a closed path, so this feed-forward is passive.
         """
         words = []
-        for place, (state, handover) in enumerate(zip(states, handovers)):
-            held = self.arms[place].hold(state, handover.tau)
-            wrench, rest = target.wrench_in_base[place], handover.wrench_in_base - held
+        for index, (state, handover) in enumerate(zip(states, handovers)):
+            held = self.arms[index].hold(state, handover.tau)
+            wrench, rest = target.wrench_in_base[index], handover.wrench_in_base - held
             if handover.contact_force > self.params.contact_force:
                 wrench[:3] = handover.contact_in_base[:3]
-                self.arms[place].resume(state, wrench)
+                self.arms[index].resume(state, wrench)
                 rest -= wrench
-            load = self.arms[place].load
+            load = self.arms[index].load
             load[:3] = handover.wrench_in_base[:3] - handover.contact_in_base[:3]
-            self.arms[place].carries = bool(load.any())
+            self.arms[index].carries = bool(load.any())
             rest -= load
-            error, share = self.arms[place].spring.error_for(state, rest)
-            target.displace(place, error)
-            reached = handover.wrench_in_base - (1.0 - share) * rest
-            share = share_of(reached, handover.wrench_in_base)
-            words.append(handover.words(state.name, share))
+            error, fraction = self.arms[index].spring.error_for(state, rest)
+            target.displace(index, error)
+            reached = handover.wrench_in_base - (1.0 - fraction) * rest
+            fraction = share_of(reached, handover.wrench_in_base)
+            words.append(handover.words(state.name, fraction))
         return "; ".join(filter(None, words))
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
@@ -159,26 +159,26 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         if channel == "stiffness":
             arm.spring.set_stiffness(target.stiffness[place], self.gain_cycles())
         elif channel == "wrench":
-            arm.aim(target.wrench_in_base[place], self._states[place])
+            arm.set_direction(target.wrench_in_base[place], self._states[place])
 
     def update(self, states: Sequence[ArmState], target: ForceTarget, period: float) -> None:
         """Write the joint torques of all arms."""
         speed = self.params.approach_speed
-        for place, arm in enumerate(self.arms):
+        for index, arm in enumerate(self.arms):
             arm.update(
-                states[place], target.position_ee_in_base[place],
-                target.rotation_ee_in_base[place], speed, self.tau[place],
+                states[index], target.position_ee_in_base[index],
+                target.rotation_ee_in_base[index], speed, self.tau[index],
             )  # fmt: skip
-            self.is_free[place] = arm.spring.is_free
+            self.is_free[index] = arm.spring.is_free
         self._report()
 
     def _report(self) -> None:
         """Report force control of the first arm, and the minimum scales of all arms."""
         arm, force = self.arms[0], self.arms[0].force
-        shares = [arm.spring.kept for arm in self.arms]
-        least, borne = min(shares), min([arm.borne for arm in self.arms])
+        fractions = [arm.spring.stiffness_scale for arm in self.arms]
+        min_value, supported = min(fractions), min([arm.wrench_scale for arm in self.arms])
         _pack(  # Packing the buffer is five times faster than nine assignments.
             self.report.data, 0, force.measured, force.error, force.contact, force.weight,
-            force.tank.energy, arm.tank.free, arm.tank.scale, least, borne,
+            force.tank.energy, arm.tank.free, arm.tank.scale, min_value, supported,
         )  # fmt: skip
-        self.softest = shares.index(least)
+        self.softest = fractions.index(min_value)

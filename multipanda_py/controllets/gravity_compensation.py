@@ -10,11 +10,11 @@ import numpy as np
 
 from multipanda_py.context import Context, Handover
 from multipanda_py.control.impedance.brakes import SpeedBrake, bound_speeds
-from multipanda_py.control.impedance.gains import Ramp, RampedGains, damping_share
+from multipanda_py.control.impedance.gains import Ramp, RampedGains, damping_scale
 from multipanda_py.control.impedance.modal_damping import (
     BANDWIDTH,
-    KEPT,
-    LEAST_RATIO,
+    MIN_DAMPING_RATIO,
+    STIFFNESS_SCALE,
     ModalDamping,
 )
 from multipanda_py.control.impedance.pose_error import PoseError
@@ -49,7 +49,7 @@ class GravityCompensationParams:
         40.0, unit="Nm/rad", low=0, high=300, doc="stiffness of a held orientation"
     )
     damping_ratio: float = number(
-        1.0, low=LEAST_RATIO, high=5, doc="damping ratio of the held modes; 1 is critical"
+        1.0, low=MIN_DAMPING_RATIO, high=5, doc="damping ratio of the held modes; 1 is critical"
     )
     error_clip: Vector = vector(
         0.15, 0.15, 0.15, 0.8, 0.8, 0.8, unit="m, rad", low=1e-4, high=10,
@@ -99,7 +99,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
     Params, Target = GravityCompensationParams, HeldPose
     default_features = ("coriolis", "joint_limits", "collision_avoidance")
     touches = ("things",)
-    report_names = (KEPT,)
+    report_names = (STIFFNESS_SCALE,)
 
     def __init__(self, context: Context, params: GravityCompensationParams) -> None:
         self._brakes = [SpeedBrake(arm.n_joints) for arm in context.arms]
@@ -110,19 +110,19 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         self._error, self._wrench = PoseError(), np.zeros(6)
         self._apart = np.zeros(3)
         self._torques = context.joint_zeros()
-        self._light = [damping_share(arm.robot) for arm in context.arms]
+        self._light = [damping_scale(arm.robot) for arm in context.arms]
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
         """Start the ramp to the new stiffness. While inactive, it applies immediately."""
         p = self.params
         self._held = _projector(p)
-        self._turn_is_held = p.hold == "orientation" or (
+        self._rotation_is_held = p.hold == "orientation" or (
             p.keep_orientation and p.hold in ("position", "plane")
         )
         root = np.zeros((6, 6))
         root[:3, :3] = np.sqrt(p.translational_stiffness) * self._held
-        root[3:, 3:] = np.sqrt(p.rotational_stiffness) * np.eye(3) * self._turn_is_held
+        root[3:, 3:] = np.sqrt(p.rotational_stiffness) * np.eye(3) * self._rotation_is_held
         self._root.go(root, self.gain_cycles())
         self._error.set_bounds(p.error_clip)
         self._speeds = [bound_speeds(p.max_speed, arm.limits) for arm in self.context.arms]
@@ -157,7 +157,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         """Write the joint torques of all arms."""
         if self._root.step():
             self._set_gains()
-        kept = 1.0
+        stiffness_scale = 1.0
         for arm, state in enumerate(states):
             tau = _multiply(state.dq, self._viscous[arm], self.tau[arm])
             self._brakes[arm].add(state, self._speeds[arm], tau)
@@ -167,9 +167,9 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
                 held = self._hold(state, target, arm)
                 _add(tau, _dot(held, state.jacobian, self._torques[arm]), tau)
                 self._guards[arm].add(state, self._stiffness_along, tau)
-                if self._damping.kept < kept:
-                    kept, self.softest = self._damping.kept, arm
-        self.report[0] = kept
+                if self._damping.stiffness_scale < stiffness_scale:
+                    stiffness_scale, self.softest = self._damping.stiffness_scale, arm
+        self.report[0] = stiffness_scale
 
     def _follow(self, state: ArmState, target: HeldPose, arm: int) -> None:
         """Set the free part of the reference to the measured pose."""
@@ -177,7 +177,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         reference = target.position_ee_in_base[arm]
         _subtract(reference, here, error)
         _add(here, _dot(self._held, error), reference)
-        if not self._turn_is_held:
+        if not self._rotation_is_held:
             target.rotation_ee_in_base[arm][:] = state.rotation_ee_in_base
 
     def _hold(self, state: ArmState, target: HeldPose, arm: int) -> Vector:
@@ -189,7 +189,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         error = self._error.clip_measured()
         damping = self._damping
         brake = damping.damp(state.operational_space().inertia_inv, state.twist_ee_in_base)
-        stiffness = self._stiffness if damping.kept == 1.0 else damping.stiffness
+        stiffness = self._stiffness if damping.stiffness_scale == 1.0 else damping.stiffness
         wrench = _dot(stiffness, error, self._wrench)
         return _subtract(wrench, brake, wrench)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from multipanda_py.context import Context, Handover
 from multipanda_py.control.impedance.brakes import MomentumBrake
-from multipanda_py.control.impedance.limit_scaling import TorqueRoom
+from multipanda_py.control.impedance.limit_scaling import TorqueHeadroom
 from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import number
 from multipanda_py.robots import ArmDescription
@@ -71,7 +71,7 @@ class _Anchor:
     """Time below the first fraction after which an arm is at rest [s]."""
     FAST = 2.0
     """Multiple of the slow momentum above which a joint loses its anchor."""
-    PATIENCE = 0.1
+    TIMEOUT = 0.1
     """Time in which the slow momentum doubles. An unmodelled payload keeps a joint without an
     anchor creeping [s]."""
     RAMP = 0.3
@@ -85,14 +85,14 @@ class _Anchor:
 
     def __init__(self, arm: ArmDescription, params: HoldParams, period: float) -> None:
         limits = arm.limits
-        self._room, self._period = TorqueRoom(arm), period
-        # ``self._limit`` is the live array that ``TorqueRoom`` updates, ``self._whole`` a constant
-        # copy of the torque limits.
-        self._limit, self._whole = self._room.torque, np.array(limits.torque)
+        self._headroom, self._period = TorqueHeadroom(arm), period
+        # ``self._limit`` is the live array that ``TorqueHeadroom`` updates, ``self._whole`` a
+        # constant copy of the torque limits.
+        self._limit, self._whole = self._headroom.torque, np.array(limits.torque)
         self._low, self._high = limits.lower + self.MARGIN, limits.upper - self.MARGIN
         n = arm.n_joints
         # Fraction of the torque limit with which the brake stops a joint at the slow momentum.
-        self._slow_share = np.array(arm.robot.figure("slow"))
+        self._slow_fraction = np.array(arm.robot.figure("slow"))
         # Rates at which springs at early anchors reach their full torque [1/s], and damping
         # factors of joints with anchors before the arm is at rest.
         self._growth = 1.0 / np.maximum(arm.robot.figure("growth"), 1e-9)
@@ -115,12 +115,12 @@ class _Anchor:
         self._params = params
         # The stable amplitude is proportional to the torque rate, so an arm with a lower torque
         # rate needs lower gains.
-        share = min(1.0, math.sqrt(self._torque_rate / self.FULL_RATE))
-        self.brake.set_rate(share * params.brake_rate)
-        self._return = share * params.return_rate
+        scale = min(1.0, math.sqrt(self._torque_rate / self.FULL_RATE))
+        self.brake.set_rate(scale * params.brake_rate)
+        self._return = scale * params.return_rate
         self._calm(False)
-        self._slow = self.brake.stopping(self._slow_share * self._whole)
-        self._most = self.brake.stopping(self._whole) / self._return
+        self._slow = self.brake.stopping(self._slow_fraction * self._whole)
+        self._max = self.brake.stopping(self._whole) / self._return
 
     def _calm(self, quiet: bool) -> None:
         """Set the damping for rest or motion. A change of the stiffness would drop a load."""
@@ -141,8 +141,8 @@ class _Anchor:
         """Write the torques of this cycle, (n,) [Nm]."""
         brake, mass = self.brake, state.mass
         brake.weigh(mass)
-        if self._room.shrinks:
-            brake.set_torque(self._room.update(state))
+        if self._headroom.is_reduced:
+            brake.set_torque(self._headroom.update(state))
         self._settle(state)
         rate = _multiply(self._deflection(state), self._return, out)
         _add(rate, self._damped(state.dq), rate)
@@ -158,7 +158,7 @@ class _Anchor:
         """Set the anchors of joints that have become slow, and remove those of fast joints."""
         if not self._quiet:
             self._time += self._period
-        slow = self._slow * (1.0 + self._time / self.PATIENCE)
+        slow = self._slow * (1.0 + self._time / self.TIMEOUT)
         momentum = _absolute(_dot(state.mass, state.dq))
         _maximum(momentum, _absolute(self.brake.light_inertia * state.dq), out=momentum)
         self._set |= momentum < slow
@@ -166,11 +166,11 @@ class _Anchor:
         np.copyto(self._q, state.q, where=~self._set)
         self._listen(float((momentum / self._slow).max()))
 
-    def _listen(self, share: float) -> None:
+    def _listen(self, fraction: float) -> None:
         """Switch to the damping of rest after a time, and back immediately on motion."""
-        self._still_for = self._still_for + self._period if share < self.STILL else 0.0
+        self._still_for = self._still_for + self._period if fraction < self.STILL else 0.0
         if self._quiet != (
-            share < self.STIRRED if self._quiet else self._still_for > self.QUIET_AFTER
+            fraction < self.STIRRED if self._quiet else self._still_for > self.QUIET_AFTER
         ):
             self._calm(not self._quiet)
             # Restart the growth of the slow momentum, but not the fade-in of braking, which ends
@@ -186,11 +186,11 @@ class _Anchor:
 
     def _deflection(self, state: ArmState) -> Vector:
         """Return the deflections of joints from their anchors, (n,) [rad]; move the anchors."""
-        most = self._most / self.brake.light_inertia
-        _multiply(most, _minimum(1.0, self._time * self._growth), most)
+        max_value = self._max / self.brake.light_inertia
+        _multiply(max_value, _minimum(1.0, self._time * self._growth), max_value)
         anchor = _minimum(_maximum(self._q, self._low), self._high)
         e = _subtract(state.q, anchor)
-        _maximum(_minimum(e, most, out=e), -most, out=e)
+        _maximum(_minimum(e, max_value, out=e), -max_value, out=e)
         wound = self._full & (_absolute(e) > _absolute(self._e)) & (e * self._e >= 0.0)
         np.copyto(e, self._e, where=wound)
         self._e[:] = e
@@ -263,8 +263,8 @@ class Hold(Controllet[HeldPosture, HoldParams]):
         for anchor, state, handover in zip(self.anchors, states, handovers):
             bounded = handover.within(MAX_FORCE)
             anchor.tau_bias[:] = bounded.tau
-            share = bounded.force / max(handover.force, bounded.force, 1e-9)
-            words.append(handover.words(state.name, share))
+            fraction = bounded.force / max(handover.force, bounded.force, 1e-9)
+            words.append(handover.words(state.name, fraction))
         return "; ".join(filter(None, words))
 
     def update(self, states: Sequence[ArmState], target: HeldPosture, period: float) -> None:

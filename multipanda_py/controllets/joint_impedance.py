@@ -11,7 +11,7 @@ import numpy as np
 
 from multipanda_py.context import MAX_STEP, Context, Handover, share_of, tool_wrench
 from multipanda_py.control.impedance.joint_spring import JointSpring
-from multipanda_py.control.impedance.modal_damping import KEPT, LEAST_RATIO
+from multipanda_py.control.impedance.modal_damping import MIN_DAMPING_RATIO, STIFFNESS_SCALE
 from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import JointVector, joint_vector
 from multipanda_py.state import ArmState
@@ -30,7 +30,10 @@ class JointImpedanceParams:
         doc="joint stiffness K; higher values oscillate at the torque-rate limit at high latency",
     )  # fmt: skip
     damping_ratio: JointVector = joint_vector(
-        1.0, low=LEAST_RATIO, high=5, doc="damping ratio; 1 is critical in every configuration"
+        1.0,
+        low=MIN_DAMPING_RATIO,
+        high=5,
+        doc="damping ratio; 1 is critical in every configuration",
     )
 
 
@@ -53,7 +56,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
 
     Params = JointImpedanceParams
     default_features: ClassVar[tuple[str, ...]] = ("coriolis",)
-    report_names: ClassVar[tuple[Report | str, ...]] = (KEPT,)
+    report_names: ClassVar[tuple[Report | str, ...]] = (STIFFNESS_SCALE,)
     """Reports. Those of a derived class must include this one."""
     max_lead = MAX_STEP
     """Maximum distance of a seeded target from a measured joint [rad]."""
@@ -62,7 +65,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         self._springs = [JointSpring(arm) for arm in context.arms]
         self._inertial = context.joint_zeros()
         self._leashed = params
-        self._kept_at = report_titles(self.report_names).index(str(KEPT))
+        self._stiffness_scale_at = report_titles(self.report_names).index(str(STIFFNESS_SCALE))
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -99,23 +102,23 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
             q += _minimum(_maximum(step, limits.lower - q), limits.upper - q)
             if handover.matters:
                 wrench = tool_wrench(state, stiffness.dot(q - state.q))
-                share = share_of(wrench, handover.wrench_in_base)
-                words.append(handover.words(state.name, share))
+                fraction = share_of(wrench, handover.wrench_in_base)
+                words.append(handover.words(state.name, fraction))
         return "; ".join(filter(None, words))
 
     def update(self, states: Sequence[ArmState], target: _TargetT, period: float) -> None:
         """Write the joint torques of all arms."""
         if self._leashed is not self.params:
             self._leash(states, target)
-        kept = 1.0
+        stiffness_scale = 1.0
         for arm, state in enumerate(states):
             spring, tau = self._springs[arm], self.tau[arm]
             spring.pull(state, target.q[arm], target.dq[arm], tau)
             if target.moving[arm]:
                 _add(tau, _dot(state.mass, target.ddq[arm], self._inertial[arm]), tau)
-            if spring.kept < kept:
-                kept, self.softest = spring.kept, arm
-        self.report[self._kept_at] = kept
+            if spring.stiffness_scale < stiffness_scale:
+                stiffness_scale, self.softest = spring.stiffness_scale, arm
+        self.report[self._stiffness_scale_at] = stiffness_scale
 
 
 class JointImpedance(JointImpedanceLaw[JointTarget]):

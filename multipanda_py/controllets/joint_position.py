@@ -12,20 +12,20 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.control.reference.trajectory_monitor import (
     MOTION_REPORTS,
-    MotionParams,
-    MotionWatch,
+    TrajectoryMonitor,
+    TrajectoryParams,
 )
 from multipanda_py.controllet import Controllet
 from multipanda_py.planning.trajectory.joint_motion import JointMotion
 from multipanda_py.state import ArmState
 from multipanda_py.targets import TrajectoryTarget
 
-MOST_BEHIND = 0.04
+MAX_LAG = 0.04
 """Maximum delay of the commands behind their path at full speed [s]. The loop rejects a position
 at a distance of 0.05 s as a jump."""
 
 
-class JointPosition(Controllet[TrajectoryTarget, MotionParams]):
+class JointPosition(Controllet[TrajectoryTarget, TrajectoryParams]):
     """Reference of ``JointMotion`` as position commands to the robot's joint controller.
 
     Equation::
@@ -39,26 +39,26 @@ class JointPosition(Controllet[TrajectoryTarget, MotionParams]):
     followed at any rate. Each motion starts at the current position, velocity and acceleration of
     the reference. Targets within the joint limits may be at any distance.
 
-    Motions end as with ``joint_trajectory`` (``MotionWatch``), by tolerances, obstacles or
+    Motions end as with ``joint_trajectory`` (``TrajectoryMonitor``), by tolerances, obstacles or
     contact. After a contact, the reference stops at the measured position. Until then, a
     position-controlled arm presses with the force of its servos. A path may need more acceleration
     than the limits allow. If the commands then deviate too far, the motion is aborted with a path
     tolerance violation, and the reference stops from the commands.
     """
 
-    Params, Target = MotionParams, TrajectoryTarget
+    Params, Target = TrajectoryParams, TrajectoryTarget
     command_interface = "position"
     plans_motion = True
     max_arms = 1
     default_features: ClassVar[tuple[str, ...]] = ("collision_avoidance",)
     report_names = MOTION_REPORTS
-    params: MotionParams
+    params: TrajectoryParams
 
-    def __init__(self, context: Context, params: MotionParams) -> None:
+    def __init__(self, context: Context, params: TrajectoryParams) -> None:
         self._motion = JointMotion(context.arms[0].limits)
-        self._watch = MotionWatch(self._motion, context, partial(self.in_the_way, 0))
+        self._watch = TrajectoryMonitor(self._motion, context, partial(self.in_the_way, 0))
         self._error, self._pace = np.zeros(context.n_joints), partial(self.pace, 0)
-        self._farthest = MOST_BEHIND * context.arms[0].limits.velocity
+        self._farthest = MAX_LAG * context.arms[0].limits.velocity
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -72,7 +72,7 @@ class JointPosition(Controllet[TrajectoryTarget, MotionParams]):
 
     def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
         """Start a motion, or a stop."""
-        self._watch.begin(channel, target)
+        self._watch.start_motion(channel, target)
 
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
         """Write the joint positions."""
@@ -83,4 +83,4 @@ class JointPosition(Controllet[TrajectoryTarget, MotionParams]):
             self._watch.lose(q, dq)
         self.command[0][:] = motion.q
         np.subtract(motion.q, state.q, self._error)
-        self._watch.judge(state, self._error, period, self.report)
+        self._watch.check(state, self._error, period, self.report)

@@ -74,15 +74,15 @@ class JointRate(Controllet[RateTarget, JointRateParams]):
     def update(self, states: Sequence[ArmState], target: RateTarget, period: float) -> None:
         """Write the joint velocities of all arms."""
         p = self.params
-        for arm, (state, wanted, dq) in enumerate(zip(states, target.dq, self.command)):
+        for arm, (state, desired, dq) in enumerate(zip(states, target.dq, self.command)):
             self._age[arm] += period
             if self._age[arm] > p.timeout:
                 dq[:] = 0.0
                 continue
             q, limits = state.joint_command[0], state.limits
-            room = np.where(wanted > 0.0, limits.upper - q, q - limits.lower) - p.margin
-            most = stoppable_rate(room, 0.3 * limits.acceleration, period)
-            most = np.minimum(most, p.speed * limits.velocity)
-            dq[:] = np.minimum(np.maximum(wanted, -most), most)
+            distance = np.where(desired > 0.0, limits.upper - q, q - limits.lower) - p.margin
+            max_value = stoppable_rate(distance, 0.3 * limits.acceleration, period)
+            max_value = np.minimum(max_value, p.speed * limits.velocity)
+            dq[:] = np.minimum(np.maximum(desired, -max_value), max_value)
             dq *= self.pace(arm, dq)
         self.report[0] = min(max(self._age), 999.0)

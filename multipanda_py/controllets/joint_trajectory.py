@@ -11,14 +11,14 @@ from typing import ClassVar
 import numpy as np
 
 from multipanda_py.context import Context, Handover
-from multipanda_py.control.impedance.modal_damping import KEPT
+from multipanda_py.control.impedance.modal_damping import STIFFNESS_SCALE
 from multipanda_py.control.reference.trajectory_monitor import (
     MOTION_REPORTS,
     MOTIONS,
     STATE,
-    MotionParams,
     MotionState,
-    MotionWatch,
+    TrajectoryMonitor,
+    TrajectoryParams,
 )
 from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
 from multipanda_py.parameters import flag
@@ -31,7 +31,7 @@ _STATE, _MOTIONS = MOTION_REPORTS.index(STATE), MOTION_REPORTS.index(MOTIONS)
 
 
 @dataclass(frozen=True, eq=False)
-class JointTrajectoryParams(MotionParams, JointImpedanceParams):
+class JointTrajectoryParams(TrajectoryParams, JointImpedanceParams):
     """Gains, speed and tolerances of ``JointTrajectory``."""
 
     feedforward: bool = flag(True, doc="add the torque M ddq_d of the reference acceleration")
@@ -90,7 +90,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     Params, Target = JointTrajectoryParams, TrajectoryTarget
     plans_motion = True
     default_features: ClassVar[tuple[str, ...]] = ("coriolis", "collision_avoidance")
-    report_names: ClassVar[tuple[Report, ...]] = (*MOTION_REPORTS, KEPT)
+    report_names: ClassVar[tuple[Report, ...]] = (*MOTION_REPORTS, STIFFNESS_SCALE)
     params: JointTrajectoryParams
 
     def __init__(self, context: Context, params: JointTrajectoryParams) -> None:
@@ -101,8 +101,8 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         self._planned = context.joint_zeros()
         joints = context.joints
         self._watches = [
-            MotionWatch(motion, context, partial(self.in_the_way, place), place)
-            for place, motion in enumerate(self.motions)
+            TrajectoryMonitor(motion, context, partial(self.in_the_way, index), index)
+            for index, motion in enumerate(self.motions)
         ]
         self._first_joint = np.cumsum([0, *joints]).tolist()
         self._reports = np.zeros((context.n_arms, len(MOTION_REPORTS)))
@@ -120,7 +120,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         """Stop from the measured state, and hold."""
         super().on_activate(states, target)
         for motion, watch, state in zip(self.motions, self._watches, states):
-            motion.place(state.q, state.dq)
+            motion.reset_to(state.q, state.dq)
             watch.reset()
         # A handover may still displace the reference, so the motion stops only afterwards.
         self._is_placed = True
@@ -144,7 +144,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
             self._come_to_rest()
         for watch in self._watches:
             watch.forget()
-        self._watches[place].begin(channel, target)
+        self._watches[place].start_motion(channel, target)
 
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
         """Write the joint torques of all arms."""
@@ -161,7 +161,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
                 tau = self.tau[arm]
                 _add(tau, _dot(states[arm].mass, motion.ddq, self._planned[arm]), tau)
         if len(motions) == 1:
-            self._watches[0].judge(states[0], self._springs[0].error, period, self.report)
+            self._watches[0].check(states[0], self._springs[0].error, period, self.report)
         else:
             self._judge_together(states, period)
 
@@ -175,16 +175,16 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         """Monitor every arm, stop all arms after an abort, and write the reports."""
         reports, watches = self._reports, self._watches
         for watch, state, spring, report in zip(watches, states, self._springs, reports):
-            watch.judge(state, spring.error, period, report)
-        found = [watch.state for watch in watches]
-        worst = max(found)
+            watch.check(state, spring.error, period, report)
+        matches = [watch.state for watch in watches]
+        worst = max(matches)
         if worst > MotionState.DONE:
             for watch in watches:
                 if watch.state is MotionState.RUNNING and not watch.stops:
                     watch.stop()
-        elif MotionState.RUNNING in found:
+        elif MotionState.RUNNING in matches:
             worst = MotionState.RUNNING
-        width, touched = len(MOTION_REPORTS), found.index(worst)
+        width, touched = len(MOTION_REPORTS), matches.index(worst)
         joint, size = reports[touched, -2:]
         np.max(reports, axis=0, out=self.report[:width])
         self.report[_STATE], self.report[_MOTIONS] = worst, reports[:, _MOTIONS].sum()

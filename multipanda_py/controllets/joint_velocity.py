@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from multipanda_py.context import Context, Handover
-from multipanda_py.control.impedance.modal_damping import KEPT
+from multipanda_py.control.impedance.modal_damping import STIFFNESS_SCALE
 from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
 from multipanda_py.parameters import number
 from multipanda_py.state import ArmLimits, ArmState, Vector
@@ -75,8 +75,8 @@ class _Reference:
         n = limits.n_joints
         self.q, self.dq, self._still = (np.zeros(n) for _ in range(3))
         self._step, self._low, self._high = (np.zeros(n) for _ in range(3))
-        self._room = np.zeros((2, n))
-        self._up, self._down = self._room
+        self._distance_to_limits = np.zeros((2, n))
+        self._up, self._down = self._distance_to_limits
         self.age = np.inf
 
     def set_bounds(self, params: JointVelocityParams) -> None:
@@ -93,18 +93,18 @@ class _Reference:
         self.age = np.inf
 
     def advance(
-        self, wanted: Vector, measured: Vector, period: float, pace: Callable[[Vector], float]
+        self, desired: Vector, measured: Vector, period: float, pace: Callable[[Vector], float]
     ) -> None:
         """Advance the reference by one period towards the desired velocities.
 
         Args:
-            wanted: Desired velocities, (n,) [rad/s].
+            desired: Desired velocities, (n,) [rad/s].
             measured: Measured position, (n,) [rad].
             period: Cycle time [s].
             pace: Function that returns the allowed fraction of a velocity.
         """
         self.age += period
-        goal = wanted if self.age <= self._timeout else self._still
+        goal = desired if self.age <= self._timeout else self._still
         q, dq, low, high = self.q, self.dq, self._low, self._high
         step = _multiply(self._braking, period, self._step)
         _subtract(dq, step, low)
@@ -116,20 +116,20 @@ class _Reference:
         self._find_fastest(period)
         _minimum(dq, self._up, out=dq)
         _maximum(dq, np.negative(self._down, self._down), out=dq)
-        if (share := pace(dq)) < 1.0:
-            _multiply(dq, share, dq)
+        if (scale := pace(dq)) < 1.0:
+            _multiply(dq, scale, dq)
         _add(q, _multiply(dq, period, step), q)
         _minimum(q, _add(measured, self._leash, high), out=q)
         _maximum(q, _subtract(measured, self._leash, low), out=q)
 
     def _find_fastest(self, period: float) -> None:
         """Compute v(d) towards the upper and the lower joint limits, in one array."""
-        room = self._room
+        distance = self._distance_to_limits
         _subtract(self._upper, self.q, self._up)
         _subtract(self.q, self._lower, self._down)
-        _multiply(_maximum(room, 0.0, out=room), self._per_braking, room)
-        _sqrt(_add(room, period * period, room), room)
-        _multiply(_subtract(room, period, room), self._braking, room)
+        _multiply(_maximum(distance, 0.0, out=distance), self._per_braking, distance)
+        _sqrt(_add(distance, period * period, distance), distance)
+        _multiply(_subtract(distance, period, distance), self._braking, distance)
 
 
 class JointVelocity(JointImpedanceLaw[RateTarget]):
@@ -159,7 +159,7 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
     report_names = (
         Report("largest lag", "rad", "maximum error of a joint to its reference"),
         Report("age of target", "s", "time since the last target"),
-        KEPT,
+        STIFFNESS_SCALE,
     )
     params: JointVelocityParams
 
@@ -197,8 +197,8 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
     def update(self, states: Sequence[ArmState], target: RateTarget, period: float) -> None:
         """Write the joint torques of all arms."""
         largest = age = 0.0
-        for arm, (reference, state, wanted) in enumerate(zip(self.references, states, target.dq)):
-            reference.advance(wanted, state.q, period, partial(self.pace, arm))
+        for arm, (reference, state, desired) in enumerate(zip(self.references, states, target.dq)):
+            reference.advance(desired, state.q, period, partial(self.pace, arm))
             lag = _subtract(reference.q, state.q, self._lags[arm]).tolist()
             largest = max(largest, max(lag), -min(lag))
             age = max(age, min(reference.age, 999.0))

@@ -13,10 +13,10 @@ from multipanda_py.control.impedance.cartesian_spring import ConservativeSpring
 from multipanda_py.control.impedance.free_motion import SLOW_MODE, projected_inertia
 from multipanda_py.control.impedance.gains import CartesianGains, Ramp, RampedGains
 from multipanda_py.control.impedance.limit_scaling import (
-    BORNE,
     MAX_BRAKING_SPEED_FRACTION,
-    BearableShare,
-    StoppableSpeed,
+    WRENCH_SCALE,
+    BrakingSpeedLimit,
+    TorqueSaturation,
 )
 from multipanda_py.control.impedance.pose_error import PoseError
 from multipanda_py.parameters import vector
@@ -74,7 +74,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     - Z: Diagonal damping ratios, (6, 6).
     - b: ``MAX_DAMPING`` [1/s], since all directions brake at this rate and torques change at a
       limited rate.
-    - nu: Scale of the spring by ``StoppableSpeed``, 0 to 1.
+    - nu: Scale of the spring by ``BrakingSpeedLimit``, 0 to 1.
     - p, R: Measured position [m] and rotation; p_d, R_d: reference.
     - q, dq: Measured positions [rad] and velocities [rad/s], (n,).
     - q_n: Desired nullspace configuration, (n,) [rad].
@@ -93,11 +93,11 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
 
     *Limits.* With a target that stays ahead, the tool moves at the twist D^-1 K clip(e), which may
     exceed the speed or braking ability of the joints. In every cycle, nu scales the whole spring
-    (``StoppableSpeed``), so the path remains straight. Lambda_s there is Lambda_d for lambda^2 /
-    4, where the configuration spring brakes less. The configuration spring is limited to the speed
-    0.6 dq_max. ``BearableShare`` keeps the spring within the torque limits (report ``pull kept``),
-    because a saturated wrist would deviate. Like the clip, these limits bound the force of a large
-    error.
+    (``BrakingSpeedLimit``), so the path remains straight. Lambda_s there is Lambda_d for lambda^2
+    / 4, where the configuration spring brakes less. The configuration spring is limited to the
+    speed 0.6 dq_max. ``TorqueSaturation`` keeps the spring within the torque limits (report ``pull
+    kept``), because a saturated wrist would deviate. Like the clip, these limits bound the force
+    of a large error.
 
     *Singularities.* At a smallest eigenvalue of J M^-1 J^T below 0.02 1/kg, the inertia is damped
     (``TaskInertia``). The configuration spring replaces the removed part along the singular
@@ -112,11 +112,11 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     Params, Target = OperationalSpaceParams, CartesianTarget
     default_features = ("nullspace", "coriolis", "joint_limits", "collision_avoidance")
     touches = ("things",)
-    report_names = (BORNE,)
+    report_names = (WRENCH_SCALE,)
 
     def __init__(self, context: Context, params: OperationalSpaceParams) -> None:
-        self._bearable = [BearableShare(arm) for arm in context.arms]
-        self._pull = np.zeros(6)
+        self._saturation = [TorqueSaturation(arm) for arm in context.arms]
+        self._spring_torque = np.zeros(6)
         self._error, self._acceleration, self._wrench = PoseError(), np.zeros(6), np.zeros(6)
         self._twist, self._brake = np.zeros(6), np.zeros(6)
         self._root = Ramp(np.sqrt(params.stiffness))
@@ -124,8 +124,8 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self._drift, self._wanted = np.zeros(6), np.zeros(6)
         self._pulls, self._slows = context.joint_zeros(), context.joint_zeros()
         self._braking = np.zeros(6)
-        self._bounds = [StoppableSpeed(arm, _SLOWER) for arm in context.arms]
-        self._said_damping, self._conservative = 0.0, ConservativeSpring()
+        self._bounds = [BrakingSpeedLimit(arm, _SLOWER) for arm in context.arms]
+        self._reported_damping, self._conservative = 0.0, ConservativeSpring()
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -136,19 +136,19 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self._error.set_bounds(p.error_clip)
         self._in_tool = p.gain_frame == "tool"
         self._set_gains()
-        self._asked_damping = float((self._rate * np.sqrt(p.stiffness)).max())
-        self._say_damping()
+        self._desired_damping = float((self._rate * np.sqrt(p.stiffness)).max())
+        self._report_damping()
 
-    def _say_damping(self) -> None:
+    def _report_damping(self) -> None:
         """Send a notice if the requested damping exceeds the maximum, once per value."""
-        asked = self._asked_damping
-        if asked > CLEARLY * MAX_DAMPING and asked != self._said_damping:
+        requested = self._desired_damping
+        if requested > CLEARLY * MAX_DAMPING and requested != self._reported_damping:
             self.context.notify(
                 f"operational_space: the damping is limited to {MAX_DAMPING:g} 1/s, but stiffness "
                 f"and damping_ratio require "
-                f"{asked:.0f} 1/s. Lower them to keep the damping ratio."
+                f"{requested:.0f} 1/s. Lower them to keep the damping ratio."
             )
-        self._said_damping = asked
+        self._reported_damping = requested
 
     def _set_gains(self) -> None:
         root = self._root.value
@@ -160,16 +160,16 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self._free = 1.0 - self._stiffness * fade(self._stiffness, SLOW_MODE)
         self._freedom: float = max(self._free.tolist())
         self.is_free[:] = [bool(self._free.any())] * len(self.is_free)
-        self._slow2 = StoppableSpeed.negligible(max(self._drift.tolist())) ** 2
-        self._posture_rate2 = _SLOWER**2 * min(self._stiffness.tolist())
-        self._posture_damping = _SLOWER * min(self._damping.tolist())
+        self._slow2 = BrakingSpeedLimit.negligible(max(self._drift.tolist())) ** 2
+        self._nullspace_rate_squared = _SLOWER**2 * min(self._stiffness.tolist())
+        self._nullspace_damping = _SLOWER * min(self._damping.tolist())
 
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
         """Hold the measured pose, with the measured configuration as the nullspace target."""
         target.seed(states)
-        self._said_damping = 0.0
+        self._reported_damping = 0.0
         self.start_gains()
-        self._say_damping()
+        self._report_damping()
 
     def on_handover(
         self, states: Sequence[ArmState], target: CartesianTarget, handovers: Sequence[Handover]
@@ -178,13 +178,15 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         words = []
         soft = self._stiffness < SOFT
         for arm, (state, handover) in enumerate(zip(states, handovers)):
-            turn = np.kron(np.eye(2), state.rotation_ee_in_base) if self._in_tool else np.eye(6)
+            rotation = (
+                np.kron(np.eye(2), state.rotation_ee_in_base) if self._in_tool else np.eye(6)
+            )
             inertia = state.operational_space().inertia
-            wanted = np.linalg.pinv(inertia, rcond=1e-9) @ handover.wrench_in_base @ turn
-            error: Vector = np.where(soft, 0.0, wanted / np.where(soft, 1.0, self._stiffness))
+            desired = np.linalg.pinv(inertia, rcond=1e-9) @ handover.wrench_in_base @ rotation
+            error: Vector = np.where(soft, 0.0, desired / np.where(soft, 1.0, self._stiffness))
             bounded_error(error, self._error.bounds)
-            reached = inertia @ turn @ (self._stiffness * error)
-            target.displace(arm, np.dot(turn, error))
+            reached = inertia @ rotation @ (self._stiffness * error)
+            target.displace(arm, np.dot(rotation, error))
             words.append(handover.words(state.name, share_of(reached, handover.wrench_in_base)))
         return "; ".join(filter(None, words))
 
@@ -204,7 +206,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         """Write the joint torques of all arms."""
         if self._root.step():
             self._set_gains()
-        acceleration, brake, kept = self._acceleration, self._brake, 1.0
+        acceleration, brake, stiffness_scale = self._acceleration, self._brake, 1.0
         for arm, state in enumerate(states):
             error = self._error.measure(
                 state.position_ee_in_base, state.rotation_ee_in_base,
@@ -220,33 +222,35 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
                 self._conservative.project(error, 0.0)
             self._error.clip()
             _multiply(self._stiffness, error, acceleration)
-            wanted = _multiply(self._drift, error, self._wanted)
-            if _dot(wanted, wanted) > self._slow2:
-                _multiply(acceleration, self._share_of(arm, state, wanted), acceleration)
+            desired = _multiply(self._drift, error, self._wanted)
+            if _dot(desired, desired) > self._slow2:
+                _multiply(acceleration, self._fraction_of(arm, state, desired), acceleration)
             _multiply(self._damping, twist, brake)
             if self._in_tool:
                 self._turn(acceleration, state.rotation_ee_in_base.T)
                 self._turn(brake, state.rotation_ee_in_base.T)
             space = state.operational_space()
             if self.is_free[arm]:
-                for asked in (acceleration, brake):
-                    self._release(space.inertia, state.rotation_ee_in_base, asked)
-            pull = space.apply_inertia(acceleration, self._pull)
+                for term in (acceleration, brake):
+                    self._release(space.inertia, state.rotation_ee_in_base, term)
+            spring_wrench = space.apply_inertia(acceleration, self._spring_torque)
             if self.is_free[arm]:
                 if self._in_tool:
-                    self._turn(pull, state.rotation_ee_in_base)
-                self._conservative.correct(pull, self._freedom, self._in_tool)
+                    self._turn(spring_wrench, state.rotation_ee_in_base)
+                self._conservative.correct(spring_wrench, self._freedom, self._in_tool)
                 if self._in_tool:
-                    self._turn(pull, state.rotation_ee_in_base.T)
-            share = self._bearable[arm].of(pull, state)
-            if share < 1.0:
-                _multiply(pull, share, pull)
-                kept = min(kept, share)
-            wrench = _subtract(pull, space.apply_inertia(brake, self._wrench), self._wrench)
+                    self._turn(spring_wrench, state.rotation_ee_in_base.T)
+            scale = self._saturation[arm].scale(spring_wrench, state)
+            if scale < 1.0:
+                _multiply(spring_wrench, scale, spring_wrench)
+                stiffness_scale = min(stiffness_scale, scale)
+            wrench = _subtract(
+                spring_wrench, space.apply_inertia(brake, self._wrench), self._wrench
+            )
             if space.damping > 0.0:
                 _add(wrench, self._rest_of(space, arm, state, target.posture[arm]), wrench)
             _dot(wrench, state.jacobian, self.tau[arm])
-        self.report[0] = kept
+        self.report[0] = stiffness_scale
 
     def _release(self, inertia: Matrix, rotation: Matrix, acceleration: Vector) -> None:
         """Remove in place the accelerations that would cause a wrench along free axes.
@@ -268,33 +272,39 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         """
         free = np.diag(self._free)
         if self._in_tool:
-            turn = np.kron(np.eye(2), rotation)
-            free = turn @ free @ turn.T
+            rotation_step = np.kron(np.eye(2), rotation)
+            free = rotation_step @ free @ rotation_step.T
         held = (1.0 + _TINY) * np.eye(6) - free @ free
         rest = np.linalg.solve(free @ inertia @ free + held, free @ (inertia @ acceleration))
         acceleration -= free @ rest
 
-    def _share_of(self, arm: int, state: ArmState, twist: Vector) -> float:
+    def _fraction_of(self, arm: int, state: ArmState, twist: Vector) -> float:
         """Return the scale nu for a twist (6,) along the gain axes, which is rotated in place."""
         braking = _multiply(self._drift, twist, self._braking)
         if self._in_tool:
             self._turn(twist, state.rotation_ee_in_base.T)
             self._turn(braking, state.rotation_ee_in_base.T)
-        return self._bounds[arm].share(state, twist, braking)
+        return self._bounds[arm].scale(state, twist, braking)
 
     def _rest_of(
-        self, space: TaskSpaceDynamics, arm: int, state: ArmState, posture: Vector
+        self, space: TaskSpaceDynamics, arm: int, state: ArmState, configuration: Vector
     ) -> Vector:
         """Return the wrench of the configuration spring in singular directions, (6,) [N, Nm]."""
-        pull, brake = self._pulls[arm], self._slows[arm]
-        _multiply(_subtract(posture, state.q, pull), self._posture_rate2, pull)
-        most = _multiply(
-            state.limits.velocity, MAX_BRAKING_SPEED_FRACTION * self._posture_damping, brake
+        spring_torque, brake = self._pulls[arm], self._slows[arm]
+        _multiply(
+            _subtract(configuration, state.q, spring_torque),
+            self._nullspace_rate_squared,
+            spring_torque,
         )
-        _minimum(pull, most, out=pull)
-        _maximum(pull, np.negative(most, most), out=pull)
-        _subtract(pull, _multiply(state.dq, self._posture_damping, brake), pull)
-        wrench: Vector = _dot(space.lost_inertia(), _dot(state.jacobian, pull))
+        max_value = _multiply(
+            state.limits.velocity, MAX_BRAKING_SPEED_FRACTION * self._nullspace_damping, brake
+        )
+        _minimum(spring_torque, max_value, out=spring_torque)
+        _maximum(spring_torque, np.negative(max_value, max_value), out=spring_torque)
+        _subtract(
+            spring_torque, _multiply(state.dq, self._nullspace_damping, brake), spring_torque
+        )
+        wrench: Vector = _dot(space.lost_inertia(), _dot(state.jacobian, spring_torque))
         return wrench
 
     @staticmethod

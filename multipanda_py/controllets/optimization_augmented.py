@@ -10,11 +10,15 @@ from typing import ClassVar
 import numpy as np
 
 from multipanda_py.context import MAX_STEP, Context, Handover, tool_wrench
-from multipanda_py.control.force.multi_contact_force import PressingTeam
+from multipanda_py.control.force.multi_contact_force import MultiContactForceController
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
-from multipanda_py.control.impedance.limit_scaling import FADING, SpeedMargin
+from multipanda_py.control.impedance.limit_scaling import SPRING_FADE_START, VelocityLimitScaling
 from multipanda_py.control.impedance.singularity import SingularityGuard
-from multipanda_py.control.optimization_augmented import AugmentedParams, BoundedPull, PlanIntegral
+from multipanda_py.control.optimization_augmented import (
+    AugmentedParams,
+    IntegralAction,
+    WrenchLimiter,
+)
 from multipanda_py.control.reference.reference_limits import BoundedPose
 from multipanda_py.control.reference.trajectory_monitor import MotionState
 from multipanda_py.controllets.joint_trajectory import JointTrajectory, JointTrajectoryParams
@@ -22,9 +26,9 @@ from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Channel, Report, TrajectoryTarget
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
-POSTURE_SHARE = 0.1
+NULLSPACE_TORQUE_FRACTION = 0.1
 """Fraction of the torque limits available to the plan in mode ``force``."""
-TETHER, TURN_TETHER = 0.15, 0.6
+TETHER, ROTATION_TETHER = 0.15, 0.6
 """Maximum distance of the reference pose from the tool [m], [rad]."""
 
 
@@ -57,12 +61,13 @@ class OptimizationAugmented(JointTrajectory):
     - M: Inertia matrix, (n, n); J: Jacobian, (6, n); Lambda: task-space inertia, (6, 6).
     - q: Measured positions; q_d, ddq_d: plan and its acceleration, (n,).
     - K, D: Joint stiffness [Nm/rad] and damping [Nm s/rad], (n, n).
-    - k_i: ``integral_rate`` [1/s], see ``PlanIntegral``.
+    - k_i: ``integral_rate`` [1/s], see ``IntegralAction``.
     - F_opt: Wrench of the plan at the tool, (6,); N: nullspace projector.
-    - F_x: Wrench of the pose spring (``CartesianSpring`` within the limits of ``BoundedPull``),
+    - F_x: Wrench of the pose spring (``CartesianSpring`` within the limits of ``WrenchLimiter``),
       (6,).
     - w: Weight of the plan, 0 to 1.
-    - u: Unit direction of a controlled force; F_c: its force by ``PressingTeam`` [N].
+    - u: Unit direction of a controlled force; F_c: its force by ``MultiContactForceController``
+    [N].
     - P: Projector on the controlled forces; f: forces of plan and pose along u [N].
 
     The parameter ``mode`` selects the terms:
@@ -115,15 +120,15 @@ class OptimizationAugmented(JointTrajectory):
 
     def __init__(self, context: Context, params: OptimizationAugmentedParams) -> None:
         n = context.n_arms
-        self.team = PressingTeam(context, params.gains())
+        self.team = MultiContactForceController(context, params.gains())
         self.team.on_release = self._release
         self._integrals = [
-            PlanIntegral(arm.limits, context.period, np.array(arm.robot.figure("stiffness")))
+            IntegralAction(arm.limits, context.period, np.array(arm.robot.figure("stiffness")))
             for arm in context.arms
         ]
         self._pose_springs = [CartesianSpring() for _ in range(n)]
-        self._pulls = [BoundedPull(arm) for arm in context.arms]
-        self._margins = [SpeedMargin(arm.limits) for arm in context.arms]
+        self._pulls = [WrenchLimiter(arm) for arm in context.arms]
+        self._margins = [VelocityLimitScaling(arm.limits) for arm in context.arms]
         self._guards = [SingularityGuard(arm, context.period) for arm in context.arms]
         self._poses = [BoundedPose() for _ in range(n)]
         self._goals = [(np.zeros(3), np.eye(3)) for _ in range(n)]
@@ -145,7 +150,7 @@ class OptimizationAugmented(JointTrajectory):
         for spring, pose in zip(self._pose_springs, self._poses):
             spring.set_shape(p.position_damping_ratio, p.position_clip, False)
             spring.set_stiffness(p.position_stiffness, cycles)
-            pose.set_bounds(p.position_speed, p.turn_speed, TETHER, TURN_TETHER)
+            pose.set_bounds(p.position_speed, p.turn_speed, TETHER, ROTATION_TETHER)
         if p.mode != self._mode:
             was, self._mode = self._mode, p.mode
             if self._states and p.mode == "force":
@@ -191,7 +196,7 @@ class OptimizationAugmented(JointTrajectory):
         """Return the desired contact wrench of an arm, (6,) [N, Nm]; None without a force task."""
         team = self.team
         is_asked = team.hands[arm].size and not (team.is_lost or self._mode == "optimization")
-        return team.hands[arm].asked if is_asked else None
+        return team.hands[arm].desired_wrench if is_asked else None
 
     def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
         """Start a motion or a stop, set a pose, or set a wrench."""
@@ -200,9 +205,9 @@ class OptimizationAugmented(JointTrajectory):
             pose = target.data["pose"][place]
             position[:], rotation[:] = pose[:3], pose[3:].reshape(3, 3)
         elif channel == "wrench":
-            self.team.aim(place, target.data["wrench"][place])
+            self.team.set_desired_wrench(place, target.data["wrench"][place])
         else:
-            self._begin_at_measured(place)
+            self._start_at_measured(place)
             super().on_target(channel, place, target)
 
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
@@ -212,8 +217,8 @@ class OptimizationAugmented(JointTrajectory):
         for watch, hand in zip(self._watches, team.hands):
             watch.presses = bool(hand.size) and not team.is_idle
         super().update(states, target, period)
-        most = period / self.params.blend_time
-        self._weight += max(-most, min(most, goal - self._weight))
+        max_value = period / self.params.blend_time
+        self._weight += max(-max_value, min(max_value, goal - self._weight))
         for arm, state in enumerate(states):
             self._integrate(arm, state)
         if self._weight < 1.0 or not team.is_idle:
@@ -224,9 +229,9 @@ class OptimizationAugmented(JointTrajectory):
         """Add the integral torque of the plan."""
         integral, tau = self._integrals[arm], self.tau[arm]
         if self._weight == 1.0 and self.params.integral_rate > 0.0:
-            share = float(self.team.share[arm, arm])
+            fraction = float(self.team.projector[arm, arm])
             direction = self.team.hands[arm].direction
-            integral.step(state, self._springs[arm].error, direction, share)
+            integral.step(state, self._springs[arm].error, direction, fraction)
         _add(tau, integral.torque, tau)
 
     def _mix(self, states: Sequence[ArmState], period: float) -> None:
@@ -235,8 +240,8 @@ class OptimizationAugmented(JointTrajectory):
         for arm, state in enumerate(states):
             tau, wrench = self.tau[arm], wrenches[arm]
             if freed > 0.0:
-                self._keep_posture(state, tau, weight)
-                if (used := self._margins[arm].used(state)) > FADING:
+                self._hold_configuration(state, tau, weight)
+                if (used := self._margins[arm].used(state)) > SPRING_FADE_START:
                     _multiply(tau, weight + freed * self._margins[arm].spring(used), tau)
             of_plan = at_tool(state, tau)
             _subtract(tau, of_plan.dot(state.jacobian, self._at_tool[arm]), tau)
@@ -247,7 +252,7 @@ class OptimizationAugmented(JointTrajectory):
                 pose.tie(state)
                 spring = self._pose_springs[arm]
                 spring.measure(state, pose.position, pose.rotation)
-                wrench += freed * self._pulls[arm].of(spring, state)
+                wrench += freed * self._pulls[arm].limit(spring, state)
         self.team.across(wrenches)
         self.team.add(wrenches)
         for state, wrench, tau, part in zip(states, wrenches, self.tau, self._at_tool):
@@ -261,18 +266,20 @@ class OptimizationAugmented(JointTrajectory):
     def _static(self, arm: int, state: ArmState) -> Vector:
         """Return the torque of spring and integral of the plan, (n,) [Nm]."""
         spring = self._springs[arm]
-        pull: Vector = spring.stiffness_at(state).dot(self.motions[arm].q - state.q)
-        return pull + self._integrals[arm].torque
+        spring_torque: Vector = spring.stiffness_at(state).dot(self.motions[arm].q - state.q)
+        return spring_torque + self._integrals[arm].torque
 
     @staticmethod
-    def _keep_posture(state: ArmState, tau: Vector, weight: float) -> None:
+    def _hold_configuration(state: ArmState, tau: Vector, weight: float) -> None:
         """Limit the torques of the plan (n,) according to its weight w.
 
         The configuration follows the tool within these limits. Near a singularity, the accumulated
         error of the configuration would otherwise act at full torque.
         """
-        most = state.limits.torque * (POSTURE_SHARE + (1.0 - POSTURE_SHARE) * weight)
-        np.minimum(np.maximum(tau, -most, out=tau), most, out=tau)
+        max_value = state.limits.torque * (
+            NULLSPACE_TORQUE_FRACTION + (1.0 - NULLSPACE_TORQUE_FRACTION) * weight
+        )
+        np.minimum(np.maximum(tau, -max_value, out=tau), max_value, out=tau)
 
     def _take_pose(self) -> None:
         """Start the pose springs at the wrenches that the plans exert at the tools."""
@@ -293,12 +300,12 @@ class OptimizationAugmented(JointTrajectory):
             return
         for arm, state in enumerate(self._states):
             static = self._static(arm, state)
-            self._keep_posture(state, static, 0.0)
-            pull = self._pull(arm, state) - at_tool(state, static)
-            self._displace_plan(arm, state, static + pull.dot(state.jacobian))
+            self._hold_configuration(state, static, 0.0)
+            spring_torque = self._spring_torque(arm, state) - at_tool(state, static)
+            self._displace_plan(arm, state, static + spring_torque.dot(state.jacobian))
             self._watches[arm].end(MotionState.MODE_CHANGED)
 
-    def _release(self, places: Sequence[int]) -> None:
+    def _release(self, indices: Sequence[int]) -> None:
         """Remove the part of plans and poses along the forces of released arms.
 
         After a loss of contact, all arms stop there. Otherwise, a current motion and a pose target
@@ -309,15 +316,15 @@ class OptimizationAugmented(JointTrajectory):
         if self._weight > 0.0 or self._mode != "force":
             of_plan = np.array([at_tool(state, tau) for state, tau in zip(states, statics)])
             parts = team.controlled(of_plan)
-            for arm in places:
+            for arm in indices:
                 if is_lost or not self.motions[arm].moving:
                     part = parts[arm] * team.hands[arm].direction
-                    wanted = statics[arm] - part.dot(states[arm].jacobian)
-                    self._displace_plan(arm, states[arm], wanted)
+                    desired = statics[arm] - part.dot(states[arm].jacobian)
+                    self._displace_plan(arm, states[arm], desired)
         if self._weight < 1.0 or self._mode == "force":
-            pulls = np.array([self._pull(arm, state) for arm, state in enumerate(states)])
+            pulls = np.array([self._spring_torque(arm, state) for arm, state in enumerate(states)])
             parts = team.controlled(pulls)
-            for arm in places:
+            for arm in indices:
                 goal = [part.copy() for part in self._goals[arm]]
                 self._poses[arm].start(states[arm])
                 rest = pulls[arm] - parts[arm] * team.hands[arm].direction
@@ -328,7 +335,7 @@ class OptimizationAugmented(JointTrajectory):
             for watch in self._watches:
                 watch.end(MotionState.CONTACT_LOST)
 
-    def _begin_at_measured(self, arm: int) -> None:
+    def _start_at_measured(self, arm: int) -> None:
         """Move the spring torque to the integral, so that a motion starts at the measured pose.
 
         A motion starts at the reference. If an earlier force has displaced the reference, the
@@ -340,19 +347,19 @@ class OptimizationAugmented(JointTrajectory):
         if self.params.integral_rate > 0.0:
             state = self._states[arm]
             static = self._static(arm, state)
-            self._integrals[arm].begin(static)
+            self._integrals[arm].start(static)
             self._displace_plan(arm, state, static)
 
     def _displace_plan(self, arm: int, state: ArmState, static: Vector) -> None:
         """Set a plan's reference at which spring and integral exert given torques, (n,) [Nm]."""
         motion, limits, spring = self.motions[arm], state.limits, self._springs[arm]
-        wanted = static - self._integrals[arm].torque
-        step = spring.deflection(spring.stiffness_at(state), wanted)
+        desired = static - self._integrals[arm].torque
+        step = spring.deflection(spring.stiffness_at(state), desired)
         step /= max(1.0, float(np.abs(step).max()) / MAX_STEP)
-        posture = np.minimum(np.maximum(state.q + step, limits.lower), limits.upper)
-        motion.rest(posture, motion.dq.copy())
+        configuration = np.minimum(np.maximum(state.q + step, limits.lower), limits.upper)
+        motion.rest(configuration, motion.dq.copy())
 
-    def _pull(self, arm: int, state: ArmState) -> Vector:
+    def _spring_torque(self, arm: int, state: ArmState) -> Vector:
         """Return the wrench of a pose spring on the tool, (6,) [N, Nm]."""
         pose, spring = self._poses[arm], self._pose_springs[arm]
         spring.measure(state, pose.position, pose.rotation)
@@ -373,11 +380,11 @@ class OptimizationAugmented(JointTrajectory):
     def _report(self) -> None:
         """Report the forces of the arms."""
         hands = [hand for hand in self.team.hands if hand.size]
-        report, first = self.report, self._kept_at + 1
+        report, first = self.report, self._stiffness_scale_at + 1
         report[first : first + 3] = 0.0
         if hands and not self.team.is_idle:
-            report[first] = sum([hand.felt for hand in hands]) / len(hands)
-            report[first + 1] = max([abs(hand.size - hand.felt) for hand in hands])
+            report[first] = sum([hand.measured_force for hand in hands]) / len(hands)
+            report[first + 1] = max([abs(hand.size - hand.measured_force) for hand in hands])
             touching = sum([hand.touches for hand in hands]) / (1.0 + len(hands))
             report[first + 2] = 1.0 if self.team.presses else touching
 

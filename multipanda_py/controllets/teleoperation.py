@@ -12,17 +12,21 @@ import numpy as np
 from multipanda_py.context import Context, Handover
 from multipanda_py.control.impedance.brakes import SpeedBrake, bound_speeds
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
-from multipanda_py.control.impedance.free_motion import GuidedPosture
+from multipanda_py.control.impedance.free_motion import NullspaceReference
 from multipanda_py.control.impedance.gains import MAX_STIFFNESS, RampedGains
-from multipanda_py.control.impedance.joint_spring import PostureSpring
-from multipanda_py.control.impedance.limit_scaling import BORNE, BearableShare, SpeedMargin
-from multipanda_py.control.impedance.modal_damping import KEPT, LEAST_RATIO
-from multipanda_py.control.impedance.singularity import LostModes, SingularityGuard
+from multipanda_py.control.impedance.joint_spring import NullspaceSpring
+from multipanda_py.control.impedance.limit_scaling import (
+    WRENCH_SCALE,
+    TorqueSaturation,
+    VelocityLimitScaling,
+)
+from multipanda_py.control.impedance.modal_damping import MIN_DAMPING_RATIO, STIFFNESS_SCALE
+from multipanda_py.control.impedance.singularity import SingularityDamping, SingularityGuard
 from multipanda_py.control.reference.reference_limits import BoundedPose
 from multipanda_py.control.teleoperation import (
     ForceReflection,
     MotionMapping,
-    ReflectionAccount,
+    PassivityObserver,
     WrenchTare,
 )
 from multipanda_py.parameters import flag, joint_vector, number, vector
@@ -36,9 +40,9 @@ LEADER = 0
 LATENCY = 0.010
 """Latency from a motion of the leader to the reflected force, without the filter [s]. It contains
 two arms with 5 ms of delay and 2 ms of lag each, and the loop."""
-MOST_BRAKE = (40.0, 1.0)
+MAX_BRAKE = (40.0, 1.0)
 """Maximum damping of the leader's tool [N s/m], [Nm s/rad]."""
-MAX_POSTURE_TORQUE = 5.0
+MAX_NULLSPACE_TORQUE = 5.0
 """Maximum torque of the follower's configuration spring [Nm]."""
 
 
@@ -57,7 +61,10 @@ class TeleoperationParams:
         doc="stiffness of the follower along the axes of its base",
     )  # fmt: skip
     damping_ratio: Vector = vector(
-        *[1.0] * 6, low=LEAST_RATIO, high=5, doc="damping ratio of the follower; 1 is critical"
+        *[1.0] * 6,
+        low=MIN_DAMPING_RATIO,
+        high=5,
+        doc="damping ratio of the follower; 1 is critical",
     )
     posture_stiffness: float = number(
         10.0, unit="Nm/rad", low=0, high=100, doc="nullspace stiffness of the follower"
@@ -122,7 +129,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
 
     - tau_L, tau_F: Joint torques of leader and follower, (n,) [Nm].
     - J_L, J_F: Jacobians; dq_L, dq_F: joint velocities [rad/s].
-    - F_fb: Wrench of ``ForceReflection``, (6,) [N, Nm]; s: its scale by ``ReflectionAccount``.
+    - F_fb: Wrench of ``ForceReflection``, (6,) [N, Nm]; s: its scale by ``PassivityObserver``.
     - b: Damping in contact, (6,) [N s/m, Nm s/rad]; t: contact strength, 0 to 1.
     - D_L: Joint damping of the leader [Nm s/rad].
     - K, D: Stiffness and damping of ``CartesianSpring``, (6, 6).
@@ -133,11 +140,11 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     motion of the leader since the arms were coupled (``MotionMapping``), along the world axes.
     ``BoundedPose`` limits its speed and its distance from the tool.
 
-    *Limits of the follower.* ``BearableShare`` keeps the spring within the torque limits, because
-    a saturated wrist would deviate. Spring and reference twist fade out near a joint speed limit
-    (``SpeedMargin``), since the follower may need higher joint speeds than the leader.
-    ``LostModes`` damps the oscillation at the end of its reach, and ``SingularityGuard`` holds it
-    against unmodelled torques.
+    *Limits of the follower.* ``TorqueSaturation`` keeps the spring within the torque limits,
+    because a saturated wrist would deviate. Spring and reference twist fade out near a joint
+    speed limit (``VelocityLimitScaling``), since the follower may need higher joint speeds than
+    the leader. ``SingularityDamping`` damps the oscillation at the end of its reach, and
+    ``SingularityGuard`` holds it against unmodelled torques.
 
     *Force reflection.* The leader floats and receives the external wrench of the follower with the
     gain g min(1, alpha) for forces. At a motion scale alpha < 1, forces are scaled like motion.
@@ -151,7 +158,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     contacts. Loop, filter and drives add delay. Three measures provide stability without a contact
     model:
 
-    - ``ReflectionAccount`` fades a force that has released more energy to the leader than it has
+    - ``PassivityObserver`` fades a force that has released more energy to the leader than it has
       received. This also ends a drift caused by an estimation error.
     - In contact, the tool of the leader is damped by ``b = kappa T_d`` with ``T_d = 10 ms + T_f``.
       The stiffness rendered to the leader is kappa = g min(1, alpha) alpha K, and T_f is
@@ -176,30 +183,33 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         Report("lag", "m", "distance of the follower from its reference"),
         Report("lag", "rad", "angle of the follower from its reference"),
         Report("engaged", "", "1 while the arms are coupled"),
-        KEPT,
+        STIFFNESS_SCALE,
         Report(
             "share of what is felt that is not faded out",
             "",
             "scale of the reflected wrench by the passivity observer",
         ),
-        BORNE,
+        WRENCH_SCALE,
     )
 
     def __init__(self, context: Context, params: TeleoperationParams) -> None:
         self._mapping = MotionMapping(*context.rotations_base_in_world)
         self._reference, self._spring = BoundedPose(), CartesianSpring()
-        self._bearable = BearableShare(context.arms[1])
-        self._margin, self._lost = SpeedMargin(context.arms[1].limits), LostModes()
+        self._saturation = TorqueSaturation(context.arms[1])
+        self._margin, self._lost = (
+            VelocityLimitScaling(context.arms[1].limits),
+            SingularityDamping(),
+        )
         self._guard = SingularityGuard(context.arms[1], context.period)
         self._spring.set_shape(params.damping_ratio, np.full(6, math.inf), False)
         self._tare, self._reflection = WrenchTare(context.period), ForceReflection()
-        self._account = ReflectionAccount()
+        self._account = PassivityObserver()
         self._brake, self._braked = np.zeros(6), np.zeros(6)
         leader, follower = context.joints
-        self._speed_brake, self._felt = SpeedBrake(leader), np.zeros(leader)
-        self._posture_spring = PostureSpring(context.arms[1].robot)
-        self._posture = np.zeros(follower)
-        self._guided = GuidedPosture(follower, context.period)
+        self._speed_brake, self._tau_ext = SpeedBrake(leader), np.zeros(leader)
+        self._nullspace_spring = NullspaceSpring(context.arms[1].robot)
+        self._configuration = np.zeros(follower)
+        self._guided = NullspaceReference(follower, context.period)
         self._nothing, self._excess = np.zeros(6), np.zeros(6)
         self._open, self._coupling = True, (params.engaged, params.scale)
         super().__init__(context, params)
@@ -211,16 +221,16 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._spring.set_shape(p.damping_ratio, np.full(6, math.inf), False)
         self._spring.set_stiffness(p.stiffness, self.gain_cycles())
         each = np.ones(self.context.joints[1])
-        self._posture_spring.set_gains(
-            p.posture_stiffness * each, each, MAX_POSTURE_TORQUE * each, "dynamic"
+        self._nullspace_spring.set_gains(
+            p.posture_stiffness * each, each, MAX_NULLSPACE_TORQUE * each, "dynamic"
         )
         self._reference.set_bounds(p.max_speed, p.max_turn, p.max_distance, p.max_angle)
         self._reflection.set_filter(p.filter_time, self.context.period)
         self._leader_speeds = bound_speeds(p.leader_speed, self.context.arms[LEADER].limits)
-        kept = self._set_reflection()
+        reflection = self._set_reflection()
         self._reflection.set_shape(
-            (p.force_deadband, p.max_force, p.feedback * min(1.0, p.scale) * kept[0]),
-            (p.torque_deadband, p.max_torque, p.feedback * kept[1]),
+            (p.force_deadband, p.max_force, p.feedback * min(1.0, p.scale) * reflection[0]),
+            (p.torque_deadband, p.max_torque, p.feedback * reflection[1]),
         )
         coupling = (p.engaged, p.scale)
         self._open = self._open or coupling != self._coupling
@@ -229,17 +239,17 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     def _set_reflection(self) -> tuple[float, float]:
         """Set the damping in contact, and return the scales of the reflection gains."""
         p = self.params
-        delay, kept, stiffnesses = LATENCY + p.filter_time, [], []
-        for part, gain, most in (
-            (p.stiffness[:3], p.feedback * min(1.0, p.scale) * p.scale, MOST_BRAKE[0]),
-            (p.stiffness[3:], p.feedback, MOST_BRAKE[1]),
+        delay, reflection, stiffnesses = LATENCY + p.filter_time, [], []
+        for part, gain, max_value in (
+            (p.stiffness[:3], p.feedback * min(1.0, p.scale) * p.scale, MAX_BRAKE[0]),
+            (p.stiffness[3:], p.feedback, MAX_BRAKE[1]),
         ):
-            felt = gain * float(part.max())
-            kept.append(min(1.0, most / max(felt * delay, 1e-9)))
-            stiffnesses.append(felt * kept[-1])
+            measured = gain * float(part.max())
+            reflection.append(min(1.0, max_value / max(measured * delay, 1e-9)))
+            stiffnesses.append(measured * reflection[-1])
         self._brake[:3], self._brake[3:] = (stiffness * delay for stiffness in stiffnesses)
         self._account.set_stiffness(max(stiffnesses[0], 50.0), max(stiffnesses[1], 2.0))
-        return kept[0], kept[1]
+        return reflection[0], reflection[1]
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
         """Couple the arms at their current poses."""
@@ -252,7 +262,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._guard.reset()
         p = self.params
         self._tare.start(p.tare_time, p.max_tare_force, p.max_tare_torque)
-        self._posture[:] = states[1].q
+        self._configuration[:] = states[1].q
         self._guided.reset()
 
     def on_handover(
@@ -284,36 +294,36 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
                 _multiply(twist, slower, twist)
         wrench = self._spring.wrench(follower, reference.position, reference.rotation, twist)
         self.is_free[1] = self._spring.is_free
-        pull = self._spring.spring_in_base()
-        pulled = slower * self._bearable.of(pull, follower)
+        spring_wrench = self._spring.spring_in_base()
+        pulled = slower * self._saturation.scale(spring_wrench, follower)
         if pulled < 1.0:
-            _add(wrench, _multiply(pull, pulled - 1.0, self._excess), wrench)
+            _add(wrench, _multiply(spring_wrench, pulled - 1.0, self._excess), wrench)
         # The operational space is regularised near a singularity, whose directions need a damper.
         if follower.operational_space().damping > 0.0:
-            brake = self._lost.damp(follower, pulled * pull, self._spring.damping_along)
+            brake = self._lost.damp(follower, pulled * spring_wrench, self._spring.damping_along)
             if brake is not None:
                 _add(wrench, brake, wrench)
         tau = _dot(wrench, follower.jacobian, self.tau[1])
-        _add(tau, self._hold_posture(follower), tau)
+        _add(tau, self._hold_configuration(follower), tau)
         self._guard.add(follower, self._spring.stiffness_along, tau)
-        sensed = self._tare.take(follower.wrench_ext_in_base, leader, follower)
-        share = self._reflect(leader, sensed if engaged else self._nothing, period)
+        sensed = self._tare.update(follower.wrench_ext_in_base, leader, follower)
+        scale = self._reflect(leader, sensed if engaged else self._nothing, period)
         report = self.report
-        report[0], report[1] = share * self._reflection.force, share * self._reflection.torque
+        report[0], report[1] = scale * self._reflection.force, scale * self._reflection.torque
         report[2], report[3], report[4] = reference.distance, reference.angle, engaged
-        report[5], report[6], report[7] = self._spring.kept, share, pulled
+        report[5], report[6], report[7] = self._spring.stiffness_scale, scale, pulled
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
         """Return the joint velocity of the motion that the spring leaves free, (n,) [rad/s]."""
         return self._spring.free_velocity(state)
 
-    def _hold_posture(self, follower: ArmState) -> Vector:
+    def _hold_configuration(self, follower: ArmState) -> Vector:
         """Return the projected torques of the follower's configuration spring, (n,) [Nm]."""
-        posture, velocity, guided = self._posture, None, self._guided
+        configuration, velocity, guided = self._configuration, None, self._guided
         if self._spring.is_free or guided.is_shifted:
             free = self._spring.free_velocity(follower) if self._spring.is_free else None
-            posture, velocity = guided.step(follower, free, posture, None)
-        return self._posture_spring.torque(follower, posture, velocity)
+            configuration, velocity = guided.step(follower, free, configuration, None)
+        return self._nullspace_spring.torque(follower, configuration, velocity)
 
     def _reflect(self, leader: ArmState, sensed: Vector, period: float) -> float:
         """Write the torques of the leader, and return the scale of the reflected wrench.
@@ -324,19 +334,19 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
             period: Time since the last cycle [s].
         """
         reflection, twist, tau = self._reflection, leader.twist_ee_in_base, self.tau[0]
-        wrench = reflection.feel(sensed, self._mapping.turn)
+        wrench = reflection.feel(sensed, self._mapping.axes_rotation)
         _multiply(leader.dq, self.params.leader_damping, tau)
         braked = _multiply(self._brake, twist, self._braked)
         _multiply(braked, reflection.touch, braked)
         taken = float(_dot(tau, leader.dq)) + float(_dot(braked, twist))
-        share = self._account.pass_on(
+        scale = self._account.apply(
             reflection.force, reflection.torque, wrench, twist, taken, period
         )
-        _multiply(wrench, share, wrench)
-        felt = _dot(_subtract(wrench, braked, wrench), leader.jacobian, self._felt)
-        _subtract(felt, tau, tau)
+        _multiply(wrench, scale, wrench)
+        measured = _dot(_subtract(wrench, braked, wrench), leader.jacobian, self._tau_ext)
+        _subtract(measured, tau, tau)
         self._speed_brake.add(leader, self._leader_speeds, tau)
-        return share
+        return scale
 
     def _close(self, leader: ArmState) -> None:
         """Couple the arms at the leader's pose, without a change of the follower's reference."""

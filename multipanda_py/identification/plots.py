@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from multipanda_py import registry
 from multipanda_py.files import save_figure
 from multipanda_py.identification.actuators.spring_data import SpringData
-from multipanda_py.identification.actuators.springs import FoundSprings
+from multipanda_py.identification.actuators.springs import SpringEstimate
 from multipanda_py.identification.arm.identify import Identified
-from multipanda_py.identification.monitor.arm_monitor import QUANTITIES, Shadowed, places
+from multipanda_py.identification.monitor.arm_monitor import QUANTITIES, Shadowed, quantity_slices
 from multipanda_py.identification.monitor.band import ArmBand
 from multipanda_py.identification.monitor.cell_monitor import Alarm
 from multipanda_py.realtime.recording.plots import COLORS
@@ -46,7 +46,7 @@ def draw_shadow(
     thin = slice(None, None, max(1, count // _POINTS))
     time = np.concatenate([part.time for part in parts])[thin]
     joints = parts[0].log.joints
-    at = places(len(joints))
+    at = quantity_slices(len(joints))
     residuals = np.vstack([part.residuals for part in parts])[thin]
     shown = [q for q in QUANTITIES if np.isfinite(residuals[:, at[q.name]]).any()]
     figure, axes = plots.subplots(
@@ -61,16 +61,16 @@ def draw_shadow(
         _curves(axis, time, np.vstack(twin)[thin], joints, "--")
         axis.set_ylabel(f"{label}\narm -, twin - -", size=8)
     for axis, quantity in zip(axes[2:], shown):
-        place = at[quantity.name]
+        index = at[quantity.name]
         labels = quantity.labels(joints)
-        values = residuals[:, place]
-        if band is None or not np.isfinite(band.low[place]).all():
+        values = residuals[:, index]
+        if band is None or not np.isfinite(band.low[index]).all():
             _curves(axis, time, values, labels, "-", named=True)
             axis.set_ylabel(f"{quantity.name}\nresidual [{quantity.unit}]", size=8)
         else:
-            low, high = band.low[place], band.high[place]
-            share = (values - 0.5 * (low + high)) / (0.5 * (high - low))
-            _curves(axis, time, share, labels, "-", named=True)
+            low, high = band.low[index], band.high[index]
+            relative = (values - 0.5 * (low + high)) / (0.5 * (high - low))
+            _curves(axis, time, relative, labels, "-", named=True)
             axis.axhspan(-1.0, 1.0, color="#e4efdf", zorder=0, lw=0)
             axis.set_ylabel(f"{quantity.name}:\nfraction of band", size=8)
             axis.set_ylim(*np.clip(axis.get_ylim(), -5.0, 5.0))
@@ -83,9 +83,9 @@ def draw_shadow(
             time, 0, 1, where=~judged, transform=axis.get_xaxis_transform(), color="0.85", lw=0
         )
     axes[-1].set_xlabel("robot time [s], grey: not evaluated")
-    said = f", {len(alarms)} times outside its band" if band is not None else ""
+    suffix = f", {len(alarms)} times outside its band" if band is not None else ""
     log = parts[0].log
-    axes[0].set_title(f"{log.arm} ({log.robot or 'unknown robot'}) and its twin{said}", size=10)
+    axes[0].set_title(f"{log.arm} ({log.robot or 'unknown robot'}) and its twin{suffix}", size=10)
     figure.tight_layout()
     save_figure(figure, output)
     plots.close(figure)
@@ -116,32 +116,32 @@ def _curves(
 SHOWN = ("datasheet", "consistent")
 
 
-def draw_residuals(found: Identified, path: Path) -> None:
+def draw_residuals(result: Identified, path: Path) -> None:
     """Plot measured torques and model residuals of every joint over the held-out motion.
 
     Args:
-        found: Result of the identification.
+        result: Result of the identification.
         path: Path of the image.
 
     Raises:
         MissingExtra: If matplotlib is missing.
     """
     plots = pyplot()
-    limits, joints = found.robot.limits, found.robot.joints
+    limits, joints = result.robot.limits, result.robot.joints
     n = len(joints)
     figure, axes = plots.subplots(
         n, 2, figsize=(11.0, 1.5 * n + 1.0), sharex=True, squeeze=False, layout="constrained"
     )
-    time = found.time - found.time[0]
+    time = result.time - result.time[0]
     for i, (left, right) in enumerate(axes):
         unit = limits.unit(i, "Nm")
-        left.plot(time, found.measured[:, i], color="0.2", lw=1.2, label="measured")
-        modelled = found.measured[:, i] - found.residual["consistent"][:, i]
+        left.plot(time, result.measured[:, i], color="0.2", lw=1.2, label="measured")
+        modelled = result.measured[:, i] - result.residual["consistent"][:, i]
         left.plot(time, modelled, color="tab:blue", lw=1.0, ls="--", label="identified model")
         for name, color in zip(SHOWN, ("tab:orange", "tab:blue")):
-            rmse = found.held_out[name][i]
+            rmse = result.held_out[name][i]
             label = f"{'identified' if name == 'consistent' else name}: {rmse:.3g} {unit}"
-            right.plot(time, found.residual[name][:, i], color=color, lw=1.0, label=label)
+            right.plot(time, result.residual[name][:, i], color=color, lw=1.0, label=label)
         right.axhline(0.0, color="0.7", lw=0.6)
         left.set_ylabel(f"{joints[i].name} [{unit}]", fontsize=8)
         _legend(right)
@@ -153,7 +153,7 @@ def draw_residuals(found: Identified, path: Path) -> None:
     _legend(axes[0, 0])
     for one in axes[-1]:
         one.set_xlabel("time [s]", fontsize=8)
-    if np.any(np.diff(found.time) < 0.0):  # Several logs have separate time bases.
+    if np.any(np.diff(result.time) < 0.0):  # Several logs have separate time bases.
         for one in axes[-1]:
             one.set_xlabel("time in its log [s]", fontsize=8)
     save_figure(figure, path)
@@ -173,12 +173,12 @@ LINES = 6
 
 
 def draw_springs(
-    found: Sequence[FoundSprings], columns: Mapping[str, Mapping[str, ArrayLike]], path: Path
+    matches: Sequence[SpringEstimate], columns: Mapping[str, Mapping[str, ArrayLike]], path: Path
 ) -> None:
     """Plot torque over deflection for every joint, with the identified springs and their residual.
 
     Args:
-        found: Springs of each joint.
+        matches: Springs of each joint.
         columns: Measured columns of each joint by title, in the same order.
         path: Path of the image.
 
@@ -187,21 +187,23 @@ def draw_springs(
     """
     plots = pyplot()
     figure, axes = plots.subplots(
-        2, len(found), figsize=(1.5 + 5.0 * len(found), 5.5), sharex="col", squeeze=False,
+        2, len(matches), figsize=(1.5 + 5.0 * len(matches), 5.5), sharex="col", squeeze=False,
         height_ratios=(3, 1), layout="constrained",
     )  # fmt: skip
-    for (title, own), one, (top, bottom) in zip(columns.items(), found, axes.T):
+    for (title, own), one, (top, bottom) in zip(columns.items(), matches, axes.T):
         springs = registry.find("actuators", one.kind)(1, one.params)
         data = SpringData.of(own, springs, title)
-        told = data.told_by(springs)[:, 0, 0] + (one.offset[0] if one.offset else 0.0)
+        predicted = data.explained_by(springs)[:, 0, 0] + (one.offset[0] if one.offset else 0.0)
         deflection = springs.equilibrium_of(data.theta_1, data.theta_2) - data.q
         presets = springs.preset_of(data.theta_1, data.theta_2) if springs.n_motors == 2 else None
         for k, (rows, label) in enumerate(_by_preset(presets, len(data), springs.preset_unit)):
             order = rows[np.argsort(deflection[rows])]
             color, measured = f"C{k}", data.torques[rows, 0]
             top.plot(deflection[rows], measured, ".", ms=3, alpha=0.4, color=color)
-            top.plot(deflection[order], told[order], color=color, lw=1.5, label=label)
-            bottom.plot(deflection[rows], measured - told[rows], ".", ms=2, alpha=0.5, color=color)
+            top.plot(deflection[order], predicted[order], color=color, lw=1.5, label=label)
+            bottom.plot(
+                deflection[rows], measured - predicted[rows], ".", ms=2, alpha=0.5, color=color
+            )
         bottom.axhline(0.0, color="0.6", lw=0.8)
         top.set_title(Path(title).name, fontsize=10)
         top.set_ylabel(f"{data.names[0]} [Nm]")

@@ -128,25 +128,25 @@ _NO_COLOR = (0.0, 0.0, 0.0, 0.0)
 _PLACE = "0 0 0\n0 0 0 1"
 
 
-def scene_text(things: Sequence[SceneObject], floor: float) -> str:
+def scene_text(objects: Sequence[SceneObject], floor: float) -> str:
     """Return the ``.scene`` file of objects and the floor, in the frame ``world``.
 
     Sizes have the format of MoveIt: edges of a box, radius of a sphere, radius and length of a
     cylinder. A capsule becomes one object of a cylinder and a sphere at each end.
 
     Args:
-        things: Objects of the cell.
+        objects: Objects of the cell.
         floor: Height of the floor [m].
     """
     center = floor + FLOOR_TOP - FLOOR_SIZE[2] / 2.0
     parts = [HEADER]
-    if all(thing.name != FLOOR for thing in things):
+    if all(scene_object.name != FLOOR for scene_object in objects):
         parts += [f"* {FLOOR}", f"0 0 {center:.9g}\n0 0 0 1"]
         parts += _shapes([("box", FLOOR_SIZE, _PLACE)], _NO_COLOR)
-    for thing in things:
-        quaternion = quaternion_from_rotation(thing.rotation)
-        parts += [f"* {thing.name}", _numbers(thing.position.tolist()), _numbers(quaternion)]
-        parts += _shapes(_solids(thing), thing.rgba)
+    for obj in objects:
+        quaternion = quaternion_from_rotation(obj.rotation)
+        parts += [f"* {obj.name}", _numbers(obj.position.tolist()), _numbers(quaternion)]
+        parts += _shapes(_solids(obj), obj.rgba)
     return "\n".join([*parts, ".", ""])
 
 
@@ -155,20 +155,20 @@ def _shapes(
 ) -> Iterator[str]:
     """Yield the number of shapes, type, size, pose and color of each, and 0 subframes."""
     yield str(len(solids))
-    for kind, size, place in solids:
-        yield from (kind, _numbers(size), place, _numbers(color))
+    for kind, size, placement in solids:
+        yield from (kind, _numbers(size), placement, _numbers(color))
     yield "0"
 
 
-def _solids(thing: SceneObject) -> list[tuple[str, Sequence[float], str]]:
+def _solids(obj: SceneObject) -> list[tuple[str, Sequence[float], str]]:
     """Return type, size and pose in the object of each solid of the object."""
-    if thing.shape == "box":
-        return [("box", [2.0 * half for half in thing.size], _PLACE)]
-    radius = thing.size[0]
-    if thing.shape == "sphere":
+    if obj.shape == "box":
+        return [("box", [2.0 * half for half in obj.size], _PLACE)]
+    radius = obj.size[0]
+    if obj.shape == "sphere":
         return [("sphere", [radius], _PLACE)]
-    half = thing.size[1]
-    ends = (half, -half) if thing.shape == "capsule" else ()
+    half = obj.size[1]
+    ends = (half, -half) if obj.shape == "capsule" else ()
     spheres = [("sphere", [radius], f"0 0 {end:.9g}\n0 0 0 1") for end in ends]
     return [("cylinder", [radius, 2.0 * half], _PLACE), *spheres]
 
@@ -270,7 +270,7 @@ def moveit_files(config: CellConfig) -> dict[str, str]:
     }
     arms = describe_arms(config)
     floor = min(0.0, *(float(arm.position_base_in_world[2]) for arm in arms))
-    there = [thing for thing in describe_objects(config) if thing.present]
+    there = [obj for obj in describe_objects(config) if obj.present]
     return {
         URDF: cell_urdf(arms, name),
         SRDF: cell_srdf(groups, name),

@@ -51,18 +51,18 @@ def pairs_of_arm(arm: ArmDescription) -> list[DisabledPair]:
     margin. Pairs that touch in none (``Never``) or all of them (``Always``) are disabled.
     """
     model = Geometry(arm)
-    undecided, found = [], []
+    undecided, pairs = [], []
     for first, second in combinations(model.links, 2):
         apart = abs(model.joint_of[first] - model.joint_of[second])
         if apart >= SELF_JOINTS and not model.overlap(first, second):
             undecided.append((first, second))
         else:
             reason = "Adjacent" if apart < 2 else "Default"
-            found.append(DisabledPair(first, second, reason))
-    for (first, second), share in model.touching(undecided).items():
-        if share in (0.0, 1.0):
-            found.append(DisabledPair(first, second, "Always" if share else "Never"))
-    return sorted(found)
+            pairs.append(DisabledPair(first, second, reason))
+    for (first, second), fraction in model.touching(undecided).items():
+        if fraction in (0.0, 1.0):
+            pairs.append(DisabledPair(first, second, "Always" if fraction else "Never"))
+    return sorted(pairs)
 
 
 def pairs_between(one: ArmDescription, other: ArmDescription) -> Iterator[DisabledPair]:
@@ -107,23 +107,23 @@ class Geometry:
     def overlap(self, first: str, second: str) -> bool:
         """Return True if the robot description lists the shapes of two links as overlapping."""
         names = [part.name for part in self._arm.robot.links]
-        places = [link.removeprefix(self._arm.prefix) for link in (first, second)]
-        if not all(place in names for place in places):
+        link_names = [link.removeprefix(self._arm.prefix) for link in (first, second)]
+        if not all(name in names for name in link_names):
             return False
-        pair = tuple(sorted(names.index(place) for place in places))
+        pair = tuple(sorted(names.index(name) for name in link_names))
         return pair in self._arm.robot.overlapping
 
     def postures(self) -> tuple[Vector, Vector]:
         """Return lower and upper bounds of random configurations, limited to one revolution."""
         lower, upper = self._model.lowerPositionLimit, self._model.upperPositionLimit
         slides = [self._slides(joint) for joint in range(1, self._model.njoints)]
-        turns = (upper - lower > 2.0 * np.pi) & np.logical_not(slides)
-        return np.where(turns, -np.pi, lower), np.where(turns, np.pi, upper)
+        rotations = (upper - lower > 2.0 * np.pi) & np.logical_not(slides)
+        return np.where(rotations, -np.pi, lower), np.where(rotations, np.pi, upper)
 
     def touching(self, pairs: list[tuple[str, str]]) -> dict[tuple[str, str], float]:
         """Return how often pairs touch: 0 in no, 0.5 in some, 1 in all configurations."""
         open_pairs = {pair: list(product(*(self._of[link] for link in pair))) for pair in pairs}
-        share: dict[tuple[str, str], float] = {}
+        fraction: dict[tuple[str, str], float] = {}
         lower, upper = self.postures()
         random, data = np.random.default_rng(_SEED), self._model.createData()
         checked: dict[tuple[str, str], list[int]] = {}
@@ -134,13 +134,13 @@ class Geometry:
             results, news = placed.collisionResults, False
             for pair, numbers in list(checked.items()):
                 touches = float(any(results[number].isCollision() for number in numbers))
-                if share.setdefault(pair, touches) != touches:
-                    share[pair] = 0.5
+                if fraction.setdefault(pair, touches) != touches:
+                    fraction[pair] = 0.5
                     del checked[pair], open_pairs[pair]
                     news = True
             if news:
                 placed = self._prepare(open_pairs, checked)
-        return share
+        return fraction
 
     def _prepare(
         self,
@@ -305,14 +305,14 @@ def disabled_pairs(arms: list[ArmDescription]) -> list[DisabledPair]:
 
     Arms of the same type with the same gripper and tool are analysed only once.
     """
-    seen: dict[tuple[object, ...], tuple[str, list[DisabledPair]]] = {}
+    known: dict[tuple[object, ...], tuple[str, list[DisabledPair]]] = {}
     pairs = []
     for arm in arms:
         key = (id(arm.robot), id(arm.gripper), id(arm.tool))
-        if key not in seen:
-            seen[key] = arm.prefix, pairs_of_arm(arm)
-        prefix, found = seen[key]
-        for pair in found:
+        if key not in known:
+            known[key] = arm.prefix, pairs_of_arm(arm)
+        prefix, result = known[key]
+        for pair in result:
             first, second = (arm.prefix + link.removeprefix(prefix) for link in pair[:2])
             pairs.append(DisabledPair(first, second, pair.reason))
     for one, other in combinations(arms, 2):
@@ -330,8 +330,8 @@ def _add_ends(robot: ElementTree.Element, arm: ArmDescription) -> None:
             _add(group, "link", name=arm.prefix + link)
         for joint in arm.finger_joint_names:
             _add(group, "joint", name=joint)
-        for state, place in (("open", arm.gripper.upper), ("closed", arm.gripper.lower)):
-            _add_state(robot, name, state, dict.fromkeys(arm.finger_joint_names, place))
+        for state, position in (("open", arm.gripper.upper), ("closed", arm.gripper.lower)):
+            _add_state(robot, name, state, dict.fromkeys(arm.finger_joint_names, position))
         _add(robot, "passive_joint", name=arm.finger_joint_names[1])
         ends.append(name)
     if arm.tool is not None:

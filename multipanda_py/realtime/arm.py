@@ -20,20 +20,20 @@ from multipanda_py.state import INTERFACES, ArmState, Vector
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from multipanda_py.realtime.controllet_instance import Instance
+    from multipanda_py.realtime.controllet_instance import ControlletInstance
     from multipanda_py.robots.dynamics.external_torque import ExternalEstimate, LearnedTorque
 
 
-PATIENCE = 0.1
+WARNING_DELAY = 0.1
 """Minimum time of torques beyond the spring limits before a warning [s]. Short peaks cause
 none."""
-FORGETS = 1.0
+REPORT_RESET_TIME = 1.0
 """Time within the spring limits after which a new excess is reported again [s]."""
 _BEYOND = 1e-9  # Excess of torque limits that counts as saturation, beyond rounding [Nm].
 _absolute, _subtract, _minimum, _maximum = np.absolute, np.subtract, np.minimum, np.maximum
 
 
-class SpringBound:
+class SeaTorqueLimit:
     r"""Limit the commanded torques of an arm on springs to the torques that the springs can exert.
 
     .. math:: -\tau_{max} - g(q) \le \tau \le \tau_{max} - g(q).
@@ -58,35 +58,39 @@ class SpringBound:
         state.weight = np.zeros(arm.n_joints)
         self.gravity = ArmGravity(arm, state, period, state.weight)
         self._state, self._whole = state, state.limits.whole_torque
-        self._bound, self._asked = np.zeros((2, arm.n_joints))
-        self._patience, self._forgets = round(PATIENCE / period), round(FORGETS / period)
+        self._bound, self._desired_torque = np.zeros((2, arm.n_joints))
+        self._timeout, self._forgets = (
+            round(WARNING_DELAY / period),
+            round(REPORT_RESET_TIME / period),
+        )
         self._beyond = self._within = 0
-        self._is_said = False
+        self._is_reported = False
 
     def apply(self, tau: Vector) -> None:
         """Limit torques in place, (n,) [Nm]."""
         self.gravity.update()
-        self._asked[:] = tau
+        self._desired_torque[:] = tau
         bound, weight = self._bound, self._state.weight
         _minimum(tau, _subtract(self._whole, weight, bound), out=tau)
         _maximum(tau, _subtract(-self._whole, weight, bound), out=tau)
-        _absolute(_subtract(self._asked, tau, bound), bound)
+        _absolute(_subtract(self._desired_torque, tau, bound), bound)
         if max(bound.tolist()) > _BEYOND:
             self._beyond, self._within = self._beyond + 1, 0
         else:
             self._beyond, self._within = 0, self._within + 1
-            self._is_said &= self._within < self._forgets
+            self._is_reported &= self._within < self._forgets
 
     def news(self) -> str:
         """Return a new warning about the spring limits, or an empty string."""
-        if self._is_said or self._beyond < self._patience:
+        if self._is_reported or self._beyond < self._timeout:
             return ""
-        self._is_said = True
+        self._is_reported = True
         joint, state = int(self._bound.argmax()), self._state
         weight = state.weight[joint]
         return (
             f"springs of joint {joint + 1} can exert {self._whole[joint]:.3g} Nm, got "
-            f"{abs(self._asked[joint] + weight):.3g} Nm including {abs(weight):.3g} Nm of "
+            f"{abs(self._desired_torque[joint] + weight):.3g} Nm including {abs(weight):.3g} Nm "
+            f"of "
             "gravity. The torque is limited to the springs"
         )
 
@@ -109,7 +113,8 @@ class Arm:
         up_in_base: Unit vector against gravity in the base frame, (3,); by default the z axis.
         motion: Motion generator for position and velocity commands; None for torques only.
         interface: First command interface.
-        felt: Estimator that replaces the robot's estimate of the external torques, or None.
+        external_estimate: Estimator that replaces the robot's estimate of the external torques,
+            or None.
 
     Attributes:
         index: Index of the arm in the cell.
@@ -130,7 +135,8 @@ class Arm:
         up_in_base: Unit vector against gravity in the base frame, (3,).
         gravity: Gravity torques added by the loop; None if the arm compensates gravity itself.
         springs: Torque limit of an arm whose springs also carry its weight; None for others.
-        felt: Estimator of the external torques that replaces the robot's estimate, or None.
+        external_estimate: Estimator of the external torques that replaces the robot's estimate,
+            or None.
         before_loss: Contact force and torque of the arm before it lost its torque.
 
     Thread: control.
@@ -153,9 +159,9 @@ class Arm:
         state.actuators.leave_to_laws()
         self.record = record
         self._owner_word, self._fault_word = record["owner"], record["fault"]
-        self._wanted = record["tau_wanted"][: state.n_joints]
+        self._desired_torque = record["tau_wanted"][: state.n_joints]
         self._interface_word = record["interface"]
-        self.first_interface, self.felt = interface, felt
+        self.first_interface, self.external_estimate = interface, felt
         self._own_motion = motion
         self.motion: ArmMotion | None = None
         self._command: Vector | None = None
@@ -164,13 +170,13 @@ class Arm:
         own = model.arm.compensates_gravity
         self.gravity = None if own else ArmGravity(model.arm, state, period)
         bears = own and state.limits.bears_weight
-        self.springs = SpringBound(model.arm, state, period) if bears else None
+        self.springs = SeaTorqueLimit(model.arm, state, period) if bears else None
         self._sprung = None if self.springs is None else self.springs.gravity
         self._decay = np.exp(-period / RELEASE_TIME)
         self._blended, self._from = np.zeros(state.n_joints), np.zeros(state.n_joints)
         self._blend_cycles = 1
         self.blend_left = 0
-        self.owner: Instance
+        self.owner: ControlletInstance
         self.slot = 0
         self._fault = Event.NONE
         self.released = self.blind = self.interrupted = False
@@ -208,7 +214,7 @@ class Arm:
         if self.motion is not None:
             self.motion.start(interface)
 
-    def give_to(self, instance: Instance, slot: int) -> None:
+    def give_to(self, instance: ControlletInstance, slot: int) -> None:
         """Make ``instance`` the owner; ``slot`` is the index of the arm within the instance."""
         if instance is not getattr(self, "owner", None):
             self.state.actuators.leave_to_laws()
@@ -240,10 +246,10 @@ class Arm:
         Args:
             handover: Contact force and torque with which a restarted hold begins.
         """
-        was, anew = self._fault, self.released or self.interrupted
+        was, restart = self._fault, self.released or self.interrupted
         self.fault, self.released, self.blind = Event.NONE, False, False
-        if anew:
-            self.start_anew(handover)
+        if restart:
+            self.restart(handover)
         return was
 
     def release(self) -> None:
@@ -262,7 +268,7 @@ class Arm:
         self.interrupted = self.released = self.blind = released
         self.fault, self._sound = fault, 0
 
-    def look_again(self) -> None:
+    def recheck(self) -> None:
         """Restart hold on an arm that was released blindly, once its state is finite again.
 
         The arm stays faulted. Without friction and without this braking it would accelerate to its
@@ -272,22 +278,22 @@ class Arm:
             self._sound = self._sound + 1 if self._is_seen() else 0
             if self._sound >= SOUND_CYCLES:
                 self.released = False
-                self.start_anew()
+                self.restart()
 
     def _is_seen(self) -> bool:
         return is_finite(self.state.q) and is_finite(self.state.dq)
 
-    def start_anew(self, handover: Handover | None = None) -> None:
+    def restart(self, handover: Handover | None = None) -> None:
         """Restart hold from the measured state, with the torque of ``handover`` if given."""
         self.owner.activate(None if handover is None else [handover])
         self.blend(self._blend_cycles)
 
     def command(self) -> None:
         """Write the torque of this cycle to the state, blended and limited in value and rate."""
-        self._wanted[:] = self.wanted()
+        self._desired_torque[:] = self.desired_torque()
         if self.gravity is not None:
             self.take_weight_on()
-        self._torque_guard.apply(self._wanted, self.state.tau)
+        self._torque_guard.apply(self._desired_torque, self.state.tau)
         if self.gravity is not None:
             self.take_weight_off()
         if self.springs is not None:
@@ -301,11 +307,11 @@ class Arm:
         if self.gravity is not None:
             self.state.tau += self.state.tau_gravity
             self.gravity.update()
-            self._wanted += self.state.tau_gravity
+            self._desired_torque += self.state.tau_gravity
 
     def take_weight_off(self) -> None:
         """Subtract the gravity that :meth:`take_weight_on` has added."""
-        self._wanted -= self.state.tau_gravity
+        self._desired_torque -= self.state.tau_gravity
         self.state.tau -= self.state.tau_gravity
 
     def know_weight(self) -> None:
@@ -317,11 +323,11 @@ class Arm:
     def set_load(self, load: Load) -> None:
         """Set the load at the flange; it replaces any previous load."""
         self.model.set_load(load)
-        for of_load in (self.gravity, self._sprung, self.felt):
+        for of_load in (self.gravity, self._sprung, self.external_estimate):
             if of_load is not None:
                 of_load.set_load(load)
 
-    def wanted(self) -> Vector:
+    def desired_torque(self) -> Vector:
         """Return the desired torque before limits, (n,) [Nm]. Call it once per cycle.
 
         The torque of a released arm decays. Without torque control, the backend computes the
@@ -336,10 +342,10 @@ class Arm:
             return np.multiply(self.state.tau, self._decay, out=self._blended)
         tau = self.owner.tau[self.slot]
         if self.blend_left > 0:
-            share = self.blend_left / (self._blend_cycles + 1)
+            fraction = self.blend_left / (self._blend_cycles + 1)
             self.blend_left -= 1
-            np.multiply(tau, 1.0 - share, out=self._blended)
-            self._blended += share * self._from
+            np.multiply(tau, 1.0 - fraction, out=self._blended)
+            self._blended += fraction * self._from
             tau = self._blended
         return tau
 
@@ -388,18 +394,18 @@ class ArmMotion:
         q, dq, ddq = self._state.joint_command.copy()
         self._limiter.start(q, dq - 0.5 * self._period * ddq, ddq)
 
-    def step(self, wanted: Vector | None) -> None:
+    def step(self, desired: Vector | None) -> None:
         """Advance the command by one period, towards the desired command or to rest.
 
         Args:
-            wanted: Desired positions (n,) [rad] or velocities (n,) [rad/s], finite; None to stop.
+            desired: Desired positions (n,) [rad] or velocities (n,) [rad/s], finite; None to stop.
         """
         limiter = self._limiter
         # The backend has overwritten joint_command with the measured state.
         if not limiter.is_untouched:
             limiter.start(limiter.q)
-        if wanted is None:
+        if desired is None:
             limiter.brake()
         else:
-            self._follow(wanted)
+            self._follow(desired)
         self._resting_cycles = self._resting_cycles + 1 if limiter.at_rest else 0

@@ -53,18 +53,18 @@ class ArmSettings:
         self.interrupted: set[int] = set()
         self.pending: dict[int, tuple[int, Settings]] = {}
 
-    def take(self, now_ns: int) -> None:
+    def receive(self, now_ns: int) -> None:
         """Start new requests."""
         for arm, slot in zip(self._arms, self._mailbox.settings):
-            record = slot.take()
+            record = slot.pop()
             if record is None:
                 continue
             settings = self._current[arm.index].decode(record)
-            reason = self._begin(arm, slot.seen, settings)
+            reason = self._start(arm, slot.last_read, settings)
             if reason:
-                self._answer(arm, slot.seen, reason, settings, now_ns)
+                self._answer(arm, slot.last_read, reason, settings, now_ns)
 
-    def _begin(self, arm: Arm, number: int, settings: Settings) -> str:
+    def _start(self, arm: Arm, number: int, settings: Settings) -> str:
         """Send settings to the backend; return why this is impossible, or an empty string."""
         name, owner = arm.state.name, arm.owner.spec
         if arm.busy:
@@ -89,7 +89,7 @@ class ArmSettings:
         arm.busy = _BUSY
         return ""
 
-    def look(self, now_ns: int) -> None:
+    def poll(self, now_ns: int) -> None:
         """Forward the responses of the backends, and restart holds."""
         for backend in {self._backend_of[index] for index in self.pending}:
             for index, reason in self._answers_of(backend):
@@ -105,7 +105,7 @@ class ArmSettings:
         for index in tuple(self.interrupted - self.pending.keys()):
             if self._backend_of[index].is_ready(index):
                 self.interrupted.discard(index)
-                self._arms[index].start_anew()
+                self._arms[index].restart()
 
     def _answers_of(self, backend: Backend) -> Sequence[tuple[int, str]]:
         try:
@@ -167,14 +167,14 @@ class Recoveries:
         self._owners, self._mailbox = ownership, mailbox
         self.pending: set[int] = set()
 
-    def begin(self, wanted: Vector, now_ns: int) -> None:
+    def start(self, desired: Vector, now_ns: int) -> None:
         """Request the recovery of arms that have a fault.
 
         Args:
-            wanted: Flag of each arm of the cell; arms without a fault are skipped.
+            desired: Flag of each arm of the cell; arms without a fault are skipped.
             now_ns: Time of the cycle [ns].
         """
-        for arm, flag in zip(self._arms, wanted.tolist()):
+        for arm, flag in zip(self._arms, desired.tolist()):
             if not flag or not arm.fault:
                 continue
             try:
@@ -197,7 +197,7 @@ class Recoveries:
         self.pending.discard(index)
         self._owners.fail(arm.owner, Event.ARM_STOPPED, text, now_ns, (arm,))
 
-    def look(self, now_ns: int) -> None:
+    def poll(self, now_ns: int) -> None:
         """Clear the faults of arms that are ready again; they hold their position."""
         for index in tuple(self.pending):
             backend = self._backend_of[index]

@@ -14,19 +14,19 @@ from multipanda_py.realtime.arm import Arm
 from multipanda_py.realtime.contact_forces import GONE, RequestedForces
 from multipanda_py.realtime.cycle_record import columns
 from multipanda_py.realtime.events import Event
-from multipanda_py.realtime.record_ring import ROWS
+from multipanda_py.realtime.record_ring import CAPACITY
 from multipanda_py.realtime.safety import is_finite
-from multipanda_py.realtime.shared_memory import Mailbox, Word
+from multipanda_py.realtime.shared_memory import Mailbox, SharedFlag
 from multipanda_py.state import Matrix, Vector
 
-LOOK_BACK = 300
+HISTORY_CYCLES = 300
 """Number of cycles before a loss of torque at which the arm had not yet touched the obstacle
 that stopped it. Reflexes react within some tens of milliseconds."""
 UNSURE = 2.0
 """Maximum error of a measured force at rest, and minimum force that counts as weight [N]."""
 
 
-def still_carried(
+def estimate_payload(
     before: Handover, wrench_ext_in_base: Vector, up_in_base: Vector, jacobian: Matrix
 ) -> Handover:
     r"""Return the load torques with which an arm continues after an interruption of its torque.
@@ -52,10 +52,10 @@ def still_carried(
     Thread: control.
     """
     weight = float(np.dot(before.wrench_in_base[:3], up_in_base))
-    pull = -float(np.dot(wrench_ext_in_base[:3], up_in_base))
-    if not (weight > UNSURE and pull > UNSURE):
+    load_force = -float(np.dot(wrench_ext_in_base[:3], up_in_base))
+    if not (weight > UNSURE and load_force > UNSURE):
         return Handover(np.zeros(jacobian.shape[1]))
-    wrench = before.wrench_in_base * min(1.0, (pull + UNSURE) / weight)
+    wrench = before.wrench_in_base * min(1.0, (load_force + UNSURE) / weight)
     wrench[:3] = float(np.dot(wrench[:3], up_in_base)) * up_in_base
     return Handover(np.dot(wrench, jacobian), wrench)
 
@@ -75,7 +75,7 @@ UNFIT = (*TORQUE_AWAY, Event.VELOCITY_LIMIT, Event.POSITION_LIMIT)
 """Faults after which no force is handed over, because the arm was too fast or at a joint limit."""
 
 
-class PastCycles:
+class TorqueHistory:
     r"""Estimator of a :class:`.Handover` from the last cycles of an arm.
 
     At rest, :math:`\tau` is the mean of the commanded torques. It balances contact, friction and
@@ -121,62 +121,65 @@ class PastCycles:
             _shifted(columns(arms, name), -first)
             for name in ("tau", "tau_ext", "wrench_ext_in_base")
         ]
-        asked = columns(arms, "actuator_command")
-        pushes = slice(asked.start + 3 * (asked.stop - asked.start) // 4, asked.stop)
+        command_columns = columns(arms, "actuator_command")
+        pushes = slice(
+            command_columns.start + 3 * (command_columns.stop - command_columns.start) // 4,
+            command_columns.stop,
+        )
         for index, at in enumerate(self._at):
             at["pushes"] = _shifted(pushes, start + index * arms.itemsize // 8)
-        self._is_sprung = asked.stop > asked.start
+        self._is_sprung = command_columns.stop > command_columns.start
         self._time = columns(row, "time").start
         self._first = 0
 
     def _rows(self, count: int) -> Matrix:
         """Return the newest records, oldest first, (WINDOW, n); a view if they do not wrap."""
-        flat, end = self._mailbox.ring.flat, count % ROWS
+        flat, end = self._mailbox.ring.flat, count % CAPACITY
         if end >= WINDOW:
             return flat[end - WINDOW : end]
         return np.concatenate([flat[end - WINDOW :], flat[:end]])
 
     def forget(self) -> None:
         """Discard the cycles until now, because the arms were reset to another state."""
-        self._first = self._mailbox.words[Word.ROWS]
+        self._first = self._mailbox.words[SharedFlag.ROWS]
 
-    def of(self, arm: Arm) -> Handover:
+    def transfer_for(self, arm: Arm) -> Handover:
         """Return contact force and torque of an arm at the newest cycle."""
         if arm.released or arm.fault in TORQUE_AWAY:
             return Handover(np.zeros(arm.state.n_joints))
         # After a fault of ``UNFIT`` no force is transferred, but the next controllet may resume
         # the request if the contact persists.
         if arm.fault in UNFIT:
-            request = self._forces.of(arm).copy()
+            request = self._forces.requested_force(arm).copy()
             return Handover(np.zeros(arm.state.n_joints), requested_in_base=request)
-        return self._with_request(arm, self._pressed(arm, self._mailbox.words[Word.ROWS]))
+        return self._with_request(arm, self._pressed(arm, self._mailbox.words[SharedFlag.ROWS]))
 
-    def _with_request(self, arm: Arm, past: Handover) -> Handover:
+    def _with_request(self, arm: Arm, history: Handover) -> Handover:
         """Add the requested force of an arm if there is a contact to press on."""
-        request = self._forces.of(arm)
+        request = self._forces.requested_force(arm)
         size = math.sqrt(float(request.dot(request)))
         if size == 0.0:
-            return past
-        reached = float(past.contact_in_base.dot(request)) / size
+            return history
+        reached = float(history.contact_in_base.dot(request)) / size
         if reached < max(SMALL_FORCE, GONE * size):
-            return past
-        return replace(past, requested_in_base=request.copy()).as_requested(arm.state.jacobian)
+            return history
+        return replace(history, requested_in_base=request.copy()).as_requested(arm.state.jacobian)
 
     def before_loss(self, arm: Arm) -> Handover:
-        """Return contact force and torque :data:`LOOK_BACK` cycles before the loss of torque."""
-        return self._pressed(arm, self._mailbox.words[Word.ROWS] - LOOK_BACK)
+        """Return the contact wrench :data:`HISTORY_CYCLES` cycles before the loss of torque."""
+        return self._pressed(arm, self._mailbox.words[SharedFlag.ROWS] - HISTORY_CYCLES)
 
     def carried(self, arm: Arm) -> Handover:
-        """Return the load in ``before_loss`` that still acts; see :func:`.still_carried`."""
-        count = self._mailbox.words[Word.ROWS]
+        """Return the load in ``before_loss`` that still acts; see :func:`.estimate_payload`."""
+        count = self._mailbox.words[SharedFlag.ROWS]
         if count - self._first < WINDOW:
             return Handover(np.zeros(arm.state.n_joints))
         state, at = arm.state, self._at[arm.index]
-        felt = _mean(self._rows(count)[:, at["wrench_ext_in_base"]])
-        felt += tool_wrench(state, arm.tare)
-        if not is_finite(felt):
+        measured = _mean(self._rows(count)[:, at["wrench_ext_in_base"]])
+        measured += tool_wrench(state, arm.tare)
+        if not is_finite(measured):
             return Handover(np.zeros(arm.state.n_joints))
-        return still_carried(arm.before_loss, felt, arm.up_in_base, state.jacobian)
+        return estimate_payload(arm.before_loss, measured, arm.up_in_base, state.jacobian)
 
     def _pressed(self, arm: Arm, count: int) -> Handover:
         """Return contact force and torque of an arm at record number ``count``."""
@@ -187,37 +190,41 @@ class PastCycles:
         faults = rows[:, at["fault"]].view(np.int64)
         if span <= 0.0 or not set(faults.ravel().tolist()).isdisjoint(TORQUE_AWAY):
             return Handover(np.zeros(arm.state.n_joints))
-        begin, middle, end = (rows[k, at["q"]].tolist() for k in (0, WINDOW // 2, -1))
-        travel = max(map(abs, (*map(sub, middle, begin), *map(sub, end, middle))))
+        start, middle, end = (rows[k, at["q"]].tolist() for k in (0, WINDOW // 2, -1))
+        travel = max(map(abs, (*map(sub, middle, start), *map(sub, end, middle))))
         speed = 2.0 / span * travel
         means = _mean(rows[:, at["means"]])
         n = arm.state.n_joints  # The record has the size of the arm with the most joints.
-        tau, external, wrench_ext = (means[place] for place in self._in_means)
+        tau, external, wrench_ext = (means[index] for index in self._in_means)
         tau, external = tau[:n], external[:n]
         if not (math.isfinite(speed) and is_finite(tau) and is_finite(external)):
             return Handover(np.zeros(arm.state.n_joints))
         if speed > MAX_SPEED:
             return Handover(np.zeros(arm.state.n_joints))
         state, mass = arm.state.for_readers(), arm.model.load_mass
-        felt = -wrench_ext
+        measured = -wrench_ext
         # Torques that the controllet applies from outside end with it, so the next controllet must
         # exert them instead.
         if self._is_sprung:
             push = _mean(rows[:, at["pushes"]])[:n]
-            tau, external, felt = tau + push, external - push, felt + tool_wrench(state, push)
+            tau, external, measured = (
+                tau + push,
+                external - push,
+                measured + tool_wrench(state, push),
+            )
         wrench = tool_wrench(state, tau)
         contact = wrench.copy()
-        agreed(contact[:3], felt[:3], FREE_FORCE)
-        agreed(contact[3:], felt[3:], FREE_TORQUE)
+        agreed(contact[:3], measured[:3], FREE_FORCE)
+        agreed(contact[3:], measured[3:], FREE_TORQUE)
         if speed < REST_SPEED and self._was_executed(arm, tau + external):
             return Handover(tau, wrench, contact, mass)
         # Near a singularity, the torque of one joint appears as a wrench that loads other joints.
         # Only the fraction that all joints measure is transferred.
-        share = self._borne_share(arm, contact.dot(state.jacobian), external + arm.tare)
-        contact *= share
+        scale = self._supported_fraction(arm, contact.dot(state.jacobian), external + arm.tare)
+        contact *= scale
         return Handover(contact.dot(state.jacobian), contact, contact, mass)
 
-    def _borne_share(self, arm: Arm, tau: Vector, external: Vector) -> float:
+    def _supported_fraction(self, arm: Arm, tau: Vector, external: Vector) -> float:
         """Return the fraction of torques that all joints measure within friction and bias, 0 to 1.
 
         Args:
@@ -225,12 +232,12 @@ class PastCycles:
             tau: Joint torques of the contact, (n,) [Nm].
             external: Estimated external torques, (n,) [Nm].
         """
-        slack, share = arm.model.arm.robot.figure("unmeasured_torque"), 1.0
-        for own, felt, most in zip(tau.tolist(), external.tolist(), slack):
-            borne = most + max(0.0, -felt * math.copysign(1.0, own))
-            if abs(own) > borne:
-                share = min(share, borne / abs(own))
-        return share
+        slack, fraction = arm.model.arm.robot.figure("unmeasured_torque"), 1.0
+        for own, measured, max_value in zip(tau.tolist(), external.tolist(), slack):
+            supported = max_value + max(0.0, -measured * math.copysign(1.0, own))
+            if abs(own) > supported:
+                fraction = min(fraction, supported / abs(own))
+        return fraction
 
     def _was_executed(self, arm: Arm, difference: Vector) -> bool:
         """Return True if commanded and measured torques match within friction and bias, (n,)."""
@@ -238,8 +245,8 @@ class PastCycles:
         return all(abs(d) < s for d, s in zip((difference + arm.tare).tolist(), slack))
 
 
-def _shifted(place: slice, by: int) -> slice:
-    return slice(place.start + by, place.stop + by)
+def _shifted(columns: slice, by: int) -> slice:
+    return slice(columns.start + by, columns.stop + by)
 
 
 def _mean(rows: Matrix) -> Vector:
@@ -248,21 +255,21 @@ def _mean(rows: Matrix) -> Vector:
     return mean
 
 
-def agreed(asked: Vector, measured: Vector, free: float) -> None:
-    """Replace ``asked`` by its nearest vector in the ball of :class:`PastCycles`.
+def agreed(desired: Vector, measured: Vector, free: float) -> None:
+    """Replace ``desired`` by its nearest vector in the ball of :class:`TorqueHistory`.
 
     Args:
-        asked: Commanded force or torque, (3,); overwritten.
+        desired: Commanded force or torque, (3,); overwritten.
         measured: Measured force or torque on the environment, (3,).
         free: Maximum measured value of a free arm in motion.
     """
     size = math.sqrt(float(measured.dot(measured)))
-    share = min(1.0, max(0.0, (size - free) / (2.0 * free)))
-    if share == 0.0:
-        asked[:] = 0.0
+    scale = min(1.0, max(0.0, (size - free) / (2.0 * free)))
+    if scale == 0.0:
+        desired[:] = 0.0
         return
-    centre = 0.5 * share * measured
-    away = asked - centre
-    radius, distance = 0.5 * share * size, math.sqrt(float(away.dot(away)))
+    centre = 0.5 * scale * measured
+    away = desired - centre
+    radius, distance = 0.5 * scale * size, math.sqrt(float(away.dot(away)))
     if distance > radius:
-        asked[:] = centre + away * (radius / distance)
+        desired[:] = centre + away * (radius / distance)

@@ -11,7 +11,7 @@ import numpy as np
 
 from multipanda_py.context import SMALL_FORCE
 from multipanda_py.realtime.arm import Arm
-from multipanda_py.realtime.controllet_instance import NO_FORCE, Instance
+from multipanda_py.realtime.controllet_instance import NO_FORCE, ControlletInstance
 from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.plugin_errors import pass_interrupt
 from multipanda_py.state import Vector
@@ -25,7 +25,7 @@ LEAST, ENOUGH = 0.9, 0.93
 reached."""
 GONE = 0.1
 """Fraction of a requested force below which there is no contact."""
-PATIENCE, RISE, LOSS = 0.2, 1.0, 0.1
+TIMEOUT, RISE, LOSS = 0.2, 1.0, 0.1
 """Times [s]. A force that was held for ``RISE`` is missing after ``PATIENCE`` without progress.
 Other forces are missing after ``RISE``. A contact is lost after ``LOSS``."""
 PROGRESS = 0.01
@@ -59,7 +59,7 @@ class _Watch:
     reached: bool = False
     is_new: bool = True
 
-    def look(self, size: float, measured: float, time: float) -> None:
+    def check(self, size: float, measured: float, time: float) -> None:
         """Update the monitor.
 
         Args:
@@ -89,8 +89,8 @@ class _Watch:
     def is_missing(self) -> bool:
         """True if the measured force has been too small for too long, without progress."""
         is_small = self.size - self.measured < SMALL_FORCE
-        patience = PATIENCE if self.reached else RISE
-        return self.touched and not is_small and self.waited >= patience - 1e-9
+        timeout = TIMEOUT if self.reached else RISE
+        return self.touched and not is_small and self.waited >= timeout - 1e-9
 
     @property
     def is_lost(self) -> bool:
@@ -116,18 +116,18 @@ class RequestedForces:
     """
 
     def __init__(
-        self, arms: Sequence[Arm], report: Callable[[Event, Instance, str, int], None],
+        self, arms: Sequence[Arm], report: Callable[[Event, ControlletInstance, str, int], None],
         period: float,
     ) -> None:  # fmt: skip
         self._arms, self._report = arms, report
-        self._kept = [np.zeros(6) for _ in arms]
+        self._requested = [np.zeros(6) for _ in arms]
         self._any = [False] * len(arms)
         self._watches = [_Watch() for _ in arms]
         self._ended: dict[int, Vector] = {}
-        self._missing: list[Instance] = []
+        self._missing: list[ControlletInstance] = []
         self._time = CYCLES * period
 
-    def keep(self, instance: Instance, forces: Sequence[Vector]) -> None:
+    def keep(self, instance: ControlletInstance, forces: Sequence[Vector]) -> None:
         """Store the requested forces of a controllet that has started.
 
         Args:
@@ -135,7 +135,7 @@ class RequestedForces:
             forces: Requested wrench of each of its arms along the axes of the base, (6,) [N, Nm].
         """
         for index, force in zip(instance.spec.arms, forces):
-            self._kept[index][:] = force
+            self._requested[index][:] = force
             self._any[index] = bool(force.any())
             was = self._watches[index]
             self._watches[index] = _Watch(touched=was.touched, reached=was.reached)
@@ -147,7 +147,7 @@ class RequestedForces:
 
         A request that was in contact is stored for reports.
         """
-        request = self.of(arm).copy()
+        request = self.requested_force(arm).copy()
         if self._watches[arm.index].touched and request.dot(request) > SMALL_FORCE**2:
             self._ended.setdefault(arm.index, request)
         self._clear(arm.index)
@@ -168,19 +168,19 @@ class RequestedForces:
         self._clear(index)
 
     def _clear(self, index: int) -> None:
-        self._kept[index][:] = 0.0
+        self._requested[index][:] = 0.0
         self._any[index], self._watches[index] = False, _Watch()
 
-    def of(self, arm: Arm) -> Vector:
+    def requested_force(self, arm: Arm) -> Vector:
         """Return the request of an arm, (6,) [N, Nm]; zero without a request."""
         try:
             own = arm.owner.requested_force(arm.slot)
         except BaseException as error:  # The controllet's next update reports the error.
             pass_interrupt(error)
             own = NO_FORCE
-        return self._kept[arm.index] if own is None else own
+        return self._requested[arm.index] if own is None else own
 
-    def look(self, active: Sequence[Instance], now_ns: int) -> None:
+    def check(self, active: Sequence[ControlletInstance], now_ns: int) -> None:
         """Compare measured with requested forces; call it every :data:`CYCLES` cycles.
 
         Args:
@@ -197,7 +197,7 @@ class RequestedForces:
             if is_asked or instance in self._missing:
                 self._judge(instance, [arm for arm in arms if self._measure(arm)], now_ns)
 
-    def _report_ended(self, instance: Instance, now_ns: int) -> bool:
+    def _report_ended(self, instance: ControlletInstance, now_ns: int) -> bool:
         """Report once that faults have ended requests; return True if there are such requests."""
         text = self.ended(instance.spec.arms)
         if text and instance not in self._missing:
@@ -207,16 +207,16 @@ class RequestedForces:
 
     def _measure(self, arm: Arm) -> bool:
         """Update the monitor of one arm; return True if the arm has a requested force."""
-        request, watch = self.of(arm), self._watches[arm.index]
+        request, watch = self.requested_force(arm), self._watches[arm.index]
         size, measured = _along(request, arm)
         if size <= SMALL_FORCE:
             if watch.size:
                 self._watches[arm.index] = _Watch()
             return False
-        watch.look(size, measured, self._time)
+        watch.check(size, measured, self._time)
         return True
 
-    def _judge(self, instance: Instance, arms: Sequence[Arm], now_ns: int) -> None:
+    def _judge(self, instance: ControlletInstance, arms: Sequence[Arm], now_ns: int) -> None:
         """Report once that forces are missing, and once that they are reached again."""
         watches = [self._watches[arm.index] for arm in arms]
         missing = [watch.is_missing for watch in watches]
@@ -236,7 +236,11 @@ class RequestedForces:
             text = f"less force than requested is measured: {', '.join(parts)}"
             self._report(Event.FORCE_MISSING, instance, text, now_ns)
         for arm, watch in zip(arms, watches):
-            if self._any[arm.index] and watch.is_lost and self.of(arm) is self._kept[arm.index]:
+            if (
+                self._any[arm.index]
+                and watch.is_lost
+                and self.requested_force(arm) is self._requested[arm.index]
+            ):
                 self._clear(arm.index)
                 text = f"{arm.state.name}: contact lost; the request of {watch.size:.1f} N ends"
                 self._report(Event.FORCE_MISSING, instance, text, now_ns)
@@ -244,7 +248,7 @@ class RequestedForces:
                 if instance not in self._missing:
                     self._missing.append(instance)
 
-    def _end(self, instance: Instance, text: str, now_ns: int) -> None:
+    def _end(self, instance: ControlletInstance, text: str, now_ns: int) -> None:
         """Report that no force of an instance is missing any more."""
         self._missing.remove(instance)
         self._report(Event.FORCE_NO_LONGER_MISSING, instance, text, now_ns)

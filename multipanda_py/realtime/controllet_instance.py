@@ -16,9 +16,9 @@ from multipanda_py.realtime.cycle_record import TRACED_CHANNELS
 from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.feature_set import FeatureSet
 from multipanda_py.realtime.safety import VELOCITY_MARGIN, is_finite
-from multipanda_py.realtime.scheduled_targets import LaterTargets
+from multipanda_py.realtime.scheduled_targets import ScheduledTargets
 from multipanda_py.realtime.shared_memory import Mailbox
-from multipanda_py.realtime.torque_terms import Derating, TorqueTerms
+from multipanda_py.realtime.torque_terms import GainReductionNotice, TorqueTerms
 from multipanda_py.state import INTERFACES, ArmState, Vector
 
 JUMP_TIME = 0.05
@@ -48,12 +48,12 @@ class CommandCheck:
 
     def __init__(self, name: str, interface: str, state: ArmState) -> None:
         self._name, self._state = name, state
-        self._what = interface
+        self._quantity = interface
         self._is_position = interface == INTERFACES[1]
         speed = state.limits.velocity
-        self._most = speed * (JUMP_TIME if self._is_position else VELOCITY_MARGIN)
+        self._max = speed * (JUMP_TIME if self._is_position else VELOCITY_MARGIN)
 
-    def look(self, command: Vector) -> None:
+    def check(self, command: Vector) -> None:
         """Check a command, (n,) [rad] or [rad/s].
 
         Raises:
@@ -62,18 +62,19 @@ class CommandCheck:
         if not is_finite(command):
             raise RefusedCommand(
                 Event.NON_FINITE_COMMAND,
-                f"{self._name} commanded {self._what} {command.tolist()}, allowed finite numbers",
+                f"{self._name} commanded {self._quantity} {command.tolist()}, allowed finite "
+                f"numbers",
             )
         step = command - self._state.joint_command[0] if self._is_position else command
-        beyond = abs(step) > self._most
+        beyond = abs(step) > self._max
         if beyond.any():
             joint = int(beyond.argmax())
-            got, most = float(step[joint]), float(self._most[joint])
+            got, max_value = float(step[joint]), float(self._max[joint])
             unit = self._state.limits.unit(joint)
             text = (
-                f"a step of {got:.4f} {unit}, allowed +-{most:.4f} {unit}"
+                f"a step of {got:.4f} {unit}, allowed +-{max_value:.4f} {unit}"
                 if self._is_position
-                else f"{got:.3f} {unit}/s, allowed +-{most:.3f} {unit}/s"
+                else f"{got:.3f} {unit}/s, allowed +-{max_value:.3f} {unit}/s"
             )
             raise RefusedCommand(
                 Event.COMMAND_JUMP,
@@ -97,32 +98,32 @@ class Trace:
         records: Sequence[NDArray[np.void]],
     ) -> None:
         self._words = [record["target_channels"].reshape(1).data for record in records]
-        places = [record[f"target_{name}"] for record in records for name in TRACED_CHANNELS]
-        flat = [place.reshape(-1) for place in places]
-        self._blank = [(place.data, np.zeros(place.size).data) for place in flat]
+        targets = [record[f"target_{name}"] for record in records for name in TRACED_CHANNELS]
+        flat = [location.reshape(-1) for location in targets]
+        self._blank = [(location.data, np.zeros(location.size).data) for location in flat]
         # Memory views, because copying them is twice as fast as copying arrays.
         self._pairs: list[tuple[memoryview, memoryview]] = []
         self._channels = sum(1 << k for k, name in enumerate(TRACED_CHANNELS) if name in data)
         for name in TRACED_CHANNELS:
             for slot, record in enumerate(records if name in data else ()):
                 source = data[name][min(slot, len(data[name]) - 1)]
-                place = record[f"target_{name}"]
-                size = source.size // place.shape[0] if name == "joint" else source.size
+                destination = record[f"target_{name}"]
+                size = source.size // destination.shape[0] if name == "joint" else source.size
                 sources = source.reshape(-1, size)
-                for part, own in zip(place.reshape(-1, place.shape[-1]), sources):
+                for part, own in zip(destination.reshape(-1, destination.shape[-1]), sources):
                     self._pairs.append((part[:size].data, own.data))
 
-    def begin(self) -> None:
+    def attach_records(self) -> None:
         """Clear the records when the instance becomes the owner of its arms."""
-        for place, zeros in self._blank:
-            place[:] = zeros
+        for destination, zeros in self._blank:
+            destination[:] = zeros
         for word in self._words:
             word[0] = self._channels
         self.write()
 
     def write(self) -> None:
-        for place, source in self._pairs:
-            place[:] = source
+        for destination, source in self._pairs:
+            destination[:] = source
 
 
 NO_FORCE = np.zeros(6)
@@ -132,7 +133,7 @@ class NonFiniteTorque(ArithmeticError):
     """Error of a controllet or feature that has written a torque that is not finite."""
 
 
-class Instance:
+class ControlletInstance:
     """Controllet with its features and arms in the loop.
 
     Args:
@@ -206,20 +207,20 @@ class Instance:
         if interface != INTERFACES[0]:
             self.command = self._kept("command", context)
             self._checks = [CommandCheck(spec.name, interface, state) for state in self.states]
-        self._derating = Derating(spec.config.type, self.law)
+        self._derating = GainReductionNotice(spec.config.type, self.law)
         self._may_derate = self._derating.applies
         self._trace = Trace({**self.target.data, **self.law.followed}, records)
         self._terms = TorqueTerms(self.tau, records, 1 + len(spec.features))
         self._parameter_mail = mailbox.parameters[spec.index]
         channels = spec.channel_table
-        self._later = LaterTargets(clock)
+        self._later = ScheduledTargets(clock)
         self._waiting = self._later.waiting
         self._target_mail = [
-            (slot, self.target.data[channel][place], channel, place, channels[channel].later)
+            (slot, self.target.data[channel][index], channel, index, channels[channel].later)
             for channel, slots in mailbox.targets[spec.index].items()
-            for place, slot in enumerate(slots)
+            for index, slot in enumerate(slots)
         ]
-        self._beginnings = mailbox.beginnings
+        self._beginnings = mailbox.activation_counts
         self._idle = False
         self._moved = [False] * len(spec.arms)
         self.asks = spec.law.requested_force is not Controllet.requested_force
@@ -232,9 +233,9 @@ class Instance:
         Raises:
             TypeError: If the controllet has not one vector per arm.
         """
-        kept = JointVectors.of(name, getattr(self.law, name, None), context.joints)
-        setattr(self.law, name, kept)
-        return kept
+        vectors = JointVectors.from_values(name, getattr(self.law, name, None), context.joints)
+        setattr(self.law, name, vectors)
+        return vectors
 
     def activate(self, handovers: Sequence[Handover] | None = None) -> str:
         """Seed the target from the measured state, and discard older targets.
@@ -291,16 +292,16 @@ class Instance:
         """Start or stop recording the torque terms of controllet and features."""
         self._terms.is_on = is_on
         if self.active:
-            self.begin_records()
+            self.start_traces()
 
-    def begin_records(self) -> None:
+    def start_traces(self) -> None:
         """Take over the cycle records of its arms."""
-        self._terms.begin()
-        self._trace.begin()
+        self._terms.attach_records()
+        self._trace.attach_records()
 
-    def take_parameters(self) -> None:
+    def receive_parameters(self) -> None:
         """Apply new parameters to controllet and features together."""
-        flat = self._parameter_mail.take()
+        flat = self._parameter_mail.pop()
         if flat is None:
             return
         self._idle = self.is_sound = False
@@ -309,12 +310,12 @@ class Instance:
         self.law.on_parameters()
         self.features.set_parameters(values[2::2])
         switches = [switch.enabled for switch in values[1::2]]
-        if switches != self.features.wanted:
+        if switches != self.features.requested:
             self._restore_goals()
             self.features.switch(switches, self.states, self.target)
         self.is_sound = True
 
-    def take_targets(self, now_ns: int) -> bool:
+    def receive_targets(self, now_ns: int) -> bool:
         """Apply new targets; return False if a target was not finite and was ignored.
 
         Raises:
@@ -323,28 +324,28 @@ class Instance:
         sound = True
         if self.waits:
             return sound
-        for slot, data, channel, place, may_wait in self._target_mail:
-            values = slot.take()
+        for slot, data, channel, arm_index, may_wait in self._target_mail:
+            values = slot.pop()
             if values is None:
                 continue
             if is_finite(values):
                 self._newest_ns = now_ns
                 if self._waiting:
-                    self._later.replace(place)
-                if not may_wait or not self._later.keep(channel, place, data, values):
-                    self._give(channel, place, data, values)
+                    self._later.replace(arm_index)
+                if not may_wait or not self._later.schedule(channel, arm_index, data, values):
+                    self._give(channel, arm_index, data, values)
             else:
                 sound = False
         return sound
 
-    def _give(self, channel: str, place: int, data: Vector, values: Vector) -> None:
+    def _give(self, channel: str, arm_index: int, data: Vector, values: Vector) -> None:
         data[:] = values
         self._idle = False
         if channel not in self.target.leaning:
-            self._moved[place] = True
+            self._moved[arm_index] = True
         for feature in self.features.listening:
-            feature.on_target(channel, place, self.target)
-        self.law.on_target(channel, place, self.target)
+            feature.on_target(channel, arm_index, self.target)
+        self.law.on_target(channel, arm_index, self.target)
         self._keep_goal(data, values)
 
     def _keep_goal(self, data: Vector, values: Vector) -> None:
@@ -371,7 +372,7 @@ class Instance:
             and now_ns - self._newest_ns > self._timeout_ns
         )
 
-    def _look_at(self, command: JointVectors) -> None:
+    def _check(self, command: JointVectors) -> None:
         """Check the commands and clear the torques: features that add torques do not apply here.
 
         Raises:
@@ -383,9 +384,9 @@ class Instance:
             raise TypeError(
                 "command: the list was replaced. Write its arrays in place, command[arm][:]"
             )
-        for tau, check, wanted in zip(self.tau, self._checks, command):
+        for tau, check, desired in zip(self.tau, self._checks, command):
             tau[:] = 0.0
-            check.look(wanted)
+            check.check(desired)
 
     def update(self) -> None:
         """Compute the torques of this cycle.
@@ -398,7 +399,7 @@ class Instance:
         """
         self.is_new = False
         if self._waiting:
-            for later in self._later.due():
+            for later in self._later.pop_due():
                 self._give(*later)
         states, target, tau, period = self.states, self.target, self.tau, self._period
         features = self.features
@@ -410,7 +411,7 @@ class Instance:
         law = self.law
         law.update(states, target, period)
         if self.command is not None:
-            self._look_at(self.command)
+            self._check(self.command)
         if law.tau is not tau:
             law.tau = tau
             raise TypeError("tau: the list was replaced. Write its arrays in place, tau[arm][:]")
@@ -418,7 +419,7 @@ class Instance:
             law.report = self._report
             raise TypeError("report: the array was replaced. Write it in place, report[:]")
         if self._may_derate:
-            self._derating.look()
+            self._derating.check()
         if self._terms.is_on:
             self._terms.add(features, states, target, period, tau)
         else:
@@ -426,7 +427,7 @@ class Instance:
                 part.add(states, target, tau, period)
         self._trace.write()
         if features.changing:
-            features.look()
+            features.poll()
         for torque in tau:
             if not is_finite(torque):
                 raise NonFiniteTorque(

@@ -16,23 +16,23 @@ from multipanda_py.exceptions import LoopError
 from multipanda_py.realtime.arm import Arm
 from multipanda_py.realtime.arm_requests import ArmSettings, Recoveries
 from multipanda_py.realtime.contact_forces import CYCLES
-from multipanda_py.realtime.controllet_instance import Instance
-from multipanda_py.realtime.cycle_checks import AllArms, Silence, Turns
+from multipanda_py.realtime.controllet_instance import ControlletInstance
+from multipanda_py.realtime.cycle_checks import BatchSafety, JointUnwrap, Watchdog
 from multipanda_py.realtime.cycle_record import HEADER
 from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.loop_state import LoopState
-from multipanda_py.realtime.objects import HeldThings, Things
+from multipanda_py.realtime.objects import AttachedObjects, SceneObjects
 from multipanda_py.realtime.ownership import Ownership
 from multipanda_py.realtime.plugin_errors import error_text, pass_interrupt, starting
-from multipanda_py.realtime.shared_memory import Entry, Mailbox, Word
-from multipanda_py.realtime.system.child_process import say
+from multipanda_py.realtime.shared_memory import Mailbox, SceneChangeStatus, SharedFlag
+from multipanda_py.realtime.system.child_process import write_stderr
 from multipanda_py.realtime.tare import Tares
 from multipanda_py.state import ArmState, Vector
 
 _monotonic_ns = time.monotonic_ns
 # Plain integers, because Python 3.11 looks up enum members through a function call.
-_MAIL, _TARGETS, _TRACE = int(Word.MAIL), int(Word.TARGETS), int(Word.TRACE)
-_LOOP_HEARTBEAT, _LAST_ROW = int(Word.LOOP_HEARTBEAT), int(Word.LAST_ROW)
+_MAIL, _TARGETS, _TRACE = int(SharedFlag.MAIL), int(SharedFlag.TARGETS), int(SharedFlag.TRACE)
+_LOOP_HEARTBEAT, _LAST_ROW = int(SharedFlag.LOOP_HEARTBEAT), int(SharedFlag.LAST_ROW)
 _WEIGHT = np.array([0.0, 0.0, -10.0, 0.0, 0.0, 0.0])
 
 
@@ -82,14 +82,14 @@ class ControlLoop:
     def __init__(
         self,
         arms: Sequence[Arm],
-        instances: Sequence[Instance],
+        instances: Sequence[ControlletInstance],
         backends: Sequence[Backend],
         mailbox: Mailbox,
         row: NDArray[np.void],
         ownership: Ownership,
         heartbeat_timeout_ns: int,
-        held: HeldThings,
-        things: Things,
+        held: AttachedObjects,
+        things: SceneObjects,
     ) -> None:
         self.arms, self.instances, self.backends = arms, instances, backends
         # start() moves real arms to the front, because simulated arms can wait.
@@ -102,17 +102,21 @@ class ControlLoop:
         self._time = row["time"]
         self._sensed = [row["arms"]["sensed_ns"][0, i : i + 1].data for i in range(len(arms))]
         self._all = range(len(arms))
-        self._together = AllArms(arms, row["arms"][0], backends[0].period)
+        self._together = BatchSafety(arms, row["arms"][0], backends[0].period)
         self._backend_of = {arm: backend for backend in backends for arm in backend.arms}
-        self.watchdog = Silence(ownership, mailbox, heartbeat_timeout_ns)
+        self.watchdog = Watchdog(ownership, mailbox, heartbeat_timeout_ns)
         self.recoveries = Recoveries(arms, self._backend_of, ownership, mailbox)
         self._tares = Tares(arms, self._backend_of, mailbox, backends[0].period)
-        self._turns = [Turns(arm.state) for arm in arms if arm.state.limits.endless.any()]
+        self._joint_unwrap = [
+            JointUnwrap(arm.state) for arm in arms if arm.state.limits.endless.any()
+        ]
         self._on_springs = [(arm.index, arm.springs) for arm in arms if arm.springs]
-        self._estimates = [(arm.index, arm.felt) for arm in arms if arm.felt is not None]
-        self._held, self._things = held, things
+        self._estimates = [
+            (arm.index, arm.external_estimate) for arm in arms if arm.external_estimate is not None
+        ]
+        self._held, self._objects = held, things
         self._settings = ArmSettings(arms, self._backend_of, mailbox, self._tares)
-        self._begun: set[int] = set()
+        self._start_time: set[int] = set()
         self._is_traced = self._mail = self._targets = 0
         self._cycle = self._answered = self._control_ns = 0
         self.missed = 0
@@ -132,17 +136,17 @@ class ControlLoop:
             LoopError: If a backend, a controllet or a feature fails.
         """
         for backend in self.backends:
-            with starting(self._who(backend)):
+            with starting(self._owner_name(backend)):
                 backend.connect()
         self._writing = sorted(self.backends, key=lambda backend: not backend.wake_fds)
         not_ready: list[tuple[int, str]] = []
         for backend in self.backends:
-            with starting(self._who(backend)):
+            with starting(self._owner_name(backend)):
                 not_ready += [(index, text) for index, text in backend.faults()]
         self._read(self._all, _monotonic_ns())
         self._model(self._all)
         for backend in self.backends:
-            with starting(self._who(backend)):
+            with starting(self._owner_name(backend)):
                 for index in backend.arms:
                     self.arms[index].state.check_in_place(self._row)
         for arm in self.arms:
@@ -163,14 +167,14 @@ class ControlLoop:
         for arm in self.arms:
             if arm.first_interface != arm.interface:
                 self.owners.engage(arm.index, arm.first_interface)
-        wanted = [instance.spec.name in active for instance in self.instances]
-        self.owners.apply(wanted, cause=None)
+        desired = [instance.spec.name in active for instance in self.instances]
+        self.owners.apply(desired, cause=None)
         for arm in self.arms:
             arm.blend_left = 0
         for index, text in not_ready:
             self.recoveries.stopped(index, text, _monotonic_ns())
 
-    def begin(self) -> None:
+    def enable_commands(self) -> None:
         """Let the arms execute their commands, after the warm-up of the loop."""
         for backend in self.backends:
             self._attempt(backend, _monotonic_ns(), backend.begin)
@@ -184,11 +188,11 @@ class ControlLoop:
         now_ns = _monotonic_ns()
         for arm in self.arms:
             is_ready = self._backend_of[arm.index].is_ready(arm.index)
-            if is_ready and arm.index not in self._begun and arm.motion is None:
+            if is_ready and arm.index not in self._start_time and arm.motion is None:
                 self.owners.attempt(
                     arm.owner, partial(self.owners.restart, arm.owner, now_ns), now_ns
                 )
-            (self._begun.add if is_ready else self._begun.discard)(arm.index)
+            (self._start_time.add if is_ready else self._start_time.discard)(arm.index)
         return all(backend.has_begun for backend in self.backends)
 
     def finish_start(self) -> None:
@@ -198,10 +202,10 @@ class ControlLoop:
 
     def take_warnings(self) -> list[str]:
         """Return the warnings of the start, and clear them."""
-        found = [text for backend in self.backends for text in backend.warnings]
+        result = [text for backend in self.backends for text in backend.warnings]
         for backend in self.backends:
             backend.warnings.clear()
-        return found
+        return result
 
     def close(self) -> None:
         """Release the arms; safe to call twice. Errors of a backend do not stop the others."""
@@ -210,9 +214,9 @@ class ControlLoop:
                 backend.close()
             except BaseException as error:
                 pass_interrupt(error)
-                say(f"{self._who(backend)} did not close: {error_text(error)}")
+                write_stderr(f"{self._owner_name(backend)} did not close: {error_text(error)}")
 
-    def _who(self, backend: Backend) -> str:
+    def _owner_name(self, backend: Backend) -> str:
         names = ", ".join(self.arms[index].state.name for index in backend.arms)
         return f"{names} (backend {type(backend).__name__})"
 
@@ -224,7 +228,9 @@ class ControlLoop:
             tuple(arm.fault for arm in self.arms),
             tuple(arm.released for arm in self.arms),
             tuple(arm.interface for arm in self.arms),
-            tuple(arm.gravity.share if arm.gravity is not None else 0.0 for arm in self.arms),
+            tuple(
+                arm.gravity.load_fraction if arm.gravity is not None else 0.0 for arm in self.arms
+            ),
             tuple(backend.save() for backend in self.backends),
         )
 
@@ -246,14 +252,14 @@ class ControlLoop:
         for backend, saved in zip(self.backends, state.backends):
             backend.load(saved, seed)
         self._row[:] = state.row
-        for turns in self._turns:
-            turns.begin()
-        for _, felt in self._estimates:
-            felt.restart()
+        for rotations in self._joint_unwrap:
+            rotations.reset()
+        for _, measured in self._estimates:
+            measured.restart()
         self.recoveries.pending.clear()
         for slot in (*self.mailbox.grippers, *self.mailbox.holds):
             slot.skip()
-        self._things.skip()
+        self._objects.skip()
         for arm in self.arms:
             if arm.motion is not None:
                 arm.motion.resume()
@@ -263,10 +269,10 @@ class ControlLoop:
             if arm.springs is not None:
                 arm.springs.gravity.update()
         self._held.load()
-        for arm, share in zip(self.arms, state.shares):
+        for arm, load_fraction in zip(self.arms, state.load_fractions):
             if arm.gravity is not None:
-                arm.gravity.share = share
-        self.owners.begin_anew(state.active, now_ns)
+                arm.gravity.load_fraction = load_fraction
+        self.owners.restart_records(state.active, now_ns)
         for arm in self.arms:
             arm.blend_left = 0
         self._record(now_ns, now_ns)
@@ -299,10 +305,10 @@ class ControlLoop:
             for arm in [self.arms[index] for index in chosen]:
                 self.owners.attempt(arm.owner, arm.state.look_ahead, wake_ns)
         # Checked after write(), so that the checks do not delay the torques.
-        self.watchdog.look(wake_ns)
-        self._held.look(wake_ns)
+        self.watchdog.check(wake_ns)
+        self._held.poll(wake_ns)
         if not self._cycle % CYCLES:
-            self.owners.forces.look(self.owners.active, wake_ns)
+            self.owners.forces.check(self.owners.active, wake_ns)
         for index, springs in self._on_springs:
             if text := springs.news():
                 self.mailbox.report(Event.NOTICE, wake_ns, index, -1, text)
@@ -337,7 +343,7 @@ class ControlLoop:
         """Check states, process requests, and compute the controllets that are due."""
         chosen: Sequence[int] = self._all if fresh is None else fresh
         everyone = len(chosen) == len(self._all)
-        for index in () if everyone and self._together.are_sound() else chosen:
+        for index in () if everyone and self._together.check_states() else chosen:
             arm = self.arms[index]
             if fault := arm.check():
                 self.owners.fail(arm.owner, fault, arm.explain(fault), wake_ns, (arm,))
@@ -352,28 +358,28 @@ class ControlLoop:
             self._targets = targets
             self._take_targets(wake_ns)
         if self.recoveries.pending:
-            self.recoveries.look(wake_ns)
-        if self.owners.changing and self.owners.look_at_changes():
+            self.recoveries.poll(wake_ns)
+        if self.owners.changing and self.owners.check_changes():
             self._mail = -1  # Lets the next cycle read requests that arrived during the change.
         if self._settings.pending or self._settings.interrupted:
-            self._settings.look(wake_ns)
+            self._settings.poll(wake_ns)
         if self._tares.pending:
-            self._tares.look(chosen, wake_ns)
+            self._tares.poll(chosen, wake_ns)
         for instance in self.owners.active:
             if fresh is None or instance.is_new or instance.spec.arms[0] in fresh:
                 self.owners.update(instance, wake_ns)
 
     def rest(self, now_ns: int) -> None:
         """Process requests for objects while the simulation is paused."""
-        before = self._things.taken
-        self._attempt(self._things.backend, now_ns, self._things.take)
-        if self._things.taken != before:
+        before = self._objects.taken
+        self._attempt(self._objects.backend, now_ns, self._objects.receive)
+        if self._objects.taken != before:
             self._show()
 
-    def change_thing(self, record: Vector) -> tuple[Entry, int, float]:
-        """Spawn, remove or move an object between two cycles; see :class:`.Things`."""
-        answer = self._things.change(record)
-        if answer[0] == Entry.DONE:
+    def change_object(self, record: Vector) -> tuple[SceneChangeStatus, int, float]:
+        """Spawn, remove or move an object between two cycles; see :class:`.SceneObjects`."""
+        answer = self._objects.change(record)
+        if answer[0] == SceneChangeStatus.DONE:
             self._show()
         return answer
 
@@ -382,7 +388,7 @@ class ControlLoop:
         self._cycle += 1
         self._header[0] = self._cycle_end[0] = self._cycle
         self.mailbox.ring.append(self._row)
-        self._words[Word.SHOWN] += 1
+        self._words[SharedFlag.SHOWN] += 1
 
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:
         """Give every arm to its hold, and report the reason.
@@ -420,12 +426,12 @@ class ControlLoop:
                 for text in backend.notices:
                     self.mailbox.report(Event.NOTICE, now_ns, -1, -1, text)
                 backend.notices.clear()
-        for index, felt in self._estimates:
+        for index, measured in self._estimates:
             if index in fresh and self._backend_of[index].is_new(index):
-                self._attempt(self._backend_of[index], now_ns, felt.update)
+                self._attempt(self._backend_of[index], now_ns, measured.update)
         self._time[0] = self.backends[0].time
-        for turns in self._turns:
-            turns.count()
+        for rotations in self._joint_unwrap:
+            rotations.unwrap()
         for tare in self._tares.active:
             tare.apply()
 
@@ -441,30 +447,30 @@ class ControlLoop:
                 instance.trace_terms(bool(self._is_traced))
         # Done before a switch, so that the switch starts with the new parameters.
         for instance in self.instances:
-            self.owners.attempt(instance, instance.take_parameters, now_ns)
-        request = self.mailbox.switch.take()
+            self.owners.attempt(instance, instance.receive_parameters, now_ns)
+        request = self.mailbox.switch.pop()
         if request is not None:
             # Time at which the new controllets start.
-            self._words[Word.SWITCH_NS] = _monotonic_ns()
-            self._words[Word.SWITCH_STATUS] = self.owners.switch(request, now_ns)
-            self._answered = self.mailbox.switch.seen
-        recover = self.mailbox.recover.take()
+            self._words[SharedFlag.SWITCH_NS] = _monotonic_ns()
+            self._words[SharedFlag.SWITCH_STATUS] = self.owners.switch(request, now_ns)
+            self._answered = self.mailbox.switch.last_read
+        recover = self.mailbox.recover.pop()
         if recover is not None:
-            self.recoveries.begin(recover, now_ns)
+            self.recoveries.start(recover, now_ns)
         for index, slot in enumerate(self.mailbox.grippers):
-            command = slot.take()
+            command = slot.pop()
             if command is not None:
-                self._grip(index, slot.seen, command, now_ns)
-        self._settings.take(now_ns)
-        self._tares.take(now_ns)
-        self._held.take(now_ns)
-        self._attempt(self._things.backend, now_ns, self._things.take)
+                self._grip(index, slot.last_read, command, now_ns)
+        self._settings.receive(now_ns)
+        self._tares.receive(now_ns)
+        self._held.receive(now_ns)
+        self._attempt(self._objects.backend, now_ns, self._objects.receive)
         self._take_targets(now_ns)
 
     def _take_targets(self, now_ns: int) -> None:
         for instance in self.owners.active:
             try:
-                if not instance.take_targets(now_ns):
+                if not instance.receive_targets(now_ns):
                     text = "target is not finite"
                     self.owners.report(Event.TARGET_INVALID, instance, text, now_ns)
             except BaseException as error:
@@ -476,11 +482,11 @@ class ControlLoop:
         self._attempt(backend, now_ns, backend.grip, arm, number, command)
 
     def _attempt(
-        self, backend: Backend, now_ns: int, step: Callable[..., None], *given: object
+        self, backend: Backend, now_ns: int, step: Callable[..., None], *arguments: object
     ) -> None:
         """Call a method of a backend; if it raises an error, the arms of the backend hold."""
         try:
-            step(*given)
+            step(*arguments)
         except BaseException as error:
             pass_interrupt(error)
             self._blame(backend, error, now_ns)
@@ -488,7 +494,7 @@ class ControlLoop:
     def _blame(self, backend: Backend, error: BaseException, now_ns: int) -> None:
         # During the start, no controllet owns the arms and could hold them.
         if not self.owners.active:
-            raise LoopError(f"{self._who(backend)}: {error_text(error)}") from error
+            raise LoopError(f"{self._owner_name(backend)}: {error_text(error)}") from error
         for index in backend.arms:
             arm = self.arms[index]
             if arm.fault:
@@ -507,5 +513,5 @@ class ControlLoop:
         self.mailbox.ring.append(self._row)
         self._words[_LOOP_HEARTBEAT] = wake_ns
         if self._answered:  # This record is the first that shows the new owners to readers.
-            self._words[Word.SWITCH_ACK] = self._answered
+            self._words[SharedFlag.SWITCH_ACK] = self._answered
             self._answered = 0

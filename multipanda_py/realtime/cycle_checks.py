@@ -15,7 +15,7 @@ from multipanda_py.realtime.cycle_record import columns
 from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.ownership import Ownership
 from multipanda_py.realtime.safety import POSITION_MARGIN, VELOCITY_MARGIN, TorqueGuard
-from multipanda_py.realtime.shared_memory import Mailbox, Word
+from multipanda_py.realtime.shared_memory import Mailbox, SharedFlag
 from multipanda_py.state import ArmState
 
 _FAR = 1e9
@@ -23,7 +23,7 @@ _FAR = 1e9
 _absolute, _subtract, _less_equal = np.absolute, np.subtract, np.less_equal
 
 
-class AllArms:
+class BatchSafety:
     r"""Batch check of the states and batch limit of the torques of all arms of a cell.
 
     A state is valid if, for positions and velocities,
@@ -48,32 +48,34 @@ class AllArms:
         n = len(arms)
         rows = records.view(np.float64).reshape(n, -1)
         q, dq = columns(records.dtype, "q"), columns(records.dtype, "dq")
-        room = q.stop - q.start  # Size of the largest arm; smaller arms use the first elements.
-        tau, wanted = columns(records.dtype, "tau"), columns(records.dtype, "tau_wanted")
-        places = np.arange(rows.size).reshape(rows.shape)
+        width = q.stop - q.start  # Size of the largest arm; smaller arms use the first elements.
+        tau, desired = columns(records.dtype, "tau"), columns(records.dtype, "tau_wanted")
+        positions = np.arange(rows.size).reshape(rows.shape)
         self._numbers = rows.reshape(-1)
         # One range covers both, because q and dq are adjacent.
-        self._of_state = places[:, q.start : dq.stop].copy()
-        self._of_torque = np.array([places[:, tau], places[:, wanted]])
+        self._of_state = positions[:, q.start : dq.stop].copy()
+        self._of_torque = np.array([positions[:, tau], positions[:, desired]])
         self._tau = rows[:, tau]
         limits = [arm.state.limits for arm in arms]
-        self._middle, self._half = np.zeros((n, 2 * room)), np.zeros((n, 2 * room))
+        self._middle, self._half = np.zeros((n, 2 * width)), np.zeros((n, 2 * width))
         for middle, half, own in zip(self._middle, self._half, limits):
             joints = own.n_joints
             lower, upper = np.maximum(own.lower, -_FAR), np.minimum(own.upper, _FAR)
             middle[:joints] = 0.5 * (lower + upper)
             half[:joints] = 0.5 * (upper - lower) + POSITION_MARGIN
-            half[room : room + joints] = VELOCITY_MARGIN * own.velocity
-        self._off, self._within = np.zeros((n, 2 * room)), np.zeros((n, 2 * room), bool)
+            half[width : width + joints] = VELOCITY_MARGIN * own.velocity
+        self._off, self._within = np.zeros((n, 2 * width)), np.zeros((n, 2 * width), bool)
         self._all_within = np.ones_like(self._within).tobytes()
         self._guard = TorqueGuard(limits, period)
-        self._torques = np.zeros((2, n, room))
-        self._bounded, self._asked = self._torques
+        self._torques = np.zeros((2, n, width))
+        self._bounded, self._desired_torque = self._torques
         self._heavy = [arm for arm in arms if arm.gravity is not None]
         self._on_springs = [(arm.springs, arm.state.tau) for arm in arms if arm.springs]
-        self._pairs = [(arm, row[: arm.state.n_joints]) for arm, row in zip(arms, rows[:, wanted])]
+        self._pairs = [
+            (arm, row[: arm.state.n_joints]) for arm, row in zip(arms, rows[:, desired])
+        ]
 
-    def are_sound(self) -> bool:
+    def check_states(self) -> bool:
         """Return True if all measured states are valid."""
         off = self._numbers.take(self._of_state, None, self._off, "clip")
         _absolute(_subtract(off, self._middle, off), off)
@@ -82,12 +84,12 @@ class AllArms:
 
     def command(self) -> None:
         """Write the torques of this cycle to the states of all arms."""
-        for arm, wanted in self._pairs:
-            wanted[:] = arm.wanted()
+        for arm, desired in self._pairs:
+            desired[:] = arm.desired_torque()
         for arm in self._heavy:
             arm.take_weight_on()
         self._numbers.take(self._of_torque, None, self._torques, "clip")
-        self._guard.apply(self._asked, self._bounded)
+        self._guard.apply(self._desired_torque, self._bounded)
         self._tau[:] = self._bounded
         for arm in self._heavy:
             arm.take_weight_off()
@@ -95,7 +97,7 @@ class AllArms:
             springs.apply(tau)
 
 
-class Turns:
+class JointUnwrap:
     r"""Joint unwrapping: keep the positions of continuous joints free of jumps.
 
     .. math:: q \leftarrow q + 2 \pi\, \mathrm{round}((q_{k-1} - q) / 2 \pi)
@@ -113,31 +115,31 @@ class Turns:
     def __init__(self, state: ArmState) -> None:
         self._q = state.q
         self._joints = np.flatnonzero(state.limits.endless)
-        self._places: list[int] = self._joints.tolist()
-        self._last = [math.nan] * len(self._places)  # NaN leaves the first position unchanged.
+        self._indices: list[int] = self._joints.tolist()
+        self._last = [math.nan] * len(self._indices)  # NaN leaves the first position unchanged.
 
-    def begin(self) -> None:
+    def reset(self) -> None:
         """Restart from the current positions."""
         self._last = self._q[self._joints].tolist()
 
-    def count(self) -> None:
+    def unwrap(self) -> None:
         """Unwrap the positions of this cycle."""
-        for place, (joint, last) in enumerate(zip(self._places, self._last)):
+        for index, (joint, last) in enumerate(zip(self._indices, self._last)):
             q = float(self._q[joint])
             if abs(q - last) > math.pi and math.isfinite(q):
                 q += math.tau * round((last - q) / math.tau)
                 self._q[joint] = q
             if math.isfinite(q):
-                self._last[place] = q
+                self._last[index] = q
 
 
-START_PATIENCE = 20.0
+START_TIMEOUT = 20.0
 """Timeout of the first heartbeat of an owning process that is busy with its own start [s].
 Until then no client can send requests. The end of that process is detected immediately."""
-_HEARTBEAT = int(Word.CLIENT_HEARTBEAT)  # Plain integer, because every cycle reads it.
+_HEARTBEAT = int(SharedFlag.CLIENT_HEARTBEAT)  # Plain integer, because every cycle reads it.
 
 
-class Silence:
+class Watchdog:
     """Watchdog of the owning process and of the streams of targets; the arms hold on a timeout.
 
     Args:
@@ -154,19 +156,19 @@ class Silence:
     def __init__(self, ownership: Ownership, mailbox: Mailbox, timeout_ns: int) -> None:
         self._owners, self._words, self.timeout_ns = ownership, mailbox.words, timeout_ns
         self._is_silent, self._first_ns = False, 0
-        self._start_ns = max(timeout_ns, round(START_PATIENCE * 1e9))
+        self._start_ns = max(timeout_ns, round(START_TIMEOUT * 1e9))
 
-    def look(self, now_ns: int) -> None:
+    def check(self, now_ns: int) -> None:
         """Check both timeouts; each timeout is reported once."""
         owners = self._owners
         if self.timeout_ns:
             self._first_ns = self._first_ns or now_ns
             beat = self._words[_HEARTBEAT]
             # The owner cannot be late before the first cycle.
-            silence = now_ns - max(beat, self._first_ns)
-            is_silent = silence > (self.timeout_ns if beat else self._start_ns)
+            age = now_ns - max(beat, self._first_ns)
+            is_silent = age > (self.timeout_ns if beat else self._start_ns)
             if is_silent and not self._is_silent:
-                text = f"no heartbeat of the owning process for {silence / 1e9:.2f} s"
+                text = f"no heartbeat of the owning process for {age / 1e9:.2f} s"
                 owners.hold_all(Event.CLIENT_SILENT, f"{text}; all arms hold", now_ns)
             self._is_silent = is_silent
         for instance in owners.active:

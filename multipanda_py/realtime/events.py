@@ -93,8 +93,8 @@ class LoopEvent:
     text: str
 
     def __str__(self) -> str:
-        where = ", ".join(part for part in (self.arm, self.controllet) if part)
-        return f"{self.event.name.lower()}{f' ({where})' if where else ''}: {self.text}"
+        path = ", ".join(part for part in (self.arm, self.controllet) if part)
+        return f"{self.event.name.lower()}{f' ({path})' if path else ''}: {self.text}"
 
 
 EVENTS = 256
@@ -163,13 +163,15 @@ class EventRing:
         rows = self._events[np.arange(first, total) % EVENTS]
         # The writer may have advanced meanwhile, and may be overwriting the oldest events. They
         # are skipped.
-        kept = max(first, self.count + 1 - EVENTS) if self.count != total else first
-        found = [self._read(row) for row in rows[kept - first :]]
-        if kept > count:
-            time_ns = found[0].time_ns if found else 0
-            text = f"{kept - count} earlier events are lost: the loop keeps the newest {EVENTS}"
-            found.insert(0, LoopEvent(Event.LOST, time_ns, "", "", text))
-        return total, found
+        first_kept = max(first, self.count + 1 - EVENTS) if self.count != total else first
+        result = [self._read(row) for row in rows[first_kept - first :]]
+        if first_kept > count:
+            time_ns = result[0].time_ns if result else 0
+            text = (
+                f"{first_kept - count} earlier events are lost: the loop keeps the newest {EVENTS}"
+            )
+            result.insert(0, LoopEvent(Event.LOST, time_ns, "", "", text))
+        return total, result
 
     def _read(self, row: np.void) -> LoopEvent:
         arm, controllet = int(row["arm"]), int(row["controllet"])

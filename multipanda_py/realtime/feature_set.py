@@ -16,7 +16,7 @@ from multipanda_py.state import ArmState, Vector
 _add = np.add
 
 
-class ProjectedTogether:
+class SharedNullspace:
     r"""Shared nullspace projection of several features.
 
     .. math:: \sum_k N_{dyn}\, \tau_k = N_{dyn} \sum_k \tau_k.
@@ -40,7 +40,7 @@ class ProjectedTogether:
         self._projectors = [NullspaceProjector(arm.n_joints) for arm in arms]
         self._parts: list[list[Vector | None]] = []
         self._before: list[Vector] = []
-        self.steps = [ProjectedStep(self, 1 + place) for place in range(len(features))]
+        self.steps = [SharedNullspaceStep(self, 1 + index) for index in range(len(features))]
 
     def add(
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
@@ -90,10 +90,10 @@ class ProjectedTogether:
                 _add(torque, self._projectors[arm].dynamic(states[arm], total), torque)
 
 
-class ProjectedStep:
+class SharedNullspaceStep:
     """One of several features that are projected together, for the recording of single terms.
 
-    After the last step, the torques are bit-identical to those of :meth:`ProjectedTogether.add`.
+    After the last step, the torques are bit-identical to those of :meth:`SharedNullspace.add`.
     Recording thus does not change the behaviour of a controllet.
 
     Args:
@@ -103,7 +103,7 @@ class ProjectedStep:
     Thread: control.
     """
 
-    def __init__(self, together: ProjectedTogether, count: int) -> None:
+    def __init__(self, together: SharedNullspace, count: int) -> None:
         self._together, self._count = together, count
 
     def add(
@@ -121,34 +121,34 @@ class _Fade:
 
     Args:
         feature: Feature that is enabled or disabled.
-        share: Initial factor s, 0 or 1.
+        weight: Initial factor s, 0 or 1.
     """
 
     def __init__(self, feature: Feature[Any], share: float) -> None:
-        self.feature, self.share = feature, share
+        self.feature, self.weight = feature, share
         self.step = 0.0
         self._before: list[Vector] = feature.context.joint_zeros()
 
     @property
     def done(self) -> bool:
         """True if the fade is complete."""
-        return self.share >= 1.0 if self.step > 0.0 else self.share <= 0.0
+        return self.weight >= 1.0 if self.step > 0.0 else self.weight <= 0.0
 
     def add(
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
     ) -> None:
         """Add the current fraction of the torques of the feature."""
-        self.share = min(1.0, max(0.0, self.share + self.step))
+        self.weight = min(1.0, max(0.0, self.weight + self.step))
         for before, torque in zip(self._before, tau):
             before[:] = torque
         self.feature.add(states, target, tau, period)
         for before, torque in zip(self._before, tau):
             torque -= before
-            torque *= self.share
+            torque *= self.weight
             torque += before
 
 
-_Adder = Feature[Any] | _Fade | ProjectedTogether | ProjectedStep
+_Adder = Feature[Any] | _Fade | SharedNullspace | SharedNullspaceStep
 
 
 class FeatureSet:
@@ -164,7 +164,7 @@ class FeatureSet:
         period: Cycle time [s].
 
     Attributes:
-        wanted: Requested state of each feature.
+        requested: Requested state of each feature.
         listening: Features with ``on_target``.
         preparing: Features with ``prepare``, in the order of execution.
         pacing: Features with ``pace``, which limit the speed of a reference; always the same list.
@@ -172,8 +172,8 @@ class FeatureSet:
         working: Objects as in ``adding``, with one entry for all features that share a projection.
         steps: Objects whose sum equals that of ``working`` bit for bit, with one entry per
             feature; a new list after every change.
-        places: Indices of the features of ``steps`` among all features.
-        changing: True if :meth:`look` has to be called.
+        feature_indices: Indices of the features of ``steps`` among all features.
+        changing: True if :meth:`poll` has to be called.
         features: All features, in the order of the cell file.
 
     Thread: control.
@@ -182,7 +182,7 @@ class FeatureSet:
     def __init__(
         self, features: Sequence[Feature[Any]], enabled: Sequence[bool], period: float
     ) -> None:
-        self.features, self.wanted = list(features), list(enabled)
+        self.features, self.requested = list(features), list(enabled)
         self._step = period / FADE_TIME
         self._fades: dict[int, _Fade] = {}
         self._leaving: set[int] = set()
@@ -207,8 +207,8 @@ class FeatureSet:
         """
         self.deactivate()
         self._active = True
-        for feature, wanted in zip(self.features, self.wanted):
-            if wanted:
+        for feature, desired in zip(self.features, self.requested):
+            if desired:
                 feature.on_activate(states, target)
                 if handovers is not None:
                     feature.on_handover(states, target, handovers)
@@ -227,19 +227,19 @@ class FeatureSet:
             feature.on_parameters()
         self._gather()  # The changed parameters may select another projector.
 
-    def switch(self, wanted: Sequence[bool], states: Sequence[ArmState], target: Any) -> None:
+    def switch(self, desired: Sequence[bool], states: Sequence[ArmState], target: Any) -> None:
         """Enable and disable features.
 
         Args:
-            wanted: True for each feature to be enabled, in the order of the set.
+            desired: True for each feature to be enabled, in the order of the set.
             states: States of the current cycle, one per arm.
             target: Target as the user requested it.
         """
-        changed = [i for i, (old, new) in enumerate(zip(self.wanted, wanted)) if old != new]
-        self.wanted = list(wanted)
+        changed = [i for i, (old, new) in enumerate(zip(self.requested, desired)) if old != new]
+        self.requested = list(desired)
         for index in changed if self._active else ():
             feature = self.features[index]
-            if wanted[index]:
+            if desired[index]:
                 if index in self._leaving:
                     self._leaving.discard(index)
                 elif index not in self._fades:
@@ -248,12 +248,12 @@ class FeatureSet:
                 # prepare() runs until the feature has settled; then look() removes it.
                 self._leaving.add(index)
             if _has(feature, "add"):
-                fade = self._fades.get(index) or _Fade(feature, 0.0 if wanted[index] else 1.0)
-                fade.step = self._step if wanted[index] else -self._step
+                fade = self._fades.get(index) or _Fade(feature, 0.0 if desired[index] else 1.0)
+                fade.step = self._step if desired[index] else -self._step
                 self._fades[index] = fade
         self._arrange()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Remove the features that have settled or faded out."""
         gone = [i for i in self._leaving if self.features[i].settled]
         done = [i for i, fade in self._fades.items() if fade.done]
@@ -268,7 +268,7 @@ class FeatureSet:
         there = [
             (index, feature)
             for index, feature in enumerate(self.features)
-            if self.wanted[index] or index in self._leaving or index in self._fades
+            if self.requested[index] or index in self._leaving or index in self._fades
         ]
         listed = [feature for _, feature in there]
         self.listening = [f for f in listed if _has(f, "on_target")]
@@ -292,17 +292,17 @@ class FeatureSet:
             shared = {}
         self.working: list[_Adder] = []
         self.steps: list[_Adder] = []
-        self.places: list[int] = []
+        self.feature_indices: list[int] = []
         for number, part in parts:
             if number not in shared:
                 self.working.append(part)
                 self.steps.append(part)
-                self.places.append(number)
+                self.feature_indices.append(number)
             elif number == next(iter(shared)):
-                together = ProjectedTogether(list(shared.values()))
+                together = SharedNullspace(list(shared.values()))
                 self.working.append(together)
                 self.steps += together.steps
-                self.places += shared
+                self.feature_indices += shared
 
 
 def _has(feature: Feature[Any], method: str) -> bool:

@@ -24,7 +24,7 @@ class LoopState:
         faults: Latched fault of each arm.
         released: Flag of each arm that even its hold could not control.
         interfaces: Command interface of each arm.
-        shares: Fraction of the weight of the attached object that each arm had taken over.
+        load_fractions: Fraction of the weight of the attached object that each arm had taken over.
         backends: Saved state of each backend; None if it cannot save.
     """
 
@@ -33,5 +33,5 @@ class LoopState:
     faults: tuple[Event, ...]
     released: tuple[bool, ...]
     interfaces: tuple[str, ...]
-    shares: tuple[float, ...]
+    load_fractions: tuple[float, ...]
     backends: tuple[object | None, ...]

@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import bases_in_world, movable_things, surroundings
+from multipanda_py.config.describe import bases_in_world, movable_objects, surroundings
 from multipanda_py.pose import Pose, quaternion_from_rotation
 from multipanda_py.realtime.arm import Arm
 from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.safety import is_finite
-from multipanda_py.realtime.shared_memory import Change, Entry, Mailbox
+from multipanda_py.realtime.shared_memory import Mailbox, SceneChange, SceneChangeStatus
 from multipanda_py.state import ArmState, Matrix, Vector
 
-_DONE = (Entry.DONE, 0, 0.0)
+_DONE = (SceneChangeStatus.DONE, 0, 0.0)
 
 
-class Things:
+class SceneObjects:
     """Handler of requests to spawn, remove or move objects.
 
     An attached object is not removed. An object does not appear where another object is, and does
@@ -54,52 +54,59 @@ class Things:
     ) -> None:
         self._arms, self._mailbox, self._present = arms, mailbox, present
         self._around, self.taken = surroundings(config), 0
-        self._movable = movable_things(config)
+        self._movable = movable_objects(config)
         self.backend = next((b for b in backends if b.keeps_time), backends[0])
 
-    def take(self) -> None:
+    def receive(self) -> None:
         """Execute new requests."""
         box = self._mailbox
         for slot, answer in zip(box.entries, box.entry_answers):
-            if (record := slot.take()) is not None:
+            if (record := slot.pop()) is not None:
                 self.taken += 1
-                answer.write(np.array([slot.seen, *self.change(record)]))
-        for thing, slot in enumerate(box.placed):
-            if (record := slot.take()) is not None and self._present[thing]:
+                answer.write(np.array([slot.last_read, *self.change(record)]))
+        for object_index, slot in enumerate(box.placed):
+            if (record := slot.pop()) is not None and self._present[object_index]:
                 self.taken += 1
-                if found := self.backend.inside(record):
-                    text = (
-                        f"{self._movable[thing]} was moved {1e3 * found[1]:.1f} mm into {found[0]}"
-                    )
+                if result := self.backend.inside(record):
+                    name = self._movable[object_index]
+                    text = f"{name} was moved {1e3 * result[1]:.1f} mm into {result[0]}"
                     self._mailbox.report(Event.NOTICE, time.monotonic_ns(), -1, -1, text)
                 self.backend.place(record)
 
-    def change(self, record: Vector) -> tuple[Entry, int, float]:
+    def change(self, record: Vector) -> tuple[SceneChangeStatus, int, float]:
         """Spawn, remove or move an object.
 
         Args:
-            record: :class:`.Change`, followed by a record as for :meth:`.Backend.place`.
+            record: :class:`.SceneChange`, followed by a record as for :meth:`.Backend.place`.
 
         Returns:
             Result, index of the blocking object in :func:`.surroundings`, and penetration depth
-            [m]. For :attr:`.Entry.HELD` the index is that of the arm, from 1.
+            [m]. For :attr:`.Entry.ATTACHMENT_RECORD` the index is that of the arm, from 1.
         """
-        change, thing = Change(int(record[0])), int(record[1])
-        if (change is Change.SPAWN) == bool(self._present[thing]):
-            return (Entry.PRESENT if change is Change.SPAWN else Entry.ABSENT), 0, 0.0
-        if change is Change.REMOVE:
+        change, obj = SceneChange(int(record[0])), int(record[1])
+        if (change is SceneChange.SPAWN) == bool(self._present[obj]):
+            return (
+                (
+                    SceneChangeStatus.PRESENT
+                    if change is SceneChange.SPAWN
+                    else SceneChangeStatus.ABSENT
+                ),
+                0,
+                0.0,
+            )
+        if change is SceneChange.REMOVE:
             for arm in self._arms:
-                if arm.state.holds.item() == thing + 1:
-                    return Entry.HELD, 1 + arm.index, 0.0
-            self.backend.remove(thing)
+                if arm.state.holds.item() == obj + 1:
+                    return SceneChangeStatus.ATTACHMENT_RECORD, 1 + arm.index, 0.0
+            self.backend.remove(obj)
         else:
-            spawns, put = change is Change.SPAWN, record[1:]
-            found = self.backend.spawn(put) if spawns else self.backend.inside(put)
-            if found:
-                return Entry.INSIDE, self._around.index(found[0]), found[1]
+            spawns, put = change is SceneChange.SPAWN, record[1:]
+            result = self.backend.spawn(put) if spawns else self.backend.inside(put)
+            if result:
+                return SceneChangeStatus.INSIDE, self._around.index(result[0]), result[1]
             if not spawns:
                 self.backend.place(put)
-        self._present[thing] = change is not Change.REMOVE
+        self._present[obj] = change is not SceneChange.REMOVE
         return _DONE
 
     def skip(self) -> None:
@@ -113,7 +120,7 @@ OPENED = 0.005
 """Increase of the finger width after which an attached object is released [m]."""
 
 
-class HeldThings:
+class AttachedObjects:
     """Attached objects of all grippers.
 
     An object is attached by request, or when a grasp succeeds and the backend knows the object
@@ -144,7 +151,7 @@ class HeldThings:
         self._present = present
         self._arms, self._backend_of, self._mailbox = arms, backend_of, mailbox
         self._objects = objects
-        self._names = movable_things(config)
+        self._names = movable_objects(config)
         self._masses = [config.objects[name].mass for name in self._names]
         bases = bases_in_world(config).values()
         self._bases = [(np.array(base.position), np.array(base.rotation)) for base in bases]
@@ -156,10 +163,10 @@ class HeldThings:
         self._widths = [0.0] * len(arms)
         self._in_tool: dict[int, tuple[Vector, Matrix]] = {}
 
-    def take(self, now_ns: int) -> None:
+    def receive(self, now_ns: int) -> None:
         """Attach and detach objects on request."""
         for arm, slot in zip(self._arms, self._mailbox.holds):
-            record = slot.take()
+            record = slot.pop()
             if record is None:
                 continue
             number, is_placed = int(record[0]), bool(record[1])
@@ -171,7 +178,7 @@ class HeldThings:
             if number and is_placed and not self._is_measured:
                 self._in_tool[arm.index] = record[2:5].copy(), _rotation(record[5:])
 
-    def look(self, now_ns: int) -> None:
+    def poll(self, now_ns: int) -> None:
         """Detect grasps and opened fingers, and move attached objects that no backend measures."""
         for index, (gripper, holds) in enumerate(self._words):
             if gripper[2] != self._grasped[index]:
@@ -183,9 +190,9 @@ class HeldThings:
     def _note_grasp(self, arm: Arm, now_ns: int) -> None:
         """Attach the grasped object if it is known; detach it when the grasp ends."""
         grasped = self._grasped[arm.index]
-        found = self._backend_of[arm.index].thing_in_hand(arm.index) if grasped else 0
-        if found != arm.state.holds.item() and (found or not grasped):
-            self._attach(arm, found, now_ns)
+        result = self._backend_of[arm.index].thing_in_hand(arm.index) if grasped else 0
+        if result != arm.state.holds.item() and (result or not grasped):
+            self._attach(arm, result, now_ns)
 
     def _keep(self, arm: Arm, now_ns: int) -> None:
         """Detach the object of an arm if its fingers open, otherwise move it with the gripper."""
@@ -201,9 +208,9 @@ class HeldThings:
         for index, arm in enumerate(self._arms):
             self._grasped[index] = arm.state.gripper.item(2)
             self._widths[index] = _width(arm.state)
-        self._share_weights()
+        self._distribute_weights()
 
-    def _share_weights(self) -> None:
+    def _distribute_weights(self) -> None:
         """Distribute the weight of attached objects to arms whose gravity the loop compensates."""
         holding = [arm.state.holds.item() for arm in self._arms]
         for arm, number in zip(self._arms, holding):
@@ -219,9 +226,12 @@ class HeldThings:
         self._in_tool.pop(arm.index, None)
         if number and not self._is_measured:
             pose, (position, rotation) = self._objects[number - 1], self._tool(arm)
-            turn = rotation.T
-            self._in_tool[arm.index] = turn @ (pose[:3] - position), turn @ _rotation(pose[3:])
-        self._share_weights()
+            rotation_step = rotation.T
+            self._in_tool[arm.index] = (
+                rotation_step @ (pose[:3] - position),
+                rotation_step @ _rotation(pose[3:]),
+            )
+        self._distribute_weights()
         if number != before:
             text = (
                 f"attached {self._names[number - 1]} to its gripper"
@@ -232,8 +242,11 @@ class HeldThings:
 
     def _tool(self, arm: Arm) -> tuple[Vector, Matrix]:
         """Return position and rotation of the end effector of an arm in the world."""
-        base, turn = self._bases[arm.index]
-        return base + turn @ arm.state.position_ee_in_base, turn @ arm.state.rotation_ee_in_base
+        base, rotation = self._bases[arm.index]
+        return (
+            base + rotation @ arm.state.position_ee_in_base,
+            rotation @ arm.state.rotation_ee_in_base,
+        )
 
     def _carry(self, arm: Arm, position_in_tool: Vector, rotation_in_tool: Matrix) -> None:
         """Move the attached object of an arm to its pose at the end effector.

@@ -12,17 +12,21 @@ import numpy as np
 from multipanda_py.backend import Backend
 from multipanda_py.context import Handover
 from multipanda_py.realtime.arm import Arm
-from multipanda_py.realtime.bumpless_transfer import PastCycles
+from multipanda_py.realtime.bumpless_transfer import TorqueHistory
 from multipanda_py.realtime.contact_forces import RequestedForces
-from multipanda_py.realtime.controllet_instance import Instance, NonFiniteTorque, RefusedCommand
+from multipanda_py.realtime.controllet_instance import (
+    ControlletInstance,
+    NonFiniteTorque,
+    RefusedCommand,
+)
 from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.plugin_errors import error_text, pass_interrupt, starting
 from multipanda_py.realtime.shared_memory import (
     ANY_EPOCH,
     RESTART,
     Mailbox,
+    SharedFlag,
     SwitchStatus,
-    Word,
     reason_of,
 )
 from multipanda_py.state import INTERFACES, Vector
@@ -94,7 +98,7 @@ class Ownership:
     def __init__(
         self,
         arms: Sequence[Arm],
-        instances: Sequence[Instance],
+        instances: Sequence[ControlletInstance],
         mailbox: Mailbox,
         blend_cycles: int,
         backend_of: Mapping[int, Backend],
@@ -107,10 +111,10 @@ class Ownership:
         self._blend_cycles = blend_cycles
         self._hold_cycles = min(blend_cycles, HOLD_BLEND_CYCLES)
         self.forces = RequestedForces(arms, self.report, period)
-        self._past = PastCycles(mailbox, self.forces)
+        self._history = TorqueHistory(mailbox, self.forces)
         self._handed: dict[int, list[Vector]] = {}
-        self._said: list[tuple[Instance, str]] = []
-        self.active: list[Instance] = []
+        self._reported: list[tuple[ControlletInstance, str]] = []
+        self.active: list[ControlletInstance] = []
         self.epoch = 0
 
     def switch(self, request: Vector, now_ns: int) -> SwitchStatus:
@@ -139,14 +143,14 @@ class Ownership:
                 refused = True
                 self.report(Event.SWITCH_FAILED, instance, reason, now_ns)
         if refused:
-            self._said.clear()
+            self._reported.clear()
             self._handed.clear()
             return SwitchStatus.FAILED
         cause = Cause(Event.SWITCHED, reason_of(request))
         self.apply([bool(flag) for flag in flags], starting, now_ns=now_ns, cause=cause)
         return SwitchStatus.DONE
 
-    def _activate(self, instance: Instance) -> str:
+    def _activate(self, instance: ControlletInstance) -> str:
         """Activate an instance; return the reason if this is impossible, or an empty string."""
         arms = [] if instance.spec.is_hold else [self._arms[i] for i in instance.spec.arms]
         if arms and not instance.is_sound:
@@ -160,7 +164,7 @@ class Ownership:
             if arm.busy:
                 return f"{instance.spec.name}: arm {arm.state.name} {arm.busy}"
         for arm in arms:
-            if reason := self._why_not_change(instance, arm):
+            if reason := self._change_blocker(instance, arm):
                 return reason
         try:
             self._start(instance)
@@ -169,11 +173,11 @@ class Ownership:
             return f"{instance.spec.name}: {error_text(error)}"
         return ""
 
-    def _why_not_change(self, instance: Instance, arm: Arm) -> str:
+    def _change_blocker(self, instance: ControlletInstance, arm: Arm) -> str:
         """Return why the command interface of an arm must not change now, or an empty string."""
-        wanted = instance.spec.law.command_interface
+        desired = instance.spec.law.command_interface
         arms = [arm, *(self._arms[index] for index in instance.spec.arms)]
-        changing = next((one for one in arms if one.interface != wanted), None)
+        changing = next((one for one in arms if one.interface != desired), None)
         if changing is None:
             return ""
         has_settled = (
@@ -186,14 +190,17 @@ class Ownership:
             return ""
         joint, speed = moving
         unit = arm.state.limits.unit(joint, "rad/s")
-        what = "to change" if changing is arm else f"while arm {changing.state.name} changes"
+        description = (
+            "to change" if changing is arm else f"while arm {changing.state.name} changes"
+        )
         return (
             f"{instance.spec.name}: arm {arm.state.name} moves at {speed:.3f} {unit} (joint "
-            f"{joint + 1}), allowed {REST:g} {unit} {what} from {changing.interface} to {wanted} "
+            f"{joint + 1}), allowed {REST:g} {unit} {description} from {changing.interface} to "
+            f"{desired} "
             "commands. Let it hold first, or request the switch with FORCE_AUTO"
         )
 
-    def restart(self, instance: Instance, now_ns: int) -> None:
+    def restart(self, instance: ControlletInstance, now_ns: int) -> None:
         """Restart an active instance from the measured state.
 
         Raises:
@@ -203,7 +210,7 @@ class Ownership:
         self._keep_forces()
         self._report_handovers(now_ns)
 
-    def _start(self, instance: Instance) -> None:
+    def _start(self, instance: ControlletInstance) -> None:
         """Activate an instance with the contact forces of its arms, and store its report.
 
         Raises:
@@ -213,7 +220,7 @@ class Ownership:
         if instance.command is not None:
             for index in instance.spec.arms:
                 self._arms[index].prepare(instance.spec.law.command_interface)
-        handovers = [self._past.of(self._arms[i]) for i in instance.spec.arms]
+        handovers = [self._history.transfer_for(self._arms[i]) for i in instance.spec.arms]
         words = instance.activate(handovers)
         ended = "" if instance.spec.is_hold else self.forces.ended(instance.spec.arms)
         if words is not None and not isinstance(words, str):
@@ -223,7 +230,7 @@ class Ownership:
             )
         self._handed[instance.spec.index] = [h.requested_in_base for h in handovers]
         if words := "; ".join(filter(None, (words, ended))):
-            self._said.append((instance, words))
+            self._reported.append((instance, words))
 
     def _keep_forces(self) -> None:
         """Store the contact forces that started controllets take over."""
@@ -232,41 +239,43 @@ class Ownership:
         self._handed.clear()
 
     def _report_handovers(self, now_ns: int) -> None:
-        for instance, words in self._said:
+        for instance, words in self._reported:
             self.report(Event.HANDED_OVER, instance, words, now_ns)
-        self._said.clear()
+        self._reported.clear()
 
     def recover(self, arm: Arm) -> Event:
         """Clear the fault of an arm, which then holds its position and load; return the fault."""
         if arm.interrupted:  # An earlier fault may have kept the force request.
             self.forces.end(arm)
-        past = self._past.carried(arm) if arm.interrupted else self._past.of(arm)
-        return arm.recover(past)
+        history = (
+            self._history.carried(arm) if arm.interrupted else self._history.transfer_for(arm)
+        )
+        return arm.recover(history)
 
     def apply(
         self,
-        wanted: Sequence[bool],
-        started: Sequence[Instance] | None = None,
+        desired: Sequence[bool],
+        started: Sequence[ControlletInstance] | None = None,
         restart_holds: bool = False,
         now_ns: int = 0,
         *,
         cause: Cause | None,
     ) -> None:
-        """Change the active set to ``wanted``, with hold on every other arm.
+        """Change the active set to ``desired``, with hold on every other arm.
 
         Args:
-            wanted: One flag per instance.
+            desired: One flag per instance.
             started: Instances that are already activated; None activates the new ones here.
             restart_holds: True to restart also the holds that own their arm already.
             now_ns: Time of the cycle.
             cause: Cause of the change; None at the start, or if one report covers all arms.
         """
         if started is None:
-            started = [i for i, flag in zip(self._instances, wanted) if flag and not i.active]
+            started = [i for i, flag in zip(self._instances, desired) if flag and not i.active]
             for instance in started:
                 with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
                     self._start(instance)
-        flags = list(wanted)
+        flags = list(desired)
         taken = {arm for i, flag in zip(self._instances, flags) if flag for arm in i.spec.arms}
         changed = [arm for i in started for arm in i.spec.arms]
         for index, hold in enumerate(self._holds):
@@ -287,20 +296,22 @@ class Ownership:
                 if cause is not None and arm.owner is not instance:
                     self._report_owner(arm, instance, cause, now_ns)
                 arm.give_to(instance, slot)
-            instance.begin_records()
+            instance.start_traces()
         self._keep_forces()
         for index in changed:
             is_hold = self._arms[index].owner.spec.is_hold
             self._arms[index].blend(self._hold_cycles if is_hold else self._blend_cycles)
         self._report_handovers(now_ns)
         self.epoch += 1
-        self._mailbox.words[Word.EPOCH] = self.epoch
+        self._mailbox.words[SharedFlag.EPOCH] = self.epoch
         for instance in self.active:
             if not instance.spec.is_hold:
                 self._engage_arms(instance, now_ns)
         self._set_waiting()
 
-    def _report_owner(self, arm: Arm, owner: Instance, cause: Cause, now_ns: int) -> None:
+    def _report_owner(
+        self, arm: Arm, owner: ControlletInstance, cause: Cause, now_ns: int
+    ) -> None:
         if arm.index in cause.reported:
             return
         before = arm.owner.spec
@@ -308,7 +319,7 @@ class Ownership:
         text = f"{before.name} -> {owner.spec.name}: {cause.reason}"
         self._mailbox.report(cause.event, now_ns, arm.index, law.index, text)
 
-    def _engage_arms(self, instance: Instance, now_ns: int) -> None:
+    def _engage_arms(self, instance: ControlletInstance, now_ns: int) -> None:
         """Set the command interface of the arms of a controllet; after an error they all hold."""
         interface = instance.spec.law.command_interface
         for arm in (self._arms[index] for index in instance.spec.arms):
@@ -337,7 +348,7 @@ class Ownership:
         if not backend.is_ready(index):
             self.changing.add(index)
 
-    def look_at_changes(self) -> bool:
+    def check_changes(self) -> bool:
         """Start controllets whose arms now execute their commands; return True if any does."""
         done = {index for index in self.changing if self._backend_of[index].is_ready(index)}
         self.changing -= done
@@ -359,46 +370,46 @@ class Ownership:
             waited = instance.waits
             instance.waits = not changing.isdisjoint(instance.spec.arms)
             if instance.waits and not waited:
-                self._begin_to_stand_in(instance)
+                self._start_fallback(instance)
             elif waited and not instance.waits:
                 for index in set(instance.spec.arms).difference(ready):
                     self._arms[index].blend(self._blend_cycles)
 
-    def _begin_to_stand_in(self, instance: Instance) -> None:
+    def _start_fallback(self, instance: ControlletInstance) -> None:
         """Start the holds of the torque-controlled arms of a controllet that waits."""
         for arm in (self._arms[index] for index in instance.spec.arms):
             if arm.motion is None:
                 hold = self._holds[arm.index]
                 hold.waits = False
-                hold.activate([self._past.of(arm)])
+                hold.activate([self._history.transfer_for(arm)])
 
-    def _stand_in(self, instance: Instance, now_ns: int) -> None:
+    def _stand_in(self, instance: ControlletInstance, now_ns: int) -> None:
         """Use the torques of the holds for the arms of a controllet that waits."""
         for tau, index in zip(instance.tau, instance.spec.arms):
             if self._arms[index].motion is None:
                 self.update(self._holds[index], now_ns)
                 tau[:] = self._holds[index].tau[0]
 
-    def begin_anew(self, wanted: Sequence[bool], now_ns: int) -> None:
+    def restart_records(self, desired: Sequence[bool], now_ns: int) -> None:
         """Activate controllets and the holds after the arms were reset to another state.
 
         A controllet that has rejected its last parameters is reported, and its arms hold.
 
         Args:
-            wanted: Flag of each controllet instance that is to be active.
+            desired: Flag of each controllet instance that is to be active.
             now_ns: Time of the cycle [ns].
 
         Raises:
             Exception: Any error of a controllet or feature; all arms hold then.
         """
-        self._past.forget()
+        self._history.forget()
         for arm in self._arms:
             self.forces.forget(arm.index)
             arm.before_loss = Handover(np.zeros(arm.state.n_joints))
         for instance in self.active:
             self._leave(instance)
             instance.active = False
-        flags = list(wanted)
+        flags = list(desired)
         for index, instance in enumerate(self._instances):
             if flags[index] and not instance.is_sound:
                 flags[index] = instance.spec.is_hold
@@ -424,7 +435,7 @@ class Ownership:
         self._mailbox.report(event, now_ns, -1, -1, text)
         self.apply([False] * len(self._instances), restart_holds=True, now_ns=now_ns, cause=None)
 
-    def update(self, instance: Instance, now_ns: int) -> None:
+    def update(self, instance: ControlletInstance, now_ns: int) -> None:
         """Compute the torques of an instance; if this fails, its arms hold in the same cycle."""
         if instance.waits:
             if not instance.spec.is_hold:
@@ -432,7 +443,7 @@ class Ownership:
             return
         try:
             if instance.spec.is_hold and self._arms[instance.spec.arms[0]].released:
-                self._arms[instance.spec.arms[0]].look_again()
+                self._arms[instance.spec.arms[0]].recheck()
             instance.update()
         except NonFiniteTorque as error:
             self.fail(instance, Event.NON_FINITE_TORQUE, str(error), now_ns)
@@ -446,7 +457,7 @@ class Ownership:
                 self.report(Event.NOTICE, instance, text, now_ns)
             instance.notices.clear()
 
-    def attempt(self, instance: Instance, step: Callable[[], None], now_ns: int) -> None:
+    def attempt(self, instance: ControlletInstance, step: Callable[[], None], now_ns: int) -> None:
         """Call a method of an instance; if it raises an error, the arms of the instance hold.
 
         Args:
@@ -465,7 +476,7 @@ class Ownership:
 
     def fail(
         self,
-        instance: Instance,
+        instance: ControlletInstance,
         event: Event,
         text: str,
         now_ns: int,
@@ -493,7 +504,7 @@ class Ownership:
         failed = list(arms) if arms is not None else [self._arms[i] for i in instance.spec.arms]
         for arm in failed:
             if event.takes_torque and not arm.interrupted:
-                arm.before_loss = self._past.before_loss(arm)
+                arm.before_loss = self._history.before_loss(arm)
                 self.forces.end(arm)
             arm.fault = event
             self._mailbox.report(event, now_ns, arm.index, instance.spec.index, text)
@@ -506,12 +517,12 @@ class Ownership:
         cause = Cause(
             Event.HOLDS, f"{names}: {event.name.lower()}: {text}", {arm.index for arm in failed}
         )
-        wanted = [i.active and i is not instance for i in self._instances]
-        self.apply(wanted, now_ns=now_ns, cause=cause)
+        desired = [i.active and i is not instance for i in self._instances]
+        self.apply(desired, now_ns=now_ns, cause=cause)
         for index in instance.spec.arms:
             self.update(self._holds[index], now_ns)
 
-    def report(self, event: Event, instance: Instance, text: str, now_ns: int) -> None:
+    def report(self, event: Event, instance: ControlletInstance, text: str, now_ns: int) -> None:
         """Report an event of an instance that latches no fault.
 
         Args:
@@ -522,7 +533,7 @@ class Ownership:
         """
         self._mailbox.report(event, now_ns, -1, instance.spec.index, text)
 
-    def _leave(self, instance: Instance) -> None:
+    def _leave(self, instance: ControlletInstance) -> None:
         """Deactivate an instance; an error is reported, and the instance is inactive anyway."""
         instance.waits = False
         try:
@@ -533,5 +544,5 @@ class Ownership:
             self.report(Event.CONTROLLET_ERROR, instance, error_text(error), now_ns)
 
 
-def _unsound(instance: Instance) -> str:
+def _unsound(instance: ControlletInstance) -> str:
     return f"{instance.spec.name}: its last parameters caused an error. Set valid ones first"

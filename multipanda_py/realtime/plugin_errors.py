@@ -49,28 +49,28 @@ def _refuses_for_others(trace: TracebackType) -> bool:
 
 def error_text(error: BaseException) -> str:
     """Return type and text of an exception and the plug-in line that caused it. Thread: any."""
-    where = ""
-    found = trace = error.__traceback__
+    path = ""
+    result = trace = error.__traceback__
     while trace is not None:
-        found = found if _refuses_for_others(trace) else trace
+        result = result if _refuses_for_others(trace) else trace
         trace = trace.tb_next
-    if found is not None:
-        file = found.tb_frame.f_code.co_filename.rsplit("/", 1)[-1]
-        where = f" ({file}:{found.tb_lineno})"
+    if result is not None:
+        file = result.tb_frame.f_code.co_filename.rsplit("/", 1)[-1]
+        path = f" ({file}:{result.tb_lineno})"
     try:
         text = str(error)
     except BaseException as second:
         pass_interrupt(second)
         text = f"its text is not available: {type(second).__name__}"
-    return f"{type(error).__name__}: {text}{where}"
+    return f"{type(error).__name__}: {text}{path}"
 
 
 @contextmanager
-def starting(who: str) -> Iterator[None]:
+def starting(name: str) -> Iterator[None]:
     """Add the name of the starting part to an error; errors of this package pass unchanged.
 
     Args:
-        who: Name of the part that starts, placed before the error text.
+        name: Name of the part that starts, placed before the error text.
 
     Raises:
         LoopError: If the part raises any other error.
@@ -83,4 +83,4 @@ def starting(who: str) -> Iterator[None]:
         raise
     except BaseException as error:
         pass_interrupt(error)
-        raise LoopError(f"{who}: {error_text(error)}") from error
+        raise LoopError(f"{name}: {error_text(error)}") from error

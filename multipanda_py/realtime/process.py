@@ -22,14 +22,14 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.realtime.cycle import ControlLoop
 from multipanda_py.realtime.events import Event
-from multipanda_py.realtime.shared_memory import Mailbox, Word
+from multipanda_py.realtime.shared_memory import Mailbox, SharedFlag
 from multipanda_py.realtime.startup import build_loop, come_up
 from multipanda_py.realtime.system.child_process import (
     LOOP,
     name_process,
     never_wait_for_output,
     read_data,
-    say,
+    write_stderr,
 )
 from multipanda_py.realtime.system.priority import (
     end_fast_start,
@@ -72,7 +72,7 @@ class Watch:
         This happens after a shutdown request, or when the owning process has ended and the arms
         rest.
         """
-        if self._words[Word.SHUTDOWN]:
+        if self._words[SharedFlag.SHUTDOWN]:
             return False
         if not self.owner_gone and os.getppid() == self._owner:
             return True
@@ -119,7 +119,9 @@ def main() -> int:
     speed = "at rest" if loop.at_rest() else "still moving"
     loop.close()  # The arms are released before the last message, which may block.
     if watch.owner_gone:
-        say(f"multipanda loop of cell {name!r}: its owner has ended; arms {speed}, loop ends")
+        write_stderr(
+            f"multipanda loop of cell {name!r}: its owner has ended; arms {speed}, loop ends"
+        )
     return 0
 
 

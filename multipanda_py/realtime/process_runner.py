@@ -14,7 +14,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LoopError
 from multipanda_py.realtime.runner import STOP_TIMEOUT, InlineRunner, Runner, ThreadRunner
-from multipanda_py.realtime.shared_memory import Mailbox, Word
+from multipanda_py.realtime.shared_memory import Mailbox, SharedFlag
 from multipanda_py.realtime.system.child_process import module_command
 from multipanda_py.realtime.system.priority import before_others
 
@@ -106,7 +106,7 @@ class ProcessRunner(Runner):
         if process is None:
             return
         if process.poll() is None:
-            self._mailbox.words[Word.SHUTDOWN] = 1
+            self._mailbox.words[SharedFlag.SHUTDOWN] = 1
             try:
                 process.wait(STOP_TIMEOUT)
             except subprocess.TimeoutExpired:

@@ -16,17 +16,17 @@ from multipanda_py.exceptions import LoopError
 from multipanda_py.realtime.cycle_record import row_dtype
 from multipanda_py.realtime.events import EventRing
 
-ROWS = 4096
+CAPACITY = 4096
 """Number of cycles in the ring, about four seconds at 1 kHz."""
 _MARGIN = 64
 """Number of the oldest records that are not read, because they may be overwritten during the
 copy."""
 
 
-class RowRing:
+class RecordRing:
     """Ring buffer of cycle records that readers copy without blocking the writer.
 
-    The writer puts record n (from 0) at index n modulo ``ROWS``, and increments the count
+    The writer puts record n (from 0) at index n modulo ``CAPACITY``, and increments the count
     afterwards. At count c, record c - ROWS may be partly overwritten, and all later ones are
     complete. A reader copies first, reads the count again, and drops the records that may have
     been overwritten. This relies on loads and stores that stay in program order, as the rest of
@@ -47,9 +47,11 @@ class RowRing:
         self, memory: mmap.mmap, start: int, dtype: np.dtype[np.void], count: memoryview
     ) -> None:
         self._count = count
-        self.rows: NDArray[np.void] = np.frombuffer(memory, dtype, ROWS, start)
+        self.rows: NDArray[np.void] = np.frombuffer(memory, dtype, CAPACITY, start)
         width = dtype.itemsize // 8
-        self.flat = np.frombuffer(memory, np.float64, ROWS * width, start).reshape(ROWS, width)
+        self.flat = np.frombuffer(memory, np.float64, CAPACITY * width, start).reshape(
+            CAPACITY, width
+        )
 
     @property
     def count(self) -> int:
@@ -59,7 +61,7 @@ class RowRing:
     def append(self, row: NDArray[np.float64]) -> None:
         """Append a record, viewed as numbers (n,). Thread: the one writer."""
         count = self._count[0]
-        self.flat[count % ROWS] = row
+        self.flat[count % CAPACITY] = row
         self._count[0] = count + 1
 
     def newest(self) -> NDArray[np.float64] | None:
@@ -68,20 +70,20 @@ class RowRing:
         Thread: any.
         """
         while count := self.count:
-            row: NDArray[np.float64] = self.flat[(count - 1) % ROWS].copy()
-            if self.count - count < ROWS - 1:
+            row: NDArray[np.float64] = self.flat[(count - 1) % CAPACITY].copy()
+            if self.count - count < CAPACITY - 1:
                 return row
         return None
 
-    def newest_until(self, column: int, most: float) -> NDArray[np.float64]:
-        """Return a copy of the newest record whose value in a column is <= ``most``.
+    def newest_until(self, column: int, max_value: float) -> NDArray[np.float64]:
+        """Return a copy of the newest record whose value in a column is <= ``max_value``.
 
         The column must increase with the records, such as time. If all stored records have larger
         values, the oldest record is returned. Call it only after the first record. Thread: any.
 
         Args:
             column: Index of the column.
-            most: Maximum value of the column.
+            max_value: Maximum value of the column.
 
         Returns:
             Record as numbers, (n,).
@@ -89,19 +91,19 @@ class RowRing:
         while True:
             count = self.count
             number = count - 1
-            oldest = max(0, count - ROWS + _MARGIN)
-            while number > oldest and self.flat[number % ROWS, column] > most:
+            oldest = max(0, count - CAPACITY + _MARGIN)
+            while number > oldest and self.flat[number % CAPACITY, column] > max_value:
                 number -= 1
-            row: NDArray[np.float64] = self.flat[number % ROWS].copy()
-            if number > self.count - ROWS:
+            row: NDArray[np.float64] = self.flat[number % CAPACITY].copy()
+            if number > self.count - CAPACITY:
                 return row
 
-    def read(self, since: int, most: int = ROWS) -> tuple[int, NDArray[np.void]]:
+    def read(self, since: int, max_value: int = CAPACITY) -> tuple[int, NDArray[np.void]]:
         """Return copies of the records after the first ``since``, oldest first. Thread: any.
 
         Args:
             since: Number of records to skip.
-            most: Maximum number of records; the oldest are returned.
+            max_value: Maximum number of records; the oldest are returned.
 
         Returns:
             Number of records before the first returned one, and the records. Records that were
@@ -109,23 +111,23 @@ class RowRing:
             ``since``.
         """
         count = self.count
-        first = min(count, max(since, count - ROWS + _MARGIN))
-        last = min(count, first + most)
+        first = min(count, max(since, count - CAPACITY + _MARGIN))
+        last = min(count, first + max_value)
         rows = np.empty(last - first, self.rows.dtype)
         if first == last:
             return first, rows
-        begin, size = first % ROWS, last - first
-        unwrapped = min(size, ROWS - begin)
+        start, size = first % CAPACITY, last - first
+        unwrapped = min(size, CAPACITY - start)
         flat = rows.view(np.float64).reshape(size, -1)
-        flat[:unwrapped] = self.flat[begin : begin + unwrapped]
+        flat[:unwrapped] = self.flat[start : start + unwrapped]
         flat[unwrapped:] = self.flat[: size - unwrapped]
         # First record that the writer cannot be overwriting.
-        whole = min(last, max(first, self.count - ROWS + 1))
+        whole = min(last, max(first, self.count - CAPACITY + 1))
         return whole, rows[whole - first :]
 
 
 @dataclass(frozen=True)
-class RowPlace:
+class RecordLocation:
     """Layout of the ring buffers in the shared memory of a cell, in numbers that fit into JSON.
 
     A process that only reads records can use it without the cell file and without the modules of
@@ -150,7 +152,7 @@ class RowPlace:
 
     def open(
         self, fd: int, arms: Sequence[str], controllets: Sequence[str]
-    ) -> tuple[RowRing, EventRing]:
+    ) -> tuple[RecordRing, EventRing]:
         """Map the memory read-only, and return the rings of records and of events.
 
         Args:
@@ -161,22 +163,22 @@ class RowPlace:
         Raises:
             LoopError: If the memory has another size.
         """
-        found = os.fstat(fd).st_size
-        if found != self.size:
-            raise LoopError(f"shared memory has {found} bytes, but this cell needs {self.size}")
+        result = os.fstat(fd).st_size
+        if result != self.size:
+            raise LoopError(f"shared memory has {result} bytes, but this cell needs {self.size}")
         memory = mmap.mmap(fd, self.size, access=mmap.ACCESS_READ)
         words = [
             memoryview(memory)[at : at + 8].cast("q")
             for at in (self.count_at, self.event_count_at)
         ]
-        rows = RowRing(memory, self.start, row_dtype(*self.sizes), words[0])
+        rows = RecordRing(memory, self.start, row_dtype(*self.sizes), words[0])
         return rows, EventRing(memory, self.events_at, words[1], arms, controllets)
 
 
-_LOOK_PERIOD = 2e-3  # Period of checking for new records [s].
+_POLL_PERIOD = 2e-3  # Period of checking for new records [s].
 
 
-class RowReader:
+class RecordReader:
     """Reader of every cycle record, once and in order.
 
     The memory is only read: a slow, stopped or killed reader does not affect the loop. Reading
@@ -195,14 +197,14 @@ class RowReader:
     Thread: one at a time.
     """
 
-    def __init__(self, ring: RowRing) -> None:
+    def __init__(self, ring: RecordRing) -> None:
         self.ring = ring
         self.dtype = ring.rows.dtype
         self.seen, self.dropped = ring.count, 0
 
     @property
     def waiting(self) -> int:
-        """Number of records since the last :meth:`take`; above ``ROWS`` some are lost."""
+        """Number of records since the last :meth:`take`; above ``CAPACITY`` some are lost."""
         return self.ring.count - self.seen
 
     def newest(self) -> NDArray[np.void] | None:
@@ -210,14 +212,14 @@ class RowReader:
         row = self.ring.newest()
         return None if row is None else row.view(self.dtype)[0]
 
-    def take(self, most: int = ROWS) -> NDArray[np.void]:
+    def take(self, most: int = CAPACITY) -> NDArray[np.void]:
         """Return up to ``most`` records since the last call, oldest first; never waits."""
         first, rows = self.ring.read(self.seen, most)
         self.dropped += first - self.seen
         self.seen = first + len(rows)
         return rows
 
-    def wait(self, timeout: float, most: int = ROWS) -> NDArray[np.void]:
+    def wait(self, timeout: float, most: int = CAPACITY) -> NDArray[np.void]:
         """Wait for the first new record, and return records as :meth:`take`.
 
         Args:
@@ -226,5 +228,5 @@ class RowReader:
         """
         deadline = time.monotonic() + timeout
         while not self.waiting and time.monotonic() < deadline:
-            time.sleep(_LOOK_PERIOD)
+            time.sleep(_POLL_PERIOD)
         return self.take(most)

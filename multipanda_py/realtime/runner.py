@@ -15,7 +15,7 @@ from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LoopError
 from multipanda_py.realtime.cycle import ControlLoop
 from multipanda_py.realtime.loop_state import LoopState
-from multipanda_py.realtime.shared_memory import Mailbox, Word
+from multipanda_py.realtime.shared_memory import Mailbox, SharedFlag
 from multipanda_py.realtime.startup import build_loop, come_up
 from multipanda_py.realtime.timing import run
 
@@ -23,7 +23,7 @@ STOP_TIMEOUT = 5.0
 """Timeout of the end of a loop [s]."""
 HEARTBEAT_PERIOD = 0.05
 """Period of the heartbeat of the owning process [s]."""
-_LOOK_PERIOD = 2e-3  # Pause between two checks of a condition [s].
+_POLL_PERIOD = 2e-3  # Pause between two checks of a condition [s].
 _ANSWER_PERIOD = 1e-4  # Pause in which the loop may respond [s].
 
 
@@ -55,7 +55,7 @@ class Runner(ABC):
 
     def beat(self) -> None:
         """Send the heartbeat of this process to the loop."""
-        self._mailbox.words[Word.CLIENT_HEARTBEAT] = time.monotonic_ns()
+        self._mailbox.words[SharedFlag.CLIENT_HEARTBEAT] = time.monotonic_ns()
 
     @property
     def pid(self) -> int:
@@ -90,9 +90,9 @@ class Runner(ABC):
         """
         raise LoopError(f"cannot step {cycles} cycles: only placement inline allows this")
 
-    def silence(self, started_ns: int) -> float:
+    def cycle_age(self, started_ns: int) -> float:
         """Return the time since the newest cycle began, or since the start [s]."""
-        beat = self._mailbox.words[Word.LOOP_HEARTBEAT] or started_ns
+        beat = self._mailbox.words[SharedFlag.LOOP_HEARTBEAT] or started_ns
         return (time.monotonic_ns() - beat) * 1e-9
 
     def pause(self) -> None:
@@ -119,7 +119,7 @@ class Runner(ABC):
             if condition():
                 return True
             self.check()
-            time.sleep(_LOOK_PERIOD)
+            time.sleep(_POLL_PERIOD)
         return condition()
 
 
@@ -145,7 +145,7 @@ class InlineRunner(Runner):
         """Build and start the loop at time zero."""
         self._loop = build_loop(self._config, self._specs, self._mailbox)
         start_loop(self._loop, self._config, warm_up=2)
-        self._loop.begin()
+        self._loop.enable_commands()
         self._loop.finish_start()
         self._period_ns = round(1e9 / self._config.cell.rate)
         self._now_ns = 0
@@ -181,7 +181,7 @@ class InlineRunner(Runner):
             self._now_ns += step
             cycle(self._now_ns, self._now_ns)
 
-    def silence(self, started_ns: int) -> float:
+    def cycle_age(self, started_ns: int) -> float:
         """Return 0: the virtual clock does not advance between calls."""
         return 0.0
 
@@ -216,14 +216,14 @@ class ThreadRunner(Runner):
         self._loop = build_loop(self._config, self._specs, self._mailbox)
         start_loop(self._loop, self._config)
         gc.collect()  # Collect garbage now, so that no cycle waits for it.
-        found = self._loop.take_warnings()
+        result = self._loop.take_warnings()
         self._stopping = False
         self._is_up = threading.Event()
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
         self._thread.start()
         self._is_up.wait()
-        found += self._loop.take_warnings()
-        return [*found, "the loop runs in a thread: other threads of this process delay it"]
+        result += self._loop.take_warnings()
+        return [*result, "the loop runs in a thread: other threads of this process delay it"]
 
     def _run(self) -> None:
         period = 1.0 / self._config.cell.rate

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.exceptions import LoopError, UnknownName
-from multipanda_py.realtime.record_ring import RowReader
+from multipanda_py.realtime.record_ring import RecordReader
 from multipanda_py.realtime.recording.topics import CellPlan
 from multipanda_py.realtime.shared_memory import Mailbox
 from multipanda_py.state import Vector
 
 
-class RowFollower(RowReader):
+class RowFollower(RecordReader):
     """Reader of every cycle record of a running cell, once and in order.
 
     The memory is read-only: a slow, stopped or killed reader does not affect the loop. Reading
@@ -87,10 +87,10 @@ class RowFollower(RowReader):
         if not traced:
             return {}
         names = ["law", *self._specs[int(record["owner"])].features]
-        found = {name: record["terms"][k].copy() for k, name in enumerate(names[:traced])}
-        found["blend"] = record["tau_wanted"] - record["terms"][:traced].sum(axis=0)
-        found["bounds"] = record["tau"] - record["tau_wanted"]
-        return found
+        terms = {name: record["terms"][k].copy() for k, name in enumerate(names[:traced])}
+        terms["blend"] = record["tau_wanted"] - record["terms"][:traced].sum(axis=0)
+        terms["bounds"] = record["tau"] - record["tau_wanted"]
+        return terms
 
 
 _NAME = "multipanda-plan"
@@ -121,13 +121,13 @@ class Announced:
 
 def running_cells() -> dict[str, tuple[CellPlan, Path]]:
     """Return plan and shared memory of all running cells of this user, by the name of the cell."""
-    found = {}
+    running_cells = {}
     for process in Path("/proc").iterdir():
         if not process.name.isdecimal():
             continue
         for plan, memory in _announced_by(process):
-            found[plan.name] = plan, memory
-    return found
+            running_cells[plan.name] = plan, memory
+    return running_cells
 
 
 def find_running(name: str = "") -> tuple[CellPlan, Path]:

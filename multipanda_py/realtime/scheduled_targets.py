@@ -13,16 +13,16 @@ the target counts [s]; 0 means immediately. ``TOGETHER``: number of arms of the 
 need a target with the same start time before any of them begins."""
 
 
-class LaterTarget(NamedTuple):
+class ScheduledTarget(NamedTuple):
     """Scheduled target: channel, arm index, destination record and values."""
 
     channel: str
-    place: int
+    arm_index: int
     data: Vector
     values: Vector
 
 
-class LaterTargets:
+class ScheduledTargets:
     """Queue of scheduled targets, one per arm.
 
     A newer target of an arm replaces its scheduled target, and also cancels the targets of other
@@ -40,43 +40,43 @@ class LaterTargets:
 
     def __init__(self, clock: Vector) -> None:
         self._clock = clock
-        self.waiting: dict[int, LaterTarget] = {}
+        self.waiting: dict[int, ScheduledTarget] = {}
 
     def clear(self) -> None:
         self.waiting.clear()
 
-    def replace(self, place: int) -> None:
+    def replace(self, arm_index: int) -> None:
         """Cancel the scheduled target of an arm and those that start together with it."""
-        old = self.waiting.pop(place, None)
+        old = self.waiting.pop(arm_index, None)
         if old is not None and old.values[TOGETHER] > 1.0:
             start = old.values[START]
             for mate in [k for k, one in self.waiting.items() if one.values[START] == start]:
                 del self.waiting[mate]
 
-    def keep(self, channel: str, place: int, data: Vector, values: Vector) -> bool:
+    def schedule(self, channel: str, arm_index: int, data: Vector, values: Vector) -> bool:
         """Schedule a target; return False if it is due now and was not stored.
 
         Args:
             channel: Name of the channel.
-            place: Index of the arm; 0 for channels of the whole controllet.
+            arm_index: Index of the arm; 0 for channels of the whole controllet.
             data: Array that receives the target at its start time.
             values: Record of the target, with its start time.
         """
         if values[TOGETHER] <= 1.0 and values[START] <= self._clock[0]:
             return False
-        self.waiting[place] = LaterTarget(channel, place, data, values.copy())
+        self.waiting[arm_index] = ScheduledTarget(channel, arm_index, data, values.copy())
         return True
 
-    def due(self) -> list[LaterTarget]:
+    def pop_due(self) -> list[ScheduledTarget]:
         """Return the targets that are due now, and remove them from the queue."""
         now, waiting = float(self._clock[0]), self.waiting
         starts = [float(one.values[START]) for one in waiting.values()]
-        due = {
-            place: one
-            for place, one in waiting.items()
+        deadline = {
+            arm_index: one
+            for arm_index, one in waiting.items()
             if one.values[START] <= now
             and starts.count(float(one.values[START])) >= one.values[TOGETHER]
         }
-        for place in due:
-            del waiting[place]
-        return list(due.values())
+        for index in deadline:
+            del waiting[index]
+        return list(deadline.values())

@@ -2,10 +2,10 @@
 """Shared memory between the process that owns a cell and its control loop.
 
 Every record has one writer. A record that may be overwritten during a read has a sequence lock
-(:class:`Slot`), so that no process ever waits for another. Cycle records and events go to ring
-buffers, which are long enough for a reader to copy data before the writer reaches it again.
-Ordering relies on aligned loads and stores that stay in program order, as on x86-64. The memory is
-an anonymous file, so that a crash leaves nothing behind.
+(:class:`SeqlockBuffer`), so that no process ever waits for another. Cycle records and events go
+to ring buffers, which are long enough for a reader to copy data before the writer reaches it
+again. Ordering relies on aligned loads and stores that stay in program order, as on x86-64. The
+memory is an anonymous file, so that a crash leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from enum import IntEnum
 import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import movable_things
+from multipanda_py.config.describe import movable_objects
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LoopError
 from multipanda_py.parameters import record_width
 from multipanda_py.realtime.cycle_record import row_dtype
 from multipanda_py.realtime.events import EVENT, EVENTS, Event, EventRing, LoopEvent
-from multipanda_py.realtime.record_ring import ROWS, RowPlace, RowRing
+from multipanda_py.realtime.record_ring import CAPACITY, RecordLocation, RecordRing
 from multipanda_py.robots.gripper import RECORD as GRIPPER_RECORD
 from multipanda_py.state import Vector
 
@@ -37,7 +37,7 @@ SETTLE = 1e-3
 _TRIES = 100  # Maximum number of reads during concurrent writes.
 
 
-class Slot:
+class SeqlockBuffer:
     """Record with a sequence counter (seqlock), written by one side and read by the other.
 
     The writer can withdraw a request that has not been taken yet. It publishes the number up to
@@ -52,10 +52,10 @@ class Slot:
 
     Attributes:
         counter: Sequence counter, one word, odd during a write.
-        seen: Number of the record that was taken last.
+        last_read: Number of the record that was taken last.
     """
 
-    __slots__ = ("_data", "_scratch", "_taken", "_void", "counter", "seen")
+    __slots__ = ("_data", "_scratch", "_taken", "_void", "counter", "last_read")
 
     def __init__(self, words: memoryview, floats: Vector, start: int, width: int) -> None:
         self.counter = words[start : start + 1]
@@ -63,7 +63,7 @@ class Slot:
         self._void = words[start + 2 : start + 3]
         self._data = floats[start + HEAD : start + HEAD + width]
         self._scratch = np.zeros(width)
-        self.seen = 0
+        self.last_read = 0
 
     def write(self, values: Vector) -> int:
         """Publish ``values`` and return the number of the record. Thread: the one writer."""
@@ -73,18 +73,18 @@ class Slot:
         counter[0] += 1
         return int(counter[0])
 
-    def take(self) -> Vector | None:
+    def pop(self) -> Vector | None:
         """Return the newest record if it is not taken yet, else None; never waits.
 
         Thread: reader.
         """
         number = self.counter[0]
-        if number == self.seen or number & 1:
+        if number == self.last_read or number & 1:
             return None
         self._scratch[:] = self._data
         if self.counter[0] != number:
             return None
-        self.seen = number
+        self.last_read = number
         self._taken[0] = number  # Published before the void number is read, see withdraw().
         return None if self._void[0] >= number else self._scratch
 
@@ -113,7 +113,7 @@ class Slot:
     def newest(self) -> Vector | None:
         """Return a copy of the newest record, or None before the first one.
 
-        The record stays available to :meth:`take`.
+        The record stays available to :meth:`pop`.
 
         Thread: any reader; it retries during a write.
         """
@@ -127,23 +127,23 @@ class Slot:
     def skip(self) -> None:
         """Mark the newest record as taken, because it belongs to an earlier activation."""
         number = self.counter[0]
-        self.seen = number + (number & 1)
+        self.last_read = number + (number & 1)
 
 
 ANSWER_HEAD = 2
 """Number of values at the beginning of a response to settings or a tare: the number of the
 request, and 1 if it was executed. The active settings or offsets follow."""
-HELD = 2 + 7
+ATTACHMENT_RECORD = 2 + 7
 """Number of values in an attach request: number of the object or 0, flag of a given pose, and
 that pose in the end-effector frame (position, quaternion w x y z)."""
-PLACED = 1 + 7 + 6
+OBJECT_POSE_RECORD = 1 + 7 + 6
 """Number of values in a request to move an object. They are the number of the movable object,
 its position and quaternion x y z w in the world, its linear velocity in the world, and its
 angular velocity in its own axes."""
-ENTRY = 1 + PLACED
+SCENE_CHANGE_RECORD = 1 + OBJECT_POSE_RECORD
 """Number of values in a request to spawn, remove or move an object: a :class:`Change`, then as
 for ``PLACED``."""
-ENTRY_ANSWER = 4
+SCENE_CHANGE_RESPONSE = 4
 """Number of values in the response: number of the request, an :class:`Entry`, index of the
 blocking object in :func:`.surroundings`, and penetration depth [m]."""
 ANY_EPOCH = -1
@@ -173,7 +173,7 @@ def reason_of(request: Vector) -> str:
     return bytes(request[-REASON:].tobytes()).rstrip(b"\0").decode("utf-8", "replace")
 
 
-class Word(IntEnum):
+class SharedFlag(IntEnum):
     """Indices of single words; the owning process writes the first eight, the loop the others."""
 
     CLIENT_HEARTBEAT = 0
@@ -200,7 +200,7 @@ class SwitchStatus(IntEnum):
     FAILED = 3
 
 
-class Change(IntEnum):
+class SceneChange(IntEnum):
     """Kind of a request about an object."""
 
     REMOVE = 0
@@ -208,13 +208,13 @@ class Change(IntEnum):
     MOVE = 2
 
 
-class Entry(IntEnum):
+class SceneChangeStatus(IntEnum):
     """Response of the loop to a request about an object."""
 
     DONE = 0
     PRESENT = 1
     ABSENT = 2
-    HELD = 3
+    ATTACHMENT_RECORD = 3
     INSIDE = 4
 
 
@@ -241,7 +241,7 @@ class Mailbox:
     ) -> None:
         self._arm_names = tuple(config.arms)
         self._names = tuple(spec.name for spec in specs)
-        movable = len(movable_things(config))
+        movable = len(movable_objects(config))
         sizes = [arm.robot.n_joints for arm in config.arms.values()]
         joints = max(sizes)
         terms = 1 + max(len(spec.features) for spec in specs)
@@ -254,23 +254,23 @@ class Mailbox:
             widths += [settings, ANSWER_HEAD + settings]
         for size in sizes:
             widths += [1, ANSWER_HEAD + size]
-        widths += [HELD] * len(config.arms)
-        widths += [PLACED, ENTRY, ENTRY_ANSWER] * movable
+        widths += [ATTACHMENT_RECORD] * len(config.arms)
+        widths += [OBJECT_POSE_RECORD, SCENE_CHANGE_RECORD, SCENE_CHANGE_RESPONSE] * movable
         widths += [spec.parameter_width for spec in specs]
         for spec in specs:
             for channel in spec.channel_table.values():
-                places = channel.places(len(spec.arms))
-                widths += [channel.size(n) for n in spec.joints[:places]]
+                indices = channel.places(len(spec.arms))
+                widths += [channel.size(n) for n in spec.joints[:indices]]
         n_words = 16 + 2 * len(specs) + sum(HEAD + width for width in widths)
         events_at = -(-8 * n_words // 64) * 64
         rows_at = events_at + EVENTS * EVENT.itemsize
-        size = rows_at + ROWS * self.row_dtype.itemsize
+        size = rows_at + CAPACITY * self.row_dtype.itemsize
         self.fd = os.memfd_create("multipanda", os.MFD_CLOEXEC) if fd is None else fd
         if fd is None:
             os.ftruncate(self.fd, size)
-        elif (found := os.fstat(fd).st_size) != size:
+        elif (result := os.fstat(fd).st_size) != size:
             raise LoopError(
-                f"shared memory has {found} bytes, but cell {config.cell.name!r} needs {size}: "
+                f"shared memory has {result} bytes, but cell {config.cell.name!r} needs {size}: "
                 "the loop runs another cell file"
             )
         access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
@@ -279,19 +279,19 @@ class Mailbox:
         self.active = self.words[16 : 16 + len(specs)]
         # Number of activations of each controllet. A change shows that its targets were reset to
         # the measured state.
-        self.beginnings = self.words[16 + len(specs) : 16 + 2 * len(specs)]
-        count = self.words[Word.EVENTS : Word.EVENTS + 1]
+        self.activation_counts = self.words[16 + len(specs) : 16 + 2 * len(specs)]
+        count = self.words[SharedFlag.EVENTS : SharedFlag.EVENTS + 1]
         self.events = EventRing(self._map, events_at, count, self._arm_names, self._names)
-        count = self.words[Word.ROWS : Word.ROWS + 1]
-        self.ring = RowRing(self._map, rows_at, self.row_dtype, count)
-        self.row_place = RowPlace(
-            size, rows_at, 8 * Word.ROWS, events_at, 8 * Word.EVENTS, dimensions
+        count = self.words[SharedFlag.ROWS : SharedFlag.ROWS + 1]
+        self.ring = RecordRing(self._map, rows_at, self.row_dtype, count)
+        self.record_location = RecordLocation(
+            size, rows_at, 8 * SharedFlag.ROWS, events_at, 8 * SharedFlag.EVENTS, dimensions
         )
         floats = np.frombuffer(self._map, np.float64, n_words)
         start = 16 + 2 * len(specs)
         slots = []
         for width in widths:
-            slots.append(Slot(self.words, floats, start, width))
+            slots.append(SeqlockBuffer(self.words, floats, start, width))
             start += HEAD + width
         supply = iter(slots)
         self.switch, self.recover = next(supply), next(supply)
@@ -301,12 +301,12 @@ class Mailbox:
         pairs = [(next(supply), next(supply)) for _ in config.arms]
         self.tares, self.tare_answers = zip(*pairs)
         self.holds = [next(supply) for _ in config.arms]
-        things = [(next(supply), next(supply), next(supply)) for _ in range(movable)]
-        self.placed = [slots[0] for slots in things]
-        self.entries = [slots[1] for slots in things]
-        self.entry_answers = [slots[2] for slots in things]
+        objects = [(next(supply), next(supply), next(supply)) for _ in range(movable)]
+        self.placed = [slots[0] for slots in objects]
+        self.entries = [slots[1] for slots in objects]
+        self.entry_answers = [slots[2] for slots in objects]
         self.parameters = [next(supply) for _ in specs]
-        self.targets: list[dict[str, list[Slot]]] = [
+        self.targets: list[dict[str, list[SeqlockBuffer]]] = [
             {
                 name: [next(supply) for _ in range(channel.places(len(spec.arms)))]
                 for name, channel in spec.channel_table.items()
@@ -314,13 +314,13 @@ class Mailbox:
             for spec in specs
         ]
 
-    def ring_bell(self) -> None:
+    def notify(self) -> None:
         """Notify the loop of new requests. Thread: the owning process."""
-        self.words[Word.MAIL] += 1
+        self.words[SharedFlag.MAIL] += 1
 
-    def ring_for_targets(self) -> None:
+    def notify_targets(self) -> None:
         """Notify the loop of new targets, without other requests. Thread: the owning process."""
-        self.words[Word.TARGETS] += 1
+        self.words[SharedFlag.TARGETS] += 1
 
     def report(self, event: Event, time_ns: int, arm: int, controllet: int, text: str) -> None:
         """Append an event. Thread: control; not in every cycle.
@@ -337,12 +337,12 @@ class Mailbox:
     @property
     def cycles(self) -> int:
         """Number of cycles: all records except those that only show changed objects."""
-        return int(self.words[Word.ROWS] - self.words[Word.SHOWN])
+        return int(self.words[SharedFlag.ROWS] - self.words[SharedFlag.SHOWN])
 
     @property
     def is_paused(self) -> bool:
         """True if the owning process has paused the loop and no cycle is running."""
-        return 0 < self.words[Word.LAST_ROW] <= self.cycles
+        return 0 < self.words[SharedFlag.LAST_ROW] <= self.cycles
 
     @property
     def event_count(self) -> int:

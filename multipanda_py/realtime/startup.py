@@ -19,9 +19,9 @@ from multipanda_py.config.sections import ArmConfig
 from multipanda_py.context import Context
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.realtime.arm import Arm, ArmMotion
-from multipanda_py.realtime.controllet_instance import Instance
+from multipanda_py.realtime.controllet_instance import ControlletInstance
 from multipanda_py.realtime.cycle import ControlLoop
-from multipanda_py.realtime.objects import HeldThings, Things
+from multipanda_py.realtime.objects import AttachedObjects, SceneObjects
 from multipanda_py.realtime.ownership import Ownership
 from multipanda_py.realtime.plugin_errors import starting
 from multipanda_py.realtime.shared_memory import Mailbox
@@ -38,7 +38,7 @@ ON_TIME = 5_000_000
 """Maximum time from one cycle to the next [ns]; a robot tolerates 20 ms."""
 WARM_TIME = 3.0
 """Time after which commands start even if cycles are late [s]."""
-BEGIN_TIME = 12.0
+START_TIME = 12.0
 """Maximum time until all arms execute commands, including further attempts [s]."""
 
 
@@ -46,7 +46,7 @@ def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) ->
     """Run cycles until all arms execute commands or have a fault.
 
     The first cycles take milliseconds, because caches and memory pages are cold. Before
-    :meth:`.ControlLoop.begin`, robots execute no commands, and a timeout is no fault.
+    :meth:`.ControlLoop.enable_commands`, robots execute no commands, and a timeout is no fault.
 
     Args:
         loop: Loop to run.
@@ -56,15 +56,15 @@ def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) ->
     Thread: control.
     """
     if not any(backend.wake_fds for backend in loop.backends):
-        loop.begin()
+        loop.enable_commands()
         loop.finish_start()
         return
     is_warm = Warmth(time.monotonic_ns())
     run(loop, period, lambda: keep_going() and not is_warm(time.monotonic_ns()))
     if not keep_going():
         return
-    loop.begin()
-    deadline = time.monotonic() + BEGIN_TIME
+    loop.enable_commands()
+    deadline = time.monotonic() + START_TIME
     run(loop, period, lambda: (
         keep_going() and not loop.has_begun() and time.monotonic() < deadline
     ))  # fmt: skip
@@ -116,17 +116,17 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
         motion = ArmMotion(state, period) if _may_move(arm, specs, index) else None
         first = interfaces_of(arm)[0]
         known_by = ExternalEstimate(known[index], state, period) if arm.identified else None
-        felt: LearnedTorque | ExternalEstimate | None = known_by
+        measured: LearnedTorque | ExternalEstimate | None = known_by
         if file := arm.residual.wrench:
             live = residual_of(descriptions[index], "wrench", file, period, 5 + index)
-            felt = LearnedTorque(state, live, known_by)
-        arms.append(Arm(index, state, model, record, period, up_in_base, motion, first, felt))
+            measured = LearnedTorque(state, live, known_by)
+        arms.append(Arm(index, state, model, record, period, up_in_base, motion, first, measured))
         arms[-1].set_load(load_of(arm.settings))
     reports, objects, present = row["reports"][0], row["objects"][0], row["present"][0]
-    for place, thing in enumerate(t for t in describe_objects(config) if t.mass > 0.0):
-        x, y, z, w = quaternion_from_rotation(thing.rotation)
-        objects[place] = *thing.start, w, x, y, z
-        present[place] = thing.present
+    for position_index, obj in enumerate(t for t in describe_objects(config) if t.mass > 0.0):
+        x, y, z, w = quaternion_from_rotation(obj.rotation)
+        objects[position_index] = *obj.start, w, x, y, z
+        present[position_index] = obj.present
     instances = []
     for spec in specs:
         context = make_context(config, spec, known, states, objects)
@@ -134,7 +134,7 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
         with starting(f"{spec.name} ({spec.config.type})"):
             report = reports[spec.index]
             instances.append(
-                Instance(spec, context, states, mailbox, report, records, row["time"])
+                ControlletInstance(spec, context, states, mailbox, report, records, row["time"])
             )
     blend_cycles = round(config.cell.blend_time * config.cell.rate)
     timeout = 0 if config.cell.placement == "inline" else config.cell.heartbeat_timeout
@@ -142,12 +142,12 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
     for backend in backends:
         backend.present = present
     backend_of = {index: backend for backend in backends for index in backend.arms}
-    held = HeldThings(config, arms, backend_of, mailbox, objects, present)
-    things = Things(config, arms, backends, mailbox, present)
+    held = AttachedObjects(config, arms, backend_of, mailbox, objects, present)
+    scene_objects = SceneObjects(config, arms, backends, mailbox, present)
     ownership = Ownership(arms, instances, mailbox, blend_cycles, backend_of, period)
     silence_ns = int(timeout * 1e9)
     return ControlLoop(
-        arms, instances, backends, mailbox, row, ownership, silence_ns, held, things
+        arms, instances, backends, mailbox, row, ownership, silence_ns, held, scene_objects
     )
 
 

@@ -42,7 +42,7 @@ class TareMeasurement:
         self._largest = np.array(arm.model.arm.robot.figure("tare_torque"))
         self._sum, self._squares = np.zeros((2, arm.state.n_joints))
 
-    def add(self, felt: Vector) -> str:
+    def add(self, measured: Vector) -> str:
         """Add one estimate (n,) [Nm]; return why the measurement fails, or an empty string."""
         state = self._arm.state
         speed, travel = np.abs(state.dq), np.abs(state.q - self._start)
@@ -54,8 +54,8 @@ class TareMeasurement:
                 f"{travel[joint] * 1e3:.1f} m{unit} from its start, allowed {SPEED:g} {unit}/s "
                 f"and {TRAVEL * 1e3:g} m{unit}. Tare it at rest"
             )
-        self._sum += felt
-        self._squares += felt * felt
+        self._sum += measured
+        self._squares += measured * measured
         self._left -= 1
         return ""
 
@@ -167,13 +167,13 @@ class Tares:
         self.active: list[ArmTare] = []
         self.pending: dict[int, TareMeasurement] = {}
 
-    def take(self, now_ns: int) -> None:
+    def receive(self, now_ns: int) -> None:
         """Start new requests."""
         for tare, slot in zip(self._tares, self._mailbox.tares):
-            record = slot.take()
+            record = slot.pop()
             if record is None:
                 continue
-            arm, number = tare.arm, slot.seen
+            arm, number = tare.arm, slot.last_read
             self.pending.pop(arm.index, None)
             reason = self._obstacle(arm)
             if reason:
@@ -185,7 +185,7 @@ class Tares:
                 self._mailbox.report(Event.TARED, now_ns, arm.index, -1, "no longer tared")
                 self._write(tare, number, True)
 
-    def look(self, fresh: Sequence[int], now_ns: int) -> None:
+    def poll(self, fresh: Sequence[int], now_ns: int) -> None:
         """Continue the measurements of arms with a new state.
 
         Args:
@@ -206,22 +206,22 @@ class Tares:
             del self.pending[index]
             self._answer(tare, measurement.number, reason, now_ns)
 
-    def forget(self, index: int, why: str, now_ns: int) -> None:
+    def forget(self, index: int, reason: str, now_ns: int) -> None:
         """Remove the tare of an arm, whose estimate of external torques changes.
 
         Args:
             index: Index of the arm in the cell.
-            why: Reason, for the report.
+            reason: Reason, for the report.
             now_ns: Time of the cycle [ns].
         """
         tare, measurement = self._tares[index], self.pending.pop(index, None)
         if tare.active:
             self._set(tare, np.zeros_like(tare.offset))
-            self._mailbox.report(Event.TARED, now_ns, index, -1, f"no longer tared: {why}")
+            self._mailbox.report(Event.TARED, now_ns, index, -1, f"no longer tared: {reason}")
         if measurement is not None:
-            self._answer(tare, measurement.number, why, now_ns)
+            self._answer(tare, measurement.number, reason, now_ns)
         else:
-            self._write(tare, self._mailbox.tares[index].seen, True)
+            self._write(tare, self._mailbox.tares[index].last_read, True)
 
     def _obstacle(self, arm: Arm) -> str:
         """Return why an arm cannot be tared now, or an empty string."""

@@ -139,15 +139,15 @@ def run_woken(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
     simulated = [arm for backend in loop.backends if not backend.wake_fds for arm in backend.arms]
     arms = {fd: arm for backend in loop.backends for fd, arm in backend.wake_fds.items()}
     fds, nothing = list(arms), ()
-    due = _now()
+    deadline = _now()
     while keep_going():
-        wait = due + (GRACE - 1.0) * step - _now() if simulated else GRACE * step
+        wait = deadline + (GRACE - 1.0) * step - _now() if simulated else GRACE * step
         # poll() cannot be used, because its timeout is in whole milliseconds.
         ready, _, _ = select.select(fds, nothing, nothing, max(0.0, 1e-9 * wait))
         fresh = [arms[fd] for fd in ready]
         now = _now()
-        if simulated and (now >= due if fresh else now >= due + (GRACE - 1.0) * step):
+        if simulated and (now >= deadline if fresh else now >= deadline + (GRACE - 1.0) * step):
             fresh += simulated
-            due = max(due + step, now + step // 2)
+            deadline = max(deadline + step, now + step // 2)
         # The cycle also runs without a new state, to read requests and to detect a dead driver.
         loop.cycle(now, now, sorted(fresh))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.control.impedance.modal_damping import BANDWIDTH, KEPT
+from multipanda_py.control.impedance.modal_damping import BANDWIDTH, STIFFNESS_SCALE
 from multipanda_py.controllet import Controllet
 from multipanda_py.realtime.feature_set import FeatureSet
 from multipanda_py.state import ArmState, Vector
@@ -23,8 +23,8 @@ PAUSE = 1.0
 """Minimum time between two notices of an instance [s]."""
 
 
-class Derating:
-    """Report when a controllet reduces its stiffness (report value :data:`.KEPT`).
+class GainReductionNotice:
+    """Report when a controllet reduces its stiffness (report value :data:`.STIFFNESS_SCALE`).
 
     A notice names arm, controllet, stiffness scale and reason. It is sent once per reduction, and
     again if the scale falls below :data:`WORSE` times the last reported one. A reduction that
@@ -44,9 +44,9 @@ class Derating:
 
     def __init__(self, name: str, law: Controllet[Any, Any]) -> None:
         titles = report_titles(law.report_names)
-        self.applies = str(KEPT) in titles
-        place = titles.index(str(KEPT)) if self.applies else 0
-        self._kept = law.report[place : place + 1].data
+        self.applies = str(STIFFNESS_SCALE) in titles
+        index = titles.index(str(STIFFNESS_SCALE)) if self.applies else 0
+        self._scale = law.report[index : index + 1].data
         self._name, self._law, self._context = name, law, law.context
         self._pause = round(PAUSE / law.context.period)
         self.start()
@@ -54,28 +54,28 @@ class Derating:
     def start(self) -> None:
         """Reset the monitor at the activation of the controllet."""
         self.times = self._wait = 0
-        self._is_derated, self._said = False, 1.0
+        self._is_derated, self._reported = False, 1.0
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check the stiffness scale of this cycle."""
         if self._wait:
             self._wait -= 1
-        kept = self._kept[0]
+        kept = self._scale[0]
         if kept >= (ENDS if self._is_derated else BEGINS):
             self._is_derated = False
             return
         if not self._is_derated:
-            self._is_derated, self._said = True, 1.0
+            self._is_derated, self._reported = True, 1.0
             self.times += 1
-        if not self._wait and (self._said == 1.0 or kept < WORSE * self._said):
-            self._say(kept)
+        if not self._wait and (self._reported == 1.0 or kept < WORSE * self._reported):
+            self._log(kept)
 
-    def _say(self, kept: float) -> None:
-        self._wait, self._said = self._pause, kept
+    def _log(self, stiffness_scale: float) -> None:
+        self._wait, self._reported = self._pause, stiffness_scale
         arms, softest = self._context.arms, self._law.softest
-        where = arms[softest].name if softest >= 0 else "grasped object"
+        path = arms[softest].name if softest >= 0 else "grasped object"
         self._context.notify(
-            f"{where}: {self._name} keeps {kept:.0%} of its stiffness in the softest "
+            f"{path}: {self._name} keeps {stiffness_scale:.0%} of its stiffness in the softest "
             f"direction of this configuration. More stiffness needs damping faster than "
             f"{BANDWIDTH:g} 1/s and oscillates with latency (reduction {self.times} since its "
             "activation). Lower the stiffness, or choose another configuration"
@@ -125,13 +125,13 @@ class TorqueTerms:
         self._steps: list[tuple[Any, list[tuple[memoryview, memoryview]]]] = []
         self._runs: list[tuple[Vector, Vector, Vector]] = []
 
-    def _note(self, place: int) -> list[tuple[memoryview, memoryview]]:
-        return [(notes[place].data, own) for notes, own in zip(self._notes, self._torques)]
+    def _note(self, arm_index: int) -> list[tuple[memoryview, memoryview]]:
+        return [(notes[arm_index].data, own) for notes, own in zip(self._notes, self._torques)]
 
-    def begin(self) -> None:
+    def attach_records(self) -> None:
         """Clear the records when the instance becomes the owner of its arms."""
-        for place, zeros in self._blank:
-            place[:] = zeros
+        for destination, zeros in self._blank:
+            destination[:] = zeros
         for count in self._traced:
             count[0] = self._n_terms if self.is_on else 0
 
@@ -163,17 +163,19 @@ class TorqueTerms:
         """Assign the copies to the record for the features that add torques now."""
         self._planned = features.steps
         self._steps = [(part, self._note(2 + k)) for k, part in enumerate(features.steps)]
-        places = [0, *(1 + place for place in features.places)]
-        starts = [k for k, place in enumerate(places) if k == 0 or place != places[k - 1] + 1]
+        indices = [0, *(1 + location for location in features.feature_indices)]
+        starts = [
+            k for k, location in enumerate(indices) if k == 0 or location != indices[k - 1] + 1
+        ]
         self._runs = []
         for notes, terms in zip(self._notes, self._terms):
             terms[...] = 0.0  # Clears the terms of disabled features.
-            for start, end in zip(starts, [*starts[1:], len(places)]):
-                place = places[start]
+            for start, end in zip(starts, [*starts[1:], len(indices)]):
+                index = indices[start]
                 self._runs.append(
                     (
                         notes[start + 1 : end + 1],
                         notes[start:end],
-                        terms[place : place + end - start],
+                        terms[index : index + end - start],
                     )
                 )

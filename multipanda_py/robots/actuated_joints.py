@@ -43,7 +43,7 @@ class OperationMode(IntEnum):
     """Equilibrium position and stiffness preset, which PID controllers of the motors track."""
 
     @classmethod
-    def of(cls, value: object) -> OperationMode:
+    def from_value(cls, value: object) -> OperationMode:
         """Return the mode with a number or name.
 
         Raises:
@@ -109,7 +109,7 @@ class ActuatedJoints:
 
     Attributes:
         names: Joint names without the arm's prefix.
-        places: Indices of the joints in the arm, from 0, (m,).
+        indices: Indices of the joints in the arm, from 0, (m,).
         modes: Names of the operation modes in the cell file.
         have_motors: True for joints with motor parameters, (m,).
         have_second: True for joints with a second motor, (m,).
@@ -120,7 +120,7 @@ class ActuatedJoints:
     """
 
     names: tuple[str, ...]
-    places: NDArray[np.intp]
+    indices: NDArray[np.intp]
     modes: tuple[str, ...]
     have_motors: NDArray[np.bool_]
     have_second: NDArray[np.bool_]

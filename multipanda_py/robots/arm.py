@@ -59,30 +59,30 @@ class SceneObject:
 
     def __post_init__(self) -> None:
         """Copy and check the arrays, and make them read-only."""
-        where = f"of object {self.name}"
+        path = f"of object {self.name}"
         if not self.name:
             raise ConfigurationError("an object needs a name")
         if self.shape not in SHAPES:
-            raise UnknownName(f"shape {where}", self.shape, tuple(SHAPES))
-        size = vector(f"size {where} ({self.shape})", self.size, (SHAPES[self.shape],))
+            raise UnknownName(f"shape {path}", self.shape, tuple(SHAPES))
+        size = vector(f"size {path} ({self.shape})", self.size, (SHAPES[self.shape],))
         if (size <= 0.0).any():
-            raise ConfigurationError(f"size {where} must be positive, got {size.tolist()}")
+            raise ConfigurationError(f"size {path} must be positive, got {size.tolist()}")
         if not (np.isfinite(self.mass) and self.mass >= 0.0):
-            raise ConfigurationError(f"mass {where} must be 0 kg or more, got {self.mass}")
+            raise ConfigurationError(f"mass {path} must be 0 kg or more, got {self.mass}")
         if not (self.present or self.mass > 0.0):
-            raise ConfigurationError(f"present {where} must be true, because it has no mass")
-        rgba = vector(f"rgba {where}", self.rgba, (4,))
-        friction = vector(f"friction {where}", self.friction, (3,))
+            raise ConfigurationError(f"present {path} must be true, because it has no mass")
+        rgba = vector(f"rgba {path}", self.rgba, (4,))
+        friction = vector(f"friction {path}", self.friction, (3,))
         if (friction < 0.0).any() or (rgba < 0.0).any() or (rgba > 1.0).any():
-            raise ConfigurationError(f"friction {where} must be >= 0 and rgba within [0, 1]")
-        contact = vector(f"contact {where}", self.contact, (2,))
+            raise ConfigurationError(f"friction {path} must be >= 0 and rgba within [0, 1]")
+        contact = vector(f"contact {path}", self.contact, (2,))
         if (contact <= 0.0).any():
-            raise ConfigurationError(f"contact {where} must be positive, got {contact.tolist()}")
+            raise ConfigurationError(f"contact {path} must be positive, got {contact.tolist()}")
         checked = {
             "contact": tuple(contact.tolist()),
             "size": tuple(size.tolist()),
-            "position": vector(f"position {where}", self.position, (3,)),
-            "rotation": rotation_matrix(f"rotation {where}", self.rotation),
+            "position": vector(f"position {path}", self.position, (3,)),
+            "rotation": rotation_matrix(f"rotation {path}", self.rotation),
             "rgba": tuple(rgba.tolist()),
             "friction": tuple(friction.tolist()),
         }
@@ -151,7 +151,7 @@ class Tool:
         return (Capsule((0.0, 0.0, 0.0), (x, y, z), ROD_RADIUS),)
 
     @property
-    def look(self) -> tuple[Turned, ...]:
+    def visual(self) -> tuple[Turned, ...]:
         r = ROD_RADIUS
         return tuple(Turned(c.start, c.end, r, r, r, r, "tool") for c in self.capsules)
 
@@ -216,13 +216,13 @@ class ArmDescription:
         if self.compensates_gravity is None:
             object.__setattr__(self, "compensates_gravity", self.robot.compensates_gravity)
         self._check_gripper()
-        where = f"of arm {self.name}"
+        path = f"of arm {self.name}"
         checked = {
             "position_base_in_world": vector(
-                f"position_base_in_world {where}", self.position_base_in_world, (3,)
+                f"position_base_in_world {path}", self.position_base_in_world, (3,)
             ),
             "rotation_base_in_world": rotation_matrix(
-                f"rotation_base_in_world {where}", self.rotation_base_in_world
+                f"rotation_base_in_world {path}", self.rotation_base_in_world
             ),
         }
         own = {"joint_damping": self.robot.damping, "joint_frictionloss": self.robot.friction}
@@ -232,9 +232,9 @@ class ArmDescription:
                 values = of_model
             if np.ndim(values) == 0:
                 values = np.full(self.n_joints, values)
-            checked[name] = vector(f"{name} {where}", values, (self.n_joints,))
+            checked[name] = vector(f"{name} {path}", values, (self.n_joints,))
             if (checked[name] < 0.0).any():
-                raise ConfigurationError(f"{name} {where} must not be negative: {checked[name]}")
+                raise ConfigurationError(f"{name} {path} must not be negative: {checked[name]}")
         for name, array in checked.items():
             object.__setattr__(self, name, array)
 

@@ -140,7 +140,7 @@ def default_ready(chain: Chain, tip_in_last: Vector, lower: Vector, upper: Vecto
     low, high = np.where(low < high, low, lower), np.where(low < high, high, upper)
     middle, half = 0.5 * (low + high), 0.5 * INNER * (high - low)
     rng = np.random.default_rng(0)
-    best, found = -np.inf, middle
+    best, result = -np.inf, middle
     for q in np.vstack([middle, rng.uniform(middle - half, middle + half, (POSTURES, len(low)))]):
         poses = link_poses(chain, q)
         points = np.array([pose[:3, 3] for pose in poses])
@@ -153,8 +153,8 @@ def default_ready(chain: Chain, tip_in_last: Vector, lower: Vector, upper: Vecto
         height = min(float(points[:, 2].min()), float(tip[2]))
         score = float(size) + min(0.0, height)
         if score > best:
-            best, found = score, q
-    return found
+            best, result = score, q
+    return result
 
 
 def default_sections(n_joints: int) -> tuple[tuple[int, ...], ...]:
@@ -171,12 +171,12 @@ def default_capsules(chain: Chain, tip_in_last: Vector) -> dict[str, tuple[Capsu
         tip_in_last: Position of the tip in the last link, (3,) [m].
     """
     ends = [*(origin[:3, 3] for origin in chain.origins), tip_in_last]
-    found: dict[str, tuple[Capsule, ...]] = {}
+    default_capsules: dict[str, tuple[Capsule, ...]] = {}
     for link, end in zip(chain.links, ends):
         x, y, z = end.tolist()
         if np.linalg.norm(end) > ROD:
-            found[link] = (Capsule((0.0, 0.0, 0.0), (x, y, z), ROD),)
-    return found
+            default_capsules[link] = (Capsule((0.0, 0.0, 0.0), (x, y, z), ROD),)
+    return default_capsules
 
 
 Shape = TypeVar("Shape", Capsule, Turned)
@@ -215,7 +215,7 @@ def read_extra(path: Path, keys: Sequence[str] = KEYS) -> dict[str, Any]:
     return data
 
 
-class Extra:
+class Overrides:
     """Data of a YAML file on an arm, with defaults for missing keys.
 
     Args:
@@ -237,19 +237,19 @@ class Extra:
         Raises:
             ConfigurationError: The value is not one of these, or a joint has no value.
         """
-        n, given = len(self._joints), self._data.get(key)
+        n, text = len(self._joints), self._data.get(key)
         values: list[Any] = list(otherwise)
-        if isinstance(given, Mapping):
-            for name, value in given.items():
+        if isinstance(text, Mapping):
+            for name, value in text.items():
                 if name not in self._joints:
                     raise self._refusal(key, f"joint {name!r}", f"{', '.join(self._joints)}")
                 values[self._joints.index(name)] = value
-        elif isinstance(given, list):
-            if len(given) != n:
-                raise self._refusal(key, f"{len(given)} numbers", f"{n}, one per joint")
-            values = given
-        elif given is not None:
-            values = [given] * n
+        elif isinstance(text, list):
+            if len(text) != n:
+                raise self._refusal(key, f"{len(text)} numbers", f"{n}, one per joint")
+            values = text
+        elif text is not None:
+            values = [text] * n
         for name, value, own in zip(self._joints, values, otherwise):
             if value is None:
                 raise ConfigurationError(
@@ -261,8 +261,8 @@ class Extra:
 
     def says_all(self, key: str) -> bool:
         """Return True if a key has values for all joints."""
-        given = self._data.get(key)
-        return given is not None and not isinstance(given, Mapping)
+        value = self._data.get(key)
+        return value is not None and not isinstance(value, Mapping)
 
     def flag(self, key: str, otherwise: bool) -> bool:
         """Return a Boolean value.
@@ -271,10 +271,10 @@ class Extra:
             key: Key of the value.
             otherwise: Value if the file does not have the key.
         """
-        given = self._data.get(key, otherwise)
-        if not isinstance(given, bool):
-            raise self._refusal(key, f"{given!r:.60}", "true or false")
-        return given
+        value = self._data.get(key, otherwise)
+        if not isinstance(value, bool):
+            raise self._refusal(key, f"{value!r:.60}", "true or false")
+        return value
 
     def numbers(self, key: str, otherwise: Sequence[float]) -> Vector:
         """Return a list of numbers, as many as the default has.
@@ -286,33 +286,33 @@ class Extra:
         Raises:
             ConfigurationError: The value is not such a list.
         """
-        given, n = self._data.get(key, list(otherwise)), len(otherwise)
-        if not (isinstance(given, list) and len(given) == n and all(map(_is_number, given))):
-            raise self._refusal(key, f"{given!r:.60}", f"a list of {n} numbers")
-        return np.array(given, dtype=np.float64)
+        value, n = self._data.get(key, list(otherwise)), len(otherwise)
+        if not (isinstance(value, list) and len(value) == n and all(map(_is_number, value))):
+            raise self._refusal(key, f"{value!r:.60}", f"a list of {n} numbers")
+        return np.array(value, dtype=np.float64)
 
     def length(self, key: str) -> float:
         """Return a length [m], 0 by default."""
-        given = self._data.get(key, 0.0)
-        if not (_is_number(given) and given >= 0.0):
-            raise self._refusal(key, f"{given!r:.60}", "0 m or more")
-        return float(given)
+        value = self._data.get(key, 0.0)
+        if not (_is_number(value) and value >= 0.0):
+            raise self._refusal(key, f"{value!r:.60}", "0 m or more")
+        return float(value)
 
     def figures(self, otherwise: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
         """Return the figures for parameters of controllets, with defaults for missing ones."""
-        given = self._map("figures")
-        if unknown := [key for key in given if key not in otherwise]:
+        value = self._map("figures")
+        if unknown := [key for key in value if key not in otherwise]:
             raise self._refusal("figures", repr(unknown[0]), ", ".join(otherwise))
-        inner = Extra(self.path, given, self._joints)
-        found = {name: inner.per_joint(name, list(values)) for name, values in otherwise.items()}
-        for name, values in found.items():
-            least = int(values.argmin())
-            if values[least] < 0.0 and not name.startswith("friction"):
-                got = f"{values[least]:g} for joint {self._joints[least]}"
+        inner = Overrides(self.path, value, self._joints)
+        figures = {name: inner.per_joint(name, list(values)) for name, values in otherwise.items()}
+        for name, values in figures.items():
+            min_value = int(values.argmin())
+            if values[min_value] < 0.0 and not name.startswith("friction"):
+                got = f"{values[min_value]:g} for joint {self._joints[min_value]}"
                 raise self._refusal(f"figures: {name}", got, "0 or more")
-        return {name: tuple(values.tolist()) for name, values in found.items()}
+        return {name: tuple(values.tolist()) for name, values in figures.items()}
 
-    def doubts(self) -> Iterator[str]:
+    def warnings(self) -> Iterator[str]:
         """Yield a warning if the file has no capsules."""
         if "capsules" not in self._data:
             yield (
@@ -332,7 +332,7 @@ class Extra:
         allowed = "a list of [start, end, radius]: two points, and a radius above 0 m"
         return self._by_link("capsules", links, _capsule, allowed)
 
-    def look(self, links: Sequence[str]) -> dict[str, tuple[Turned, ...]]:
+    def visuals(self, links: Sequence[str]) -> dict[str, tuple[Turned, ...]]:
         """Return the visual shapes by link.
 
         Raises:
@@ -345,54 +345,57 @@ class Extra:
     def _by_link(
         self, key: str, links: Sequence[str], shape: Callable[..., Shape], allowed: str
     ) -> dict[str, tuple[Shape, ...]]:
-        found = {}
+        result = {}
         for link, shapes in self._map(key).items():
             if link not in links:
                 raise self._refusal(key, f"link {link!r}", ", ".join(links))
             try:
-                found[link] = tuple(shape(*numbers) for numbers in shapes)
+                result[link] = tuple(shape(*numbers) for numbers in shapes)
             except (TypeError, ValueError):
                 raise self._refusal(f"{key}: {link}", f"{shapes!r:.60}", allowed) from None
-        return found
+        return result
 
     def sections(self) -> tuple[tuple[int, ...], ...] | None:
         """Return the sections of link indices, each index in one section; None if missing."""
-        found = self._groups("sections")
+        sections = self._groups("sections")
         numbers = list(range(len(self._joints) + 1))
-        if found is not None and sorted(number for part in found for number in part) != numbers:
+        if (
+            sections is not None
+            and sorted(number for part in sections for number in part) != numbers
+        ):
             got = repr(self._data["sections"])
             raise self._refusal("sections", got, f"each link once, 0 to {numbers[-1]}")
-        return found
+        return sections
 
     def overlapping(self) -> tuple[tuple[int, int], ...] | None:
         """Return the pairs of links whose capsules may touch; None if missing."""
-        found = self._groups("overlapping")
-        if found is None:
+        result = self._groups("overlapping")
+        if result is None:
             return None
-        if wrong := next((part for part in found if len(part) != 2), None):
+        if wrong := next((part for part in result if len(part) != 2), None):
             raise self._refusal("overlapping", f"{list(wrong)}", "pairs of links")
-        return tuple((first, second) for first, second in found)
+        return tuple((first, second) for first, second in result)
 
     def _groups(self, key: str) -> tuple[tuple[int, ...], ...] | None:
         """Return lists of link indices from 0 to n; None if missing."""
         if key not in self._data:
             return None
-        given, n = self._data[key], len(self._joints)
-        if not isinstance(given, list) or not all(isinstance(part, list) for part in given):
-            raise self._refusal(key, f"{given!r:.60}", "a list of lists of link numbers")
-        for number in (number for part in given for number in part):
+        value, n = self._data[key], len(self._joints)
+        if not isinstance(value, list) or not all(isinstance(part, list) for part in value):
+            raise self._refusal(key, f"{value!r:.60}", "a list of lists of link numbers")
+        for number in (number for part in value for number in part):
             if type(number) is not int or not 0 <= number <= n:
                 raise self._refusal(key, repr(number), f"link numbers, 0 to {n}")
-        return tuple(tuple(part) for part in given)
+        return tuple(tuple(part) for part in value)
 
     def _map(self, key: str) -> Mapping[str, Any]:
-        given = self._data.get(key, {})
-        if not isinstance(given, Mapping):
-            raise self._refusal(key, f"{given!r:.60}", "a map")
-        return given
+        value = self._data.get(key, {})
+        if not isinstance(value, Mapping):
+            raise self._refusal(key, f"{value!r:.60}", "a map")
+        return value
 
-    def _refusal(self, where: str, got: str, allowed: str) -> ConfigurationError:
-        return ConfigurationError(f"{self.path}: {where}: got {got}, allowed {allowed}")
+    def _refusal(self, path: str, got: str, allowed: str) -> ConfigurationError:
+        return ConfigurationError(f"{self.path}: {path}: got {got}, allowed {allowed}")
 
 
 def _is_number(value: object) -> bool:

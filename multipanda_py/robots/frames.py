@@ -92,7 +92,7 @@ class MovingLinks:
         self._still = np.array([quaternion_from_rotation(r) for r in rotations])
         self._turned = np.array([_times(q, a) for q, a in zip(self._still, axes)])
 
-    def at(self, q: ArrayLike, fingers: ArrayLike = ()) -> tuple[Vector, Vector]:
+    def forward_kinematics(self, q: ArrayLike, fingers: ArrayLike = ()) -> tuple[Vector, Vector]:
         """Return the poses of the links in their parents.
 
         Args:

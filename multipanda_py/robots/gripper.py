@@ -143,14 +143,14 @@ class GripperMotion:
         look: Callable[[], GripperResult | None],
         wait: Callable[[Callable[[], bool], float, str], None],
     ) -> None:
-        self.command, self._look, self._wait = command, look, wait
+        self.command, self._poll, self._wait = command, look, wait
         self._result: GripperResult | None = None
 
     @property
     def result(self) -> GripperResult | None:
         """Result, or None while the command runs; never waits."""
         if self._result is None:
-            self._result = self._look()
+            self._result = self._poll()
         return self._result
 
     @property
@@ -210,7 +210,7 @@ class Gripper(ABC):
         Raises:
             TargetRejected: The loop does not run.
         """
-        return self._begin(GripperCommand(Action.HOMING))
+        return self._start(GripperCommand(Action.HOMING))
 
     def move(self, width: float, speed: float = 0.1) -> GripperMotion:
         """Move the fingers to a width, without force control.
@@ -222,7 +222,7 @@ class Gripper(ABC):
         Raises:
             TargetRejected: A value is out of range, or the loop does not run.
         """
-        return self._begin(
+        return self._start(
             GripperCommand(
                 Action.MOVE,
                 self._checked_width(width, self.description.min_width),
@@ -253,15 +253,15 @@ class Gripper(ABC):
         Raises:
             TargetRejected: A value is out of range, or the loop does not run.
         """
-        most = self.description
-        return self._begin(
+        max_value = self.description
+        return self._start(
             GripperCommand(
                 Action.GRASP,
                 self._checked_width(width),
                 self._checked_speed(speed),
-                checked(self.arm, "force", force, most.most_force, "N", positive=True),
-                checked(self.arm, "epsilon_inner", epsilon_inner, most.max_width, "m"),
-                checked(self.arm, "epsilon_outer", epsilon_outer, most.max_width, "m"),
+                checked(self.arm, "force", force, max_value.max_force, "N", positive=True),
+                checked(self.arm, "epsilon_inner", epsilon_inner, max_value.max_width, "m"),
+                checked(self.arm, "epsilon_outer", epsilon_outer, max_value.max_width, "m"),
             )
         )
 
@@ -269,13 +269,13 @@ class Gripper(ABC):
         """Stop the fingers at their present width; a grasped object stays grasped."""
         return self.start(GripperCommand(Action.STOP))
 
-    def _begin(self, command: GripperCommand) -> GripperMotion:
+    def _start(self, command: GripperCommand) -> GripperMotion:
         if reason := self.silence():
             raise TargetRejected(f"gripper of {self.arm}: {reason}")
         return self.start(command)
 
-    def _checked_width(self, width: float, least: float = 0.0) -> float:
-        return checked(self.arm, "width", width, self.state().max_width, "m", least=least)
+    def _checked_width(self, width: float, min_value: float = 0.0) -> float:
+        return checked(self.arm, "width", width, self.state().max_width, "m", min_value=min_value)
 
     def _checked_speed(self, speed: float) -> float:
         return checked(self.arm, "speed", speed, self.description.speed, "m/s", positive=True)
@@ -285,10 +285,10 @@ def checked(
     arm: str,
     name: str,
     value: float,
-    most: float,
+    max_value: float,
     unit: str,
     *,
-    least: float = 0.0,
+    min_value: float = 0.0,
     positive: bool = False,
 ) -> float:
     """Return a value as float if a gripper can execute it.
@@ -297,9 +297,9 @@ def checked(
         arm: Name of the arm, for messages.
         name: Name of the value, for messages.
         value: Value to check.
-        most: Maximum.
+        max_value: Maximum.
         unit: Unit of the value.
-        least: Minimum.
+        min_value: Minimum.
         positive: True if zero is not allowed.
 
     Raises:
@@ -309,9 +309,9 @@ def checked(
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
-    if not (least <= number <= most) or (positive and number == 0.0):
-        low = "(0" if positive else f"[{least:g}"
+    if not (min_value <= number <= max_value) or (positive and number == 0.0):
+        low = "(0" if positive else f"[{min_value:g}"
         raise TargetRejected(
-            f"gripper of {arm}: {name}: got {value!r:.40}, allowed {low}, {most:g}] {unit}"
+            f"gripper of {arm}: {name}: got {value!r:.40}, allowed {low}, {max_value:g}] {unit}"
         )
     return number

@@ -16,11 +16,11 @@ from multipanda_py.robots.geometry import Point, point_of
 TOLERANCE = 1e-6  # Tolerance for rotation matrices with a limited number of digits.
 
 
-def vector(what: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
+def vector(description: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Return a read-only copy of an array of finite numbers.
 
     Args:
-        what: Name of the array, for the message.
+        description: Name of the array, for the message.
         value: Values of the array.
         shape: Required shape.
 
@@ -30,52 +30,56 @@ def vector(what: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.fl
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"{what} must be numbers of shape {shape}: {error}") from error
+        raise ConfigurationError(
+            f"{description} must be numbers of shape {shape}: {error}"
+        ) from error
     if array.shape != shape:
-        raise ConfigurationError(f"{what} must have shape {shape}, got {array.shape}")
+        raise ConfigurationError(f"{description} must have shape {shape}, got {array.shape}")
     if not np.isfinite(array).all():
-        raise ConfigurationError(f"{what} must be finite, got {array.tolist()}")
+        raise ConfigurationError(f"{description} must be finite, got {array.tolist()}")
     array.flags.writeable = False
     return array
 
 
-def rotation_matrix(what: str, value: ArrayLike) -> NDArray[np.float64]:
+def rotation_matrix(description: str, value: ArrayLike) -> NDArray[np.float64]:
     """Return a read-only rotation matrix, (3, 3), made exactly orthonormal.
 
     Args:
-        what: Name of the value, for error messages.
+        description: Name of the value, for error messages.
         value: Rotation matrix with rounded elements, (3, 3).
 
     Raises:
         ConfigurationError: An element differs by more than 1e-6 from a rotation.
     """
-    given = vector(what, value, (3, 3))
-    left, _, right = np.linalg.svd(given)
+    text = vector(description, value, (3, 3))
+    left, _, right = np.linalg.svd(text)
     rotation = np.asarray(left @ right, dtype=np.float64)
-    if np.linalg.det(given) < 0.0 or np.abs(rotation - given).max() > TOLERANCE:
-        raise ConfigurationError(f"{what} is not a rotation matrix: {given.tolist()}")
-    if np.abs(given.T @ given - np.eye(3)).max() < 1e-14:
-        return given
+    if np.linalg.det(text) < 0.0 or np.abs(rotation - text).max() > TOLERANCE:
+        raise ConfigurationError(f"{description} is not a rotation matrix: {text.tolist()}")
+    if np.abs(text.T @ text - np.eye(3)).max() < 1e-14:
+        return text
     rotation.flags.writeable = False
     return rotation
 
 
-def rigid_pose(what: str, value: ArrayLike) -> NDArray[np.float64]:
+def rigid_pose(description: str, value: ArrayLike) -> NDArray[np.float64]:
     """Return a read-only homogeneous transform, (4, 4).
 
     Args:
-        what: Name of the value, for error messages.
+        description: Name of the value, for error messages.
         value: Transform with rounded elements, (4, 4).
 
     Raises:
         ConfigurationError: The value is not a rigid transform.
     """
-    given = vector(what, value, (4, 4))
-    if np.abs(given[3] - (0.0, 0.0, 0.0, 1.0)).max() > TOLERANCE:
-        raise ConfigurationError(f"{what} must end with the row 0 0 0 1, got {given[3].tolist()}")
+    text = vector(description, value, (4, 4))
+    if np.abs(text[3] - (0.0, 0.0, 0.0, 1.0)).max() > TOLERANCE:
+        raise ConfigurationError(
+            f"{description} must end with the row 0 0 0 1, got {text[3].tolist()}"
+        )
     pose = np.eye(4)
-    pose[:3, :3] = rotation_matrix(f"rotation of {what}", given[:3, :3])
-    pose[:3, 3] = given[:3, 3]
+    pose[:3, :3] = rotation_matrix(f"rotation of {description}", text[:3, :3])
+    pose[:3, 3] = text[:3, 3]
     pose.flags.writeable = False
     return pose
 

@@ -14,7 +14,7 @@ import yaml
 from multipanda_py import registry
 from multipanda_py.actuator import Actuator
 from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
-from multipanda_py.robots.extra_data import Extra, read_extra
+from multipanda_py.robots.extra_data import Overrides, read_extra
 from multipanda_py.robots.inertial import Load, inertia_matrix, inertial_of, moments_of
 from multipanda_py.robots.robot import FIGURES, LOSSES, Robot
 from multipanda_py.robots.tree import check_body
@@ -42,12 +42,12 @@ def with_parameters(robot: Robot, path: Path) -> Robot:
         raise ConfigurationError(
             f"{path}: robot: got {data['robot']!r:.60}, allowed {robot.name!r}, the arm's model"
         )
-    extra = Extra(path, data, [joint.name for joint in robot.joints])
-    found: dict[str, Any] = {
+    extra = Overrides(path, data, [joint.name for joint in robot.joints])
+    result: dict[str, Any] = {
         name: extra.per_joint(name, getattr(robot, name).tolist())
         for name in ("armature", *LOSSES)
     }
-    for name, values in found.items():
+    for name, values in result.items():
         bad = ~np.isfinite(values) | ((values < 0.0) & (name != "torque_offset"))
         if bad.any():
             joint = int(bad.argmax())
@@ -63,7 +63,7 @@ def with_parameters(robot: Robot, path: Path) -> Robot:
             for link in robot.links
         ),
         figures=extra.figures(robot.figures),
-        **found,
+        **result,
     )
 
 
@@ -73,27 +73,27 @@ def _bodies(robot: Robot, path: Path, links: Any) -> dict[str, Load]:
         raise ConfigurationError(f"{path}: links: got {links!r:.60}, allowed a map of links")
     known = [link.name for link in robot.links]
     bodies = {}
-    for name, given in links.items():
-        where = f"{path}: links: {name}"
+    for name, value in links.items():
+        location = f"{path}: links: {name}"
         if name not in known:
-            raise ConfigurationError(f"{where}: unknown link; known: {', '.join(known)}")
-        if not isinstance(given, Mapping) or set(given) != set(_BODY):
-            raise ConfigurationError(f"{where}: got {given!r:.80}, allowed {', '.join(_BODY)}")
-        numbers = {key: _numbers(f"{where}: {key}", given[key], n) for key, n in _BODY.items()}
+            raise ConfigurationError(f"{location}: unknown link; known: {', '.join(known)}")
+        if not isinstance(value, Mapping) or set(value) != set(_BODY):
+            raise ConfigurationError(f"{location}: got {value!r:.80}, allowed {', '.join(_BODY)}")
+        numbers = {key: _numbers(f"{location}: {key}", value[key], n) for key, n in _BODY.items()}
         body = Load(
             numbers["mass"][0], np.array(numbers["com"]), inertia_matrix(numbers["inertia"])
         )
-        check_body(where, body)
+        check_body(location, body)
         bodies[name] = body
     return bodies
 
 
-def _numbers(where: str, value: Any, size: int) -> list[float]:
+def _numbers(path: str, value: Any, size: int) -> list[float]:
     """Return a list of finite numbers; a single number may stand without a list."""
     values = value if isinstance(value, list) else [value]
     numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
     if not numbers or len(values) != size or not np.isfinite(values).all():
-        raise ConfigurationError(f"{where}: got {value!r:.80}, allowed {size} finite numbers")
+        raise ConfigurationError(f"{path}: got {value!r:.80}, allowed {size} finite numbers")
     return [float(v) for v in values]
 
 
@@ -160,12 +160,12 @@ def actuator_from(path: Path, n_joints: int) -> Actuator[Any]:
     """
     kind, params = read_actuator(path)
     try:
-        found: Actuator[Any] = registry.find("actuators", kind)(n_joints, params)
+        actuator: Actuator[Any] = registry.find("actuators", kind)(n_joints, params)
     except ActuatorRefused as error:
         raise ConfigurationError(f"{path}: params: {error}") from None
     except ConfigurationError as error:
         raise ConfigurationError(f"{path}: type: {error}") from None
-    return found
+    return actuator
 
 
 def actuator_text(

@@ -35,14 +35,14 @@ from multipanda_py.robots.geometry import Origin
 from multipanda_py.robots.parallel_gripper import Finger, GripperBody, ParallelGripper
 from multipanda_py.robots.read_robot import read_robot
 from multipanda_py.robots.robot import Flange, Joint, Link, Robot
-from multipanda_py.robots.visuals import FINGER_LOOK, HAND_LOOK, LINK_LOOK
+from multipanda_py.robots.visuals import FINGER_VISUALS, HAND_VISUALS, LINK_VISUALS
 
 
 def _finger(yaw: float) -> Finger:
     return Finger(
         inertial=FINGER_INERTIAL,
         contact=FINGER_BLOCKS,
-        look=FINGER_LOOK,
+        visual=FINGER_VISUALS,
         origin=Origin((0.0, 0.0, FINGER_HEIGHT), (0.0, 0.0, yaw)),
         axis=(0.0, 1.0, 0.0),
     )
@@ -52,20 +52,20 @@ FRANKA_HAND = ParallelGripper(
     name="franka_hand",
     mount=Origin((0.0, 0.0, 0.0), (0.0, 0.0, HAND_YAW)),
     tcp=Origin((0.0, 0.0, HAND_TCP_HEIGHT)),
-    body=GripperBody(HAND_INERTIAL, HAND_CONTACT, HAND_LOOK),
+    body=GripperBody(HAND_INERTIAL, HAND_CONTACT, HAND_VISUALS),
     fingers=(_finger(0.0), _finger(pi)),
     lower=0.0,
     upper=FINGER_UPPER,
     velocity=FINGER_VELOCITY,
     speed=FINGER_VELOCITY,
     force=FINGER_FORCE,
-    most_force=2.0 * FINGER_FORCE,  # The product sheet allows half of it continuously.
+    max_force=2.0 * FINGER_FORCE,  # The product sheet allows half of it continuously.
     capsules=HAND_CAPSULES,
 )
 
 
 def _franka(name: str) -> Robot:
-    parts = zip(INERTIALS[name], LINK_CAPSULES, LINK_LOOK, strict=True)
+    parts = zip(INERTIALS[name], LINK_CAPSULES, LINK_VISUALS, strict=True)
     return Robot(
         name=name,
         limits=LIMITS[name],
@@ -133,18 +133,18 @@ def _of_others(name: str) -> Robot:
         ConfigurationError: The robot cannot be loaded or read; the message names the distribution.
     """
     point = plug_ins("robots")[name]
-    where = f"robot {name!r} of {point.dist.name if point.dist else point.value}"
+    path = f"robot {name!r} of {point.dist.name if point.dist else point.value}"
     try:
         brought = point.load()
     except (Exception, SystemExit) as error:  # Importing another package may raise any error.
         text = f"{type(error).__name__}: {error}"
-        raise ConfigurationError(f"{where} cannot be loaded: {text}") from error
+        raise ConfigurationError(f"{path} cannot be loaded: {text}") from error
     if isinstance(brought, Robot):
         return replace(brought, name=name)
     if isinstance(brought, str | Path):
         return read_robot(Path(brought), name=name)
     raise ConfigurationError(
-        f"{where} cannot be loaded: got {brought!r:.80}, allowed the path of a YAML or a Robot"
+        f"{path} cannot be loaded: got {brought!r:.80}, allowed the path of a YAML or a Robot"
     )
 
 

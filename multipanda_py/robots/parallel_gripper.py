@@ -13,7 +13,7 @@ from multipanda_py.robots.geometry import Block, Capsule, Origin, Point, Turned,
 from multipanda_py.robots.inertial import Inertial, Load, combined
 
 Contact: TypeAlias = Capsule | Block
-Look: TypeAlias = Turned | Block
+Visuals: TypeAlias = Turned | Block
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,12 @@ class GripperBody:
     Attributes:
         inertial: Inertial properties in the body's frame.
         contact: Contact geometry.
-        look: Visual geometry.
+        visual: Visual geometry.
     """
 
     inertial: Inertial
     contact: tuple[Contact, ...]
-    look: tuple[Look, ...]
+    visual: tuple[Visuals, ...]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class ParallelGripper:
         velocity: Maximum velocity of a finger [m/s].
         speed: Maximum commanded speed of the width [m/s].
         force: Maximum continuous force of a finger [N].
-        most_force: Maximum commanded force [N].
+        max_force: Maximum commanded force [N].
         capsules: Capsules for collision avoidance in the body's frame: the body, and the space of
             the fingers.
     """
@@ -85,7 +85,7 @@ class ParallelGripper:
     velocity: float
     speed: float
     force: float
-    most_force: float
+    max_force: float
     capsules: tuple[Capsule, ...]
 
     @property
@@ -101,21 +101,21 @@ class ParallelGripper:
     @property
     def load(self) -> Load:
         """Gripper with open fingers as one body in the frame of the flange."""
-        turn, origin = self.mount.rotation, np.array(self.mount.position)
-        parts = [_placed(self.body.inertial, origin, turn)]
+        rotation, origin = self.mount.rotation, np.array(self.mount.position)
+        parts = [_placed(self.body.inertial, origin, rotation)]
         for finger in self.fingers:
-            own = turn @ finger.origin.rotation
-            place = origin + turn @ np.array(finger.origin.position)
-            place = place + own @ (self.upper * np.array(finger.axis))
-            parts.append(_placed(finger.inertial, place, own))
+            own = rotation @ finger.origin.rotation
+            position = origin + rotation @ np.array(finger.origin.position)
+            position = position + own @ (self.upper * np.array(finger.axis))
+            parts.append(_placed(finger.inertial, position, own))
         return combined(parts)
 
     @property
     def pose_tcp_in_flange(self) -> NDArray[np.float64]:
         """Pose of the tool centre point in the flange, (4, 4)."""
-        pose, turn = np.eye(4), self.mount.rotation
-        pose[:3, :3] = turn @ self.tcp.rotation
-        pose[:3, 3] = np.array(self.mount.position) + turn @ np.array(self.tcp.position)
+        pose, rotation = np.eye(4), self.mount.rotation
+        pose[:3, :3] = rotation @ self.tcp.rotation
+        pose[:3, 3] = np.array(self.mount.position) + rotation @ np.array(self.tcp.position)
         return pose
 
 
@@ -123,18 +123,20 @@ def corners(solid: Contact) -> NDArray[np.float64]:
     """Return the corners of a block, or of cubes around a capsule's ends, (8 or 16, 3) [m]."""
     signs = np.array(np.meshgrid(*[(-1.0, 1.0)] * 3)).reshape(3, 8).T
     if isinstance(solid, Block):
-        turn = rotation_from_rpy(solid.roll, 0.0, 0.0)
-        return np.asarray(np.array(solid.center) + signs * solid.half_size @ turn.T)
+        rotation = rotation_from_rpy(solid.roll, 0.0, 0.0)
+        return np.asarray(np.array(solid.center) + signs * solid.half_size @ rotation.T)
     return np.vstack([np.array(end) + solid.radius * signs for end in (solid.start, solid.end)])
 
 
-def _placed(inertial: Inertial, position: NDArray[np.float64], turn: NDArray[np.float64]) -> Load:
+def _placed(
+    inertial: Inertial, position: NDArray[np.float64], rotation: NDArray[np.float64]
+) -> Load:
     """Return a body in another frame.
 
     Args:
         inertial: Inertial properties in the frame of the body.
         position: Position of that frame in the other frame, (3,) [m].
-        turn: Rotation of that frame in the other frame, (3, 3).
+        rotation: Rotation of that frame in the other frame, (3, 3).
     """
-    com = position + turn @ np.array(inertial.com)
-    return Load(inertial.mass, com, turn @ inertial.inertia @ turn.T)
+    com = position + rotation @ np.array(inertial.com)
+    return Load(inertial.mass, com, rotation @ inertial.inertia @ rotation.T)

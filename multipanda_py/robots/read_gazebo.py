@@ -71,7 +71,7 @@ def read_gazebo(path: Path) -> list[GazeboActuator]:
     """
     root = read_xml(path)
     joints = [joint.get("name") for joint in root.iterfind("joint")]
-    found: list[GazeboActuator] = []
+    result: list[GazeboActuator] = []
     for plugin in root.iterfind("gazebo/plugin"):
         if plugin.find("operation_mode") is None and _type(plugin) is None:
             continue
@@ -81,12 +81,12 @@ def read_gazebo(path: Path) -> list[GazeboActuator]:
                 f"{path}: plugin {plugin.get('name')}: joint: got {actuator.joint!r:.80}, allowed "
                 f"{', '.join(map(str, joints))}"
             )
-        if any(actuator.joint == other.joint for other in found):
+        if any(actuator.joint == other.joint for other in result):
             raise ConfigurationError(
                 f"{path}: joint {actuator.joint}: has two compliant actuators, allowed one"
             )
-        found.append(actuator)
-    return found
+        result.append(actuator)
+    return result
 
 
 def _type(plugin: ElementTree.Element) -> str | None:
@@ -105,29 +105,29 @@ def _actuator(plugin: ElementTree.Element, path: Path) -> GazeboActuator:
                 f"{path}: plugin {plugin.get('name')}: {tag.tag}: given twice"
             )
         tags[tag.tag] = (tag.text or "").strip()
-    where = f"{path}: plugin {plugin.get('name')} of joint {tags.get('joint', '?')}"
+    location = f"{path}: plugin {plugin.get('name')} of joint {tags.get('joint', '?')}"
     if kind is None:
         known = ", ".join(f"lib{name}_plugin.so" for name in TYPES)
         raise ConfigurationError(
-            f"{where}: filename: got {plugin.get('filename')!r:.80}, allowed {known}, or "
+            f"{location}: filename: got {plugin.get('filename')!r:.80}, allowed {known}, or "
             "lib<TYPE>_plugin.so with a type of `multipanda list actuators`"
         )
     if missing := [name for name in REQUIRED if not tags.get(name)]:
-        raise ConfigurationError(*(f"{where}: {name}: missing" for name in missing))
+        raise ConfigurationError(*(f"{location}: {name}: missing" for name in missing))
     for name in REQUIRED[2:]:
         if tags[name].lower() not in ("true", "false", "0", "1"):
             raise ConfigurationError(
-                f"{where}: {name}: got {tags[name]!r:.40}, allowed true, false"
+                f"{location}: {name}: got {tags[name]!r:.40}, allowed true, false"
             )
     if tags["operation_mode"] not in tuple("0123456"):
         got = tags["operation_mode"]
-        raise ConfigurationError(f"{where}: operation_mode: got {got!r:.40}, allowed 0 to 6")
-    params, motors = _numbers(kind, tags, where)
+        raise ConfigurationError(f"{location}: operation_mode: got {got!r:.40}, allowed 0 to 6")
+    params, motors = _numbers(kind, tags, location)
     return GazeboActuator(tags["joint"], kind, int(tags["operation_mode"]), params, motors)
 
 
 def _numbers(
-    kind: str, tags: dict[str, str], where: str
+    kind: str, tags: dict[str, str], path: str
 ) -> tuple[dict[str, float], tuple[dict[str, float], ...]]:
     """Return the parameters of springs and motors by their names in this package."""
     springs = {"max_def": "max_deflection", **SPRINGS.get(kind, _own_names(kind))}
@@ -143,14 +143,14 @@ def _numbers(
             continue
         if tag not in names:
             raise ConfigurationError(
-                f"{where}: {tag}: unknown tag; known: {', '.join((*ignored, *names))}"
+                f"{path}: {tag}: unknown tag; known: {', '.join((*ignored, *names))}"
             )
         part, own = names[tag]
-        value = _number(text, f"{where}: {tag}")
+        value = _number(text, f"{path}: {tag}")
         if math.isfinite(value):
             parts[part][own] = value
         elif own not in ("low", "high"):  # An infinite limit means that there is no limit.
-            raise ConfigurationError(f"{where}: {tag}: got {text!r:.40}, allowed a finite number")
+            raise ConfigurationError(f"{path}: {tag}: got {text!r:.40}, allowed a finite number")
     return parts[0], tuple(parts[1:])
 
 
@@ -159,10 +159,10 @@ def _own_names(kind: str) -> dict[str, str]:
     return {name: name for name in registry.find("actuators", kind).Params.__dataclass_fields__}
 
 
-def _number(text: str, where: str) -> float:
+def _number(text: str, path: str) -> float:
     """Parse a number; the toolbox's template has the form ``1.21*pow(10,-6)``."""
     power = _POWER.match(text)
     try:
         return float(f"{power.group(1)}e{power.group(2)}") if power else float(text)
     except ValueError:
-        raise ConfigurationError(f"{where}: got {text!r:.40}, allowed a number") from None
+        raise ConfigurationError(f"{path}: got {text!r:.40}, allowed a number") from None

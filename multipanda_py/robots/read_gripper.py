@@ -12,18 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.robots.extra_data import Extra, read_extra
+from multipanda_py.robots.extra_data import Overrides, read_extra
 from multipanda_py.robots.geometry import Block, Capsule, Origin, point_of, rotation_from_rpy
 from multipanda_py.robots.inertial import Inertial, combined, inertial_of
 from multipanda_py.robots.parallel_gripper import (
     Contact,
     Finger,
     GripperBody,
-    Look,
     ParallelGripper,
+    Visuals,
     corners,
 )
-from multipanda_py.robots.read_robot import moved_solid, picture
+from multipanda_py.robots.read_robot import moved_solid, visual
 from multipanda_py.robots.read_urdf import read_boxes, read_urdf
 from multipanda_py.robots.tree import Tree, TreeJoint, check_body, fixed_to, moved, pose_from
 
@@ -78,25 +78,25 @@ def finger_joints(
         ConfigurationError: The moving joints are not exactly two prismatic ones, a limit is
             missing, or the fingers do not move in opposite directions with equal travel.
     """
-    places: Places = {base: (0, np.eye(4))}
-    places.update(fixed_to(tree, base, places))
-    found = [joint for link in places for joint in tree.below.get(link, ()) if _moves(joint)]
-    waiting = [joint.child for joint in found]
+    frames: Places = {base: (0, np.eye(4))}
+    frames.update(fixed_to(tree, base, frames))
+    matches = [joint for link in frames for joint in tree.below.get(link, ()) if _moves(joint)]
+    waiting = [joint.child for joint in matches]
     behind: list[TreeJoint] = []
     while waiting:
         below = tree.below.get(waiting.pop(), [])
         behind += [joint for joint in below if _moves(joint)]
         waiting += [joint.child for joint in below]
-    sliding = [joint for joint in found if joint.kind.split()[0] == "prismatic"]
-    if len(sliding) != 2 or len(found) != 2 or behind:
-        got = ", ".join(f"{joint.name} ({joint.kind})" for joint in (*found, *behind)) or "none"
+    sliding = [joint for joint in matches if joint.kind.split()[0] == "prismatic"]
+    if len(sliding) != 2 or len(matches) != 2 or behind:
+        got = ", ".join(f"{joint.name} ({joint.kind})" for joint in (*matches, *behind)) or "none"
         raise ConfigurationError(
             f"{tree.path}: moving joints: got {got}, allowed two prismatic ones, one per finger"
         )
     first, second = sorted(sliding, key=lambda joint: joint.mimics is not None)
     spans = _span(tree, first, None), _span(tree, second, first)
     middles = [
-        places[joint.parent][1] @ joint.pose @ _slid(joint.axis * (low + high) / 2.0)
+        frames[joint.parent][1] @ joint.pose @ _slid(joint.axis * (low + high) / 2.0)
         for joint, (low, high) in zip((first, second), spans)
     ]
     coms = [
@@ -107,7 +107,7 @@ def finger_joints(
     fingers = []
     directions = []
     for joint, (low, high), sign in zip((first, second), spans, (1.0, -1.0)):
-        pose = places[joint.parent][1] @ joint.pose
+        pose = frames[joint.parent][1] @ joint.pose
         forward = sign * float(pose[:3, :3] @ joint.axis @ apart) > 0.0
         axis = joint.axis if forward else -joint.axis
         closed = low if forward else -high
@@ -119,44 +119,44 @@ def finger_joints(
                 *(_limit(tree, joint, key, first) for key in ("velocity", "torque")),
             )
         )  # fmt: skip
-    ways = [finger.upper - finger.lower for finger in fingers]
-    if np.linalg.norm(directions[0] + directions[1]) > SAME or abs(ways[0] - ways[1]) > SAME:
+    paths = [finger.upper - finger.lower for finger in fingers]
+    if np.linalg.norm(directions[0] + directions[1]) > SAME or abs(paths[0] - paths[1]) > SAME:
         raise ConfigurationError(
             f"{tree.path}: joints {first.name} and {second.name}: got directions "
-            f"{np.round(directions[0], 4)} and {np.round(directions[1], 4)} over {ways[0]:g} and "
-            f"{ways[1]:g} m, allowed opposite directions with equal travel"
+            f"{np.round(directions[0], 4)} and {np.round(directions[1], 4)} over {paths[0]:g} and "
+            f"{paths[1]:g} m, allowed opposite directions with equal travel"
         )
-    return places, (fingers[0], fingers[1])
+    return frames, (fingers[0], fingers[1])
 
 
 def _moves(joint: TreeJoint) -> bool:
     return joint.kind != "fixed"
 
 
-def _slid(way: Matrix) -> Matrix:
+def _slid(path: Matrix) -> Matrix:
     pose = np.eye(4)
-    pose[:3, 3] = way
+    pose[:3, 3] = path
     return pose
 
 
 def _span(tree: Tree, joint: TreeJoint, leader: TreeJoint | None) -> tuple[float, float]:
     """Return minimum and maximum position of a joint, which may mimic another one [m]."""
-    where = f"{tree.path}: joint {joint.name}"
+    path = f"{tree.path}: joint {joint.name}"
     if abs(float(np.linalg.norm(joint.axis)) - 1.0) > SAME:
-        raise ConfigurationError(f"{where}: got axis {joint.axis}, allowed any but zero")
+        raise ConfigurationError(f"{path}: got axis {joint.axis}, allowed any but zero")
     if joint.mimics is None:
         low, high = (_limit(tree, joint, key, None) for key in ("lower", "upper"))
     else:
         name, multiplier, offset = joint.mimics
         if leader is None or name != leader.name or abs(multiplier) != 1.0:
             raise ConfigurationError(
-                f"{where}: mimic: got joint {name} times {multiplier:g}, allowed the other "
+                f"{path}: mimic: got joint {name} times {multiplier:g}, allowed the other "
                 "finger, times 1 or -1"
             )
         ends = (multiplier * end + offset for end in _span(tree, leader, None))
         low, high = sorted(ends)
     if high <= low:
-        raise ConfigurationError(f"{where}: limit: [{low:g}, {high:g}] m leaves no travel")
+        raise ConfigurationError(f"{path}: limit: [{low:g}, {high:g}] m leaves no travel")
     return low, high
 
 
@@ -165,19 +165,19 @@ def _limit(tree: Tree, joint: TreeJoint, key: str, leader: TreeJoint | None) -> 
     limits = joint.limits
     if key not in limits and joint.mimics is not None and leader is not None:
         limits = leader.limits
-    where = f"{tree.path}: joint {joint.name}: limit {_LIMITS[key]}"
+    path = f"{tree.path}: joint {joint.name}: limit {_LIMITS[key]}"
     if key not in limits:
-        raise ConfigurationError(f"{where}: missing")
+        raise ConfigurationError(f"{path}: missing")
     if key in ("velocity", "torque") and limits[key] <= 0.0:
-        raise ConfigurationError(f"{where}: got {limits[key]:g}, allowed more than 0")
+        raise ConfigurationError(f"{path}: got {limits[key]:g}, allowed more than 0")
     return float(limits[key])
 
 
-def block_of(where: str, pose: Matrix, edges: Matrix) -> Block:
+def block_of(path: str, pose: Matrix, edges: Matrix) -> Block:
     """Convert a box to a block.
 
     Args:
-        where: Owner of the box, for messages.
+        path: Owner of the box, for messages.
         pose: Pose of the box in the frame of its part, (4, 4).
         edges: Edges, (3,) [m].
 
@@ -188,16 +188,16 @@ def block_of(where: str, pose: Matrix, edges: Matrix) -> Block:
     first = int(along.argmax())
     if along[first] < 1.0 - 1e-9:
         raise ConfigurationError(
-            f"{where}: the box has no edge along the x axis of the link that moves it. Use boxes "
+            f"{path}: the box has no edge along the x axis of the link that moves it. Use boxes "
             "that are rotated about x only, or capsules of this link in the YAML file."
         )
     order = [first, (first + 1) % 3, (first + 2) % 3]
-    turn = pose[:3, :3][:, order]
-    roll = float(np.arctan2(turn[2, 1], turn[1, 1]))
+    rotation = pose[:3, :3][:, order]
+    roll = float(np.arctan2(rotation[2, 1], rotation[1, 1]))
     return Block(point_of(pose[:3, 3]), point_of(edges[order] / 2.0), roll)
 
 
-def room_of(
+def finger_clearance(
     body: GripperBody, fingers: Sequence[Finger], lower: float, upper: float
 ) -> tuple[Capsule, ...]:
     """Return capsules around the solids of a body, and one around the space of the fingers.
@@ -208,7 +208,7 @@ def room_of(
         lower: Position of a closed finger [m].
         upper: Position of an open finger [m].
     """
-    found = [
+    result = [
         solid if isinstance(solid, Capsule) else _around(corners(solid)) for solid in body.contact
     ]
     points = [
@@ -218,7 +218,7 @@ def room_of(
         for solid in finger.contact
         for q in (lower, upper)
     ]
-    return (*found, _around(np.vstack(points)))
+    return (*result, _around(np.vstack(points)))
 
 
 def _around(points: Matrix) -> Capsule:
@@ -258,45 +258,45 @@ def read_gripper(extra: Path | None = None, *, urdf: Path | None = None) -> Para
     data: dict[str, Any] = {} if extra is None else read_extra(extra, KEYS)
     if urdf is not None:
         data["urdf"] = str(urdf.absolute())
-    where = extra or urdf
-    if where is None or not isinstance(data.get("urdf"), str):
-        raise ConfigurationError(f"{where or 'hand'}: urdf: missing. Give the path of a file.")
-    source = where.parent / data["urdf"]
+    path = extra or urdf
+    if path is None or not isinstance(data.get("urdf"), str):
+        raise ConfigurationError(f"{path or 'hand'}: urdf: missing. Give the path of a file.")
+    source = path.parent / data["urdf"]
     try:
-        return _gripper(source, data, where)
+        return _gripper(source, data, path)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{source}: cannot be read: {error}") from None
 
 
-def _gripper(source: Path, data: dict[str, Any], where: Path) -> ParallelGripper:
-    tree, extra = read_urdf(source), Extra(where, data, ())
+def _gripper(source: Path, data: dict[str, Any], path: Path) -> ParallelGripper:
+    tree, extra = read_urdf(source), Overrides(path, data, ())
     roots = [link for link in tree.bodies if link not in tree.above]
     base = data.get("base", roots[0] if len(roots) == 1 else "")
     if not isinstance(base, str) or base not in tree.bodies:
         raise ConfigurationError(
-            f"{where}: base: got {base!r}, allowed a link: {', '.join(tree.bodies)}"
+            f"{path}: base: got {base!r}, allowed a link: {', '.join(tree.bodies)}"
         )
     closed = extra.length("closed_width")
-    places, joints = finger_joints(tree, base, closed / 2.0)
+    frames, joints = finger_joints(tree, base, closed / 2.0)
     for number, joint in enumerate(joints, start=1):
-        places[joint.link] = number, np.eye(4)
-        places.update(fixed_to(tree, joint.link, places))
+        frames[joint.link] = number, np.eye(4)
+        frames.update(fixed_to(tree, joint.link, frames))
     tcp = data.get("tcp", "tcp")
-    if not isinstance(tcp, str) or tcp not in places or places[tcp][0] != 0:
-        allowed = ", ".join(link for link, (number, _) in places.items() if number == 0)
+    if not isinstance(tcp, str) or tcp not in frames or frames[tcp][0] != 0:
+        allowed = ", ".join(link for link, (number, _) in frames.items() if number == 0)
         raise ConfigurationError(
-            f"{where}: tcp: got {tcp!r}, allowed a link fixed to the base: {allowed}"
+            f"{path}: tcp: got {tcp!r}, allowed a link fixed to the base: {allowed}"
         )
-    body, left, right = _parts(tree, places, extra, data)
+    body, left, right = _parts(tree, frames, extra, data)
     fingers = _finger(joints[0], left), _finger(joints[1], right)
     mount = extra.numbers("mount", [0.0] * 6)
     lower, upper = joints[0].lower, joints[0].upper
     velocity = min(joint.velocity for joint in joints)
     force = min(joint.force for joint in joints)
     return ParallelGripper(
-        name=where.stem,
+        name=path.stem,
         mount=Origin.of(pose_from(rotation_from_rpy(*mount[3:]), mount[:3])),
-        tcp=Origin.of(places[tcp][1]),
+        tcp=Origin.of(frames[tcp][1]),
         body=body,
         fingers=fingers,
         lower=lower,
@@ -304,38 +304,38 @@ def _gripper(source: Path, data: dict[str, Any], where: Path) -> ParallelGripper
         velocity=velocity,
         speed=2.0 * velocity,
         force=force,
-        most_force=force,
-        capsules=room_of(body, fingers, lower, upper),
+        max_force=force,
+        capsules=finger_clearance(body, fingers, lower, upper),
     )
 
 
 def _finger(joint: FingerJoint, part: GripperBody) -> Finger:
     origin, axis = Origin.of(joint.origin), point_of(joint.axis)
-    return Finger(part.inertial, part.contact, part.look, origin, axis)
+    return Finger(part.inertial, part.contact, part.visual, origin, axis)
 
 
 def _parts(
-    tree: Tree, places: dict[str, tuple[int, Matrix]], extra: Extra, data: dict[str, Any]
+    tree: Tree, indices: dict[str, tuple[int, Matrix]], extra: Overrides, data: dict[str, Any]
 ) -> Iterator[GripperBody]:
     """Yield the body and both fingers, each combined with the links fixed to it."""
-    capsules = extra.capsules(list(places)) or {}
-    looks = extra.look(list(places))
-    boxes = read_boxes(tree.path, places.keys() - capsules.keys())
+    capsules = extra.capsules(list(indices)) or {}
+    looks = extra.visuals(list(indices))
+    boxes = read_boxes(tree.path, indices.keys() - capsules.keys())
     for part in range(3):
-        bodies, contact, look = [], list[Contact](), list[Look]()
-        for link, (number, pose) in places.items():
+        bodies, contact, poll = [], list[Contact](), list[Visuals]()
+        for link, (number, pose) in indices.items():
             if number != part:
                 continue
             check_body(f"{tree.path}: link {link}", tree.bodies[link])
             bodies.append(moved(tree.bodies[link], pose))
             contact += [moved_solid(capsule, pose) for capsule in capsules.get(link, ())]
             contact += [
-                block_of(f"{tree.path}: link {link}: collision", pose @ place, edges)
-                for place, edges in boxes.get(link, ())
+                block_of(f"{tree.path}: link {link}: collision", pose @ object_pose, edges)
+                for object_pose, edges in boxes.get(link, ())
             ]
-            look += [moved_solid(solid, pose) for solid in looks.get(link, ())]
+            poll += [moved_solid(solid, pose) for solid in looks.get(link, ())]
         inertial: Inertial = inertial_of(combined(bodies))
-        name = next(link for link, (number, _) in places.items() if number == part)
+        name = next(link for link, (number, _) in indices.items() if number == part)
         if inertial.mass <= 0.0:
             raise ConfigurationError(f"{tree.path}: link {name}: has no inertial")
         if not contact:
@@ -343,5 +343,5 @@ def _parts(
                 f"{tree.path}: link {name}: has no collision geometry. Add boxes, or capsules "
                 f"of {name} in the YAML file."
             )
-        shown = look or [s if isinstance(s, Block) else picture(s) for s in contact]
+        shown = poll or [s if isinstance(s, Block) else visual(s) for s in contact]
         yield GripperBody(inertial, tuple(contact), tuple(shown))

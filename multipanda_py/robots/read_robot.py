@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.extra_data import (
     SOURCES,
-    Extra,
+    Overrides,
     default_capsules,
     default_figures,
     default_limits,
@@ -34,7 +34,7 @@ Vector = NDArray[np.float64]
 S = TypeVar("S", Capsule, Turned)
 
 
-def link_capsules(chain: Chain, extra: Extra, tip: Vector) -> list[tuple[Capsule, ...]]:
+def link_capsules(chain: Chain, extra: Overrides, tip: Vector) -> list[tuple[Capsule, ...]]:
     """Return the capsules of every link, with those of the links fixed to it.
 
     Args:
@@ -42,25 +42,25 @@ def link_capsules(chain: Chain, extra: Extra, tip: Vector) -> list[tuple[Capsule
         extra: Data that the description lacks, possibly with capsules.
         tip: Position of the flange in the last link, (3,) [m].
     """
-    given = extra.capsules(list(chain.places))
-    given = default_capsules(chain, tip) if given is None else given
-    found: list[tuple[Capsule, ...]] = [()] * len(chain.links)
-    for link, shapes in given.items():
-        number, pose = chain.places[link]
-        found[number] += tuple(moved_solid(shape, pose) for shape in shapes)
-    return found
+    capsules = extra.capsules(list(chain.link_indices))
+    capsules = default_capsules(chain, tip) if capsules is None else capsules
+    link_capsules: list[tuple[Capsule, ...]] = [()] * len(chain.links)
+    for link, shapes in capsules.items():
+        number, pose = chain.link_indices[link]
+        link_capsules[number] += tuple(moved_solid(shape, pose) for shape in shapes)
+    return link_capsules
 
 
-def link_looks(chain: Chain, extra: Extra) -> list[tuple[Turned, ...]]:
+def link_looks(chain: Chain, extra: Overrides) -> list[tuple[Turned, ...]]:
     """Return the visual shapes of every link, with those of the links fixed to it."""
-    found: list[tuple[Turned, ...]] = [()] * len(chain.links)
-    for link, solids in extra.look(list(chain.places)).items():
-        number, pose = chain.places[link]
-        found[number] += tuple(moved_solid(solid, pose) for solid in solids)
-    return found
+    link_looks: list[tuple[Turned, ...]] = [()] * len(chain.links)
+    for link, solids in extra.visuals(list(chain.link_indices)).items():
+        number, pose = chain.link_indices[link]
+        link_looks[number] += tuple(moved_solid(solid, pose) for solid in solids)
+    return link_looks
 
 
-def picture(c: Capsule) -> Turned:
+def visual(c: Capsule) -> Turned:
     """Return the visual shape of a capsule."""
     return Turned(c.start, c.end, c.radius, c.radius, c.radius, c.radius)
 
@@ -117,8 +117,8 @@ def _distance(a: Capsule, pose_a: Vector, b: Capsule, pose_b: Vector) -> float:
 
 def _points(capsule: Capsule) -> Iterator[Vector]:
     start, end = np.array(capsule.start), np.array(capsule.end)
-    for share in np.linspace(0.0, 1.0, 21):
-        yield start + share * (end - start)
+    for fraction in np.linspace(0.0, 1.0, 21):
+        yield start + fraction * (end - start)
 
 
 USUAL = {
@@ -128,13 +128,13 @@ USUAL = {
 """Usual ranges for revolute and for prismatic joints, wide enough for commercial arms."""
 MASS, SIZE = (1e-3, 150.0), (1e-3, 1.0)
 """Usual ranges of the mass [kg] and radius of gyration [m] of a moving link."""
-TURNS = 4.0 * np.pi + 1e-3
+FULL_TURNS = 4.0 * np.pi + 1e-3
 """Maximum usual joint limit; larger ones are probably in degrees [rad]."""
 GRAVITY = 9.81
 """Gravitational acceleration [m/s^2]."""
 
 
-def doubts(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:
+def check_robot(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:
     r"""Yield warnings on implausible values, each with its path, the value and the usual range.
 
     The radius of gyration of a link with inertia I and mass m is
@@ -148,29 +148,33 @@ def doubts(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:
         limits: Joint limits from any source.
     """
     for link, body in zip(chain.links[1:], chain.bodies[1:]):
-        where = f"{path}: link {link}"
+        location = f"{path}: link {link}"
         if not MASS[0] <= body.mass <= MASS[1]:
-            yield f"{where}: got {body.mass:g} kg, usual {MASS[0]:g} to {MASS[1]:g} kg"
+            yield f"{location}: got {body.mass:g} kg, usual {MASS[0]:g} to {MASS[1]:g} kg"
         size = float(np.sqrt(np.trace(body.inertia) / 2.0 / body.mass))
         if not SIZE[0] <= size <= SIZE[1]:
             yield (
-                f"{where}: its inertia corresponds to its mass at {size:.3g} m from its centre, "
+                f"{location}: its inertia corresponds to its mass at {size:.3g} m from its "
+                f"centre, "
                 f"usual {SIZE[0]:g} to {SIZE[1]:g} m. Is it in kg m^2?"
             )
     for i, joint in enumerate(chain.joints):
-        where, slides = f"{path}: joint {joint.name}", bool(limits.slides[i])
+        location, slides = f"{path}: joint {joint.name}", bool(limits.slides[i])
         for name, (unit, turning, sliding) in USUAL.items():
             got, (low, high) = float(getattr(limits, name)[i]), sliding if slides else turning
             unit = limits.unit(i, unit)
             if not low <= got <= high:
-                yield f"{where}: {name}: got {got:g} {unit}, usual {low:g} to {high:g} {unit}"
+                yield f"{location}: {name}: got {got:g} {unit}, usual {low:g} to {high:g} {unit}"
         farthest = max(abs(limits.lower[i]), abs(limits.upper[i]))
-        if not slides and TURNS < farthest < np.inf:
-            yield f"{where}: got limits of {farthest:g} rad, usual up to {TURNS:.4g} rad: degrees?"
-    yield from _too_weak(path, chain, limits)
+        if not slides and FULL_TURNS < farthest < np.inf:
+            yield (
+                f"{location}: got limits of {farthest:g} rad, usual up to {FULL_TURNS:.4g} "
+                f"rad: degrees?"
+            )
+    yield from _low_torque_limits(path, chain, limits)
 
 
-def _too_weak(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:
+def _low_torque_limits(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:
     """Yield the joints that could not carry the arm behind them, half stretched out."""
     steps = [float(np.linalg.norm(origin[:3, 3])) for origin in chain.origins]
     for i, joint in enumerate(chain.joints):
@@ -219,27 +223,29 @@ def read_robot(
             kind or a link without a valid body. A list has not one number per joint.
     """
     data = {} if extra is None else read_extra(extra)
-    given = {key: path.absolute() for key, path in zip(SOURCES, (urdf, mjcf)) if path}
-    if given:
+    values = {key: path.absolute() for key, path in zip(SOURCES, (urdf, mjcf)) if path}
+    if values:
         data = {key: value for key, value in data.items() if key not in SOURCES}
-    data |= given | {key: value for key, value in (("base", base), ("tip", tip)) if value}
+    data |= values | {key: value for key, value in (("base", base), ("tip", tip)) if value}
     sources = [key for key in SOURCES if key in data]
-    where = extra or urdf or mjcf
-    if where is None or len(sources) != 1:
+    location = extra or urdf or mjcf
+    if location is None or len(sources) != 1:
         got = " and ".join(sources) or "neither urdf nor mjcf"
-        raise ConfigurationError(f"{where or 'model'}: got {got}, allowed one of urdf and mjcf")
+        raise ConfigurationError(f"{location or 'model'}: got {got}, allowed one of urdf and mjcf")
     for key in ("base", "tip"):
         if not isinstance(data.get(key), str):
             got = f"got {data[key]!r}, allowed" if data.get(key) is not None else "missing:"
-            raise ConfigurationError(f"{where}: {key}: {got} the name of a link")
-    source = where.parent / str(data[sources[0]])
+            raise ConfigurationError(f"{location}: {key}: {got} the name of a link")
+    source = location.parent / str(data[sources[0]])
     try:
-        return _robot(source, sources[0], data, where, name or re.sub(r"\W", "_", where.stem))
+        return _robot(
+            source, sources[0], data, location, name or re.sub(r"\W", "_", location.stem)
+        )
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{source}: cannot be read: {error}") from None
 
 
-def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str) -> Robot:
+def _robot(source: Path, kind: str, data: dict[str, Any], path: Path, name: str) -> Robot:
     if kind == "mjcf":
         # Imported here, because loading MuJoCo takes half a second.
         from multipanda_py.robots.read_mjcf import read_mjcf
@@ -252,18 +258,18 @@ def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str
         Joint(joint.name, Origin.of(origin), point_of(joint.axis))
         for joint, origin in zip(chain.joints, chain.origins)
     )
-    extra = Extra(where, data, [joint.name for joint in joints])
+    extra = Overrides(path, data, [joint.name for joint in joints])
     limits, armature = _limits(chain, extra)
-    place = chain.places[chain.tip][1]
-    tip = np.array(place[:3, 3])
-    posture: Sequence[float | None] = [None] * len(joints)
+    placement = chain.link_indices[chain.tip][1]
+    tip = np.array(placement[:3, 3])
+    configuration: Sequence[float | None] = [None] * len(joints)
     if not extra.says_all("ready"):
-        posture = default_ready(chain, tip, limits.lower, limits.upper).tolist()
-    ready = extra.per_joint("ready", posture)
+        configuration = default_ready(chain, tip, limits.lower, limits.upper).tolist()
+    ready = extra.per_joint("ready", configuration)
     for i, (q, low, high) in enumerate(zip(ready, limits.lower, limits.upper)):
         if not low <= q <= high:
             raise ConfigurationError(
-                f"{where}: ready: joint {joints[i].name}: got {q:g} {limits.unit(i)}, allowed "
+                f"{path}: ready: joint {joints[i].name}: got {q:g} {limits.unit(i)}, allowed "
                 f"[{low:g}, {high:g}]"
             )
     capsules = link_capsules(chain, extra, tip)
@@ -277,50 +283,50 @@ def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str
         limits=limits,
         joints=joints,
         links=tuple(
-            Link(link, inertial_of(body), shapes, look or tuple(map(picture, shapes)))
-            for link, body, shapes, look in zip(
+            Link(link, inertial_of(body), shapes, poll or tuple(map(visual, shapes)))
+            for link, body, shapes, poll in zip(
                 chain.links, chain.bodies, capsules, link_looks(chain, extra)
             )
         ),
-        flange=_flange(chain, place),
+        flange=_flange(chain, placement),
         armature=armature,
         ready=ready,
         sections=default_sections(len(joints)) if sections is None else sections,
         overlapping=overlapping,
         compensates_gravity=extra.flag("compensates_gravity", True),
-        doubts=(*doubts(source, chain, limits), *extra.doubts()),
+        doubts=(*check_robot(source, chain, limits), *extra.warnings()),
         figures=extra.figures(default_figures(limits, mobility)),
     )
 
 
-def _limits(chain: Chain, extra: Extra) -> tuple[ArmLimits, Vector]:
-    said = {
+def _limits(chain: Chain, extra: Overrides) -> tuple[ArmLimits, Vector]:
+    stated = {
         key: [joint.limits.get(key) for joint in chain.joints] for key in (*_FROM_URDF, *_DERIVED)
     }
-    found = {key: extra.per_joint(key, said[key]) for key in _FROM_URDF}
+    limits = {key: extra.per_joint(key, stated[key]) for key in _FROM_URDF}
     # These are checked first, because other limits are computed from them.
     for key in ("velocity", "torque"):
-        for joint, value in zip(chain.joints, found[key]):
+        for joint, value in zip(chain.joints, limits[key]):
             if not value > 0.0:
                 raise ConfigurationError(
                     f"{extra.path}: {key}: got {value:g} for joint {joint.name}, allowed more "
                     "than 0"
                 )
-    otherwise = default_limits(found["velocity"], found["torque"])
+    otherwise = default_limits(limits["velocity"], limits["torque"])
     for key in _DERIVED:
-        values = [value if own is None else own for own, value in zip(said[key], otherwise[key])]
-        found[key] = extra.per_joint(key, values)
-    armature = found.pop("armature")
+        values = [value if own is None else own for own, value in zip(stated[key], otherwise[key])]
+        limits[key] = extra.per_joint(key, values)
+    armature = limits.pop("armature")
     if (armature < 0.0).any():
         raise ConfigurationError(f"{extra.path}: armature: got {armature}, allowed 0 or more")
     try:
-        return ArmLimits(**found, slides=chain.slides), armature
+        return ArmLimits(**limits, slides=chain.slides), armature
     except ConfigurationError as error:
         raise ConfigurationError(*(f"{extra.path}: {fault}" for fault in error.faults)) from None
 
 
-def _flange(chain: Chain, place: Vector) -> Flange:
+def _flange(chain: Chain, position: Vector) -> Flange:
     """Return the frame of the tip; a new frame if the tip is a moving link."""
     if chain.tip in chain.links:
-        return Flange(f"{chain.tip}_flange", f"{chain.tip}_flange_joint", Origin.of(place))
-    return Flange(chain.tip, f"{chain.tip}_joint", Origin.of(place))
+        return Flange(f"{chain.tip}_flange", f"{chain.tip}_flange_joint", Origin.of(position))
+    return Flange(chain.tip, f"{chain.tip}_joint", Origin.of(position))

@@ -58,59 +58,59 @@ def read_urdf(path: Path) -> Tree:
     return Tree(path, bodies, [_joint(joint, path) for joint in root.findall("joint")])
 
 
-def _body(link: Element, where: str) -> Load:
+def _body(link: Element, path: str) -> Load:
     inertial = link.find("inertial")
     if inertial is None:
         return NO_LOAD
-    mass = _number(inertial, "mass", "value", where)
-    moments = [_number(inertial, "inertia", key, where) for key in _MOMENTS]
+    mass = _number(inertial, "mass", "value", path)
+    moments = [_number(inertial, "inertia", key, path) for key in _MOMENTS]
     if mass == 0.0 and not any(moments):
         return NO_LOAD
-    return moved(Load(mass, np.zeros(3), np.reshape(moments, (3, 3))), _pose(inertial, where))
+    return moved(Load(mass, np.zeros(3), np.reshape(moments, (3, 3))), _pose(inertial, path))
 
 
 def _joint(joint: Element, path: Path) -> TreeJoint:
     name = _name(joint, path)
-    where = f"{path}: joint {name}"
+    location = f"{path}: joint {name}"
     kind = joint.get("type", "")
     if kind not in _TYPES:
         raise ConfigurationError(
-            f"{where}: type: got {kind!r:.60}, allowed {', '.join(map(repr, _TYPES))}"
+            f"{location}: type: got {kind!r:.60}, allowed {', '.join(map(repr, _TYPES))}"
         )
-    mimics = _mimicked(joint, where)
+    mimics = _mimicked(joint, location)
     if mimics is not None:
         kind = f"{kind} that mimics another one"
     ends = [joint.find(end) for end in ("parent", "child")]
     parent, child = ("" if end is None else str(end.get("link")) for end in ends)
     axis = joint.find("axis")
-    given = "1 0 0" if axis is None else axis.get("xyz", "1 0 0")
-    direction = _numbers(given, 3, f"{where}: axis")
+    value = "1 0 0" if axis is None else axis.get("xyz", "1 0 0")
+    direction = _numbers(value, 3, f"{location}: axis")
     length = float(np.linalg.norm(direction))
     if kind in MOVING and length < 1e-6:
-        raise ConfigurationError(f"{where}: got axis {given!r}, allowed any but zero")
+        raise ConfigurationError(f"{location}: got axis {value!r}, allowed any but zero")
     limit = joint.find("limit")
     limits = {
-        name: _numbers(str(limit.get(key)), 1, f"{where}: limit {key}")[0]
+        name: _numbers(str(limit.get(key)), 1, f"{location}: limit {key}")[0]
         for key, name in _LIMITS.items()
         if limit is not None and limit.get(key) is not None
     }
     if kind == "continuous":
         limits |= {"lower": -np.inf, "upper": np.inf}
     return TreeJoint(
-        name, kind, parent, child, _pose(joint, where), direction / max(length, 1e-6), limits,
+        name, kind, parent, child, _pose(joint, location), direction / max(length, 1e-6), limits,
         mimics,
     )  # fmt: skip
 
 
-def _mimicked(joint: Element, where: str) -> tuple[str, float, float] | None:
-    found = joint.find("mimic")
-    if found is None:
+def _mimicked(joint: Element, path: str) -> tuple[str, float, float] | None:
+    result = joint.find("mimic")
+    if result is None:
         return None
     multiplier, offset = (
-        float(_numbers(found.get(key, otherwise), 1, f"{where}: mimic {key}")[0])
+        float(_numbers(result.get(key, otherwise), 1, f"{path}: mimic {key}")[0])
         for key, otherwise in (("multiplier", "1"), ("offset", "0"))
     )
-    return str(found.get("joint")), multiplier, offset
+    return str(result.get("joint")), multiplier, offset
 
 
 def read_boxes(path: Path, links: Collection[str]) -> dict[str, list[tuple[Matrix, Matrix]]]:
@@ -123,23 +123,26 @@ def read_boxes(path: Path, links: Collection[str]) -> dict[str, list[tuple[Matri
     Raises:
         ConfigurationError: One of these links has collision geometry that is not a box.
     """
-    found: dict[str, list[tuple[Matrix, Matrix]]] = {}
+    boxes: dict[str, list[tuple[Matrix, Matrix]]] = {}
     for link in read_xml(path).findall("link"):
         name = _name(link, path)
-        where = f"{path}: link {name}: collision"
+        location = f"{path}: link {name}: collision"
         for collision in link.findall("collision") if name in links else ():
             shapes = [shape.tag for shape in collision.findall("geometry/*")]
             box = collision.find("geometry/box")
             if box is None:
                 raise ConfigurationError(
-                    f"{where}: got {', '.join(shapes) or 'no geometry'}, allowed box. For other "
+                    f"{location}: got {', '.join(shapes) or 'no geometry'}, allowed box. For "
+                    f"other "
                     f"geometry, give capsules of {name} in the YAML file."
                 )
-            edges = _numbers(str(box.get("size")), 3, f"{where}: box size")
+            edges = _numbers(str(box.get("size")), 3, f"{location}: box size")
             if (edges <= 0.0).any():
-                raise ConfigurationError(f"{where}: box size: got {edges}, allowed more than 0 m")
-            found.setdefault(name, []).append((_pose(collision, where), edges))
-    return found
+                raise ConfigurationError(
+                    f"{location}: box size: got {edges}, allowed more than 0 m"
+                )
+            boxes.setdefault(name, []).append((_pose(collision, location), edges))
+    return boxes
 
 
 def _name(element: Element, path: Path) -> str:
@@ -149,25 +152,25 @@ def _name(element: Element, path: Path) -> str:
     return name
 
 
-def _pose(element: Element, where: str) -> NDArray[np.float64]:
-    found = element.find("origin")
-    if found is None:
+def _pose(element: Element, path: str) -> NDArray[np.float64]:
+    result = element.find("origin")
+    if result is None:
         return np.eye(4)
     position, angles = (
-        _numbers(found.get(key, "0 0 0"), 3, f"{where}: origin {key}") for key in ("xyz", "rpy")
+        _numbers(result.get(key, "0 0 0"), 3, f"{path}: origin {key}") for key in ("xyz", "rpy")
     )
     return pose_from(rotation_from_rpy(*angles), position)
 
 
-def _number(parent: Element, tag: str, key: str, where: str) -> float:
-    found = parent.find(tag)
-    text = None if found is None else found.get(key)
+def _number(parent: Element, tag: str, key: str, path: str) -> float:
+    result = parent.find(tag)
+    text = None if result is None else result.get(key)
     if text is None:
-        raise ConfigurationError(f"{where}: {tag} {key}: missing")
-    return float(_numbers(text, 1, f"{where}: {tag} {key}")[0])
+        raise ConfigurationError(f"{path}: {tag} {key}: missing")
+    return float(_numbers(text, 1, f"{path}: {tag} {key}")[0])
 
 
-def _numbers(text: str, count: int, where: str) -> NDArray[np.float64]:
+def _numbers(text: str, count: int, path: str) -> NDArray[np.float64]:
     try:
         numbers = np.array([float(part) for part in text.split()])
     except ValueError:
@@ -175,6 +178,6 @@ def _numbers(text: str, count: int, where: str) -> NDArray[np.float64]:
     if len(numbers) != count or not np.isfinite(numbers).all():
         hint = "; expand xacro first" if "${" in text else ""
         raise ConfigurationError(
-            f"{where}: got {text!r:.60}, allowed {count} finite number{'s' * (count > 1)}{hint}"
+            f"{path}: got {text!r:.60}, allowed {count} finite number{'s' * (count > 1)}{hint}"
         )
     return numbers

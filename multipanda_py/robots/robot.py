@@ -49,13 +49,13 @@ class Link:
         name: Name without the prefix of an arm.
         inertial: Mass, centre of mass and inertia.
         capsules: Capsules for collision avoidance and contact.
-        look: Visual geometry.
+        visual: Visual geometry.
     """
 
     name: str
     inertial: Inertial
     capsules: tuple[Capsule, ...] = ()
-    look: tuple[Turned | Block, ...] = ()
+    visual: tuple[Turned | Block, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,16 +136,18 @@ class Robot:
             **{name: len(getattr(self, name)) for name in LOSSES},
             **{f"figures.{name}": len(values) for name, values in self.figures.items()},
         }
-        for what, size in sizes.items():
+        for description, size in sizes.items():
             if size != n:
                 raise ConfigurationError(
-                    f"robot {self.name}: {what}: got {size}, allowed {n}, one per joint"
+                    f"robot {self.name}: {description}: got {size}, allowed {n}, one per joint"
                 )
         links = [*(link.name for link in self.links), self.flange.name]
         joints = [*(joint.name for joint in self.joints), self.flange.joint]
-        for what, names in (("link", links), ("joint", joints)):
+        for description, names in (("link", links), ("joint", joints)):
             if twice := next((name for name in names if names.count(name) > 1), None):
-                raise ConfigurationError(f"robot {self.name}: {what} {twice}: name is used twice")
+                raise ConfigurationError(
+                    f"robot {self.name}: {description} {twice}: name is used twice"
+                )
         for name in ("armature", "ready", *LOSSES):
             array = np.array(getattr(self, name), dtype=np.float64)
             array.flags.writeable = False
@@ -165,9 +167,9 @@ class Robot:
         units = [self.limits.unit(joint, of) for joint in range(self.n_joints)]
         if len({*units}) < 2:
             return units[0]
-        places = [str(i + 1) for i, slides in enumerate(self.limits.slides) if slides]
+        joint_numbers = [str(i + 1) for i, slides in enumerate(self.limits.slides) if slides]
         other = units[int(self.limits.slides.argmax())]
-        return f"{of}; {other} for prismatic joint {', '.join(places)}"
+        return f"{of}; {other} for prismatic joint {', '.join(joint_numbers)}"
 
     @property
     def sliding_mass(self) -> Vector:
@@ -224,5 +226,5 @@ class JointLosses:
     def torque(self, dq: Vector) -> Vector:
         """Return the torques (n,) [Nm] at joint velocities (n,) [rad/s]."""
         step = np.tanh(self._half * (dq + self._shift))
-        found: Vector = self._viscous * dq + self._coulomb * step + self._offset
-        return found
+        torque: Vector = self._viscous * dq + self._coulomb * step + self._offset
+        return torque

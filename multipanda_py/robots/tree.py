@@ -117,22 +117,22 @@ class Tree:
         Raises:
             ConfigurationError: There is no such path; the message names the end of the path.
         """
-        for what, link in (("base", base), ("tip", tip)):
+        for role, link in (("base", base), ("tip", tip)):
             if link not in self.bodies:
                 raise ConfigurationError(
-                    f"{self.path}: {what}: got {link!r}, allowed a link: {self._some_links()}"
+                    f"{self.path}: {role}: got {link!r}, allowed a link: {self._some_links()}"
                 )
-        found: list[TreeJoint] = []
+        path: list[TreeJoint] = []
         link = tip
         while link != base:
-            if link not in self.above or len(found) > len(self.above):
+            if link not in self.above or len(path) > len(self.above):
                 raise ConfigurationError(
                     f"{self.path}: tip: got {tip!r}, allowed a link behind the base "
                     f"{base!r}; the chain to this tip starts at {link!r}"
                 )
-            found.insert(0, self.above[link])
+            path.insert(0, self.above[link])
             link = self.above[link].parent
-        return found
+        return path
 
     def _some_links(self) -> str:
         names = list(self.bodies)
@@ -158,15 +158,15 @@ def moved(load: Load, pose: Matrix) -> Load:
         load: Body in its own frame.
         pose: Pose of that frame in the parent, (4, 4).
     """
-    turn = pose[:3, :3]
-    return Load(load.mass, turn @ load.com + pose[:3, 3], turn @ load.inertia @ turn.T)
+    rotation = pose[:3, :3]
+    return Load(load.mass, rotation @ load.com + pose[:3, 3], rotation @ load.inertia @ rotation.T)
 
 
-def check_body(where: str, body: Load) -> None:
+def check_body(path: str, body: Load) -> None:
     """Check that a rigid body can have a mass and inertia; a link without mass passes.
 
     Args:
-        where: Place of the values, for error messages.
+        path: Place of the values, for error messages.
         body: Mass, centre of mass and inertia.
 
     Raises:
@@ -176,11 +176,11 @@ def check_body(where: str, body: Load) -> None:
         return
     numbers = np.array([body.mass, *body.com, *body.inertia.ravel()])
     moments = np.linalg.eigvalsh(body.inertia) if np.isfinite(numbers).all() else np.zeros(3)
-    least, middle, most = moments
-    if body.mass <= 0.0 or least <= 0.0 or least + middle < most * (1.0 - 1e-9):
+    min_value, middle, max_value = moments
+    if body.mass <= 0.0 or min_value <= 0.0 or min_value + middle < max_value * (1.0 - 1e-9):
         raise ConfigurationError(
-            f"{where}: got mass {body.mass:g} kg and principal moments {least:g}, {middle:g}, "
-            f"{most:g} kg m^2, allowed positive ones, the sum of any two not below the third"
+            f"{path}: got mass {body.mass:g} kg and principal moments {min_value:g}, {middle:g}, "
+            f"{max_value:g} kg m^2, allowed positive ones, the sum of any two not below the third"
         )
 
 
@@ -193,8 +193,8 @@ class Chain:
         origins: Pose of every joint in the parent link, (4, 4) each.
         links: Names of the links: the base, then the child of every joint.
         bodies: Body of every link, with the links fixed to it, in its own frame.
-        places: Index and pose (4, 4) of every link of the description in the chain link to which
-            it is fixed.
+        link_indices: Index and pose (4, 4) of every link of the description in the chain link to
+            which it is fixed.
         tip: Name of the last link.
     """
 
@@ -202,7 +202,7 @@ class Chain:
     origins: tuple[Matrix, ...]
     links: tuple[str, ...]
     bodies: tuple[Load, ...]
-    places: dict[str, tuple[int, Matrix]]
+    link_indices: dict[str, tuple[int, Matrix]]
     tip: str
 
     @property
@@ -226,19 +226,19 @@ def chain_of(tree: Tree, base: str, tip: str) -> Chain:
         ConfigurationError: There is no such chain, a joint on it is neither revolute, continuous,
             prismatic nor fixed, no joint moves, or a moving link has no valid body.
     """
-    way = tree.path_to(base, tip)
+    displacement = tree.path_to(base, tip)
     joints, origins, links = [], [], [base]
-    places: dict[str, tuple[int, Matrix]] = {base: (0, np.eye(4))}
-    for joint in way:
-        number, pose = places[joint.parent]
+    indices: dict[str, tuple[int, Matrix]] = {base: (0, np.eye(4))}
+    for joint in displacement:
+        number, pose = indices[joint.parent]
         pose = pose @ joint.pose
         if joint.kind in MOVING:
             joints.append(joint)
             origins.append(pose)
             links.append(joint.child)
-            places[joint.child] = len(joints), np.eye(4)
+            indices[joint.child] = len(joints), np.eye(4)
         elif joint.kind == "fixed":
-            places[joint.child] = number, pose
+            indices[joint.child] = number, pose
         else:
             raise ConfigurationError(
                 f"{tree.path}: joint {joint.name}: got type {joint.kind!r}, allowed "
@@ -249,10 +249,10 @@ def chain_of(tree: Tree, base: str, tip: str) -> Chain:
             f"{tree.path}: tip: got {tip!r}, which is fixed to {base!r}, allowed a link behind a "
             "moving joint"
         )
-    for link in list(places):
-        places.update(fixed_to(tree, link, places))
+    for link in list(indices):
+        indices.update(fixed_to(tree, link, indices))
     parts: list[list[Load]] = [[] for _ in links]
-    for link, (number, pose) in places.items():
+    for link, (number, pose) in indices.items():
         check_body(f"{tree.path}: link {link}", tree.bodies[link])
         parts[number].append(moved(tree.bodies[link], pose))
     bodies = tuple(combined(part) for part in parts)
@@ -261,24 +261,24 @@ def chain_of(tree: Tree, base: str, tip: str) -> Chain:
             raise ConfigurationError(
                 f"{tree.path}: link {link}: has no inertial, but every moving link needs one"
             )
-    return Chain(tuple(joints), tuple(origins), tuple(links), bodies, places, tip)
+    return Chain(tuple(joints), tuple(origins), tuple(links), bodies, indices, tip)
 
 
 def fixed_to(
-    tree: Tree, link: str, places: Mapping[str, tuple[int, Matrix]]
+    tree: Tree, link: str, indices: Mapping[str, tuple[int, Matrix]]
 ) -> Iterator[tuple[str, tuple[int, Matrix]]]:
     """Yield the links that are fixed to a link, directly or through other links.
 
     Args:
         tree: Tree of links and joints.
         link: Name of the link.
-        places: Number of the moving link and pose in it, (4, 4), of known links, by name.
+        indices: Number of the moving link and pose in it, (4, 4), of known links, by name.
     """
-    waiting = [(link, *places[link])]
+    waiting = [(link, *indices[link])]
     while waiting:
         parent, number, pose = waiting.pop()
         for joint in tree.below.get(parent, ()):
-            if joint.kind == "fixed" and joint.child not in places:
+            if joint.kind == "fixed" and joint.child not in indices:
                 here = pose @ joint.pose
                 yield joint.child, (number, here)
                 waiting.append((joint.child, number, here))
@@ -317,11 +317,11 @@ def jacobian(chain: Chain, poses: list[Vector], point: Vector, behind: int) -> V
         behind: Index of the link; joints behind it do not move the point.
     """
     axes = np.array([p[:3, :3] @ j.axis for p, j in zip(poses[1:], chain.joints)])
-    places, slides = np.array([pose[:3, 3] for pose in poses[1:]]), chain.slides[:, None]
-    linear = np.where(slides, axes, np.cross(axes, point - places))
-    found = np.hstack([linear, np.where(slides, 0.0, axes)])
-    found[behind:] = 0.0
-    return np.asarray(found.T)
+    positions, slides = np.array([pose[:3, 3] for pose in poses[1:]]), chain.slides[:, None]
+    linear = np.where(slides, axes, np.cross(axes, point - positions))
+    result = np.hstack([linear, np.where(slides, 0.0, axes)])
+    result[behind:] = 0.0
+    return np.asarray(result.T)
 
 
 def mass_matrix(chain: Chain, armature: Vector, q: Vector) -> Vector:

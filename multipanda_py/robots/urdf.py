@@ -205,7 +205,7 @@ def _add_arm(robot: Element, arm: ArmDescription, plain: bool, shapes: bool) -> 
         if part.inertial.mass > 0.0:
             add_inertial(link, part.inertial.mass, part.inertial.com, part.inertial.inertia)
         if shapes:
-            _add_shapes(link, part.look, part.capsules)
+            _add_shapes(link, part.visual, part.capsules)
     for i, own in enumerate(kind.joints):
         before, after = (p + part.name for part in kind.links[i : i + 2])
         is_endless = bool(limits.endless[i]) and not plain
@@ -240,10 +240,10 @@ def _add_arm(robot: Element, arm: ArmDescription, plain: bool, shapes: bool) -> 
 
 
 def _add_shapes(
-    link: Element, look: Iterable[Turned | Block], solids: Iterable[Capsule | Block]
+    link: Element, visuals: Iterable[Turned | Block], solids: Iterable[Capsule | Block]
 ) -> None:
     """Add visual and collision geometry to a link."""
-    for shape in look:
+    for shape in visuals:
         add_visual(link, shape)
     for solid in solids:
         if isinstance(solid, Block):
@@ -279,7 +279,7 @@ def _add_gripper_body(robot: Element, name: str, body: GripperBody, shapes: bool
     if body.inertial.mass > 0.0:
         add_inertial(link, body.inertial.mass, body.inertial.com, body.inertial.inertia)
     if shapes:
-        _add_shapes(link, body.look, body.contact)
+        _add_shapes(link, body.visual, body.contact)
 
 
 def _add_tool(robot: Element, p: str, flange: str, tool: Tool, shapes: bool) -> None:
@@ -290,7 +290,7 @@ def _add_tool(robot: Element, p: str, flange: str, tool: Tool, shapes: bool) -> 
     mount = _add_joint(robot, "fixed", f"{p}tool_joint", flange, f"{p}tool")
     add_joint_origin(mount, np.zeros(3))
     if shapes:
-        _add_shapes(link, tool.look, tool.capsules)
+        _add_shapes(link, tool.visual, tool.capsules)
     add(robot, "link", name=f"{p}tool_tcp")
     tcp = _add_joint(robot, "fixed", f"{p}tool_tcp_joint", f"{p}tool", f"{p}tool_tcp")
     add_joint_origin(tcp, tool.pose_tcp_in_flange[:3, 3], tool.pose_tcp_in_flange[:3, :3])
@@ -312,9 +312,9 @@ def shipped_files() -> dict[str, str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the shipped files into a folder, or print one of them."""
     parser = argparse.ArgumentParser(description="Generate the URDF files of the package.")
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--write", metavar="FOLDER", type=Path, help="folder for all files")
-    what.add_argument("--show", choices=tuple(shipped_files()), help="file to print")
+    selection = parser.add_mutually_exclusive_group(required=True)
+    selection.add_argument("--write", metavar="FOLDER", type=Path, help="folder for all files")
+    selection.add_argument("--show", choices=tuple(shipped_files()), help="file to print")
     options = parser.parse_args(arguments)
     if options.show is not None:
         sys.stdout.write(shipped_files()[options.show])

@@ -53,7 +53,7 @@ def _joint(base: Point, top: Point, radius: float = R, dome: float = 0.022) -> t
     )
 
 
-LINK_LOOK: tuple[tuple[Turned | Block, ...], ...] = (
+LINK_VISUALS: tuple[tuple[Turned | Block, ...], ...] = (
     (
         Block((-0.040, 0.0, 0.006), (0.108, 0.090, 0.006), color="metal"),
         Turned((0.0, 0.0, 0.012), (0.0, 0.0, 0.110), 0.070, 0.057),
@@ -103,13 +103,13 @@ LINK_LOOK: tuple[tuple[Turned | Block, ...], ...] = (
         _tube((0.0, 0.0, 0.098), (0.0, 0.0, FLANGE_HEIGHT), 0.032, "metal"),
     ),
 )
-HAND_LOOK: tuple[Turned | Block, ...] = (
+HAND_VISUALS: tuple[Turned | Block, ...] = (
     Turned((0.0, 0.0, 0.0), (0.0, 0.0, 0.020), 0.034, 0.032, color="dark"),
     Turned((0.0, -0.072, 0.034), (0.0, 0.072, 0.034), 0.028, 0.028, 0.026, 0.026, "dark"),
     Block((0.0, 0.0, 0.048), (0.026, 0.098, 0.016)),
     Block((0.0, 0.0, 0.065), (0.012, 0.090, 0.001), color="metal"),
 )
-FINGER_LOOK: tuple[Turned | Block, ...] = tuple(
+FINGER_VISUALS: tuple[Turned | Block, ...] = tuple(
     Block(block.center, block.half_size, block.roll, color)
     for block, color in zip(FINGER_BLOCKS, ("dark", "metal", "dark", "rubber"), strict=True)
 )

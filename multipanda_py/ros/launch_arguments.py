@@ -42,7 +42,7 @@ def misspelt(names: Iterable[str], known: Sequence[str]) -> dict[str, str]:
     """Return names that are similar to an argument, each with that argument."""
     strangers = [name for name in names if name not in known]
     near = {name: get_close_matches(name, known, n=1, cutoff=_NEAR) for name in strangers}
-    return {name: found[0] for name, found in near.items() if found}
+    return {name: result[0] for name, result in near.items() if result}
 
 
 def addresses(pairs: str, config: CellConfig) -> dict[str, str]:

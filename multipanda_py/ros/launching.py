@@ -74,9 +74,9 @@ def make_launch_description(
         overrides: Function that converts argument values to parameters of the cell.
         planner: Function that configures MoveIt; None to start no MoveIt.
     """
-    share = Path(get_package_share_directory("multipanda_py"))
+    share_folder = Path(get_package_share_directory("multipanda_py"))
     arguments: list[Argument] = [
-        ("config_file", str(share / "config" / default_cell),
+        ("config_file", str(share_folder / "config" / default_cell),
          "cell file (a ROS 2 parameter file), or the name of a cell file of this package", None),
         ("namespace", "", "namespace of the cell and all its nodes", None),
         ("cell_name", "", "name of the cell instead of that in the file; a machine runs one cell "
@@ -117,10 +117,11 @@ def _warn_of_misspelt(context: LaunchContext, known: Sequence[str]) -> None:
 
     Launch passes on every value, also those meant for other files, and reports no unused one.
     """
-    given = context.launch_configurations
-    for name, near in misspelt(given, known).items():
+    configurations = context.launch_configurations
+    for name, near in misspelt(configurations, known).items():
         get_logger("multipanda_py").warning(
-            f"{name}: unknown argument; near: {near}, which has the value {given.get(near)!r}"
+            f"{name}: unknown argument; near: {near}, which has the value "
+            f"{configurations.get(near)!r}"
         )
 
 
@@ -212,17 +213,17 @@ def _cell(
 ) -> list[Action]:
     """Return the controller and, if installed, the publisher of its transforms."""
     # If no publisher is installed or the cell sets a rate, the node itself publishes /tf.
-    elsewhere = (
+    remote = (
         has_publisher
         and "tf_rate" not in config.cell.model_fields_set
         and "cell.tf_rate" not in parameters
     )
-    silent = {"cell.tf_rate": 0.0} if elsewhere else {}
+    silent = {"cell.tf_rate": 0.0} if remote else {}
     own = [file, {**silent, **parameters}]
     started: list[Action] = [
         _node(chosen, "multipanda_py", "multimode_controller", parameters=own, on_exit=_end_all)
     ]
-    if elsewhere:
+    if remote:
         urdf = ParameterValue(cell_urdf(describe_arms(config), config.cell.name), value_type=str)
         described = [{"robot_description": urdf}]
         started.append(_node(chosen, "robot_state_publisher", parameters=described))

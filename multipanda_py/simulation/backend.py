@@ -12,7 +12,7 @@ import numpy as np
 
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import describe_objects, movable_things
+from multipanda_py.config.describe import describe_objects, movable_objects
 from multipanda_py.exceptions import BackendError
 from multipanda_py.hardware.franka.errors import words_of
 from multipanda_py.hardware.franka.settings import FrankaSettings
@@ -27,7 +27,8 @@ from multipanda_py.simulation.actuators.arm import (
     free_motors,
 )
 from multipanda_py.simulation.actuators.world import CompliantWorld, SavedSprings, spring_steps
-from multipanda_py.simulation.drivetrain.drive import Drive
+from multipanda_py.simulation.drivetrain.drivetrain import Drivetrain
+from multipanda_py.simulation.drivetrain.drivetrain_stages import stages_of
 from multipanda_py.simulation.drivetrain.elasticity import (
     Springs,
     add_rotors,
@@ -35,10 +36,9 @@ from multipanda_py.simulation.drivetrain.elasticity import (
     elastic_joints,
     motor_addresses,
 )
-from multipanda_py.simulation.drivetrain.stages import stages_of
 from multipanda_py.simulation.gripper import SimGripper
 from multipanda_py.simulation.mjcf import add_cameras, build_scene
-from multipanda_py.simulation.object_activation import Presence, let_come_and_go
+from multipanda_py.simulation.object_activation import ObjectActivation, make_removable
 from multipanda_py.simulation.perturbed_arm import (
     add_payload,
     perturbed,
@@ -86,9 +86,9 @@ class Mujoco(Backend[FrankaSettings]):
     the torque that compensates the configured load, since a robot expects the weight of its load.
     If the load is really attached, both cancel.
 
-    The :class:`Drive` of an arm contains all its imperfections as stages. For elastic joints, a
-    cycle consists of several simulation steps that are short enough for the fastest vibration. For
-    compliant actuators, :class:`.CompliantWorld` advances the simulation.
+    The :class:`Drivetrain` of an arm contains all its imperfections as stages. For elastic
+    joints, a cycle consists of several simulation steps that are short enough for the fastest
+    vibration. For compliant actuators, :class:`.CompliantWorld` advances the simulation.
 
     Attributes:
         model: MuJoCo model, after :meth:`connect`.
@@ -142,8 +142,8 @@ class Mujoco(Backend[FrankaSettings]):
             add_payload(scene, arm, settings.perturbation, weighs=bool(elastic))
             free_motors(scene, arm, elastic)
             add_rotors(scene, arm, settings.joints, settings.perturbation.inertia_scale)
-        self._things = movable_things(config)
-        let_come_and_go(scene, self._things)
+        self._movable_objects = movable_objects(config)
+        make_removable(scene, self._movable_objects)
         self.model = scene.compile()
         for arm in self.descriptions:
             factor = config.arms[arm.name].perturbation.inertia_scale
@@ -160,7 +160,9 @@ class Mujoco(Backend[FrankaSettings]):
         model, data = self.model, self.data
         mujoco.mj_resetData(model, data)
         prefixes = {arm.name: arm.prefix for arm in self.descriptions}
-        self._presence = Presence(model, data, self._things, self.present, prefixes)
+        self._presence = ObjectActivation(
+            model, data, self._movable_objects, self.present, prefixes
+        )
         for arm in self.descriptions:
             joints = self.config.arms[arm.name].joints
             q_start = self.config.arms[arm.name].q_start
@@ -178,7 +180,7 @@ class Mujoco(Backend[FrankaSettings]):
         self.dofs: list[slice] = []
         self._hands: list[SimGripper | None] = []
         self.robots: list[SimRobot] = []
-        self.drives: list[Drive] = []
+        self.drives: list[Drivetrain] = []
         self._servos: dict[int, JointServo] = {}
         self._motors: list[Callable[[], tuple[Vector, Vector]]] = []
         compliant: list[CompliantArm] = []
@@ -224,18 +226,18 @@ class Mujoco(Backend[FrankaSettings]):
                 stages.append(springs)
             elif bends:
                 stages.append(compliant[-1])
-            self.drives.append(Drive(stages))
+            self.drives.append(Drivetrain(stages))
         self._objects: list[Vector] = []
-        for name in self._things:
+        for name in self._movable_objects:
             at = int(model.joint(f"{name}_joint").qposadr[0])
             self._objects.append(data.qpos[at : at + 7])
         self.external = ExternalTorque(model, data)
-        felt = [self.external.torque[dofs] for dofs in self.dofs]
+        measured = [self.external.torque[dofs] for dofs in self.dofs]
         self._copies = [  # Copying memory views takes half the time of copying arrays.
-            (place.data, source.data)
+            (destination.data, source.data)
             for i, state in enumerate(self.states)
-            for place, source in (
-                (state.q, self._q[i]), (state.dq, self._dq[i]), (state.tau_ext, felt[i]),
+            for destination, source in (
+                (state.q, self._q[i]), (state.dq, self._dq[i]), (state.tau_ext, measured[i]),
             )
         ]  # fmt: skip
         self._copies += [
@@ -250,10 +252,10 @@ class Mujoco(Backend[FrankaSettings]):
             groups = CompliantGroups([self._arms[arm.name] for arm in compliant])
             self.compliant = CompliantWorld(model, data, compliant, groups.drive(self.period))
             self.compliant.start()
-            steps, found = spring_steps(self.compliant, self.period)
+            steps, result = spring_steps(self.compliant, self.period)
             self.steps = max(self.steps, steps)
             model.opt.timestep = self.period / self.steps
-            self.warnings += found
+            self.warnings += result
         self.time = 0.0
         self.world = World(model, data, self._presence)
 
@@ -261,7 +263,7 @@ class Mujoco(Backend[FrankaSettings]):
         """Start a gripper command. Thread: control."""
         hand = self._hands[self.arms.index(arm)]
         if hand is not None:
-            hand.begin(number, record)
+            hand.start(number, record)
 
     def thing_in_hand(self, arm: int) -> int:
         """Return the number of the object between both fingers, from 1; 0 for none."""
@@ -272,7 +274,7 @@ class Mujoco(Backend[FrankaSettings]):
             forces = (self.world.contact_force(finger, thing) for finger in fingers)
             return min(float(np.linalg.norm(force)) for force in forces)
 
-        forces = [pressed(thing) for thing in self._things]
+        forces = [pressed(obj) for obj in self._movable_objects]
         return int(np.argmax(forces)) + 1 if forces and max(forces) > 0.0 else 0
 
     def read(self, fresh: Collection[int]) -> None:
@@ -285,16 +287,16 @@ class Mujoco(Backend[FrankaSettings]):
             return
         data = self.data
         self.external.estimate()
-        for place, source in self._copies:
-            place[:] = source
+        for destination, source in self._copies:
+            destination[:] = source
         for i, state in enumerate(self.states):
             np.add(self._ctrl[i], self._carried[i], state.tau_J)
             self.drives[i].measure(state)
         if self.compliant is not None:
             self.compliant.show()
             self.notices += self.compliant.news()
-        for pose, found in zip(self.objects, self._objects):
-            pose[:] = found
+        for pose, result in zip(self.objects, self._objects):
+            pose[:] = result
         self.time = data.time
 
     def write(self, fresh: Collection[int]) -> None:
@@ -305,8 +307,8 @@ class Mujoco(Backend[FrankaSettings]):
         """
         if self.arms[0] not in fresh:
             return
-        for place, servo in self._servos.items():
-            servo.rest() if self.robots[place].stopped else servo.drive()
+        for index, servo in self._servos.items():
+            servo.rest() if self.robots[index].stopped else servo.drive()
         for state, ctrl, drive in zip(self.states, self._ctrl, self.drives):
             np.add(state.tau, state.tau_gravity, ctrl)
             drive.execute(ctrl)
@@ -324,18 +326,18 @@ class Mujoco(Backend[FrankaSettings]):
 
     def faults(self) -> list[tuple[int, str]]:
         """Return arms that have stopped since the last call, each with the reason."""
-        found = []
+        faults = []
         for index, robot in zip(self.arms, self.robots):
             if robot.fault:
-                found.append((index, robot.fault))
+                faults.append((index, robot.fault))
                 robot.fault = ""
         if self.compliant is not None:
             names = {arm.name: index for index, arm in zip(self.arms, self.descriptions)}
-            found += [
-                (names[name], f"actuators of {name}: {why}")
-                for name, why in self.compliant.refusals()
+            faults += [
+                (names[name], f"actuators of {name}: {reason}")
+                for name, reason in self.compliant.refusals()
             ]
-        return found
+        return faults
 
     def recover(self, arm: int) -> None:
         """Let an arm that has stopped execute torques again."""
@@ -347,11 +349,11 @@ class Mujoco(Backend[FrankaSettings]):
 
     def engage(self, arm: int, interface: str) -> None:
         """Add a servo with the gains of the robot's own controller, or remove it for torques."""
-        place = self.arms.index(arm)
-        self._servos.pop(place, None)
+        index = self.arms.index(arm)
+        self._servos.pop(index, None)
         if interface != INTERFACES[0]:
-            gains = self.robots[place].servo_gains()
-            self._servos[place] = JointServo(self.states[place], self._motors[place], gains)
+            gains = self.robots[index].servo_gains()
+            self._servos[index] = JointServo(self.states[index], self._motors[index], gains)
 
     def configure(self, arm: int, settings: FrankaSettings) -> None:
         """Apply new settings, such as thresholds and load, at once."""
@@ -361,17 +363,17 @@ class Mujoco(Backend[FrankaSettings]):
     def save(self) -> SavedMujoco:
         """Return the state of physics, drivetrains and grippers."""
         hands = [hand.save() for hand in self._hands if hand is not None]
-        world = WorldState.of(self.model, self.data)
+        world = WorldState.capture(self.model, self.data)
         drives = [drive.save() for drive in self.drives]
         springs = None if self.compliant is None else self.compliant.save()
         return SavedMujoco(world, drives, hands, dict(self._servos), springs)
 
     def place(self, record: Vector) -> None:
         """Set the pose of a movable object."""
-        thing = int(record[0])
+        obj = int(record[0])
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
-        self.world.set_pose(self._things[thing], pose, record[8:])
-        self._show(thing)
+        self.world.set_pose(self._movable_objects[obj], pose, record[8:])
+        self._show(obj)
 
     def inside(self, record: Vector) -> tuple[str, float] | None:
         """Return the arm that an object would penetrate at a pose, and the depth, or None."""
@@ -380,17 +382,17 @@ class Mujoco(Backend[FrankaSettings]):
 
     def spawn(self, record: Vector) -> tuple[str, float] | None:
         """Add an absent object to the scene, unless its pose is occupied."""
-        thing = int(record[0])
+        obj = int(record[0])
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
-        if found := self._presence.overlap(thing, pose):
-            return found
-        self._presence.enter(thing)
+        if result := self._presence.overlap(obj, pose):
+            return result
+        self._presence.activate(obj)
         self.place(record)
         return None
 
     def remove(self, thing: int) -> None:
         """Remove an object from the scene."""
-        self._presence.leave(thing)
+        self._presence.deactivate(thing)
         self._show(thing)
 
     def _show(self, thing: int) -> None:

@@ -107,7 +107,7 @@ class SimGripper:
         self._force_range[:] = saved[0]
         load_fields(self, saved[1])
 
-    def begin(self, number: int, record: Vector) -> None:
+    def start(self, number: int, record: Vector) -> None:
         """Start a command.
 
         Args:
@@ -138,22 +138,22 @@ class SimGripper:
         """Move the set point for one period, and check whether the command has ended."""
         opening = (self.fingers.item(0) + self.fingers.item(1)) / 2.0
         goal = self._goals[0]
-        way = goal - self._set_point
+        displacement = goal - self._set_point
         reach = self._reach if self._rest < self._soon else self._press
         ahead = self._set_point - opening
         waits = True
-        if abs(way) <= reach:
+        if abs(displacement) <= reach:
             self._set_point = goal
-        elif abs(ahead) < self._lead or ahead * way < 0.0:
-            self._set_point += reach if way > 0.0 else -reach
+        elif abs(ahead) < self._lead or ahead * displacement < 0.0:
+            self._set_point += reach if displacement > 0.0 else -reach
             waits = False
         self._control[:] = self._set_point
         if self._left:
-            self._look(opening, goal, waits)
+            self._poll(opening, goal, waits)
         elif self._answer[2] and not self._command.holds(2.0 * opening):
             self._answer[2] = 0  # The grasped object was lost.
 
-    def _look(self, opening: float, goal: float, waits: bool) -> None:
+    def _poll(self, opening: float, goal: float, waits: bool) -> None:
         """End the command, or start its next part, when the fingers rest.
 
         Args:
@@ -201,9 +201,9 @@ class SimGripper:
         self._press = max(self._reach, self._lead * self._period / PRESSING)
         self._rest_speed = 0.2 * min(finger, 0.01)
         self._force_range[:] = -force, force
-        way = abs(goals[0] - self._set_point)
+        distance = abs(goals[0] - self._set_point)
         self._rest = 0
-        self._left = round((way / finger + GRACE) / self._period)
+        self._left = round((distance / finger + GRACE) / self._period)
         self.is_active = True
 
     def _stop(self) -> None:

@@ -175,7 +175,7 @@ def build_scene(
     Raises:
         ConfigurationError: If names repeat, the step is not positive or a mesh is missing.
     """
-    names = [arm.name for arm in arms] + [thing.name for thing in objects]
+    names = [arm.name for arm in arms] + [scene_object.name for scene_object in objects]
     if len(set(names)) < len(names):
         raise ConfigurationError(f"arms and objects need different names, got {names}")
     if not timestep > 0.0:
@@ -186,28 +186,28 @@ def build_scene(
     for arm in arms:
         add_arm(spec, arm, materials, library)
     add_shared_bases(spec, arms)
-    for thing in objects:
-        _add_object(spec, thing)
-        for arm in arms if thing.mass > 0.0 else ():
-            add_grip(spec, arm, thing)
+    for obj in objects:
+        _add_object(spec, obj)
+        for arm in arms if obj.mass > 0.0 else ():
+            add_grip(spec, arm, obj)
     _add_ready_key(spec, arms, objects)
     return spec
 
 
-def _add_object(spec: mujoco.MjSpec, thing: SceneObject) -> None:
-    body = put(spec.worldbody.add_body(), name=thing.name)
-    put(body, pos=thing.start, quat=quaternion(thing.rotation))
-    geom = put(body.add_geom(), name=f"{thing.name}_geom", type=_SHAPES[thing.shape])
-    put(geom, size=np.array((*thing.size, 0.0, 0.0)[:3]), rgba=np.array(thing.rgba))
+def _add_object(spec: mujoco.MjSpec, obj: SceneObject) -> None:
+    body = put(spec.worldbody.add_body(), name=obj.name)
+    put(body, pos=obj.start, quat=quaternion(obj.rotation))
+    geom = put(body.add_geom(), name=f"{obj.name}_geom", type=_SHAPES[obj.shape])
+    put(geom, size=np.array((*obj.size, 0.0, 0.0)[:3]), rgba=np.array(obj.rgba))
     # The highest priority makes the object's friction apply in contacts with arms, as the cell
     # file specifies. Its surface deforms by about 0.1 mm under 10 N.
-    put(geom, friction=np.array(thing.friction), condim=4, group=1, priority=1)
-    put(geom, solimp=np.array([0.5, 0.95, 0.001, 0.5, 2.0]), solref=np.array(thing.contact))
-    if thing.mass > 0.0:
-        put(geom, mass=thing.mass)
-        joint = put(body.add_joint(), name=f"{thing.name}_joint")
+    put(geom, friction=np.array(obj.friction), condim=4, group=1, priority=1)
+    put(geom, solimp=np.array([0.5, 0.95, 0.001, 0.5, 2.0]), solref=np.array(obj.contact))
+    if obj.mass > 0.0:
+        put(geom, mass=obj.mass)
+        joint = put(body.add_joint(), name=f"{obj.name}_joint")
         put(joint, type=mujoco.mjtJoint.mjJNT_FREE)
-    if not thing.present:  # An absent object must neither fall nor touch anything.
+    if not obj.present:  # An absent object must neither fall nor touch anything.
         put(body, gravcomp=1.0)
         put(geom, contype=0, conaffinity=0)
 
@@ -222,7 +222,7 @@ def _add_ready_key(
         fingers = [float(arm.finger_opening or 0.0)] * len(arm.finger_joint_names)
         qpos += [*arm.robot.ready.tolist(), *fingers]
         ctrl += [0.0] * len(arm.joint_names) + fingers
-    for thing in objects:
-        if thing.mass > 0.0:
-            qpos += [*thing.start.tolist(), *quaternion(thing.rotation).tolist()]
+    for obj in objects:
+        if obj.mass > 0.0:
+            qpos += [*obj.start.tolist(), *quaternion(obj.rotation).tolist()]
     put(spec.add_key(), name=READY_KEY, qpos=np.array(qpos), ctrl=np.array(ctrl))

@@ -48,7 +48,7 @@ _TYPES = {
 }
 
 
-def own_pictures(robot: Robot) -> tuple[tuple[Placed, ...], ...]:
+def own_visuals(robot: Robot) -> tuple[tuple[Placed, ...], ...]:
     """Return the visual geometry of every link from the robot's description.
 
     Each shape has its pose in the link, (4, 4). The result is empty for an arm without a
@@ -63,14 +63,14 @@ def own_pictures(robot: Robot) -> tuple[tuple[Placed, ...], ...]:
 def _read(source: Path, base: str, flange: str, last: str) -> tuple[tuple[Placed, ...], ...]:
     tree = tree_of(source)
     chain = chain_of(tree, base, flange if flange in tree.bodies else last)
-    found: list[list[Placed]] = [[] for _ in chain.links]
+    result: list[list[Placed]] = [[] for _ in chain.links]
     try:
-        shapes = shapes_of(source, list(chain.places))
+        shapes = shapes_of(source, list(chain.link_indices))
     except ConfigurationError:
         return ((),) * len(chain.links)
-    for link, (number, pose) in chain.places.items():
-        found[number] += [(shape, pose) for shape in shapes.get(link, {}).get("visual", ())]
-    return tuple(map(tuple, found))
+    for link, (number, pose) in chain.link_indices.items():
+        result[number] += [(shape, pose) for shape in shapes.get(link, {}).get("visual", ())]
+    return tuple(map(tuple, result))
 
 
 def add_shape(spec: mujoco.MjSpec, body: mujoco.MjsBody, shape: Shape, pose: Matrix) -> None:
@@ -192,14 +192,14 @@ def _fill_link(
     """Add inertia, visual and contact geometry of a link."""
     link = arm.robot.links[index]
     set_inertial(body, link.inertial)
-    own = own_pictures(arm.robot)[index]
+    own = own_visuals(arm.robot)[index]
     if library is not None and arm.robot.has_hand:  # The meshes are those of a Franka arm.
         library.add_visuals(spec, body, index)
     elif own:
         for shape, pose in own:
             add_shape(spec, body, shape, pose)
     else:
-        for solid in link.look:
+        for solid in link.visual:
             materials.add_visual(body, solid)
     for i, capsule in enumerate(link.capsules):
         add_contact_capsule(body, capsule, f"{arm.prefix}{link.name}_capsule{i}")
@@ -262,7 +262,7 @@ def _fill_gripper_body(
 ) -> None:
     """Add inertia, visual and contact geometry of a gripper's body or finger."""
     set_inertial(body, part.inertial)
-    for shape in part.look:
+    for shape in part.visual:
         materials.add_visual(body, shape)
     for i, solid in enumerate(part.contact):
         if isinstance(solid, Block):
@@ -303,14 +303,14 @@ def _add_belt(spec: mujoco.MjSpec, prefix: str, mass: float) -> None:
         put(belt, **{name: numbers if numbers.ndim else float(numbers)})
 
 
-def add_grip(spec: mujoco.MjSpec, arm: ArmDescription, thing: SceneObject) -> None:
+def add_grip(spec: mujoco.MjSpec, arm: ArmDescription, obj: SceneObject) -> None:
     """Add contact pairs of an object and an arm's finger pads, with the object's friction."""
-    sliding, torsional, rolling = thing.friction
+    sliding, torsional, rolling = obj.friction
     fingers = arm.gripper.fingers if arm.gripper is not None else ()
     for side, finger in zip(("left", "right"), fingers):
         pad = _contact_name(f"{arm.prefix}{side}finger", finger, finger.pad)
         grip = put(spec.add_pair(), geomname1=pad)
-        put(grip, geomname2=f"{thing.name}_geom", condim=4, solref=np.array(PAD_SOLREF))
+        put(grip, geomname2=f"{obj.name}_geom", condim=4, solref=np.array(PAD_SOLREF))
         put(grip, friction=np.array([sliding, sliding, torsional, rolling, rolling]))
 
 
@@ -321,7 +321,7 @@ def _add_tool(
     body = put(flange.add_body(), name=f"{prefix}tool", gravcomp=gravcomp)
     if tool.mass > 0.0:
         set_inertia(body, tool.mass, tool.com_in_flange, tool.inertia)
-    for shape in tool.look:
+    for shape in tool.visual:
         materials.add_visual(body, shape)
     for i, capsule in enumerate(tool.capsules):
         geom = add_contact_capsule(body, capsule, f"{prefix}tool_capsule{i}")
@@ -350,11 +350,11 @@ def _add_excludes(spec: mujoco.MjSpec, arm: ArmDescription) -> None:
     and of links that the robot model declares as overlapping. Bodies on the flange count as part
     of the last link.
     """
-    place = {link.name: i for i, link in enumerate(arm.robot.links)}
-    place |= dict.fromkeys(_ON_FLANGE, arm.n_joints)
-    present = [b for b in place if f"{arm.prefix}{b}" in arm.link_names]
+    link_index = {link.name: i for i, link in enumerate(arm.robot.links)}
+    link_index |= dict.fromkeys(_ON_FLANGE, arm.n_joints)
+    present = [b for b in link_index if f"{arm.prefix}{b}" in arm.link_names]
     for one, other in combinations(present, 2):
-        i, j = place[one], place[other]
+        i, j = link_index[one], link_index[other]
         if abs(i - j) <= 1 or (i, j) in arm.robot.overlapping:
             exclude = spec.add_exclude()
             put(exclude, bodyname1=f"{arm.prefix}{one}", bodyname2=f"{arm.prefix}{other}")

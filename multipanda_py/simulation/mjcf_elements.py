@@ -87,7 +87,7 @@ class Materials:
         geom = put(body.add_geom(), contype=0, conaffinity=0, group=VISUAL_GROUP, mass=0.0)
         put(geom, material=shape.color)
         if isinstance(shape, Block):
-            _place_block(geom, shape)
+            _set_block_pose(geom, shape)
             return
         solid = _solid(shape)
         put(geom, type=mujoco.mjtGeom.mjGEOM_MESH, meshname=self._mesh(solid))
@@ -149,7 +149,7 @@ def revolve(outline: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[
     return np.vstack((poles, sides)), np.concatenate(faces).astype(np.int32)
 
 
-def _place_block(geom: mujoco.MjsGeom, block: Block) -> None:
+def _set_block_pose(geom: mujoco.MjsGeom, block: Block) -> None:
     put(geom, type=mujoco.mjtGeom.mjGEOM_BOX, size=np.array(block.half_size))
     rotation = rotation_from_rpy(block.roll, 0.0, 0.0)
     put(geom, pos=np.array(block.center), quat=quaternion(rotation))
@@ -169,6 +169,6 @@ def add_contact_capsule(body: mujoco.MjsBody, capsule: Capsule, name: str) -> mu
 def add_contact_block(body: mujoco.MjsBody, block: Block, name: str) -> None:
     """Add a box that collides, with the friction of rubber."""
     geom = put(body.add_geom(), name=name, group=COLLISION_GROUP, mass=0.0)
-    _place_block(geom, block)
+    _set_block_pose(geom, block)
     put(geom, friction=np.array([1.0, 0.05, 0.0001]), condim=4)
     put(geom, rgba=np.array([0.9, 0.5, 0.1, 0.4]))

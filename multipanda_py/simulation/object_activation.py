@@ -22,23 +22,23 @@ _NEAR = 0.01
 """Maximum distance that is computed exactly [m]."""
 
 
-def let_come_and_go(spec: mujoco.MjSpec, things: Sequence[str]) -> None:
+def make_removable(spec: mujoco.MjSpec, objects: Sequence[str]) -> None:
     """Prepare a scene so that weight and contacts of some objects can be switched later.
 
     Without this, MuJoCo would omit gravity compensation, and the contacts of these objects.
 
     Args:
         spec: MuJoCo model.
-        things: Names of the objects.
+        objects: Names of the objects.
     """
-    for name in things:
+    for name in objects:
         body = spec.body(name)
         body.gravcomp = 1.0
         for geom in body.geoms:
             geom.contype = geom.conaffinity = 1
 
 
-class Presence:
+class ObjectActivation:
     """Addition and removal of movable objects at run time.
 
     An absent object has no contacts, its weight is compensated, and it rests at a distant parking
@@ -46,7 +46,7 @@ class Presence:
     objects.
 
     Args:
-        model: Model of a scene that :func:`let_come_and_go` has prepared.
+        model: Model of a scene that :func:`make_removable` has prepared.
         data: State of the scene.
         things: Names of the movable objects, in the order of the cell file.
         present: 1 for objects in the scene, 0 for absent ones, (n,).
@@ -77,66 +77,68 @@ class Presence:
         """Body indices of all links of each arm."""
         self._is_link = np.array([self._owner[body] in arms for body in model.geom_bodyid])
         self._is_plane = model.geom_type == int(mujoco.mjtGeom.mjGEOM_PLANE)
-        for thing, is_present in enumerate(present.tolist()):
-            self._set(thing, bool(is_present))
+        for object_index, is_present in enumerate(present.tolist()):
+            self._set(object_index, bool(is_present))
 
     def is_present(self, body: int) -> bool:
         """Return whether a body, by its MuJoCo index, is in the scene; links always are."""
         return body not in self._bodies or self._model.body_gravcomp[body] == 0.0
 
-    def overlap(self, thing: int, pose: Pose, only_arms: bool = False) -> tuple[str, float] | None:
+    def overlap(
+        self, object_index: int, pose: Pose, only_arms: bool = False
+    ) -> tuple[str, float] | None:
         """Return the body that an object would penetrate most at a pose, and the depth [m].
 
         Args:
-            thing: Index of an absent object, or of any object if only arms count.
+            object_index: Index of an absent object, or of any object if only arms count.
             pose: Pose in the world frame.
             only_arms: True to ignore objects and the floor.
 
         Returns:
             Name of an arm, an object or ``floor``, and the depth; None up to a depth of 1 mm.
         """
-        model, data, geom = self._model, self._data, self._geoms[thing]
+        model, data, geom = self._model, self._data, self._geoms[object_index]
         # Update the poses of all bodies, because those of the last step are a period old.
         mujoco.mj_kinematics(model, data)
-        center, turn = data.geom_xpos[geom], data.geom_xmat[geom]
-        before = center.copy(), turn.copy()
-        center[:], turn[:] = pose.position, pose.rotation.ravel()
+        center, rotation = data.geom_xpos[geom], data.geom_xmat[geom]
+        before = center.copy(), rotation.copy()
+        center[:], rotation[:] = pose.position, pose.rotation.ravel()
         far = np.linalg.norm(data.geom_xpos - center, axis=1) - model.geom_rbound
         near = self._is_plane | (far < model.geom_rbound[geom])
         solid = (model.geom_contype | model.geom_conaffinity) != 0
-        deepest, found = DEEP, -1
+        deepest, result = DEEP, -1
         if only_arms:
             solid &= self._is_link
         for other in np.flatnonzero(near & solid).tolist():
             depth = -mujoco.mj_geomDistance(model, data, geom, other, _NEAR, None)
             if depth > deepest:
-                deepest, found = depth, other
-        center[:], turn[:] = before
-        return None if found < 0 else (self._owner[model.geom_bodyid[found]], deepest)
+                deepest, result = depth, other
+        center[:], rotation[:] = before
+        return None if result < 0 else (self._owner[model.geom_bodyid[result]], deepest)
 
-    def enter(self, thing: int) -> None:
+    def activate(self, object_index: int) -> None:
         """Enable weight and contacts of an object at its current pose."""
-        self._set(thing, True)
+        self._set(object_index, True)
 
-    def leave(self, thing: int) -> None:
+    def deactivate(self, object_index: int) -> None:
         """Disable weight and contacts of an object, and park it at rest."""
-        self._set(thing, False)
-        data, q, dof = self._data, self._q[thing], self._dof[thing]
+        self._set(object_index, False)
+        data, q, dof = self._data, self._q[object_index], self._dof[object_index]
         data.qpos[q : q + 7] = *PARKED, 1.0, 0.0, 0.0, 0.0
         for motion in (data.qvel, data.qacc, data.qacc_warmstart):
             motion[dof : dof + 6] = 0.0
-        data.xfrc_applied[self._bodies[thing]] = 0.0
+        data.xfrc_applied[self._bodies[object_index]] = 0.0
         mujoco.mj_forward(self._model, data)
 
-    def pose(self, thing: int) -> Vector:
+    def pose(self, object_index: int) -> Vector:
         """Return position and quaternion w x y z of an object, (7,)."""
-        q = self._q[thing]
-        found: Vector = self._data.qpos[q : q + 7].copy()
-        return found
+        q = self._q[object_index]
+        pose: Vector = self._data.qpos[q : q + 7].copy()
+        return pose
 
-    def _set(self, thing: int, is_present: bool) -> None:
-        model, geom = self._model, self._geoms[thing]
-        model.body_gravcomp[self._bodies[thing]] = float(not is_present)
+    def _set(self, object_index: int, is_present: bool) -> None:
+        model, geom = self._model, self._geoms[object_index]
+        model.body_gravcomp[self._bodies[object_index]] = float(not is_present)
         model.geom_contype[geom] = model.geom_conaffinity[geom] = int(is_present)
 
 
@@ -144,8 +146,8 @@ def _owners(model: mujoco.MjModel, arms: Mapping[str, str]) -> list[str]:
     """Return the owner of each body: an arm, ``floor``, or the body itself."""
     names = ["floor", *(str(model.body(body).name) for body in range(1, model.nbody))]
     longest_last = sorted(arms.items(), key=lambda item: len(item[1]))
-    found = dict(zip(names, names))
+    owners = dict(zip(names, names))
     # Longer prefixes override shorter ones, as a_b_ overrides a_.
     for arm, prefix in longest_last:
-        found |= {name: arm for name in names if name.startswith(prefix)}
-    return [found[name] for name in names]
+        owners |= {name: arm for name in names if name.startswith(prefix)}
+    return [owners[name] for name in names]

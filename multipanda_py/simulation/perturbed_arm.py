@@ -15,7 +15,7 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.arm import Tool
 from multipanda_py.robots.inertial import Inertial
 from multipanda_py.robots.robot import LOSSES, Robot
-from multipanda_py.simulation.drivetrain.drive import Measured, Stage
+from multipanda_py.simulation.drivetrain.drivetrain import DrivetrainStage, Measured
 from multipanda_py.simulation.mjcf_elements import put
 from multipanda_py.state import Matrix, Vector
 
@@ -72,7 +72,7 @@ def scale_inertia(model: mujoco.MjModel, arm: ArmDescription, factor: float) -> 
     mujoco.mj_setConst(model, mujoco.MjData(model))
 
 
-class Perturbation(Stage):
+class Perturbation(DrivetrainStage):
     r"""Errors of the torque that an arm executes: lag, bias and an unknown payload.
 
     .. math::
@@ -168,14 +168,14 @@ def perturbed(
     body = arm.robot if body is None else body
     known = {name: getattr(arm.robot, name) for name in LOSSES}
     robot = arm.robot if body is arm.robot else replace(body, **known)
-    turn = arm.rotation_base_in_world
+    rotation = arm.rotation_base_in_world
     off = Pose.from_rpy(settings.base_position, settings.base_rpy)
     rubbing = np.add(settings.coulomb, settings.stribeck)
     return replace(
         arm,
         model=_with_links(robot, settings),
-        position_base_in_world=arm.position_base_in_world + turn @ off.position,
-        rotation_base_in_world=turn @ off.rotation,
+        position_base_in_world=arm.position_base_in_world + rotation @ off.position,
+        rotation_base_in_world=rotation @ off.rotation,
         tool=None if arm.tool is None else _with_errors(arm.tool, settings),
         joint_damping=arm.joint_damping + np.array(settings.viscous),
         joint_frictionloss=arm.joint_frictionloss + rubbing,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError, RenderingUnavailable, UnknownName
-from multipanda_py.realtime.system.child_process import Closing
+from multipanda_py.realtime.system.child_process import Closeable
 from multipanda_py.registry import extras_named
 
 with extras_named():
@@ -31,7 +31,7 @@ _LIBRARIES = {"egl": "EGL", "osmesa": "OSMesa"}
 MAX_GEOMS = 10_000
 """Maximum number of rendered geoms."""
 
-_FILM_OPTIONS: dict[str, dict[str, object]] = {
+_VIDEO_OPTIONS: dict[str, dict[str, object]] = {
     ".mp4": {"format": "FFMPEG", "codec": "libx264", "quality": 8, "macro_block_size": 2},
     ".gif": {"format": "GIF", "loop": 0},
 }
@@ -89,17 +89,17 @@ def _buffers(model: mujoco.MjModel, width: int, height: int, plain: bool) -> muj
     Larger buffers take more time without a GPU. MuJoCo reads quality and buffer size from the
     model only at this moment.
     """
-    quality, most = model.vis.quality, model.vis.global_
-    before = quality.offsamples, most.offwidth, most.offheight
+    quality, max_value = model.vis.quality, model.vis.global_
+    before = quality.offsamples, max_value.offwidth, max_value.offheight
     try:
         quality.offsamples = 0 if plain else quality.offsamples
-        most.offwidth, most.offheight = width, height
+        max_value.offwidth, max_value.offheight = width, height
         return mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_150.value)
     finally:
-        quality.offsamples, most.offwidth, most.offheight = before
+        quality.offsamples, max_value.offwidth, max_value.offheight = before
 
 
-class Renderer(Closing):
+class Renderer(Closeable):
     """Renderer of a scene into images; a context manager.
 
     Without a GPU most of the time is spent on shadows (a map of 4096 by 4096 points) and
@@ -127,11 +127,11 @@ class Renderer(Closing):
             ConfigurationError: If the images are larger than the scene's off-screen buffer.
             RenderingUnavailable: If rendering is impossible; the message names what to install.
         """
-        most = model.vis.global_
-        if not (0 < width <= most.offwidth and 0 < height <= most.offheight):
+        max_value = model.vis.global_
+        if not (0 < width <= max_value.offwidth and 0 < height <= max_value.offheight):
             raise ConfigurationError(
                 f"image: got {width}x{height} pixels, allowed 1x1 to "
-                f"{most.offwidth}x{most.offheight} (visual.global offwidth, offheight)"
+                f"{max_value.offwidth}x{max_value.offheight} (visual.global offwidth, offheight)"
             )
         self.width, self.height = width, height
         self._model = model
@@ -230,7 +230,7 @@ def write_png(path: str | Path, image: Image) -> None:
             file.write(struct.pack(">I", zlib.crc32(name + content)))
 
 
-class VideoWriter(Closing):
+class VideoWriter(Closeable):
     """Writer of images to a video file; a context manager.
 
     The file is complete after :meth:`close`.
@@ -248,14 +248,16 @@ class VideoWriter(Closing):
             RenderingUnavailable: If the packages that write such files are missing.
         """
         suffix = Path(path).suffix.lower()
-        if suffix not in _FILM_OPTIONS:
+        if suffix not in _VIDEO_OPTIONS:
             raise ConfigurationError(f"video {path}: the suffix must be .mp4 or .gif")
         if not fps > 0.0:
             raise ConfigurationError(f"video {path}: fps: got {fps}, allowed more than 0")
         pace = {"fps": fps} if suffix == ".mp4" else {"duration": 1000.0 / fps}
         try:
             imageio = import_module("imageio.v2")
-            self._writer = imageio.get_writer(str(path), mode="I", **_FILM_OPTIONS[suffix], **pace)
+            self._writer = imageio.get_writer(
+                str(path), mode="I", **_VIDEO_OPTIONS[suffix], **pace
+            )
         except (ImportError, ValueError) as error:
             raise RenderingUnavailable(
                 f"cannot write {suffix} files ({error}). Install the required packages: pip "

@@ -12,7 +12,7 @@ from multipanda_py.exceptions import BackendError
 from multipanda_py.pose import Pose
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription
-from multipanda_py.simulation.drivetrain.drive import Measured, Stage
+from multipanda_py.simulation.drivetrain.drivetrain import DrivetrainStage, Measured
 from multipanda_py.simulation.drivetrain.elasticity import Springs
 from multipanda_py.state import ArmState, Vector
 
@@ -124,15 +124,15 @@ def stable_gains(stiffness: Vector, compliance: Vector, period: float) -> tuple[
         period: Cycle time T [s].
     """
     bound = STABLE / (period**2 * compliance)
-    wanted = np.resize(np.asarray(stiffness, float), bound.shape)
-    chosen = np.minimum(wanted, bound)
+    desired = np.resize(np.asarray(stiffness, float), bound.shape)
+    chosen = np.minimum(desired, bound)
     return chosen, 2.0 * np.sqrt(chosen / compliance)
 
 
 _AXES = ("x", "y", "z", "rotation about x", "rotation about y", "rotation about z")
 
 
-class SimRobot(Stage):
+class SimRobot(DrivetrainStage):
     r"""Robot stage of an arm: load compensation, collision thresholds, and hold after a reflex.
 
     The load acts on the joints with :math:`-J_c^T m g`, where m is its mass, c its centre of mass
@@ -208,10 +208,10 @@ class SimRobot(Stage):
 
     def configure(self, options: FrankaSettings) -> None:
         """Apply settings; those for the robot's own motions have no effect."""
-        given = options.given
+        requested = options.given
         self._options = options
         self._torques = self._wrench = None
-        if "upper_torque_thresholds" in given:
+        if "upper_torque_thresholds" in requested:
             if len(options.upper_torque_thresholds) != len(self._limit):
                 raise BackendError(
                     f"upper_torque_thresholds of {self._state.name}: got "
@@ -219,7 +219,7 @@ class SimRobot(Stage):
                     "one per joint"
                 )
             self._torques = np.array(options.upper_torque_thresholds)
-        if "upper_force_thresholds" in given:
+        if "upper_force_thresholds" in requested:
             self._wrench = np.array(options.upper_force_thresholds)
         self._frame = Pose.from_rpy(options.stiffness_position, options.stiffness_rpy)
         self._load = options.load
@@ -261,25 +261,27 @@ class SimRobot(Stage):
 
     def _watch(self) -> None:
         """Stop if a threshold is exceeded."""
-        errors, places = [], []
+        errors, positions = [], []
         if self._torques is not None:
             tau = self.tau_ext
             for i in np.flatnonzero(np.abs(tau) > self._torques):
                 errors.append("joint_reflex")
-                places.append(f"joint {i + 1}: {tau[i]:.3g} Nm, allowed {self._torques[i]:g} Nm")
+                positions.append(
+                    f"joint {i + 1}: {tau[i]:.3g} Nm, allowed {self._torques[i]:g} Nm"
+                )
         if self._wrench is not None:
             wrench = self.wrench_in_stiffness_frame()
             for i in np.flatnonzero(np.abs(wrench) > self._wrench):
                 errors.append("cartesian_reflex")
                 unit = "N" if i < 3 else "Nm"
-                places.append(
+                positions.append(
                     f"{_AXES[i]} of the stiffness frame: {wrench[i]:.3g} {unit}, "
                     f"allowed {self._wrench[i]:g} {unit}"
                 )
         if errors:
             text = self._words_of(dict.fromkeys(errors))
             self.fault = (
-                f"reflex: arm {self._state.name}: {text}: {'; '.join(places)}; recover it "
+                f"reflex: arm {self._state.name}: {text}: {'; '.join(positions)}; recover it "
                 "to continue"
             )
             self.stop()
@@ -294,8 +296,8 @@ class SimRobot(Stage):
             wrench = wrench + np.linalg.lstsq(state.jacobian.T, beyond, rcond=None)[0]
         force, torque = wrench[:3], wrench[3:]
         lever = state.rotation_ee_in_base @ self._frame.position
-        turn = state.rotation_ee_in_base @ self._frame.rotation
-        return np.concatenate([force @ turn, (torque - np.cross(lever, force)) @ turn])
+        rotation = state.rotation_ee_in_base @ self._frame.rotation
+        return np.concatenate([force @ rotation, (torque - np.cross(lever, force)) @ rotation])
 
     def stop(self) -> None:
         """Hold the arm at its current position, with gains for its current inertia."""

@@ -44,7 +44,7 @@ def draw_robot(path: Path, robot: Robot, chain: Chain, shapes: Shapes) -> None:
     arm = ArmDescription("arm", replace(robot, source=None), hand=False)
     spec = build_scene([arm])
     shown: set[int] = set()
-    for link, (number, pose) in chain.places.items():
+    for link, (number, pose) in chain.link_indices.items():
         kinds = shapes.get(link, {})
         body = spec.body(arm.prefix + chain.links[number])
         for shape in kinds.get("visual") or kinds.get("collision") or ():

@@ -50,8 +50,8 @@ class SceneView:
             self._fingers.append(self._position(fingers[0], 2) if fingers else np.zeros(2))
         self._objects = [
             self._position(f"{name}_joint", 7)
-            for name, thing in config.objects.items()
-            if thing.mass > 0
+            for name, obj in config.objects.items()
+            if obj.mass > 0
         ]
         for index, (arm, declared) in enumerate(zip(arms, config.arms.values())):
             self._q[index][:] = declared.q_start

@@ -41,11 +41,12 @@ def start_contacts(
             one, other = other, one
         if one not in owner or contact.dist > -DEEP:
             continue
-        what = owner.get(other) or (FLOOR if other == 0 else model.body(other).name)
-        pair = (owner[one], "itself" if what == owner[one] else what)
+        other_name = owner.get(other) or (FLOOR if other == 0 else model.body(other).name)
+        pair = (owner[one], "itself" if other_name == owner[one] else other_name)
         deepest[pair] = min(deepest.get(pair, (0.0, "")), (contact.dist, model.body(one).name))
     return [
-        f"{arm} starts inside {what}: {body} is {-1e3 * dist:.0f} mm deep, which pushes the arm "
+        f"{arm} starts inside {description}: {body} is {-1e3 * dist:.0f} mm deep, which pushes "
+        f"the arm "
         f"away or jams a joint. Change arms.{arm}.q_start"
-        for (arm, what), (dist, body) in deepest.items()
+        for (arm, description), (dist, body) in deepest.items()
     ]

@@ -32,7 +32,7 @@ from multipanda_py.registry import missing
 
 RATE = 60.0
 """Frame rate [Hz]."""
-ROOM = 1.3
+CLEARANCE = 1.3
 """Initial camera distance relative to MuJoCo's default."""
 NICENESS = 10
 """Niceness of the process, so that it does not delay control."""
@@ -96,7 +96,7 @@ def view(config: CellConfig, follower: RowFollower, ended: threading.Event) -> N
     with handle:
         with handle.lock():
             mujoco.mjv_defaultFreeCamera(scene.model, handle.cam)
-            handle.cam.distance *= ROOM
+            handle.cam.distance *= CLEARANCE
         shown = 0
         while handle.is_running() and not ended.wait(1.0 / RATE):
             if (row := follower.newest()) is not None and row["cycle"] != shown:
@@ -123,8 +123,8 @@ def require_display() -> None:
     # The errors raised below replace the output of glfw.
     glfw.set_error_callback(lambda code, text: None)
     if not glfw.init():
-        where = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-        raise RenderingUnavailable(f"no window can be opened on display {where!r}")
+        path = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+        raise RenderingUnavailable(f"no window can be opened on display {path!r}")
     glfw.window_hint(glfw.VISIBLE, glfw.FALSE)
     window = glfw.create_window(64, 64, "", None, None)
     glfw.default_window_hints()

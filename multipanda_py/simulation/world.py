@@ -17,7 +17,7 @@ from multipanda_py.exceptions import SimulationRefused, UnknownName
 from multipanda_py.pose import Pose
 from multipanda_py.registry import extras_named
 from multipanda_py.simulation.mjcf_elements import quaternion
-from multipanda_py.simulation.object_activation import Presence
+from multipanda_py.simulation.object_activation import ObjectActivation
 from multipanda_py.state import Matrix, Vector
 
 with extras_named():
@@ -46,9 +46,9 @@ def listen() -> None:
         mujoco.set_mju_user_warning(_keep)
 
 
-def diverged(what: str) -> str:
+def diverged(description: str) -> str:
     """Return a message that a simulation has diverged, with MuJoCo's reason."""
-    return f"{what}: {_newest}" if _DIVERGED in _newest else what
+    return f"{description}: {_newest}" if _DIVERGED in _newest else description
 
 
 def was_reset(data: mujoco.MjData, before: float) -> bool:
@@ -97,7 +97,7 @@ class World:
         self,
         model: mujoco.MjModel,
         data: mujoco.MjData,
-        presence: Presence,
+        presence: ObjectActivation,
     ) -> None:
         self._model, self._data, self._presence = model, data, presence
         names = [FLOOR, *(model.body(body).name for body in range(1, model.nbody))]
@@ -192,12 +192,15 @@ class World:
             SimulationRefused: If the body is absent, or a value is not numeric.
         """
         body_id = self._find_present(body)
-        push, turn = _numbers(f"{body}: force", force, 3), _numbers(f"{body}: torque", torque, 3)
+        push, torque_vector = (
+            _numbers(f"{body}: force", force, 3),
+            _numbers(f"{body}: torque", torque, 3),
+        )
         if point is not None:
             lever = _numbers(f"{body}: point", point, 3) - self._data.xipos[body_id]
-            turn = turn + np.cross(lever, push)
+            torque_vector = torque_vector + np.cross(lever, push)
         self._data.xfrc_applied[body_id, :3] = push
-        self._data.xfrc_applied[body_id, 3:] = turn
+        self._data.xfrc_applied[body_id, 3:] = torque_vector
 
     def set_friction(self, body: str, sliding: float) -> None:
         """Set the sliding friction of a body, or of all links of an arm.
@@ -250,21 +253,25 @@ class World:
         return frozenset((self._find(name),)) if links is None else links
 
 
-def _numbers(what: str, values: ArrayLike, count: int) -> Vector:
+def _numbers(description: str, values: ArrayLike, count: int) -> Vector:
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise SimulationRefused(f"{what}: got {values!r:.60}, allowed {count} numbers") from None
+        raise SimulationRefused(
+            f"{description}: got {values!r:.60}, allowed {count} numbers"
+        ) from None
     if array.shape != (count,) or not np.isfinite(array).all():
-        raise SimulationRefused(f"{what}: got {array.tolist()}, allowed {count} finite numbers")
+        raise SimulationRefused(
+            f"{description}: got {array.tolist()}, allowed {count} finite numbers"
+        )
     return array
 
 
-def _positive(what: str, value: float, zero: bool = False) -> float:
+def _positive(description: str, value: float, zero: bool = False) -> float:
     is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
     if not (is_number and np.isfinite(value) and (value > 0.0 or (zero and value == 0.0))):
         raise SimulationRefused(
-            f"{what}: got {value!r:.60}, allowed {'0 or more' if zero else 'more than 0'}"
+            f"{description}: got {value!r:.60}, allowed {'0 or more' if zero else 'more than 0'}"
         )
     return float(value)
 
@@ -314,7 +321,7 @@ class WorldState:
     presence: tuple[Vector, NDArray[np.int32], NDArray[np.int32]]
 
     @classmethod
-    def of(cls, model: mujoco.MjModel, data: mujoco.MjData) -> WorldState:
+    def capture(cls, model: mujoco.MjModel, data: mujoco.MjData) -> WorldState:
         """Return a copy of the current state."""
         presence = (
             model.body_gravcomp.copy(), model.geom_contype.copy(), model.geom_conaffinity.copy(),

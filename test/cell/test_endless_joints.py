@@ -8,7 +8,7 @@ import pytest
 
 from multipanda_py.cell.switch_planning import Strictness
 from multipanda_py.hardware.mock import Mock
-from multipanda_py.realtime.cycle_checks import Turns
+from multipanda_py.realtime.cycle_checks import JointUnwrap
 from multipanda_py.robots.models import MODELS
 from multipanda_py.testing import StateMaker
 
@@ -80,18 +80,18 @@ def test_a_law_jumped_where_a_robot_began_its_circle_anew(make_cell, monkeypatch
 
 def test_turns_are_counted_both_ways_and_what_is_no_number_stays():
     (state,) = StateMaker(model="kinova_gen3").at([np.zeros(7)])
-    turns = Turns(state)
+    turns = JointUnwrap(state)
     angle = 6.0  # where a robot reports 0 to 2 pi, that counts
     for step in (*[0.4] * 40, *[-0.4] * 90):
         angle += step
         state.q[:] = 0.0
         state.q[2] = np.remainder(angle, 2 * np.pi)
-        turns.count()
+        turns.unwrap()
     assert state.q[2] == pytest.approx(angle - 2 * np.pi)  # the first one counted as it was
     before = state.q[2]
     state.q[2] = np.nan
-    turns.count()
+    turns.unwrap()
     assert np.isnan(state.q[2])
     state.q[2] = np.remainder(angle, 2 * np.pi)
-    turns.count()
+    turns.unwrap()
     assert state.q[2] == pytest.approx(before)

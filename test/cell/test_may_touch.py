@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from multipanda_py.cell.checks import may_touch
+from multipanda_py.cell.checks import check_allowed_contacts
 from multipanda_py.config.cell_file import CellConfig
 
 pytestmark = pytest.mark.inline
@@ -17,7 +17,7 @@ LAW = {"type": "cartesian_impedance"}
 
 def said(**law):
     config = {"arms": {"left": {}, "right": {}}, "controllets": {"law": law}}
-    return may_touch(CellConfig.from_dict(config))
+    return check_allowed_contacts(CellConfig.from_dict(config))
 
 
 @pytest.mark.parametrize(

@@ -43,19 +43,19 @@ def weak(groups):
 
 ONE = {"a": {"backend": "mujoco"}}
 CASES = {
-    "same_place": {"arms": {**ONE, "b": {"position": [0.05, 0.0, 0.0]}}},
-    "starts_inside": {"arms": ONE, "objects": {"box": IN_BOX}},
-    "may_touch": {
+    "check_overlapping_bases": {"arms": {**ONE, "b": {"position": [0.05, 0.0, 0.0]}}},
+    "check_initial_contacts": {"arms": ONE, "objects": {"box": IN_BOX}},
+    "check_allowed_contacts": {
         "arms": ONE,
         "controllets": {"law": {"type": "cartesian_impedance"}},
     },
-    "too_late": {"arms": {"a": {"perturbation": {"delay": 0.02}}}},
-    "unmet_rates": {
+    "check_latency": {"arms": {"a": {"perturbation": {"delay": 0.02}}}},
+    "check_rates": {
         "arms": ONE,
         "cell": {"rate": 500, "joint_state_rate": 1000},
     },
-    "weak_springs": {"arms": {"a": {"actuators": weak(springs())}}},
-    "short_stops": {"arms": {"a": {"actuators": short(springs())}}},
+    "check_spring_torques": {"arms": {"a": {"actuators": weak(springs())}}},
+    "check_motor_ranges": {"arms": {"a": {"actuators": short(springs())}}},
 }
 
 
@@ -90,7 +90,7 @@ def test_every_kind_of_note_is_a_warning_of_the_cell(kind, tmp_path, capsys):
 
 def test_every_check_has_a_case_here():
     named = {check.__name__ for check in NOTES}
-    assert named - set(CASES) == {"odd_robots"}  # test/robots/test_doubts.py
+    assert named - set(CASES) == {"check_robots"}  # test/robots/test_doubts.py
 
 
 def test_a_section_that_no_node_reads_is_a_warning_of_the_cell(tmp_path, capsys):

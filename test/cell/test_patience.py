@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from multipanda_py.cell.connection import seconds
+from multipanda_py.cell.connection import checked_timeout
 from multipanda_py.exceptions import SwitchRejected, TareRejected
 
 pytestmark = pytest.mark.inline
@@ -37,7 +37,7 @@ def test_arms_went_on_because_a_stop_s_timeout_was_no_time(make_cell, timeout):
     other = next(info.name for info in cell.controllets() if info.state == "inactive")
     cell.switch([other], strictness="force_auto")
     for stop in (cell.hold, cell.ask_hold):
-        cell.ask_switch([other], strictness="force_auto").look()
+        cell.ask_switch([other], strictness="force_auto").poll()
         cell.step(2)
         assert other in cell.active
         with pytest.raises(SwitchRejected, match="timeout:"):
@@ -49,4 +49,4 @@ def test_arms_went_on_because_a_stop_s_timeout_was_no_time(make_cell, timeout):
 
 def test_numbers_are_taken():
     for number in (0, 1.5, np.float32(2.0), np.int64(3), math.inf):
-        assert seconds(number, SwitchRejected) == float(number)
+        assert checked_timeout(number, SwitchRejected) == float(number)

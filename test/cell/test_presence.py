@@ -8,7 +8,7 @@ import pytest
 
 from multipanda_py import Pose
 from multipanda_py.apps.commands.check import summary_of
-from multipanda_py.cell.checks import starts_inside
+from multipanda_py.cell.checks import check_initial_contacts
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import (
     ConfigurationError,
@@ -312,8 +312,8 @@ def test_the_check_of_a_cell_file_knows_about_absence():
         return CellConfig.from_dict({"arms": {"arm": {}}, "objects": {"brick": thing}})
 
     assert "1 object (1 absent)" in summary_of(config(**IN_ARM))
-    assert not starts_inside(config(**IN_ARM))
-    assert starts_inside(config(**{**IN_ARM, "present": True}))
+    assert not check_initial_contacts(config(**IN_ARM))
+    assert check_initial_contacts(config(**{**IN_ARM, "present": True}))
     with pytest.raises(ConfigurationError, match=r"objects\.brick\.present:.*false"):
         config(**{**BRICK, "mass": 0.0})
 

@@ -87,9 +87,9 @@ def test_a_request_does_not_wait_and_its_look_answers(cell, robots):
     robots[0] = 5
     pending = cell.ask_recovery(["left"])
     assert pending.arms == ("left",)
-    assert pending.look() is None
+    assert pending.poll() is None
     cell.step(7)
-    assert pending.look() == ("left",)
+    assert pending.poll() == ("left",)
     with pytest.raises(UnknownName):
         cell.ask_recovery(["nobody"])
 
@@ -98,7 +98,7 @@ def test_an_older_request_got_lost_when_another_arm_was_asked_for(cell):
     """One record holds the requests of all arms, and the loop reads the newest."""
     first, second = cell.ask_recovery(["left"]), cell.ask_recovery(["right"])
     cell.step(3)
-    assert (first.look(), second.look()) == (("left",), ("right",))
+    assert (first.poll(), second.poll()) == (("left",), ("right",))
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -107,7 +107,7 @@ def test_a_withdrawn_request_took_the_arms_of_another_client_with_it(cell, numbe
     assert "withdrawn" in requests[number].withdraw()
     cell.step(3)
     other = requests[1 - number]
-    assert other.look() == other.arms
+    assert other.poll() == other.arms
     [arm] = requests[number].arms
     assert cell.state(arm).fault == "arm_stopped"
     assert cell.withdrawn["recovery"] == 1
@@ -118,7 +118,7 @@ def test_an_arm_that_two_clients_recover_stays_requested_by_the_other(cell):
     assert "withdrawn" in first.withdraw()
     assert "pending" in first.withdraw()  # twice
     cell.step(3)
-    assert second.look() == ("left",)
+    assert second.poll() == ("left",)
     assert cell.state("right").fault == "arm_stopped"
     assert "pending" in second.withdraw()  # the loop has received it
 
@@ -144,4 +144,4 @@ def test_an_arm_that_stops_again_at_once_is_not_called_recovered(cell, robots):
     cell.step(1)
     assert Event.RECOVERED in [event.event for event in cell.events()]
     with pytest.raises(RecoveryFailed, match="obstacle"):
-        pending.look()
+        pending.poll()

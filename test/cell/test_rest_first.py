@@ -75,13 +75,13 @@ def test_at_rest_nobody_is_said_to_have_been_stopped(cell):
 
 def test_an_arm_that_goes_on_moving_is_not_waited_for_longer_than_asked(cell):
     pending = cell.ask_switch(["left/torques"], strictness="force_auto", timeout=0.5)
-    assert pending.look() is None
+    assert pending.poll() is None
     cell.step(1)
     while time.monotonic() < pending.deadline:  # the loop stands still: the arm moves on
         pass
     place = r"^left/torques: .*0\.\d+ rad/s .joint \d.*\b0\.01 rad/s .* 0\.5 s .*\bleft/rate\b"
     with pytest.raises(SwitchRejected, match=place):
-        pending.look()
+        pending.poll()
     assert cell.state("left").owner == "left/hold"
     cell.step(500)
     assert force(cell, "left/torques").rested == ()
@@ -96,12 +96,12 @@ def test_with_no_time_to_wait_nothing_is_stopped(cell):
 
 def test_a_stop_comes_before_what_waits_for_rest(cell):
     pending = cell.ask_switch(["left/torques"], strictness="force_auto", timeout=10.0)
-    assert pending.look() is None
+    assert pending.poll() is None
     cell.step(2)
-    assert pending.look() is None
+    assert pending.poll() is None
     cell.hold()
     with pytest.raises(SwitchRejected, match=r"\bleft\b.*\bleft/rate\b"):
-        pending.look()
+        pending.poll()
     cell.step(500)
     assert cell.active == ("left/hold", "right/hold")
 
@@ -111,13 +111,13 @@ def test_a_switch_that_waited_behind_one_that_brakes_went_on_after_a_stop(cell, 
     first = cell.ask_switch(["left/torques"], strictness="force_auto", timeout=10.0)
     second = cell.ask_switch(["right/velocity"], strictness="force_auto", timeout=10.0)
     for _ in range(looks):
-        assert first.look() is None
-        assert second.look() is None
+        assert first.poll() is None
+        assert second.poll() is None
         cell.step(1)
     cell.hold()
     for pending in (second, first):
         with pytest.raises(SwitchRejected, match="a stop came first"):
-            pending.look()
+            pending.poll()
     cell.step(500)
     assert cell.active == ("left/hold", "right/hold")
     cell.switch(["right/velocity"])
@@ -125,19 +125,19 @@ def test_a_switch_that_waited_behind_one_that_brakes_went_on_after_a_stop(cell, 
 
 def test_a_stop_over_laws_that_were_ended_for_rest_was_said_to_have_changed_nothing(cell):
     pending = cell.ask_switch(["left/torques"], strictness="force_auto", timeout=10.0)
-    assert pending.look() is None
+    assert pending.poll() is None
     cell.step(1)
     cell.hold()
     with pytest.raises(SwitchRejected, match=r"\bleft\b.*\bleft/rate\b"):
-        pending.look()
+        pending.poll()
 
 
 def test_a_switch_that_was_done_before_a_stop_was_said_to_be_pending(cell):
     pending = cell.ask_switch(["right/velocity"], ["right/torques"], timeout=10.0)
-    assert pending.look() is None
+    assert pending.poll() is None
     cell.step(1)
     cell.hold()
-    answer = pending.look()
+    answer = pending.poll()
     assert answer is not None
     assert (answer.activated, answer.deactivated) == (("right/velocity",), ("right/torques",))
 
@@ -145,11 +145,11 @@ def test_a_switch_that_was_done_before_a_stop_was_said_to_be_pending(cell):
 def test_another_switch_waits_for_its_turn_meanwhile(cell):
     first = cell.ask_switch(["left/torques"], strictness="force_auto", timeout=10.0)
     second = cell.ask_switch(["right/velocity"], strictness="force_auto", timeout=10.0)
-    assert first.look() is None
+    assert first.poll() is None
     done = []
     for _ in range(500):
         done += [name for name, one in (("first", first), ("second", second))
-                 if name not in done and one.look() is not None]  # fmt: skip
+                 if name not in done and one.poll() is not None]  # fmt: skip
         cell.step(1)
     assert done == ["first", "second"]
 

@@ -8,7 +8,7 @@ import re
 import pytest
 from repository import CONFIG
 
-from multipanda_py.cell.checks import starts_inside
+from multipanda_py.cell.checks import check_initial_contacts
 from multipanda_py.config.cell_file import CellConfig
 
 pytestmark = pytest.mark.inline
@@ -21,19 +21,19 @@ def cell(objects=None, **arm):
 def test_an_arm_in_a_box_passed_the_check_and_faulted_at_once():
     """The box, 0.1 m wide, stands about the vertical of joint 4, from 0.15 to 0.45 m."""
     box = {"shape": "box", "size": [0.1, 0.1, 0.3], "position": [0.35, 0.0, 0.3]}
-    (sentence,) = starts_inside(cell({"box": box}))
+    (sentence,) = check_initial_contacts(cell({"box": box}))
     assert re.match(r"left .*\bbox: .*\bleft_fr3_", sentence)
     assert sentence.endswith("arms.left.q_start")
     box["position"] = [0.35, 0.6, 0.3]
-    assert not starts_inside(cell({"box": box}))
+    assert not check_initial_contacts(cell({"box": box}))
 
 
 def test_an_arm_in_the_floor_is_named():
     down = [0.0, 1.7, 0.0, -0.3, 0.0, 2.0, 0.785]
-    (sentence, *_) = starts_inside(cell(q_start=down))
+    (sentence, *_) = check_initial_contacts(cell(q_start=down))
     assert re.match(r"left .*\bfloor: .*\bleft_fr3_", sentence)
 
 
 @pytest.mark.parametrize("name", ["dual_sim", "quad_sim", "four_arms_sim", "positions_sim"])
 def test_arms_of_shipped_cells_start_free(name):
-    assert not starts_inside(CellConfig.from_yaml(CONFIG / f"{name}.yaml"))
+    assert not check_initial_contacts(CellConfig.from_yaml(CONFIG / f"{name}.yaml"))

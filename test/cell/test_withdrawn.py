@@ -30,9 +30,9 @@ def faulted(make_cell):
 def test_a_switch_that_was_given_up_happened_later(make_cell):
     cell = make_cell()
     pending = cell.ask_switch([LEFT_JOINT], timeout=0.0)
-    assert pending.look() is None  # asked for; no cycle runs
+    assert pending.poll() is None  # asked for; no cycle runs
     with pytest.raises(LoopTimeout, match="withdrawn"):
-        pending.look()
+        pending.poll()
     cell.step(5)
     assert LEFT_JOINT not in cell.active
     assert cell.withdrawn["switch"] == 1
@@ -96,11 +96,11 @@ def test_a_stop_waited_for_another_switch(make_cell):
     cell = make_cell()
     cell.switch([LEFT_JOINT])
     pending = cell.ask_switch(["right/joint_impedance_controller"], timeout=5.0)
-    assert pending.look() is None
+    assert pending.poll() is None
     stopped = cell.hold()
     assert stopped.deactivated == (LEFT_JOINT,)
     with pytest.raises(SwitchRejected, match="a stop came first"):
-        pending.look()
+        pending.poll()
     cell.step(5)
     assert set(cell.active) == {"left/hold", "right/hold"}
 
@@ -109,7 +109,7 @@ def test_a_fault_before_a_stop_made_it_outdated(make_cell):
     """A stop fits whatever is active; nobody may be there to plan it anew."""
     cell = make_cell()
     cell.switch([LEFT_JOINT, "right/joint_impedance_controller"])
-    cell.ask_hold().look()
+    cell.ask_hold().poll()
     loop = cell.loop
     loop.recoveries.stopped(0, "as a reflex would", 0)
     cell.step(1)
@@ -119,7 +119,7 @@ def test_a_fault_before_a_stop_made_it_outdated(make_cell):
 def test_a_switch_that_nobody_looks_at_kept_others_out(make_cell):
     """As a notebook leaves one behind that is interrupted while it waits."""
     cell = make_cell()
-    cell.ask_switch([LEFT_JOINT]).look()
+    cell.ask_switch([LEFT_JOINT]).poll()
     cell.step(1)  # done, but nobody has asked
     assert cell.switch(["right/joint_impedance_controller"]).activated
     assert LEFT_JOINT in cell.active

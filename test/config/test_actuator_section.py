@@ -96,7 +96,7 @@ def test_defaults_of_motors_and_names_of_modes_are_those_of_the_simulation():
 
 
 def test_controllers_of_links_are_the_toolbox_s_unless_a_group_says_otherwise():
-    own, of_links = LinkPidConfig(), LinkPid.of(1)
+    own, of_links = LinkPidConfig(), LinkPid.from_config(1)
     assert [own.p, own.i, own.d] == [of_links.p[0], of_links.i[0], of_links.d[0]]
     arm = arm_with(
         {

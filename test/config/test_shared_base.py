@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.cell.checks import starts_inside
-from multipanda_py.config.checks import same_place
+from multipanda_py.cell.checks import check_initial_contacts
+from multipanda_py.config.checks import check_overlapping_bases
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
@@ -46,7 +46,7 @@ def test_arms_that_begin_with_one_torso_were_thrown_out_of_each_others(make_cell
     arms = {"left": arm(tmp_path, "left", -1), "right": arm(tmp_path, "right", 1)}
     law = {"type": "joint_impedance", "features": ["collision_avoidance"]}
     cell = make_cell(arms, {"law": law}, ["left/law", "right/law"])
-    assert same_place(cell.config) == starts_inside(cell.config) == []
+    assert check_overlapping_bases(cell.config) == check_initial_contacts(cell.config) == []
     start = {side: cell.state(side).q for side in arms}
     cell.step(500)
     for side, q in start.items():

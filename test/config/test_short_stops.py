@@ -9,7 +9,7 @@ import pytest
 from springs_of_fr3 import springs
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.checks import short_stops
+from multipanda_py.config.checks import check_motor_ranges
 
 pytestmark = pytest.mark.inline
 
@@ -17,13 +17,13 @@ pytestmark = pytest.mark.inline
 def checked(**wrist):
     groups = springs("equilibrium_pid")
     groups["wrist"]["motor"] |= wrist
-    return short_stops(CellConfig.from_dict({"arms": {"left": {"actuators": groups}}}))
+    return check_motor_ranges(CellConfig.from_dict({"arms": {"left": {"actuators": groups}}}))
 
 
 def test_stops_beyond_the_joints_are_no_news():
     assert checked() == []
     assert checked(low=-6.0, high=6.0) == []
-    assert short_stops(CellConfig.from_dict({"arms": {"left": {}}})) == []
+    assert check_motor_ranges(CellConfig.from_dict({"arms": {"left": {}}})) == []
 
 
 def test_a_joint_that_goes_further_than_its_motors_is_said():

@@ -8,13 +8,13 @@ import re
 import pytest
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.checks import too_late
+from multipanda_py.config.checks import check_latency
 
 pytestmark = pytest.mark.inline
 
 
 def sentences(**perturbation):
-    return too_late(CellConfig.from_dict({"arms": {"left": {"perturbation": perturbation}}}))
+    return check_latency(CellConfig.from_dict({"arms": {"left": {"perturbation": perturbation}}}))
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_slow_motors_behind_springs_are_late_too():
     springs = {"all": {"type": "sea", "mode": "motor_pid", "motor": motor}}
     for delay, count in ((0.001, 0), (0.003, 1)):
         arm = {"actuators": springs, "perturbation": {"delay": delay}}
-        assert len(too_late(CellConfig.from_dict({"arms": {"left": arm}}))) == count
+        assert len(check_latency(CellConfig.from_dict({"arms": {"left": arm}}))) == count

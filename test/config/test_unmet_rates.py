@@ -8,13 +8,13 @@ import re
 import pytest
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.checks import unmet_rates
+from multipanda_py.config.checks import check_rates
 
 pytestmark = pytest.mark.inline
 
 
 def rates(**cell):
-    return unmet_rates(CellConfig.from_dict({"arms": {"left": {}}, "cell": cell}))
+    return check_rates(CellConfig.from_dict({"arms": {"left": {}}, "cell": cell}))
 
 
 def test_transforms_asked_for_at_200_hz_came_at_100_without_a_word():

@@ -10,9 +10,9 @@ import pytest
 from springs_of_fr3 import springs
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.checks import weak_springs
+from multipanda_py.config.checks import check_spring_torques
 from multipanda_py.config.describe import describe_arms
-from multipanda_py.control.impedance.limit_scaling import TorqueRoom
+from multipanda_py.control.impedance.limit_scaling import TorqueHeadroom
 from multipanda_py.exceptions import BackendError, ConfigurationError
 from multipanda_py.realtime.events import Event
 
@@ -38,8 +38,8 @@ def test_strong_springs_leave_laws_all_torques_and_are_no_news():
     config = configured(springs())
     (arm,) = describe_arms(config)
     np.testing.assert_array_equal(arm.limits.torque, config.arms["left"].rigid_robot.limits.torque)
-    assert not weak_springs(config)
-    assert not weak_springs(CellConfig.from_dict({"arms": {"left": {}}}))
+    assert not check_spring_torques(config)
+    assert not check_spring_torques(CellConfig.from_dict({"arms": {"left": {}}}))
     rigid = configured(soft("link_torque")).arms["left"]
     assert rigid.robot.limits is rigid.rigid_robot.limits
 
@@ -51,7 +51,7 @@ def test_weak_springs_are_limits_of_the_arm(mode):
     (arm,) = describe_arms(config)
     np.testing.assert_allclose(arm.limits.torque[:4], STRENGTH)
     np.testing.assert_allclose(arm.limits.torque[4:], 12.0)
-    (said,) = weak_springs(config)
+    (said,) = check_spring_torques(config)
     assert said.startswith("arms.left.actuators: ")
     assert re.search(r"joint2 76\.4 Nm .*\b87 Nm", said)
     assert "joint5" not in said
@@ -80,8 +80,8 @@ def test_what_carries_the_arm_is_no_room_for_laws(make_cell):
     arm = cell.loop.arms[0]
     weight = cell.simulation.data.qfrc_bias[:7]
     np.testing.assert_allclose(arm.state.weight, weight, atol=1e-6)
-    room = TorqueRoom(arm.model.arm)
-    assert room.shrinks
+    room = TorqueHeadroom(arm.model.arm)
+    assert room.is_reduced
     expected = np.minimum(arm.state.limits.torque[:4], STRENGTH - np.abs(weight[:4]))
     np.testing.assert_allclose(room.update(arm.state)[:4], expected, atol=1e-6)
     assert not arm.state.tau_gravity.any()  # the springs carry it, not the loop

@@ -43,13 +43,13 @@ def test_hands_together_do_exactly_what_is_asked_for_and_do_not_press_the_object
         sharing, levers = made(rng, n, collinear or n == 2)
         wrench = rng.normal(size=6) * [50, 50, 50, 10, 10, 10]
         sharing.wrench[:] = wrench
-        shared = [w.copy() for w in sharing.share()]
+        shared = [w.copy() for w in sharing.distribute()]
         assert np.abs(resultant(levers, shared) - wrench).max() < 1e-9
         assert abs(sum(w[:3] @ i for w, i in zip(shared, sharing.inward))) < 1e-9
         # Formation and squeeze change nothing of that.
         sharing.springs[:], sharing.dampers[:] = rng.normal(size=(2, 6 * n)) * 30.0
         sharing.squeeze[0] = 25.0
-        shared = [w.copy() for w in sharing.share()]
+        shared = [w.copy() for w in sharing.distribute()]
         assert np.abs(resultant(levers, shared) - wrench).max() < 1e-8
 
 
@@ -59,13 +59,13 @@ def test_light_wrists_get_little_of_a_moment():
     sharing = GraspMap(2)
     sharing.refresh(levers, [np.diag([3.0, 3, 3, 0.02, 0.02, 0.02])] * 2)
     sharing.wrench[3] = 10.0  # across the line of the hands
-    left, right = sharing.share()
+    left, right = sharing.distribute()
     inertia = 2 * (0.02 + 3.0 * 0.3**2)
     assert left[3] == pytest.approx(10.0 * 0.02 / inertia)
     assert left[2] == pytest.approx(10.0 * 3.0 * 0.3 / inertia)
     assert right[2] == pytest.approx(-left[2])
     sharing.wrench[:] = [0, 0, 0, 0, 10.0, 0]  # about it there is no lever
-    left, right = sharing.share()
+    left, right = sharing.distribute()
     assert left[4] == pytest.approx(5.0)
     assert np.abs(left[:3]).max() < 1e-12
 
@@ -76,7 +76,10 @@ def test_a_rigid_motion_is_the_objects_and_leaves_nothing():
         sharing, levers = made(rng, n)
         v, w = rng.normal(size=(2, 3))
         twists = np.array([[*(v + np.cross(w, r)), *w] for r in levers])
-        sharing.ways[0], sharing.ways[1] = 0.01 * twists.reshape(-1), -twists.reshape(-1)
+        sharing.grasp_errors[0], sharing.grasp_errors[1] = (
+            0.01 * twists.reshape(-1),
+            -twists.reshape(-1),
+        )
         sharing.measure()
         assert np.allclose(sharing.rate, -np.array([*v, *w]), atol=1e-12)
         assert np.allclose(sharing.shift, 0.01 * np.array([*v, *w]), atol=1e-12)

@@ -8,7 +8,7 @@ import pytest
 from postures import READY
 from scipy.spatial.transform import Rotation
 
-from multipanda_py.control.grasped_object import HeldObject
+from multipanda_py.control.grasped_object import GraspedObject
 from multipanda_py.testing import StateMaker
 
 pytestmark = pytest.mark.inline
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.inline
 def grasped(n):
     maker = StateMaker(n)
     states = maker.at([READY + 0.05 * arm for arm in range(n)])
-    held = HeldObject(maker.context)
+    held = GraspedObject(maker.context)
     held.grasp(states)
     return held, states
 
@@ -40,7 +40,7 @@ def test_a_rigid_motion_of_all_hands_is_the_objects_alone(n):
     assert held.rotation == pytest.approx(turn.as_matrix(), abs=1e-12)
     assert held.levers == pytest.approx(turn.apply(hands - origin), abs=1e-12)
     assert np.abs(held.errors).max() < 1e-12
-    assert np.abs(held.sharing.ways[0]).max() < 1e-12
+    assert np.abs(held.sharing.grasp_errors[0]).max() < 1e-12
 
 
 @pytest.mark.parametrize("n", [2, 3])
@@ -59,7 +59,7 @@ def test_hands_that_do_not_agree_have_the_object_at_their_mean(n):
     assert held.rotation == pytest.approx(turn.as_matrix(), abs=1e-12)
     place = (hands + steps).mean(axis=0)
     assert held.position == pytest.approx(place, abs=1e-12)
-    ways = held.sharing.ways[0].reshape(n, 6)
+    ways = held.sharing.grasp_errors[0].reshape(n, 6)
     wanted = place + turn.apply(hands - hands.mean(axis=0)) - (hands + steps)
     assert ways[:, :3] == pytest.approx(wanted, abs=1e-12)
     for way, vector in zip(ways, vectors):

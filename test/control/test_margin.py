@@ -63,7 +63,7 @@ def test_two_arms_within_themselves_were_said_to_swing_under_a_coupled_law_that_
     assert len(found.pieces) > 1
     for scale in (0.8, 1.2):
         assert found.radius(5, 0.002, scale) < 1.0 + STEADY
-    probe.place(q, np.zeros(14))
+    probe.set_state(q, np.zeros(14))
     probe.activate()
     dq, late, acting = 0.1 * np.random.default_rng(1).standard_normal(14), [np.zeros(14)] * 5, 0.0
     first, follow = np.abs(dq).max(), 1.0 - np.exp(-0.5)

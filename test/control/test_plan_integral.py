@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from postures import READY
 
-from multipanda_py.control.optimization_augmented import PlanIntegral
+from multipanda_py.control.optimization_augmented import IntegralAction
 from multipanda_py.testing import PERIOD, StateMaker
 
 pytestmark = pytest.mark.inline
@@ -19,7 +19,7 @@ NONE = np.zeros(6)
 @pytest.fixture
 def rig():
     (state,) = StateMaker().at([READY])
-    integral = PlanIntegral(state.limits, PERIOD, STIFFNESS)
+    integral = IntegralAction(state.limits, PERIOD, STIFFNESS)
     integral.set_gains(2.0, STIFFNESS, np.ones(7), 0.1)
     return integral, state
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.control.teleoperation import ReflectionAccount
+from multipanda_py.control.teleoperation import PassivityObserver
 
 pytestmark = pytest.mark.inline
 
@@ -15,13 +15,13 @@ PERIOD, STIFF, MASS, DAMPING = 1e-3, 400.0, 3.0, 4.0
 
 def reflect(wall, seconds, speed=0.0, hand=0.0):
     """Let a mass with a damper meet a reflected force; return its path, speeds, and the shares."""
-    account = ReflectionAccount()
+    account = PassivityObserver()
     account.set_stiffness(STIFF, 20.0)
     x, v, path = 0.0, speed, []
     wrench, twist = np.zeros(6), np.zeros(6)
     for cycle in range(round(seconds / PERIOD)):
         wrench[0], twist[0] = wall(x, v, cycle * PERIOD), v
-        share = account.pass_on(abs(wrench[0]), 0.0, wrench, twist, DAMPING * v * v, PERIOD)
+        share = account.apply(abs(wrench[0]), 0.0, wrench, twist, DAMPING * v * v, PERIOD)
         v += PERIOD / MASS * (share * wrench[0] - DAMPING * v + hand)
         x += PERIOD * v
         path.append((x, v, share, account.energy))
@@ -66,7 +66,7 @@ def test_leader_gains_nothing_over_time():
     """Whatever the force does: what the leader got, less what it gave, is bounded."""
     rng = np.random.default_rng(2)
     for _ in range(20):
-        account = ReflectionAccount()
+        account = PassivityObserver()
         account.set_stiffness(STIFF, 20.0)
         frequency, phase = rng.uniform(1, 60, (2, 6)), rng.uniform(0, 6, (2, 6))
         got, most = 0.0, 0.0
@@ -75,7 +75,7 @@ def test_leader_gains_nothing_over_time():
             wrench, twist = np.sin(frequency * time + phase) * [[5.0], [0.3]]
             force, torque = np.linalg.norm(wrench[:3]), np.linalg.norm(wrench[3:])
             most = max(most, force**2 / STIFF / 2 + torque**2 / 40.0)
-            share = account.pass_on(force, torque, wrench, twist, 0.0, PERIOD)
+            share = account.apply(force, torque, wrench, twist, 0.0, PERIOD)
             got += share * float(wrench @ twist) * PERIOD
         # SOFTEST of what is stored may be given back at once, on top of what is lent
-        assert got < (1.0 + ReflectionAccount.SOFTEST) * most
+        assert got < (1.0 + PassivityObserver.SOFTEST) * most

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from postures import READY
 
-from multipanda_py.control.grasped_object import HeldObject, SqueezeMeasurement, buckling
+from multipanda_py.control.grasped_object import GraspedObject, InternalForceEstimate, buckling
 from multipanda_py.control.impedance.modal_damping import ModalDamping
 from multipanda_py.testing import StateMaker
 
@@ -20,7 +20,7 @@ WIDTH = 0.6  # of the bases, and so of the hands
 def grasped():
     maker = StateMaker(2)
     states = maker.at([READY, READY])
-    held = HeldObject(maker.context)
+    held = GraspedObject(maker.context)
     held.grasp(states)
     return held, states
 
@@ -29,10 +29,10 @@ def test_what_carries_a_load_is_no_part_of_the_squeeze(grasped):
     held, states = grasped
     for state, reaction in zip(states, (-30.0, 30.0)):  # of the thing on each hand, along y
         state.wrench_ext_in_base[:3] = 7.0, reaction, -15.0
-    assert SqueezeMeasurement(held).take(states) == pytest.approx(30.0)
+    assert InternalForceEstimate(held).estimate(states) == pytest.approx(30.0)
     for state in states:  # both are pushed the same way
         state.wrench_ext_in_base[:3] = 0.0, 20.0, 0.0
-    assert SqueezeMeasurement(held).take(states) == pytest.approx(0.0, abs=1e-9)
+    assert InternalForceEstimate(held).estimate(states) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_hands_buckle_beyond_half_their_stiffness_times_their_distance(grasped):

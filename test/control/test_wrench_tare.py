@@ -19,12 +19,12 @@ def test_mean_at_rest_is_taken_off_as_far_as_it_may_be_an_error():
     samples = rng.normal(size=(100, 6)) + [1.0, -2.0, 3.0, 0.0, 3.0, 4.0]
     for sample in samples:
         assert not tare.done
-        assert not tare.take(sample, arm).any()
+        assert not tare.update(sample, arm).any()
     mean = samples.mean(axis=0)
     mean[3:] /= np.linalg.norm(mean[3:])  # 5 Nm are more than the 1 Nm allowed
     assert tare.done
     assert np.allclose(tare.bias, mean)
-    assert np.allclose(tare.take(np.arange(6.0), arm), np.arange(6.0) - mean)
+    assert np.allclose(tare.update(np.arange(6.0), arm), np.arange(6.0) - mean)
 
 
 def test_motion_begins_the_mean_anew():
@@ -34,8 +34,8 @@ def test_motion_begins_the_mean_anew():
     tare.start(0.01, 50.0, 50.0)
     for cycle in range(30):
         arms = maker.at(still, moving if cycle == 5 else still)
-        tare.take(np.full(6, 100.0 if cycle < 6 else 1.0), *arms)
+        tare.update(np.full(6, 100.0 if cycle < 6 else 1.0), *arms)
         assert tare.done == (cycle >= 15)
     assert np.allclose(tare.bias, 1.0)
     tare.start(0.0, 50.0, 50.0)
-    assert np.allclose(tare.take(np.ones(6), *arms), 1.0)
+    assert np.allclose(tare.update(np.ones(6), *arms), 1.0)

@@ -62,7 +62,8 @@ def test_every_mode_moves_an_arm_as_it_does_without_a_cell(make_cell, mode):
     np.testing.assert_allclose(robot.q, start, atol=1e-8)
     steps = cell.loop.backends[0].steps
     wanted = {
-        name: robot.joints.commanded(name) + STEP[name] for name in OperationMode.of(mode).commands
+        name: robot.joints.commanded(name) + STEP[name]
+        for name in OperationMode.from_value(mode).commands
     }
     cell.command_actuators("left", **wanted)
     for name, values in wanted.items():
@@ -77,8 +78,8 @@ def test_every_mode_moves_an_arm_as_it_does_without_a_cell(make_cell, mode):
     tolerance = 1e-6 if mode != "link_torque" else 0.02 * moved  # its weight is a cycle old
     np.testing.assert_allclose(cell.simulation.data.qpos[:7], robot.q, atol=tolerance)
     found = cell.actuators("left")
-    assert found.modes == (OperationMode.of(mode),) * 7
-    if OperationMode.of(mode).has_motors:
+    assert found.modes == (OperationMode.from_value(mode),) * 7
+    if OperationMode.from_value(mode).has_motors:
         np.testing.assert_allclose(found.position, robot.joints.theta, atol=1e-3)
 
 
@@ -114,11 +115,11 @@ def test_joints_that_nobody_commands_are_held(make_cell, mode):
     cell.step(300)
     np.testing.assert_allclose(cell.state("left").q, start, atol=2e-3)
     assert set(cell.actuators("left").modes) == {OperationMode.MOTOR_PID}
-    name = OperationMode.of(mode).commands[0]
+    name = OperationMode.from_value(mode).commands[0]
     cell.command_actuators("left", **{name: {"joint7": 0.0}})
     cell.step(5)
     modes = cell.actuators("left").modes
-    assert modes[6] == OperationMode.of(mode)
+    assert modes[6] == OperationMode.from_value(mode)
     assert set(modes[:6]) == {OperationMode.MOTOR_PID}
 
 
@@ -161,7 +162,7 @@ def test_a_command_of_before_does_not_come_back_with_its_mode(make_cell):
     for mode in ("spring_references", "equilibrium"):
         cell.set_parameters(LAW, {"mode": mode})
         cell.command_actuators(
-            "left", **{OperationMode.of(mode).commands[0]: {"joint5": before[4]}}
+            "left", **{OperationMode.from_value(mode).commands[0]: {"joint5": before[4]}}
         )
         if mode == "spring_references":
             cell.command_actuators(

@@ -13,7 +13,7 @@ from postures import READY
 from pushed_arm import PushedArm
 
 from multipanda_py.control.force.virtual_mass import VirtualBody
-from multipanda_py.control.impedance.limit_scaling import BORNE
+from multipanda_py.control.impedance.limit_scaling import WRENCH_SCALE
 from multipanda_py.controllets.admittance import Admittance, AdmittanceParams
 from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedance,
@@ -315,7 +315,7 @@ def test_nobody_heard_that_joints_bear_less_than_the_force_that_draws_the_tool()
     """The bounds of force and torque hold in any posture, the joints' own come before."""
     maker, rng, seen = StateMaker(), np.random.default_rng(3), set()
     law = Admittance(maker.context, AdmittanceParams(max_force=120.0, tare_time=0.0))
-    target, kept = Admittance.Target(1), law.report_names.index(BORNE)
+    target, kept = Admittance.Target(1), law.report_names.index(WRENCH_SCALE)
     for _ in range(20):
         (state,) = maker.random(rng, margin=0.3)
         law.on_activate([state], target)

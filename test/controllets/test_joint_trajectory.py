@@ -11,7 +11,7 @@ import pytest
 from dense_impedance import impedance
 from postures import READY
 
-from multipanda_py.control.impedance.modal_damping import BANDWIDTH, KEPT
+from multipanda_py.control.impedance.modal_damping import BANDWIDTH, STIFFNESS_SCALE
 from multipanda_py.control.reference.trajectory_monitor import CONTACT, MOTIONS, MotionState
 from multipanda_py.controllets.joint_trajectory import JointTrajectory, JointTrajectoryParams
 from multipanda_py.exceptions import TargetRejected
@@ -351,7 +351,7 @@ def test_share_of_the_stiffness_was_reported_in_place_of_the_contact(make_cell):
     assert cell.switch(["left/jt"]).notices == ()
     cell.step(5)
     reports = cell.report("left/jt")
-    assert reports[str(KEPT)] == 1.0
+    assert reports[str(STIFFNESS_SCALE)] == 1.0
     assert reports[str(CONTACT)] == 0.0
     assert [event.event for event in cell.events()] == [Event.SWITCHED]
 
@@ -366,5 +366,5 @@ def test_stiffest_joints_report_the_share_that_the_posture_leaves(make_cell):
     root = np.diag(np.sqrt(MOST))
     share = BANDWIDTH**2 / 4.0 / np.linalg.eigvalsh(root @ np.linalg.inv(mass) @ root)[-1]
     assert share < 0.95
-    assert cell.report("left/jt")[str(KEPT)] == pytest.approx(share, rel=1e-3)
+    assert cell.report("left/jt")[str(STIFFNESS_SCALE)] == pytest.approx(share, rel=1e-3)
     assert f"joint_trajectory keeps {share:.0%}" in notices[0]

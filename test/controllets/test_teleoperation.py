@@ -371,7 +371,7 @@ def test_leader_and_follower_ran_away_together_where_they_met():
     for _ in range(34):
         q = np.concatenate([state.q.copy() for state in maker.random(rng, margin=0.3)])
     probe = testing.probe_of(law, maker, testing.corners(law)[-1][1])
-    probe.place(q, np.zeros(14))
+    probe.set_state(q, np.zeros(14))
     probe.activate()
     dq = 0.05 * np.random.default_rng(1).standard_normal(14)
     first = np.abs(dq).max()

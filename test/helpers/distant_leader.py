@@ -98,7 +98,7 @@ class Rig:
         features = lead.features.features
         self.felt = next(f for f in features if isinstance(f, FeltWrench)).arms[0]
         if not keeps_account:
-            self.felt.account.pass_on = lambda *_: 1.0
+            self.felt.account.apply = lambda *_: 1.0
             self.felt.damping[:] = 0.0
 
     def now(self):
@@ -115,7 +115,7 @@ class Rig:
         return {"follower": HandCommand(True, pose=self._pose)}
 
     def feel(self, arm, touch):
-        felt = self.feedback.of(touch)
+        felt = self.feedback.compute(touch)
         if not self.cut:
             self.back.send(self.now(), felt)
 

@@ -95,7 +95,7 @@ class StopRig:
         self.backend.read([0])
         self.arm.model.update(self.arm.state)
         self.arm.fault, self.arm.released = Event.NONE, False
-        self.arm.start_anew()
+        self.arm.restart()
         if law is None:
             self.hold.update = self._own_update
         else:

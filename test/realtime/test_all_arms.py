@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.realtime.arm import Arm
-from multipanda_py.realtime.cycle_checks import AllArms
+from multipanda_py.realtime.cycle_checks import BatchSafety
 from multipanda_py.realtime.cycle_record import row_dtype
 from multipanda_py.realtime.events import Event
 from multipanda_py.robots.franka import LIMITS
@@ -39,7 +39,7 @@ def arms_of():
         state.q[:] = 0.5 * (limits.lower + limits.upper)
         arm.owner = Law()
         arms.append(arm)
-    return arms, AllArms(arms, row["arms"][0], PERIOD)
+    return arms, BatchSafety(arms, row["arms"][0], PERIOD)
 
 
 def test_a_state_is_sound_for_all_together_if_it_is_for_each():
@@ -53,7 +53,7 @@ def test_a_state_is_sound_for_all_together_if_it_is_for_each():
             arm.state.q[:] = middle + half * rng.uniform(-1, 1, 7) * rng.choice([0.9, 1.01])
             arm.state.dq[:] = limits.velocity * rng.uniform(-1, 1, 7) * rng.choice([1.0, 1.12])
         faults = {arm.check() for arm in arms} - {Event.NONE}
-        assert together.are_sound() == (not faults)
+        assert together.check_states() == (not faults)
         seen |= faults or {Event.NONE}
     assert seen == {Event.NONE, Event.POSITION_LIMIT, Event.VELOCITY_LIMIT}
 
@@ -63,9 +63,9 @@ def test_a_state_is_sound_for_all_together_if_it_is_for_each():
 @pytest.mark.parametrize("arm", range(3))
 def test_one_number_that_is_none_is_found_in_any_arm(arm, what, bad):
     arms, together = arms_of()
-    assert together.are_sound()
+    assert together.check_states()
     getattr(arms[arm].state, what)[6] = bad
-    assert not together.are_sound()
+    assert not together.check_states()
 
 
 @pytest.mark.parametrize("joint", range(7))
@@ -79,7 +79,7 @@ def test_limits_of_every_joint_of_every_arm_are_where_each_guard_has_them(joint,
         for at, bound in ((joint, end), (7 + joint, side * 1.1 * limits.velocity[joint])):
             for beyond in (-1e-9, 1e-9):
                 state.q_dq[at] = bound + side * beyond
-                assert together.are_sound() == (beyond < 0.0) == (arm.check() is Event.NONE)
+                assert together.check_states() == (beyond < 0.0) == (arm.check() is Event.NONE)
             state.q_dq[:] = before
 
 

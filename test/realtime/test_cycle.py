@@ -10,9 +10,9 @@ from multipanda_py.cell.switch_planning import plan_switch
 from multipanda_py.exceptions import ParameterRejected, SwitchRejected, TargetRejected
 from multipanda_py.hardware.mock import Mock
 from multipanda_py.pose import Pose
-from multipanda_py.realtime.cycle_checks import START_PATIENCE
+from multipanda_py.realtime.cycle_checks import START_TIMEOUT
 from multipanda_py.realtime.events import Event
-from multipanda_py.realtime.shared_memory import Word
+from multipanda_py.realtime.shared_memory import SharedFlag
 from multipanda_py.robots.franka import FR3_LIMITS
 from multipanda_py.simulation.backend import Mujoco
 
@@ -222,7 +222,7 @@ def test_a_target_sent_before_activation_is_not_applied_after_it(make_cell):
     slot = cell.debug.mailbox.targets[cell.spec("pair").index]["pose"][0]
     far = np.concatenate([[0.3, 0.0, 0.9], np.eye(3).ravel()])
     slot.write(far)
-    cell.debug.mailbox.ring_bell()
+    cell.debug.mailbox.notify()
     before = cell.pose("left")
     cell.switch(["pair"], strictness="force_auto")
     cell.step(500)
@@ -356,12 +356,12 @@ def test_an_owner_that_waited_for_a_slow_start_was_taken_for_silent(make_cell):
             cell.loop.cycle(now, now)
         return [e for e in cell.events() if e.event is Event.CLIENT_SILENT]
 
-    late = round((START_PATIENCE - 0.5) * 1e9)
+    late = round((START_TIMEOUT - 0.5) * 1e9)
     first = 5_001_000_000
     assert not cycles(1, first)
     assert not cycles(400, first + late)
     assert cycles(200, first + late + 400_000_000)
-    cell.loop.mailbox.words[Word.CLIENT_HEARTBEAT] = begun = first + 30_000_000_000
+    cell.loop.mailbox.words[SharedFlag.CLIENT_HEARTBEAT] = begun = first + 30_000_000_000
     assert not cycles(900, begun)
     assert cycles(200, begun + 900_000_000)
 

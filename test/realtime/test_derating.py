@@ -10,10 +10,10 @@ import pytest
 
 from multipanda_py import registry
 from multipanda_py.cell.switch_planning import Strictness
-from multipanda_py.control.impedance.modal_damping import KEPT
+from multipanda_py.control.impedance.modal_damping import STIFFNESS_SCALE
 from multipanda_py.controllet import Controllet
 from multipanda_py.realtime.events import Event
-from multipanda_py.realtime.torque_terms import Derating
+from multipanda_py.realtime.torque_terms import GainReductionNotice
 from multipanda_py.testing import StateMaker, corners
 
 pytestmark = pytest.mark.inline
@@ -22,7 +22,7 @@ STIFF = [5000.0] * 3 + [300.0] * 3
 
 
 class Reporting(Controllet):
-    report_names = (KEPT,)
+    report_names = (STIFFNESS_SCALE,)
 
     def on_activate(self, states, target):
         pass
@@ -34,10 +34,10 @@ class Reporting(Controllet):
 def notices_of(shares):
     """Cycles and texts of the notices of a law that reports these shares, cycle by cycle."""
     law = Reporting(StateMaker(2).context, None)
-    law.softest, derating, found = 1, Derating("reporting", law), []
+    law.softest, derating, found = 1, GainReductionNotice("reporting", law), []
     for cycle, kept in enumerate(shares):
         law.report[0] = kept
-        derating.look()
+        derating.check()
         found += [(cycle, text) for text in law.context.notices]
         law.context.notices.clear()
     return found, derating.times
@@ -109,7 +109,7 @@ def test_a_law_of_two_arms_says_which_one_is_soft(make_cell):
 def test_every_law_that_reports_what_it_keeps_tells(make_cell):
     laws = {name: registry.find("controllets", name) for name in registry.names("controllets")}
     laws = {name: law for name, law in laws.items()
-            if KEPT in law.report_names and not law.commands_actuators}  # fmt: skip
+            if STIFFNESS_SCALE in law.report_names and not law.commands_actuators}  # fmt: skip
     assert len(laws) >= 10
     controllets = {}
     for name, law in laws.items():

@@ -83,7 +83,7 @@ def break_backend(cell, monkeypatch):
 
 
 def request(ask):
-    return lambda cell, _: ask(cell).look()
+    return lambda cell, _: ask(cell).poll()
 
 
 def set_back(cell, _):
@@ -146,7 +146,7 @@ def test_arms_that_come_to_rest_first_say_for_what(cell):
     cell.step(100)
     watch = Watch(cell)
     pending = cell.ask_switch(["left/position"], (), "force_auto", 5.0, by=WHO)
-    while pending.look() is None:
+    while pending.poll() is None:
         watch.step()
     assert [(arm, event.event) for arm, event in watch.ended] == [("left", Event.SWITCHED)]
     assert "come to rest first" in watch.ended[0][1].text
@@ -205,9 +205,9 @@ def _act(cell, rng, names, monkeypatch):
         fault = ["none", "none", "raise", "nan", "init", "activate", "deactivate"]
         cell.set_parameters(odd, {"fault": fault[int(rng.integers(len(fault)))]})
     elif kind == 3:
-        cell.ask_switch((), [names[int(rng.integers(len(names)))]], "best_effort").look()
+        cell.ask_switch((), [names[int(rng.integers(len(names)))]], "best_effort").poll()
     else:
-        cell.ask_switch([names[int(rng.integers(len(names)))]], (), "force_auto").look()
+        cell.ask_switch([names[int(rng.integers(len(names)))]], (), "force_auto").poll()
 
 
 def test_reasons_are_those_of_each_arm_and_go_on_after_a_recovery(cell):
@@ -217,8 +217,8 @@ def test_reasons_are_those_of_each_arm_and_go_on_after_a_recovery(cell):
     cell.recover()
     for event in cell.events():
         reasons.note(event)
-    assert reasons.of("left").startswith("arm_stopped: ")
-    assert reasons.of("right").startswith("holds: ")
+    assert reasons.reason("left").startswith("arm_stopped: ")
+    assert reasons.reason("right").startswith("holds: ")
 
 
 @pytest.fixture

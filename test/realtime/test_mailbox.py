@@ -36,13 +36,13 @@ def two_ends():
 
 def test_both_ends_see_the_same_records():
     writer, reader = two_ends()
-    assert reader.switch.take() is None
+    assert reader.switch.pop() is None
     values = np.arange(len(writer.active) + 2 + REASON, dtype=float)
     writer.switch.write(values)
-    taken = reader.switch.take()
+    taken = reader.switch.pop()
     assert taken is not None
     assert np.array_equal(taken, values)
-    assert reader.switch.take() is None
+    assert reader.switch.pop() is None
 
 
 def test_a_reason_keeps_its_bytes_among_the_numbers_of_a_request():
@@ -50,7 +50,7 @@ def test_a_reason_keeps_its_bytes_among_the_numbers_of_a_request():
     for text in ("", "a stop, requested by é"):
         head = np.zeros(len(writer.active) + 2)
         writer.switch.write(np.concatenate([head, reason_record(text)]))
-        assert reason_of(reader.switch.take()) == text
+        assert reason_of(reader.switch.pop()) == text
 
 
 def test_a_long_reason_still_names_the_client():
@@ -65,18 +65,18 @@ def test_a_record_being_written_is_left_alone():
     writer, reader = two_ends()
     writer.recover.write(np.ones(2))
     writer.recover.counter[0] += 1
-    assert reader.recover.take() is None
+    assert reader.recover.pop() is None
     writer.recover.counter[0] += 1
-    assert reader.recover.take() is not None
+    assert reader.recover.pop() is not None
 
 
 def test_skip_forgets_what_was_there():
     writer, reader = two_ends()
     writer.recover.write(np.ones(2))
     reader.recover.skip()
-    assert reader.recover.take() is None
+    assert reader.recover.pop() is None
     writer.recover.write(np.zeros(2))
-    assert reader.recover.take() is not None
+    assert reader.recover.pop() is not None
 
 
 def test_no_torn_record_is_ever_taken(threads_alternate):
@@ -94,7 +94,7 @@ def test_no_torn_record_is_ever_taken(threads_alternate):
     thread.start()
     taken = 0
     while taken < 500:
-        values = reader.switch.take()
+        values = reader.switch.pop()
         if values is not None:
             taken += 1
             assert (values == values[0]).all()
@@ -125,8 +125,8 @@ def test_a_record_that_was_given_up_was_taken_later():
     writer, reader = two_ends()
     first = writer.recover.write(np.ones(2))
     assert writer.recover.withdraw(first)
-    assert reader.recover.take() is None
+    assert reader.recover.pop() is None
     second = writer.recover.write(np.ones(2))
-    assert reader.recover.take() is not None
+    assert reader.recover.pop() is not None
     assert not writer.recover.withdraw(second)  # too late, and it says so
     assert writer.recover.taken == second

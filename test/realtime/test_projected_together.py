@@ -11,7 +11,7 @@ import pytest
 from multipanda_py.controllets.features.manipulability import Manipulability, ManipulabilityParams
 from multipanda_py.controllets.features.nullspace import Nullspace, NullspaceParams
 from multipanda_py.pose import Pose
-from multipanda_py.realtime.feature_set import FeatureSet, ProjectedTogether
+from multipanda_py.realtime.feature_set import FeatureSet, SharedNullspace
 from multipanda_py.targets import CartesianTarget
 from multipanda_py.testing import StateMaker
 
@@ -51,7 +51,7 @@ def kinds(parts):
 
 def test_one_projection_gives_what_two_give_and_accelerates_no_tool(rig):
     features, _, states, target = rig
-    assert kinds(features.working) == [ProjectedTogether]
+    assert kinds(features.working) == [SharedNullspace]
     together = torques(features.working, states, target)
     apart = torques(features.adding, states, target)
     assert together == pytest.approx(apart, abs=1e-12)
@@ -65,7 +65,7 @@ def test_what_one_feature_leaves_to_the_other_is_projected_as_well(rig):
     features, params, states, target = rig
     features.set_parameters([params[0], replace(params[1], threshold=1e-6)])
     together = torques(features.working, states, target)
-    assert kinds(features.working) == [ProjectedTogether]
+    assert kinds(features.working) == [SharedNullspace]
     assert together == pytest.approx(torques(features.adding[:1], states, target), abs=1e-12)
 
 
@@ -77,7 +77,7 @@ def test_another_projector_parts_them_also_of_a_law_that_is_not_at_work(rig):
     features.set_parameters([replace(params[0], projector="kinematic"), params[1]])
     assert kinds(features.working) == [Nullspace, Manipulability]
     features.set_parameters(params)
-    assert kinds(features.working) == [ProjectedTogether]
+    assert kinds(features.working) == [SharedNullspace]
 
 
 def test_a_feature_that_fades_goes_alone(rig):
@@ -113,7 +113,7 @@ def test_torques_differed_in_their_last_bits_while_somebody_looked_at_their_term
 def test_each_of_those_projected_together_is_noted_with_what_it_adds_alone(rig):
     features, _, states, target = rig
     tau, before = [np.full(7, 3.0), np.full(7, -2.0)], np.full((2, 7), [[3.0], [-2.0]])
-    assert features.places == [0, 1]
+    assert features.feature_indices == [0, 1]
     for step, feature in zip(features.steps, features.adding):
         step.add(states, target, tau, PERIOD)
         assert np.array(tau) - before == pytest.approx(

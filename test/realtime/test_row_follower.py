@@ -15,7 +15,7 @@ import pytest
 from multipanda_py.apps.commands.record_reference import markdown
 from multipanda_py.exceptions import LoopError
 from multipanda_py.realtime.cycle_record import ARM_FIELDS, TRACED_CHANNELS
-from multipanda_py.realtime.record_ring import ROWS
+from multipanda_py.realtime.record_ring import CAPACITY
 from multipanda_py.realtime.running_cell import RowFollower
 from multipanda_py.targets import built_in_channels
 from multipanda_py.testing import simple_cell
@@ -71,14 +71,14 @@ def test_another_process_reads_seconds(placement, cycles):
 def test_rows_that_came_while_a_follower_slept_are_counted():
     with simple_cell({"arm": {"backend": "mock"}}) as cell:
         follower = cell.follow_rows()
-        cell.step(ROWS + 1000)
+        cell.step(CAPACITY + 1000)
         rows = follower.take()
         assert follower.dropped > 1000
-        assert follower.dropped + len(rows) == ROWS + 1000 == rows["cycle"][-1]
+        assert follower.dropped + len(rows) == CAPACITY + 1000 == rows["cycle"][-1]
         assert (np.diff(rows["cycle"]) == 1).all()
         assert len(follower.take()) == 0
         cell.step(10)
-        assert follower.take(4)["cycle"].tolist() == list(range(ROWS + 1001, ROWS + 1005))
+        assert follower.take(4)["cycle"].tolist() == list(range(CAPACITY + 1001, CAPACITY + 1005))
 
 
 @pytest.mark.inline
@@ -96,7 +96,7 @@ def test_no_torn_row_is_handed_out_when_the_writer_comes_round():
         thread = threading.Thread(target=write)
         thread.start()
         handed_out = 0
-        while handed_out <= ROWS or ring.count < 3 * ROWS:
+        while handed_out <= CAPACITY or ring.count < 3 * CAPACITY:
             rows = follower.take()
             if len(rows):
                 flat_rows = rows.view(np.float64).reshape(len(rows), -1)

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from multipanda_py.realtime.cycle_checks import START_PATIENCE, Silence
-from multipanda_py.realtime.shared_memory import Word
+from multipanda_py.realtime.cycle_checks import START_TIMEOUT, Watchdog
+from multipanda_py.realtime.shared_memory import SharedFlag
 
 pytestmark = pytest.mark.inline
 
@@ -18,24 +18,24 @@ SECOND = 1_000_000_000
 @pytest.fixture
 def rig():
     """What tells of silence after 0.5 s, its words, and the reasons for which arms were held."""
-    words, held = [0] * len(Word) * 2, []
+    words, held = [0] * len(SharedFlag) * 2, []
     owners = SimpleNamespace(active=[], hold_all=lambda event, text, now_ns: held.append(text))
-    return Silence(owners, SimpleNamespace(words=words), SECOND // 2), words, held
+    return Watchdog(owners, SimpleNamespace(words=words), SECOND // 2), words, held
 
 
 def test_an_owner_that_beat_while_the_loop_was_being_built_was_silent_in_its_first_cycle(rig):
     silence, words, held = rig
-    words[Word.CLIENT_HEARTBEAT] = 10 * SECOND
-    silence.look(13 * SECOND)
+    words[SharedFlag.CLIENT_HEARTBEAT] = 10 * SECOND
+    silence.check(13 * SECOND)
     assert held == []
-    silence.look(13 * SECOND + 6 * SECOND // 10)
+    silence.check(13 * SECOND + 6 * SECOND // 10)
     assert len(held) == 1
 
 
 def test_an_owner_that_has_never_beaten_is_busy_with_its_start_and_not_for_ever(rig):
     silence, _, held = rig
-    silence.look(10 * SECOND)
-    silence.look(int((9.9 + START_PATIENCE) * SECOND))
+    silence.check(10 * SECOND)
+    silence.check(int((9.9 + START_TIMEOUT) * SECOND))
     assert held == []
-    silence.look(int((10.1 + START_PATIENCE) * SECOND))
+    silence.check(int((10.1 + START_TIMEOUT) * SECOND))
     assert len(held) == 1

@@ -39,9 +39,9 @@ def test_a_switch_of_two_arms_took_most_of_its_period(make_cell, law):
     cell.step(60)  # enough rows for what is handed over
     usual = calls_in(lambda: cell.step(1))
     switch = cell.ask_switch(["left/law", "right/law"])
-    assert switch.look() is None
+    assert switch.poll() is None
     started = calls_in(lambda: cell.step(1))
-    assert switch.look() is not None
+    assert switch.poll() is not None
     assert 200 < started - usual < CALLS
 
 
@@ -68,7 +68,7 @@ def test_how_a_trajectory_law_comes_to_rest_was_planned_twice(make_cell, monkeyp
     plans, plan = [], JointMotion.stop
     monkeypatch.setattr(JointMotion, "stop", lambda motion: (plans.append(motion), plan(motion)))
     switch = cell.ask_switch(["left/law"])
-    assert switch.look() is None
+    assert switch.poll() is None
     cell.step(1)
     assert cell.state("left").owner == "left/law"
     assert len(plans) == 1

@@ -26,7 +26,7 @@ def placements(arm, q, fingers):
     links = MovingLinks(arm)
     local = {
         link.child: (link.parent, pin.XYZQUATToSE3(np.concatenate((p, xyzw))))
-        for link, p, xyzw in zip(links.links, *links.at(q, fingers))
+        for link, p, xyzw in zip(links.links, *links.forward_kinematics(q, fingers))
     }
     for link in fixed_links(arm):
         place = pin.SE3(link.origin.rotation, np.array(link.origin.position))

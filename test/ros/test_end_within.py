@@ -35,7 +35,7 @@ sys.exit(node.main(["node"]))
 DEAF = """
 import os, sys, time
 import multipanda_py.ros.node.running as running
-running.CALLBACK_PATIENCE = 0.3
+running.CALLBACK_TIMEOUT = 0.3
 signals = running.StopSignals()
 with signals.serving():
     print("ready", flush=True)

@@ -89,9 +89,9 @@ def test_a_follower_reads_what_the_cell_has(cell):
     assert rows.config.arms.keys() == cell.config.arms.keys()
     shadow = CellShadow(rows.config)
     cell.wait(lambda: cell.row()["cycle"] > 2000, 60.0, "rows")
-    shadow.follow(rows.take())
+    shadow.follow(rows.pop())
     cell.wait(lambda: cell.row()["cycle"] > 3500, 60.0, "rows")
-    shadow.follow(rows.take())
+    shadow.follow(rows.pop())
     for name, found in shadow.last.items():
         assert found.judged[-1]
         assert found.q[-1] == pytest.approx(cell.state(name).q, abs=5e-3)

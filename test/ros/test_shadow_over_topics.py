@@ -17,7 +17,7 @@ from repository import DUAL_SIM, ROOT
 from sensor_msgs.msg import JointState
 
 from multipanda_py.apps.commands import shadow_live as heard_over_ros
-from multipanda_py.apps.commands.shadow_live import HeardOverRos
+from multipanda_py.apps.commands.shadow_live import RosInput
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ShadowRefused
 from multipanda_py.identification.monitor.cell_monitor import CellShadow
@@ -32,7 +32,7 @@ def listen():
     heard = []
 
     def begin(*arguments):
-        heard.append(HeardOverRos(*arguments))
+        heard.append(RosInput(*arguments))
         return heard[-1]
 
     yield begin
@@ -46,7 +46,7 @@ def test_a_cell_is_followed_by_what_it_says(cell, client, listen):
     heard, shadow, wrenches = listen("", config, ("left", "right")), CellShadow(config), []
 
     def follow():
-        logs = heard.take()
+        logs = heard.pop()
         if logs:
             shadow.follow(logs)
             wrenches.append(logs["left"].columns["wrench_ext_in_base"])
@@ -62,10 +62,10 @@ def test_a_cell_is_followed_by_what_it_says(cell, client, listen):
 
 
 def test_a_cell_that_is_not_heard_is_said_with_what_to_look_at(ros, listen, monkeypatch):
-    monkeypatch.setattr(heard_over_ros, "PATIENCE", 0.2)
+    monkeypatch.setattr(heard_over_ros, "TIMEOUT", 0.2)
     heard = listen("nowhere", CellConfig.from_yaml(DUAL_SIM), ("left",))
     with pytest.raises(ShadowRefused, match=r"/nowhere/left/joint_states .*ROS_DOMAIN_ID"):
-        wait_until(lambda: heard.take(), 20.0, lambda: "a refusal")
+        wait_until(lambda: heard.pop(), 20.0, lambda: "a refusal")
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from multipanda_py.simulation.object_activation import Presence
+from multipanda_py.simulation.object_activation import ObjectActivation
 from multipanda_py.simulation.world import World
 
 pytestmark = pytest.mark.inline
@@ -23,6 +23,6 @@ def test_links_are_not_those_of_an_arm_whose_name_begins_with_another_ones_prefi
     """The second arm's links were the first one's, too: it grew heavy with it."""
     model = mujoco.MjModel.from_xml_string(SCENE)
     data, before = mujoco.MjData(model), model.body_inertia.copy()
-    world = World(model, data, Presence(model, data, [], np.zeros(0, np.int64), ARMS))
+    world = World(model, data, ObjectActivation(model, data, [], np.zeros(0, np.int64), ARMS))
     world.scale_inertia("a", 2.0)
     np.testing.assert_allclose(model.body_inertia, before * np.array([[1.0], [2.0], [1.0]]))

@@ -56,9 +56,9 @@ def measure(blocks: dict[str, Block], rounds: int, repeat: int = _REPEAT) -> dic
                 block()
             mine = samples[name]
             for _ in range(repeat):
-                begin = clock()
+                start = clock()
                 block()
-                mine.append(clock() - begin)
+                mine.append(clock() - start)
     return {
         name: dict(zip(("median_us", "p99_us"), (np.percentile(v, [50, 99]) * 1e-3).tolist()))
         for name, v in samples.items()
@@ -109,9 +109,9 @@ def inline_speed(cell: Cell, cycles: int = _INLINE) -> float:
         cell: Inline cell.
         cycles: Number of cycles to run.
     """
-    begin = time.perf_counter()
+    start = time.perf_counter()
     cell.step(cycles)
-    return cycles / cell.config.cell.rate / (time.perf_counter() - begin)
+    return cycles / cell.config.cell.rate / (time.perf_counter() - start)
 
 
 def hot(rounds: int, rows: tuple[int, ...] = ()) -> dict[str, Any]:
@@ -142,13 +142,13 @@ def hot(rounds: int, rows: tuple[int, ...] = ()) -> dict[str, Any]:
         gc.collect()
         gc.freeze()
         gc.disable()
-        found = measure(blocks, rounds)
+        result = measure(blocks, rounds)
         for name, cell in apart.items():
-            found[f"{name}: inline"] = {"real_time_factor": inline_speed(cell)}
+            result[f"{name}: inline"] = {"real_time_factor": inline_speed(cell)}
     finally:
         for cell in cells.values():
             cell.close()
-    return found
+    return result
 
 
 if __name__ == "__main__":

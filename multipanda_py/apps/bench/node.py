@@ -20,7 +20,7 @@ from multipanda_py.apps.bench.processes import Child, family, module_of
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import BenchError
 from multipanda_py.realtime.running_cell import RowFollower
-from multipanda_py.realtime.system.child_process import Closing, end_with_parent, module_command
+from multipanda_py.realtime.system.child_process import Closeable, end_with_parent, module_command
 from multipanda_py.realtime.system.signals import time_left
 from multipanda_py.state import Matrix
 
@@ -46,7 +46,7 @@ def ros_environment(domain: int | None = None) -> dict[str, str]:
     return {"ROS_DOMAIN_ID": str(own), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
 
 
-class BenchNode(Closing):
+class BenchNode(Closeable):
     """ROS node of a cell, with a client that switches its controllets.
 
     Args:
@@ -77,7 +77,7 @@ class BenchNode(Closing):
         file = folder / f"{data['cell']['name']}.yaml"
         file.write_text(as_yaml(data), encoding="utf-8")
         self._config = CellConfig.from_yaml(file)
-        begun = time.monotonic()
+        started = time.monotonic()
         with self._log.open("wb") as output:
             self._process = self._spawn(file, output)
         self._client = Child(
@@ -86,7 +86,7 @@ class BenchNode(Closing):
         )  # fmt: skip
         try:
             self._wait()
-            self.start_to_active = time.monotonic() - begun
+            self.start_to_active = time.monotonic() - started
             self.loop = self._find_loop()
             self.rows = RowFollower(self._config, self._find_mailbox())
         except BaseException:
@@ -177,8 +177,8 @@ class BenchNode(Closing):
     def faults(self) -> list[str]:
         """Return the arms with a latched fault."""
         row = self.rows.newest()
-        found = [] if row is None else row["arms"]["fault"].tolist()
-        return [arm for arm, fault in zip(self.rows.arms, found) if fault]
+        faults = [] if row is None else row["arms"]["fault"].tolist()
+        return [arm for arm, fault in zip(self.rows.arms, faults) if fault]
 
     @contextlib.contextmanager
     def under_each(
@@ -245,13 +245,13 @@ class BenchNode(Closing):
 def finish_user(user: Child) -> float:
     """Stop a motion generator and return its rate of targets [1/s], 0 if it had to be killed."""
     try:
-        said = json.loads(user.finish())
+        response = json.loads(user.finish())
     except ValueError:  # A killed generator prints no result.
         return 0.0
-    return float(said["rounds"] / said["seconds"])
+    return float(response["rounds"] / response["seconds"])
 
 
 def read_sent(file: Path) -> Matrix:
     """Return the targets a generator sent, (n, 2): CLOCK_MONOTONIC time [s] and x [m]."""
-    found: Matrix = np.load(file)
-    return found
+    result: Matrix = np.load(file)
+    return result

@@ -114,10 +114,10 @@ def _trials(node: BenchNode, trials: int) -> tuple[Vector, Vector]:
     for trial in range(trials):
         time.sleep(float(rng.uniform(0.02, 0.05)))
         message, took = node.timed_switch(pair[trial % 2])
-        found = re.search(r"([0-9.]+) ms from request", message)
-        if found is None:
+        match = re.search(r"([0-9.]+) ms from request", message)
+        if match is None:
             raise BenchError(f"no delay in {message!r}")
-        delays.append(float(found[1]) * 1e3)
+        delays.append(float(match[1]) * 1e3)
         answered.append(took * 1e6)
     return np.array(delays), np.array(answered)
 
@@ -130,7 +130,7 @@ Samples = dict[str, dict[str, Vector]]
 
 
 def paced(
-    seconds: float, trials: int, folder: Path, say: Callable[[str], None]
+    seconds: float, trials: int, folder: Path, log: Callable[[str], None]
 ) -> tuple[dict[str, Any], Samples]:
     """Run the node under each condition while targets stream, then measure switches.
 
@@ -138,33 +138,33 @@ def paced(
         seconds: Duration of each condition [s].
         trials: Number of switches.
         folder: Folder for files.
-        say: Callback for progress messages.
+        log: Callback for progress messages.
 
     Returns:
         Figures by condition (``conditions``), of switches (``switching``) and of the start; and
         samples for the plots by condition: ``control``, ``floor`` ..., and ``switching`` [us].
     """
     data = all_conditions(two_arms(backend="mujoco", hand=True), f"bench_{os.getpid()}")
-    sent, floor = folder / "sent.npy", _floor(folder, say)
+    sent, floor = folder / "sent.npy", _floor(folder, log)
     samples: Samples = {}
     figures: dict[str, Any] = {}
     used = np.zeros(0)
     with BenchNode(data, folder, ros_environment()) as node:
-        found: dict[str, Any] = {"start_to_active_s": node.start_to_active, "conditions": figures}
+        result: dict[str, Any] = {"start_to_active_s": node.start_to_active, "conditions": figures}
         plain = None
         try:
-            plain = _conditions(node, floor, seconds, sent, say, figures, samples)
+            plain = _conditions(node, floor, seconds, sent, log, figures, samples)
         except BenchError as error:  # Conditions measured so far keep their figures.
             for condition in CONDITIONS:
                 figures.setdefault(condition, {"trouble": f"{error}"})
         if sent.is_file():
             published = read_sent(sent)
-            found["targets_per_second"] = (len(published) - 1) / float(np.ptp(published[:, 0]))
+            result["targets_per_second"] = (len(published) - 1) / float(np.ptp(published[:, 0]))
             used = used if plain is None else topic_to_use(plain, published)
-        found["topic_to_use_us"] = summary(used)
-        found["switching"], delays = switching(node, trials)
+        result["topic_to_use_us"] = summary(used)
+        result["switching"], delays = switching(node, trials)
     samples["switching"] = {"delay": delays, "topic to use": used}
-    return found, samples
+    return result, samples
 
 
 def _conditions(
@@ -172,22 +172,22 @@ def _conditions(
     floor: Floor | None,
     seconds: float,
     sent: Path,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
     figures: dict[str, Any],
     samples: Samples,
 ) -> CycleTimes | None:
     """Measure all conditions; return the cycle times of PLAIN, or None."""
     plain = None
-    wanted = (*CONDITIONS[:-1], PLAIN, CONDITIONS[-1])
-    with node.under_each(wanted, sent) as each:
+    desired = (*CONDITIONS[:-1], PLAIN, CONDITIONS[-1])
+    with node.under_each(desired, sent) as each:
         for condition, user in each:
             if condition == PLAIN:
-                say("measuring the delay from a topic to the loop")
+                log("measuring the delay from a topic to the loop")
                 # If this fails, the report contains no such delay.
                 with contextlib.suppress(BenchError):
                     plain, _ = _measure(node, condition, user.pid, min(seconds, PLAIN_SECONDS))
                 continue
-            say(f"measuring {condition} on simulated arms")
+            log(f"measuring {condition} on simulated arms")
             try:
                 timing, usage = _measure(node, condition, user.pid, seconds)
             except BenchError as error:
@@ -216,11 +216,11 @@ def _measure(
     return timing, usage
 
 
-def _floor(folder: Path, say: Callable[[str], None]) -> Floor | None:
+def _floor(folder: Path, log: Callable[[str], None]) -> Floor | None:
     try:
         return Floor(folder)
     except BenchError as error:
-        say(str(error))
+        log(str(error))
         return None
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from multipanda_py.exceptions import BenchError
-from multipanda_py.realtime.system.child_process import Closing, ended, module_command
+from multipanda_py.realtime.system.child_process import Closeable, ended, module_command
 from multipanda_py.realtime.system.signals import time_left
 
 READY = "ready"
@@ -24,7 +24,7 @@ END = 10.0
 """Time limit for a process to end [s]."""
 
 
-class Child(Closing):
+class Child(Closeable):
     """Child process that runs a module of this package.
 
     If its owner ends in any manner, even by SIGKILL, the standard input of the child closes, which
@@ -158,8 +158,8 @@ def module_of(pid: int) -> str:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
     except OSError:
         return ""
-    found = [word for word in words if re.fullmatch(r"multipanda_py(\.\w+)+", word)]
-    return found[0].removeprefix("multipanda_py.") if found else Path(words[0]).name
+    result = [word for word in words if re.fullmatch(r"multipanda_py(\.\w+)+", word)]
+    return result[0].removeprefix("multipanda_py.") if result else Path(words[0]).name
 
 
 def processor_time(pid: int) -> float:
@@ -171,8 +171,8 @@ def processor_time(pid: int) -> float:
 def memory_mib(pid: int) -> tuple[float, float]:
     """Return resident and proportional memory of a process [MiB]."""
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8")
-    found = dict(re.findall(r"^(Rss|Pss):\s+(\d+) kB", rollup, re.MULTILINE))
-    return int(found["Rss"]) / 1024, int(found["Pss"]) / 1024
+    result = dict(re.findall(r"^(Rss|Pss):\s+(\d+) kB", rollup, re.MULTILINE))
+    return int(result["Rss"]) / 1024, int(result["Pss"]) / 1024
 
 
 def cores_of(figures: Mapping[str, Any], name: str) -> float:
@@ -193,7 +193,7 @@ class UsageMeter:
     """
 
     def __init__(self, pids: Iterable[int]) -> None:
-        self._begun = time.monotonic()
+        self._start_time = time.monotonic()
         self._before: dict[int, float] = {}
         for pid in pids:
             with contextlib.suppress(OSError):
@@ -201,9 +201,9 @@ class UsageMeter:
 
     def read(self) -> list[Usage]:
         """Return the use since creation by the processes that still run."""
-        passed, found = max(time.monotonic() - self._begun, 1e-9), []
+        passed, result = max(time.monotonic() - self._start_time, 1e-9), []
         for pid, before in self._before.items():
             with contextlib.suppress(OSError):
                 cores = (processor_time(pid) - before) / passed
-                found.append(Usage(module_of(pid), cores, *memory_mib(pid)))
-        return found
+                result.append(Usage(module_of(pid), cores, *memory_mib(pid)))
+        return result

@@ -21,7 +21,7 @@ from multipanda_py.state import Matrix, Vector
 
 SLOW = 300.0
 """Time after the deadline beyond which commands are late for a robot [us]; Franka's figure."""
-_LOOK = 0.2  # Period of reading records [s].
+_POLL_PERIOD = 0.2  # Period of reading records [s].
 PERCENTILES = {"median": 50.0, "p99": 99.0, "p99.9": 99.9, "max": 100.0}
 Counts = NDArray[np.int64]
 Columns = tuple[NDArray[Any], ...]
@@ -89,10 +89,10 @@ def watch_all(followers: Sequence[RowFollower], seconds: float) -> list[CycleTim
     parts: list[list[Columns]] = [[] for _ in followers]
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        time.sleep(max(0.0, min(_LOOK, until - time.monotonic())))
+        time.sleep(max(0.0, min(_POLL_PERIOD, until - time.monotonic())))
         for rows, columns in zip(followers, parts):
-            while len(found := rows.take()):
-                columns.append(_columns_of(rows, found))
+            while len(result := rows.take()):
+                columns.append(_columns_of(rows, result))
     return [
         _joined(rows, columns, rows.dropped - before)
         for rows, columns, before in zip(followers, parts, dropped)
@@ -108,12 +108,12 @@ def _joined(rows: RowFollower, parts: list[Columns], dropped: int) -> CycleTimes
     return CycleTimes(wake, deadline, control, compute, missed, tau, sensed, x, held, dropped)
 
 
-def _columns_of(rows: RowFollower, found: NDArray[np.void]) -> Columns:
+def _columns_of(rows: RowFollower, matches: NDArray[np.void]) -> Columns:
     """Return copies of the fields of :class:`CycleTimes`, in this order."""
-    arms = found["arms"]
+    arms = matches["arms"]
     holds = [k for k, name in enumerate(rows.controllets) if name.endswith("/hold")]
     columns = (
-        *(found[name] for name in _HEADS),
+        *(matches[name] for name in _HEADS),
         arms["tau"],
         arms["sensed_ns"],
         arms["target_pose"][:, 0, 0],
@@ -126,15 +126,15 @@ def summary(values: Vector) -> dict[str, float]:
     """Return percentiles of times; empty if there are no times."""
     if not len(values):
         return {}
-    found = np.percentile(values, list(PERCENTILES.values()))
-    return {name: round(float(value), 2) for name, value in zip(PERCENTILES, found)}
+    result = np.percentile(values, list(PERCENTILES.values()))
+    return {name: round(float(value), 2) for name, value in zip(PERCENTILES, result)}
 
 
 def cycle_times(timing: CycleTimes) -> dict[str, Vector]:
     """Return control time, cycle time and lateness of all cycles [us]."""
     late = timing.wake - timing.deadline
-    found = {"control": timing.control, "cycle": timing.compute, "lateness": late}
-    return {name: np.asarray(values * 1e-3, dtype=np.float64) for name, values in found.items()}
+    result = {"control": timing.control, "cycle": timing.compute, "lateness": late}
+    return {name: np.asarray(values * 1e-3, dtype=np.float64) for name, values in result.items()}
 
 
 def topic_to_use(timing: CycleTimes, sent: Matrix) -> Vector:
@@ -160,13 +160,13 @@ ATTEMPTS = 3
 """Maximum number of attempts to measure a part."""
 HELD = 0.01
 """Maximum fraction of cycles with a held arm; it changes neither median nor p99 noticeably."""
-Found = TypeVar("Found")
-Measure = Callable[[], tuple[Sequence[CycleTimes], Found]]
+Result = TypeVar("Result")
+Measure = Callable[[], tuple[Sequence[CycleTimes], Result]]
 
 
 def undisturbed(
-    nodes: Mapping[BenchNode, Sequence[str]], measure: Measure[Found]
-) -> tuple[Sequence[CycleTimes], Found]:
+    nodes: Mapping[BenchNode, Sequence[str]], measure: Measure[Result]
+) -> tuple[Sequence[CycleTimes], Result]:
     """Measure a part, and repeat it if arms held or faulted, as on a busy machine.
 
     Args:
@@ -179,12 +179,12 @@ def undisturbed(
     Raises:
         BenchError: Arms held or faulted in every attempt.
     """
-    share, last = 0.0, ""
+    fraction, last = 0.0, ""
     for _ in range(ATTEMPTS):
-        timings, found = measure()
-        share = max(float(timing.held.mean()) for timing in timings)
-        if share <= HELD and not any(node.faults() for node in nodes):
-            return timings, found
+        timings, result = measure()
+        fraction = max(float(timing.held.mean()) for timing in timings)
+        if fraction <= HELD and not any(node.faults() for node in nodes):
+            return timings, result
         last = " / ".join(_last_words(node.log) for node in nodes)
         for node, instances in nodes.items():
             node.switch(instances)
@@ -192,12 +192,13 @@ def undisturbed(
     for node in nodes:
         node.check()
     raise BenchError(
-        f"arms held in {100.0 * share:.0f} % of the cycles in {ATTEMPTS} attempts: the machine is "
+        f"arms held in {100.0 * fraction:.0f} % of the cycles in {ATTEMPTS} attempts: the "
+        f"machine is "
         f"too busy; last line of the node's log: {last}"
     )
 
 
-def again(measure: Callable[[], Found]) -> Found:
+def again(measure: Callable[[], Result]) -> Result:
     """Measure a part without a node, and repeat it if it fails, as on a busy machine.
 
     Raises:

@@ -43,12 +43,12 @@ def not_measured(figures: Mapping[str, str]) -> str:
 Figures = Mapping[str, Any]
 
 
-def scaling_lines(scaling: Figures | None, picture: str = "") -> Iterator[str]:
+def scaling_lines(scaling: Figures | None, image: str = "") -> Iterator[str]:
     """Yield the section on numbers of arms; empty if they were not measured."""
     if not scaling:
         return
-    if picture:
-        yield f"![cycle time, physics, processor time and memory over arms]({picture})\n"
+    if image:
+        yield f"![cycle time, physics, processor time and memory over arms]({image})\n"
     hot = scaling["hot"]
     yield table(
         ("arms", "controllets, hot", "with CA-MA", "physics, hot", "control, paced",
@@ -56,8 +56,8 @@ def scaling_lines(scaling: Figures | None, picture: str = "") -> Iterator[str]:
          "memory [MiB]", "targets [1/s]"),
         (
             (n, two(hot.get(n), 1), two(hot.get(f"{n} CA-MA"), 1),
-             two(hot.get(f"{n}: physics"), 1), *_paced(found))
-            for n, found in scaling["arms"].items()
+             two(hot.get(f"{n}: physics"), 1), *_paced(result))
+            for n, result in scaling["arms"].items()
         ),
     )  # fmt: skip
     yield ""
@@ -73,9 +73,9 @@ def scaling_lines(scaling: Figures | None, picture: str = "") -> Iterator[str]:
         ("two arms each", "cell", "control, paced", "whole cycle", "lateness",
          "> 300 us, missed", "loop, ROS process [cores]", "memory [MiB]", "targets [1/s]"),
         (
-            (how, k + 1, *_paced(found))
+            (how, k + 1, *_paced(result))
             for how, cells in scaling["cells"].items()
-            for k, found in enumerate(cells)
+            for k, result in enumerate(cells)
         ),
     )  # fmt: skip
     yield ""
@@ -85,20 +85,20 @@ def scaling_lines(scaling: Figures | None, picture: str = "") -> Iterator[str]:
     )
 
 
-def _paced(found: Figures) -> list[str]:
-    if "trouble" in found:
-        return [not_measured(found), *[""] * 6]
+def _paced(result: Figures) -> list[str]:
+    if "trouble" in result:
+        return [not_measured(result), *[""] * 6]
     names = ("realtime.process", "ros.node.node")
-    own = [one["proportional_mib"] for one in found["processes"] if one["name"] in names]
+    own = [one["proportional_mib"] for one in result["processes"] if one["name"] in names]
     return [
-        two(found["control_us"]),
-        two(found["cycle_us"]),
-        two(found["lateness_us"]),
-        f"{found['over_300_us']}, {missed(found)}"
-        + (f"; {found['held']} held" if found["held"] else ""),
-        ", ".join(f"{cores_of(found, name):.2f}" for name in names),
+        two(result["control_us"]),
+        two(result["cycle_us"]),
+        two(result["lateness_us"]),
+        f"{result['over_300_us']}, {missed(result)}"
+        + (f"; {result['held']} held" if result["held"] else ""),
+        ", ".join(f"{cores_of(result, name):.2f}" for name in names),
         f"{sum(own):.0f}",
-        f"{found['targets_per_second']:.0f}" if found["targets_per_second"] else "not seen",
+        f"{result['targets_per_second']:.0f}" if result["targets_per_second"] else "not seen",
     ]
 
 
@@ -153,13 +153,13 @@ _BUSY = (
 )
 
 
-def markdown(report: Report, picture: str = "", picture_of_arms: str = "") -> str:
+def markdown(report: Report, image: str = "", arms_figure: str = "") -> str:
     """Return the report as Markdown.
 
     Args:
         report: Figures from :func:`multipanda_py.apps.bench.run.run`.
-        picture: File of the plots, relative to the report; empty for no plots.
-        picture_of_arms: File of the plots over numbers of arms; empty for no plots.
+        image: File of the plots, relative to the report; empty for no plots.
+        arms_figure: File of the plots over numbers of arms; empty for no plots.
     """
     rows_only = "scaling" in report and not {"hot", "cpp", "paced", "wired"} & set(report)
     head, text = _ROWS_OF_ARMS if rows_only else _TWO_ARMS
@@ -169,19 +169,19 @@ def markdown(report: Report, picture: str = "", picture_of_arms: str = "") -> st
         *_busy(report["machine"]),
         table(("machine", ""), report["machine"].items()),
     ]
-    if picture:
-        parts.append(f"![loop time, delays, processes, switches]({picture})")
+    if image:
+        parts.append(f"![loop time, delays, processes, switches]({image})")
     for title, lines in (
         ("Time of the control loop", _loop(report)),
         ("Delay from state to torque and from loop to robot", _wired(report)),
         ("Delay of switches and of targets from a topic", _switching(report)),
         ("Processes", _processes(report)),
         ("Parts of a cycle, hot", _parts(report)),
-        ("One to eight arms", scaling_lines(report.get("scaling"), picture_of_arms)),
-        ("Left out", [f"- {name}: {why}" for name, why in report["left_out"].items()]),
+        ("One to eight arms", scaling_lines(report.get("scaling"), arms_figure)),
+        ("Left out", [f"- {name}: {reason}" for name, reason in report["left_out"].items()]),
     ):
-        if found := list(lines):
-            parts += [f"## {title}", "\n".join(found)]
+        if result := list(lines):
+            parts += [f"## {title}", "\n".join(result)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -197,20 +197,20 @@ def _loop(report: Report) -> Iterator[str]:
     rows = []
     for name in (*CONDITIONS, FORCE):
         row = [name, two(hot.get(name), 1), _cpp(cpp.get(name))]
-        found = conditions.get(name)
-        if found is None:
+        result = conditions.get(name)
+        if result is None:
             row += [""] * 6
-        elif "trouble" in found:
-            row += [not_measured(found), *[""] * 5]
+        elif "trouble" in result:
+            row += [not_measured(result), *[""] * 5]
         else:
-            control = found["control_us"]
+            control = result["control_us"]
             row += [
                 two(control),
                 f"{control['p99.9']:.0f} / {control['max']:.0f}",
-                f"{found['over_300_us']}, {missed(found)}",
-                two(found["cycle_us"]),
-                two(found["lateness_us"]),
-                two(found.get("floor", {}).get("lateness_us")),
+                f"{result['over_300_us']}, {missed(result)}",
+                two(result["cycle_us"]),
+                two(result["lateness_us"]),
+                two(result.get("floor", {}).get("lateness_us")),
             ]
         rows.append([*row, PAPER.get(name, "")])
     if not hot and not conditions:
@@ -229,32 +229,34 @@ def _loop(report: Report) -> Iterator[str]:
         "cycles while targets stream. *> 300 us*: cycles whose torques are later than this after "
         "the tick. The C loop only wakes up, on the same core, with the same priority and load."
     )
-    for name, found in conditions.items():
-        if found.get("held"):
-            share = 100.0 * found["held"] / found["cycles"]
-            yield f"\n{name}: in {share:.2f} % of the cycles an arm held, because targets paused."
+    for name, result in conditions.items():
+        if result.get("held"):
+            fraction = 100.0 * result["held"] / result["cycles"]
+            yield (
+                f"\n{name}: in {fraction:.2f} % of the cycles an arm held, because targets paused."
+            )
 
 
-def _cpp(found: Mapping[str, float] | None) -> str:
-    ratio = f", {found['ratio']:.1f} times as fast" if found and "ratio" in found else ""
-    return two(found, 1) + ratio
+def _cpp(result: Mapping[str, float] | None) -> str:
+    ratio = f", {result['ratio']:.1f} times as fast" if result and "ratio" in result else ""
+    return two(result, 1) + ratio
 
 
 def _wired(report: Report) -> Iterator[str]:
-    found = report.get("wired", {})
+    result = report.get("wired", {})
     rows = []
     for name in (*CONDITIONS, BARE):
-        entry = found.get(name, {})
+        entry = result.get(name, {})
         if "trouble" in entry:
             rows.append([name, not_measured(entry), *[""] * 5])
             continue
         for arm in ARMS if entry else ():
             one = entry[arm]
             correlated = one.get("cross_correlation_us")
-            seen = "not seen" if correlated is None else f"{correlated:.0f}"
+            text = "not seen" if correlated is None else f"{correlated:.0f}"
             rows.append([
                 name, arm, two(one["state_to_torque_us"]), two(one.get("loop_to_robot_us")),
-                "" if name == BARE else seen,
+                "" if name == BARE else text,
                 f"{one['lost_of_10000']:.1f} ({one['longest_run']})",
                 "" if name == BARE else PAPER_DELAY,
             ])  # fmt: skip
@@ -305,27 +307,27 @@ def _processes(report: Report) -> Iterator[str]:
         "simulated arms": report.get("paced", {}).get("conditions", {}),
         "simulated robots": report.get("wired", {}),
     }
-    for where, conditions in parts.items():
-        for found in conditions.values():
-            for one in found.get("processes", ()):
-                rows.setdefault((where, one["name"]), []).append(one)
+    for path, conditions in parts.items():
+        for result in conditions.values():
+            for one in result.get("processes", ()):
+                rows.setdefault((path, one["name"]), []).append(one)
     if rows:
         yield table(
             ("on", "process", "cores, mean", "maximum of a condition", "memory, resident [MiB]",
              "shared pages divided [MiB]"),
             (
-                (where, f"`{name}`", f"{_mean(found, 'cores'):.2f}",
-                 f"{max(one['cores'] for one in found):.2f}",
-                 f"{_mean(found, 'resident_mib'):.0f}", f"{_mean(found, 'proportional_mib'):.0f}")
-                for (where, name), found in rows.items()
+                (location, f"`{name}`", f"{_mean(value, 'cores'):.2f}",
+                 f"{max(one['cores'] for one in value):.2f}",
+                 f"{_mean(value, 'resident_mib'):.0f}", f"{_mean(value, 'proportional_mib'):.0f}")
+                for (location, name), value in rows.items()
             ),
         )  # fmt: skip
         yield ""
         yield f"The paper reports {PAPER_MEMORY} of memory; processor time only in its Fig. 3c."
 
 
-def _mean(found: Sequence[Mapping[str, float]], key: str) -> float:
-    return sum(one[key] for one in found) / len(found)
+def _mean(result: Sequence[Mapping[str, float]], key: str) -> float:
+    return sum(one[key] for one in result) / len(result)
 
 
 def _parts(report: Report) -> Iterator[str]:

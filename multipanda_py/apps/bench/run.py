@@ -50,14 +50,14 @@ PERIOD_US = 1000.0
 Say = Callable[[str], None]
 
 
-def scaling(seconds: float, hot: Data, folder: Path, say: Say) -> dict[str, Any]:
+def scaling(seconds: float, hot: Data, folder: Path, log: Say) -> dict[str, Any]:
     """Measure rows of arms and pairs of cells, with one motion generator per cell.
 
     Args:
         seconds: Duration of each measurement [s].
         hot: Hot-loop times by number of arms, see :func:`multipanda_py.apps.bench.hot.hot`.
         folder: Folder for files.
-        say: Callback for progress messages.
+        log: Callback for progress messages.
 
     Returns:
         Dictionary with ``hot``, ``arms`` (results by number of arms), ``cells`` (results by the
@@ -66,13 +66,13 @@ def scaling(seconds: float, hot: Data, folder: Path, say: Say) -> dict[str, Any]
     """
     arms = {}
     for n in ROW:
-        say(f"measuring {n} arms")
+        log(f"measuring {n} arms")
         (arms[f"{n}"],) = _together(
             [_row(n, f"row_{n}")], [""], [ros_environment()], seconds, folder
         )
     cells = {}
     for how, namespaces in CELLS.items():
-        say(f"measuring {how} of two arms")
+        log(f"measuring {how} of two arms")
         data = [_row(2, f"cell_{k}") for k in range(len(namespaces))]
         first = int(ros_environment()["ROS_DOMAIN_ID"])
         environments = [
@@ -121,7 +121,7 @@ def _together(
             instances = {node: one["active"] for node, one in zip(nodes, data)}
             timings, usage = undisturbed(instances, all_at_once)
             rates = [finish_user(user) for user in users]
-            return [_figures(*found) for found in zip(timings, usage, rates)]
+            return [_figures(*result) for result in zip(timings, usage, rates)]
     except BenchError as error:  # The machine is too small or too busy for these cells.
         return [{"trouble": f"{error}"} for _ in data]
 
@@ -150,7 +150,7 @@ def end_of_1_khz(arms: Data) -> dict[str, float]:
         reach 1 ms. ``ros_process``: Number of arms at which it fills a core. They are infinite
         if the value does not grow. Empty if fewer than two numbers were measured.
     """
-    numbers = sorted(int(n) for n, found in arms.items() if "trouble" not in found)
+    numbers = sorted(int(n) for n, result in arms.items() if "trouble" not in result)
     if len(numbers) < 2:
         return {}
     few, many = numbers[0], numbers[-1]
@@ -177,12 +177,12 @@ _CPP_NAMES = {"CDC-MA": COUPLED}
 _CPP_TIME = 900.0  # Time limit for compiling with pinocchio's headers and running [s].
 
 
-def run(effort: Effort, say: Say) -> tuple[dict[str, Any], dict[str, Samples]]:
+def run(effort: Effort, log: Say) -> tuple[dict[str, Any], dict[str, Samples]]:
     """Run all parts of the benchmark.
 
     Args:
         effort: Extent of the benchmark.
-        say: Callback for progress messages.
+        log: Callback for progress messages.
 
     Returns:
         Report, and samples for the plots by part.
@@ -205,7 +205,7 @@ def run(effort: Effort, say: Say) -> tuple[dict[str, Any], dict[str, Samples]]:
             report[name] = measure()
         except (MultipandaError, OSError) as error:
             report["left_out"][name] = f"{error}"
-            say(f"left out: {name}: {error}")
+            log(f"left out: {name}: {error}")
 
     def kept(name: str, figures: dict[str, Any], drawn: Samples) -> dict[str, Any]:
         samples[name] = drawn
@@ -214,46 +214,46 @@ def run(effort: Effort, say: Say) -> tuple[dict[str, Any], dict[str, Samples]]:
     try:
         with tempfile.TemporaryDirectory(prefix="multipanda_bench_") as temporary:
             folder = Path(temporary)
-            part("hot", ("mujoco",), lambda: hot(effort.rounds, (), say))
-            part("cpp", (), lambda: cpp(say))
+            part("hot", ("mujoco",), lambda: hot(effort.rounds, (), log))
+            part("cpp", (), lambda: cpp(log))
             ros = ("rclpy", "controller_manager_msgs")
             part("paced", ("mujoco", *ros), lambda: kept(
-                "paced", *paced(effort.seconds, effort.trials, folder, say)))  # fmt: skip
+                "paced", *paced(effort.seconds, effort.trials, folder, log)))  # fmt: skip
             part("wired", ("mujoco", "pylibfranka", *ros), lambda: kept(
-                "wired", *wired(effort.seconds, folder, say)))  # fmt: skip
+                "wired", *wired(effort.seconds, folder, log)))  # fmt: skip
             part("scaling", ("mujoco", *ros), lambda: scaling(
-                effort.seconds, rows_hot(effort.rounds, say), folder, say))  # fmt: skip
+                effort.seconds, rows_hot(effort.rounds, log), folder, log))  # fmt: skip
     finally:  # Killed processes leave shared memory behind.
         remove_leftovers()
     return report, samples
 
 
-def hot(rounds: int, rows: tuple[int, ...], say: Say) -> dict[str, Any]:
+def hot(rounds: int, rows: tuple[int, ...], log: Say) -> dict[str, Any]:
     """Measure controllets and parts of a cycle in a child process; see :mod:`.hot`.
 
     Args:
         rounds: Number of rounds of timed calls.
         rows: Numbers of arms in rows that are measured too.
-        say: Callback that receives progress messages.
+        log: Callback that receives progress messages.
 
     Raises:
         BenchError: The measurement fails.
     """
-    say("measuring controllets in a hot loop")
+    log("measuring controllets in a hot loop")
     command = module_command("multipanda_py.apps.bench.hot", str(rounds), *map(str, rows))
     return _json_of(command, 60.0 + 20.0 * rounds)
 
 
-def rows_hot(rounds: int, say: Say) -> dict[str, Any]:
+def rows_hot(rounds: int, log: Say) -> dict[str, Any]:
     """Measure rows of arms in a hot loop; return an empty result if that fails."""
     try:
-        return hot(rounds, ROW, say)
+        return hot(rounds, ROW, log)
     except BenchError as error:
-        say(f"left out: controllets and physics in a hot loop: {error}")
+        log(f"left out: controllets and physics in a hot loop: {error}")
         return {}
 
 
-def cpp(say: Say) -> dict[str, Any]:
+def cpp(log: Say) -> dict[str, Any]:
     """Build and measure the control laws in C++.
 
     Raises:
@@ -261,9 +261,9 @@ def cpp(say: Say) -> dict[str, Any]:
     """
     if not CPP.is_file():
         raise BenchError("only in a checkout of the repository: benchmarks/cpp")
-    say("building and measuring the control laws in C++")
-    found = _json_of([sys.executable, str(CPP), "--json"], _CPP_TIME)
-    return {_CPP_NAMES.get(name, name): figures for name, figures in found.items()}
+    log("building and measuring the control laws in C++")
+    result = _json_of([sys.executable, str(CPP), "--json"], _CPP_TIME)
+    return {_CPP_NAMES.get(name, name): figures for name, figures in result.items()}
 
 
 def _json_of(command: list[str], timeout: float) -> dict[str, Any]:
@@ -285,5 +285,5 @@ def _json_of(command: list[str], timeout: float) -> dict[str, Any]:
     if process.returncode:
         lines = (err or out).strip().splitlines()
         raise BenchError(lines[-1] if lines else f"ended with code {process.returncode}")
-    found: dict[str, Any] = json.loads(out[out.index("{") :])
-    return found
+    result: dict[str, Any] = json.loads(out[out.index("{") :])
+    return result

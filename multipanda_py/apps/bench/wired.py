@@ -28,7 +28,7 @@ from multipanda_py.apps.bench.processes import Child, UsageMeter
 from multipanda_py.apps.bench.records import CycleTimes, again, summary, undisturbed, watch
 from multipanda_py.config.sections import RealtimeConfig
 from multipanda_py.exceptions import BenchError
-from multipanda_py.realtime.system.child_process import Closing
+from multipanda_py.realtime.system.child_process import Closeable
 from multipanda_py.realtime.system.priority import SYS_NICE, has_capability, other_cpus
 from multipanda_py.simulation.fci.process import FciSim
 from multipanda_py.state import Matrix, Vector
@@ -62,24 +62,24 @@ def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signal
         Delay of the second recording; None without a maximum within ``LONGEST``, because the
         signals change too little.
     """
-    begin, end = max(t_from[0], t_to[0]), min(t_from[-1], t_to[-1])
-    times = np.arange(begin, end, STEP)
+    start, end = max(t_from[0], t_to[0]), min(t_from[-1], t_to[-1])
+    times = np.arange(start, end, STEP)
     size = 1 << (2 * len(times) - 1).bit_length()
     total = np.zeros(size)
     for k in range(x_from.shape[1]):
         a = np.fft.rfft(np.diff(np.interp(times, t_from, x_from[:, k])), size)
         b = np.fft.rfft(np.diff(np.interp(times, t_to, x_to[:, k])), size)
         total += np.fft.irfft(np.conj(a) * b, size)
-    most = round(LONGEST / STEP)
+    max_value = round(LONGEST / STEP)
     # Correlation at the lags from -most to most.
-    window = np.concatenate([total[-most:], total[: most + 1]])
+    window = np.concatenate([total[-max_value:], total[: max_value + 1]])
     peak = int(window.argmax())
-    if not 0 < peak < 2 * most:
+    if not 0 < peak < 2 * max_value:
         return None
     left, middle, right = window[peak - 1 : peak + 2].tolist()
     bend = left - 2.0 * middle + right
     between = 0.5 * (left - right) / bend if bend < 0.0 else 0.0
-    return float((peak - most + between) * STEP)
+    return float((peak - max_value + between) * STEP)
 
 
 def stamped_delays(
@@ -144,7 +144,7 @@ class Answers:
     longest_run: int
 
 
-class BenchRobots(Closing):
+class BenchRobots(Closeable):
     """Two simulated robots in separate processes, on loopback addresses of this run."""
 
     def __init__(self) -> None:
@@ -195,7 +195,7 @@ class BenchRobots(Closing):
         """
         # The counters are read first, because they continue while the logs are read.
         counted = [self._ask(k, "stats") for k in range(len(ARMS))]
-        found = {}
+        answers = {}
         for k, arm in enumerate(ARMS):
             log: list[dict[str, Any]] = []
             while part := self._ask(k, "log", skip=len(log), most=_PART)["commands"]:
@@ -203,13 +203,13 @@ class BenchRobots(Closing):
                 time.sleep(_PAUSE)
             if not log:
                 raise BenchError(f"{arm}: the robot received no torques: {counted[k]}")
-            found[arm] = Answers(
+            answers[arm] = Answers(
                 np.array([entry["sent_ns"] for entry in log]) * 1e-9,
                 np.array([entry["arrived_ns"] for entry in log]) * 1e-9,
                 np.array([entry["tau"] for entry in log]),
                 counted[k]["lost"], counted[k]["active_cycles"], counted[k]["longest_run"],
             )  # fmt: skip
-        return found
+        return answers
 
     def bare(self, seconds: float) -> dict[str, Answers]:
         """Serve each robot by a minimal loop with zero torques; return its packets, by arm."""
@@ -238,14 +238,14 @@ BARE = "bare pylibfranka"
 
 
 def wired(
-    seconds: float, folder: Path, say: Callable[[str], None]
+    seconds: float, folder: Path, log: Callable[[str], None]
 ) -> tuple[dict[str, Any], Samples]:
     """Run the node with two robots under each condition, then minimal loops.
 
     Args:
         seconds: Duration of each condition [s].
         folder: Folder for files.
-        say: Callback for progress messages.
+        log: Callback for progress messages.
 
     Returns:
         Figures by condition and arm, with those of the minimal loops, and samples for the plots
@@ -256,18 +256,18 @@ def wired(
     samples: Samples = {}
     with BenchRobots() as robots:
         try:
-            _conditions(robots, seconds, folder, say, figures, samples)
+            _conditions(robots, seconds, folder, log, figures, samples)
         except BenchError as error:  # Conditions measured so far keep their figures.
             for condition in CONDITIONS:
                 figures.setdefault(condition, {"trouble": f"{error}"})
-        say(f"measuring {BARE}")
+        log(f"measuring {BARE}")
         try:
             answers = again(lambda: robots.bare(seconds))
         except BenchError as error:
             figures[BARE] = {"trouble": f"{error}"}
             return figures, samples
-        figures[BARE] = {arm: _answered(found) for arm, found in answers.items()}
-        samples[BARE] = {arm: _latency(found) for arm, found in answers.items()}
+        figures[BARE] = {arm: _answered(result) for arm, result in answers.items()}
+        samples[BARE] = {arm: _latency(result) for arm, result in answers.items()}
     return figures, samples
 
 
@@ -275,7 +275,7 @@ def _conditions(
     robots: BenchRobots,
     seconds: float,
     folder: Path,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
     figures: dict[str, Any],
     samples: Samples,
 ) -> None:
@@ -285,13 +285,13 @@ def _conditions(
         node.under_each(CONDITIONS, folder / "sent.npy") as each,
     ):
         for condition, user in each:
-            say(f"measuring {condition} on simulated FCI robots")
+            log(f"measuring {condition} on simulated FCI robots")
             try:
-                found = _measure(node, robots, condition, [*node.pids, user.pid], seconds)
+                result = _measure(node, robots, condition, [*node.pids, user.pid], seconds)
             except BenchError as error:  # The machine may be too slow for the robots.
                 figures[condition] = {"trouble": f"{error}"}
                 continue
-            figures[condition], samples[condition] = _figures(*found)
+            figures[condition], samples[condition] = _figures(*result)
 
 
 def _measure(
@@ -316,17 +316,17 @@ def _figures(
 ) -> tuple[dict[str, Any], dict[str, Vector]]:
     figures: dict[str, Any] = {"processes": usage, "not_seen": timing.dropped}
     drawn: dict[str, Vector] = {}
-    for k, (arm, found) in enumerate(answers.items()):
+    for k, (arm, result) in enumerate(answers.items()):
         written, tau = _written(timing, k)
-        _, delays = stamped_delays(written, tau, found.arrived, found.tau)
-        correlated = correlated_delay(written, tau, found.arrived, found.tau)
+        _, delays = stamped_delays(written, tau, result.arrived, result.tau)
+        correlated = correlated_delay(written, tau, result.arrived, result.tau)
         figures[arm] = {
-            **_answered(found),
+            **_answered(result),
             "loop_to_robot_us": summary(delays * 1e6),
             "loop_to_robot_matched": len(delays),
             "cross_correlation_us": None if correlated is None else correlated * 1e6,
         }
-        drawn |= {arm: _latency(found), f"to {arm}": delays * 1e6}
+        drawn |= {arm: _latency(result), f"to {arm}": delays * 1e6}
     return figures, drawn
 
 
@@ -345,16 +345,16 @@ def _written(timing: CycleTimes, arm: int) -> tuple[Vector, Vector]:
     return written, timing.tau[fresh, arm]
 
 
-def _latency(found: Answers) -> Vector:
-    latency: Vector = (found.arrived - found.sent) * 1e6
+def _latency(result: Answers) -> Vector:
+    latency: Vector = (result.arrived - result.sent) * 1e6
     return latency
 
 
-def _answered(found: Answers) -> dict[str, Any]:
+def _answered(result: Answers) -> dict[str, Any]:
     return {
-        "state_to_torque_us": summary(_latency(found)),
-        "cycles": found.cycles,
-        "lost": found.lost,
-        "lost_of_10000": 1e4 * found.lost / max(found.cycles, 1),
-        "longest_run": found.longest_run,
+        "state_to_torque_us": summary(_latency(result)),
+        "cycles": result.cycles,
+        "lost": result.lost,
+        "lost_of_10000": 1e4 * result.lost / max(result.cycles, 1),
+        "longest_run": result.longest_run,
     }

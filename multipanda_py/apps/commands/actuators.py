@@ -16,12 +16,12 @@ from multipanda_py.apps.commands.command_line import (
     add_verbs,
     check_output,
     complain,
+    print_line,
     run_verb,
-    say,
     write_whole,
 )
 from multipanda_py.exceptions import IdentificationRefused
-from multipanda_py.identification.actuators.springs import FoundSprings, identify_springs
+from multipanda_py.identification.actuators.springs import SpringEstimate, identify_springs
 from multipanda_py.parameters import specs_of
 from multipanda_py.realtime.recording.log_reader import TABLES, table_of
 from multipanda_py.realtime.recording.plots import SUFFIXES
@@ -63,26 +63,28 @@ def _run_identify(options: argparse.Namespace) -> int:
         pyplot()  # A missing matplotlib must fail now, not after the fit.
     kind = registry.find("actuators", options.type)
     parts = _parts(options.file)
-    found = [
+    matches = [
         identify_springs(
             options.type, columns, names=options.fit, fixed=dict(options.fix),
-            offset=options.offset, where=where,
+            offset=options.offset, path=location,
         )
-        for where, columns in parts.items()
+        for location, columns in parts.items()
     ]  # fmt: skip
     units = {spec.name: spec.unit for spec in specs_of(kind.Params)}
-    for where, one in zip(parts, found):
-        _report(where, one, units)
+    for path, one in zip(parts, matches):
+        _report(path, one, units)
     if options.output is not None:
-        text = actuator_text(options.type, _params(found), _notes(options.file, found))
+        text = actuator_text(options.type, _params(matches), _notes(options.file, matches))
         write_whole(options.output, text)
-        actuator_from(options.output, len(found))
-        say(f"{options.output}: written: type and params of an actuator group of a cell file")
+        actuator_from(options.output, len(matches))
+        print_line(
+            f"{options.output}: written: type and params of an actuator group of a cell file"
+        )
     if options.plot is not None:
         from multipanda_py.identification.plots import draw_springs
 
-        draw_springs(found, parts, options.plot)
-        say(f"{options.plot}: written: torques over deflections")
+        draw_springs(matches, parts, options.plot)
+        print_line(f"{options.plot}: written: torques over deflections")
     return OK
 
 
@@ -119,16 +121,18 @@ def _parts(path: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def _report(where: str, found: FoundSprings, units: dict[str, str]) -> None:
-    rmse = ", ".join(f"{name} {value:.3g} Nm" for name, value in found.rmse.items())
-    say(
-        f"{where}: {found.samples} samples, {found.independent:.0f} of them independent; springs "
-        f"explain {100.0 * found.told:.2f} % of the torque variance; RMSE {rmse}"
+def _report(path: str, result: SpringEstimate, units: dict[str, str]) -> None:
+    rmse = ", ".join(f"{name} {value:.3g} Nm" for name, value in result.rmse.items())
+    print_line(
+        f"{path}: {result.samples} samples, {result.independent:.0f} of them independent; springs "
+        f"explain {100.0 * result.explained_variance:.2f} % of the torque variance; RMSE {rmse}"
     )
-    for name, value in found.values.items():
-        say(f"  {name:12} {value:12.5g} +- {found.deviations[name]:<10.2g} {units[name]}".rstrip())
-    if found.offset is not None:
-        say(f"  {'the offset':12} {found.offset[0]:12.5g} +- {found.offset[1]:<10.2g} Nm")
+    for name, value in result.values.items():
+        print_line(
+            f"  {name:12} {value:12.5g} +- {result.deviations[name]:<10.2g} {units[name]}".rstrip()
+        )
+    if result.offset is not None:
+        print_line(f"  {'the offset':12} {result.offset[0]:12.5g} +- {result.offset[1]:<10.2g} Nm")
 
 
 def _rounded(value: float, deviation: float) -> float:
@@ -137,21 +141,21 @@ def _rounded(value: float, deviation: float) -> float:
     return float(f"{value:.{min(max(digits, 4), 12)}g}")
 
 
-def _params(found: list[FoundSprings]) -> dict[str, float | list[float]]:
+def _params(matches: list[SpringEstimate]) -> dict[str, float | list[float]]:
     """Return each parameter as one number, or as a list with one number per joint."""
     each = {
         name: [
             _rounded(one.params[name], one.deviations.get(name, 0.0))
             if name in one.deviations
             else one.params[name]
-            for one in found
+            for one in matches
         ]
-        for name in found[0].params
+        for name in matches[0].params
     }
     return {name: values[0] if len(set(values)) == 1 else values for name, values in each.items()}
 
 
-def _notes(path: Path, found: list[FoundSprings]) -> dict[str, Any]:
+def _notes(path: Path, matches: list[SpringEstimate]) -> dict[str, Any]:
     """Return the notes on the fit for the file; values are lists if there are several joints."""
 
     def each(values: list[Any]) -> Any:
@@ -162,17 +166,17 @@ def _notes(path: Path, found: list[FoundSprings]) -> dict[str, Any]:
 
     notes: dict[str, Any] = {
         "data": str(path),
-        "samples": each([one.samples for one in found]),
-        "independent_samples": each([round(one.independent) for one in found]),
+        "samples": each([one.samples for one in matches]),
+        "independent_samples": each([round(one.independent) for one in matches]),
         "standard_deviations": {
-            name: each([short(one.deviations[name]) for one in found])
-            for name in found[0].deviations
+            name: each([short(one.deviations[name]) for one in matches])
+            for name in matches[0].deviations
         },
         "rmse_Nm": {
-            name: each([short(one.rmse[name]) for one in found]) for name in found[0].rmse
+            name: each([short(one.rmse[name]) for one in matches]) for name in matches[0].rmse
         },
     }
-    offsets = [short(one.offset[0]) for one in found if one.offset is not None]
+    offsets = [short(one.offset[0]) for one in matches if one.offset is not None]
     return {**notes, "torque_offset_Nm": each(offsets)} if offsets else notes
 
 
@@ -206,15 +210,15 @@ def _run_validate(options: argparse.Namespace) -> int:
     end_in_order()
     target = check_output(options.output, ".html")
     pyplot()  # A missing matplotlib must fail now, not after a minute.
-    chosen, found = [name for name in NAMES if name in (options.only or NAMES)], []
+    chosen, result = [name for name in NAMES if name in (options.only or NAMES)], []
     for k, name in enumerate(chosen):
         complain(f"{k + 1} of {len(chosen)}: {name}")
-        found.append(EXPERIMENTS[name](options.quick))
-        for check in found[-1].checks:
-            say(f"{'holds' if check.holds else 'FAILS'}  {check.statement}: {check.found}")
-    beside = write_page(found, target, options.quick)
-    say(f"{target}, {beside}")
-    return OK if all(one.holds for one in found) else FAILED
+        result.append(EXPERIMENTS[name](options.quick))
+        for check in result[-1].checks:
+            print_line(f"{'holds' if check.holds else 'FAILS'}  {check.statement}: {check.found}")
+    beside = write_page(result, target, options.quick)
+    print_line(f"{target}, {beside}")
+    return OK if all(one.holds for one in result) else FAILED
 
 
 VALIDATE = Verb(

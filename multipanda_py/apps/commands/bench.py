@@ -11,7 +11,14 @@ from functools import partial
 from pathlib import Path
 
 from multipanda_py.apps.bench.conditions import PARTS, QUICK, Effort
-from multipanda_py.apps.commands.command_line import FAILED, OK, complain, count, positive, say
+from multipanda_py.apps.commands.command_line import (
+    FAILED,
+    OK,
+    complain,
+    count,
+    positive,
+    print_line,
+)
 from multipanda_py.exceptions import BenchError
 from multipanda_py.realtime.system.signals import end_in_order
 
@@ -51,34 +58,36 @@ def run(options: argparse.Namespace) -> int:
 
     effort = QUICK if options.quick else Effort()
     only = ("scaling",) if options.scaling else tuple(options.only or ()) or None
-    given = {"seconds": options.seconds, "trials": options.trials, "parts": only}
-    effort = replace(effort, **{name: value for name, value in given.items() if value is not None})
+    values = {"seconds": options.seconds, "trials": options.trials, "parts": only}
+    effort = replace(
+        effort, **{name: value for name, value in values.items() if value is not None}
+    )
     options.folder.mkdir(parents=True, exist_ok=True)
-    _check_room(options.folder)
+    _check_free_space(options.folder)
     end_in_order(_END)
     report, samples = measure(effort, complain)
     name = "scaling" if effort.parts == ("scaling",) else "report"
-    pictures = {"report.png": "", "scaling.png": ""}
-    for picture, wanted, drawing in (
+    images = {"report.png": "", "scaling.png": ""}
+    for image, desired, drawing in (
         ("report.png", effort.parts != ("scaling",), partial(draw, report, samples)),
         ("scaling.png", "scaling" in report, partial(draw_scaling, report)),
     ):
         try:
-            if wanted:
-                drawing(options.folder / picture)
-                pictures[picture] = picture
+            if desired:
+                drawing(options.folder / image)
+                images[image] = image
         except (BenchError, OSError) as error:
             complain(f"{error}")
-    text = markdown(report, *pictures.values())
-    say(text)  # Printed first, so that a full disk does not lose the tables.
+    text = markdown(report, *images.values())
+    print_line(text)  # Printed first, so that a full disk does not lose the tables.
     (options.folder / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
     (options.folder / f"{name}.md").write_text(text, "utf-8")
-    written = ", ".join([f"{name}.json", *filter(None, pictures.values())])
-    say(f"written: {options.folder}/{name}.md, {written}")
+    written = ", ".join([f"{name}.json", *filter(None, images.values())])
+    print_line(f"written: {options.folder}/{name}.md, {written}")
     return OK if set(PARTS) & set(report) else FAILED
 
 
-def _check_room(folder: Path) -> None:
+def _check_free_space(folder: Path) -> None:
     """Check that the folder has space for a report, before ten minutes of measurement.
 
     Raises:

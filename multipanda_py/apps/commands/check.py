@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from multipanda_py.apps.commands.command_line import FAILED, OK, complain, say
+from multipanda_py.apps.commands.command_line import FAILED, OK, complain, print_line
 from multipanda_py.cell.checks import notes_of, unread_sections
 from multipanda_py.config.arm_residual import check_residuals
 from multipanda_py.config.cell_file import CellConfig
@@ -30,9 +30,9 @@ def run(options: argparse.Namespace) -> int:
         try:
             config = CellConfig.from_yaml(path)
             check_residuals(config)
-            say(f"{path}: ok: {summary_of(config)}")
+            print_line(f"{path}: ok: {summary_of(config)}")
             for sentence in (*unread_sections(path), *notes_of(config)):
-                say(f"{path}: note: {sentence}")
+                print_line(f"{path}: note: {sentence}")
         except ConfigurationError as error:
             code = FAILED
             for fault in error.faults:
@@ -44,7 +44,7 @@ def summary_of(config: CellConfig) -> str:
     """Return one line that describes the parts of a cell."""
     arms = ", ".join(f"{name} {arm.robot.name} {arm.backend}" for name, arm in config.arms.items())
     declared = [instance for instance in config.instances() if instance.type != "hold"]
-    absent = sum(not thing.present for thing in config.objects.values())
+    absent = sum(not obj.present for obj in config.objects.values())
     parts = [
         f"{count(len(config.arms), 'arm')} ({arms})",
         count(len(declared), "controllet"),
@@ -54,5 +54,5 @@ def summary_of(config: CellConfig) -> str:
     return ", ".join(parts)
 
 
-def count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

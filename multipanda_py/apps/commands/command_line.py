@@ -22,16 +22,16 @@ OK, FAILED, INTERRUPTED = 0, 1, 130
 """Exit codes of the commands."""
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Write a line to standard output and flush it."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
-def say_events(cell: Cell) -> None:
+def print_events(cell: Cell) -> None:
     """Print the events of a cell since the last call."""
     for event in cell.events():
-        say(f"event: {event}")
+        print_line(f"event: {event}")
 
 
 def complain(text: str) -> None:

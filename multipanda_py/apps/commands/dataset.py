@@ -13,8 +13,8 @@ from multipanda_py.apps.commands.command_line import (
     add_verbs,
     complain,
     positive,
+    print_line,
     run_verb,
-    say,
     seed,
 )
 from multipanda_py.realtime.system.signals import end_in_order
@@ -36,7 +36,7 @@ def _run_check(options: argparse.Namespace) -> int:
     if faults:
         return FAILED
     skew = max((episode.skew for episode in dataset), default=0.0)
-    say(
+    print_line(
         f"{options.folder}: {len(dataset)} episodes, {dataset.info['total_frames']} frames at "
         f"{dataset.info['fps']} Hz, {len(dataset.films)} cameras, largest skew {1e3 * skew:.2f} ms"
     )
@@ -87,8 +87,10 @@ def _run_replay(options: argparse.Namespace) -> int:
     finally:
         env.close()
     for arm, apart in done.apart.items():
-        say(f"{arm}: the tool deviated by up to {1e3 * apart:.3f} mm from the recorded position")
-    say(f"{done.frames} frames, {'success' if done.success else 'no success'}")
+        print_line(
+            f"{arm}: the tool deviated by up to {1e3 * apart:.3f} mm from the recorded position"
+        )
+    print_line(f"{done.frames} frames, {'success' if done.success else 'no success'}")
     if done.fault:
         complain(done.fault)
     return (
@@ -113,21 +115,21 @@ def _run_stats(options: argparse.Namespace) -> int:
     dataset = Dataset(options.folder)
     for episode in dataset:
         result = "success" if episode.facts.get("success") else "fail"
-        say(
+        print_line(
             f"{episode.number:6d}  {len(episode):6d} frames  {result:8s}"
             f"seed {episode.facts.get('seed')}  {episode.task}"
         )
     if not len(dataset):
         return OK
     stats = read_json(dataset.folder, STATS)
-    say(f"{'':28s}{'min':>12s}{'max':>12s}{'mean':>12s}{'std':>12s}")
+    print_line(f"{'':28s}{'min':>12s}{'max':>12s}{'mean':>12s}{'std':>12s}")
     for key, feature in dataset.info["features"].items():
         if not key.startswith(("observation", "action")) or feature["dtype"] == "video":
             continue
-        say(key)
+        print_line(key)
         of = stats[key]
         for name, *row in zip(feature["names"], of["min"], of["max"], of["mean"], of["std"]):
-            say(f"  {name:26s}" + "".join(f"{value:12.4f}" for value in row))
+            print_line(f"  {name:26s}" + "".join(f"{value:12.4f}" for value in row))
     return OK
 
 

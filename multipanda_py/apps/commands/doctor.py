@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from multipanda_py.apps.commands.command_line import FAILED, OK, say
+from multipanda_py.apps.commands.command_line import FAILED, OK, print_line
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.realtime.system.checks import Finding, examine_link, examine_machine
 
@@ -25,9 +25,9 @@ def run(options: argparse.Namespace) -> int:
     """Print one line per finding; return failure only if a real arm requires it."""
     failed = False
     for finding in _findings(options.robots):
-        say(f"[{'ok' if finding.ok else '!!'}] {finding.what}: {finding.found}")
+        print_line(f"[{'ok' if finding.ok else '!!'}] {finding.what}: {finding.found}")
         if not finding.ok:
-            say(f"     {finding.fix}")
+            print_line(f"     {finding.fix}")
             failed = failed or finding.required
     return FAILED if failed else OK
 

@@ -16,7 +16,7 @@ from multipanda_py.apps.commands.command_line import (
     complain,
     count,
     positive,
-    say,
+    print_line,
     seed,
     write_whole,
 )
@@ -27,7 +27,7 @@ from multipanda_py.identification.arm.excitation import (
     CRITERIA,
     Clearance,
     Excitation,
-    Wanted,
+    ExcitationSettings,
     clearance_in,
 )
 from multipanda_py.identification.arm.fourier import FourierMotion, column_names
@@ -99,30 +99,30 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigurationError(f"--mounting: got {options.mounting}, allowed finite angles")
     arm, clearance = _arm(options)
     gravities = [gravity_in_base(rpy) for rpy in options.mounting]
-    wanted = Wanted(
+    desired = ExcitationSettings(
         harmonics=options.harmonics,
         period=options.period,
         ramp=options.ramp,
-        share=options.share,
+        limit_scale=options.share,
         criterion=options.criterion,
         evaluations=options.evaluations,
         seed=options.seed,
     )
-    search = Excitation(arm, wanted, clearance, gravities or (None,))
-    complain(f"excite: {search.parameters} base parameters, {wanted.evaluations} motions to try")
+    search = Excitation(arm, desired, clearance, gravities or (None,))
+    complain(f"excite: {search.parameters} base parameters, {desired.evaluations} motions to try")
     motion = search.search(
-        lambda done, best: complain(f"excite: {done}/{wanted.evaluations}: condition {best:.1f}")
+        lambda done, best: complain(f"excite: {done}/{desired.evaluations}: condition {best:.1f}")
     )
     _write(options.output, motion, arm)
-    say(
+    print_line(
         f"{options.output}: {motion.duration:g} s from rest to rest, condition number "
         f"{search.condition(motion):.1f}"
     )
-    if search.kept < 1.0:
+    if search.scale < 1.0:
         complain(
             f"excite: the condition number was {search.best:.1f} at the samples of the search, "
             "but the motion came too close to an obstacle between them. It was scaled to "
-            f"{search.kept:.0%}. Try a smaller --margin or another --seed."
+            f"{search.scale:.0%}. Try a smaller --margin or another --seed."
         )
     return OK
 

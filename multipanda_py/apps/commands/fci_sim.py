@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from multipanda_py.apps.commands.command_line import OK, complain, say
+from multipanda_py.apps.commands.command_line import OK, complain, print_line
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.realtime.system.signals import end_in_order
 from multipanda_py.simulation.fci.arguments import add_arguments as add_shared_arguments
@@ -41,10 +41,10 @@ def run(options: argparse.Namespace) -> int:
         for unit in server.control_units:
             unit.gripper.put_object(options.object_width)
         kind = "in lockstep" if options.lockstep or options.together else "at 1 kHz"
-        say(f"robots at {', '.join(options.addresses)}, {kind}; Ctrl-C ends it")
+        print_line(f"robots at {', '.join(options.addresses)}, {kind}; Ctrl-C ends it")
         server.run(lambda: True, _report)
     except KeyboardInterrupt:
-        say("stopped")
+        print_line("stopped")
     finally:
         server.close()
     return OK
@@ -85,4 +85,4 @@ def _report(server: Server) -> None:
             parts.append(f"answered in {counted['latency_us']['50']:.0f} us")
         if robot.errors:
             parts.append(", ".join(robot.errors))
-        say("  ".join(parts))
+        print_line("  ".join(parts))

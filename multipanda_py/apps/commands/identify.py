@@ -18,7 +18,7 @@ from multipanda_py.apps.commands.command_line import (
     check_output,
     complain,
     positive,
-    say,
+    print_line,
     write_whole,
 )
 from multipanda_py.config.cell_file import CellConfig
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
     elif not options.load:
         raise ConfigurationError("-o: missing. Name the file to write.")
     if options.load:
-        _refuse_what_a_load_has_not(options)
+        _check_load_options(options)
     if options.plot is not None:
         check_output(
             options.plot, *SUFFIXES, option="--plot", beside=[*options.logs, options.output]
@@ -111,20 +111,26 @@ def run(options: argparse.Namespace) -> int:
     motions = _motions(options, arm)
     if options.load:
         return _load(options, arm, motions)
-    asked = Options(
+    identification_options = Options(
         friction=options.friction,
         rotors=options.rotors,
         cutoff=options.cutoff,
         held_out=options.held_out,
     )
-    found = identify(
-        motions, arm, asked, load=load, progress=lambda text: complain(f"identify: {text}")
+    result = identify(
+        motions,
+        arm,
+        identification_options,
+        load=load,
+        progress=lambda text: complain(f"identify: {text}"),
     )
-    _report(found)
+    _report(result)
     with replacing(options.output) as partial:
-        partial.write_text(parameters_text(found.robot, _notes(found, options)), encoding="utf-8")
+        partial.write_text(
+            parameters_text(result.robot, _notes(result, options)), encoding="utf-8"
+        )
         with_parameters(arm.robot, partial)
-    say(
+    print_line(
         f"{options.output}: written. In a cell file, perturbation: {{parameters: "
         f"{options.output}}} gives a twin this body, and identified: {options.output} gives it to "
         "controllets"
@@ -132,25 +138,25 @@ def run(options: argparse.Namespace) -> int:
     if options.plot:
         from multipanda_py.identification.plots import draw_residuals
 
-        draw_residuals(found, options.plot)
-        say(f"{options.plot}: residual torques of the held-out part")
+        draw_residuals(result, options.plot)
+        print_line(f"{options.plot}: residual torques of the held-out part")
     return OK
 
 
-def _refuse_what_a_load_has_not(options: argparse.Namespace) -> None:
+def _check_load_options(options: argparse.Namespace) -> None:
     """Reject options for bodies and friction, which ``--load`` does not use.
 
     Raises:
         ConfigurationError: One of these options is given; the message names the first.
     """
     usual = Options()
-    for name, asked in (
+    for name, requested in (
         ("--plot", options.plot is not None),
         ("--friction", options.friction != usual.friction),
         ("--rotors", options.rotors != usual.rotors),
         ("--held-out", options.held_out != usual.held_out),
     ):
-        if asked:
+        if requested:
             raise ConfigurationError(f"{name}: not allowed with --load. Remove it.")
 
 
@@ -213,52 +219,54 @@ def _name_in(log: Log, options: argparse.Namespace) -> str | None:
     Raises:
         IdentificationRefused: The log is of another arm of the same cell.
     """
-    asked: str | None = options.arm
-    if options.cell is None or asked in log.arms:
-        return asked  # No cell gives another name than that in the log.
+    requested: str | None = options.arm
+    if options.cell is None or requested in log.arms:
+        return requested  # No cell gives another name than that in the log.
     known = CellConfig.from_yaml(options.cell).arms
-    if asked is not None and (others := [name for name in log.arms if name in known]):
+    if requested is not None and (others := [name for name in log.arms if name in known]):
         raise IdentificationRefused(
-            f"{log.where}: is a log of {', '.join(others)}, not of {asked}"
+            f"{log.source_description}: is a log of {', '.join(others)}, not of {requested}"
         )
     return None
 
 
-def _report(found: Identified) -> None:
+def _report(result: Identified) -> None:
     """Print the quality of the torque prediction of every joint."""
-    say(f"{len(found.base)} base parameters, condition number {found.condition:.3g}")
-    if found.rotors == "unseen":
-        say("torque sensors are behind the gears: rotor inertia is that of the model")
-    if found.delay:
-        say(f"torques are delayed by {1e3 * found.delay:.2g} ms relative to positions")
-    say(f"RMSE of held-out torque {'':12}" + "".join(f"{j.name:>10}" for j in found.robot.joints))
-    for name, rmse in found.held_out.items():
-        say(f"  {name:34}" + "".join(f"{value:10.4f}" for value in rmse))
-    better = found.held_out["consistent"] < found.held_out["datasheet"]
+    print_line(f"{len(result.base)} base parameters, condition number {result.condition:.3g}")
+    if result.rotors == "unseen":
+        print_line("torque sensors are behind the gears: rotor inertia is that of the model")
+    if result.delay:
+        print_line(f"torques are delayed by {1e3 * result.delay:.2g} ms relative to positions")
+    print_line(
+        f"RMSE of held-out torque {'':12}" + "".join(f"{j.name:>10}" for j in result.robot.joints)
+    )
+    for name, rmse in result.held_out.items():
+        print_line(f"  {name:34}" + "".join(f"{value:10.4f}" for value in rmse))
+    better = result.held_out["consistent"] < result.held_out["datasheet"]
     if not better.all():
-        names = ", ".join(found.robot.joints[k].name for k in np.flatnonzero(~better))
+        names = ", ".join(result.robot.joints[k].name for k in np.flatnonzero(~better))
         complain(
             f"note: torques of {names} are predicted no better than by the datasheet. Lower "
             "--cutoff if noise is left, or record a faster motion."
         )
 
 
-def _notes(found: Identified, options: argparse.Namespace) -> dict[str, Any]:
+def _notes(notes: Identified, options: argparse.Namespace) -> dict[str, Any]:
     """Return the conditions and results of the identification for the file."""
     return {
         "logs": [str(log) for log in options.logs],
         "friction_model": options.friction,
-        "rotors": found.rotors,
-        "base_parameters": len(found.base),
-        "condition": round(found.condition, 1),
-        "torque_delay": round(found.delay, 6),
+        "rotors": notes.rotors,
+        "base_parameters": len(notes.base),
+        "condition": round(notes.condition, 1),
+        "torque_delay": round(notes.delay, 6),
         "held_out_rmse": {
-            name: [round(float(v), 5) for v in rmse] for name, rmse in found.held_out.items()
+            name: [round(float(v), 5) for v in rmse] for name, rmse in notes.held_out.items()
         },
         "base_estimates": {
             name: [float(f"{value:.5g}"), float(f"{deviation:.2g}")]
             for name, value, deviation in zip(
-                found.names, found.estimate.values, found.estimate.deviations
+                notes.names, notes.estimate.values, notes.estimate.deviations
             )
         },
     }
@@ -266,14 +274,16 @@ def _notes(found: Identified, options: argparse.Namespace) -> dict[str, Any]:
 
 def _load(options: argparse.Namespace, arm: ArmDescription, motions: list[MeasuredMotion]) -> int:
     """Print the payload at the flange, and write it if there is an output file."""
-    found = find_load(motions, arm, options.cutoff)
-    body = found.load
+    result = find_load(motions, arm, options.cutoff)
+    body = result.load
     inertia = moments_of(body.inertia)
-    say(f"mass {body.mass:.4g} kg (standard deviation {found.mass_deviation:.2g})")
-    deviation = ", ".join(f"{value:.2g}" for value in found.com_deviation)
-    say(f"centre in the flange {np.round(body.com, 4).tolist()} m ({deviation})")
-    if found.tells_inertia:
-        say(f"inertia about the centre, xx yy zz xy xz yz, {np.round(inertia, 6).tolist()} kg m^2")
+    print_line(f"mass {body.mass:.4g} kg (standard deviation {result.mass_deviation:.2g})")
+    deviation = ", ".join(f"{value:.2g}" for value in result.com_deviation)
+    print_line(f"centre in the flange {np.round(body.com, 4).tolist()} m ({deviation})")
+    if result.tells_inertia:
+        print_line(
+            f"inertia about the centre, xx yy zz xy xz yz, {np.round(inertia, 6).tolist()} kg m^2"
+        )
     else:
         complain("the arm did not move, so the inertia of the payload is unknown; the file has "
                  "that of a body of ordinary size")  # fmt: skip
@@ -285,5 +295,5 @@ def _load(options: argparse.Namespace, arm: ArmDescription, motions: list[Measur
         }
         head = "# Payload beyond gripper and tool: section `franka` of an arm in a cell file.\n"
         write_whole(options.output, head + yaml.safe_dump({"franka": section}, sort_keys=False))
-        say(f"{options.output}: load_mass, load_com and load_inertia")
+        print_line(f"{options.output}: load_mass, load_com and load_inertia")
     return OK

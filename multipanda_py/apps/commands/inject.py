@@ -7,7 +7,7 @@ import argparse
 import json
 from typing import Any
 
-from multipanda_py.apps.commands.command_line import OK, say
+from multipanda_py.apps.commands.command_line import OK, print_line
 from multipanda_py.exceptions import BackendError
 from multipanda_py.simulation.fci import arguments as admin_arguments
 from multipanda_py.simulation.fci.admin import ADMIN_PORT, Admin, AdminClient
@@ -50,9 +50,9 @@ def run(options: argparse.Namespace) -> int:
     try:
         answer = client.request(name, **arguments)
         if answer:
-            say(json.dumps(answer, indent=2))
+            print_line(json.dumps(answer, indent=2))
         else:
-            say(f"{options.address}: {name}; {_condition(client.request('stats'))}")
+            print_line(f"{options.address}: {name}; {_condition(client.request('stats'))}")
     finally:
         client.close()
     return OK

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from multipanda_py import registry
-from multipanda_py.apps.commands.command_line import FAILED, OK, complain, say
+from multipanda_py.apps.commands.command_line import FAILED, OK, complain, print_line
 from multipanda_py.config.backend_section import section_of
 from multipanda_py.config.instance_features import feature_names, feature_specs
 from multipanda_py.exceptions import ConfigurationError
@@ -65,11 +65,11 @@ _COLUMNS = ("parameter", "type", "unit", "bounds", "default", "meaning")
 
 
 def markdown(
-    found: Mapping[str, Sequence[Mapping[str, Any]]],
+    result: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> str:
     """Return a Markdown page with everything the registry found, by kind, and robot settings."""
-    kinds = (line for kind in found for line in _kind(kind, found))
-    return "\n".join([_HEAD, *_targets(), *kinds, *_robot(found.get("backends", ()))])
+    kinds = (line for kind in result for line in _kind(kind, result))
+    return "\n".join([_HEAD, *_targets(), *kinds, *_robot(result.get("backends", ()))])
 
 
 def _targets() -> Iterator[str]:
@@ -84,9 +84,9 @@ def _channel_row(channel: Channel) -> tuple[str, ...]:
     return (channel.name, channel.doc, f"`{channel.place}`, {kind}", f"`{channel.method}`")
 
 
-def _kind(kind: str, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+def _kind(kind: str, matches: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
     yield f"\n## {kind.capitalize()}"
-    for item in found[kind]:
+    for item in matches[kind]:
         yield f"\n### {item['name']}\n"
         if "error" in item:
             yield f"Cannot be loaded: {item['error']}"
@@ -114,11 +114,11 @@ def _robot(backends: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _facts(item: Mapping[str, Any]) -> Iterator[str]:
     """Yield facts of an item: arms, targets, features and reports."""
     if "arms" in item:
-        least, most = item["arms"]["min"], item["arms"]["max"]
+        min_value, max_value = item["arms"]["min"], item["arms"]["max"]
         yield (
-            f"arms: {least} or more"
-            if most is None
-            else (f"arms: {least}" + f" to {most}" * (most > least))
+            f"arms: {min_value} or more"
+            if max_value is None
+            else (f"arms: {min_value}" + f" to {max_value}" * (max_value > min_value))
         )
     if "motors" in item:
         yield from actuator_facts(item)
@@ -205,24 +205,26 @@ def run(options: argparse.Namespace) -> int:
     """Print every part that the registry knows."""
     kinds = [options.kind] if options.kind else [*registry.KINDS, ROBOTS]
     names = registry.built_in if options.built_in else registry.names
-    found = {kind: [entry(kind, name) for name in names(kind)] for kind in kinds if kind != ROBOTS}
+    matches = {
+        kind: [entry(kind, name) for name in names(kind)] for kind in kinds if kind != ROBOTS
+    }
     # The page shows parameters, and robots have none.
     if ROBOTS in kinds and not options.markdown:
-        found[ROBOTS] = list(map(robot, robots(options.built_in)))
+        matches[ROBOTS] = list(map(robot, robots(options.built_in)))
     if options.markdown:
-        broken = [item for entries in found.values() for item in entries if "error" in item]
+        broken = [item for entries in matches.values() for item in entries if "error" in item]
         if broken:  # The page must not leave out a part silently.
             complain("\n".join(f"multipanda list: {item['error']}" for item in broken))
             return FAILED
-        say(markdown(found))
+        print_line(markdown(matches))
         return OK
     if options.json:
-        say(json.dumps(found, indent=2))
+        print_line(json.dumps(matches, indent=2))
         return OK
-    for kind, entries in found.items():
-        say(kind)
+    for kind, entries in matches.items():
+        print_line(kind)
         for item in entries:
-            say("\n".join(_lines(item)))
+            print_line("\n".join(_lines(item)))
     return OK
 
 
@@ -281,23 +283,25 @@ def robots(built_in: bool) -> list[str]:
 def robot(name: str) -> dict[str, Any]:
     """Describe a robot; if it cannot be read, the entry has an ``error``."""
     try:
-        found = MODELS[name]
+        robot = MODELS[name]
     except ConfigurationError as error:
         return {"name": name, "error": str(error)}
-    endless = [joint.name for joint, turns in zip(found.joints, found.limits.endless) if turns]
-    mass = sum(link.inertial.mass for link in found.links)
-    words = f"{found.n_joints} joints, {mass:.1f} kg, up to {found.limits.torque.max():g} Nm"
+    endless = [
+        joint.name for joint, rotations in zip(robot.joints, robot.limits.endless) if rotations
+    ]
+    mass = sum(link.inertial.mass for link in robot.links)
+    words = f"{robot.n_joints} joints, {mass:.1f} kg, up to {robot.limits.torque.max():g} Nm"
     if endless:
         words += f"; {', '.join(endless)} turn without limits"
-    words += "; has a built-in gripper" * found.has_hand
+    words += "; has a built-in gripper" * robot.has_hand
     return {
         "name": name,
         "summary": words,
-        "joints": [joint.name for joint in found.joints],
+        "joints": [joint.name for joint in robot.joints],
         "endless": endless,
-        "torque": found.limits.torque.tolist(),
-        "flange": found.flange.name,
-        "hand": found.has_hand,
+        "torque": robot.limits.torque.tolist(),
+        "flange": robot.flange.name,
+        "hand": robot.has_hand,
     }
 
 
@@ -355,8 +359,12 @@ def _lines(item: dict[str, Any]) -> list[str]:
         return [f"  {item['name']}", f"    BROKEN: {item['error']}"]
     lines = [f"  {item['name']}", f"    {item['summary']}"]
     if "arms" in item:
-        least, most = item["arms"]["min"], item["arms"]["max"]
-        arms = f"{least} or more" if most is None else f"{least}" + f" to {most}" * (most > least)
+        min_value, max_value = item["arms"]["min"], item["arms"]["max"]
+        arms = (
+            f"{min_value} or more"
+            if max_value is None
+            else f"{min_value}" + f" to {max_value}" * (max_value > min_value)
+        )
         lines.append(f"    arms: {arms}; targets: {', '.join(item['targets']) or 'none'}; "
                      f"features by default: {', '.join(item['features']) or 'none'}")  # fmt: skip
     if "motors" in item:

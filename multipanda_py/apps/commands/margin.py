@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.apps.commands.command_line import OK, say
+from multipanda_py.apps.commands.command_line import OK, print_line
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import instance_specs
@@ -31,12 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--controllet", metavar="NAME", action="append",
         help="controllet, such as left/impedance; may be repeated; default: all",
     )  # fmt: skip
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
+    path = parser.add_mutually_exclusive_group()
+    path.add_argument(
         "--posture", metavar="Q", type=float, nargs="+",
         help="joint positions of every arm [rad]; default: q_start of the cell file",
     )  # fmt: skip
-    where.add_argument(
+    path.add_argument(
         "--random", metavar="N", type=_count, help="report the worst of N random configurations"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the random configurations")
@@ -55,9 +55,9 @@ def run(options: argparse.Namespace) -> int:
     """Print one line per controllet with its bandwidth and delay margin."""
     rows = list(_measure(CellConfig.from_yaml(options.cell), options))
     if options.json:
-        say(json.dumps(rows, indent=2))
+        print_line(json.dumps(rows, indent=2))
         return OK
-    say(
+    print_line(
         f"stable up to this delay, with a torque lag of {1e3 * options.lag:g} ms "
         f"and {options.inertia:g} times the inertia:"
     )
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
             text += f", of which the backend takes {row['taken_ms']:.1f} ms"
             if margin is not None and margin < row["taken_ms"]:
                 text += ": unstable with this backend"
-        say(f"  {row['controllet']:{width}}  {row['bandwidth']:6.1f} 1/s  {text}")
+        print_line(f"  {row['controllet']:{width}}  {row['bandwidth']:6.1f} 1/s  {text}")
     return OK
 
 
@@ -88,8 +88,8 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
     specs = instance_specs(unconnected)
     known = [spec.name for spec in specs]
     torque = [s.name for s in specs if s.law.command_interface == INTERFACES[0]]
-    wanted = options.controllet or torque
-    for name in wanted:
+    desired = options.controllet or torque
+    for name in desired:
         if name not in known:
             raise UnknownName("controllet", name, known)
         if name not in torque:
@@ -102,26 +102,26 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
     try:
         loop.start([], warm_up=2)
         for instance in loop.instances:
-            if instance.spec.name not in wanted:
+            if instance.spec.name not in desired:
                 continue
             arms = [loop.arms[arm] for arm in instance.spec.arms]
             probe = Probe(
                 [arm.state for arm in arms], [arm.model for arm in arms], instance.tau,
                 instance.activate, instance.update,
             )  # fmt: skip
-            found = [
+            matches = [
                 (around.bandwidth, around.delay_margin(options.lag, options.inertia, period), q)
                 for q in _postures(config, instance.spec.arms, options)
                 for around in [linearise(probe, q)]
             ]
-            _, least, worst = min(found, key=lambda row: (row[1], -row[0]))
+            _, min_value, worst = min(matches, key=lambda row: (row[1], -row[0]))
             kinds = [list(config.arms.values())[arm].backend for arm in instance.spec.arms]
             taken = max(find_backend(kind).answer_periods for kind in kinds)
             yield {
                 "controllet": instance.spec.name,
                 "type": instance.spec.config.type,
-                "bandwidth": max(row[0] for row in found),
-                "delay_margin_ms": None if least < 0 else 1e3 * period * least,
+                "bandwidth": max(row[0] for row in matches),
+                "delay_margin_ms": None if min_value < 0 else 1e3 * period * min_value,
                 "taken_ms": 1e3 * period * taken,
                 "longest_ms": 1e3 * period * LONGEST,
                 "posture": worst.tolist(),
@@ -131,10 +131,10 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
 
 
 def _postures(
-    config: CellConfig, places: tuple[int, ...], options: argparse.Namespace
+    config: CellConfig, indices: tuple[int, ...], options: argparse.Namespace
 ) -> Iterator[Vector]:
     """Yield joint positions of all arms of a controllet, each of shape (N,)."""
-    arms = [list(config.arms.values())[place] for place in places]
+    arms = [list(config.arms.values())[index] for index in indices]
     if options.random:
         rng = np.random.default_rng(options.seed)
         low, high = (

@@ -23,7 +23,7 @@ LAW = "joint_trajectory"
 NEAR = 0.02
 """Tolerance of the start and end of a motion: joint positions [rad, m] and velocities at the start
 [rad/s, m/s]."""
-LONGEST_WAY = 60.0
+MAX_PATH_LENGTH = 60.0
 """Time limit for the approach to the start of a motion [s]."""
 AFTERWARDS = 0.2
 """Time for an arm to come to rest after a motion [s]."""
@@ -79,7 +79,7 @@ def _at_rest(name: str, q: Vector) -> ArmSnapshot:
     )  # fmt: skip
 
 
-def go_to_begin(cell: Cell, arm: str, points: Matrix) -> str:
+def move_to_start(cell: Cell, arm: str, points: Matrix) -> str:
     """Move an arm to the start of a motion.
 
     Args:
@@ -100,16 +100,16 @@ def go_to_begin(cell: Cell, arm: str, points: Matrix) -> str:
             f"controllets: no {LAW} for {arm} alone. Declare one, since it follows the motion."
         )
     cell.switch([law], strictness="force_auto", timeout=5.0)
-    begin = points[0, 1 : 1 + cell.state(arm).q.size]
-    cell.set_target(arm, q=begin)
-    until = time.monotonic() + LONGEST_WAY
-    while not _is_at(cell, arm, begin):
+    start = points[0, 1 : 1 + cell.state(arm).q.size]
+    cell.set_target(arm, q=start)
+    until = time.monotonic() + MAX_PATH_LENGTH
+    while not _is_at(cell, arm, start):
         _check(cell, arm, law)
         if time.monotonic() > until:
-            away = np.abs(cell.state(arm).q - begin).max()
+            away = np.abs(cell.state(arm).q - start).max()
             raise LoopError(
                 f"{arm}: is {away:.3f} rad away from the start of the motion after "
-                f"{LONGEST_WAY:g} s. Check whether an obstacle blocks its path."
+                f"{MAX_PATH_LENGTH:g} s. Check whether an obstacle blocks its path."
             )
         time.sleep(0.05)
     return law
@@ -128,9 +128,9 @@ def follow(cell: Cell, arm: str, law: str, points: Matrix) -> None:
         TargetRejected: The arm cannot follow the motion.
         LoopError: The arm faults during the motion, or does not reach its end.
     """
-    begin = cell.state(arm).time
+    start = cell.state(arm).time
     cell.follow(arm, points)
-    while cell.state(arm).time < begin + points[-1, 0] + AFTERWARDS:
+    while cell.state(arm).time < start + points[-1, 0] + AFTERWARDS:
         _check(cell, arm, law)
         time.sleep(0.05)
     end = points[-1, 1 : 1 + cell.state(arm).q.size]
@@ -153,5 +153,5 @@ def _check(cell: Cell, arm: str, law: str) -> None:
         raise LoopError(f"{arm}: stopped during the motion: {law} is no longer active")
     state = MotionState(int(cell.report(law).value(STATE)))
     if state > MotionState.DONE:
-        what = state.name.lower().replace("_", " ")
-        raise LoopError(f"{arm}: stopped during the motion: {what}")
+        description = state.name.lower().replace("_", " ")
+        raise LoopError(f"{arm}: stopped during the motion: {description}")

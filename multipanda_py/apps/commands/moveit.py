@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from multipanda_py.apps.commands.command_line import OK, say
+from multipanda_py.apps.commands.command_line import OK, print_line
 from multipanda_py.config.cell_file import CellConfig
 
 SUMMARY = "Write the MoveIt 2 configuration of a cell: SRDF, limits, planners, controllers."
@@ -29,10 +29,10 @@ def run(options: argparse.Namespace) -> int:
     folder = options.output or Path(f"moveit_{config.cell.name}")
     groups = Groups(config)
     hands = [groups.hand_group(arm) for arm in groups.arms.values() if arm.hand]
-    say(f"groups: {', '.join([*groups.arms, *groups.sets, *hands])}")
+    print_line(f"groups: {', '.join([*groups.arms, *groups.sets, *hands])}")
     files = moveit_files(config)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
-    say(f"{folder}: {', '.join(files)}")
+    print_line(f"{folder}: {', '.join(files)}")
     return OK

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from multipanda_py.apps.commands.command_line import OK, arm_of, complain, say, seed
+from multipanda_py.apps.commands.command_line import OK, arm_of, complain, print_line, seed
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.perturbation import TYPICAL, PerturbationSpec
 from multipanda_py.exceptions import ConfigurationError
@@ -104,13 +104,13 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigurationError(f"--margin: got {options.margin:g}, allowed 0 to 1 m")
     if options.jobs != -1 and options.jobs < 1:
         raise ConfigurationError(f"--jobs: got {options.jobs}, allowed 1 and above, or -1")
-    given = [name for name in ("plant", "spec", "logs") if getattr(options, name)]
-    if given[1:]:
-        raise ConfigurationError(f"--{given[1]}: not allowed together with --{given[0]}")
+    values = [name for name in ("plant", "spec", "logs") if getattr(options, name)]
+    if values[1:]:
+        raise ConfigurationError(f"--{values[1]}: not allowed together with --{values[0]}")
     twin = CellConfig.from_yaml(options.cell)
     arm = arm_of(twin.arms, options.arm)
     count = _replayed(options, twin, arm) if options.logs else _recorded(options, twin, arm)
-    say(f"{options.output / TABLE}: {count} motions on both sides")
+    print_line(f"{options.output / TABLE}: {count} motions on both sides")
     return OK
 
 
@@ -135,7 +135,7 @@ def _recorded(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
         jobs=options.jobs,
         parallel=options.parallel,
         cluster=options.cluster,
-        say=complain,
+        log=complain,
     )
 
 
@@ -157,5 +157,5 @@ def _replayed(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
         jobs=options.jobs,
         parallel=options.parallel,
         cluster=options.cluster,
-        say=complain,
+        report=complain,
     )

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from multipanda_py.apps.commands.command_line import OK, complain, port, positive, say
+from multipanda_py.apps.commands.command_line import OK, complain, port, positive, print_line
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.node_names import refuse_namespace
@@ -77,12 +77,14 @@ def run(options: argparse.Namespace) -> int:
             complain(f"warning: {warning}")
         if cell.config.cell.placement == "process":
             os.sched_setaffinity(0, other_cpus(cell.realtime))  # This leaves the loop's core free.
-        place = options.host, options.port
-        with CellPanel(cell, *place, report=lambda event: say(f"event: {event}")) as panel:
-            say(f"the panel is at {panel.address}")
+        address = options.host, options.port
+        with CellPanel(
+            cell, *address, report=lambda event: print_line(f"event: {event}")
+        ) as panel:
+            print_line(f"the panel is at {panel.address}")
             panel.serve(options.duration)
     except KeyboardInterrupt:
-        say("ended")
+        print_line("ended")
     finally:
         cell.close()
     return OK
@@ -110,7 +112,7 @@ def _become_client(options: argparse.Namespace) -> NoReturn:
     if options.file is not None:
         CellConfig.from_yaml(options.file)
     require("rclpy", "controller_manager_msgs", "control_msgs")
-    said = {
+    message = {
         "namespace": options.node,
         "file": str(Path(options.file).absolute()) if options.file else "",
         "host": options.host,
@@ -119,5 +121,5 @@ def _become_client(options: argparse.Namespace) -> NoReturn:
     }
     sys.stdout.flush()
     module = "multipanda_py.apps.panel.node_panel"
-    command = module_command(module, json.dumps(said), hears_interrupts=True)
+    command = module_command(module, json.dumps(message), hears_interrupts=True)
     os.execv(command[0], command)

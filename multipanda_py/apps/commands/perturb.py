@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from multipanda_py.apps.commands.command_line import CELL_FILES, OK, check_output, say, seed
+from multipanda_py.apps.commands.command_line import CELL_FILES, OK, check_output, print_line, seed
 from multipanda_py.config.cell_file import CellConfig, changed_text
 from multipanda_py.config.parameter_file import merged
 from multipanda_py.config.perturbation import FR3_GEARS, TYPICAL, PerturbationSpec
@@ -43,9 +43,9 @@ def run(options: argparse.Namespace) -> int:
     spec.draw(config, options.seed)  # This checks the values before anything is written.
     values = spec.values_for(config, options.seed)
     change: dict[str, Any] = {}
-    for place, keys in values.items():
+    for section, keys in values.items():
         layer: dict[str, Any] = dict(keys)
-        for step in reversed(place.split(".")):
+        for step in reversed(section.split(".")):
             layer = {step: layer}
         change = merged(change, layer)
     used = spec.seed if options.seed is None else options.seed
@@ -54,5 +54,5 @@ def run(options: argparse.Namespace) -> int:
     with replacing(target) as partial:
         partial.write_text(text, encoding="utf-8")
         CellConfig.from_yaml(partial)
-    say(f"{target}: {sum(map(len, values.values()))} keys drawn with seed {used}")
+    print_line(f"{target}: {sum(map(len, values.values()))} keys drawn with seed {used}")
     return OK

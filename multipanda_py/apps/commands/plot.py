@@ -6,8 +6,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from multipanda_py.apps.commands.command_line import OK, check_output, complain, say
-from multipanda_py.realtime.recording.log import doubts, unrecorded
+from multipanda_py.apps.commands.command_line import OK, check_output, complain, print_line
+from multipanda_py.realtime.recording.log import check_log, unrecorded
 from multipanda_py.realtime.recording.log_reader import read
 from multipanda_py.realtime.recording.plots import SUFFIXES, draw
 
@@ -35,8 +35,8 @@ def run(options: argparse.Namespace) -> int:
     for sentence in unrecorded(log):
         complain(f"note: {sentence}")
     for arm in log.arms.values():
-        for sentence in doubts(arm, moves=False):  # Plots of an arm at rest are useful, too.
+        for sentence in check_log(arm, moves=False):  # Plots of an arm at rest are useful, too.
             complain(f"note: {sentence}")
     for path in draw(log, output):
-        say(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
+        print_line(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
     return OK

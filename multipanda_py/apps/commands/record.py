@@ -16,10 +16,10 @@ from multipanda_py.apps.commands.command_line import (
     check_output,
     complain,
     positive,
-    say,
-    say_events,
+    print_events,
+    print_line,
 )
-from multipanda_py.apps.commands.motion import follow, go_to_begin, read_motion
+from multipanda_py.apps.commands.motion import follow, move_to_start, read_motion
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import ConfigurationError, LoopError
 from multipanda_py.realtime.recording.recorder import Recorded, Recording, new_file, recorded
@@ -28,7 +28,7 @@ from multipanda_py.realtime.system.signals import end_in_order
 
 SUMMARY = "Record every cycle of a cell to MCAP; Ctrl-C ends it."
 
-_LOOK = 0.2  # Period of checking the recording [s].
+_POLL_PERIOD = 0.2  # Period of checking the recording [s].
 _MEGABYTE = 1e6
 
 
@@ -79,11 +79,11 @@ def run(options: argparse.Namespace) -> int:
             "motion sets the duration"
         )
     end_in_order()
-    found = _attached(options) if options.file is None else _own(options)
-    for path in found.files:
-        say(f"{path}: {path.stat().st_size / _MEGABYTE:.1f} MB")
-    say(f"{found.rows} cycle records, {found.dropped} lost")
-    return FAILED if found.dropped else OK
+    result = _attached(options) if options.file is None else _own(options)
+    for path in result.files:
+        print_line(f"{path}: {path.stat().st_size / _MEGABYTE:.1f} MB")
+    print_line(f"{result.rows} cycle records, {result.dropped} lost")
+    return FAILED if result.dropped else OK
 
 
 def _own(options: argparse.Namespace) -> Recorded:
@@ -103,10 +103,10 @@ def _own(options: argparse.Namespace) -> Recorded:
             complain(f"warning: {warning}")
         split = (options.split or 0.0) * _MEGABYTE
         if points is not None:
-            say(f"{arm} moves to the start of {options.motion}")
-            law = go_to_begin(cell, arm, points)
+            print_line(f"{arm} moves to the start of {options.motion}")
+            law = move_to_start(cell, arm, points)
         cell.recorder.start(path, split=split, torque_terms=options.torque_terms)
-        say(f"recording to {path}")
+        print_line(f"recording to {path}")
         if points is not None:
             try:
                 follow(cell, arm, law, points)
@@ -117,12 +117,12 @@ def _own(options: argparse.Namespace) -> Recorded:
         try:
             while time.monotonic() < until:
                 cell.check()
-                say_events(cell)
-                time.sleep(min(_LOOK, max(0.0, until - time.monotonic())))
+                print_events(cell)
+                time.sleep(min(_POLL_PERIOD, max(0.0, until - time.monotonic())))
         except KeyboardInterrupt:
-            say("stopped")
+            print_line("stopped")
         finally:
-            say_events(cell)
+            print_events(cell)
         return cell.recorder.stop()
 
 
@@ -136,15 +136,15 @@ def _attached(options: argparse.Namespace) -> Recorded:
     finally:
         os.close(fd)
     recording.wait_until_ready()
-    say(f"recording cell {plan.name!r} to {path}")
+    print_line(f"recording cell {plan.name!r} to {path}")
     until = time.monotonic() + (options.duration or float("inf"))
     try:
         while time.monotonic() < until and memory.exists() and recording.is_alive:
-            time.sleep(min(_LOOK, max(0.0, until - time.monotonic())))
+            time.sleep(min(_POLL_PERIOD, max(0.0, until - time.monotonic())))
         if not memory.exists():
             complain("the cell has ended")
     except KeyboardInterrupt:
-        say("stopped")
+        print_line("stopped")
     return recorded(recording.stop())
 
 

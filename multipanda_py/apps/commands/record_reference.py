@@ -10,16 +10,16 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from multipanda_py.realtime.cycle_record import ARM_FIELDS, ROW_FIELDS, TRACED_CHANNELS, Field
-from multipanda_py.realtime.record_ring import ROWS
+from multipanda_py.realtime.record_ring import CAPACITY
 
 _HEAD = f"""<!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- Written by `make docs` from realtime/cycle_record.py: edit that, not this file. -->
 # The record of a cycle
 
-The control loop writes one record per cycle. The last {ROWS} records are kept in shared memory.
-`cell.row()` and `cell.rows(since)` return copies as structured numpy arrays. `cell.follow_rows()`
-returns a follower, which yields every record once and in order. If it reads too late, it counts
-the missed records in `dropped`.
+The control loop writes one record per cycle. The last {CAPACITY} records are kept in shared
+memory. `cell.row()` and `cell.rows(since)` return copies as structured numpy arrays.
+`cell.follow_rows()` returns a follower, which yields every record once and in order. If it reads
+too late, it counts the missed records in `dropped`.
 Another process of the same user creates one from the cell file and `cell.rows_path`:
 
 ```python

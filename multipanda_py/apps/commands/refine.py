@@ -14,7 +14,7 @@ from multipanda_py.apps.commands.command_line import (
     complain,
     count,
     positive,
-    say,
+    print_line,
     seed,
 )
 from multipanda_py.apps.commands.motion import read_motion
@@ -97,14 +97,14 @@ def run(options: argparse.Namespace) -> int:
         )
     parts = target.with_name(f".{target.name}.parts")
     try:
-        found = _refined(parts, options)
-        _put(found, target, options)
+        result = _refined(parts, options)
+        _put(result, target, options)
     except OSError as error:
         raise ValidationRefused(f"{target}: cannot be written: {error.strerror}") from None
     shutil.rmtree(parts, ignore_errors=True)
-    for line in report.lines(found):
-        say(line)
-    say(f"{target}: report.html, twin.yaml, plant.yaml")
+    for line in report.lines(result):
+        print_line(line)
+    print_line(f"{target}: report.html, twin.yaml, plant.yaml")
     return OK
 
 
@@ -131,42 +131,42 @@ def _refined(parts: Path, options: argparse.Namespace) -> Refinement:
         motions[arm] = read_motion(Path(path), arm, plant.arms[arm])
     if options.again:
         shutil.rmtree(parts, ignore_errors=True)
-    before, found = set(parts.glob("*")), None
+    before, result = set(parts.glob("*")), None
     try:
-        found = refine(plant, twin, parts, plan, motions, complain)
-        return found
+        result = refine(plant, twin, parts, plan, motions, complain)
+        return result
     finally:
-        if found is None and set(parts.glob("*")) - before:
+        if result is None and set(parts.glob("*")) - before:
             complain(
                 f"refine: finished parts are kept in {parts}. Repeat the command to continue, "
                 "or add --again to start from scratch."
             )
 
 
-def _put(found: Refinement, target: Path, options: argparse.Namespace) -> None:
+def _put(result: Refinement, target: Path, options: argparse.Namespace) -> None:
     """Write the output folder atomically."""
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
         partial.mkdir()
-        _write(found, partial, options)
+        _write(result, partial, options)
         partial.rename(target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _write(found: Refinement, folder: Path, options: argparse.Namespace) -> None:
+def _write(result: Refinement, folder: Path, options: argparse.Namespace) -> None:
     """Write the report and the cell files with the calibrated parameters."""
     about = {"plant": options.plant, "twin": options.twin, "seconds of each task": options.seconds,
              "repeats": options.repeats, "seed": options.seed}  # fmt: skip
-    (folder / "report.html").write_text(report.page(found, about), encoding="utf-8")
-    (folder / "report.json").write_text(report.numbers(found, about), encoding="utf-8")
-    files: Mapping[str, str] = {arm: f"robot_{arm}.yaml" for arm in found.best.files}
+    (folder / "report.html").write_text(report.page(result, about), encoding="utf-8")
+    (folder / "report.json").write_text(report.numbers(result, about), encoding="utf-8")
+    files: Mapping[str, str] = {arm: f"robot_{arm}.yaml" for arm in result.best.files}
     for arm, name in files.items():
-        shutil.copyfile(found.best.files[arm], folder / name)
+        shutil.copyfile(result.best.files[arm], folder / name)
     layer = body_layer(files)
-    if found.best.surface.values:
-        layer["objects"] = {TABLE: dict(found.best.surface.values)}
+    if result.best.surface.values:
+        layer["objects"] = {TABLE: dict(result.best.surface.values)}
     for name, source, change in (
         ("twin.yaml", options.twin, layer),
         ("plant.yaml", options.plant, law_layer(files)),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.apps.commands.command_line import OK, complain, pixels, positive, say
+from multipanda_py.apps.commands.command_line import OK, complain, pixels, positive, print_line
 from multipanda_py.cell import Cell
 from multipanda_py.cell.switch_planning import Strictness
 from multipanda_py.config.cell_file import CellConfig
@@ -85,16 +85,16 @@ class Demo:
         angle = 2.0 * np.pi / PERIOD * time
         left = min(time, self._duration - time)
         size = 0.5 - 0.5 * np.cos(np.pi * min(1.0, max(0.0, left / RAMP)))
-        for place, arm in enumerate(self._cell.arms):
+        for index, arm in enumerate(self._cell.arms):
             channels = self._cell.spec(self._cell.state(arm).owner).channels
-            turn = angle if place % 2 == 0 else -angle
+            signed_angle = angle if index % 2 == 0 else -angle
             if "pose" in channels:
-                step = size * self._radius * _circle(turn)
+                step = size * self._radius * _circle(signed_angle)
                 start = self._pose[arm]
                 self._cell.set_target(arm, Pose(start.position + step, start.rotation))
             elif "joint" in channels:
                 q = self._q[arm].copy()
-                q[0] += size * self._swing * np.sin(turn)
+                q[0] += size * self._swing * np.sin(signed_angle)
                 self._cell.set_target(arm, q=q)
         return news
 
@@ -155,7 +155,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Render an image or a video, according to the suffix of the output."""
     # MuJoCo takes half a second to load, so only this command imports it.
-    from multipanda_py.apps.commands.video import open_film
+    from multipanda_py.apps.commands.video import open_video
     from multipanda_py.simulation.rendering import Renderer, render_png
     from multipanda_py.simulation.scene_view import SceneView
 
@@ -173,10 +173,10 @@ def run(options: argparse.Namespace) -> int:
     else:
         fps = options.fps or FPS[suffix]
         end_in_order()
-        with Renderer(view.model, *size) as renderer, open_film(output, fps) as film:
+        with Renderer(view.model, *size) as renderer, open_video(output, fps) as video:
             for _ in performance(config, options.seconds, fps, options.demo, view):
-                film.append(renderer.frame(view.data, options.camera))
-    say(f"{output}: {output.stat().st_size / 1e3:.0f} kB")
+                video.append(renderer.frame(view.data, options.camera))
+    print_line(f"{output}: {output.stat().st_size / 1e3:.0f} kB")
     return OK
 
 

@@ -18,8 +18,8 @@ from multipanda_py.apps.commands.command_line import (
     arm_of,
     check_output,
     complain,
+    print_line,
     run_verb,
-    say,
     seed,
 )
 from multipanda_py.config.cell_file import CellConfig
@@ -35,7 +35,7 @@ from multipanda_py.identification.residual.evaluate import (
 from multipanda_py.identification.residual.motions import PairedMotions, read_pairs
 from multipanda_py.identification.residual.onnx_export import carried, onnx_model
 from multipanda_py.identification.residual.torch_network import TrainingSettings
-from multipanda_py.identification.residual.train import check_begin, fit_bodies, train
+from multipanda_py.identification.residual.train import check_initial_weights, fit_bodies, train
 from multipanda_py.realtime.system.child_process import module_command
 from multipanda_py.realtime.system.signals import end_in_order
 from multipanda_py.registry import needed, require
@@ -82,8 +82,8 @@ def _run_evaluate(options: argparse.Namespace) -> int:
         with replacing(options.json) as partial:
             partial.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     if options.plot is not None:
-        draw_torques(trained, pairs.of("test")[0], options.plot)
-    say(table(gains))
+        draw_torques(trained, pairs.select("test")[0], options.plot)
+    print_line(table(gains))
     return OK
 
 
@@ -114,7 +114,7 @@ def _run_export(options: argparse.Namespace) -> int:
     with replacing(options.output) as partial:
         partial.write_bytes(model.SerializeToString())
     names = ", ".join(f"{name} ({size})" for name, size in carried(trained).items())
-    say(f"{options.output}: state ({3 * len(trained.joints)}) at {trained.rate:g} Hz, "
+    print_line(f"{options.output}: state ({3 * len(trained.joints)}) at {trained.rate:g} Hz, "
         f"carried {names}")  # fmt: skip
     return OK
 
@@ -221,23 +221,25 @@ def _run_train(options: argparse.Namespace) -> int:
     torch = needed("torch")
     torch.set_num_threads(options.threads)
     pairs = read_pairs(options.pairs)
-    begin = load_residual(options.begin) if options.begin else None
+    start = load_residual(options.begin) if options.begin else None
     settings = TrainingSettings(
         options.kind, options.units, options.epochs, options.batch, options.rate, options.decay,
         options.patience, options.share, options.dropout, tuple(options.weights),
         seed=options.seed,
     )  # fmt: skip
-    if begin is not None:
-        check_begin(begin, pairs, settings)
+    if start is not None:
+        check_initial_weights(start, pairs, settings)
     bodies = _bodies(options, pairs)
-    found, history = train(
-        pairs, settings, complain, lambda best: best.save(options.output), begin, bodies
+    result, history = train(
+        pairs, settings, complain, lambda best: best.save(options.output), start, bodies
     )
-    found.save(options.output)
+    result.save(options.output)
     if options.curves is not None:
         draw_history(history, options.curves)
     best = min(history.validation)
-    say(f"{options.output}: {len(history.train)} epochs, {best:.3f} of the residual remains")
+    print_line(
+        f"{options.output}: {len(history.train)} epochs, {best:.3f} of the residual remains"
+    )
     return OK
 
 

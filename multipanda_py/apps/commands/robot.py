@@ -10,7 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from multipanda_py.apps.commands.command_line import OK, Verb, add_verbs, complain, run_verb, say
+from multipanda_py.apps.commands.command_line import (
+    OK,
+    Verb,
+    add_verbs,
+    complain,
+    print_line,
+    run_verb,
+)
 from multipanda_py.exceptions import ConfigurationError, RenderingUnavailable
 from multipanda_py.robots.importing.robot_draft import RobotDraft, draft_robot, draft_yaml
 
@@ -69,13 +76,13 @@ def _run_import(options: argparse.Namespace) -> int:
         name=name,
         extra=options.extra,
         packages=options.package_path,
-        most_capsules=options.capsules,
+        max_capsules=options.capsules,
     )
     options.output.mkdir(parents=True, exist_ok=True)
     source = os.path.relpath(options.file.resolve(), target.parent.resolve())
     target.write_text(draft_yaml(draft, source), encoding="utf-8")
     _report(draft)
-    say(f"wrote {target}")
+    print_line(f"wrote {target}")
     if not options.no_picture:
         _draw(draft, target.with_suffix(".png"))
     return OK
@@ -83,17 +90,19 @@ def _run_import(options: argparse.Namespace) -> int:
 
 def _report(draft: RobotDraft) -> None:
     robot, limits = draft.robot, draft.robot.limits
-    say(f"{robot.name}: {robot.n_joints} joints, {draft.arm.base} to {draft.arm.tip}")
+    print_line(f"{robot.name}: {robot.n_joints} joints, {draft.arm.base} to {draft.arm.tip}")
     for i, joint in enumerate(robot.joints):
         span, unit = "turns without limits", limits.unit(i)
         if np.isfinite([limits.lower[i], limits.upper[i]]).all():
             span = f"{limits.lower[i]:.3g} to {limits.upper[i]:.3g} {unit}"
         torque = f"{limits.torque[i]:.4g} {limits.unit(i, 'Nm')}"
-        say(f"  {joint.name}: {span}, {limits.velocity[i]:.3g} {unit}/s, {torque}")
+        print_line(f"  {joint.name}: {span}, {limits.velocity[i]:.3g} {unit}/s, {torque}")
     for link in robot.links:
         count = len(link.capsules)
-        say(f"  {link.name}: {link.inertial.mass:.3g} kg, {count} capsule{'s' * (count != 1)}")
-    for text in (*draft.doubts, *draft.fit.doubts, *draft.left_out):
+        print_line(
+            f"  {link.name}: {link.inertial.mass:.3g} kg, {count} capsule{'s' * (count != 1)}"
+        )
+    for text in (*draft.warnings, *draft.fit.warnings, *draft.left_out):
         complain(f"warning: {text}")
 
 
@@ -106,7 +115,7 @@ def _draw(draft: RobotDraft, path: Path) -> None:
     except RenderingUnavailable as error:
         complain(f"warning: no image: {error}")
         return
-    say(f"wrote {path}: check that the capsules enclose the links")
+    print_line(f"wrote {path}: check that the capsules enclose the links")
 
 
 IMPORT = Verb(

@@ -14,8 +14,8 @@ from multipanda_py.apps.commands.command_line import (
     OK,
     complain,
     positive,
-    say,
-    say_events,
+    print_events,
+    print_line,
 )
 from multipanda_py.cell import Cell
 from multipanda_py.realtime.system.signals import end_in_order
@@ -63,10 +63,10 @@ def _watch(cell: Cell, options: argparse.Namespace) -> int:
             viewer = start_viewer(cell.config, cell.realtime, cell.mailbox_fd)
         _advance(cell, options.duration, started, viewer)
     except KeyboardInterrupt:
-        say(f"stopped after {time.monotonic() - started:.1f} s")
+        print_line(f"stopped after {time.monotonic() - started:.1f} s")
         return OK
     finally:
-        say_events(cell)  # These include the events of a failure.
+        print_events(cell)  # These include the events of a failure.
         if viewer is not None:
             stop_viewer(viewer)
     faults = {arm: cell.state(arm).fault for arm in cell.arms}
@@ -89,13 +89,13 @@ def _advance(
     """
     inline = cell.config.cell.placement == "inline"
     rate = cell.config.cell.rate
-    cycles, seen, reported = 0, 0, started
+    cycles, reported_cycles, reported = 0, 0, started
     while True:
         now = time.monotonic()
         passed = cycles / rate if inline else now - started
-        say_events(cell)
+        print_events(cell)
         if passed >= duration or now >= reported + STATUS_PERIOD:
-            seen = _report(cell, passed, now - reported, seen)
+            reported_cycles = _report(cell, passed, now - reported, reported_cycles)
             reported = now
         if passed >= duration:
             return
@@ -110,25 +110,25 @@ def _advance(
             time.sleep(max(0.0, started + cycles / rate - time.monotonic()))
 
 
-def _report(cell: Cell, passed: float, wall: float, seen: int) -> int:
+def _report(cell: Cell, passed: float, wall: float, reported_cycles: int) -> int:
     """Print the status of the cycles since the last call and return the number of cycles.
 
     Args:
         cell: Running cell.
         passed: Time since the start of the run [s].
         wall: Wall time since the last call [s].
-        seen: Number of cycles at the last call.
+        reported_cycles: Number of cycles at the last call.
     """
     total, _ = cell.rows(since=sys.maxsize)
-    now = cell.statistics(max(2, total - seen))
+    now = cell.statistics(max(2, total - reported_cycles))
     if cell.config.cell.placement == "inline":  # Simulated time is compared with wall time.
-        timing = f"{(total - seen) / max(wall, 1e-9):6.0f} cycles/s"
-        factor = (total - seen) / cell.config.cell.rate / max(wall, 1e-9)
+        timing = f"{(total - reported_cycles) / max(wall, 1e-9):6.0f} cycles/s"
+        factor = (total - reported_cycles) / cell.config.cell.rate / max(wall, 1e-9)
     else:
         timing = (
             f"{now.rate:6.0f} Hz, late p99 {now.lateness_p99 * 1e6:.0f} us, missed {now.missed}"
         )
         factor = now.real_time_factor
     active = ", ".join(cell.active)
-    say(f"{passed:7.1f} s, {timing}, real-time factor {factor:.2f}, active: {active}")
+    print_line(f"{passed:7.1f} s, {timing}, real-time factor {factor:.2f}, active: {active}")
     return total

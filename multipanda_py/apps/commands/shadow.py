@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from multipanda_py.apps.commands.command_line import check_output, complain, positive, say
+from multipanda_py.apps.commands.command_line import check_output, complain, positive, print_line
 from multipanda_py.apps.commands.shadow_live import check_arms, draw, end, follow_live, write_band
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.node_names import refuse_namespace
@@ -120,8 +120,8 @@ def _learn(options: argparse.Namespace) -> int:
         if strange := shadow.strangeness():
             raise ShadowRefused(f"{path}: {strange[0]}")
         arms.update(shadow.arms)
-        for name, found in shadow.last.items():
-            runs.setdefault(name, []).append(found)
+        for name, result in shadow.last.items():
+            runs.setdefault(name, []).append(result)
     return write_band(options.output, runs, arms, options.margin, f"{len(options.logs)} good runs")
 
 
@@ -131,12 +131,12 @@ def _log(options: argparse.Namespace, band: Band | None) -> int:
     shadow = CellShadow(config, band, tuple(named), options.update)
     _doubt(shadow, log, named)
     for alarm in shadow.follow(named):
-        say(f"{alarm.time:9.2f} s  {alarm}")
+        print_line(f"{alarm.time:9.2f} s  {alarm}")
     for line in shadow.lines():
-        say(line)
+        print_line(line)
     for sentence in shadow.strangeness():
         complain(f"note: {sentence}")
-    draw(options.output, shadow, {name: [found] for name, found in shadow.last.items()})
+    draw(options.output, shadow, {name: [result] for name, result in shadow.last.items()})
     return end(shadow)
 
 
@@ -150,11 +150,11 @@ def _doubt(shadow: CellShadow, log: Log, named: dict[str, ArmLog]) -> None:
         complain(f"note: {sentence}")
     for name, arm in named.items():
         robot = shadow.arms[name].robot.name
-        found = mistaken(arm, robot if robot in MODELS else None)
+        matches = mistaken(arm, robot if robot in MODELS else None)
         if not np.isfinite(arm.q).all(axis=1).any():
-            found = [f"{arm.arm}: no sample has finite positions"]
-        if found:
-            raise ShadowRefused(found[0])
+            matches = [f"{arm.arm}: no sample has finite positions"]
+        if matches:
+            raise ShadowRefused(matches[0])
         for sentence in holes(arm):
             complain(f"note: {sentence}")
 
@@ -167,7 +167,8 @@ def _twin(options: argparse.Namespace, log: Log) -> tuple[CellConfig, dict[str, 
         config = CellConfig.from_dict(json.loads(log.cell), "cell of the log")
     else:
         raise ShadowRefused(
-            f"{log.where}: does not describe its cell. Name a cell file that describes the arm: "
+            f"{log.source_description}: does not describe its cell. Name a cell file that "
+            f"describes the arm: "
             "--twin CELL"
         )
     # A table does not name its arm.
@@ -175,7 +176,8 @@ def _twin(options: argparse.Namespace, log: Log) -> tuple[CellConfig, dict[str, 
         names = [options.arm] if options.arm else list(config.arms)
         if len(names) != 1:
             raise ShadowRefused(
-                f"{log.where}: does not name its arm. Choose one of {', '.join(names)} with --arm."
+                f"{log.source_description}: does not name its arm. Choose one of "
+                f"{', '.join(names)} with --arm."
             )
         named = {names[0]: next(iter(log.arms.values()))}
     elif options.arm:

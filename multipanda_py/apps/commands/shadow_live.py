@@ -14,17 +14,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from multipanda_py.apps.commands.command_line import FAILED, OK, complain, say, write_whole
+from multipanda_py.apps.commands.command_line import FAILED, OK, complain, print_line, write_whole
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ShadowRefused
-from multipanda_py.identification.monitor.arm_monitor import QUANTITIES, Shadowed, places
+from multipanda_py.identification.monitor.arm_monitor import QUANTITIES, Shadowed, quantity_slices
 from multipanda_py.identification.monitor.band import Band, learn
 from multipanda_py.identification.monitor.cell_monitor import CellShadow, LiveRows
 from multipanda_py.identification.plots import draw_shadow
 from multipanda_py.realtime.recording.arm_log import ArmLog
-from multipanda_py.realtime.system.child_process import LineProcess
-from multipanda_py.realtime.system.dds import where_to_look
+from multipanda_py.realtime.system.child_process import JsonLinesChild
+from multipanda_py.realtime.system.dds import discovery_hint
 from multipanda_py.realtime.system.priority import other_cpus
 from multipanda_py.realtime.system.signals import end_in_order
 from multipanda_py.registry import require
@@ -49,7 +49,7 @@ def write_band(
     runs: Mapping[str, Sequence[Shadowed]],
     arms: Mapping[str, ArmDescription],
     margin: float,
-    what: str,
+    description: str,
 ) -> int:
     """Learn the band of deviations of good runs, write it and print its arms and duration.
 
@@ -58,15 +58,15 @@ def write_band(
         runs: Recorded deviations of each run, by arm.
         arms: Descriptions of the arms, by name.
         margin: Widening of the band on both sides, as a fraction of its width.
-        what: Source of the data, for the first line of the file.
+        description: Source of the data, for the first line of the file.
 
     Raises:
         ShadowRefused: There is too little data.
     """
     band = learn(runs, {name: arm.limits for name, arm in arms.items()}, margin)
-    write_whole(path, f"# Band of {what}, margin {margin:g}.\n{band.to_yaml()}")
+    write_whole(path, f"# Band of {description}, margin {margin:g}.\n{band.to_yaml()}")
     seconds = min(sum(run.judged_for for run in of_arm) for of_arm in runs.values())
-    say(f"{path}: {', '.join(band.arms)}, from {seconds:.1f} s of compared motion")
+    print_line(f"{path}: {', '.join(band.arms)}, from {seconds:.1f} s of compared motion")
     return OK
 
 
@@ -74,34 +74,36 @@ def draw(path: Path | None, shadow: CellShadow, parts: Mapping[str, Sequence[Sha
     """Plot every arm that was followed, if there is an output path."""
     if path is None:
         return
-    for name, found in parts.items():
-        if not found:
+    for name, result in parts.items():
+        if not result:
             continue
         target = path if len(parts) == 1 else path.with_name(f"{path.stem}_{name}{path.suffix}")
         watch = shadow.watches.get(name)
         band, alarms = (watch.band, watch.alarms) if watch else (None, [])
-        draw_shadow(found, target, band, alarms)
-        say(f"{target}: {target.stat().st_size / 1e3:.0f} kB")
+        draw_shadow(result, target, band, alarms)
+        print_line(f"{target}: {target.stat().st_size / 1e3:.0f} kB")
 
 
 def end(shadow: CellShadow) -> int:
     """Print the final result and return the exit code."""
     for update in shadow.updates.values():
         for line in update.lines():
-            say(line)
+            print_line(line)
     if shadow.skipped:
         complain(f"{shadow.skipped} samples could not be followed and were left out")
     if not shadow.watches:
         return OK
     count = len(shadow.alarms)
-    if not any(watch.seen for watch in shadow.watches.values()):
+    if not any(watch.sample_count for watch in shadow.watches.values()):
         complain("nothing was compared: the twin needs one second to settle first")
         return FAILED
-    say(f"{count} times outside the band of good runs" if count else "within the band throughout")
+    print_line(
+        f"{count} times outside the band of good runs" if count else "within the band throughout"
+    )
     return FAILED if count else OK
 
 
-class ToldOverRos:
+class RosOutput:
     """Publisher of ``/diagnostics`` on the agreement of twins and arms, in a node process.
 
     Args:
@@ -115,7 +117,7 @@ class ToldOverRos:
     def __init__(self, cell: str, namespace: str = "") -> None:
         require("rclpy", "diagnostic_msgs")
         self._cell = cell
-        self._node = LineProcess(
+        self._node = JsonLinesChild(
             "multipanda_py.ros.node.monitor_node", cell, namespace, is_heard=False
         )
 
@@ -127,7 +129,7 @@ class ToldOverRos:
         """
         line = json.dumps({"cell": self._cell, "time": time.time(), "arms": _arms(shadow)})
         try:
-            self._node.tell(line)
+            self._node.send(line)
         except OSError:
             raise ShadowRefused(
                 "--ros: nothing is published, because the node has ended"
@@ -139,15 +141,15 @@ class ToldOverRos:
 
 
 def _arms(shadow: CellShadow) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = []
+    arms: list[dict[str, object]] = []
     for name, last in shadow.last.items():
         watch = shadow.watches.get(name)
-        at = places(len(last.log.joints))
+        at = quantity_slices(len(last.log.joints))
         values = {}
         for quantity in QUANTITIES:
             row = last.residuals[-1, at[quantity.name]]
             values[f"{quantity.name} [{quantity.unit}]"] = [float(f"{v:.4g}") for v in row]
-        found.append({
+        arms.append({
             "name": name,
             "joints": list(shadow.arms[name].joint_names),
             "q": last.q[-1].tolist(), "dq": last.dq[-1].tolist(), "tau": last.tau[-1].tolist(),
@@ -158,16 +160,16 @@ def _arms(shadow: CellShadow) -> list[dict[str, object]]:
             "residuals": values,
             "beyond": list(shadow.updates[name].lines()) if name in shadow.updates else [],
         })  # fmt: skip
-    return found
+    return arms
 
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 """Time limit for the first state of every arm [s]."""
-MOST = 1000
+MAX_QUEUED_STATES = 1000
 """Maximum number of states of an arm that wait for a silent arm."""
 
 
-class HeardOverRos:
+class RosInput:
     """Subscriber of ``joint_states`` and ``external_wrench`` of arms, in a node process.
 
     The torques are the measured efforts. External torques are computed from the external wrench
@@ -194,9 +196,9 @@ class HeardOverRos:
         self._root = f"/{namespace.strip('/')}".rstrip("/")
         self._arms = {name: describe_arm(name, config.arms[name]) for name in names}
         self._tools = {name: ToolJacobian(arm) for name, arm in self._arms.items()}
-        self._begin, self._silent = time.monotonic(), set(names)
-        self._said: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-        self._node = LineProcess(
+        self._start, self._silent = time.monotonic(), set(names)
+        self._reported: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+        self._node = JsonLinesChild(
             "multipanda_py.ros.client.state_listener", self._root or "/", *names
         )
 
@@ -205,7 +207,7 @@ class HeardOverRos:
         """True while the node runs."""
         return self._node.is_alive
 
-    def take(self) -> dict[str, ArmLog]:
+    def pop(self) -> dict[str, ArmLog]:
         """Return the states received since the last call, by arm.
 
         Returns:
@@ -216,19 +218,19 @@ class HeardOverRos:
         """
         for line in self._node.lines():
             state = json.loads(line)
-            said = self._said[state["arm"]]
-            if not said or state["time"] > said[-1]["time"]:
-                said.append(state)
-            if len(said) > MOST:
-                said.pop(0)
+            messages = self._reported[state["arm"]]
+            if not messages or state["time"] > messages[-1]["time"]:
+                messages.append(state)
+            if len(messages) > MAX_QUEUED_STATES:
+                messages.pop(0)
                 self.dropped += 1
-        self._silent -= {name for name, said in self._said.items() if said}
-        if self._silent and time.monotonic() > self._begin + PATIENCE:
+        self._silent -= {name for name, response in self._reported.items() if response}
+        if self._silent and time.monotonic() > self._start + TIMEOUT:
             raise ShadowRefused(self._silence())
-        if not all(self._said.values()):
+        if not all(self._reported.values()):
             return {}
-        logs = {name: self._log(name, said) for name, said in self._said.items()}
-        self._said = {name: [] for name in logs}
+        logs = {name: self._log(name, response) for name, response in self._reported.items()}
+        self._reported = {name: [] for name in logs}
         return logs
 
     def close(self) -> None:
@@ -237,13 +239,15 @@ class HeardOverRos:
 
     def _silence(self) -> str:
         topics = ", ".join(f"{self._root}/{name}/joint_states" for name in sorted(self._silent))
-        return f"no message on {topics} within {PATIENCE:g} s{where_to_look()}"
+        return f"no message on {topics} within {TIMEOUT:g} s{discovery_hint()}"
 
-    def _log(self, name: str, said: list[dict[str, Any]]) -> ArmLog:
+    def _log(self, name: str, messages: list[dict[str, Any]]) -> ArmLog:
         arm = self._arms[name]
-        order = _order(arm, said[0]["joints"])
+        order = _order(arm, messages[0]["joints"])
         q, dq, tau, wrench = (
-            np.array([state[key] for state in said], dtype=np.float64).reshape(len(said), -1)
+            np.array([state[key] for state in messages], dtype=np.float64).reshape(
+                len(messages), -1
+            )
             for key in ("q", "dq", "tau", "wrench")
         )
         if not all(rows.shape[1] > max(order) for rows in (q, dq, tau)):
@@ -252,16 +256,18 @@ class HeardOverRos:
             )
         q = q[:, order]
         tool = self._tools[name]
-        felt: Matrix = np.array([tool.at(row).T @ pull for row, pull in zip(q, wrench)])
+        measured: Matrix = np.array(
+            [tool.compute(row).T @ wrench_row for row, wrench_row in zip(q, wrench)]
+        )
         return ArmLog(
             name,
             arm.robot.name,
             tuple(joint.name for joint in arm.robot.joints),
-            np.array([state["time"] for state in said]),
+            np.array([state["time"] for state in messages]),
             q,
             dq[:, order],
             tau[:, order],
-            columns={"tau_ext": felt, "wrench_ext_in_base": wrench},
+            columns={"tau_ext": measured, "wrench_ext_in_base": wrench},
         )
 
 
@@ -271,24 +277,24 @@ def _order(arm: ArmDescription, names: list[str]) -> list[int]:
     Raises:
         ShadowRefused: A joint is missing.
     """
-    found = []
+    result = []
     for joint in arm.joint_names:
         known = (joint, joint.removeprefix(f"{arm.name}_"))
-        place = next((k for k, name in enumerate(names) if name in known), None)
-        if place is None:
+        index = next((k for k, name in enumerate(names) if name in known), None)
+        if index is None:
             raise ShadowRefused(
                 f"{arm.name}: got joints {', '.join(names)}, allowed those of the twin, "
                 f"{', '.join(arm.joint_names)}"
             )
-        found.append(place)
-    return found
+        result.append(index)
+    return result
 
 
 NICENESS = 15
 """Niceness of the process, so that it does not delay control."""
 PERIOD, LINE = 0.1, 1.0
 """Period of reading states, and period of text lines [s]."""
-_KEPT = 600.0
+_HISTORY = 600.0
 """Maximum duration of the data that is plotted or learnt from at the end [s]."""
 
 
@@ -303,7 +309,7 @@ class States(Protocol):
     def is_there(self) -> bool:
         """True while the source may deliver more states."""
 
-    def take(self) -> dict[str, ArmLog]:
+    def pop(self) -> dict[str, ArmLog]:
         """Return the states since the last call, by arm; may be empty."""
 
 
@@ -314,14 +320,14 @@ def follow_live(options: argparse.Namespace, band: Band | None) -> int:
         config = CellConfig.from_yaml(options.twin)
         names = (options.arm,) if options.arm else tuple(config.arms)
         check_arms(config, names)
-        heard = HeardOverRos(options.topics, config, names)
+        received = RosInput(options.topics, config, names)
         try:
-            who = f"{', '.join(names)} by the topics of /{options.topics.strip('/')}"
+            name = f"{', '.join(names)} by the topics of /{options.topics.strip('/')}"
             cell = options.topics.strip("/") or config.cell.name
-            return _follow(options, heard, CellShadow(config, band, names, options.update),
-                           who, cell)  # fmt: skip
+            return _follow(options, received, CellShadow(config, band, names, options.update),
+                           name, cell)  # fmt: skip
         finally:
-            heard.close()
+            received.close()
     rows = LiveRows(options.node)
     names = (options.arm,) if options.arm else tuple(rows.config.arms)
     config = CellConfig.from_yaml(options.twin) if options.twin else rows.config
@@ -329,52 +335,52 @@ def follow_live(options: argparse.Namespace, band: Band | None) -> int:
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, other_cpus(rows.config.realtime))
     os.nice(NICENESS)
-    who = f"{', '.join(names)} of cell {rows.plan.name!r}"
-    return _follow(options, rows, CellShadow(config, band, names, options.update), who,
+    name = f"{', '.join(names)} of cell {rows.plan.name!r}"
+    return _follow(options, rows, CellShadow(config, band, names, options.update), name,
                    rows.plan.name)  # fmt: skip
 
 
 def _follow(
-    options: argparse.Namespace, states: States, shadow: CellShadow, who: str, cell: str
+    options: argparse.Namespace, states: States, shadow: CellShadow, owner: str, cell: str
 ) -> int:
-    kept: dict[str, list[Shadowed]] = {name: [] for name in shadow.arms}
-    begin = time.monotonic()
-    until = begin + (options.duration or float("inf"))
-    due = begin + LINE
-    told = ToldOverRos(cell, options.namespace) if options.ros else None
-    say(f"following {who}")
+    selected: dict[str, list[Shadowed]] = {name: [] for name in shadow.arms}
+    start = time.monotonic()
+    until = start + (options.duration or float("inf"))
+    deadline = start + LINE
+    publisher = RosOutput(cell, options.namespace) if options.ros else None
+    print_line(f"following {owner}")
     try:
         while time.monotonic() < until and states.is_there:
             time.sleep(max(0.0, min(PERIOD, until - time.monotonic())))
-            if logs := states.take():
+            if logs := states.pop():
                 for alarm in shadow.follow(logs):
                     complain(f"warning: {alarm}")
-                for name, found in shadow.last.items() if options.output else ():
-                    kept[name].append(found)
-                    while kept[name][0].time[0] < found.time[-1] - _KEPT:
-                        kept[name].pop(0)
-                if told is not None:
-                    told.say(shadow)
-            if time.monotonic() >= due:
-                due += LINE
+                for name, result in shadow.last.items() if options.output else ():
+                    selected[name].append(result)
+                    while selected[name][0].time[0] < result.time[-1] - _HISTORY:
+                        selected[name].pop(0)
+                if publisher is not None:
+                    publisher.say(shadow)
+            if time.monotonic() >= deadline:
+                deadline += LINE
                 for line in shadow.lines():
-                    say(line)
+                    print_line(line)
                 for update in shadow.updates.values():
-                    say(next(update.lines()))
+                    print_line(next(update.lines()))
                 shadow.forget()
         if not states.is_there:
             complain("the cell has ended" if options.node is not None else "the node has ended")
     except KeyboardInterrupt:
-        say("stopped")
+        print_line("stopped")
     finally:
-        if told is not None:
-            told.close()
+        if publisher is not None:
+            publisher.close()
     if states.dropped:
         complain(f"{states.dropped} cycle records were lost: this machine is too slow to follow")
     if options.learn:
         if strange := shadow.strangeness():
             raise ShadowRefused(strange[0])
-        what = f"{who}, {time.monotonic() - begin:.0f} s"
-        return write_band(options.output, kept, shadow.arms, options.margin, what)
-    draw(options.output, shadow, kept)
+        description = f"{owner}, {time.monotonic() - start:.0f} s"
+        return write_band(options.output, selected, shadow.arms, options.margin, description)
+    draw(options.output, shadow, selected)
     return end(shadow)

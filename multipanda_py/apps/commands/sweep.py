@@ -12,7 +12,7 @@ from multipanda_py.apps.commands.command_line import (
     complain,
     count,
     positive,
-    say,
+    print_line,
     seed,
 )
 from multipanda_py.config.cell_file import CellConfig
@@ -70,5 +70,5 @@ def run(options: argparse.Namespace) -> int:
         sorted(set(tasks)), seconds=options.seconds, repeats=options.repeats,
         jobs=options.jobs, say=complain,
     )  # fmt: skip
-    say(f"{target}: {rows} rows of {options.plants} plants")
+    print_line(f"{target}: {rows} rows of {options.plants} plants")
     return OK

@@ -16,13 +16,13 @@ from multipanda_py.apps.commands.command_line import (
     complain,
     pixels,
     positive,
-    say,
+    print_line,
 )
 from multipanda_py.apps.commands.render import newest_row
 from multipanda_py.cell import Cell
 from multipanda_py.cell.tasks import TaskFile, TaskRunner
 from multipanda_py.cell.tasks.controllet_client import look
-from multipanda_py.cell.tasks.metrics import TaskBook, write_report
+from multipanda_py.cell.tasks.metrics import TaskMetrics, write_report
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, TaskFailed
 from multipanda_py.planning.tasks.check import SubtaskCheck, check_task
@@ -34,7 +34,7 @@ SUMMARY = "Execute a task file of several subtasks: plan motions, press, carry o
 FPS = 25.0
 """Default frame rate of videos [1/s]."""
 SUFFIXES = (".mp4", ".gif", ".webp")
-ROOM, RAISED = 1.6, 0.2
+CLEARANCE, RAISED = 1.6, 0.2
 """Video camera relative to the default: distance factor, and height [m], because arms may lift
 objects above themselves."""
 
@@ -87,10 +87,10 @@ def run(options: argparse.Namespace) -> int:
     path = options.cell or task.cell
     if not path:
         raise ConfigurationError(f"{options.file}: cell: missing. Add the key or use --cell.")
-    film = options.film
-    if film is not None:
-        check_output(film, *SUFFIXES, option="--film")
-    inline = options.lockstep or film is not None
+    video = options.film
+    if video is not None:
+        check_output(video, *SUFFIXES, option="--film")
+    inline = options.lockstep or video is not None
     if options.without and not inline:
         raise ConfigurationError("--without: needs --lockstep, because real arms without force "
                                  "may drop what they carry")  # fmt: skip
@@ -104,16 +104,16 @@ def run(options: argparse.Namespace) -> int:
     with cell:
         if not (options.unchecked or options.without):
             start = look(cell, cell.spec(task.law).config.arms)
-            say(f"{task.name}: {in_words(check_task(cell.config, task, start))}")
-        runner = TaskRunner(cell, task, lambda event: say(f"{event}"), options.without)
-        book = TaskBook(runner)
+            print_line(f"{task.name}: {in_words(check_task(cell.config, task, start))}")
+        runner = TaskRunner(cell, task, lambda event: print_line(f"{event}"), options.without)
+        book = TaskMetrics(runner)
         note = None if options.report is None else book.note
         try:
-            is_done = runner.run(note) if film is None else filmed(runner, options, note)
+            is_done = runner.run(note) if video is None else filmed(runner, options, note)
         finally:
             runner.close()
     if options.report is not None:
-        say(", ".join(map(str, write_report(book, options.report))))
+        print_line(", ".join(map(str, write_report(book, options.report))))
     if not is_done:
         complain(f"multipanda task: {runner.reason}; all arms hold")
     return OK if is_done else FAILED
@@ -126,7 +126,7 @@ def checked(task: TaskFile, config: CellConfig, options: argparse.Namespace) -> 
     def note(one: SubtaskCheck) -> None:
         checks.append(one)
         if not options.json:
-            say(f"{one}")
+            print_line(f"{one}")
 
     refused = ""
     try:
@@ -135,14 +135,14 @@ def checked(task: TaskFile, config: CellConfig, options: argparse.Namespace) -> 
         refused = f"{error}"
         complain(f"multipanda task: {refused}")
     if options.json:
-        found = {
+        matches = {
             "task": task.name,
             "refused": refused,
             "subtasks": [asdict(one) for one in checks],
         }
-        say(json.dumps(found))
+        print_line(json.dumps(matches))
     elif not refused:
-        say(f"{options.file}: {in_words(checks)}")
+        print_line(f"{options.file}: {in_words(checks)}")
     return FAILED if refused else OK
 
 
@@ -160,30 +160,30 @@ def filmed(
     # MuJoCo is an optional dependency and takes half a second to load, so it is imported here.
     import mujoco
 
-    from multipanda_py.apps.commands.video import open_film
+    from multipanda_py.apps.commands.video import open_video
     from multipanda_py.simulation.rendering import Renderer
     from multipanda_py.simulation.scene_view import SceneView
 
-    cell, pictures = runner.cell, 0
+    cell, images = runner.cell, 0
     view = SceneView(cell.config)
     camera = mujoco.MjvCamera()
     mujoco.mjv_defaultFreeCamera(view.model, camera)
-    camera.distance *= ROOM
+    camera.distance *= CLEARANCE
     camera.lookat[2] += RAISED
     with (
         Renderer(view.model, options.width, options.height) as renderer,
-        open_film(options.film, options.fps) as film,
+        open_video(options.film, options.fps) as video,
     ):
 
         def take() -> None:
-            nonlocal pictures
+            nonlocal images
             if note is not None:
                 note()
-            if cell.time * options.fps >= pictures:
+            if cell.time * options.fps >= images:
                 view.show(newest_row(cell))
-                film.append(renderer.frame(view.data, camera))
-                pictures += 1
+                video.append(renderer.frame(view.data, camera))
+                images += 1
 
         is_done = runner.run(take)
-    say(f"{options.film}: {pictures} frames")
+    print_line(f"{options.film}: {images} frames")
     return is_done

@@ -8,7 +8,7 @@ import math
 import os
 from typing import TYPE_CHECKING
 
-from multipanda_py.apps.commands.command_line import OK, complain, positive, say
+from multipanda_py.apps.commands.command_line import OK, complain, positive, print_line
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.realtime.system.priority import other_cpus
@@ -96,12 +96,18 @@ def run(options: argparse.Namespace) -> int:
             os.sched_setaffinity(0, other_cpus(cell.realtime))  # This leaves the loop's core free.
         rate = options.rate or RATES.get(options.source, 50.0)
         teleoperator = Teleoperator(
-            cell, [source], rate, options.scale, options.turn_scale, say, laws=cell.config.active
+            cell,
+            [source],
+            rate,
+            options.scale,
+            options.turn_scale,
+            print_line,
+            laws=cell.config.active,
         )
-        say(f"{source.name} moves {', '.join(arms)}")
+        print_line(f"{source.name} moves {', '.join(arms)}")
         teleoperator.run(options.duration)
     except KeyboardInterrupt:
-        say("ended")
+        print_line("ended")
     finally:
         source.close()
         cell.close()
@@ -122,7 +128,7 @@ def _source(options: argparse.Namespace, arms: tuple[str, ...]) -> Source:
                 f"the arms {', '.join(arms)}"
             )
         leaders = dict(zip(arms, options.leader))
-        return leader.Leader(leaders, options.feedback, options.frame, say)
+        return leader.Leader(leaders, options.feedback, options.frame, print_line)
     if options.leader or options.feedback:
         raise ConfigurationError(
             f"--leader, --feedback: not allowed with --source {options.source}. Use "
@@ -131,10 +137,10 @@ def _source(options: argparse.Namespace, arms: tuple[str, ...]) -> Source:
     if options.source == "ros":
         return ros_streams.RosStreams(arms, options.namespace, options.frame)
     if options.source == "gamepad":
-        say(gamepad.GAMEPAD_HELP)
+        print_line(gamepad.GAMEPAD_HELP)
         return gamepad.Gamepad(arms, options.frame)
     if options.source == "spacemouse":
-        say(space_mouse.SPACE_MOUSE_HELP)
+        print_line(space_mouse.SPACE_MOUSE_HELP)
         return space_mouse.SpaceMouse(arms, options.frame)
-    say(keyboard.KEYBOARD_HELP)
+    print_line(keyboard.KEYBOARD_HELP)
     return keyboard.Keyboard(arms, options.frame)

@@ -15,7 +15,7 @@ from multipanda_py.apps.commands.command_line import (
     complain,
     count,
     positive,
-    say,
+    print_line,
     seed,
 )
 from multipanda_py.config.cell_file import CellConfig
@@ -82,13 +82,13 @@ def run(options: argparse.Namespace) -> int:
             complain(f"note: {sentence}")
     fewest = min(len(plant.arms), len(twin.arms))
     chosen = options.task or [n for n, task in TASKS.items() if task.arms <= fewest]
-    found = validate(
+    result = validate(
         plant, twin, sorted(set(chosen)), repeats=options.repeats, seconds=options.seconds,
         seed=options.seed, laws=options.law or (), recover=options.recover, say=complain,
     )  # fmt: skip
     about = {"repeats": options.repeats, "seconds of each": options.seconds, "seed": options.seed}
-    beside = write_report(found, target, options.plant, options.twin, about)
-    for line in summary_lines(found):
-        say(line)
-    say(f"{target}, {beside}")
-    return OK if all(one.repeats for one in found) else FAILED
+    beside = write_report(result, target, options.plant, options.twin, about)
+    for line in summary_lines(result):
+        print_line(line)
+    print_line(f"{target}, {beside}")
+    return OK if all(one.repeats for one in result) else FAILED

@@ -68,6 +68,6 @@ class AnimationWriter:
                        duration=self._duration, **extra)  # fmt: skip
 
 
-def open_film(path: Path, fps: float) -> VideoWriter | AnimationWriter:
+def open_video(path: Path, fps: float) -> VideoWriter | AnimationWriter:
     """Return the video writer for the suffix of ``path``."""
     return VideoWriter(path, fps) if path.suffix.lower() == ".mp4" else AnimationWriter(path, fps)

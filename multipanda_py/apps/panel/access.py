@@ -38,8 +38,8 @@ class AccessToken:
 
     def without(self, path: str) -> str | None:
         """Return a requested path without the secret; None if the secret is wrong or missing."""
-        given, _, rest = path.partition("?")[0].lstrip("/").partition("/")
-        is_right = hmac.compare_digest(given.encode(errors="replace"), self._value.encode())
+        token, _, rest = path.partition("?")[0].lstrip("/").partition("/")
+        is_right = hmac.compare_digest(token.encode(errors="replace"), self._value.encode())
         return f"/{rest}" if is_right else None
 
     def guard(self, answer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -88,9 +88,9 @@ def is_own_page(origin: str | None, host: str | None, bound_to: str) -> bool:
     if origin is None:
         return True
     try:
-        page, asked = urlsplit(origin), urlsplit(f"//{host}")
-        is_same = page.scheme in ("http", "https") and page.netloc == asked.netloc
-        name = asked.hostname or ""
+        page, host_url = urlsplit(origin), urlsplit(f"//{host}")
+        is_same = page.scheme in ("http", "https") and page.netloc == host_url.netloc
+        name = host_url.hostname or ""
     except ValueError:  # A browser never sends such headers.
         return False
     # A foreign host name can resolve to this address (DNS rebinding), so only names of this
@@ -112,7 +112,7 @@ def refuse_strangers(server: Any, bound_to: str) -> None:
     """
     sockets = server._websock_server
 
-    async def look(client: Any) -> None:
+    async def poll(client: Any) -> None:
         connection = sockets._live_connections.get(client.client_id)
         headers = connection.request.headers
         if is_own_page(headers.get("Origin"), headers.get("Host"), bound_to):
@@ -122,7 +122,7 @@ def refuse_strangers(server: Any, bound_to: str) -> None:
             async for _ in connection:  # Messages that were already received are dropped.
                 pass
 
-    sockets.on_client_connect(look)
+    sockets.on_client_connect(poll)
     sockets.disconnect_all_clients()  # Pages connected before this check reconnect through it.
 
 
@@ -142,7 +142,7 @@ def _own_names(bound_to: str) -> set[str]:
     return {"localhost", bound_to, socket.gethostname().lower(), socket.getfqdn().lower()}
 
 
-_UPDATE, _GIZMO, _SHARE = "GuiUpdateMessage", "TransformControlsUpdateMessage", "ShareUrl"
+_UPDATE, _GIZMO, _FRACTION = "GuiUpdateMessage", "TransformControlsUpdateMessage", "ShareUrl"
 _log = logging.getLogger(__name__)
 _said: ContextVar[Any] = ContextVar("value that a page has chosen")
 
@@ -161,7 +161,7 @@ def let_pages_change_values_only(server: Any) -> None:
         server: A ``viser.ViserServer``.
     """
     elements = server.gui._gui_input_handle_from_uuid
-    heard = server._websock_server._incoming_handlers
+    received = server._websock_server._incoming_handlers
 
     def is_value(message: Any) -> bool:
         if set(message.updates) != {"value"}:
@@ -169,14 +169,14 @@ def let_pages_change_values_only(server: Any) -> None:
         element = elements.get(message.uuid)  # viser ignores messages for removed elements.
         return element is None or _is_like(message.updates["value"], element.value)
 
-    _drop_what_cannot_be_read(server._websock_server)
-    for kind, handlers in heard.items():
+    _drop_unreadable(server._websock_server)
+    for kind, handlers in received.items():
         if kind.__name__ == _UPDATE:
-            heard[kind] = [_if(is_value, handler) for handler in handlers]
+            received[kind] = [_if(is_value, handler) for handler in handlers]
         elif kind.__name__ == _GIZMO:
-            heard[kind] = [_if(_is_place, handler) for handler in handlers]
-        elif kind.__name__.startswith(_SHARE):
-            heard[kind] = []
+            received[kind] = [_if(_is_position, handler) for handler in handlers]
+        elif kind.__name__.startswith(_FRACTION):
+            received[kind] = []
 
 
 def value_of(element: Any) -> Any:
@@ -186,25 +186,25 @@ def value_of(element: Any) -> Any:
     for example to the ``hold`` that the chosen controllet is about to replace.
     """
     value = element.value
-    return value if (said := _said.get(None)) is None else type(value)(said)
+    return value if (changed := _said.get(None)) is None else type(value)(changed)
 
 
-def _drop_what_cannot_be_read(sockets: Any) -> None:
+def _drop_unreadable(sockets: Any) -> None:
     """Drop messages of unknown type or with missing parts, for which viser ends the connection."""
 
     async def guard(client: Any) -> None:
         connection = sockets._live_connections.get(client.client_id)
-        receive, told = connection.recv, False
+        receive, is_reported = connection.recv, False
 
         async def readable() -> bytes:
-            nonlocal told
+            nonlocal is_reported
             while True:
                 data: bytes = await receive()
                 try:
                     Message.deserialize(data)
                 except Exception as error:  # A page may send any bytes.
-                    if not told:
-                        told = True
+                    if not is_reported:
+                        is_reported = True
                         _log.warning(
                             "viewer %d: dropped unreadable %.120r: %s",
                             client.client_id,
@@ -220,16 +220,16 @@ def _drop_what_cannot_be_read(sockets: Any) -> None:
 
 
 def _if(is_right: Callable[[Any], bool], handler: Callable[[int, Any], Awaitable[None]]) -> Any:
-    told = set[int]()
+    is_reported = set[int]()
 
     async def checked(viewer: int, message: Any) -> None:
         if is_right(message):
             if hasattr(message, "updates"):
                 _said.set(message.updates["value"])
             await handler(viewer, message)
-        elif viewer not in told:
+        elif viewer not in is_reported:
             # Each viewer is logged once, because a page may send a thousand messages per second.
-            told.add(viewer)
+            is_reported.add(viewer)
             _log.warning("viewer %d: rejected %.120r", viewer, message)
 
     return checked
@@ -244,7 +244,7 @@ def _is_like(value: Any, now: Any) -> bool:
     return isinstance(now, float) and _is_number(value)  # The panel uses no other types.
 
 
-def _is_place(message: Any) -> bool:
+def _is_position(message: Any) -> bool:
     return all(
         isinstance(numbers, list | tuple) and all(map(_is_number, numbers))
         for numbers in (message.position, message.wxyz)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.apps.panel.cell_protocol import Answer
+from multipanda_py.apps.panel.cell_protocol import PendingResponse
 from multipanda_py.apps.panel.gizmo import Gizmo
-from multipanda_py.apps.panel.session import Act, Desk, viewer_named
+from multipanda_py.apps.panel.session import Act, Session, viewer_named
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.parameters import Spec
 from multipanda_py.pose import Pose
@@ -40,8 +40,8 @@ class Gains:
     Thread: the panel's.
     """
 
-    def __init__(self, desk: Desk, folder: Any) -> None:
-        self._desk, self._folder = desk, folder
+    def __init__(self, desk: Session, folder: Any) -> None:
+        self._session, self._folder = desk, folder
         self._law: InstanceSpec | None = None
         self._spec: Spec | None = None
         self._choice: Any = None
@@ -63,15 +63,15 @@ class Gains:
         if not specs:
             return
         with self._folder:
-            self._choice = self._desk.server.gui.add_dropdown("parameter", tuple(specs))
+            self._choice = self._session.server.gui.add_dropdown("parameter", tuple(specs))
 
         # Viewing a parameter needs no command of the cell.
         def chosen(viewer: int, name: Any) -> None:
             if name in specs and law is self._law:
                 act = lambda: self._open(law, specs[name])  # noqa: E731
-                self._desk.inbox.post(("parameter", law.name), None, act)
+                self._session.inbox.post(("parameter", law.name), None, act)
 
-        self._desk.on_use(self._choice, chosen)
+        self._session.on_use(self._choice, chosen)
         self._open(law, next(iter(specs.values())))
 
     def _open(self, law: InstanceSpec, spec: Spec) -> None:
@@ -79,17 +79,17 @@ class Gains:
         for element in self.elements:
             element.remove()
         self._spec = spec
-        values = _parts(spec, self._desk.cell.parameters(law.name)[spec.name])
+        values = _parts(spec, self._session.cell.parameters(law.name)[spec.name])
         with self._folder:
             self.elements = [
                 self._add(spec, label, bounds, value)
                 for label, bounds, value in zip(_labels(spec), spec.bounds, values)
             ]
         for index, element in enumerate(self.elements):
-            self._desk.on_use(element, self._change(law, spec, index))
+            self._session.on_use(element, self._change(law, spec, index))
 
     def _change(self, law: InstanceSpec, spec: Spec, index: int) -> Any:
-        cell = self._desk.cell
+        cell = self._session.cell
 
         def change(viewer: int, value: Any) -> None:
             def act() -> object:
@@ -98,7 +98,7 @@ class Gains:
                 whole = values if spec.kind == "vector" else values[0]
                 return cell.set_parameters(law.name, {spec.name: whole})
 
-            self._desk.ask(("parameter", law.name, spec.name, index), viewer, act)
+            self._session.ask(("parameter", law.name, spec.name, index), viewer, act)
 
         return change
 
@@ -106,13 +106,13 @@ class Gains:
         """Show current values, which other clients may have changed; undo rejected values."""
         if self._law is None or self._spec is None:
             return
-        values = _parts(self._spec, self._desk.cell.parameters(self._law.name)[self._spec.name])
+        values = _parts(self._spec, self._session.cell.parameters(self._law.name)[self._spec.name])
         for element, value in zip(self.elements, values):
             if element.value != value and time.time() - element.update_timestamp > SETTLED:
                 element.value = value
 
     def _add(self, spec: Spec, label: str, bounds: tuple[float, float], value: Any) -> Any:
-        gui, hint = self._desk.server.gui, f"{spec.doc} ({spec.allowed})"
+        gui, hint = self._session.server.gui, f"{spec.doc} ({spec.allowed})"
         if spec.kind == "flag":
             return gui.add_checkbox(label, value, hint=hint)
         if spec.kind == "choice":
@@ -168,8 +168,8 @@ class Plots:
     Thread: the panel's.
     """
 
-    def __init__(self, desk: Desk, torque: str) -> None:
-        self._desk = desk
+    def __init__(self, desk: Session, torque: str) -> None:
+        self._session = desk
         gui, arms = desk.server.gui, desk.cell.arms
         with gui.add_folder("Plots"):
             self._choice = gui.add_dropdown("arm", arms)
@@ -183,12 +183,12 @@ class Plots:
     def sample(self) -> None:
         """Add the current state to the plots."""
         arm = self._choice.value
-        if arm not in self._desk.cell.arms:  # A page may send any text.
+        if arm not in self._session.cell.arms:  # A page may send any text.
             self._choice.value = arm = self._shown
         if arm != self._shown:
             self._shown = arm
             self._samples.clear()
-        state = self._desk.cell.state(arm)
+        state = self._session.cell.state(arm)
         torques = np.zeros(self._joints)
         torques[: state.tau.size] = state.tau
         self._samples.append([state.time, *state.wrench_ext_in_base[:3], *torques])
@@ -233,8 +233,8 @@ class ArmTab:
     Thread: the panel's.
     """
 
-    def __init__(self, desk: Desk, tabs: Any, arm: str, base: Pose) -> None:
-        self._desk, self._arm = desk, arm
+    def __init__(self, desk: Session, tabs: Any, arm: str, base: Pose) -> None:
+        self._session, self._arm = desk, arm
         self.gizmo = Gizmo(desk, arm, base)
         self._laws = [spec for spec in desk.cell.specs if arm in spec.config.arms]
         gui = desk.server.gui
@@ -251,14 +251,14 @@ class ArmTab:
 
     def owner(self) -> InstanceSpec:
         """Return the active controllet of the arm."""
-        active = self._desk.cell.active
+        active = self._session.cell.active
         owners = [spec for spec in self._laws if spec.name in active]
         laws = [spec for spec in owners if not spec.is_hold]
         return (laws or owners or self._laws)[0]
 
     def refresh(self, reason: str, hold_reason: str) -> None:
         """Update controllet, gains and the reasons of a fault or hold."""
-        law, fault = self.owner(), self._desk.cell.state(self._arm).fault
+        law, fault = self.owner(), self._session.cell.state(self._arm).fault
         name = HOLD if law.is_hold else law.name
         if self.law.value != name:
             self.law.value = name
@@ -273,30 +273,30 @@ class ArmTab:
         self.gains.show(law)
 
     def _add_hand(self, gui: Any) -> None:
-        hand = self._desk.cell.gripper(self._arm)
-        most = hand.description.max_width
-        width = gui.add_slider("gripper [m]", 0.0, most, 0.001, most)
+        hand = self._session.cell.gripper(self._arm)
+        max_value = hand.description.max_width
+        width = gui.add_slider("gripper [m]", 0.0, max_value, 0.001, max_value)
         move, grasp = gui.add_button("Move gripper"), gui.add_button("Grasp")
 
         def ask(viewer: int, act: Act) -> None:
-            self._desk.ask(("hand", self._arm), viewer, act)
+            self._session.ask(("hand", self._arm), viewer, act)
 
-        self._desk.on_use(move, lambda viewer, _: ask(viewer, lambda: hand.move(width.value)))
-        any_width = {"force": GRASP_FORCE, "epsilon_outer": most}
-        self._desk.on_use(
+        self._session.on_use(move, lambda viewer, _: ask(viewer, lambda: hand.move(width.value)))
+        any_width = {"force": GRASP_FORCE, "epsilon_outer": max_value}
+        self._session.on_use(
             grasp, lambda viewer, _: ask(viewer, lambda: hand.grasp(0.0, **any_width))
         )
 
     def _choose(self, viewer: int, name: Any) -> None:
         act = partial(self._switch, name, viewer_named(viewer))
-        self._desk.ask(("law", self._arm), viewer, act)
+        self._session.ask(("law", self._arm), viewer, act)
 
-    def _switch(self, name: str, by: str) -> Answer | None:
-        law, ask = self.owner(), self._desk.cell.ask_switch
+    def _switch(self, name: str, by: str) -> PendingResponse | None:
+        law, ask = self.owner(), self._session.cell.ask_switch
         if name != HOLD:
             return ask(activate=[name], strictness="force_auto", timeout=SWITCH_TIMEOUT, by=by)
         return None if law.is_hold else ask(deactivate=[law.name], strictness="best_effort", by=by)
 
     def _ask_recovery(self, viewer: int, _: Any) -> None:
-        act = partial(self._desk.cell.ask_recovery, [self._arm])
-        self._desk.ask(("recover", self._arm), viewer, act)
+        act = partial(self._session.cell.ask_recovery, [self._arm])
+        self._session.ask(("recover", self._arm), viewer, act)

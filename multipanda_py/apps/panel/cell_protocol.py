@@ -20,10 +20,10 @@ from multipanda_py.state import ArmSnapshot
 
 
 @runtime_checkable
-class Answer(Protocol):
+class PendingResponse(Protocol):
     """Pending result of a request; no method waits."""
 
-    def look(self) -> object | None:
+    def poll(self) -> object | None:
         """Return the result, or None while it is pending.
 
         Raises:
@@ -31,8 +31,8 @@ class Answer(Protocol):
         """
 
 
-class ServedHand(Protocol):
-    """Gripper of an arm; its methods may return an :class:`Answer`."""
+class GripperProtocol(Protocol):
+    """Gripper of an arm; its methods may return an :class:`PendingResponse`."""
 
     @property
     def description(self) -> ParallelGripper:
@@ -45,11 +45,11 @@ class ServedHand(Protocol):
         """Start to grasp the object between the fingers; see :meth:`.Gripper.grasp`."""
 
 
-class Served(Protocol):
+class CellProtocol(Protocol):
     """Cell that a panel shows; :class:`.Cell` implements and documents these methods.
 
-    No method waits. A request with a later result returns an :class:`Answer`. A request that is
-    rejected at once raises an exception.
+    No method waits. A request with a later result returns an :class:`PendingResponse`. A request
+    that is rejected at once raises an exception.
 
     Thread: the panel's; :meth:`ask_hold` any.
     """
@@ -120,14 +120,14 @@ class Served(Protocol):
         strictness: str = ...,
         timeout: float = ...,
         by: str = ...,
-    ) -> Answer:
+    ) -> PendingResponse:
         """Request a switch; strictness as in :class:`.Strictness`; ``by`` names the client."""
 
-    def ask_hold(self, *, by: str = ...) -> Answer:
+    def ask_hold(self, *, by: str = ...) -> PendingResponse:
         """Request that every arm brakes and holds."""
 
     def ask_recovery(self, arms: Sequence[str] | None = ...) -> object:
         """Request to clear latched faults."""
 
-    def gripper(self, arm: str) -> ServedHand:
+    def gripper(self, arm: str) -> GripperProtocol:
         """Return the gripper of an arm."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.apps.panel.session import Desk
+from multipanda_py.apps.panel.session import Session
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
@@ -33,7 +33,7 @@ class Drag:
 
     def __init__(self) -> None:
         self.viewer: int | None = None
-        self._heard = math.inf
+        self._latest = math.inf
 
     def goes_on(self, viewer: int, now: float) -> None:
         """Record a message of the page at a time [s].
@@ -42,23 +42,23 @@ class Drag:
             viewer: Number of the viewer who drags.
             now: Time of the message [s].
         """
-        self.viewer, self._heard = viewer, now
+        self.viewer, self._latest = viewer, now
 
     def end(self) -> None:
         """Record that the gizmo was released."""
-        self.viewer, self._heard = None, math.inf
+        self.viewer, self._latest = None, math.inf
 
     def falls_silent(self, now: float) -> bool:
         """Return True once if a drag has had no message for longer than the timeout."""
-        if now - self._heard <= TARGET_TIMEOUT:
+        if now - self._latest <= TARGET_TIMEOUT:
             return False
-        self._heard = math.inf
+        self._latest = math.inf
         return True
 
 
 _CHANNEL = "pose"
 _SCALE = 0.22  # Scale of the axes of a gizmo.
-_BEGUN_ANEW = "a controllet has started meanwhile. Grasp the gizmo again."
+_RESTARTED = "a controllet has started meanwhile. Grasp the gizmo again."
 
 
 class Gizmo:
@@ -82,8 +82,8 @@ class Gizmo:
     Thread: the panel's.
     """
 
-    def __init__(self, desk: Desk, arm: str, base: Pose) -> None:
-        self._desk, self.arm, self._base = desk, arm, base
+    def __init__(self, desk: Session, arm: str, base: Pose) -> None:
+        self._session, self.arm, self._base = desk, arm, base
         self.drag = Drag()
         self._law: tuple[str, int] | None = None
         self._is_given = False
@@ -101,10 +101,10 @@ class Gizmo:
             law: Active controllet of the arm.
             now: Present time [s].
         """
-        known = law.name, self._desk.cell.beginnings(self.arm)
+        known = law.name, self._session.cell.beginnings(self.arm)
         if known != self._law:
             if self.drag.viewer is not None:
-                self._desk.note(f"{self.arm}: {_BEGUN_ANEW}")
+                self._session.note(f"{self.arm}: {_RESTARTED}")
             self._law = known
             self._put_back(self.takes_poses(law))
         if self.drag.falls_silent(now):
@@ -127,28 +127,28 @@ class Gizmo:
         return channel is not None and not channel.shared
 
     def _measured(self) -> Pose:
-        return self._base @ self._desk.cell.pose(self.arm)
+        return self._base @ self._session.cell.pose(self.arm)
 
-    def _hold(self, why: str) -> None:
-        cell = self._desk.cell
-        if self._desk.try_to(lambda: cell.set_target(self.arm, cell.pose(self.arm))):
-            self._desk.note(f"{self.arm} holds: {why}")
+    def _hold(self, reason: str) -> None:
+        cell = self._session.cell
+        if self._session.try_to(lambda: cell.set_target(self.arm, cell.pose(self.arm))):
+            self._session.note(f"{self.arm} holds: {reason}")
 
-    def _asked(
+    def _send_target(
         self, handle: Any, viewer: int, phase: str, position: Any, wxyz: Any, now: float
     ) -> None:
         """Send a target to the arm; a gizmo with a rejected target returns to the tool."""
         if handle is not self.handle:  # The gizmo was replaced in the meantime.
             return
-        if self._law is None or self._desk.cell.beginnings(self.arm) != self._law[1]:
+        if self._law is None or self._session.cell.beginnings(self.arm) != self._law[1]:
             self._put_back()
-            raise TargetRejected(f"{self.arm}: {_BEGUN_ANEW}")
+            raise TargetRejected(f"{self.arm}: {_RESTARTED}")
         if phase == "start":
             self.drag.goes_on(viewer, now)
             return
         try:
             pose = _pose(self.arm, position, wxyz)
-            self._desk.cell.set_target(self.arm, pose, frame="world")
+            self._session.cell.set_target(self.arm, pose, frame="world")
         except TargetRejected:
             self._put_back()
             raise
@@ -171,7 +171,7 @@ class Gizmo:
         self.handle = self._make(self._measured(), visible)
 
     def _make(self, pose: Pose, visible: bool) -> Any:
-        handle = self._desk.server.scene.add_transform_controls(
+        handle = self._session.server.scene.add_transform_controls(
             self.name, scale=_SCALE, depth_test=False, disable_sliders=True,
             position=pose.position, wxyz=_wxyz(pose), visible=visible,
         )  # fmt: skip
@@ -180,11 +180,11 @@ class Gizmo:
             if event.target is not self.handle:  # The message is for a gizmo that was replaced.
                 return
             act = partial(
-                self._asked, handle, event.client_id, event.phase,
-                np.array(handle.position), np.array(handle.wxyz), self._desk.now(),
+                self._send_target, handle, event.client_id, event.phase,
+                np.array(handle.position), np.array(handle.wxyz), self._session.now(),
             )  # fmt: skip
-            if not self._desk.ask((_CHANNEL, self.arm), event.client_id, act):
-                self._desk.inbox.post(("back", self.arm), None, self._put_back)
+            if not self._session.ask((_CHANNEL, self.arm), event.client_id, act):
+                self._session.inbox.post(("back", self.arm), None, self._put_back)
 
         handle.on_update(moved)
         return handle

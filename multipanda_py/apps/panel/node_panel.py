@@ -37,8 +37,8 @@ def main() -> int:
         with NodeCell(options["namespace"], config) as cell:
             with contextlib.suppress(OSError):  # The loop may run on another machine.
                 os.sched_setaffinity(0, other_cpus(cell.config.realtime))
-            place = options["host"], options["port"]
-            with CellPanel(cell, *place, torque="measured torque", report=_say_event) as panel:
+            address = options["host"], options["port"]
+            with CellPanel(cell, *address, torque="measured torque", report=_say_event) as panel:
                 _say(f"the panel is at {panel.address}")
                 panel.serve(options["duration"] or float("inf"))
     except KeyboardInterrupt:

@@ -22,12 +22,12 @@ from multipanda_py.apps.panel.access import (
     refuse_strangers,
 )
 from multipanda_py.apps.panel.arm_tab import RATE, ArmTab, Plots
-from multipanda_py.apps.panel.cell_protocol import Served
-from multipanda_py.apps.panel.session import Desk
+from multipanda_py.apps.panel.cell_protocol import CellProtocol
+from multipanda_py.apps.panel.session import Session
 from multipanda_py.cell.recovery import HoldReasons
 from multipanda_py.config.describe import bases_in_world
 from multipanda_py.realtime.events import LoopEvent
-from multipanda_py.realtime.system.child_process import Closing
+from multipanda_py.realtime.system.child_process import Closeable
 from multipanda_py.simulation.scene_view import SceneView
 from multipanda_py.state import Matrix, Vector
 
@@ -64,11 +64,11 @@ class SceneNodes:
             if body:
                 name = model.body(body).name or f"body_{body}"
                 paths[body] = f"{paths[int(self._parents[body])]}/{name}"
-                place = self._place(body)
+                pose = self._place(body)
                 self.frames[body] = server.scene.add_frame(
-                    paths[body], show_axes=False, position=place[0], wxyz=place[1]
+                    paths[body], show_axes=False, position=pose[0], wxyz=pose[1]
                 )
-                self._sent[body] = place
+                self._sent[body] = pose
             for number, (color, mesh) in enumerate(_meshes(model, body).items()):
                 server.scene.add_mesh_simple(
                     f"{paths[body]}/shape_{number}",
@@ -87,16 +87,16 @@ class SceneNodes:
         self._view.show(row)
         moved = 0
         for body, frame in self.frames.items():
-            position, turn = self._place(body)
+            position, quaternion = self._place(body)
             before, turn_before = self._sent[body]
             far = np.abs(position - before).max() > MOVED
-            turned = np.abs(turn - turn_before).max() > MOVED
+            turned = np.abs(quaternion - turn_before).max() > MOVED
             if far:
                 frame.position = position
             if turned:
-                frame.wxyz = turn
+                frame.wxyz = quaternion
             if far or turned:
-                self._sent[body] = position, turn
+                self._sent[body] = position, quaternion
                 moved += 1
         return moved
 
@@ -104,9 +104,9 @@ class SceneNodes:
         """Return the present pose of a body in its parent: position and quaternion w x y z."""
         data, parent = self._view.data, int(self._parents[body])
         base = data.xmat[parent].reshape(3, 3)
-        turn = np.empty(4)
-        mujoco.mju_mat2Quat(turn, (base.T @ data.xmat[body].reshape(3, 3)).ravel())
-        return base.T @ (data.xpos[body] - data.xpos[parent]), turn
+        quaternion = np.empty(4)
+        mujoco.mju_mat2Quat(quaternion, (base.T @ data.xmat[body].reshape(3, 3)).ravel())
+        return base.T @ (data.xpos[body] - data.xpos[parent]), quaternion
 
 
 def _meshes(model: mujoco.MjModel, body: int) -> dict[tuple[float, ...], trimesh.Trimesh]:
@@ -154,7 +154,7 @@ def _mesh(model: mujoco.MjModel, geom: int) -> trimesh.Trimesh | None:
     return None
 
 
-class Due:
+class RateTimer:
     """Timer of a periodic action; missed periods are not made up for.
 
     Args:
@@ -189,7 +189,7 @@ TIMING_RATE = 1.0
 """Rate at which the loop's timing is updated [Hz]."""
 
 
-class CellPanel(Closing):
+class CellPanel(Closeable):
     """Server of a page that shows a running cell, which one viewer at a time may move.
 
     All viewers see the same page, and each of them may stop the arms. Other requests need the
@@ -214,7 +214,7 @@ class CellPanel(Closing):
 
     def __init__(
         self,
-        cell: Served,
+        cell: CellProtocol,
         host: str = HOST,
         port: int = PORT,
         clock: Callable[[], float] = time.monotonic,
@@ -230,7 +230,7 @@ class CellPanel(Closing):
             )
         let_pages_change_values_only(self._server)
         refuse_strangers(self._server, host)
-        self.desk = Desk(self._server, cell, clock)
+        self.desk = Session(self._server, cell, clock)
         gui = self._server.gui
         # The share button is hidden, because it would forward the page through a public server.
         gui.configure_theme(show_logo=False, show_share_button=False, control_width="medium")
@@ -239,20 +239,20 @@ class CellPanel(Closing):
         self.scene = SceneNodes(self._server, SceneView(cell.config))
         self._stop = gui.add_button("STOP", color="red", hint="every arm brakes and holds")
         self._take = gui.add_button("Take command")
-        self._who = gui.add_markdown("")
+        self._viewer = gui.add_markdown("")
         self._timing = gui.add_markdown("")
         bases, tabs = bases_in_world(cell.config), gui.add_tab_group()
         self.tabs = {arm: ArmTab(self.desk, tabs, arm, bases[arm]) for arm in cell.arms}
         self._plots = Plots(self.desk, torque)
-        self._said = gui.add_markdown("")
+        self._reported = gui.add_markdown("")
         self._reasons = dict.fromkeys(cell.arms, "")
         self._holds, self._report = HoldReasons(cell.arms), report
         self._events = 0
-        self._due = {
-            self._move: Due(POSE_RATE),
-            self._refresh: Due(WORDS_RATE),
-            self._plots.sample: Due(RATE),
-            self._measure: Due(TIMING_RATE),
+        self._due_time = {
+            self._move: RateTimer(POSE_RATE),
+            self._refresh: RateTimer(WORDS_RATE),
+            self._plots.sample: RateTimer(RATE),
+            self._measure: RateTimer(TIMING_RATE),
         }
         self.desk.on_use(self._stop, lambda viewer, _: self.desk.stop(viewer))
         self.desk.on_use(self._take, lambda viewer, _: self._give_command(viewer))
@@ -276,13 +276,13 @@ class CellPanel(Closing):
         self.desk.work()
         now = self._clock()
         with self._server.atomic():
-            for show, due in self._due.items():
-                if due.is_due(now):
+            for show, deadline in self._due_time.items():
+                if deadline.is_due(now):
                     self.desk.try_to(show)
 
     def wait(self) -> None:
         """Wait until a viewer sends a request or an update is due."""
-        left = min(due.left(self._clock()) for due in self._due.values())
+        left = min(deadline.left(self._clock()) for deadline in self._due_time.values())
         self.desk.inbox.wait(left)
 
     def serve(self, duration: float = math.inf) -> None:
@@ -319,27 +319,28 @@ class CellPanel(Closing):
             if event.event.is_fault and event.arm in self._reasons:
                 self._reasons[event.arm] = event.text
         for arm, tab in self.tabs.items():
-            tab.refresh(self._reasons[arm], self._holds.of(arm))
+            tab.refresh(self._reasons[arm], self._holds.reason(arm))
         holder = self.desk.command.holder
-        who = "no viewer is in command" if holder is None else f"viewer {holder} is in command"
-        _say(self._who, f"{who}; viewers: {self.viewers}")
-        _say(self._said, "\n".join(f"- {line}" for line in self.desk.notes))
+        name = "no viewer is in command" if holder is None else f"viewer {holder} is in command"
+        _say(self._viewer, f"{name}; viewers: {self.viewers}")
+        _say(self._reported, "\n".join(f"- {line}" for line in self.desk.notes))
         if reason := self._cell.silence_reason():
             _say(self._timing, f"**{reason}; the page shows the last known state**")
 
     def _measure(self) -> None:
         if self._cell.silence_reason():  # The text then shows the reason of the silence instead.
             return
-        found = self._cell.statistics(1000)
+        statistics = self._cell.statistics(1000)
         _say(
             self._timing,
-            f"loop {found.rate:.0f} Hz, late p50 {found.lateness_p50 * 1e6:.0f} us, p99 "
-            f"{found.lateness_p99 * 1e6:.0f} us, compute p99 {found.compute_p99 * 1e6:.0f} us, "
-            f"missed {found.missed}",
+            f"loop {statistics.rate:.0f} Hz, late p50 {statistics.lateness_p50 * 1e6:.0f} us, p99 "
+            f"{statistics.lateness_p99 * 1e6:.0f} us, compute p99 "
+            f"{statistics.compute_p99 * 1e6:.0f} us, "
+            f"missed {statistics.missed}",
         )
 
     def _give_command(self, viewer: int) -> None:
-        before = self.desk.command.take(viewer)
+        before = self.desk.command.acquire(viewer)
         if before is not None and before != viewer:
             self._lose(before)
         self.desk.note(f"viewer {viewer} has taken the command")

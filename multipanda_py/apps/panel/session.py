@@ -10,14 +10,14 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, TypeAlias
 
 from multipanda_py.apps.panel.access import value_of
-from multipanda_py.apps.panel.cell_protocol import Answer, Served
+from multipanda_py.apps.panel.cell_protocol import CellProtocol, PendingResponse
 from multipanda_py.cell.switch_planning import SwitchResult
 from multipanda_py.exceptions import MultipandaError
 
 Act: TypeAlias = Callable[[], object]
 
 
-class Wish(NamedTuple):
+class Request(NamedTuple):
     """Request of a viewer.
 
     Attributes:
@@ -29,7 +29,7 @@ class Wish(NamedTuple):
     act: Act
 
 
-class Inbox:
+class RequestQueue:
     """Queue with the newest request of every kind; an older one of the same kind is dropped.
 
     A page that floods the panel cannot fill the queue. A page that stalls and then sends many
@@ -38,11 +38,11 @@ class Inbox:
     Attributes:
         requests: Newest request of each kind, in order of arrival.
 
-    Thread: any; :meth:`wait` and :meth:`take` are for one.
+    Thread: any; :meth:`wait` and :meth:`pop_all` are for one.
     """
 
     def __init__(self) -> None:
-        self.requests: dict[Hashable, Wish] = {}
+        self.requests: dict[Hashable, Request] = {}
         self._condition = threading.Condition()
 
     def post(self, kind: Hashable, viewer: int | None, act: Act) -> None:
@@ -55,10 +55,10 @@ class Inbox:
         """
         with self._condition:
             self.requests.pop(kind, None)  # This moves the kind to the end of the order.
-            self.requests[kind] = Wish(viewer, act)
+            self.requests[kind] = Request(viewer, act)
             self._condition.notify()
 
-    def take(self) -> list[Wish]:
+    def pop_all(self) -> list[Request]:
         """Return all requests in order of arrival and empty the queue."""
         with self._condition:
             requests, self.requests = list(self.requests.values()), {}
@@ -66,12 +66,14 @@ class Inbox:
 
     def clear(self) -> None:
         """Drop all requests."""
-        self.take()
+        self.pop_all()
 
-    def forget_wishes(self) -> None:
+    def clear_requests(self) -> None:
         """Drop the requests of viewers; requests of the panel itself stay."""
         with self._condition:
-            own = {kind: wish for kind, wish in self.requests.items() if wish.viewer is None}
+            own = {
+                kind: request for kind, request in self.requests.items() if request.viewer is None
+            }
             self.requests = own
 
     def wait(self, timeout: float) -> None:
@@ -94,7 +96,7 @@ class Command:
         self.holder: int | None = None
         self._lock = threading.Lock()
 
-    def take(self, viewer: int) -> int | None:
+    def acquire(self, viewer: int) -> int | None:
         """Give the command to a viewer; return the previous holder."""
         with self._lock:
             before, self.holder = self.holder, viewer
@@ -113,8 +115,8 @@ class Command:
         holder = self.holder
         if holder is not None and holder == viewer:
             return ""
-        who = "no viewer is" if holder is None else f"viewer {holder} is"
-        return f"viewer {viewer} is not in command ({who}): press Take command first"
+        name = "no viewer is" if holder is None else f"viewer {holder} is"
+        return f"viewer {viewer} is not in command ({name}): press Take command first"
 
 
 REMEMBERED = 8
@@ -130,7 +132,7 @@ def viewer_named(viewer: int) -> str:
     return f"viewer {viewer} of the panel"
 
 
-class Desk:
+class Session:
     """Session that processes requests of viewers and notes their results.
 
     Args:
@@ -149,13 +151,15 @@ class Desk:
     Thread: :meth:`ask`, :meth:`on_use` and :meth:`stop` any, the others the panel's.
     """
 
-    def __init__(self, server: Any, cell: Served, now: Callable[[], float]) -> None:
+    def __init__(self, server: Any, cell: CellProtocol, now: Callable[[], float]) -> None:
         self.server, self.cell, self.now = server, cell, now
-        self.inbox, self.command = Inbox(), Command()
+        self.inbox, self.command = RequestQueue(), Command()
         self.notes: tuple[str, ...] = ()
         self._noting = threading.Lock()
-        self._waiting: list[Answer] = []
-        self._stopping: deque[tuple[Answer, str, str]] = deque()  # Each stop with its two notes.
+        self._waiting: list[PendingResponse] = []
+        self._stopping: deque[tuple[PendingResponse, str, str]] = (
+            deque()
+        )  # Each stop with its two notes.
         self._stops = 0
         self._worked, self._deaf_until = math.inf, -math.inf
 
@@ -204,26 +208,26 @@ class Desk:
         """
         self.inbox.clear()
         self.command.release()
-        self.note(asked := f"viewer {viewer} has pressed STOP; no confirmation yet")
+        self.note(request_note := f"viewer {viewer} has pressed STOP; no confirmation yet")
         self._stops += 1
         pending = self.cell.ask_hold(by=viewer_named(viewer))
         # viser's thread sends the request immediately, and the panel's thread waits for its
         # result.
-        if self.try_to(pending.look):
-            self._stopping.append((pending, asked, f"stopped by viewer {viewer}"))
+        if self.try_to(pending.poll):
+            self._stopping.append((pending, request_note, f"stopped by viewer {viewer}"))
             self.inbox.post("stop", None, lambda: None)  # This wakes the panel's thread.
         else:
-            self._unsay(asked)
+            self._unsay(request_note)
 
     def work(self) -> None:
         """Perform requests, and check the results of pending ones."""
         now = self.now()
         if now > self._worked + STOOD_STILL:
             self._deaf_until = now + DEAF
-            self.inbox.forget_wishes()
+            self.inbox.clear_requests()
             self.note(f"the panel was blocked for {now - self._worked:.1f} s")
         self._worked = now
-        for viewer, act in self.inbox.take():
+        for viewer, act in self.inbox.pop_all():
             if viewer is None or not (refusal := self._refusal(viewer)):
                 stops = self._stops
                 self.try_to(act)
@@ -234,15 +238,15 @@ class Desk:
             else:
                 self.note(refusal)  # Another viewer has taken the command in the meantime.
         for _ in range(len(self._stopping)):
-            self._look_at_stop(*self._stopping.popleft())
+            self._check_stop(*self._stopping.popleft())
         waiting, self._waiting = self._waiting, []
         for answer in waiting:
-            self.try_to(lambda answer=answer: self._look(answer))  # type: ignore[misc]
+            self.try_to(lambda answer=answer: self._poll(answer))  # type: ignore[misc]
 
     def try_to(self, act: Act) -> bool:
         """Perform a request and note a rejection; return True if it was performed.
 
-        If the request returns an :class:`.Answer`, :meth:`work` checks it later.
+        If the request returns an :class:`.PendingResponse`, :meth:`work` checks it later.
         """
         try:
             answer = act()
@@ -253,26 +257,26 @@ class Desk:
             # A page may send anything, and other pages must keep working.
             self.note(f"rejected: {type(error).__name__}: {error}")
             return False
-        if isinstance(answer, Answer):
+        if isinstance(answer, PendingResponse):
             self._waiting.append(answer)
         return True
 
-    def _look_at_stop(self, answer: Answer, asked: str, stopped: str) -> None:
-        found: list[object] = []
-        if not self.try_to(lambda: found.append(answer.look())):
-            self._unsay(asked)  # try_to has noted the reason.
-        elif found[0] is None:
-            self._stopping.append((answer, asked, stopped))
+    def _check_stop(self, answer: PendingResponse, request_note: str, stopped: str) -> None:
+        matches: list[object] = []
+        if not self.try_to(lambda: matches.append(answer.poll())):
+            self._unsay(request_note)  # try_to has noted the reason.
+        elif matches[0] is None:
+            self._stopping.append((answer, request_note, stopped))
         else:
-            self._unsay(asked)
+            self._unsay(request_note)
             self.note(stopped)
 
     def _unsay(self, text: str) -> None:
         with self._noting:
             self.notes = tuple(one for one in self.notes if one != text)
 
-    def _look(self, answer: Answer) -> None:
-        result = answer.look()
+    def _poll(self, answer: PendingResponse) -> None:
+        result = answer.poll()
         if result is None:
             self._waiting.append(answer)
         elif isinstance(result, SwitchResult) and result.activated:

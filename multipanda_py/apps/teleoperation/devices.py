@@ -122,7 +122,7 @@ SPACE_MOUSE_SPEED = (0.2, 0.8)
 """Speed at full deflection of the cap [m/s, rad/s]."""
 AGAIN = 1.0
 """Period of trying to open a disconnected mouse [s]."""
-MOST_REPORTS = 64
+MAX_REPORTS = 64
 """Maximum number of reports per read; the mouse sends up to 250 per second."""
 SPACE_MOUSE_HELP = "left button: clutch; push, pull and twist the cap; right button: gripper"
 
@@ -159,7 +159,7 @@ class SpaceMouse:
             lambda: library.open(axis_convention=library.AxisConvention.ROS)
         )
         self._mouse: Any = None
-        self._next_try, self._why = -np.inf, ""
+        self._next_try, self._reason = -np.inf, ""
         self._is_engaged, self._is_closed = False, False
         self._buttons, self._time = [0, 0], -1.0
 
@@ -170,9 +170,9 @@ class SpaceMouse:
             SourceLost: The mouse is disconnected.
         """
         if self._mouse is None:
-            self._look_for_it()
+            self._find_device()
         grip: Literal["", "open", "close"] = ""
-        for _ in range(MOST_REPORTS):
+        for _ in range(MAX_REPORTS):
             state, is_new = self._report()
             if self._is_pressed(state, 0):
                 self._is_engaged = not self._is_engaged
@@ -207,7 +207,7 @@ class SpaceMouse:
     def _is_pressed(self, state: Any, button: int) -> bool:
         return len(state.buttons) > 1 and bool(state.buttons[button] and not self._buttons[button])
 
-    def _look_for_it(self) -> None:
+    def _find_device(self) -> None:
         if self._clock() >= self._next_try:
             self._next_try = self._clock() + AGAIN
             try:
@@ -216,8 +216,8 @@ class SpaceMouse:
                 return
             except Exception as error:
                 # A library or a permission is missing, or there is no device.
-                self._why = str(error) or type(error).__name__
-        raise SourceLost(f"cannot be opened: {self._why}")
+                self._reason = str(error) or type(error).__name__
+        raise SourceLost(f"cannot be opened: {self._reason}")
 
 
 GAMEPAD_SPEED = (0.2, 0.8)
@@ -287,10 +287,10 @@ class Gamepad:
             self._arm = (self._arm + 1) % len(self.arms)
             return {}  # The clutch opens, so that the motion does not continue with another arm.
         x, y, across, along, left, right = (self._axis(pad, name) for name in _STICKS)
-        turn = [0.0, -along, -across]
+        rotation_vector = [0.0, -along, -across]
         if self._is_down(pad, "LEFTSHOULDER"):
-            turn = [-across, -along, 0.0]
-        twist: Vector = np.repeat(GAMEPAD_SPEED, 3) * [-y, -x, right - left, *turn]
+            rotation_vector = [-across, -along, 0.0]
+        twist: Vector = np.repeat(GAMEPAD_SPEED, 3) * [-y, -x, right - left, *rotation_vector]
         is_down = self._is_down(pad, "RIGHTSHOULDER")
         self._was_open = self._was_open or not is_down
         engaged = is_down and self._was_open

@@ -12,25 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.apps.teleoperation.source import GripperWish, HandCommand, Touch
+from multipanda_py.apps.teleoperation.source import GripperRequest, HandCommand, Touch
 from multipanda_py.control.teleoperation import ForceReflection
 from multipanda_py.exceptions import ConfigurationError, SourceLost, TargetRejected
 from multipanda_py.pose import Pose
-from multipanda_py.realtime.system.child_process import LineProcess
+from multipanda_py.realtime.system.child_process import JsonLinesChild
 from multipanda_py.registry import require
 from multipanda_py.state import Vector
 
-SILENCE = 0.25
+TIMEOUT = 0.25
 """Timeout of a stream [s]."""
 
 
 @dataclass
-class _Heard:
+class _Stream:
     kind: str = ""
     value: Any = None
     time: float = -1e9
     is_engaged: bool = False
-    gripper: GripperWish = ""
+    gripper: GripperRequest = ""
     crowd: str = ""
 
 
@@ -71,8 +71,8 @@ class RosStreams:
         """Start the subscriber node in a child process."""
         require("rclpy", "geometry_msgs", "std_msgs")
         self.arms, self._frame = tuple(arms), frame
-        self.inputs = {arm: _Heard() for arm in self.arms}
-        self.listener = LineProcess(module, *arguments)
+        self.inputs = {arm: _Stream() for arm in self.arms}
+        self.listener = JsonLinesChild(module, *arguments)
 
     def read(self) -> Mapping[str, HandCommand]:
         """Return the command of every arm from its newest messages.
@@ -84,7 +84,7 @@ class RosStreams:
             self._take(json.loads(line))
         if not self.listener.is_alive:
             raise SourceLost("the subscriber node has ended")
-        return {arm: self._command(arm, heard) for arm, heard in self.inputs.items()}
+        return {arm: self._command(arm, received) for arm, received in self.inputs.items()}
 
     def close(self) -> None:
         """Stop the subscriber node."""
@@ -94,31 +94,35 @@ class RosStreams:
         """Return the topic of an arm's input."""
         return f"{self._root}/{arm}/{kind}"
 
-    def _take(self, said: dict[str, Any]) -> None:
-        heard = self.inputs[said["arm"]]
-        if said["kind"] == "clutch":
-            heard.is_engaged = said["value"]
-        elif said["kind"] == "gripper":
-            heard.gripper = "close" if said["value"] else "open"
-        elif said["kind"] == "crowd":
-            heard.crowd = said["value"]
+    def _take(self, message: dict[str, Any]) -> None:
+        received = self.inputs[message["arm"]]
+        if message["kind"] == "clutch":
+            received.is_engaged = message["value"]
+        elif message["kind"] == "gripper":
+            received.gripper = "close" if message["value"] else "open"
+        elif message["kind"] == "crowd":
+            received.crowd = message["value"]
         else:
-            heard.kind, heard.value, heard.time = said["kind"], said["value"], said["time"]
+            received.kind, received.value, received.time = (
+                message["kind"],
+                message["value"],
+                message["time"],
+            )
 
-    def _command(self, arm: str, heard: _Heard) -> HandCommand:
-        grip, heard.gripper = heard.gripper, ""
-        if not heard.is_engaged:
+    def _command(self, arm: str, received: _Stream) -> HandCommand:
+        grip, received.gripper = received.gripper, ""
+        if not received.is_engaged:
             return HandCommand(gripper=grip)
-        if heard.crowd:
-            return HandCommand(problem=f"{heard.crowd}, allowed 1")
-        if (silence := time.monotonic() - heard.time) > SILENCE:
-            topic = self._topic(arm, heard.kind or "pose")
-            for_long = f"for {SILENCE:g} s" if silence < 1e6 else "yet"
+        if received.crowd:
+            return HandCommand(problem=f"{received.crowd}, allowed 1")
+        if (age := time.monotonic() - received.time) > TIMEOUT:
+            topic = self._topic(arm, received.kind or "pose")
+            for_long = f"for {TIMEOUT:g} s" if age < 1e6 else "yet"
             return HandCommand(problem=f"no message on {topic} {for_long}")
-        if heard.kind == "twist":
-            return HandCommand(True, heard.value, frame=self._frame, gripper=grip)
+        if received.kind == "twist":
+            return HandCommand(True, received.value, frame=self._frame, gripper=grip)
         try:
-            pose = Pose.from_quaternion(heard.value[:3], heard.value[3:])
+            pose = Pose.from_quaternion(received.value[:3], received.value[3:])
         except TargetRejected as error:
             return HandCommand(problem=f"{self._topic(arm, 'pose')}: {error}")
         return HandCommand(True, pose=pose, frame=self._frame, gripper=grip)
@@ -126,7 +130,7 @@ class RosStreams:
 
 DEADBAND = (2.0, 0.4)
 """Deadband of the feedback, the typical error of the wrench estimate [N, Nm]."""
-MOST = (15.0, 2.0)
+MAX_FORCE_AND_TORQUE = (15.0, 2.0)
 """Maximum feedback after the gain [N, Nm]."""
 FILTER = 0.03
 """Time constant of the low-pass filter [s]; samples are 10 to 50 ms apart."""
@@ -153,7 +157,7 @@ class WrenchFeedback:
         feedback: Gain g, 0 to 1.
 
     Attributes:
-        share: Fading factor :math:`\rho`.
+        scale: Fading factor :math:`\rho`.
 
     Raises:
         ConfigurationError: g is out of range.
@@ -162,33 +166,35 @@ class WrenchFeedback:
     def __init__(self, feedback: float) -> None:
         if not 0.0 <= feedback <= 1.0:
             raise ConfigurationError(f"feedback: got {feedback:g}, allowed [0, 1]")
-        self._feedback, self.share = feedback, 0.0
+        self._feedback, self.scale = feedback, 0.0
         self._reflection = ForceReflection()
 
-    def of(self, touch: Touch) -> Vector:
+    def compute(self, touch: Touch) -> Vector:
         """Return the wrench to send, (6,) [N, Nm]."""
         reflection = self._reflection
-        if self.share == 0.0:
+        if self.scale == 0.0:
             reflection.reset()
         step = touch.seconds / (FADE_IN if touch.is_following else -FADE_OUT)
-        self.share = min(1.0, max(0.0, self.share + step))
+        self.scale = min(1.0, max(0.0, self.scale + step))
         if not np.isfinite(touch.wrench).all():
-            self.share = 0.0
+            self.scale = 0.0
             return np.zeros(6)
         reflection.set_filter(FILTER, touch.seconds)
         force, torque = (
-            (dead, most / gain if gain > 0.0 else 0.0, gain)
-            for dead, most, gain in zip(
-                DEADBAND, MOST, (self._feedback * min(1.0, touch.scale), self._feedback)
+            (dead, max_value / gain if gain > 0.0 else 0.0, gain)
+            for dead, max_value, gain in zip(
+                DEADBAND,
+                MAX_FORCE_AND_TORQUE,
+                (self._feedback * min(1.0, touch.scale), self._feedback),
             )
         )
         reflection.set_shape(force, torque)
-        found: Vector = self.share * reflection.feel(touch.wrench, _AXES)
-        return found
+        result: Vector = self.scale * reflection.feel(touch.wrench, _AXES)
+        return result
 
 
 _PLACE = re.compile(r"(/[A-Za-z_][A-Za-z0-9_]*)+")
-_HEARD = {"pose": "current_pose"}
+_RECEIVED = {"pose": "current_pose"}
 
 
 class Leader(RosStreams):
@@ -223,38 +229,38 @@ class Leader(RosStreams):
         frame: str = "",
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._places = {arm: f"/{place.strip('/')}" for arm, place in leaders.items()}
-        for place in self._places.values():
-            if not _PLACE.fullmatch(place):
+        self._namespaces = {arm: f"/{namespace.strip('/')}" for arm, namespace in leaders.items()}
+        for path in self._namespaces.values():
+            if not _PLACE.fullmatch(path):
                 raise ConfigurationError(
-                    f"leader: got {place!r}, allowed a namespace and an arm, such as /north/left"
+                    f"leader: got {path!r}, allowed a namespace and an arm, such as /north/left"
                 )
         self._feedback = {arm: WrenchFeedback(feedback) for arm in leaders} if feedback else {}
-        self._say, self._takers, self._told = say, dict.fromkeys(leaders, -1), set[str]()
-        pairs = [text for pair in self._places.items() for text in pair]
+        self._log, self._takers, self._reported = say, dict.fromkeys(leaders, -1), set[str]()
+        pairs = [text for pair in self._namespaces.items() for text in pair]
         self._listen(tuple(leaders), frame, "multipanda_py.ros.client.leader_link", *pairs)
 
     def feel(self, arm: str, touch: Touch) -> None:
         """Send the external wrench of a follower to its leader."""
         if arm not in self._feedback:
             return
-        wrench = self._feedback[arm].of(touch)
-        if touch.is_following and self._takers[arm] == 0 and arm not in self._told:
-            self._told.add(arm)
-            self._say(
+        wrench = self._feedback[arm].compute(touch)
+        if touch.is_following and self._takers[arm] == 0 and arm not in self._reported:
+            self._reported.add(arm)
+            self._log(
                 f"{arm}: no force feedback, since there is no subscriber of "
-                f"{self._places[arm]}/target_felt_wrench. Add the feature felt_wrench to the "
+                f"{self._namespaces[arm]}/target_felt_wrench. Add the feature felt_wrench to the "
                 "controllet of the leader."
             )
-        until = time.monotonic() + SILENCE
-        said = {"arm": arm, "wrench": wrench.tolist(), "until": until}
-        self.listener.tell_now(json.dumps(said))  # read() reports a process that has ended.
+        until = time.monotonic() + TIMEOUT
+        message = {"arm": arm, "wrench": wrench.tolist(), "until": until}
+        self.listener.send_now(json.dumps(message))  # read() reports a process that has ended.
 
     def _topic(self, arm: str, kind: str) -> str:
-        return f"{self._places[arm]}/{_HEARD.get(kind, kind)}"
+        return f"{self._namespaces[arm]}/{_RECEIVED.get(kind, kind)}"
 
-    def _take(self, said: dict[str, Any]) -> None:
-        if said["kind"] == "takers":
-            self._takers[said["arm"]] = said["value"]
+    def _take(self, message: dict[str, Any]) -> None:
+        if message["kind"] == "takers":
+            self._takers[message["arm"]] = message["value"]
         else:
-            super()._take(said)
+            super()._take(message)

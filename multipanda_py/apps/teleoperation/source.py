@@ -15,7 +15,7 @@ from multipanda_py.exceptions import TargetRejected, in_decimals
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 
-GripperWish = Literal["", "open", "close"]
+GripperRequest = Literal["", "open", "close"]
 TOOL = "tool"
 """Name of the frame at the tool of the moved arm."""
 
@@ -40,7 +40,7 @@ class HandCommand:
     twist: ArrayLike | None = None
     pose: Pose | None = None
     frame: str = ""
-    gripper: GripperWish = ""
+    gripper: GripperRequest = ""
     problem: str = ""
 
 
@@ -87,13 +87,13 @@ class FeelingSource(Source, Protocol):
         """Take the external wrench of an arm after each :meth:`read`, without waiting."""
 
 
-MOST_SPEED = (2.0, 6.0)
+MAX_SPEED = (2.0, 6.0)
 """Maximum plausible speed; a faster device has jumped [m/s, rad/s]."""
 JITTER = (0.02, 0.06)
 """Step between two readings that is always allowed [m, rad]: the maximum speed at 100 Hz."""
 LONGEST = 0.05
 """Maximum time between two readings that increases the allowed step [s]."""
-MOST_TURN = 3.0
+MAX_ROTATION = 3.0
 """Maximum scaled rotation since the clutch was closed [rad], since the logarithm of a rotation is
 unique only up to half a turn."""
 
@@ -165,19 +165,19 @@ class Clutch:
             then = self._device_then = self._device = device
             self._age = 0.0
             self._axes = axes
-        step, turn = device.distance(self._device)
-        allowed = [max(j, self._age * s) for j, s in zip(JITTER, MOST_SPEED, strict=True)]
-        if step > allowed[0] or turn > allowed[1]:
+        step, angle = device.distance(self._device)
+        allowed = [max(j, self._age * s) for j, s in zip(JITTER, MAX_SPEED, strict=True)]
+        if step > allowed[0] or angle > allowed[1]:
             raise TargetRejected(
-                f"the device has jumped by {in_decimals(step, 2)} m and {turn:.2f} rad between "
+                f"the device has jumped by {in_decimals(step, 2)} m and {angle:.2f} rad between "
                 f"two readings, allowed {allowed[0]:.2f} m and {allowed[1]:.2f} rad, "
-                f"{MOST_SPEED[0]:g} m/s and {MOST_SPEED[1]:g} rad/s"
+                f"{MAX_SPEED[0]:g} m/s and {MAX_SPEED[1]:g} rad/s"
             )
         turned = pin.log3(device.rotation @ then.rotation.T)
-        if self.turn_scale != 1.0 and np.linalg.norm(turned) > MOST_TURN:
+        if self.turn_scale != 1.0 and np.linalg.norm(turned) > MAX_ROTATION:
             raise TargetRejected(
                 f"the device has rotated by {np.linalg.norm(turned):.2f} rad since the clutch was "
-                f"closed, allowed {MOST_TURN:g} rad with a rotation scale other than 1"
+                f"closed, allowed {MAX_ROTATION:g} rad with a rotation scale other than 1"
             )
         if not _is_same(device, self._device):
             self._device, self._age = device, 0.0

@@ -11,11 +11,11 @@ from typing import Any, get_args
 import numpy as np
 
 from multipanda_py.apps.teleoperation.source import (
-    MOST_SPEED,
+    MAX_SPEED,
     TOOL,
     Clutch,
     FeelingSource,
-    GripperWish,
+    GripperRequest,
     HandCommand,
     Source,
     Touch,
@@ -31,7 +31,7 @@ from multipanda_py.exceptions import (
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 
-MOST_LEAD = (0.1, 0.5)
+MAX_LEAD = (0.1, 0.5)
 """Maximum distance of a target from the tool [m, rad]."""
 SAME = (0.03, 0.15)
 """Distance from the last target up to which a motion continues from there [m, rad]; the tool of a
@@ -57,7 +57,7 @@ class GuidedArm:
     """
 
     def __init__(self, cell: Cell, arm: str, clutch: Clutch, say: Callable[[str], None]) -> None:
-        self._cell, self._arm, self.clutch, self._say = cell, arm, clutch, say
+        self._cell, self._arm, self.clutch, self._log = cell, arm, clutch, say
         self.sent: Pose | None = None
         self._is_refused = False
         cell.frames.base_of(arm)
@@ -72,7 +72,7 @@ class GuidedArm:
         along = (wrench.reshape(2, 3) @ clutch.axes).reshape(6)
         return Touch(along, clutch.is_closed, clutch.scale, seconds)
 
-    def take(self, command: HandCommand, seconds: float, passed: float) -> None:
+    def apply_command(self, command: HandCommand, seconds: float, passed: float) -> None:
         """Process a command of the device.
 
         Args:
@@ -94,12 +94,12 @@ class GuidedArm:
             self._move_hand(command.gripper)
         self._send()
 
-    def hold(self, why: str) -> None:
+    def hold(self, reason: str) -> None:
         """Keep the target until the clutch is closed again; report the reason once."""
         self.clutch.open()
         if not self._is_refused:
             self._is_refused = True
-            self._say(f"{self._arm} holds: {why}; open and close the clutch to continue")
+            self._log(f"{self._arm} holds: {reason}; open and close the clutch to continue")
 
     def _move(self, command: HandCommand, seconds: float, passed: float) -> None:
         clutch, tool = self.clutch, self._cell.pose(self._arm)
@@ -112,15 +112,15 @@ class GuidedArm:
             target = clutch.move(_checked(command.twist), seconds, axes)
         else:
             raise TargetRejected("the clutch is closed, but there is neither a twist nor a pose")
-        target = target.clipped(tool.position, tool.rotation, *MOST_LEAD)
+        target = target.clipped(tool.position, tool.rotation, *MAX_LEAD)
         if command.pose is None:
             clutch.keep(target)
         self.sent = target
 
     def _start(self, tool: Pose) -> Pose:
         if self.sent is not None:
-            step, turn = self.sent.distance(tool)
-            if step <= SAME[0] and turn <= SAME[1]:
+            step, angle = self.sent.distance(tool)
+            if step <= SAME[0] and angle <= SAME[1]:
                 return self.sent
         return tool
 
@@ -140,15 +140,15 @@ class GuidedArm:
             self.sent = None
             self.hold(str(error))
 
-    def _move_hand(self, wish: str) -> None:
+    def _move_hand(self, request: str) -> None:
         try:
             hand = self._cell.gripper(self._arm)
-            if wish == "open":
+            if request == "open":
                 hand.move(hand.state().max_width)
             else:  # A grasp closes on an object of any width.
                 hand.grasp(0.0, epsilon_outer=hand.description.max_width)
         except MultipandaError as error:
-            self._say(f"{self._arm}: {error}")
+            self._log(f"{self._arm}: {error}")
 
 
 def _checked(twist: object) -> Vector:
@@ -158,11 +158,12 @@ def _checked(twist: object) -> Vector:
         numbers = np.full(1, np.nan)
     if numbers.shape != (6,) or not np.isfinite(numbers).all():
         raise TargetRejected(f"twist: got {twist!r:.80}, allowed 6 finite numbers")
-    speed, turn = (float(np.linalg.norm(part)) for part in (numbers[:3], numbers[3:]))
-    if speed > MOST_SPEED[0] or turn > MOST_SPEED[1]:
+    speed, angular_speed = (float(np.linalg.norm(part)) for part in (numbers[:3], numbers[3:]))
+    if speed > MAX_SPEED[0] or angular_speed > MAX_SPEED[1]:
         raise TargetRejected(
-            f"twist: got {in_decimals(speed, 2)} m/s and {in_decimals(turn, 2)} rad/s, allowed "
-            f"{MOST_SPEED[0]:g} m/s and {MOST_SPEED[1]:g} rad/s"
+            f"twist: got {in_decimals(speed, 2)} m/s and {in_decimals(angular_speed, 2)} rad/s, "
+            f"allowed "
+            f"{MAX_SPEED[0]:g} m/s and {MAX_SPEED[1]:g} rad/s"
         )
     return numbers
 
@@ -187,7 +188,7 @@ def checked(answer: Any, arms: Sequence[str]) -> dict[str, HandCommand]:
 def _command(command: Any) -> HandCommand:
     if not isinstance(command, HandCommand):
         return HandCommand(problem=f"got {command!r:.80}, allowed a HandCommand")
-    wishes = get_args(GripperWish)
+    wishes = get_args(GripperRequest)
     rules = (
         ("is_engaged", isinstance(command.is_engaged, bool | np.bool_), "True or False"),
         ("pose", command.pose is None or isinstance(command.pose, Pose), "a Pose or None"),
@@ -204,7 +205,7 @@ def _command(command: Any) -> HandCommand:
 
 RATES = (20.0, 100.0)
 """Allowed rates [Hz]. Slower targets are noticeable; faster ones add nothing at 1 kHz control."""
-MOST_WAIT = 0.25
+MAX_WAIT = 0.25
 """Maximum duration of reading a source [s]; a slower source counts as lost in that tick."""
 _AT_REST = HandCommand()
 
@@ -262,9 +263,9 @@ class Teleoperator:
                 raise UnknownName("arm", arm, cell.arms)
             if arms.count(arm) > 1:
                 raise ConfigurationError(f"{arm}: has two sources, allowed one")
-        self._cell, self._sources, self._say, self._clock = cell, tuple(sources), say, clock
+        self._cell, self._sources, self._log, self._clock = cell, tuple(sources), say, clock
         self._period, self._given = 1.0 / rate, dict[str, float]()
-        self._laws, self._why_lost = tuple(laws), ""
+        self._laws, self._loss_reason = tuple(laws), ""
         self.arms = {arm: GuidedArm(cell, arm, Clutch(scale, turn_scale), say) for arm in arms}
 
     def tick(self) -> None:
@@ -277,7 +278,7 @@ class Teleoperator:
                 commands = checked(source.read(), source.arms)
             except Exception as error:  # A faulty source must not move arms.
                 problem = f"{source.name}: {str(error) or type(error).__name__}"
-            if (took := self._clock() - began) > MOST_WAIT:
+            if (took := self._clock() - began) > MAX_WAIT:
                 problem = problem or f"{source.name}: reading took {took:.2f} s"
             if problem:
                 commands = {arm: HandCommand(problem=problem) for arm in source.arms}
@@ -293,12 +294,12 @@ class Teleoperator:
         try:
             self._cell.switch(self._laws, strictness="auto")
         except MultipandaError as error:
-            if str(error) != self._why_lost:
-                self._say(str(error))
-            self._why_lost = str(error)
+            if str(error) != self._loss_reason:
+                self._log(str(error))
+            self._loss_reason = str(error)
         else:
-            self._say(f"{', '.join(self._laws)} active again")
-            self._why_lost = ""
+            self._log(f"{', '.join(self._laws)} active again")
+            self._loss_reason = ""
 
     def run(self, duration: float = math.inf) -> None:
         """Tick at the rate for a duration [s]; an inline cell is also stepped.
@@ -308,22 +309,22 @@ class Teleoperator:
         """
         is_inline = self._cell.config.cell.placement == "inline"
         cycles = max(1, round(self._period * self._cell.config.cell.rate))
-        begin = due = self._clock()
-        while due < begin + duration:
+        start = deadline = self._clock()
+        while deadline < start + duration:
             self._cell.check()
             self.tick()
             if is_inline:
                 self._cell.step(cycles)
             # Missed ticks are skipped. Otherwise many ticks would follow a pause immediately.
-            due = max(due + self._period, self._clock())
-            time.sleep(max(0.0, due - self._clock()))
+            deadline = max(deadline + self._period, self._clock())
+            time.sleep(max(0.0, deadline - self._clock()))
 
     def _give(self, source: Source, commands: Mapping[str, HandCommand], now: float) -> None:
         for arm in source.arms:
             guided = self.arms[arm]
             passed = max(self._period, now - self._given.get(arm, now))
             self._given[arm] = now
-            guided.take(commands.get(arm, _AT_REST), self._period, passed)
+            guided.apply_command(commands.get(arm, _AT_REST), self._period, passed)
             if isinstance(source, FeelingSource):
                 try:
                     source.feel(arm, guided.touch(self._period))

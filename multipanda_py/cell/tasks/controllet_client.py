@@ -45,9 +45,9 @@ def look(cell: Cell, arms: Collection[str]) -> Seen:
     """
     bases = bases_in_world(cell.config)
     fixed = {
-        thing.name: Pose(thing.position, thing.rotation)
-        for thing in describe_objects(cell.config)
-        if thing.mass == 0.0
+        obj.name: Pose(obj.position, obj.rotation)
+        for obj in describe_objects(cell.config)
+        if obj.mass == 0.0
     }
     return Seen(
         {arm: cell.state(arm).q for arm in arms},
@@ -57,7 +57,7 @@ def look(cell: Cell, arms: Collection[str]) -> Seen:
     )
 
 
-class LawHandle:
+class ControlletClient:
     """Client of an active ``optimization_augmented`` controllet.
 
     Args:
@@ -71,15 +71,15 @@ class LawHandle:
     def __init__(self, cell: Cell, law: str) -> None:
         self._cell, self._name = cell, law
         self.arms = cell.spec(law).config.arms
-        self._told: dict[str, Vector] = {}
+        self._commanded: dict[str, Vector] = {}
         self._notice = ""
         self._events, _ = cell.events_since(0)
         self._has_pressed = False
 
-    def look(self) -> Seen:
+    def observe(self) -> Seen:
         """Return the present state of arms and objects."""
-        self._events, found = self._cell.events_since(self._events)
-        for event in found:
+        self._events, result = self._cell.events_since(self._events)
+        for event in result:
             if event.event is Event.NOTICE and event.controllet in ("", self._name):
                 self._notice = event.text
         return look(self._cell, self.arms)
@@ -95,20 +95,20 @@ class LawHandle:
             if arm not in pressing:
                 self._cell.set_target(arm, wrench=np.zeros(6))
 
-    def press(self, points: Sequence[ContactPoint], force: float, seen: Seen) -> None:
+    def press(self, points: Sequence[ContactPoint], force: float, state: Seen) -> None:
         """Set contact forces along the present contact normals of the objects.
 
         Args:
             points: Contact points.
             force: Force at each point [N].
-            seen: Present state of arms and objects.
+            state: Present state of arms and objects.
         """
         for point in points:
-            direction = seen.pose(point.thing).rotation @ point.inward
-            told = self._told.get(point.arm)
-            if told is not None and np.linalg.norm(direction - told) < TURNED:
+            direction = state.pose(point.thing).rotation @ point.inward
+            commanded = self._commanded.get(point.arm)
+            if commanded is not None and np.linalg.norm(direction - commanded) < TURNED:
                 continue
-            self._told[point.arm] = direction
+            self._commanded[point.arm] = direction
             wrench = np.concatenate([force * direction, np.zeros(3)])
             self._cell.set_target(point.arm, wrench=wrench, frame=WORLD)
 
@@ -124,7 +124,7 @@ class LawHandle:
                 {arm: Trajectory(plan.points(arm, self._cell.state(arm).q)) for arm in self.arms},
             )
 
-    def can_begin(self, presses: bool) -> bool:
+    def can_start(self, presses: bool) -> bool:
         """Return True if the arms are at rest, so that a plan can start.
 
         Args:
@@ -209,9 +209,10 @@ class LawHandle:
         """Yield a text for each joint within ``LIMIT_MARGIN`` of a position limit."""
         for arm in self.arms:
             limits, q = self._cell.descriptions[arm].limits, self._cell.state(arm).q
-            room = np.minimum(q - limits.lower, limits.upper - q)
-            for joint in np.flatnonzero(room < LIMIT_MARGIN):
+            distance = np.minimum(q - limits.lower, limits.upper - q)
+            for joint in np.flatnonzero(distance < LIMIT_MARGIN):
                 yield (
-                    f"joint {joint + 1} of {arm} is {room[joint]:.3f} {limits.unit(joint, 'rad')} "
+                    f"joint {joint + 1} of {arm} is {distance[joint]:.3f} "
+                    f"{limits.unit(joint, 'rad')} "
                     "from its limit"
                 )

@@ -11,22 +11,22 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from multipanda_py.cell import Cell
-from multipanda_py.cell.tasks.controllet_client import LawHandle
+from multipanda_py.cell.tasks.controllet_client import ControlletClient
 from multipanda_py.exceptions import MultipandaError, TaskFailed
 from multipanda_py.planning.optimiser.solver import SolverSettings
-from multipanda_py.planning.tasks.goals import wanted
+from multipanda_py.planning.tasks.goals import resolve_goals
 from multipanda_py.planning.tasks.path_problem import (
-    Keeping,
+    PathConstraint,
     SubtaskPlan,
     plan_by_path,
     plan_by_poses,
 )
-from multipanda_py.planning.tasks.sections import Manner, Mode, Subtask
+from multipanda_py.planning.tasks.sections import ExecutionMode, Mode, Subtask
 from multipanda_py.planning.tasks.task_file import TaskFile
 from multipanda_py.planning.tasks.world_state import Seen
 from multipanda_py.state import Vector
 
-What: TypeAlias = Literal[
+EventKind: TypeAlias = Literal[
     "started", "planned", "replanned", "touching", "moving", "done", "retry", "fallback",
     "failed", "paused", "resumed", "aborted",
 ]  # fmt: skip
@@ -45,7 +45,7 @@ class TaskEvent:
 
     time: float
     subtask: str
-    what: What
+    what: EventKind
     text: str = ""
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class TaskEvent:
         return f"{self.time:8.3f} s  {': '.join(parts)}"
 
 
-PATIENCE = 5.0
+TIMEOUT = 5.0
 """Maximum processor time of a search for a cell with its own loop [s]. For an inline cell, which
 waits for its plans, the time is not limited."""
 
@@ -74,7 +74,7 @@ class Planner:
     def __init__(self, cell: Cell, task: TaskFile) -> None:
         self._config, self._task = cell.config, task
         waits = cell.config.cell.placement == "inline"
-        self._settings = SolverSettings(time=1e9 if waits else PATIENCE)
+        self._settings = SolverSettings(time=1e9 if waits else TIMEOUT)
         self._pool = None if waits else ThreadPoolExecutor(1, "planner")
 
     def ask(self, subtask: Subtask, mode: Mode, start: Seen) -> Future[SubtaskPlan]:
@@ -98,14 +98,16 @@ class Planner:
 
     def _plan(self, subtask: Subtask, mode: Mode, start: Seen) -> SubtaskPlan:
         points = self._task.points(subtask, self._config)
-        goals = wanted(subtask, points, start)
+        goals = resolve_goals(subtask, points, start)
         if mode == "force":
             return plan_by_poses(points, goals, start)
         pressed = points if mode == "hybrid" else []
-        keeping = None
+        constraint = None
         if self._task.clearance is not None:
-            keeping = Keeping(self._task.clearance, subtask.touching)
-        return plan_by_path(subtask, pressed, goals, start, self._config, self._settings, keeping)
+            constraint = PathConstraint(self._task.clearance, subtask.touching)
+        return plan_by_path(
+            subtask, pressed, goals, start, self._config, self._settings, constraint
+        )
 
 
 def _settle(future: Future[SubtaskPlan], make: Callable[[], SubtaskPlan]) -> None:
@@ -120,7 +122,7 @@ REPLANS = 5
 """Maximum number of new plans in one attempt, after the first one."""
 OUT_OF_BAND = 0.3
 """Time for which a force may be outside its band before the motion stops [s]."""
-LOOK, NEARER = 0.1, 1e-3
+POLL_PERIOD, NEARER = 0.1, 1e-3
 """Time window [s] and distance [m] to detect arrival without a path: the tool has arrived if it
 approaches the goal by less than ``NEARER`` within ``LOOK``."""
 RECOIL = 1.0
@@ -157,13 +159,13 @@ class Execution:
         self,
         cell: Cell,
         task: TaskFile,
-        manner: Manner,
+        manner: ExecutionMode,
         planner: Planner,
         prepared: Future[SubtaskPlan] | None,
-        tell: Callable[[What, str], None],
+        tell: Callable[[EventKind, str], None],
     ) -> None:
         self.subtask, self.mode = manner.subtask, manner.mode
-        self.law = LawHandle(cell, task.law)
+        self.law = ControlletClient(cell, task.law)
         self._cell, self._planner, self._tell = cell, planner, tell
         self._presses, self._planned = manner.presses, manner.planned
         points = task.points(self.subtask, cell.config)
@@ -173,7 +175,7 @@ class Execution:
         self._watched = bases & set(cell.objects())
         self.phase: Phase = "begin"
         self.plan: SubtaskPlan | None = None
-        self._asked = prepared
+        self._pending_plan = prepared
         self._is_prepared = prepared is not None
         self.replans = 0
         self._began = cell.time
@@ -182,7 +184,7 @@ class Execution:
         self._motions = 0
 
     @property
-    def share(self) -> float:
+    def progress(self) -> float:
         """Completed fraction of the motion, from 0 to 1."""
         if self.phase == "done":
             return 1.0
@@ -198,29 +200,29 @@ class Execution:
             PlanRejected: If there is no plan.
             TargetRejected: If the cell rejects the planned motion.
         """
-        time, seen = self._cell.time, self.law.look()
+        time, state = self._cell.time, self.law.observe()
         if time - self._began > self.subtask.timeout:
             raise TaskFailed(
                 f"not done after {self.subtask.timeout:g} s, in phase {self.phase}"
-                + self._missed(seen)
+                + self._missed(state)
                 + self.law.words()
             )
         for name in (*self._watched, *self._carried):
-            seen.pose(name)  # An absent object raises an error.
+            state.pose(name)  # An absent object raises an error.
         if self._presses and self.phase != "begin":
-            self.law.press(self._points, self.subtask.force, seen)
-        getattr(self, f"_{self.phase}")(seen, time)
+            self.law.press(self._points, self.subtask.force, state)
+        getattr(self, f"_{self.phase}")(state, time)
         return self.phase == "done"
 
     @property
-    def is_asked(self) -> bool:
+    def is_requested(self) -> bool:
         """True while contact forces are commanded."""
         return self._presses and self.phase != "begin"
 
     def halt(self) -> None:
         """Stop the motion but keep pressing. :meth:`step` then makes a new plan."""
         self.law.stop(self.mode)
-        self._asked, self._is_prepared = None, False
+        self._pending_plan, self._is_prepared = None, False
         self._go("begin" if self.phase == "begin" else "touch")
 
     def wait(self, time: float) -> None:
@@ -230,13 +232,13 @@ class Execution:
     def _go(self, phase: Phase) -> None:
         self.phase, self._since = phase, self._cell.time
 
-    def _begin(self, seen: Seen, time: float) -> None:
+    def _begin(self, state: Seen, time: float) -> None:
         """Set the mode, and release contacts that the subtask does not press."""
         self.law.set_mode(self.mode)
         self.law.release({point.arm for point in self._points if self._presses})
         self._go("touch")
 
-    def _touch(self, seen: Seen, time: float) -> None:
+    def _touch(self, state: Seen, time: float) -> None:
         """Wait until all contact forces are established, or continue if there are none."""
         if self._presses:
             if self.law.is_pressing(self.subtask.force_band * self.subtask.force):
@@ -245,33 +247,33 @@ class Execution:
                 self._tell("touching", self.law.forces())
             else:
                 self._since = time
-                if said := self.law.lost():
-                    raise TaskFailed(said)
+                if reason := self.law.lost():
+                    raise TaskFailed(reason)
                 return
         self._go("plan")
 
-    def _plan(self, seen: Seen, time: float) -> None:
+    def _plan(self, state: Seen, time: float) -> None:
         """Use the plan made in advance if it fits the present state, or request a new one."""
         waits = self.mode != "force" and time - self._since < RECOIL
-        if waits and not self.law.can_begin(self._presses):
+        if waits and not self.law.can_start(self._presses):
             return
-        if self._asked is None:
-            self._asked = self._planner.ask(self.subtask, self._planned, seen)
-        if not self._asked.done():
+        if self._pending_plan is None:
+            self._pending_plan = self._planner.ask(self.subtask, self._planned, state)
+        if not self._pending_plan.done():
             return
-        asked, self._asked = self._asked, None
+        requested, self._pending_plan = self._pending_plan, None
         if self._is_prepared:
             self._is_prepared = False
-            if asked.exception() is not None:
+            if requested.exception() is not None:
                 # The expected state allowed no plan. The next step plans from the present state.
                 return
-            plan = asked.result()
+            plan = requested.result()
             held = self._points if plan.postures else []
-            why = seen.far_from(plan.start, self._concerned, 0.01, held)
-            if why:
-                self._tell("replanned", why)
+            reason = state.deviation(plan.start, self._concerned, 0.01, held)
+            if reason:
+                self._tell("replanned", reason)
                 return
-        self.plan = asked.result()
+        self.plan = requested.result()
         self._tell("planned", self.plan.words)
         self._motions = self.law.motions
         self.law.go(self.plan)
@@ -283,22 +285,22 @@ class Execution:
     def _concerned(self) -> set[str]:
         return self._watched | self._carried
 
-    def _move(self, seen: Seen, time: float) -> None:
+    def _move(self, state: Seen, time: float) -> None:
         """Monitor the motion until all goals are reached."""
         plan = self.plan
         if plan is None:
             raise TaskFailed("there is no plan for the motion")
         if self._presses:
-            if said := self.law.lost():
-                raise TaskFailed(said)
+            if reason := self.law.lost():
+                raise TaskFailed(reason)
             if self.law.is_pressing(self.subtask.force_band * self.subtask.force):
                 self._since = time
             elif time - self._since > OUT_OF_BAND:
                 self._again(f"force outside its band: {self.law.forces()}")
                 self.halt()
                 return
-        if why := self._elsewhere(plan, seen, time - self.moved_at):
-            self._again(why)
+        if cause := self._elsewhere(plan, state, time - self.moved_at):
+            self._again(cause)
             self.law.stop(self.mode)
             self._go("plan")
             return
@@ -306,13 +308,13 @@ class Execution:
         if plan.postures and not self.law.has_ended(self._motions):
             self._ended_at = time
             return
-        if self._is_there(plan, seen) and self._has_arrived(plan, seen, time):
+        if self._is_there(plan, state) and self._has_arrived(plan, state, time):
             self._go("done")
         elif plan.postures and time - self._ended_at > SHORT:
-            self._again("ended short of its goal" + self._missed(seen))
+            self._again("ended short of its goal" + self._missed(state))
             self._go("plan")
 
-    def _again(self, why: str) -> None:
+    def _again(self, reason: str) -> None:
         """Count and report a new plan.
 
         Raises:
@@ -320,41 +322,41 @@ class Execution:
         """
         self.replans += 1
         if self.replans > REPLANS:
-            raise TaskFailed(f"failed after {REPLANS} new plans: {why}")
-        self._tell("replanned", why)
+            raise TaskFailed(f"failed after {REPLANS} new plans: {reason}")
+        self._tell("replanned", reason)
 
-    def _elsewhere(self, plan: SubtaskPlan, seen: Seen, time: float) -> str:
+    def _elsewhere(self, plan: SubtaskPlan, state: Seen, time: float) -> str:
         """Return a text on an object that deviates from the plan; empty if all follow it."""
         if not plan.postures:
             return ""
         for name in sorted(self._concerned):
-            off: Vector = seen.pose(name).position - plan.expected(name, time).position
+            off: Vector = state.pose(name).position - plan.expected(name, time).position
             if (distance := float(np.linalg.norm(off))) > self.subtask.moved:
                 return f"{name} is {distance:.3f} m from its planned position"
         return ""
 
-    def _missed(self, seen: Seen) -> str:
+    def _missed(self, state: Seen) -> str:
         """Return the remaining errors of all goals as a text."""
         goals = self.plan.goals if self.plan is not None else ()
-        parts = [(goal.frame, *goal.errors(seen)) for goal in goals]
+        parts = [(goal.frame, *goal.errors(state)) for goal in goals]
         return "".join(f"; {name} is {d:.3f} m, {a:.2f} rad from its goal" for name, d, a in parts)
 
-    def _has_arrived(self, plan: SubtaskPlan, seen: Seen, time: float) -> bool:
+    def _has_arrived(self, plan: SubtaskPlan, state: Seen, time: float) -> bool:
         """Return True if a tool without a path no longer approaches its goal.
 
         An object released within the tolerance, but still moving down, would fall the rest.
         """
         if not plan.leads or not plan.goals:
             return True
-        off = sum(goal.errors(seen)[0] for goal in plan.goals)
-        if time - self._looked_at < LOOK:
+        off = sum(goal.errors(state)[0] for goal in plan.goals)
+        if time - self._looked_at < POLL_PERIOD:
             return False
         nearer, self._off, self._looked_at = self._off - off, off, time
         return nearer < NEARER and time - self.moved_at >= plan.lead_time
 
-    def _is_there(self, plan: SubtaskPlan, seen: Seen) -> bool:
+    def _is_there(self, plan: SubtaskPlan, state: Seen) -> bool:
         """Return True if all goals are reached within their tolerances."""
-        errors = [goal.errors(seen) for goal in plan.goals]
+        errors = [goal.errors(state) for goal in plan.goals]
         return all(
             distance <= self.subtask.tolerance and angle <= self.subtask.turn_tolerance
             for distance, angle in errors

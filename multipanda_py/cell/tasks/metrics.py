@@ -25,14 +25,14 @@ FORCED = 0.05
 
 
 @dataclass
-class Moment:
+class Sample:
     """State of arms, objects and forces at one time.
 
     Attributes:
         time: Cell time [s].
         number: Index of the subtask.
         q: Joint positions by arm, (n,) [rad].
-        places: Positions in the world of tools (``ARM/tool``) and objects by name, (3,) [m].
+        positions: Positions in the world of tools (``ARM/tool``) and objects by name, (3,) [m].
         planned: Planned positions in the world of carried objects, (3,) [m].
         force: Contact forces estimated from the joint torques, by arm [N].
         asked: Commanded contact forces, by arm [N].
@@ -41,14 +41,14 @@ class Moment:
     time: float
     number: int
     q: dict[str, Vector]
-    places: dict[str, Vector]
+    positions: dict[str, Vector]
     planned: dict[str, Vector]
     force: dict[str, float]
     asked: dict[str, float]
 
 
 @dataclass(frozen=True)
-class Measures:
+class SubtaskMetrics:
     """Metrics of a subtask.
 
     Attributes:
@@ -75,7 +75,7 @@ class Measures:
 
 
 @dataclass
-class TaskBook:
+class TaskMetrics:
     """Log of a task. Pass :meth:`note` as ``tick`` to :meth:`.TaskRunner.run`.
 
     Args:
@@ -88,7 +88,7 @@ class TaskBook:
     """
 
     runner: TaskRunner
-    moments: list[Moment] = field(default_factory=list)
+    moments: list[Sample] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         cell = self.runner.cell
@@ -101,25 +101,25 @@ class TaskBook:
     def note(self) -> None:
         """Record the present state."""
         runner, cell = self.runner, self.runner.cell
-        seen, number = look(cell, self._arms), runner.number
-        force, asked = {}, {}
+        state, number = look(cell, self._arms), runner.number
+        force, desired = {}, {}
         subtask = runner.task.subtasks[number]
         if runner.presses:
             for point in self._points[number]:
-                felt = cell.state(point.arm).wrench_ext_in_base[:3]
-                inward = seen.pose(point.thing).rotation @ point.inward
-                force[point.arm] = -float(inward @ (self._bases[point.arm].rotation @ felt))
-                asked[point.arm] = subtask.force
+                measured = cell.state(point.arm).wrench_ext_in_base[:3]
+                inward = state.pose(point.thing).rotation @ point.inward
+                force[point.arm] = -float(inward @ (self._bases[point.arm].rotation @ measured))
+                desired[point.arm] = subtask.force
         planned = {}
         if runner.plan is not None:
             after = cell.time - runner.moved_at
             planned = {
                 name: runner.plan.expected(name, after).position for name in runner.plan.things
             }
-        places = {arm + TOOL: pose.position for arm, pose in seen.tools.items()}
-        places |= {name: pose.position for name, pose in seen.things.items()}
-        q = {arm: posture.copy() for arm, posture in seen.postures.items()}
-        self.moments.append(Moment(cell.time, number, q, places, planned, force, asked))
+        positions = {arm + TOOL: pose.position for arm, pose in state.tools.items()}
+        positions |= {name: pose.position for name, pose in state.things.items()}
+        q = {arm: configuration.copy() for arm, configuration in state.postures.items()}
+        self.moments.append(Sample(cell.time, number, q, positions, planned, force, desired))
 
     def series(self, name: str) -> tuple[Vector, Matrix]:
         """Return the positions of a tool, or of an object while it is present.
@@ -130,17 +130,17 @@ class TaskBook:
         Returns:
             Times, (k,) [s], and positions in the world, (k, 3) [m].
         """
-        found = [(one.time, one.places[name]) for one in self.moments if name in one.places]
-        return np.array([t for t, _ in found]), np.array([p for _, p in found]).reshape(-1, 3)
+        series = [(one.time, one.positions[name]) for one in self.moments if name in one.positions]
+        return np.array([t for t, _ in series]), np.array([p for _, p in series]).reshape(-1, 3)
 
-    def measures(self) -> Iterator[Measures]:
+    def measures(self) -> Iterator[SubtaskMetrics]:
         """Yield the metrics of every started subtask."""
         events = self.runner.events
         starts = [k for k, event in enumerate(events) if event.what == "started" and event.subtask]
         for first, last in zip(starts, [*starts[1:], len(events) - 1]):
             start, after = events[first], events[last]
             own = [one for one in self.moments if start.time < one.time <= after.time]
-            yield Measures(
+            yield SubtaskMetrics(
                 start.subtask,
                 start.text.removeprefix("mode "),
                 after.time - start.time,
@@ -150,24 +150,24 @@ class TaskBook:
             )
 
 
-def _of_forces(moments: Sequence[Moment]) -> tuple[float, float, float]:
+def _of_forces(moments: Sequence[Sample]) -> tuple[float, float, float]:
     """Return RMS error, peak and command of the forces since the first contact of all arms."""
     pressed = [one for one in moments if one.asked]
-    asked = max((size for one in pressed for size in one.asked.values()), default=0.0)
+    desired = max((size for one in pressed for size in one.asked.values()), default=0.0)
     first = next(
-        (k for k, one in enumerate(pressed) if min(one.force.values()) > 0.9 * asked), None
+        (k for k, one in enumerate(pressed) if min(one.force.values()) > 0.9 * desired), None
     )
-    if asked < FORCED or first is None:
+    if desired < FORCED or first is None:
         return (float("nan"),) * 3
-    felt = np.array([size for one in pressed[first:] for size in one.force.values()])
-    return float(np.sqrt(np.square(felt - asked).mean())), float(felt.max()), asked
+    measured = np.array([size for one in pressed[first:] for size in one.force.values()])
+    return float(np.sqrt(np.square(measured - desired).mean())), float(measured.max()), desired
 
 
-def _of_places(moments: Sequence[Moment]) -> tuple[float, float]:
+def _of_places(moments: Sequence[Sample]) -> tuple[float, float]:
     """Return RMS and maximum distance of carried objects from their planned positions."""
     off = np.array([
-        np.linalg.norm(one.places[name] - place)
-        for one in moments for name, place in one.planned.items() if name in one.places
+        np.linalg.norm(one.positions[name] - position)
+        for one in moments for name, position in one.planned.items() if name in one.positions
     ])  # fmt: skip
     if not off.size:
         return float("nan"), float("nan")
@@ -178,7 +178,7 @@ MARK = {"color": "#999999", "lw": 0.8, "ls": ":"}
 REPLANNED = {"color": "#b04a6f", "lw": 0.6, "ls": "--"}
 
 
-def write_report(book: TaskBook, folder: Path) -> list[Path]:
+def write_report(book: TaskMetrics, folder: Path) -> list[Path]:
     """Write ``measures.json``, ``measures.md``, ``forces.png`` and ``ways.png``.
 
     Args:
@@ -193,28 +193,28 @@ def write_report(book: TaskBook, folder: Path) -> list[Path]:
         MissingExtra: If matplotlib is not installed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    found = list(book.measures())
+    result = list(book.measures())
     runner = book.runner
     whole = {"task": runner.task.name, "state": runner.state, "reason": runner.reason}
     rows = [
         {key: None if value != value else value for key, value in asdict(one).items()}
-        for one in found
+        for one in result
     ]
     texts = {
         "measures.json": json.dumps({**whole, "subtasks": rows}, indent=1) + "\n",
-        "measures.md": table(found),
+        "measures.md": table(result),
     }
     for name, text in texts.items():
         with replacing(folder / name) as partial:
             partial.write_text(text, encoding="utf-8")
-    pictures = {"forces.png": _forces(book), "ways.png": _ways(book)}
-    for name, figure in pictures.items():
+    images = {"forces.png": _forces(book), "ways.png": _ways(book)}
+    for name, figure in images.items():
         save_figure(figure, folder / name)
         pyplot().close(figure)
-    return [folder / name for name in (*texts, *pictures)]
+    return [folder / name for name in (*texts, *images)]
 
 
-def table(measures: list[Measures]) -> str:
+def table(measures: list[SubtaskMetrics]) -> str:
     """Format metrics as a Markdown table."""
     lines = [
         "| subtask | mode | time [s] | replans | force: commanded, RMSE, peak [N] | object from "
@@ -233,7 +233,7 @@ def table(measures: list[Measures]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _forces(book: TaskBook) -> Any:
+def _forces(book: TaskMetrics) -> Any:
     """Plot measured and commanded contact forces."""
     figure, axes = pyplot().subplots(figsize=(11.0, 3.6))
     arms = sorted({arm for one in book.moments for arm in one.force})
@@ -249,15 +249,15 @@ def _forces(book: TaskBook) -> Any:
     return figure
 
 
-def _ways(book: TaskBook) -> Any:
+def _ways(book: TaskMetrics) -> Any:
     """Plot positions of tools and carried objects, with the planned ones of the objects."""
     carried = sorted({name for one in book.moments for name in one.planned})
-    moved = [name for name in book.moments[-1].places if name.endswith(TOOL)] + carried
+    moved = [name for name in book.moments[-1].positions if name.endswith(TOOL)] + carried
     figure, rows = pyplot().subplots(3, 1, figsize=(11.0, 7.0), sharex=True)
     for axis, (row, label) in enumerate(zip(rows, "xyz")):
         for name, color in zip(moved, COLORS):
-            times, places = book.series(name)
-            row.plot(times, places[:, axis], color=color, lw=1.1, label=name)
+            times, positions = book.series(name)
+            row.plot(times, positions[:, axis], color=color, lw=1.1, label=name)
             if name in carried:
                 plan = [
                     (one.time, one.planned[name][axis] if name in one.planned else np.nan)
@@ -270,7 +270,7 @@ def _ways(book: TaskBook) -> Any:
     return figure
 
 
-def _mark(book: TaskBook, rows: Any) -> None:
+def _mark(book: TaskMetrics, rows: Any) -> None:
     """Mark the starts of subtasks and new plans."""
     events = book.runner.events
     for row in rows:

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Literal, TypeAlias
 
 from multipanda_py.cell import Cell
-from multipanda_py.cell.tasks.execution import Execution, Planner, TaskEvent, What
+from multipanda_py.cell.tasks.execution import EventKind, Execution, Planner, TaskEvent
 from multipanda_py.exceptions import (
     LoopError,
     LoopTimeout,
@@ -18,7 +18,7 @@ from multipanda_py.exceptions import (
     TaskFailed,
 )
 from multipanda_py.planning.tasks.path_problem import SubtaskPlan
-from multipanda_py.planning.tasks.sections import Mode, Part, manner, proposed_mode
+from multipanda_py.planning.tasks.sections import Mode, Part, execution_mode, proposed_mode
 from multipanda_py.planning.tasks.task_file import TaskFile
 from multipanda_py.realtime.events import Event
 
@@ -26,7 +26,7 @@ ENDING = (Event.CLIENT_SILENT, Event.CLIENT_GONE)
 """Events after which every arm holds without a fault and without a request."""
 
 
-class LawLost:
+class PreemptionMonitor:
     """Monitor that detects the deactivation of the controllet of a task.
 
     Args:
@@ -38,20 +38,20 @@ class LawLost:
         self._cell, self._law = cell, law
         self._since, (self._seen, _) = time.monotonic(), cell.events_since(0)
 
-    def look(self) -> str:
+    def check(self) -> str:
         """Return the reason if the controllet is no longer active; empty while it is."""
         if self._law in self._cell.active:
             return ""
         _, events = self._cell.events_since(self._seen)
-        said = [event.text for event in events if event.event in ENDING]
-        why = self._cell.ended_by(self._law, self._since) or (said[-1] if said else "")
-        return f"{self._law} is no longer active: {why or 'see the events of the loop'}"
+        texts = [event.text for event in events if event.event in ENDING]
+        reason = self._cell.ended_by(self._law, self._since) or (texts[-1] if texts else "")
+        return f"{self._law} is no longer active: {reason or 'see the events of the loop'}"
 
 
 TaskState: TypeAlias = Literal["ready", "running", "paused", "done", "failed", "aborted"]
 TICK = 0.01
 """Cell time between two steps of :meth:`TaskRunner.run` [s]."""
-SILENCE = 5.0
+TIMEOUT = 5.0
 """Maximum time to wait for a cycle of the loop [s]."""
 
 
@@ -70,7 +70,8 @@ class TaskRunner:
         cell: Started cell.
         task: Task to execute.
         tell: Function that is called with every event, in the thread that steps.
-        without: Part of the method to leave out, for ablation studies. See :func:`.manner`.
+        without: Part of the method to leave out, for ablation studies. See
+            :func:`.execution_mode`.
 
     Attributes:
         state: ``ready``, ``running``, ``paused``, ``done``, ``failed`` or ``aborted``.
@@ -110,7 +111,7 @@ class TaskRunner:
         self.execution: Execution | None = None
         self._ahead: Future[SubtaskPlan] | None = None
         self._paused_at = 0.0
-        self._lost: LawLost | None = None
+        self._lost: PreemptionMonitor | None = None
 
     @property
     def is_going(self) -> bool:
@@ -130,7 +131,7 @@ class TaskRunner:
     @property
     def presses(self) -> bool:
         """True while contact forces are commanded."""
-        return self.execution is not None and self.execution.is_asked
+        return self.execution is not None and self.execution.is_requested
 
     @property
     def plan(self) -> SubtaskPlan | None:
@@ -148,8 +149,8 @@ class TaskRunner:
         """Completed fraction of the task, from 0 to 1, with equal weights of all subtasks."""
         if self.state == "done":
             return 1.0
-        share = self.execution.share if self.execution is not None else 0.0
-        return (self._number + share) / len(self.task.subtasks)
+        fraction = self.execution.progress if self.execution is not None else 0.0
+        return (self._number + fraction) / len(self.task.subtasks)
 
     def check(self) -> None:
         """Raise an error if the task cannot start. Nothing changes.
@@ -173,10 +174,10 @@ class TaskRunner:
         if self.task.law not in self.cell.active:
             by = f"task {self.task.name}"
             self.cell.switch([self.task.law], strictness="force_auto", by=by)
-        self._lost = LawLost(self.cell, self.task.law)
+        self._lost = PreemptionMonitor(self.cell, self.task.law)
         self.state = "running"
-        self._say("", "started", self.task.name)
-        self._begin(0)
+        self._log("", "started", self.task.name)
+        self._start(0)
 
     def step(self) -> None:
         """Execute one step. It does nothing before the start and after the end.
@@ -186,8 +187,8 @@ class TaskRunner:
         """
         if not self.is_going or self.execution is None:
             return
-        if why := self._fault() or self._taken():
-            self._end("failed", why)
+        if reason := self._fault() or self._taken():
+            self._end("failed", reason)
             return
         if self.state == "paused":
             return
@@ -201,7 +202,7 @@ class TaskRunner:
             self._fail(str(error))
             return
         if is_done:
-            self._say(execution.subtask.name, "done")
+            self._log(execution.subtask.name, "done")
             self._next()
         elif self._ahead is None and execution.phase == "move" and execution.plan is not None:
             self._prepare(execution.plan)
@@ -236,7 +237,7 @@ class TaskRunner:
             )
         self.execution.halt()
         self.state, self._paused_at = "paused", self.cell.time
-        self._say(self.subtask, "paused")
+        self._log(self.subtask, "paused")
 
     def resume(self) -> None:
         """Continue the subtask with a new plan from the present state.
@@ -250,7 +251,7 @@ class TaskRunner:
             )
         self.execution.wait(self.cell.time - self._paused_at)
         self.state = "running"
-        self._say(self.subtask, "resumed")
+        self._log(self.subtask, "resumed")
 
     def abort(self, why: str = "as requested") -> None:
         """End the task. All arms hold."""
@@ -262,7 +263,7 @@ class TaskRunner:
         if self.state == "ready":
             self.state, self.reason = "aborted", f"not started: {why}"
             self._planner.close()
-            self._say("", "aborted", self.reason)
+            self._log("", "aborted", self.reason)
 
     def close(self) -> None:
         """End the planner, and the task if it still runs."""
@@ -271,9 +272,9 @@ class TaskRunner:
 
     def _wait(self, until: float) -> None:
         """Wait for a cell time [s]."""
-        self.cell.wait(lambda: self.cell.time >= until - 1e-9, SILENCE, "a cycle")
+        self.cell.wait(lambda: self.cell.time >= until - 1e-9, TIMEOUT, "a cycle")
 
-    def _begin(self, number: int, mode: Mode | None = None) -> None:
+    def _start(self, number: int, mode: Mode | None = None) -> None:
         """Start a subtask for the first time or again."""
         if number != self._number:
             self._tries = 0
@@ -281,20 +282,20 @@ class TaskRunner:
         self._number, self.execution = number, None
         subtask = self.task.subtasks[number]
         prepared, self._ahead = self._ahead, None
-        how = manner(subtask, mode or self._modes[number], self._without)
-        self._say(subtask.name, "started", f"mode {how.mode}")
+        how = execution_mode(subtask, mode or self._modes[number], self._without)
+        self._log(subtask.name, "started", f"mode {how.mode}")
         self.execution = Execution(
             self.cell, self.task, how, self._planner, prepared,
-            lambda what, text: self._say(subtask.name, what, text),
+            lambda kind, text: self._log(subtask.name, kind, text),
         )  # fmt: skip
 
     def _next(self) -> None:
         if self._number + 1 < len(self.task.subtasks):
-            self._begin(self._number + 1)
+            self._start(self._number + 1)
             return
         self.state = "done"
         self._planner.close()
-        self._say("", "done")
+        self._log("", "done")
 
     def _prepare(self, plan: SubtaskPlan) -> None:
         """Plan the next subtask from the expected final state of this one."""
@@ -302,34 +303,36 @@ class TaskRunner:
             return  # The final joint configurations are unknown.
         number = self._number + 1
         if number < len(self.task.subtasks):
-            how = manner(self.task.subtasks[number], self._modes[number], self._without)
+            how = execution_mode(self.task.subtasks[number], self._modes[number], self._without)
             self._ahead = self._planner.ask(how.subtask, how.planned, plan.end)
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, reason: str) -> None:
         """Retry the subtask, repeat it without a plan, or end the task."""
         subtask = self.task.subtasks[self._number]
         mode = self.execution.mode if self.execution is not None else None
         self._ahead = None
         if self._tries < subtask.on_failure.retry:
             self._tries += 1
-            self._say(subtask.name, "retry", f"{self._tries} of {subtask.on_failure.retry}: {why}")
-            self._begin(self._number)
+            self._log(
+                subtask.name, "retry", f"{self._tries} of {subtask.on_failure.retry}: {reason}"
+            )
+            self._start(self._number)
         elif subtask.on_failure.then == "force" and mode != "force":
-            self._say(subtask.name, "fallback", f"mode force, without a plan: {why}")
-            self._begin(self._number, "force")
+            self._log(subtask.name, "fallback", f"mode force, without a plan: {reason}")
+            self._start(self._number, "force")
         else:
-            self._end("failed", why)
+            self._end("failed", reason)
 
-    def _end(self, state: Literal["failed", "aborted"], why: str) -> None:
+    def _end(self, state: Literal["failed", "aborted"], reason: str) -> None:
         """Bring all arms to hold and report the reason."""
-        self.state, self.reason = state, f"{self.subtask}: {why}"
+        self.state, self.reason = state, f"{self.subtask}: {reason}"
         self._planner.close()
         self._ahead = None
         try:
-            self.cell.hold(by=f"task {self.task.name}: {why}")
+            self.cell.hold(by=f"task {self.task.name}: {reason}")
         except (SwitchRejected, LoopTimeout) as error:
-            why = f"{why}; hold failed: {error}"
-        self._say(self.subtask, state, why)
+            reason = f"{reason}; hold failed: {error}"
+        self._log(self.subtask, state, reason)
 
     def _fault(self) -> str:
         """Return the arms with faults as a text; empty without faults."""
@@ -337,10 +340,10 @@ class TaskRunner:
         return ", ".join(f"{arm} has the fault {fault}" for arm, fault in faults if fault)
 
     def _taken(self) -> str:
-        return "" if self._lost is None else self._lost.look()
+        return "" if self._lost is None else self._lost.check()
 
-    def _say(self, subtask: str, what: What, text: str = "") -> None:
-        event = TaskEvent(self.cell.time, subtask, what, text)
+    def _log(self, subtask: str, kind: EventKind, text: str = "") -> None:
+        event = TaskEvent(self.cell.time, subtask, kind, text)
         self.events.append(event)
         if self.listener is not None:
             self.listener(event)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from multipanda_py.control.force.force_control import ForceController, ForceGains
-from multipanda_py.control.force.force_impedance import LEAST_MOBILITY
+from multipanda_py.control.force.force_impedance import MIN_MOBILITY
 from multipanda_py.state import ArmState, Vector
 
 SMALLEST = 0.5
@@ -89,7 +89,7 @@ class ToolContact:
 _dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
 
 
-class PressingHand:
+class ContactForceController:
     """Direction, contact and force control of one end effector.
 
     Args:
@@ -100,10 +100,10 @@ class PressingHand:
     Attributes:
         name: Name of the arm.
         force: Force controller.
-        asked: Desired wrench on the environment, (6,) [N, Nm].
+        desired_wrench: Desired wrench on the environment, (6,) [N, Nm].
         size: Norm of the desired wrench; 0 if none is desired.
         direction: Unit direction u of the controlled force, (6,).
-        felt: Measured force of the end effector along u [N].
+        measured_force: Measured force of the end effector along u [N].
         speed: Speed along u [m/s].
         mass: Effective mass along u [kg].
         touches: True while the end effector is in contact.
@@ -112,7 +112,7 @@ class PressingHand:
     Thread: control.
     """
 
-    TURN_SPEED = 2.0
+    ANGULAR_SPEED = 2.0
     """Maximum rotation speed of the direction towards the desired one [rad/s]."""
     MUCH = 0.5
     """Angle to the desired direction above which the search for contact starts again [rad]."""
@@ -122,16 +122,20 @@ class PressingHand:
     def __init__(self, name: str, period: float, gains: ForceGains) -> None:
         self.name, self._period = name, period
         self.force = ForceController(gains, period)
-        self.asked, self.direction, self._wanted = np.zeros(6), np.zeros(6), np.zeros(6)
+        self.desired_wrench, self.direction, self._desired_direction = (
+            np.zeros(6),
+            np.zeros(6),
+            np.zeros(6),
+        )
         self._contact_point, self._change = np.zeros(3), np.zeros(6)
         self.reset()
 
     def reset(self) -> None:
         """Clear the desired wrench, the direction and the contact."""
-        for array in (self.asked, self.direction, self._wanted):
+        for array in (self.desired_wrench, self.direction, self._desired_direction):
             array[:] = 0.0
         self.size, self.mass = 0.0, 1.0
-        self.felt = self.speed = 0.0
+        self.measured_force = self.speed = 0.0
         self.rest()
 
     def rest(self) -> None:
@@ -144,65 +148,65 @@ class PressingHand:
         """Set the desired wrench, (6,) [N, Nm]. Return True if contact must be searched first."""
         size = math.sqrt(float(_dot(wrench, wrench)))
         is_new = size > 0.0 and self.size == 0.0
-        self.asked[:], self.size = wrench, size
+        self.desired_wrench[:], self.size = wrench, size
         if size > 0.0:
-            _multiply(wrench, 1.0 / size, self._wanted)
+            _multiply(wrench, 1.0 / size, self._desired_direction)
         return is_new
 
     @property
     def is_turned_much(self) -> bool:
         """True if the desired direction deviates by more than ``MUCH``, or if none is set."""
-        return float(_dot(self.direction, self._wanted)) < math.cos(self.MUCH)
+        return float(_dot(self.direction, self._desired_direction)) < math.cos(self.MUCH)
 
-    def begin(self) -> None:
+    def set_direction(self) -> None:
         """Adopt the desired direction without a transition."""
-        self.direction[:] = self._wanted
+        self.direction[:] = self._desired_direction
         self.rest()
 
     def follow(self) -> None:
         """Rotate the direction towards the desired one by one cycle."""
         u = self.direction
-        change = _subtract(self._wanted, u, self._change)
+        change = _subtract(self._desired_direction, u, self._change)
         angle = math.sqrt(float(_dot(change, change)))
         if angle == 0.0:
             return
-        most = self.TURN_SPEED * self._period
-        if angle <= most:
-            u[:] = self._wanted
+        max_value = self.ANGULAR_SPEED * self._period
+        if angle <= max_value:
+            u[:] = self._desired_direction
             return
-        u += (most / angle) * change
+        u += (max_value / angle) * change
         u /= math.sqrt(float(_dot(u, u)))
 
     def feel(self, state: ArmState) -> None:
         """Measure force, speed and effective mass along the direction, and detect contact."""
         u, gains = self.direction, self.force.gains
-        self.felt = -float(_dot(u, state.wrench_ext_in_base))
+        self.measured_force = -float(_dot(u, state.wrench_ext_in_base))
         self.speed = float(_dot(u, state.twist_ee_in_base))
         inertia_inv = state.operational_space().inertia_inv
-        self.mass = 1.0 / max(float(_dot(u, _dot(inertia_inv, u))), LEAST_MOBILITY)
+        self.mass = 1.0 / max(float(_dot(u, _dot(inertia_inv, u))), MIN_MOBILITY)
         if self._is_new:
             self._is_new = False
-            self._filtered = self._quick = self.felt
+            self._filtered = self._quick = self.measured_force
             self._contact_point[:] = state.position_ee_in_base
         follow = self._period / (gains.filter_time + self._period)
-        self._filtered += follow * (self.felt - self._filtered)
+        self._filtered += follow * (self.measured_force - self._filtered)
         quick = self._period / (ForceController.QUICK_TIME + self._period)
-        self._quick += quick * (self.felt - self._quick)
+        self._quick += quick * (self.measured_force - self._quick)
         if not self.touches:
             self.touches = self.size > 0.0 and self._filtered > gains.contact_force
         else:
             aim = self.force.error + self.force.measured
-            least = self.LOST * max(gains.contact_force, aim)
-            runs_away = self._old_speed > ForceController.RUNAWAY and self._quick < least
-            self.touches = self._filtered > least and not runs_away
+            min_value = self.LOST * max(gains.contact_force, aim)
+            runs_away = self._old_speed > ForceController.RUNAWAY and self._quick < min_value
+            self.touches = self._filtered > min_value and not runs_away
 
-    def press(self, state: ArmState, size: float, felt: float, speed: float) -> None:
+    def press(self, state: ArmState, size: float, measured: float, speed: float) -> None:
         """Control the force for one cycle.
 
         Args:
             state: State of the arm.
             size: Desired force [N].
-            felt: Force used as the measurement of the controller [N].
+            measured: Force used as the measurement of the controller [N].
             speed: Speed used as the measurement of the controller [m/s].
         """
         force = self.force
@@ -216,4 +220,4 @@ class PressingHand:
         else:
             away = _subtract(state.position_ee_in_base, self._contact_point)
             distance = abs(float(_dot(self.direction[:3], away)))
-        self.exerted = force.step(size, felt, distance, speed, self.mass)
+        self.exerted = force.step(size, measured, distance, speed, self.mass)

@@ -80,9 +80,9 @@ class EnergyTank:
         self.energy -= work
         missing = self.granted - self.energy
         if missing > 0.0:
-            given = min(missing, self.power * self._period)
-            self.allowed += given
-            self.energy += given
+            energy = min(missing, self.power * self._period)
+            self.allowed += energy
+            self.energy += energy
             return 0.0
         over = self.energy - held - self.limit
         if over > 0.0:
@@ -161,14 +161,14 @@ class SpringTank(EnergyTank):
         """
         # The factor 2 is a margin for a tool that accelerates within the cycle. Without it, the
         # spring could take more energy than the tank contains.
-        wanted = max(stored, 2.0 * self._period * power)
+        desired = max(stored, 2.0 * self._period * power)
         usable = self.usable
-        self.scale = 1.0 if wanted <= usable else usable / wanted
+        self.scale = 1.0 if desired <= usable else usable / desired
         self.held = self.scale * stored
         return self.scale
 
 
-class EnergyNotice:
+class TankLimitNotice:
     """Notice that an energy tank limits a controllet.
 
     The notice is repeated only after the tank has recovered half of its granted energy.
@@ -181,13 +181,13 @@ class EnergyNotice:
 
     def __init__(self, notify: Callable[[str], None]) -> None:
         self._notify = notify
-        self._is_said = False
+        self._is_reported = False
 
     def forget(self) -> None:
         """Reset the notice at activation."""
-        self._is_said = False
+        self._is_reported = False
 
-    def look(self, limits: bool, tank: EnergyTank, name: str, words: Callable[[], str]) -> None:
+    def check(self, limits: bool, tank: EnergyTank, name: str, words: Callable[[], str]) -> None:
         """Send the notice in the first cycle in which the tank limits.
 
         Args:
@@ -198,8 +198,8 @@ class EnergyNotice:
                 notice.
         """
         if not limits:
-            if self._is_said:
-                self._is_said = not tank.missing < 0.5 * tank.granted
-        elif not self._is_said:
-            self._is_said = True
+            if self._is_reported:
+                self._is_reported = not tank.missing < 0.5 * tank.granted
+        elif not self._is_reported:
+            self._is_reported = True
             self._notify(f"{name}: out of energy: {words()}")

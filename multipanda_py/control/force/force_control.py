@@ -85,7 +85,8 @@ class ForceController:
 
     Contact is lost when the filtered force falls below ``LOST_FORCE`` times ``contact_force``. A
     fast tool loses contact earlier: its speed exceeds ``RUNAWAY``, and the force filtered with
-    ``QUICK_TIME`` is below ``LOST_SHARE`` times the maximum of ``contact_force`` and F_f.
+    ``QUICK_TIME`` is below ``CONTACT_LOSS_FRACTION`` times the maximum of ``contact_force`` and
+    F_f.
 
     *Energy.* The tank (``EnergyTank``) receives K_p F_d^2 / 2 within its limits, with F_d the
     desired force. Work done by the force empties it, and work absorbed fills it. An empty tank
@@ -125,7 +126,7 @@ class ForceController:
     """Time constant of the contact state, which suppresses single outliers [s]."""
     LOST_FORCE = 0.1
     """Fraction of ``contact_force`` below which contact counts as lost."""
-    LOST_SHARE = 0.1
+    CONTACT_LOSS_FRACTION = 0.1
     """Fraction of the force below which a fast tool counts as out of contact."""
     RUNAWAY = 0.05
     """Speed above which a tool counts as fast [m/s]. The search does not exceed 0.03 m/s, and a
@@ -152,7 +153,7 @@ class ForceController:
     third of the desired speed."""
     REACH = 2.0
     """Search distance in units of ``loss_distance``."""
-    PATIENCE = 1.0
+    TIMEOUT = 1.0
     """Time after which a full force without contact or without its goal counts as held back
     [s]."""
 
@@ -239,8 +240,8 @@ class ForceController:
             self._rest()
             return 0.0
         self.is_idle = False
-        most = self.FORCE_RATE * period
-        self._aim += max(-most, min(most, desired - self._aim))
+        max_value = self.FORCE_RATE * period
+        self._aim += max(-max_value, min(max_value, desired - self._aim))
         follow = period / (g.filter_time + period)
         self._measured += follow * (measured - self._measured)
         # The goal passes the same filter as the measurement. Otherwise, each rise of the goal
@@ -294,20 +295,20 @@ class ForceController:
         pace = (1.0 - self.contact) * left * min(g.approach_speed, sure)
         slow = pace * min(1.0, self._aim / self.SLOW_FORCE) - speed
         brake = self.BRAKE_RATE * mass
-        most = near * self._aim
+        max_value = near * self._aim
         if self._touching:
             step = self.FORCE_RATE * period
-            self._push += max(-step, min(step, most - self._push))
+            self._push += max(-step, min(step, max_value - self._push))
             stuck = self._integral >= g.integral_limit and self.error > 0.05 * self._goal
         else:
             gain = max(0.25 * self.BRAKE_RATE * brake, self.AGAINST * held_by)
             self._push = max(0.0, self._push + gain * slow * period)
-            over = self._push - most
+            over = self._push - max_value
             if over > 0.0:
                 self._push -= min(over, self.FALL_RATE * period)
-            stuck = self._push >= most and speed < 0.1 * (slow + speed)
+            stuck = self._push >= max_value and speed < 0.1 * (slow + speed)
         self._stuck = self._stuck + period if stuck else 0.0
-        self.is_held_back = self._stuck > self.PATIENCE
+        self.is_held_back = self._stuck > self.TIMEOUT
         return self._push + brake * slow
 
     def _afford(self, force: float, speed: float, mass: float) -> float:
@@ -345,15 +346,15 @@ class ForceController:
         self._quick += self._period / (self.QUICK_TIME + self._period) * (measured - self._quick)
         # A fraction of the commanded force is sufficient, because the force of a soft contact
         # rises slowly. A fast tool with a smaller force has lost its contact.
-        least = self.LOST_SHARE * max(g.contact_force, self._push)
-        runs_away = self._touched and speed > self.RUNAWAY and self._quick < least
+        min_value = self.CONTACT_LOSS_FRACTION * max(g.contact_force, self._push)
+        runs_away = self._touched and speed > self.RUNAWAY and self._quick < min_value
         # After a loss of contact, the slow filter still shows the old force. The minimum of both
         # filters therefore decides whether contact exists.
-        felt = min(self._measured, self._quick)
+        estimated = min(self._measured, self._quick)
         if self._touching:
             missed = self._measured < self.LOST_FORCE * g.contact_force or runs_away
             self._touching = not (missed and desired > g.contact_force)
-        elif felt > g.contact_force and desired > 0.0 and not runs_away:
+        elif estimated > g.contact_force and desired > 0.0 and not runs_away:
             self._touching = self._touched = True
             self._fade = 1.0
         goal = 1.0 if self._touching else 0.0

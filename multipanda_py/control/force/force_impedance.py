@@ -9,12 +9,16 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.context import Context, tool_wrench
-from multipanda_py.control.force.energy_tank import EnergyNotice, SpringTank
+from multipanda_py.control.force.energy_tank import SpringTank, TankLimitNotice
 from multipanda_py.control.force.force_control import ForceController, ForceGains
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
-from multipanda_py.control.impedance.limit_scaling import FAST, BearableShare, SpeedMargin
+from multipanda_py.control.impedance.limit_scaling import (
+    DAMPING_START,
+    TorqueSaturation,
+    VelocityLimitScaling,
+)
 from multipanda_py.control.impedance.pose_error import PoseError
-from multipanda_py.control.impedance.singularity import LostModes, SingularityGuard
+from multipanda_py.control.impedance.singularity import SingularityDamping, SingularityGuard
 from multipanda_py.state import ArmState, Matrix, Vector
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
@@ -43,7 +47,7 @@ class ForceSubspace:
 
     Attributes:
         direction: Unit direction u, (6,).
-        share: Fraction w.
+        weight: Fraction w.
         is_idle: True if the spring acts in all directions without offset.
 
     Thread: control.
@@ -51,47 +55,47 @@ class ForceSubspace:
 
     FADE = 0.1
     """Time in which the spring fades out along a new direction [s]."""
-    TURN = 0.2
+    ROTATION = 0.2
     """Angle between old and new direction at which the spring fades in completely [rad]."""
-    TURN_SPEED = 10.0
+    ANGULAR_SPEED = 10.0
     """Angular speed [rad/s] of the decreasing offset per linear speed of 1 m/s."""
 
     def __init__(self, period: float) -> None:
         self._period = period
         self.direction = np.zeros(6)
         self._error, self._hidden, self._offset = PoseError(), np.zeros(6), np.zeros(6)
-        self._part, self._seen = np.zeros(6), np.zeros(6)
+        self._part, self._last_direction = np.zeros(6), np.zeros(6)
         self._rotation = np.zeros((3, 3))
         self._position = np.zeros(3)
         self.reset()
 
     def reset(self) -> None:
         """Release the direction and clear the offset."""
-        self.share = 0.0
-        self.is_idle, self._is_wanted = True, False
-        self.direction[:] = self._offset[:] = self._hidden[:] = self._seen[:] = 0.0
+        self.weight = 0.0
+        self.is_idle, self._is_requested = True, False
+        self.direction[:] = self._offset[:] = self._hidden[:] = self._last_direction[:] = 0.0
         self._note()
 
-    def aim(self, direction: Vector) -> None:
+    def set_direction(self, direction: Vector) -> None:
         """Start force control along a unit direction, (6,)."""
-        turn = _subtract(direction, self.direction, self._part)
-        angle = math.sqrt(_dot(turn, turn))
+        direction_change = _subtract(direction, self.direction, self._part)
+        angle = math.sqrt(_dot(direction_change, direction_change))
         if angle > 1e-9:
             old = self.direction
-            shown = float(_dot(old, self._seen)) * float(_dot(old, direction))
-            self.share = share = self.share * max(0.0, 1.0 - angle / self.TURN)
+            shown = float(_dot(old, self._last_direction)) * float(_dot(old, direction))
+            self.weight = fraction = self.weight * max(0.0, 1.0 - angle / self.ROTATION)
             # The new projector P hides a part of the error that the spring could see along the old
             # direction. The offset is corrected by it, so that the spring wrench does not jump.
-            shown *= share / (1.0 - share) if share < 1.0 else 0.0
+            shown *= fraction / (1.0 - fraction) if fraction < 1.0 else 0.0
             _subtract(self._hidden, _multiply(direction, shown, self._part), self._offset)
             old[:] = direction
             self._note()
-        self.is_idle, self._is_wanted = False, True
+        self.is_idle, self._is_requested = False, True
 
     def release(self) -> None:
         """Return the direction to the spring."""
         self._offset[:] = self._hidden
-        self.share, self._is_wanted = 0.0, False
+        self.weight, self._is_requested = 0.0, False
         self._note()
 
     def target(
@@ -105,18 +109,18 @@ class ForceSubspace:
             rotation: Target rotation, (3, 3).
             speed: Speed at which the offset decreases [m/s].
         """
-        if self._is_wanted and self.share < 1.0:
-            self.share = min(1.0, self.share + self._period / self.FADE)
-        if self._has_offset or not self._is_wanted:
+        if self._is_requested and self.weight < 1.0:
+            self.weight = min(1.0, self.weight + self._period / self.FADE)
+        if self._has_offset or not self._is_requested:
             self._shrink(speed * self._period)
-        if not self._turns:
+        if not self._rotations:
             return self._shift(state.position_ee_in_base, position), rotation
         u = self.direction
         error = self._error.measure(
             state.position_ee_in_base, state.rotation_ee_in_base, position, rotation
         )
-        left = _subtract(error, self._offset, self._seen)
-        along = _multiply(u, self.share * float(_dot(u, left)), self._hidden)
+        left = _subtract(error, self._offset, self._last_direction)
+        along = _multiply(u, self.weight * float(_dot(u, left)), self._hidden)
         _subtract(left, along, left)
         _subtract(error, left, self._hidden)
         _add(state.position_ee_in_base, left[:3], self._position)
@@ -136,46 +140,46 @@ class ForceSubspace:
         ux, uy, uz, *_ = self._u
         rx, ry, rz, *_ = self._offset.tolist()
         ex, ey, ez = px - x - rx, py - y - ry, pz - z - rz
-        along = self.share * (ux * ex + uy * ey + uz * ez)
+        along = self.weight * (ux * ex + uy * ey + uz * ez)
         hx, hy, hz = along * ux, along * uy, along * uz
         self._hidden[:3] = hx + rx, hy + ry, hz + rz
-        self._seen[:3] = ex - hx, ey - hy, ez - hz
+        self._last_direction[:3] = ex - hx, ey - hy, ez - hz
         return _subtract(position, self._hidden[:3], self._position)
 
-    def relieve(self, wrench: Vector, turn: Matrix | None) -> None:
+    def relieve(self, wrench: Vector, rotation: Matrix | None) -> None:
         """Remove the controlled direction from a spring wrench (6,), in place.
 
         Args:
             wrench: Wrench along the axes of the gains, (6,) [N, Nm].
-            turn: Rotation from those axes to the base, (6, 6). None if they are equal.
+            rotation: Rotation from those axes to the base, (6, 6). None if they are equal.
         """
-        if self.share == 0.0:
+        if self.weight == 0.0:
             return
-        u = self.direction if turn is None else _dot(self.direction, turn)
-        _subtract(wrench, _multiply(u, self.share * float(u.dot(wrench)), self._part), wrench)
+        u = self.direction if rotation is None else _dot(self.direction, rotation)
+        _subtract(wrench, _multiply(u, self.weight * float(u.dot(wrench)), self._part), wrench)
 
     def _shrink(self, step: float) -> None:
         """Reduce the offset by up to ``step`` [m] in position and ten times that in rotation."""
         offset, left = self._offset, 0.0
-        for part, most in ((offset[:3], step), (offset[3:], self.TURN_SPEED * step)):
+        for part, max_value in ((offset[:3], step), (offset[3:], self.ANGULAR_SPEED * step)):
             length = math.sqrt(_dot(part, part))
             if length > 0.0:
                 left = max(left, length)
-                _multiply(part, max(0.0, 1.0 - most / length), part)
+                _multiply(part, max(0.0, 1.0 - max_value / length), part)
         self._note()
-        self.is_idle = not left and not self._is_wanted
+        self.is_idle = not left and not self._is_requested
 
     def _note(self) -> None:
         """Cache properties of the direction and the offset."""
         self._u = self.direction.tolist()
         offset = self._offset.tolist()
         self._has_offset = any(offset)
-        self._turns = any(offset[3:]) or any(self._u[3:])
+        self._rotations = any(offset[3:]) or any(self._u[3:])
 
 
 _dot, _add, _multiply = np.dot, np.add, np.multiply
 
-LEAST_MOBILITY = 0.02
+MIN_MOBILITY = 0.02
 """Inverse of the maximum effective mass used for damping along a force [1/kg]."""
 MASS_CYCLES = 16
 """Number of cycles between updates of the effective mass along a force."""
@@ -194,7 +198,7 @@ class ForceImpedanceArm:
         force: Force controller with its energy tank.
         tank: Energy tank of the impedance.
         subspace: Directions owned by force control.
-        borne: Fraction of the spring wrench left by the torque limits.
+        wrench_scale: Fraction of the spring wrench left by the torque limits.
         load: Permanent feed-forward wrench along the base axes, (6,) [N, Nm].
         carries: True if ``load`` is not zero.
 
@@ -205,8 +209,8 @@ class ForceImpedanceArm:
         self._context, self._period = context, context.period
         self._name = context.arms[place].name
         arm = context.arms[place]
-        self._bearable, self._margin = BearableShare(arm), SpeedMargin(arm.limits)
-        self._lost, self.borne = LostModes(), 1.0
+        self._saturation, self._margin = TorqueSaturation(arm), VelocityLimitScaling(arm.limits)
+        self._lost, self.wrench_scale = SingularityDamping(), 1.0
         self._guard = SingularityGuard(arm, context.period)
         self.force = ForceController(gains, context.period)
         self.tank = SpringTank(context.period)
@@ -223,8 +227,8 @@ class ForceImpedanceArm:
         self._works, self._ones = np.zeros(3), np.ones(3)
         self._dq, self._mean = np.zeros(n), np.zeros(n)
         self.load, self.carries, self._carrying = np.zeros(6), False, np.zeros(n)
-        self._energy, self._scale = EnergyNotice(context.notify), 1.0
-        self._has_said_lost = self._has_said_held = False
+        self._energy, self._scale = TankLimitNotice(context.notify), 1.0
+        self._reported_loss = self._reported_limit = False
 
     def start(self, state: ArmState, energy: float) -> None:
         """Start with a relaxed spring and without force.
@@ -243,9 +247,9 @@ class ForceImpedanceArm:
         self._direction[:] = self._torques[:] = self._of_force[:] = 0.0
         self._dq[:] = state.dq
         self._energy.forget()
-        self._has_said_lost = self._has_said_held = False
+        self._reported_loss = self._reported_limit = False
 
-    def aim(self, wrench: Vector, state: ArmState) -> None:
+    def set_direction(self, wrench: Vector, state: ArmState) -> None:
         """Start to control a wrench on the environment.
 
         Args:
@@ -255,7 +259,7 @@ class ForceImpedanceArm:
         size = math.sqrt(float(_dot(wrench, wrench)))
         if size > 0.0:
             _multiply(wrench, 1.0 / size, self._direction)
-            self.subspace.aim(self._direction)
+            self.subspace.set_direction(self._direction)
             if self.force.is_idle:
                 self._contact_point[:] = state.position_ee_in_base
             self._age = 0
@@ -324,16 +328,16 @@ class ForceImpedanceArm:
         if has_subspace:
             position, rotation = subspace.target(state, position, rotation, speed)
         spring.measure(state, position, rotation)
-        turn, pull = spring.turn, spring.spring
+        rotation_step, spring_wrench = spring.rotation_to_base, spring.spring
         if has_subspace:
-            subspace.relieve(pull, turn)
+            subspace.relieve(spring_wrench, rotation_step)
         twist = state.twist_ee_in_base
-        motion = twist if turn is None else twist.dot(turn)
-        stored = 0.5 * float(spring.error.dot(pull))
-        scale = self.tank.soften(stored, float(pull.dot(motion)))
-        _multiply(pull, scale, self._of_spring)
-        if turn is not None:
-            self._impedance[:] = self._impedance.dot(turn.T, self._turned)
+        motion = twist if rotation_step is None else twist.dot(rotation_step)
+        stored = 0.5 * float(spring.error.dot(spring_wrench))
+        scale = self.tank.soften(stored, float(spring_wrench.dot(motion)))
+        _multiply(spring_wrench, scale, self._of_spring)
+        if rotation_step is not None:
+            self._impedance[:] = self._impedance.dot(rotation_step.T, self._turned)
         self._bound(state)
         if self._size or not self.force.is_idle:
             self._push(state, twist)
@@ -344,22 +348,22 @@ class ForceImpedanceArm:
         self._guard.add(state, spring.stiffness_along, tau)
         self._scale = scale
         limits = scale < 1.0 or self.force.is_throttled
-        self._energy.look(limits, self.tank, self._name, self._energy_left)
+        self._energy.check(limits, self.tank, self._name, self._energy_left)
 
     def _bound(self, state: ArmState) -> None:
         """Apply torque limits, speed limits and singularity damping to spring and damper."""
-        pull, brake, spring = self._of_spring, self._of_brake, self.spring
-        self.borne = share = self._bearable.of(pull, state)
-        if share < 1.0:
-            _multiply(pull, share, pull)
+        spring_wrench, brake, spring = self._of_spring, self._of_brake, self.spring
+        self.wrench_scale = scale = self._saturation.scale(spring_wrench, state)
+        if scale < 1.0:
+            _multiply(spring_wrench, scale, spring_wrench)
         lost = None
         # The operational space is regularised near a singularity, whose directions need a damper.
         if state.operational_space().damping > 0.0:
-            lost = self._lost.damp(state, pull, spring.damping_along)
+            lost = self._lost.damp(state, spring_wrench, spring.damping_along)
         margin = self._margin
-        if (used := margin.used(state)) > FAST:
-            _multiply(pull, margin.spring(used), pull)
-            _multiply(brake, margin.damper(used, spring.ratio, spring.kept), brake)
+        if (used := margin.used(state)) > DAMPING_START:
+            _multiply(spring_wrench, margin.spring(used), spring_wrench)
+            _multiply(brake, margin.damper(used, spring.ratio, spring.stiffness_scale), brake)
         if lost is not None:
             _add(brake, lost, brake)
 
@@ -376,26 +380,27 @@ class ForceImpedanceArm:
             distance = math.sqrt(float(squared))
         if not self._age:
             inertia_inv = state.operational_space().inertia_inv
-            self._mass = 1.0 / max(float(_dot(u, _dot(inertia_inv, u))), LEAST_MOBILITY)
+            self._mass = 1.0 / max(float(_dot(u, _dot(inertia_inv, u))), MIN_MOBILITY)
         self._age = (self._age + 1) % MASS_CYCLES
         measured = -float(u.dot(state.wrench_ext_in_base))
         pushed = force.step(self._size, measured, distance, float(u.dot(twist)), self._mass)
         _multiply(u, pushed, self._of_force)
         if force.is_idle:
             self.subspace.release()
-        if force.is_lost != self._has_said_lost:
-            self._has_said_lost = force.is_lost
+        if force.is_lost != self._reported_loss:
+            self._reported_loss = force.is_lost
             if force.is_lost:
                 self._context.notify(
                     f"{self._name}: no contact found within {distance:.3f} m for a force of "
                     f"{self._size:.1f} N. Move closer and send the force again."
                 )
-        if force.is_held_back != self._has_said_held:
-            self._has_said_held = force.is_held_back
+        if force.is_held_back != self._reported_limit:
+            self._reported_limit = force.is_held_back
             if force.is_held_back:
-                felt = max(measured, 0.0)
+                estimated = max(measured, 0.0)
                 self._context.notify(
-                    f"{self._name}: full force applied, but the tool measures {felt:.1f} N of "
+                    f"{self._name}: full force applied, but the tool measures {estimated:.1f} N "
+                    f"of "
                     f"{self._size:.1f} N. Check collision_avoidance and joint_limits, which may "
                     "oppose it near other links or limits."
                 )

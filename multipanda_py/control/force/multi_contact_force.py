@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.force.contact_force import PressingHand
+from multipanda_py.control.force.contact_force import ContactForceController
 from multipanda_py.control.force.force_control import ForceController, ForceGains
-from multipanda_py.control.impedance.limit_scaling import BearableShare
+from multipanda_py.control.impedance.limit_scaling import TorqueSaturation
 from multipanda_py.state import ArmState, Matrix, Vector
 
 BALANCED = 0.3
@@ -50,9 +50,9 @@ def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:
     projector = np.zeros((len(sizes), len(sizes)))
     if not len(presses):
         return projector
-    asked = sizes[presses] / np.linalg.norm(sizes[presses])
+    direction = sizes[presses] / np.linalg.norm(sizes[presses])
     modes = _balanced(wrenches[presses] / sizes[presses, None], positions[presses])
-    beside = asked - modes.T @ (modes @ asked)
+    beside = direction - modes.T @ (modes @ direction)
     is_balanced = np.linalg.norm(beside) < ASKED
     mixed = modes.T @ modes if is_balanced else np.eye(len(presses))
     projector[np.ix_(presses, presses)] = mixed
@@ -72,9 +72,9 @@ def _balanced(directions: Matrix, positions: Matrix) -> Matrix:
     if length > 0.0:
         grasp[3:] = (directions[:, 3:] + np.cross(levers, directions[:, :3])).T / length
     _, values, rows = np.linalg.svd(grasp)
-    kept = np.zeros(len(directions))
-    kept[: len(values)] = values
-    balanced: Matrix = rows[kept < BALANCED]
+    selected = np.zeros(len(directions))
+    selected[: len(values)] = values
+    balanced: Matrix = rows[selected < BALANCED]
     return balanced
 
 
@@ -85,7 +85,7 @@ NOTHING = 1e-3
 """Force below which a fading force becomes zero [N]."""
 
 
-class PressingTeam:
+class MultiContactForceController:
     """Force control of several arms, each along a direction.
 
     Equations::
@@ -104,7 +104,7 @@ class PressingTeam:
 
     - *Search*: The arms search for contact. An arm in contact waits with a small force.
     - *Press*: When all arms are in contact, they increase their forces. All use the same scale if
-      torque limits require one (``BearableShare``).
+      torque limits require one (``TorqueSaturation``).
     - *Loss*: If one arm loses contact, the forces of all arms are frozen and fade within
       ``release_time``. P fades out, and the plan or the springs control the arms. A new force may
       be requested then.
@@ -118,7 +118,7 @@ class PressingTeam:
         gains: Gains of the force controllers.
 
     Attributes:
-        share: Current P, which approaches the desired one within ``blend_time``, (N, N).
+        projector: Current P, which approaches the desired one within ``blend_time``, (N, N).
         hands: Force control of each arm, in the order of the arms.
         presses: True if all arms are in contact and press.
         is_lost: True if a contact was lost and no new force was requested.
@@ -131,12 +131,14 @@ class PressingTeam:
     def __init__(self, context: Context, gains: ForceGains) -> None:
         n = context.n_arms
         self._context, self._period = context, context.period
-        self.hands = [PressingHand(arm.name, context.period, gains) for arm in context.arms]
-        self._bearable = [BearableShare(arm) for arm in context.arms]
-        self.share, self._modes, self._goal = (np.zeros((n, n)) for _ in range(3))
+        self.hands = [
+            ContactForceController(arm.name, context.period, gains) for arm in context.arms
+        ]
+        self._saturation = [TorqueSaturation(arm) for arm in context.arms]
+        self.projector, self._modes, self._goal = (np.zeros((n, n)) for _ in range(3))
         self._step = np.zeros((n, n))
         self._tails = np.zeros((n, 6))
-        self._felt, self._speeds, self._along = np.zeros(n), np.zeros(n), np.zeros(n)
+        self._tau_ext, self._speeds, self._along = np.zeros(n), np.zeros(n), np.zeros(n)
         self._frames = list(zip(context.rotations_base_in_world, context.positions_base_in_world))
         self._fade = 1.0
         self.on_release: Callable[[Sequence[int]], None] = _ignore
@@ -156,49 +158,49 @@ class PressingTeam:
 
     def reset(self) -> None:
         """Clear all desired and exerted forces."""
-        self.presses = self.is_lost = self._is_on = self._modes_are_due = False
+        self.presses = self.is_lost = self._is_on = self._update_modes = False
         self.is_idle = True
-        for array in (self.share, self._goal, self._modes, self._tails):
+        for array in (self.projector, self._goal, self._modes, self._tails):
             array[:] = 0.0
         for hand in self.hands:
             hand.reset()
 
-    def aim(self, place: int, wrench: Vector) -> None:
+    def set_desired_wrench(self, arm_index: int, wrench: Vector) -> None:
         """Set the desired wrench of one arm on its contact.
 
         Args:
-            place: Index of the arm in the controllet.
+            arm_index: Index of the arm in the controllet.
             wrench: Wrench along the axes of the base, (6,) [N, Nm]; zero for no force.
         """
-        hand = self.hands[place]
+        hand = self.hands[arm_index]
         if hand.ask(wrench):  # This arm has to find its contact first, and the others wait for it.
             self.presses = False
         self.is_lost = False
-        self._modes_are_due = True
+        self._update_modes = True
 
-    def step(self, states: Sequence[ArmState], is_wanted: bool) -> None:
+    def step(self, states: Sequence[ArmState], is_requested: bool) -> None:
         """Advance force control by one cycle.
 
         Args:
             states: States of the arms.
-            is_wanted: True if the desired forces are to be exerted now.
+            is_requested: True if the desired forces are to be exerted now.
         """
-        asks = is_wanted and not self.is_lost and any(hand.size for hand in self.hands)
-        if asks:
-            asks = self._turn()
-        if not asks and not self._is_on and self.is_idle:
+        requests = is_requested and not self.is_lost and any(hand.size for hand in self.hands)
+        if requests:
+            requests = self._turn()
+        if not requests and not self._is_on and self.is_idle:
             return
         self.is_idle = False
         for hand, state in zip(self.hands, states):
             hand.feel(state)
-        if asks:
-            asks = self._judge(states)
-        if asks:
+        if requests:
+            requests = self._judge(states)
+        if requests:
             self._is_on = True
             self._press(states)
         elif self._is_on:
             self._let_go(self._gains.release_time if self.is_lost else self._blend_time)
-        self._blend(asks)
+        self._blend(requests)
 
     def across(self, wrenches: Matrix) -> None:
         """Remove the controlled forces from wrenches, (N, 6) [N, Nm], in place."""
@@ -209,80 +211,83 @@ class PressingTeam:
     def controlled(self, wrenches: Matrix) -> list[float]:
         """Return the parts P f of wrenches (N, 6) along controlled forces, one per arm [N]."""
         along = self._along
-        for place, hand in enumerate(self.hands):
-            along[place] = _dot(hand.direction, wrenches[place])
-        parts: list[float] = self.share.dot(along).tolist()
+        for index, hand in enumerate(self.hands):
+            along[index] = _dot(hand.direction, wrenches[index])
+        parts: list[float] = self.projector.dot(along).tolist()
         return parts
 
     def add(self, wrenches: Matrix) -> None:
         """Add the controlled forces to tool wrenches along the base axes, (N, 6) [N, Nm]."""
-        for place, hand in enumerate(self.hands):
-            wrench = wrenches[place]
-            wrench += self._tails[place]
+        for index, hand in enumerate(self.hands):
+            wrench = wrenches[index]
+            wrench += self._tails[index]
             if self._is_on:
                 wrench += hand.exerted * hand.direction
             else:  # The plan has released this direction, so no spring or damper acts along it.
-                brake = ForceController.BRAKE_RATE * hand.mass * self.share[place, place]
+                brake = ForceController.BRAKE_RATE * hand.mass * self.projector[index, index]
                 wrench -= brake * hand.speed * hand.direction
 
     def _turn(self) -> bool:
         """Rotate the directions. Return False while one must be released before it changes."""
-        for place, hand in enumerate(self.hands):
+        for index, hand in enumerate(self.hands):
             if not hand.size:
                 continue
             if not hand.is_turned_much:
                 hand.follow()
-            elif self.share[place].any() or hand.exerted:
+            elif self.projector[index].any() or hand.exerted:
                 return False
             else:
-                hand.begin()
+                hand.set_direction()
         return True
 
     def _judge(self, states: Sequence[ArmState]) -> bool:
         """Update the contacts. Return True if forces are to be controlled."""
-        asked = [hand for hand in self.hands if hand.size]
+        active_hands = [hand for hand in self.hands if hand.size]
         if self.presses:
-            lost = [hand for hand in asked if not hand.touches]
+            lost = [hand for hand in active_hands if not hand.touches]
             if lost:
                 self._lose(lost)
                 return False
-        elif all(hand.touches for hand in asked):
-            self.presses, self._modes_are_due = True, True
+        elif all(hand.touches for hand in active_hands):
+            self.presses, self._update_modes = True, True
         else:
-            astray = [hand for hand in asked if hand.force.is_lost]
+            astray = [hand for hand in active_hands if hand.force.is_lost]
             if astray:
                 self._go_astray(astray)
                 return False
-        if self._modes_are_due:
-            self._modes_are_due = False
+        if self._update_modes:
+            self._update_modes = False
             self._find_modes(states)
         return True
 
     def _find_modes(self, states: Sequence[ArmState]) -> None:
         """Compute the desired P. It is diagonal until all arms press."""
         wrenches, positions = np.zeros((len(states), 6)), np.zeros((len(states), 3))
-        for place, ((turn, base), state) in enumerate(zip(self._frames, states)):
-            wrench = self.hands[place].asked
-            wrenches[place, :3], wrenches[place, 3:] = turn.dot(wrench[:3]), turn.dot(wrench[3:])
-            positions[place] = base + turn.dot(state.position_ee_in_base)
+        for index, ((rotation, base), state) in enumerate(zip(self._frames, states)):
+            wrench = self.hands[index].desired_wrench
+            wrenches[index, :3], wrenches[index, 3:] = (
+                rotation.dot(wrench[:3]),
+                rotation.dot(wrench[3:]),
+            )
+            positions[index] = base + rotation.dot(state.position_ee_in_base)
         if self.presses:
             self._modes[:] = controlled_modes(wrenches, positions)
         else:
             self._modes[:] = np.diag([float(hand.size > 0.0) for hand in self.hands])
 
     def _press(self, states: Sequence[ArmState]) -> None:
-        hands, felt, speeds = self.hands, self._felt, self._speeds
-        borne = self._borne(states)
-        sizes = [borne * hand.size for hand in hands]
-        for place, hand in enumerate(hands):
-            felt[place], speeds[place] = hand.felt, hand.speed
+        hands, measured, speeds = self.hands, self._tau_ext, self._speeds
+        supported = self._wrench_scale(states)
+        sizes = [supported * hand.size for hand in hands]
+        for index, hand in enumerate(hands):
+            measured[index], speeds[index] = hand.measured_force, hand.speed
         if self.presses:
             sizes = np.maximum(self._modes.dot(sizes), 0.0).tolist()
-            mixed, rates = self._modes.dot(felt).tolist(), self._modes.dot(speeds).tolist()
+            mixed, rates = self._modes.dot(measured).tolist(), self._modes.dot(speeds).tolist()
         else:
-            most = WAITING * self._gains.contact_force
-            sizes = [min(size, most) for size in sizes]
-            mixed, rates = felt.tolist(), speeds.tolist()
+            max_value = WAITING * self._gains.contact_force
+            sizes = [min(size, max_value) for size in sizes]
+            mixed, rates = measured.tolist(), speeds.tolist()
         for hand, state, tail, *numbers in zip(hands, states, self._tails, sizes, mixed, rates):
             if hand.size:
                 hand.press(state, *numbers)
@@ -290,11 +295,11 @@ class PressingTeam:
                 self.on_release([hands.index(hand)])
                 self._drop(hand, tail, self._blend_time)
 
-    def _borne(self, states: Sequence[ArmState]) -> float:
+    def _wrench_scale(self, states: Sequence[ArmState]) -> float:
         """Return the scale of the forces that the torque limits of all arms allow."""
-        asked = zip(self.hands, self._bearable, states)
+        active_hands = zip(self.hands, self._saturation, states)
         return min(
-            bearable.of(hand.size * hand.direction, state) for hand, bearable, state in asked
+            limit.scale(hand.size * hand.direction, state) for hand, limit, state in active_hands
         )
 
     def _let_go(self, time: float) -> None:
@@ -304,7 +309,7 @@ class PressingTeam:
             self._drop(hand, tail, time)
         self._is_on = self.presses = False
 
-    def _drop(self, hand: PressingHand, tail: Vector, time: float) -> None:
+    def _drop(self, hand: ContactForceController, tail: Vector, time: float) -> None:
         """Freeze the force of one arm, and let it fade.
 
         Args:
@@ -316,20 +321,20 @@ class PressingTeam:
         tail += hand.exerted * hand.direction
         hand.rest()
 
-    def _blend(self, asks: bool) -> None:
+    def _blend(self, requests_force: bool) -> None:
         """Move P towards the desired one, and fade the frozen forces."""
-        goal, share, step = self._goal, self.share, self._step
-        goal[:] = self._modes if asks else 0.0
-        most = self._period / self._blend_time
-        _subtract(goal, share, step)
-        np.maximum(np.minimum(step, most, out=step), -most, out=step)
-        share += step
+        goal, projector, step = self._goal, self.projector, self._step
+        goal[:] = self._modes if requests_force else 0.0
+        max_value = self._period / self._blend_time
+        _subtract(goal, projector, step)
+        np.maximum(np.minimum(step, max_value, out=step), -max_value, out=step)
+        projector += step
         _multiply(self._tails, self._fade, self._tails)
         if float(np.abs(self._tails).max()) < NOTHING:
             self._tails[:] = 0.0
-        self.is_idle = not (asks or share.any() or self._tails.any())
+        self.is_idle = not (requests_force or projector.any() or self._tails.any())
 
-    def _lose(self, lost: Sequence[PressingHand]) -> None:
+    def _lose(self, lost: Sequence[ContactForceController]) -> None:
         self.is_lost = True
         words = ", ".join(f"{hand.name} (desired force {hand.size:.1f} N)" for hand in lost)
         self._context.notify(
@@ -337,7 +342,7 @@ class PressingTeam:
             "which stop and hold. Send the forces again."
         )
 
-    def _go_astray(self, astray: Sequence[PressingHand]) -> None:
+    def _go_astray(self, astray: Sequence[ContactForceController]) -> None:
         self.is_lost = True
         words = ", ".join(hand.name for hand in astray)
         self._context.notify(
@@ -346,4 +351,4 @@ class PressingTeam:
         )
 
 
-def _ignore(places: Sequence[int]) -> None: ...
+def _ignore(indices: Sequence[int]) -> None: ...

@@ -46,7 +46,7 @@ class VirtualBody:
         displacement: Translation [m] and rotation vector [rad], (6,).
         translation: View of the translation, (3,) [m].
         rotation: View of the rotation vector, (3,) [rad].
-        turn: Rotation matrix exp(x_r), (3, 3).
+        rotation_matrix: Rotation matrix exp(x_r), (3, 3).
         velocity: Linear [m/s] and angular velocity [rad/s], (6,).
         wrench: Wrench F that moves the body, (6,) [N, Nm].
         withstood: Wrench c that does not move the body, (6,) [N, Nm].
@@ -61,7 +61,7 @@ class VirtualBody:
         self.translation, self.rotation = self.displacement[:3], self.displacement[3:]
         self._linear, self._angular = self.velocity[:3], self.velocity[3:]
         self._force, self._torque = self.wrench[:3], self.wrench[3:]
-        self.turn = np.eye(3)
+        self.rotation_matrix = np.eye(3)
         self._filtered, self._bias, self._change, self._push = (np.zeros(6) for _ in range(4))
         self._filtered_force, self._filtered_torque = self._filtered[:3], self._filtered[3:]
         self._step, self._turned = np.zeros(3), np.zeros((3, 3))
@@ -109,7 +109,7 @@ class VirtualBody:
         """
         for array in (self.displacement, self.velocity, self.wrench, self._filtered, self._bias):
             array[:] = 0.0
-        self.turn = np.eye(3)
+        self.rotation_matrix = np.eye(3)
         self._tare_left = self._tare_cycles = round(tare_time / self._period)
         self._max_tare = max_tare
         self.withstood[:], self.withstands = 0.0, False
@@ -178,9 +178,9 @@ class VirtualBody:
         _add(self.translation, _multiply(self._linear, h, step), step)
         self._arrive(step, self._linear, self.translation, 0)
         _multiply(self._angular, h, step)
-        new = _log3(_dot(_exp3(step), self.turn, self._turned))
+        new = _log3(_dot(_exp3(step), self.rotation_matrix, self._turned))
         self._arrive(new, self._angular, self.rotation, 1)
-        self.turn = _exp3(self.rotation)
+        self.rotation_matrix = _exp3(self.rotation)
 
     def _arrive(self, new: Vector, velocity: Vector, displacement: Vector, part: int) -> None:
         """Write a new displacement, limited to its bound.

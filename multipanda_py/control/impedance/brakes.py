@@ -21,15 +21,15 @@ FASTEST = 0.7
 """Fraction of a joint's speed limit above which the joint is always braked."""
 
 
-def bound_speeds(most: float, limits: ArmLimits) -> Vector:
+def bound_speeds(max_value: float, limits: ArmLimits) -> Vector:
     """Return the joint speeds above which an arm is braked, (n,) [rad/s].
 
     Args:
-        most: Maximum joint speed [rad/s]. Joints with a low limit are braked earlier, since
+        max_value: Maximum joint speed [rad/s]. Joints with a low limit are braked earlier, since
             exceeding the limit is a fault.
         limits: Joint limits of the arm.
     """
-    return np.minimum(most, FASTEST * limits.velocity)
+    return np.minimum(max_value, FASTEST * limits.velocity)
 
 
 class SpeedBrake:
@@ -61,15 +61,17 @@ class SpeedBrake:
         self._excess, self._brake, self._rate = np.zeros(joints), np.zeros(joints), rate
         self._torque = torque
 
-    def add(self, state: ArmState, most: Vector, tau: Vector) -> None:
+    def add(self, state: ArmState, max_value: Vector, tau: Vector) -> None:
         """Subtract the braking torque from ``tau``, (n,) [Nm].
 
         Args:
             state: State of the arm.
-            most: Speed bounds v, (n,) [rad/s].
+            max_value: Speed bounds v, (n,) [rad/s].
             tau: Joint torques, changed in place.
         """
-        excess = _maximum(_minimum(state.dq, most, out=self._excess), -most, out=self._excess)
+        excess = _maximum(
+            _minimum(state.dq, max_value, out=self._excess), -max_value, out=self._excess
+        )
         _subtract(state.dq, excess, excess)
         if excess.any():
             _multiply(_dot(state.mass, excess, self._brake), self._rate, self._brake)
@@ -99,7 +101,8 @@ class MomentumBrake:
     - B: Bandwidth of the velocity loop for small motions [1/s].
     - L, r: Torque limits [Nm] and torque-rate limits [Nm/s], (n,).
     - m: Inertia of each joint while the others are free, (n,) [kg m^2].
-    - kappa, beta: ``RATE_SHARE`` and ``OWN_SHARE``. The product sign(w) s is elementwise.
+    - kappa, beta: ``TORQUE_RATE_FRACTION`` and ``OWN_TORQUE_FRACTION``. The product sign(w) s is
+    elementwise.
 
     The first term slows all joints in proportion, along a straight line in joint space. The second
     acts like friction and lets each joint use its remaining braking torque. Both are dissipative
@@ -120,12 +123,12 @@ class MomentumBrake:
     Thread: control.
     """
 
-    RATE_SHARE = 0.8
+    TORQUE_RATE_FRACTION = 0.8
     """Fraction kappa of the torque rate. Higher values oscillate at 7 ms of latency; lower ones
     stop later."""
     LEAD = 0.0035
     """Prediction time Delta of the velocities, for a delay and lag of 0 to 7 ms in total [s]."""
-    OWN_SHARE = 0.7
+    OWN_TORQUE_FRACTION = 0.7
     """Factor beta. It is below 1 because braking of light joints adds to the bandwidth of their
     links."""
     _TINY = 1e-12
@@ -142,7 +145,7 @@ class MomentumBrake:
     def set_limits(self, limits: ArmLimits) -> None:
         """Set the limits of torque and torque rate of the arm."""
         self.set_torque(limits.torque)
-        self._twice_rate = 2.0 * self.RATE_SHARE * np.array(limits.torque_rate)
+        self._twice_rate = 2.0 * self.TORQUE_RATE_FRACTION * np.array(limits.torque_rate)
 
     def set_torque(self, torque: Vector) -> None:
         """Set the maximum braking torques, (n,) [Nm]."""
@@ -186,15 +189,15 @@ class MomentumBrake:
         momentum = _dot(mass, velocity, self._momentum)
         _maximum(_absolute(momentum, size), self._TINY, out=size)
         squared = float(np.divide(self._twice_rate, size, other).min())
-        share = min(
+        scale = min(
             self._rate, math.sqrt(squared), float(np.divide(self._limit, size, other).min())
         )
-        _multiply(momentum, -together * share, tau)
+        _multiply(momentum, -together * scale, tau)
         np.sign(velocity, sign)
         _multiply(_absolute(velocity, size), self._light, size)
         _sqrt(_multiply(size, self._twice_rate, other), other)
         _minimum(other, self._limit, out=other)
-        _minimum(other, _multiply(size, self.OWN_SHARE * self._rate, size), out=other)
+        _minimum(other, _multiply(size, self.OWN_TORQUE_FRACTION * self._rate, size), out=other)
         # The first term already brakes each joint. Only the missing remainder is added.
         _maximum(_multiply(sign, tau, size), -other, out=size)
         _minimum(size, 0.0, out=size)

@@ -53,22 +53,22 @@ class ConservativeSpring:
         held = v[:, w > _ZERO * max(float(w[-1]), _ZERO)]
         self._range = held @ held.T
 
-    def project(self, error: Vector, share: float) -> None:
+    def project(self, error: Vector, scale: float) -> None:
         """Store an unclipped error, and remove a fraction of its free part in place.
 
         Args:
             error: Unclipped error along the axes of the gains, (6,) [m, rad].
-            share: Fraction of the free part to remove, 0 to 1.
+            scale: Fraction of the free part to remove, 0 to 1.
         """
         self._far[:] = error
-        error += share * (self._range.dot(error) - error)
+        error += scale * (self._range.dot(error) - error)
 
-    def correct(self, wrench: Vector, share: float, in_tool: bool) -> None:
+    def correct(self, wrench: Vector, scale: float, in_tool: bool) -> None:
         """Add the correction, times a scale, to a wrench along the axes of the gains, in place.
 
         Args:
             wrench: Wrench of the spring, (6,) [N, Nm].
-            share: Scale of the correction, 0 to 1.
+            scale: Scale of the correction, 0 to 1.
             in_tool: True if the gains are along the axes of the tool.
         """
         px, py, pz, x, y, z = self._far.tolist()
@@ -84,9 +84,9 @@ class ConservativeSpring:
         tz = half * az + c * (x * ay - y * ax)
         if in_tool:
             tx, ty, tz = tx + py * fz - pz * fy, ty + pz * fx - px * fz, tz + px * fy - py * fx
-        wrench[3] += share * tx
-        wrench[4] += share * ty
-        wrench[5] += share * tz
+        wrench[3] += scale * tx
+        wrench[4] += scale * ty
+        wrench[5] += scale * tz
 
 
 _add, _subtract, _negative = np.add, np.subtract, np.negative
@@ -115,7 +115,7 @@ class CartesianSpring:
     inertia. With ``in_tool``, the gains are along the tool axes.
 
     If the bandwidth limit of ``ModalDamping`` does not allow K in a configuration, the spring uses
-    the lower stiffness K', and ``kept`` is below 1. If K leaves a direction free,
+    the lower stiffness K', and ``stiffness_scale`` is below 1. If K leaves a direction free,
     ``ConservativeSpring`` corrects the wrench to the gradient of a potential. Error and rate, and
     K and D, are adjacent in memory, so that one product gives F.
 
@@ -129,7 +129,7 @@ class CartesianSpring:
         damper: Damper wrench D (dx_d - dx) of the last ``measure``, along the axes of the gains,
             (6,) [N, Nm].
         stiffness: Current K, or K' if that is lower, (6, 6).
-        kept: Minimum stiffness scale of all modes in this configuration, 0 to 1.
+        stiffness_scale: Minimum stiffness scale of all modes in this configuration, 0 to 1.
         ratio: Maximum damping ratio of all axes.
         is_free: True if the stiffness leaves a direction free, now or at one end of a ramp.
 
@@ -137,19 +137,19 @@ class CartesianSpring:
     """
 
     def __init__(self, damper: Vector | None = None) -> None:
-        self._way, self._gains = np.zeros(12), np.zeros((12, 6))
-        self.error, self._rate = self._way[:6], self._way[6:]
+        self._error_and_rate, self._gains = np.zeros(12), np.zeros((12, 6))
+        self.error, self._rate = self._error_and_rate[:6], self._error_and_rate[6:]
         self._pose_error = PoseError(self.error)
-        self._asked, damping = self._gains[:6], self._gains[6:]
-        self.stiffness, self.kept = self._asked, 1.0
+        self._desired_stiffness, damping = self._gains[:6], self._gains[6:]
+        self.stiffness, self.stiffness_scale = self._desired_stiffness, 1.0
         self._modal, self._stiffest = ModalDamping(damping=damping), 0.0
         self._root = Ramp(np.zeros((6, 6)))
         self._free_motion, self._gets_soft, self.is_free = FreeMotion(), False, False
         self._conservative, self._freedom = ConservativeSpring(), 0.0
         self._ratio, self.ratio = np.ones(6), 1.0
         self._in_tool = False
-        self._asked_compliance: Matrix | None = None
-        self._turned_inertia, self._turn = np.zeros((6, 6)), np.zeros((6, 6))
+        self._desired_compliance: Matrix | None = None
+        self._turned_inertia, self._rotation = np.zeros((6, 6)), np.zeros((6, 6))
         self.spring, own, self._wrench, self._along = np.zeros((4, 6))
         self.damper = own if damper is None else damper
 
@@ -189,9 +189,9 @@ class CartesianSpring:
 
     def _rescale(self) -> None:
         root = self._root.value
-        np.dot(root, root, self._asked)
-        self._stiffest = float(np.abs(self._asked).sum(axis=1).max())
-        self._asked_compliance = None
+        np.dot(root, root, self._desired_stiffness)
+        self._stiffest = float(np.abs(self._desired_stiffness).sum(axis=1).max())
+        self._desired_compliance = None
         self._modal.set_root(root, self._ratio)
 
     def wrench(
@@ -206,41 +206,41 @@ class CartesianSpring:
             twist: Reference twist, (6,) [m/s, rad/s]; None means rest.
         """
         self._sense(state, position, rotation, twist)
-        if self.kept == 1.0 and not self._freedom:
-            wrench = self._way.dot(self._gains, self._wrench)
+        if self.stiffness_scale == 1.0 and not self._freedom:
+            wrench = self._error_and_rate.dot(self._gains, self._wrench)
         else:
-            self._pull_and_brake()
+            self._spring_and_damper()
             wrench = _add(self.spring, self.damper, self._wrench)
-        return self._turn.dot(wrench) if self._in_tool else wrench
+        return self._rotation.dot(wrench) if self._in_tool else wrench
 
     def free_velocity(self, state: ArmState) -> Vector:
         """Return the joint velocity of the free motion, (n,) [rad/s]; see ``FreeMotion``."""
         root = self._root.value
         if self._in_tool:
-            turn = self._axes(state)
-            root = turn.dot(root).dot(turn.T)
+            axes = self._axes(state)
+            root = axes.dot(root).dot(axes.T)
         return self._free_motion.velocity(state, root)
 
     @property
-    def most_pull(self) -> float:
+    def wrench_bound(self) -> float:
         """Upper bound of the spring wrench, ``|K|_inf |e|`` [N, Nm]."""
         return self._stiffest * self._pose_error.size
 
     def spring_in_base(self) -> Vector:
         """Return the spring wrench without damping along the base axes, (6,) [N, Nm]."""
-        pull: Vector = self.stiffness.dot(self.error, self.spring)
+        spring_wrench: Vector = self.stiffness.dot(self.error, self.spring)
         if self._freedom:
-            self._conservative.correct(pull, self._freedom, self._in_tool)
-        return self._turn.dot(pull) if self._in_tool else pull
+            self._conservative.correct(spring_wrench, self._freedom, self._in_tool)
+        return self._rotation.dot(spring_wrench) if self._in_tool else spring_wrench
 
     def damping_along(self, direction: Vector) -> float:
         """Return v^T D v, the power dissipated at a twist v in the base, (6,)."""
-        along = direction.dot(self._turn) if self._in_tool else direction
+        along = direction.dot(self._rotation) if self._in_tool else direction
         return float(self._modal.apply(along, self._along).dot(along))
 
     def stiffness_along(self, direction: Vector) -> float:
         """Return v^T K v of a twist v in the base, (6,)."""
-        along = direction.dot(self._turn) if self._in_tool else direction
+        along = direction.dot(self._rotation) if self._in_tool else direction
         return float(self.stiffness.dot(along).dot(along))
 
     def measure(
@@ -255,9 +255,9 @@ class CartesianSpring:
             twist: Reference twist, (6,) [m/s, rad/s]; None means rest.
         """
         self._sense(state, position, rotation, twist)
-        self._pull_and_brake()
+        self._spring_and_damper()
 
-    def _pull_and_brake(self) -> None:
+    def _spring_and_damper(self) -> None:
         self.stiffness.dot(self.error, self.spring)
         if self._freedom:
             self._conservative.correct(self.spring, self._freedom, self._in_tool)
@@ -283,16 +283,16 @@ class CartesianSpring:
         else:
             _subtract(twist, state.twist_ee_in_base, rate)
         if self._in_tool:
-            turn = self._turn
-            turn[:3, :3] = turn[3:, 3:] = state.rotation_ee_in_base
-            error[:], rate[:] = error.dot(turn), rate.dot(turn)
-            inertia_inv = turn.T.dot(inertia_inv).dot(turn, self._turned_inertia)
+            rotation_step = self._rotation
+            rotation_step[:3, :3] = rotation_step[3:, 3:] = state.rotation_ee_in_base
+            error[:], rate[:] = error.dot(rotation_step), rate.dot(rotation_step)
+            inertia_inv = rotation_step.T.dot(inertia_inv).dot(rotation_step, self._turned_inertia)
         if self._freedom:
             self._conservative.project(error, self._freedom)
         self._pose_error.clip_measured()
         modal.design(inertia_inv)
-        self.kept = kept = modal.kept
-        self.stiffness = self._asked if kept == 1.0 else modal.stiffness
+        self.stiffness_scale = stiffness_scale = modal.stiffness_scale
+        self.stiffness = self._desired_stiffness if stiffness_scale == 1.0 else modal.stiffness
 
     def error_for(self, state: ArmState, wrench: Vector) -> tuple[Vector, float]:
         """Return the pose error at which the spring exerts a wrench.
@@ -305,19 +305,19 @@ class CartesianSpring:
             Pose error along the base axes, (6,) [m, rad], within stiffness and error bounds, and
                 the fraction of the wrench that it achieves.
         """
-        turn = self._axes(state) if self._in_tool else None
-        wanted = wrench if turn is None else wrench.dot(turn)
-        error: Vector = self._compliance(state, turn).dot(wanted)
+        axes = self._axes(state) if self._in_tool else None
+        desired = wrench if axes is None else wrench.dot(axes)
+        error: Vector = self._compliance(state, axes).dot(desired)
         bounded_error(error, self._pose_error.bounds)
-        share = share_of(self.stiffness.dot(error), wanted)
-        return error if turn is None else turn.dot(error), share
+        fraction = share_of(self.stiffness.dot(error), desired)
+        return error if axes is None else axes.dot(error), fraction
 
     def compliance(self, state: ArmState) -> Matrix:
         """Return the inverse of K along the base axes, (6, 6); zero along free directions."""
         if not self._in_tool:
             return self._compliance(state, None).copy()
-        turn = self._axes(state)
-        compliance: Matrix = turn.dot(self._compliance(state, turn)).dot(turn.T)
+        axes = self._axes(state)
+        compliance: Matrix = axes.dot(self._compliance(state, axes)).dot(axes.T)
         return compliance
 
     def _axes(self, state: ArmState) -> Matrix:
@@ -325,25 +325,25 @@ class CartesianSpring:
         axes[:3, :3] = axes[3:, 3:] = state.rotation_ee_in_base
         return axes
 
-    def _compliance(self, state: ArmState, turn: Matrix | None) -> Matrix:
+    def _compliance(self, state: ArmState, axes: Matrix | None) -> Matrix:
         """Return the inverse of K along the axes of the gains; cached if K is not reduced."""
         # Design the gains for this configuration first, because the gain reduction of the last
         # configuration may be too small for it.
         modal, inertia_inv = self._modal, state.operational_space().inertia_inv
-        modal.design(inertia_inv if turn is None else turn.T.dot(inertia_inv).dot(turn))
-        self.kept = modal.kept
-        if self.kept < 1.0:
+        modal.design(inertia_inv if axes is None else axes.T.dot(inertia_inv).dot(axes))
+        self.stiffness_scale = modal.stiffness_scale
+        if self.stiffness_scale < 1.0:
             self.stiffness = modal.stiffness
             return _inverse(self.stiffness)
-        self.stiffness = self._asked
-        if self._asked_compliance is None:
-            self._asked_compliance = _inverse(self._asked)
-        return self._asked_compliance
+        self.stiffness = self._desired_stiffness
+        if self._desired_compliance is None:
+            self._desired_compliance = _inverse(self._desired_stiffness)
+        return self._desired_compliance
 
     @property
-    def turn(self) -> Matrix | None:
+    def rotation_to_base(self) -> Matrix | None:
         """Rotation of wrenches from the gain axes to the base, (6, 6). None if they are equal."""
-        return self._turn if self._in_tool else None
+        return self._rotation if self._in_tool else None
 
     @property
     def damping(self) -> Matrix:

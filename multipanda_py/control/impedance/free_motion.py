@@ -87,7 +87,7 @@ RESTING_ENERGY = 2e-3
 """Kinetic energy of the free motion above which the tool counts as moving [J]."""
 
 
-class GuidedPosture:
+class NullspaceReference:
     """Shift of the nullspace configuration by the free motion, which keeps its spring passive.
 
     Equations::
@@ -120,21 +120,21 @@ class GuidedPosture:
 
     def __init__(self, joints: int, period: float) -> None:
         self._period = period
-        self._shift, self._posture, self._velocity = np.zeros((3, joints))
+        self._shift, self._configuration, self._velocity = np.zeros((3, joints))
         self.is_shifted = False
 
     def reset(self) -> None:
         self._shift[:], self.is_shifted = 0.0, False
 
     def step(
-        self, state: ArmState, free: Vector | None, posture: Vector, velocity: Vector | None
+        self, state: ArmState, free: Vector | None, configuration: Vector, velocity: Vector | None
     ) -> tuple[Vector, Vector | None]:
         """Return the shifted configuration (n,) [rad] and its velocity (n,) [rad/s] of this cycle.
 
         Args:
             state: State of the arm.
             free: Joint velocity of the free motion, (n,) [rad/s]; None if no direction is free.
-            posture: Desired configuration q_n, (n,) [rad].
+            configuration: Desired configuration q_n, (n,) [rad].
             velocity: Velocity of the desired configuration, (n,) [rad/s]; None means rest.
         """
         shift, speed = self._shift, RETURN_SPEED
@@ -145,7 +145,7 @@ class GuidedPosture:
             _add(shift, _multiply(free, self._period, self._velocity), shift)
             velocity = _add(free, 0.0 if velocity is None else velocity, self._velocity)
         farthest = max(map(abs, shift.tolist()))
-        kept = 1.0 - speed * self._period / farthest if farthest > 0.0 else 0.0
-        _multiply(shift, max(0.0, kept), shift)
-        self.is_shifted = kept > 0.0
-        return _add(posture, shift, self._posture), velocity
+        scale = 1.0 - speed * self._period / farthest if farthest > 0.0 else 0.0
+        _multiply(shift, max(0.0, scale), shift)
+        self.is_shifted = scale > 0.0
+        return _add(configuration, shift, self._configuration), velocity

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from multipanda_py.control.impedance.modal_damping import LEAST_RATIO
+from multipanda_py.control.impedance.modal_damping import MIN_DAMPING_RATIO
 from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import choice, number, vector
 from multipanda_py.robots import Robot
@@ -28,7 +28,7 @@ class CartesianGains:
         doc="translational then rotational stiffness along the axes of gain_frame",
     )  # fmt: skip
     damping_ratio: Vector = vector(
-        *[1.0] * 6, low=LEAST_RATIO, high=5,
+        *[1.0] * 6, low=MIN_DAMPING_RATIO, high=5,
         doc="damping ratio; 1 is critical in every configuration",
     )  # fmt: skip
     gain_frame: str = choice(
@@ -93,9 +93,9 @@ class Ramp:
         if not self._left:
             return False
         self._left -= 1
-        share = self._left / self._cycles
-        np.multiply(self._from, share, self.value)
-        self.value += (1.0 - share) * self._to
+        fraction = self._left / self._cycles
+        np.multiply(self._from, fraction, self.value)
+        self.value += (1.0 - fraction) * self._to
         return True
 
 
@@ -144,7 +144,7 @@ LIGHTEST = 0.057
 """Rotor inertia to which bounds of joint damping refer, that of an FR3's last joint [kg m^2]."""
 
 
-def damping_share(robot: Robot) -> Vector:
+def damping_scale(robot: Robot) -> Vector:
     """Return the scale of the bounds of joint damping for the rotors of a robot, (n,).
 
     Lighter rotors need lower bounds, because rotor inertia is the minimum inertia of any motion of
@@ -153,7 +153,7 @@ def damping_share(robot: Robot) -> Vector:
     return np.minimum(1.0, robot.armature / LIGHTEST)
 
 
-def share_within(gains: Vector, responses: Matrix, most: float) -> float:
+def scale_within(gains: Vector, responses: Matrix, max_value: float) -> float:
     """Return the scale of gains with which no mode exceeds a rate.
 
     Torque terms outside a controllet need a lower bandwidth than the controllet (``BANDWIDTH``),
@@ -175,8 +175,8 @@ def share_within(gains: Vector, responses: Matrix, most: float) -> float:
     Args:
         gains: Gains c, not negative, (n,).
         responses: Matrix W, (n, n).
-        most: Maximum rate: [1/s] for dampers, [1/s^2] for springs.
+        max_value: Maximum rate: [1/s] for dampers, [1/s^2] for springs.
     """
     root = np.sqrt(gains)
     fastest = max((root * np.dot(np.abs(responses), root)).tolist())
-    return most / fastest if fastest > most else 1.0
+    return max_value / fastest if fastest > max_value else 1.0

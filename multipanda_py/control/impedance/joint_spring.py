@@ -10,14 +10,14 @@ import eigenpy
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.impedance.gains import damping_share
+from multipanda_py.control.impedance.gains import damping_scale
 from multipanda_py.control.impedance.modal_damping import ModalDamping
 from multipanda_py.robots import ArmDescription, Robot
-from multipanda_py.robots.dynamics.task_inertia import TaskInertia, fade, least_eigenvalue
+from multipanda_py.robots.dynamics.task_inertia import TaskInertia, fade, min_eigenvalue
 from multipanda_py.state import ArmLimits, ArmState, Matrix, Vector
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
-LEASH_SHARE = 0.4
+MAX_LEAD_FRACTION = 0.4
 """Fraction of the torque limit available to a spring that moves a held arm."""
 SOFT = 1.0
 """Joint stiffness below which a joint cannot exert a commanded torque [Nm/rad]."""
@@ -68,13 +68,13 @@ class JointSpring:
         # A joint without stiffness cannot exert a torque by any deflection. Division by infinity
         # gives it zero error.
         self._presses = np.where(stiffness < SOFT, np.inf, stiffness)
-        self._asked = np.diag(stiffness)
+        self._desired_stiffness = np.diag(stiffness)
         self._modal.set_root(np.diag(np.sqrt(stiffness)), damping_ratio)
 
     @property
-    def kept(self) -> float:
+    def stiffness_scale(self) -> float:
         """Minimum stiffness scale of all modes in the last configuration, 0 to 1."""
-        return self._modal.kept
+        return self._modal.stiffness_scale
 
     def leash(self, limits: ArmLimits) -> Matrix:
         """Return the maximum error of a governed reference, in motion and at rest, (2, n) [rad].
@@ -96,7 +96,7 @@ class JointSpring:
             return self._leash[1]
         stiffness = np.maximum(self._stiffness, 1e-3)
         rate = np.minimum(1.0, limits.torque_rate / FULL_RATE)
-        at_rest = LEASH_SHARE * limits.torque * rate / stiffness
+        at_rest = MAX_LEAD_FRACTION * limits.torque * rate / stiffness
         moving = at_rest * np.minimum(1.0, np.sqrt(self._usual / stiffness))
         leash = np.array([np.maximum(moving, self._lag), np.maximum(at_rest, self._lag)])
         self._leash = limits, leash
@@ -106,7 +106,11 @@ class JointSpring:
         """Return the stiffness K or, if the configuration requires it, the lower K', (n, n)."""
         self._mass.compute(state.mass)
         self._modal.design(self._mass.solve(self._unit))
-        return self._asked if self._modal.kept == 1.0 else self._modal.stiffness
+        return (
+            self._desired_stiffness
+            if self._modal.stiffness_scale == 1.0
+            else self._modal.stiffness
+        )
 
     def deflection(self, stiffness: Matrix, tau: Vector) -> Vector:
         """Return the error at which a stiffness exerts the given torques, (n,) [rad].
@@ -117,7 +121,7 @@ class JointSpring:
         """
         # A stiffness that is not reduced is diagonal, so a division replaces the solution of a
         # linear system.
-        if stiffness is self._asked:
+        if stiffness is self._desired_stiffness:
             return tau / self._presses
         step, held = np.zeros_like(tau), np.isfinite(self._presses)
         step[held] = np.linalg.solve(stiffness[np.ix_(held, held)], tau[held])
@@ -137,7 +141,7 @@ class JointSpring:
         _subtract(q, state.q, error)
         _subtract(dq, state.dq, rate)
         brake = modal.damp(self._mass.solve(self._unit), rate)
-        if modal.kept == 1.0:
+        if modal.stiffness_scale == 1.0:
             _multiply(self._stiffness, error, tau)
         else:
             _dot(modal.stiffness, error, tau)
@@ -213,7 +217,7 @@ class NullspaceProjector:
         normal: Matrix = jacobian.dot(jacobian.T, self._normal)
         solver.compute(normal)
         task = jacobian.dot(tau, self._task)
-        if least_eigenvalue(solver, self._diagonal) > TaskInertia.LOST**2:
+        if min_eigenvalue(solver, self._diagonal) > TaskInertia.LOST**2:
             wrench = solver.solve(task)
         else:
             wrench = self._solve_near_singular(normal, task)
@@ -240,7 +244,7 @@ SLIDING_RATE = 120.0
 """Maximum damping of a prismatic joint divided by its rotor inertia [1/s]."""
 
 
-class PostureSpring:
+class NullspaceSpring:
     """Joint spring and damper towards a configuration, projected into the nullspace.
 
     Equations::
@@ -268,12 +272,16 @@ class PostureSpring:
     """
 
     def __init__(self, robot: Robot) -> None:
-        joints, self._light = robot.n_joints, damping_share(robot)
+        joints, self._light = robot.n_joints, damping_scale(robot)
         self._slides, self._weight = robot.limits.slides, robot.sliding_mass
-        self._most_sliding = SLIDING_RATE * robot.armature
+        self._max_sliding = SLIDING_RATE * robot.armature
         self._tau, self._gains = np.zeros(joints), np.zeros((joints, 2 * joints))
-        self._goal, self._way = np.zeros((2, joints)), np.zeros((2, joints))
-        self._posture, self._ways, self._moves = self._goal[0].data, self._way.reshape(-1), False
+        self._goal, self._error = np.zeros((2, joints)), np.zeros((2, joints))
+        self._configuration, self._errors, self._moves = (
+            self._goal[0].data,
+            self._error.reshape(-1),
+            False,
+        )
         projector = NullspaceProjector(joints)
         self._projectors = {"kinematic": projector.kinematic, "dynamic": projector.dynamic}
 
@@ -290,14 +298,14 @@ class PostureSpring:
         """
         # The bound suits the lightest nullspace motion. It may consist of wrist joints only, for
         # example if their axes are aligned.
-        most = BARE_DAMPING * self._light
+        max_value = BARE_DAMPING * self._light
         if projector != "none":
-            most = np.where(self._light < 1.0, LIGHT_DAMPING * self._light, MAX_DAMPING)
-        most = np.where(self._slides, self._most_sliding, most)
-        damping = np.minimum(2.0 * damping_ratio * np.sqrt(stiffness * self._weight), most)
+            max_value = np.where(self._light < 1.0, LIGHT_DAMPING * self._light, MAX_DAMPING)
+        max_value = np.where(self._slides, self._max_sliding, max_value)
+        damping = np.minimum(2.0 * damping_ratio * np.sqrt(stiffness * self._weight), max_value)
         self._gains[:] = np.hstack([np.diag(stiffness), np.diag(damping)])
         self._high, self._low = max_torque, -max_torque
-        self._least = float(max_torque.min())
+        self._min = float(max_torque.min())
         self.project = self._projectors.get(projector)
 
     def matched(self, state: ArmState, free: Vector) -> Vector:
@@ -311,34 +319,38 @@ class PostureSpring:
             free = free - self._projectors["kinematic"](state, free.copy())
         return free
 
-    def torque(self, state: ArmState, posture: Vector, velocity: Vector | None = None) -> Vector:
+    def torque(
+        self, state: ArmState, configuration: Vector, velocity: Vector | None = None
+    ) -> Vector:
         """Return the projected torques, (n,) [Nm]. The next call overwrites them.
 
         Args:
             state: State of the arm.
-            posture: Desired configuration q_n, (n,) [rad].
+            configuration: Desired configuration q_n, (n,) [rad].
             velocity: Velocity of the desired configuration, (n,) [rad/s]; None means rest.
         """
-        tau = self.pull(state, posture, velocity)
+        tau = self.pull(state, configuration, velocity)
         if self.project is not None:
             self.project(state, tau)
         return tau
 
-    def pull(self, state: ArmState, posture: Vector, velocity: Vector | None = None) -> Vector:
+    def pull(
+        self, state: ArmState, configuration: Vector, velocity: Vector | None = None
+    ) -> Vector:
         """Return the torques before the projection, (n,) [Nm].
 
         Args:
             state: State of the arm.
-            posture: Desired configuration, (n,) [rad].
+            configuration: Desired configuration, (n,) [rad].
             velocity: Velocity of the desired configuration, (n,) [rad/s]; None for rest.
         """
-        self._posture[:] = posture
+        self._configuration[:] = configuration
         if velocity is not None or self._moves:
             self._moves = velocity is not None
             self._goal[1] = 0.0 if velocity is None else velocity
-        _subtract(self._goal, state.joint_state, self._way)
-        tau = self._gains.dot(self._ways, self._tau)
-        if _norm(*tau.tolist()) > self._least:
+        _subtract(self._goal, state.joint_state, self._error)
+        tau = self._gains.dot(self._errors, self._tau)
+        if _norm(*tau.tolist()) > self._min:
             _minimum(tau, self._high, out=tau)
             _maximum(tau, self._low, out=tau)
         return tau

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from multipanda_py.control.impedance.modal_damping import LEAST_RATIO
+from multipanda_py.control.impedance.modal_damping import MIN_DAMPING_RATIO
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import MAX_TORQUE_FRACTION, ArmLimits, ArmState, Vector
 from multipanda_py.targets import Report
@@ -17,7 +17,7 @@ LEAST = 0.1
 headroom, a controllet could not brake."""
 
 
-class TorqueRoom:
+class TorqueHeadroom:
     """Torque headroom of an arm after gravity compensation.
 
     Equation::
@@ -36,34 +36,37 @@ class TorqueRoom:
 
     Attributes:
         torque: Headroom tau_room of the last ``update``, (n,) [Nm].
-        shrinks: True if the headroom differs from the torque limits, so that updates are needed.
+        is_reduced: True if the headroom differs from the torque limits, so that updates are
+            needed.
 
     Thread: control.
     """
 
     def __init__(self, arm: ArmDescription) -> None:
         self._limit = np.array(arm.limits.torque)
-        self._least = LEAST * self._limit
+        self._min = LEAST * self._limit
         self.torque: Vector = self._limit.copy()
-        self.shrinks = not arm.compensates_gravity or arm.limits.bears_weight
+        self.is_reduced = not arm.compensates_gravity or arm.limits.bears_weight
         self._whole = arm.limits.whole_torque if arm.compensates_gravity else self._limit
 
     def update(self, state: ArmState) -> Vector:
         """Update the headroom with the gravity torques of this cycle, and return it, (n,) [Nm]."""
-        room = np.absolute(state.weight, self.torque)
-        np.minimum(np.subtract(self._whole, room, room), self._limit, out=room)
-        return np.maximum(room, self._least, out=room)
+        headroom = np.absolute(state.weight, self.torque)
+        np.minimum(np.subtract(self._whole, headroom, headroom), self._limit, out=headroom)
+        return np.maximum(headroom, self._min, out=headroom)
 
 
 _multiply, _absolute = np.multiply, np.absolute
 _norm = math.hypot
-SURE = 5.0
+NO_CHECK_BELOW = 5.0
 """Norm of a wrench that all joints can exert in any configuration [N, Nm]."""
-BORNE = Report("pull kept", "-", "minimum fraction of the spring wrench left by the torque limits")
+WRENCH_SCALE = Report(
+    "pull kept", "-", "minimum fraction of the spring wrench left by the torque limits"
+)
 """Report of controllets that scale their spring by ``BearableShare``."""
 
 
-class BearableShare:
+class TorqueSaturation:
     """Torque limiter: scale of a tool wrench that keeps every joint within its torque headroom.
 
     Equation::
@@ -72,13 +75,13 @@ class BearableShare:
 
     - s: Scale of the wrench, 0 to 1.
     - sigma: ``MAX_TORQUE_FRACTION``, 0.9.
-    - tau_room: Torque headroom of ``TorqueRoom``, (n,) [Nm].
+    - tau_room: Torque headroom of ``TorqueHeadroom``, (n,) [Nm].
     - J: Jacobian, (6, n); F: wrench on the tool, (6,) [N, Nm].
 
     A larger wrench would change its direction at the clamp of the joint torques. For example, an
     FR3 that presses with 140 N at 9 cm from its sixth axis needs 12.3 Nm there, above the limit of
     12 Nm. That joint yields while the others continue to press, and the wrist deviates within a
-    second. Torques for gravity compensation are not available (``TorqueRoom``).
+    second. Torques for gravity compensation are not available (``TorqueHeadroom``).
 
     Args:
         arm: Description of the arm.
@@ -87,35 +90,35 @@ class BearableShare:
     """
 
     def __init__(self, arm: ArmDescription) -> None:
-        self._room = TorqueRoom(arm)
-        self._per_torque = 1.0 / (MAX_TORQUE_FRACTION * self._room.torque)
+        self._headroom = TorqueHeadroom(arm)
+        self._per_torque = 1.0 / (MAX_TORQUE_FRACTION * self._headroom.torque)
         self._load = np.zeros(arm.n_joints)
 
-    def of(self, wrench: Vector, state: ArmState) -> float:
+    def scale(self, wrench: Vector, state: ArmState) -> float:
         """Return the scale s of a wrench, 0 to 1.
 
         Args:
             wrench: Wrench along the axes of the base, (6,) [N, Nm].
             state: State of the arm.
         """
-        if _norm(*wrench.tolist()) <= SURE:
+        if _norm(*wrench.tolist()) <= NO_CHECK_BELOW:
             return 1.0
-        if self._room.shrinks:
-            np.divide(1.0 / MAX_TORQUE_FRACTION, self._room.update(state), self._per_torque)
+        if self._headroom.is_reduced:
+            np.divide(1.0 / MAX_TORQUE_FRACTION, self._headroom.update(state), self._per_torque)
         load = wrench.dot(state.jacobian, self._load)
         _absolute(_multiply(load, self._per_torque, load), load)
         hardest: float = max(load.tolist())
         return 1.0 / max(hardest, 1.0)
 
 
-FAST, FASTEST = 0.35, 0.65
+DAMPING_START, DAMPING_FULL = 0.35, 0.65
 """Fractions of a joint's speed limit between which the damping rises to critical."""
-FADING = 0.72
+SPRING_FADE_START = 0.72
 """Fraction of a speed limit above which a spring fades out. A governed reference uses up to
 0.7."""
 
 
-class SpeedMargin:
+class VelocityLimitScaling:
     """Scaling of a spring and damper near joint speed limits.
 
     Equations::
@@ -147,33 +150,35 @@ class SpeedMargin:
 
     def __init__(self, limits: ArmLimits) -> None:
         self._per_speed = 1.0 / limits.velocity
-        self.slow = FAST * float(limits.velocity.min())
-        self._shares = np.zeros_like(limits.velocity)
+        self.slow = DAMPING_START * float(limits.velocity.min())
+        self._velocity_ratios = np.zeros_like(limits.velocity)
 
     def used(self, state: ArmState) -> float:
         """Return u, or 0 if no joint can exceed 0.35 of its limit."""
         if not _norm(*state.dq.tolist()) > self.slow:
             return 0.0
-        shares = _multiply(state.dq, self._per_speed, self._shares)
-        most: float = max(_absolute(shares, shares).tolist())
-        return most
+        fractions = _multiply(state.dq, self._per_speed, self._velocity_ratios)
+        max_value: float = max(_absolute(fractions, fractions).tolist())
+        return max_value
 
     @staticmethod
     def spring(used: float) -> float:
         """Return the spring scale s for a fraction u."""
-        return min(1.0, max(0.0, (1.0 - used) / (1.0 - FADING)))
+        return min(1.0, max(0.0, (1.0 - used) / (1.0 - SPRING_FADE_START)))
 
     @staticmethod
-    def damper(used: float, ratio: float, kept: float) -> float:
+    def damper(used: float, ratio: float, stiffness_scale: float) -> float:
         """Return the damper scale d.
 
         Args:
             used: Fraction u of the speed limit.
             ratio: Maximum damping ratio zeta of all axes.
-            kept: Stiffness scale kappa.
+            stiffness_scale: Stiffness scale kappa.
         """
-        missing = max(0.0, math.sqrt(kept) / max(ratio, LEAST_RATIO) - 1.0)
-        return 1.0 + missing * min(1.0, max(0.0, (used - FAST) / (FASTEST - FAST)))
+        missing = max(0.0, math.sqrt(stiffness_scale) / max(ratio, MIN_DAMPING_RATIO) - 1.0)
+        return 1.0 + missing * min(
+            1.0, max(0.0, (used - DAMPING_START) / (DAMPING_FULL - DAMPING_START))
+        )
 
 
 _dot, _multiply, _abs, _maximum = np.dot, np.multiply, np.abs, np.maximum
@@ -190,7 +195,7 @@ GENTLE = 0.15
 """Norm of an acceleration that keeps all joints within their fraction [m/s^2, rad/s^2]."""
 
 
-class StoppableSpeed:
+class BrakingSpeedLimit:
     """Limit on a spring so that the arm can follow its speed and brake in time.
 
     The spring drives the tool at the twist v = D^-1 K e. The joints move at M^-1 J^T Lambda_s v.
@@ -209,7 +214,7 @@ class StoppableSpeed:
     - J: Jacobian, (6, n); M: inertia matrix, (n, n).
     - Lambda_s: Slowed task-space inertia, see ``slowed_inertia``; Lambda_d: damped inertia.
     - dq_max: Speed limits [rad/s]; dtau_max: torque-rate limits [Nm/s], (n,).
-    - tau_room: Torque headroom of ``TorqueRoom``, (n,) [Nm].
+    - tau_room: Torque headroom of ``TorqueHeadroom``, (n,) [Nm].
 
     The last term of nu limits the speed to that from which a constant deceleration (rho = 1) ends
     at the same point as the exponential approach. The approach then continues smoothly. A speed
@@ -217,8 +222,8 @@ class StoppableSpeed:
     With the torque-rate limit, this becomes a limit cycle. The velocity follows at rate D, so the
     torques change within 1 / D.
 
-    Near the speed limit of a measured joint, the spring fades out as in ``SpeedMargin``, because
-    other torques also move joints.
+    Near the speed limit of a measured joint, the spring fades out as in ``VelocityLimitScaling``,
+    because other torques also move joints.
 
     Args:
         arm: Description of the arm. Torques for gravity compensation are not available for
@@ -229,12 +234,12 @@ class StoppableSpeed:
     """
 
     def __init__(self, arm: ArmDescription, slower: float) -> None:
-        limits, self._room = arm.limits, TorqueRoom(arm)
+        limits, self._headroom = arm.limits, TorqueHeadroom(arm)
         self._per_speed = 1.0 / (MAX_BRAKING_SPEED_FRACTION * limits.velocity)
         self._per_torque = 1.0 / (HARDEST * limits.torque)
         self._per_rate = 1.0 / (HARDEST * limits.torque_rate)
         self._per_brake, self._per_change = self._per_torque.copy(), self._per_rate
-        self._slower, self._margin = slower, SpeedMargin(limits)
+        self._slower, self._margin = slower, VelocityLimitScaling(limits)
         self._speed, self._torque = (np.zeros_like(limits.velocity) for _ in range(2))
 
     def set_damping(self, fastest: float) -> None:
@@ -251,7 +256,7 @@ class StoppableSpeed:
         """
         return min(SLOW, GENTLE / max(steepest, 1e-9))
 
-    def share(self, state: ArmState, twist: Vector, braking: Vector) -> float:
+    def scale(self, state: ArmState, twist: Vector, braking: Vector) -> float:
         """Return the scale nu of the spring.
 
         Args:
@@ -260,8 +265,8 @@ class StoppableSpeed:
             braking: Deceleration D^-1 K v along the base axes, (6,) [m/s^2, rad/s^2].
         """
         space, speed, torque = state.operational_space(), self._speed, self._torque
-        if self._room.shrinks:
-            np.divide(1.0 / HARDEST, self._room.update(state), self._per_torque)
+        if self._headroom.is_reduced:
+            np.divide(1.0 / HARDEST, self._headroom.update(state), self._per_torque)
             _maximum(self._per_torque, self._per_change, out=self._per_brake)
         _dot(_dot(space.inertia, braking), state.jacobian, torque)
         harder: float = max(_abs(_multiply(torque, self._per_brake, torque), torque).tolist())

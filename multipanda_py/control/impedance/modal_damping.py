@@ -16,11 +16,11 @@ BANDWIDTH = 120.0
 critically damped spring is stable with 5 ms of delay and 2 ms of torque lag, at 0.8 times the
 modelled inertia. At 170 1/s, it tolerates 4 ms of delay."""
 
-LEAST_RATIO = 0.3
+MIN_DAMPING_RATIO = 0.3
 """Minimum damping ratio. At lower ratios and the maximum bandwidth, the delay adds more energy to
 a spring than its damper dissipates."""
 
-KEPT = Report("stiffness kept", "-", "minimum stiffness scale in this configuration")
+STIFFNESS_SCALE = Report("stiffness kept", "-", "minimum stiffness scale in this configuration")
 """Report of controllets whose stiffness is reduced by the bandwidth limit."""
 
 
@@ -70,8 +70,8 @@ class ModalDamping:
 
     Attributes:
         damping: D of the last design, (n, n).
-        kept: Minimum stiffness scale of all modes, 0 to 1.
-        stiffness: K' of the last design, (n, n). Valid only if ``kept`` is below 1.
+        stiffness_scale: Minimum stiffness scale of all modes, 0 to 1.
+        stiffness: K' of the last design, (n, n). Valid only if ``stiffness_scale`` is below 1.
 
     Thread: control.
     """
@@ -88,7 +88,7 @@ class ModalDamping:
         self.damping = np.zeros((size, size)) if damping is None else damping
         self._diagonal, self._brake = self._normal.reshape(-1)[:: size + 1], np.zeros(size)
         self.stiffness: Matrix = np.zeros((size, size))
-        self.kept = 1.0
+        self.stiffness_scale = 1.0
         self._ratio = np.ones(size)
         self.set_bandwidth(bandwidth)
         self.set_root(np.eye(size))
@@ -107,10 +107,12 @@ class ModalDamping:
         """
         self._half = np.array(half)
         self._ratio[:] = ratio
-        least = float(self._ratio.min())
+        min_value = float(self._ratio.min())
         # Largest eigenvalue up to which all modes of the spring are below the bandwidth limit.
-        self._free = self._limit * min(1.0, least) ** 2
-        self._equal_ratio = least if least > 0.0 and least == self._ratio.max() else 0.0
+        self._free = self._limit * min(1.0, min_value) ** 2
+        self._equal_ratio = (
+            min_value if min_value > 0.0 and min_value == self._ratio.max() else 0.0
+        )
         self._root = self._half * self._ratio
         axes = self._root.diagonal()
         self._pairs = np.outer(axes, axes)
@@ -141,7 +143,7 @@ class ModalDamping:
         # computation, which takes twice as long.
         if sum(self._diagonal.tolist()) <= self._free or eigen.eigenvalues()[-1] <= self._free:
             core: Matrix = eigen.operatorInverseSqrt()
-            self.kept = 1.0
+            self.stiffness_scale = 1.0
         else:
             core = self._bound(inertia_inv)
         if self._is_diagonal:
@@ -160,8 +162,8 @@ class ModalDamping:
             eigen.compute(_dot(half.T, _dot(inertia_inv, half)) + self._regular)
             w, v = np.maximum(eigen.eigenvalues(), self.REGULARISATION), eigen.eigenvectors()
         keep = np.minimum(1.0, limit / w)
-        self.kept = float(keep[-1])
-        if self.kept < 1.0:
+        self.stiffness_scale = float(keep[-1])
+        if self.stiffness_scale < 1.0:
             scaled = _dot(half, v)
             self.stiffness = _dot(scaled * keep, scaled.T)
         return core

@@ -77,14 +77,14 @@ class PoseError:
         """Set the maximum error per axis, (6,) [m, rad]."""
         self.bounds = np.array(bounds)
         self._lowest = -self.bounds
-        self._least = float(self.bounds.min())
+        self._min = float(self.bounds.min())
 
     def measure(
         self,
         position: Vector,
         rotation: Matrix,
-        wanted_position: Vector,
-        wanted_rotation: Matrix,
+        desired_position: Vector,
+        desired_rotation: Matrix,
         shift: Vector | None = None,
     ) -> Vector:
         """Return the unbounded error of a pose, (6,) [m, rad].
@@ -92,13 +92,13 @@ class PoseError:
         Args:
             position: Measured position, (3,) [m].
             rotation: Measured rotation, (3, 3).
-            wanted_position: Target position in the same frame, (3,) [m].
-            wanted_rotation: Target rotation, (3, 3).
+            desired_position: Target position in the same frame, (3,) [m].
+            desired_rotation: Target rotation, (3, 3).
             shift: Error offset, (6,) [m, rad]; None means zero.
         """
         px, py, pz = position.tolist()
-        x, y, z = wanted_position.tolist()
-        rx, ry, rz = _log3(wanted_rotation.dot(rotation.T, self._turned)).tolist()
+        x, y, z = desired_position.tolist()
+        rx, ry, rz = _log3(desired_rotation.dot(rotation.T, self._turned)).tolist()
         x, y, z = x - px, y - py, z - pz
         if shift is not None:
             sx, sy, sz, tx, ty, tz = shift.tolist()
@@ -109,14 +109,14 @@ class PoseError:
 
     def clip_measured(self) -> Vector:
         """Clip the last measured error, which may only have been rotated since."""
-        return self.clip() if self.size > self._least else self.value
+        return self.clip() if self.size > self._min else self.value
 
     def clip(self) -> Vector:
         """Clip the error in place and return it, (6,) [m, rad]."""
         error = self.value
         # If the norm is smaller than the smallest bound, no element exceeds its bound and clipping
         # can be skipped.
-        if _norm(*error.tolist()) > self._least:
+        if _norm(*error.tolist()) > self._min:
             _minimum(error, self.bounds, out=error)
             _maximum(error, self._lowest, out=error)
         return error

@@ -45,7 +45,7 @@ def curvature(state: ArmState, direction: Vector, wrench: Vector) -> float:
     return float(bent.sum())
 
 
-class LostModes:
+class SingularityDamping:
     """Damping of the pendulum-like motion of a nearly singular arm.
 
     Equations::
@@ -88,18 +88,18 @@ class LostModes:
             return None
         values, vectors = space.eigen()
         total = None
-        for place, w in enumerate(values.tolist()):
-            share = 1.0 - w / TaskInertia.THRESHOLD
-            if share <= 0.0:
+        for index, w in enumerate(values.tolist()):
+            fraction = 1.0 - w / TaskInertia.THRESHOLD
+            if fraction <= 0.0:
                 break
-            lost = vectors[:, place]
+            lost = vectors[:, index]
             size = max(w, _MIN_EIGENVALUE)
             direction = space.minv_jt.dot(lost) / math.sqrt(size)
             stiffness = -curvature(state, direction, wrench)
             if stiffness <= 0.0:
                 continue
             own = size * damping(lost)
-            rate = share * min(math.sqrt(own * own + 4.0 * stiffness) - own, MAX_RATE)
+            rate = fraction * min(math.sqrt(own * own + 4.0 * stiffness) - own, MAX_RATE)
             part = lost * (-rate / size * float(lost.dot(state.twist_ee_in_base)))
             total = part if total is None else total + part
         return total
@@ -119,7 +119,7 @@ DAMPING = 2.0 * math.sqrt(STIFFNESS)
 """Critical damping rate of a held motion [1/s]."""
 SOFT = 50.0
 """Tool stiffness along a direction below which its hold fades out [N/m]."""
-TORQUE_SHARE = 0.05
+TORQUE_FRACTION = 0.05
 """Fraction of the torque limits up to which unmodelled torques are held."""
 _SCALE = np.array([1.0] * 3 + [LEVER] * 3)
 _PAIRS, _INVERSE = np.outer(_SCALE, _SCALE), 1.0 / _SCALE
@@ -170,12 +170,12 @@ class SingularityGuard:
 
     def __init__(self, arm: ArmDescription, period: float) -> None:
         n = arm.n_joints
-        self._most, self._period = TORQUE_SHARE * arm.limits.torque, period
+        self._max, self._period = TORQUE_FRACTION * arm.limits.torque, period
         self._eigen = eigenpy.SelfAdjointEigenSolver(np.eye(6))
         self._scaled = np.zeros((6, 6))
-        # Rows of ``_kept``: joint deflections [rad], and joint speeds that the motion of the tool
+        # Rows of ``_held``: joint deflections [rad], and joint speeds that the motion of the tool
         # does not explain [rad/s].
-        self._kept, self._torque, self._dq = np.zeros((2, n)), np.zeros(n), np.zeros(n)
+        self._held, self._torque, self._dq = np.zeros((2, n)), np.zeros(n), np.zeros(n)
         self._before = np.zeros(n)
         self.is_near = self._resumes = False
 
@@ -202,8 +202,8 @@ class SingularityGuard:
         self._before[:], self._resumes = tau, True
         for fading, needed, motion, momentum in self._modes(state, stiffness):
             if needed > 0.0:
-                most, force = float(np.abs(motion).dot(self._most)), float(motion.dot(tau))
-                held += fading * min(max(force, -most), most) * momentum
+                max_value, force = float(np.abs(motion).dot(self._max)), float(motion.dot(tau))
+                held += fading * min(max(force, -max_value), max_value) * momentum
         return held
 
     def add(self, state: ArmState, stiffness: Callable[[Vector], float], tau: Vector) -> None:
@@ -219,7 +219,7 @@ class SingularityGuard:
             return
         if not self.is_near:
             self.is_near = True
-            self._kept[:] = self._torque[:] = 0.0
+            self._held[:] = self._torque[:] = 0.0
             self._dq[:] = state.dq
         if self._resumes:
             self._resumes = False
@@ -240,7 +240,7 @@ class SingularityGuard:
         """
         for _, needed, motion, _ in self._modes(state, stiffness):
             if needed > 0.0:
-                self._kept[0] -= float(motion.dot(lacking)) / needed * motion
+                self._held[0] -= float(motion.dot(lacking)) / needed * motion
 
     def _modes(self, state: ArmState, stiffness: Callable[[Vector], float]) -> Iterator[Mode]:
         """Yield the motions whose mobility is below the threshold."""
@@ -248,11 +248,11 @@ class SingularityGuard:
         nearness = min(1.0, 5.0 - 5.0 * space.manipulability / TaskInertia.THRESHOLD)
         eigen.compute(_multiply(space.inertia_inv, _PAIRS, self._scaled))
         mobilities, vectors = eigen.eigenvalues(), eigen.eigenvectors()
-        for place, mobility in enumerate(mobilities.tolist()):
+        for index, mobility in enumerate(mobilities.tolist()):
             fading = nearness * min(1.0, 2.0 - 2.0 * mobility / THRESHOLD)
             if fading <= 0.0:
                 break
-            direction = vectors[:, place]
+            direction = vectors[:, index]
             wrench = direction * _SCALE / math.sqrt(max(mobility, _MIN_MOBILITY))
             spring = stiffness(direction * _INVERSE)
             needed = max(0.0, STIFFNESS - mobility * spring)
@@ -261,19 +261,19 @@ class SingularityGuard:
 
     def _hold(self, state: ArmState, stiffness: Callable[[Vector], float]) -> None:
         """Update deflections, unexplained speeds and torques of the held motions."""
-        period, kept, torque = self._period, self._kept, self._torque
+        period, scale, torque = self._period, self._held, self._torque
         impulse = period * (state.tau - state.coriolis - torque)
-        gained, deflections = kept[1] + state.dq - self._dq, kept[0].copy()
-        kept[:] = torque[:] = 0.0
+        gained, deflections = scale[1] + state.dq - self._dq, scale[0].copy()
+        scale[:] = torque[:] = 0.0
         for fading, needed, motion, momentum in self._modes(state, stiffness):
             speed, deflection = float(momentum.dot(state.dq)), float(momentum.dot(deflections))
             excess = float(momentum.dot(gained)) - float(motion.dot(impulse))
             excess = min(max(excess, min(speed, 0.0)), max(speed, 0.0))
             deflection += period * (excess if deflection * speed > 0.0 else speed)
-            most, force = float(np.abs(motion).dot(self._most)), needed * deflection
-            if abs(force) > most:
-                force = math.copysign(most, force)
+            max_value, force = float(np.abs(motion).dot(self._max)), needed * deflection
+            if abs(force) > max_value:
+                force = math.copysign(max_value, force)
                 deflection = force / needed
-            kept[0] += deflection * motion
-            kept[1] += excess * motion
+            scale[0] += deflection * motion
+            scale[1] += excess * motion
             torque -= fading * (force + 2.0 * math.sqrt(needed) * excess) * momentum

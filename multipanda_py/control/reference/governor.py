@@ -13,18 +13,18 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.control.force.contact_force import ToolContact
 from multipanda_py.control.reference.reference_limits import RECENT, HeldReference, ReferenceCap
-from multipanda_py.control.reference.trajectory_generator import Tracker
+from multipanda_py.control.reference.trajectory_generator import TrajectoryGenerator
 from multipanda_py.controllet import Pacer
 from multipanda_py.parameters import choice, number
 from multipanda_py.state import ArmState, Vector
 
-SMALLEST_SHARE = 0.02
+MIN_SCALE = 0.02
 """Minimum fraction of the bounds in any configuration, so that every goal is reached."""
 AHEAD = 0.02
 """Lead of a reference over its tool above which obstacles between them are predicted [m]."""
 SLOW = 0.5
 """Ratio of reference speed to gap below which a reference counts as held back [1/s]."""
-FAR, FAR_TURN = 0.01, 0.05
+FAR, FAR_ANGLE = 0.01, 0.05
 """Minimum gaps at which a reference counts as held back [m], [rad]."""
 OFTEN = 5
 """Minimum number of cycles between recorded targets. The next recorded step includes skipped
@@ -96,7 +96,7 @@ def cycles_of(time: float, period: float) -> int:
     return max(1, round(time / period))
 
 
-class GovernedChannel(ABC):
+class ReferenceGovernor(ABC):
     """Governed channel of a target, whose record it replaces by the reference.
 
     Args:
@@ -120,21 +120,21 @@ class GovernedChannel(ABC):
 
     def __init__(self, record: Vector) -> None:
         self._record = record
-        self._seen, self._came = b"", False
+        self._last_record, self._came = b"", False
         self._goal_rate: Vector | None = None
         self._rate_left = 0
         self.busy = False
         self.smoothing = self._averaged = self._period = 0.0
         self.response = ""
-        self._trackers: tuple[Tracker, ...] = ()
+        self._trackers: tuple[TrajectoryGenerator, ...] = ()
         self.pacers: Sequence[Pacer] = ()
         self.caps: tuple[ReferenceCap, ...] = ()
         self.contact: ToolContact | None = None
         self.is_limited = self._is_slowed = self._is_bounded = False
         self._possible = 1.0
-        self.cycle = self._given_at = self._recent = 0
+        self.cycle = self._commanded_at = self._recent = 0
         self._blocked: tuple[int, Vector, Vector] | None = None
-        self._given = record.copy()
+        self._commanded = record.copy()
 
     def attach(self, context: Context, name: str, contact: ToolContact | None) -> None:
         """Create the reporter and the speed bounds, and set the contact detection.
@@ -153,13 +153,13 @@ class GovernedChannel(ABC):
 
     def give(self) -> None:
         """Record a target as sent by the client, before any feature changes it."""
-        if self.cycle - self._given_at < OFTEN:
+        if self.cycle - self._commanded_at < OFTEN:
             return
-        self._given_at = self.cycle
-        for cap, step in zip(self.caps, self._steps(self._given)):
+        self._commanded_at = self.cycle
+        for cap, step in zip(self.caps, self._steps(self._commanded)):
             if step > 0.0:
                 cap.give(step, self.cycle)
-        self._given[:] = self._record
+        self._commanded[:] = self._record
 
     @abstractmethod
     def _steps(self, before: Vector) -> Sequence[float]:
@@ -168,9 +168,9 @@ class GovernedChannel(ABC):
     def has_news(self) -> bool:
         """Return True if the commanded target differs from that of the last cycle."""
         self.cycle += 1
-        seen = self._record.tobytes()
-        has_news = self._came = seen != self._seen
-        self._seen = seen
+        content = self._record.tobytes()
+        has_news = self._came = content != self._last_record
+        self._last_record = content
         if self._rate_left > 0:
             self._rate_left -= 1
             # The client has not renewed the target velocity within its timeout.
@@ -181,7 +181,7 @@ class GovernedChannel(ABC):
     @property
     def is_watching(self) -> bool:
         """True if the reference may move without a new target."""
-        if self.busy or self._rate_left > 0 or self.cycle - self._given_at < self._recent:
+        if self.busy or self._rate_left > 0 or self.cycle - self._commanded_at < self._recent:
             return True
         return self.held.cycles > 0
 
@@ -192,7 +192,7 @@ class GovernedChannel(ABC):
             goal_rate: Velocity of the target, a live view, in the units of the channel per second.
             cycles: Number of cycles for which the velocity is valid.
         """
-        self._seen = b""
+        self._last_record = b""
         if goal_rate.any():
             self._goal_rate, self._rate_left = goal_rate, cycles
         else:
@@ -210,7 +210,7 @@ class GovernedChannel(ABC):
         """True while the averaged velocity is not zero. Its averaging time is fixed then."""
         return any(tracker.moving for tracker in self._trackers)
 
-    def take(self, params: GovernorParams, period: float) -> None:
+    def set_params(self, params: GovernorParams, period: float) -> None:
         """Apply parameters while the controllet is active.
 
         ``smoothing`` and ``response`` are applied only at rest. A different averaging time would
@@ -225,7 +225,7 @@ class GovernedChannel(ABC):
             self.smoothing, self.response = params.smoothing, params.response
         self.set_bounds(params)
         if self.busy:  # Scale the new bounds to the current configuration.
-            self.look()
+            self.update_bounds()
 
     def start(self, params: GovernorParams, period: float, at_rest: bool) -> None:
         """Start the reference at the target record, and write the point at which it stops to it.
@@ -240,11 +240,11 @@ class GovernedChannel(ABC):
         self._period, cycles = period, cycles_of(params.smoothing, period)
         self.set_bounds(params)
         self._goal_rate, self._rate_left = None, 0
-        self._begin(cycles, period, math.inf if at_rest else AT_REST)
-        self._seen = self._record.tobytes()
-        self._given[:] = self._record
+        self._start(cycles, period, math.inf if at_rest else AT_REST)
+        self._last_record = self._record.tobytes()
+        self._commanded[:] = self._record
         self._recent = round(RECENT / period)
-        self._given_at = self.cycle - self._recent
+        self._commanded_at = self.cycle - self._recent
         for cap in self.caps:
             cap.reset()
         for tracker in self._trackers:
@@ -253,8 +253,8 @@ class GovernedChannel(ABC):
         self.held.reset()
 
     @abstractmethod
-    def _begin(self, cycles: int, period: float, least: float) -> None:
-        """Implement ``start``. A measured speed below ``least`` counts as zero."""
+    def _start(self, cycles: int, period: float, min_value: float) -> None:
+        """Implement ``start``. A measured speed below ``min_value`` counts as zero."""
 
     def _smooth(self, time: float) -> None:
         """Set the averaging time of velocities [s]. The reference must be at rest."""
@@ -271,14 +271,14 @@ class GovernedChannel(ABC):
         return all(tracker.is_still for tracker in self._trackers)
 
     @abstractmethod
-    def aim(self) -> None:
+    def set_goal(self) -> None:
         """Set the goal to the current record."""
 
     def check(self) -> None:
         """Check a reference at rest; called at intervals."""
 
     @abstractmethod
-    def look(self) -> None:
+    def update_bounds(self) -> None:
         """Scale the bounds to the motion that the arms can follow in their configuration."""
 
     @property
@@ -305,10 +305,10 @@ class GovernedChannel(ABC):
             dq: Joint velocity of the reference, (n,) [rad/s].
             ahead: Displacement from the arm to the reference, (n,) [rad].
         """
-        share = min([pacer.pace(arm, dq, ahead) for pacer in self.pacers])
-        if share < 1.0:
+        scale = min([pacer.pace(arm, dq, ahead) for pacer in self.pacers])
+        if scale < 1.0:
             self._blocked = arm, dq, ahead
-        return share
+        return scale
 
     def _hold(self) -> None:
         """Mark the reference as held back in this cycle."""
@@ -320,7 +320,7 @@ class GovernedChannel(ABC):
         """Report a reference that is held back; called after ``advance`` or instead of it."""
         is_held = self.busy and self._is_held()
         if is_held or self.held.cycles:
-            self.held.update(is_held, self.cycle, self._why)
+            self.held.update(is_held, self.cycle, self._reason)
         self._is_slowed, self.is_limited = False, self._possible < FEW
 
     @abstractmethod
@@ -328,10 +328,10 @@ class GovernedChannel(ABC):
         """Return True if the reference is held back from its goal."""
 
     @abstractmethod
-    def _why(self) -> str:
+    def _reason(self) -> str:
         """Return the reason, and the distance from the reference to its goal, as text."""
 
-    def _in_the_way(self) -> str:
+    def _blocked_by(self) -> str:
         """Return the reasons of the pacers for the last reduced velocity."""
         if self._blocked is None:
             return ""
@@ -339,8 +339,8 @@ class GovernedChannel(ABC):
         # Scale the velocity so that the fastest joint moves at 1 rad/s. At that speed every near
         # obstacle limits the motion and is named, however slow the reference is.
         faster = dq / max(float(np.abs(dq).max()), 1e-9)
-        found = [pacer.in_the_way(arm, faster, ahead) for pacer in self.pacers]
-        return "; ".join(filter(None, found))
+        result = [pacer.in_the_way(arm, faster, ahead) for pacer in self.pacers]
+        return "; ".join(filter(None, result))
 
     @abstractmethod
     def advance(self, period: float) -> None:
@@ -376,13 +376,13 @@ class Possible:
 
     def harder(self, smoothing: float) -> float:
         """Return the fraction of the acceleration for an averaging time [s]."""
-        return max(min(1.0, self.torque, self.per_time * smoothing), SMALLEST_SHARE)
+        return max(min(1.0, self.torque, self.per_time * smoothing), MIN_SCALE)
 
     def faster(self) -> float:
-        """Return the fraction of the speed, not below ``SMALLEST_SHARE``."""
-        return max(min(1.0, self.speed), SMALLEST_SHARE)
+        """Return the fraction of the speed, not below ``MIN_SCALE``."""
+        return max(min(1.0, self.speed), MIN_SCALE)
 
-    def smoothing(self, least: float, way: float, speed: float) -> float:
+    def smoothing(self, min_value: float, distance: float, speed: float) -> float:
         """Return the averaging time with the minimum time to the goal [s].
 
         An averaging time T allows the fraction min(s, k T) of the acceleration a. A path of length
@@ -395,17 +395,17 @@ class Possible:
         - k: Acceleration fraction within the torque-rate limits, per averaging time [1/s].
 
         Args:
-            least: Minimum averaging time, returned if the optimum is shorter [s].
-            way: Ratio d / a [s^2].
+            min_value: Minimum averaging time, returned if the optimum is shorter [s].
+            distance: Ratio d / a [s^2].
             speed: Ratio v / a [s].
         """
         k = self.per_time
         full = min(1.0, self.torque) / k
-        pays = min(math.pow(way / k, 1.0 / 3.0), math.sqrt(speed / k), full)
-        return max(least, pays)
+        pays = min(math.pow(distance / k, 1.0 / 3.0), math.sqrt(speed / k), full)
+        return max(min_value, pays)
 
 
-def possible_share(tau: Vector, dq: Vector, state: ArmState, share: float) -> Possible:
+def feasible_scale(tau: Vector, dq: Vector, state: ArmState, limit_scale: float) -> Possible:
     """Return the fractions of an acceleration and of a speed that an arm can follow.
 
     Equations::
@@ -421,10 +421,10 @@ def possible_share(tau: Vector, dq: Vector, state: ArmState, share: float) -> Po
         tau: Torques at the full acceleration, (n,) [Nm].
         dq: Joint velocities at the full speed, (n,) [rad/s].
         state: State of the arm, with its limits.
-        share: Usable fraction sigma of the limits.
+        limit_scale: Usable fraction sigma of the limits.
     """
     limits, tau = state.limits, np.abs(tau)
     hard = float((tau / limits.torque).max())
     sudden = 2.0 * float((tau / limits.torque_rate).max())
     fast = float((np.abs(dq) / limits.velocity).max())
-    return Possible(*(share / max(used, 1e-9) for used in (hard, sudden, fast)))
+    return Possible(*(limit_scale / max(used, 1e-9) for used in (hard, sudden, fast)))

@@ -11,16 +11,16 @@ import pinocchio as pin
 
 from multipanda_py.control.impedance.pose_error import PoseError
 from multipanda_py.control.reference.governor import Possible
-from multipanda_py.control.reference.governor_pose import GovernedPose
+from multipanda_py.control.reference.governor_pose import PoseGovernor
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.arm_model import build_pinocchio
 from multipanda_py.state import Matrix, Vector
 
 SINGULAR = 0.1
 """Singular value of the Jacobian below which the inverse is damped."""
-MOST_DAMPING = 0.1
+MAX_DAMPING = 0.1
 """Damping lambda_max at a singular value of zero."""
-MOST_ERROR = np.array((0.05, 0.05, 0.05, 0.25, 0.25, 0.25))
+MAX_ERROR = np.array((0.05, 0.05, 0.05, 0.25, 0.25, 0.25))
 """Maximum pose error that is corrected; a pose out of reach is approached no faster [m, rad]."""
 
 
@@ -39,7 +39,7 @@ class PositionIK:
     - e: Pose error at q, (6,) [m, rad].
     - k, k_n: Rates of the pose error and of the nullspace motion [1/s].
     - q_n: Desired nullspace configuration, (n,) [rad].
-    - lambda_max, sigma_0: ``MOST_DAMPING`` and ``SINGULAR``.
+    - lambda_max, sigma_0: ``MAX_DAMPING`` and ``SINGULAR``.
 
     Sources of the damping: Nakamura and Hanafusa, J. Dyn. Sys. Meas. Control 1986; Chiaverini,
     1997 (lambda).
@@ -60,7 +60,7 @@ class PositionIK:
         self._frame = self._model.getFrameId(arm.ee_frame)
         self._axes: Any = pin.LOCAL_WORLD_ALIGNED
         self._pose, self._eye = PoseError(), np.eye(6)
-        self._pose.set_bounds(MOST_ERROR)
+        self._pose.set_bounds(MAX_ERROR)
         self.error, self.smallest = np.zeros(6), 0.0
 
     def rate(
@@ -70,8 +70,8 @@ class PositionIK:
         rotation: Matrix,
         twist: Vector,
         gain: float,
-        posture: Vector,
-        pull: float,
+        configuration: Vector,
+        nullspace_rate: float,
         bounds: tuple[Vector, Vector],
     ) -> Vector:
         """Return joint velocities, (n,) [rad/s].
@@ -85,8 +85,8 @@ class PositionIK:
             rotation: Reference rotation of the tool in the base, (3, 3).
             twist: Reference twist, (6,) [m/s, rad/s].
             gain: Rate k of the pose error [1/s].
-            posture: Desired nullspace configuration q_n, (n,) [rad].
-            pull: Rate k_n of the nullspace motion [1/s].
+            configuration: Desired nullspace configuration q_n, (n,) [rad].
+            nullspace_rate: Rate k_n of the nullspace motion [1/s].
             bounds: Minimum and maximum joint velocities, (n,) each [rad/s].
         """
         model, data = self._model, self._data
@@ -96,16 +96,16 @@ class PositionIK:
         self.error = self._pose.measure(here.translation, here.rotation, position, rotation)
         self._pose.clip()
         task = twist + gain * self.error
-        rest = pull * (posture - q)
-        found, self.smallest = self._solve(J, task, rest)
+        rest = nullspace_rate * (configuration - q)
+        rate, self.smallest = self._solve(J, task, rest)
         low, high = bounds
-        bounded = np.minimum(np.maximum(found, low), high)
-        stuck = bounded != found
+        bounded = np.minimum(np.maximum(rate, low), high)
+        stuck = bounded != rate
         if stuck.any():
             rest = np.where(stuck, bounded, rest)
-            found, _ = self._solve(np.where(stuck, 0.0, J), task - J @ (bounded * stuck), rest)
-            found = np.minimum(np.maximum(found, low), high)
-        return found
+            rate, _ = self._solve(np.where(stuck, 0.0, J), task - J @ (bounded * stuck), rest)
+            rate = np.minimum(np.maximum(rate, low), high)
+        return rate
 
     def _solve(self, J: Matrix, task: Vector, rest: Vector) -> tuple[Vector, float]:
         """Return joint velocities, (n,) [rad/s], and the smallest singular value of the Jacobian.
@@ -116,14 +116,14 @@ class PositionIK:
             rest: Desired joint velocities, executed in the nullspace, (n,) [rad/s].
         """
         gram = J @ J.T
-        least = math.sqrt(max(0.0, float(np.linalg.eigvalsh(gram)[0])))
-        if least < SINGULAR:
-            share = 1.0 - (least / SINGULAR) ** 2
-            gram += share * MOST_DAMPING**2 * self._eye
-        return rest + J.T @ np.linalg.solve(gram, task - J @ rest), least
+        min_value = math.sqrt(max(0.0, float(np.linalg.eigvalsh(gram)[0])))
+        if min_value < SINGULAR:
+            fraction = 1.0 - (min_value / SINGULAR) ** 2
+            gram += fraction * MAX_DAMPING**2 * self._eye
+        return rest + J.T @ np.linalg.solve(gram, task - J @ rest), min_value
 
 
-class GovernedCommandedPose(GovernedPose):
+class CommandedPoseGovernor(PoseGovernor):
     """Governed pose target of a position-controlled arm.
 
     Joint limits of acceleration and speed bound the reference instead of torque::
@@ -138,14 +138,14 @@ class GovernedCommandedPose(GovernedPose):
     """
 
     def _possible_of(self, acceleration: Vector, twist: Vector) -> Possible:
-        limits, share = self._state.limits, self._params.share
+        limits, fraction = self._state.limits, self._params.share
         J, gram = self._state.jacobian, self._state.jacobian_gram
-        inverse = J.T @ np.linalg.inv(gram + MOST_DAMPING**2 * np.eye(6))
-        found = []
-        for task, most in ((acceleration, limits.acceleration), (twist, limits.velocity)):
-            largest = float((np.abs(inverse @ task) / most).max())
-            found.append(share / max(largest, 1e-9))
-        return Possible(torque=found[0], speed=found[1])
+        inverse = J.T @ np.linalg.inv(gram + MAX_DAMPING**2 * np.eye(6))
+        result = []
+        for task, max_value in ((acceleration, limits.acceleration), (twist, limits.velocity)):
+            largest = float((np.abs(inverse @ task) / max_value).max())
+            result.append(fraction / max(largest, 1e-9))
+        return Possible(torque=result[0], speed=result[1])
 
     @property
     def _is_direct(self) -> bool:

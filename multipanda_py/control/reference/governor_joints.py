@@ -9,16 +9,16 @@ import operator
 import numpy as np
 
 from multipanda_py.control.reference.governor import (
-    FAR_TURN,
+    FAR_ANGLE,
     FEW,
     SLOW,
-    GovernedChannel,
     GovernorParams,
-    possible_share,
+    ReferenceGovernor,
+    feasible_scale,
 )
 from multipanda_py.control.reference.reference_limits import AFTER
 from multipanda_py.control.reference.target_estimation import GoalPredictor
-from multipanda_py.control.reference.trajectory_generator import Tracker
+from multipanda_py.control.reference.trajectory_generator import TrajectoryGenerator
 from multipanda_py.state import ArmLimits, ArmState, Vector
 from multipanda_py.targets import JointTarget
 
@@ -37,7 +37,7 @@ CATCHING_UP = 1.3
 """Speed at which the reference catches up with a fast stream, in units of the stream's speed."""
 
 
-class GovernedJoints(GovernedChannel):
+class JointGovernor(ReferenceGovernor):
     """Governed joint target of one arm, or its desired nullspace configuration.
 
     All joints move together on a straight line from rest. In units of each joint's bound, the
@@ -75,7 +75,7 @@ class GovernedJoints(GovernedChannel):
         self, record: Vector, state: ArmState, target: JointTarget | None = None, place: int = 0
     ) -> None:
         super().__init__(record)
-        self._target, self._place = target, place
+        self._target, self._arm_index = target, place
         self._leash = None if target is None else target.leash[place]
         self._n = n = len(record) // 2
         self._ahead = [0.0] * n
@@ -83,7 +83,7 @@ class GovernedJoints(GovernedChannel):
         self._state = state
         self._weighed: tuple[GovernorParams, ArmLimits] | None = None
         self._q, self._dq = record[:n], record[n:]
-        self._tracker = Tracker(n)
+        self._tracker = TrajectoryGenerator(n)
         self._trackers = (self._tracker,)
         self._weight = [1.0] * n
         self._point, self._goal = [0.0] * n, [0.0] * n
@@ -125,13 +125,13 @@ class GovernedJoints(GovernedChannel):
         self._stream_hardest = np.minimum(2.0 * self._hardest, limits.acceleration)
         self._fastest = params.joint_speed * float((limits.velocity / weight).min())
 
-    def _begin(self, cycles: int, period: float, least: float) -> None:
+    def _start(self, cycles: int, period: float, min_value: float) -> None:
         np.subtract(self._q, self._state.q, self._seeded)
         self._ahead = self._seeded.tolist()
         weight, tracker, q = self._weight, self._tracker, self._q.tolist()
         speed = [v / w for v, w in zip(self._state.dq.tolist(), weight)]
         size = math.hypot(*speed)
-        if size < least:
+        if size < min_value:
             speed, size = [0.0] * self._n, 0.0
         tracker.start(speed, cycles, period)
         if self._target is not None:
@@ -139,7 +139,7 @@ class GovernedJoints(GovernedChannel):
         self._point = [x / w + e for x, w, e in zip(q, weight, tracker.lag)]
         self.busy = tracker.moving
         if self.busy:
-            self.look()
+            self.update_bounds()
             braking = 0.5 * size / tracker.hardest + period
             limits = self._state.limits
             end = [(p + v * braking) * w for p, v, w in zip(self._point, speed, weight)]
@@ -164,7 +164,7 @@ class GovernedJoints(GovernedChannel):
             self._tracker.wake()
             self.busy = True
 
-    def aim(self) -> None:
+    def set_goal(self) -> None:
         weight = self._weight
         self._goal = [x / w for x, w in zip(self._q.tolist(), weight)]
         self._rate = None
@@ -180,18 +180,18 @@ class GovernedJoints(GovernedChannel):
         self._tracker.wake()
         self.busy = True
 
-    def look(self) -> None:
+    def update_bounds(self) -> None:
         row = self._state.mass * self._hardest
         tau = np.sqrt((row * row).sum(axis=1))
         p = self._params
-        possible = possible_share(tau, np.zeros(self._n), self._state, p.share)
+        possible = feasible_scale(tau, np.zeros(self._n), self._state, p.share)
         if self._is_still:
-            way = max(math.dist(self._goal, self._point), SHORT) / self._base
-            self._smooth(possible.smoothing(p.smoothing, way, self._fastest / self._base))
-        share = possible.harder(self._averaged)
-        self._possible = share
-        self.is_limited = share < FEW
-        self._hardest_jump = self._base * share
+            distance = max(math.dist(self._goal, self._point), SHORT) / self._base
+            self._smooth(possible.smoothing(p.smoothing, distance, self._fastest / self._base))
+        fraction = possible.harder(self._averaged)
+        self._possible = fraction
+        self.is_limited = fraction < FEW
+        self._hardest_jump = self._base * fraction
         self._tracker.set_bounds(self._hardest_jump, self._fastest)
 
     def _bound_speed(self, gap: list[float], rate: list[float] | None) -> None:
@@ -203,16 +203,18 @@ class GovernedJoints(GovernedChannel):
         """
         (own,), contact = self.caps, self.contact
         is_on = contact is not None and contact.is_on
-        self._is_bounded, most = is_on or own.acts, math.inf
+        self._is_bounded, max_value = is_on or own.acts, math.inf
         size = math.hypot(*gap)
         if is_on and size > 0.0:
             unit = np.multiply(gap, self._weight) / size
             twist = self._state.jacobian.dot(unit).tolist()
-            speed, turn = math.hypot(*twist[:3]), math.hypot(*twist[3:])
+            speed, angular_speed = math.hypot(*twist[:3]), math.hypot(*twist[3:])
             p = self._params
-            most = min(p.contact_speed / max(speed, 1e-9), p.contact_turn_speed / max(turn, 1e-9))
-        given = 0.0 if rate is None else math.hypot(*rate)
-        self._tracker.set_cap(own.speed(size, self.cycle, most, given))
+            max_value = min(
+                p.contact_speed / max(speed, 1e-9), p.contact_turn_speed / max(angular_speed, 1e-9)
+            )
+        tool_speed = 0.0 if rate is None else math.hypot(*rate)
+        self._tracker.set_cap(own.speed(size, self.cycle, max_value, tool_speed))
 
     def _gap(self) -> float:
         """Return the maximum distance of a joint from its goal [rad or m]."""
@@ -228,18 +230,18 @@ class GovernedJoints(GovernedChannel):
             return False
         gap = self._gap()
         speed = max([abs(r) * w for r, w in zip(tracker.rate, self._weight)])
-        if gap > FAR_TURN and speed < SLOW * gap:
+        if gap > FAR_ANGLE and speed < SLOW * gap:
             return self._is_slowed or self._is_tied or self._possible < FEW
         size = math.hypot(*tracker.rate)
-        return is_bounded and gap > max(FAR_TURN, AFTER * speed) and size > 0.9 * tracker.cap
+        return is_bounded and gap > max(FAR_ANGLE, AFTER * speed) and size > 0.9 * tracker.cap
 
-    def _why(self) -> str:
+    def _reason(self) -> str:
         if self._is_tied:
             words = (
                 "the arm does not follow, which keeps the reference near the measured positions"
             )
         elif self._is_slowed:
-            words = self._in_the_way() or "a feature slows the reference down"
+            words = self._blocked_by() or "a feature slows the reference down"
         elif self.contact is not None and self.contact.is_on:
             words = (
                 "the tool is in contact, which limits the reference speed "
@@ -272,11 +274,11 @@ class GovernedJoints(GovernedChannel):
         if is_paced and tracker.moving:
             ahead = np.multiply(before, weight) - self._state.q
             moving = np.multiply(tracker.rate, weight)
-            share = self._pace(self._place, moving, ahead)
-            if share < 1.0:
+            scale = self._pace(self._arm_index, moving, ahead)
+            if scale < 1.0:
                 self._is_slowed = True
                 self._hold()
-                tracker.slow(share)
+                tracker.slow(scale)
                 tracker.wake()
                 rates = zip(before, tracker.rate, tracker.lag)
                 self._point = point = [p + r * period + e for p, r, e in rates]
@@ -290,14 +292,14 @@ class GovernedJoints(GovernedChannel):
             self._q[:] = q
             self._dq[:] = [r * w for r, w in zip(tracker.rate, weight)]
             if self._target is not None:
-                self._target.ddq[self._place][:] = [
+                self._target.ddq[self._arm_index][:] = [
                     a * w for a, w in zip(tracker.acceleration, weight)
                 ]
         else:  # The reference has arrived, and its record already contains the goal.
             self._dq[:] = 0.0
             self.busy = self._has_rate()
         if self._target is not None:
-            self._target.moving[self._place] = tracker.moving
+            self._target.moving[self._arm_index] = tracker.moving
 
     def _within_limits(self, predictor: GoalPredictor) -> tuple[list[float], list[float]]:
         """Return the predicted goal within joint limits, and a velocity that can stop there."""
@@ -309,9 +311,9 @@ class GovernedJoints(GovernedChannel):
         rate = np.minimum(np.maximum(predictor.velocity, slowest), fastest)
         return goal.tolist(), rate.tolist()
 
-    def _stoppable(self, room: Vector) -> Vector:
+    def _stoppable(self, distance: Vector) -> Vector:
         """Return the maximum velocities that allow a stop within the given distances, (n,)."""
-        ends: Vector = np.minimum(np.sqrt(2.0 * self._stopping * room), ENDING * room)
+        ends: Vector = np.minimum(np.sqrt(2.0 * self._stopping * distance), ENDING * distance)
         return ends
 
     def _bound_stream(self, gap: list[float], rate: list[float]) -> None:
@@ -332,10 +334,10 @@ class GovernedJoints(GovernedChannel):
             tracker.bound(self._hardest_jump, fastest)
             return
         change = [CLOSING * g + b for g, b in zip(gap, behind)]
-        way = np.multiply(change, scales) / max(math.hypot(*change), 1e-9)
-        used = float(np.abs(way / self._stream_hardest).max())
+        direction = np.multiply(change, scales) / max(math.hypot(*change), 1e-9)
+        used = float(np.abs(direction / self._stream_hardest).max())
         bound = np.minimum(limits.torque, 0.5 * self._averaged * limits.torque_rate)
-        used = max(used, float(np.abs(_dot(self._state.mass, way) / bound).max()) / p.share)
+        used = max(used, float(np.abs(_dot(self._state.mass, direction) / bound).max()) / p.share)
         tracker.bound(1.0 / used if used > 0.0 else self._base, fastest)
 
     def _is_catching_up(self, gap: list[float]) -> bool:
@@ -360,4 +362,4 @@ class GovernedJoints(GovernedChannel):
 
     def _has_rate(self) -> bool:
         """Return True if the target contains velocities, which the controllet must not receive."""
-        return any(self._seen[8 * self._n :])
+        return any(self._last_record[8 * self._n :])

@@ -10,13 +10,13 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.control.reference.governor import Possible
-from multipanda_py.control.reference.governor_pose import GovernedPose, tool_motion, tool_shares
+from multipanda_py.control.reference.governor_pose import PoseGovernor, tool_motion, tool_scales
 from multipanda_py.state import ArmState, Matrix, Vector
 
 _dot = np.dot
 
 
-class GovernedObject(GovernedPose):
+class ObjectGovernor(PoseGovernor):
     """Governed target pose of an object that several arms move as one body.
 
     Each end effector has the acceleration of the object plus that of the rotation about its
@@ -42,33 +42,35 @@ class GovernedObject(GovernedPose):
     def _possible_of(self, acceleration: Vector, twist: Vector) -> Possible:
         """Return the fractions of acceleration and twist, (6,) each, that all arms can follow."""
         possible = Possible()
-        for place, (state, (_, rotation)) in enumerate(zip(self._states, self._bases)):
-            lever = self._hand(place) - self._point
+        for index, (state, (_, rotation)) in enumerate(zip(self._states, self._bases)):
+            lever = self._hand(index) - self._point
             accelerations, speeds = (
                 _at_hand(pair, lever, rotation) for pair in (acceleration, twist)
             )
-            one = tool_shares(state, accelerations, speeds, self._params.share)
+            one = tool_scales(state, accelerations, speeds, self._params.share)
             possible = possible.within(one)
         return possible
 
-    def _begin(self, cycles: int, period: float, least: float) -> None:
+    def _start(self, cycles: int, period: float, min_value: float) -> None:
         """Store the grasp positions of the end effectors in the object frame."""
-        turn, centre = self._rotation.T, self._position
-        self._grasps = [turn @ (self._hand(place) - centre) for place in range(len(self._states))]
-        super()._begin(cycles, period, least)
+        rotation, centre = self._rotation.T, self._position
+        self._grasps = [
+            rotation @ (self._hand(index) - centre) for index in range(len(self._states))
+        ]
+        super()._start(cycles, period, min_value)
 
-    def _hand(self, place: int) -> Vector:
+    def _hand(self, arm_index: int) -> Vector:
         """Return the position of an end effector in the world, (3,) [m]."""
-        position, rotation = self._bases[place]
-        hand: Vector = position + rotation @ self._states[place].position_ee_in_base
+        position, rotation = self._bases[arm_index]
+        hand: Vector = position + rotation @ self._states[arm_index].position_ee_in_base
         return hand
 
-    def _way_ahead(self, position: Sequence[float]) -> tuple[float, float]:
+    def _path_ahead(self, position: Sequence[float]) -> tuple[float, float]:
         """Return maximum distance [m] and speed [m/s] of the end effectors to the reference."""
         ahead = lever = 0.0
-        for place, grasp in enumerate(self._grasps):
-            way = position + _dot(self._frame, grasp) - self._hand(place)
-            ahead = max(ahead, math.hypot(*way.tolist()))
+        for index, grasp in enumerate(self._grasps):
+            displacement = position + _dot(self._frame, grasp) - self._hand(index)
+            ahead = max(ahead, math.hypot(*displacement.tolist()))
             lever = max(lever, math.hypot(*grasp.tolist()))
         turning = lever * math.hypot(*self._angular.rate)
         return ahead, math.hypot(*self._linear.rate) + turning
@@ -81,13 +83,13 @@ class GovernedObject(GovernedPose):
             position: Position of the object in the world, (3,) [m].
             rotation: Rotation of the object in the world, (3, 3).
         """
-        share, ahead = 1.0, np.zeros(6)
-        for place, (state, (_, base)) in enumerate(zip(self._states, self._bases)):
-            hand = self._hand(place)
-            ahead[:3] = base.T @ (position + rotation @ self._grasps[place] - hand)
+        scale, ahead = 1.0, np.zeros(6)
+        for index, (state, (_, base)) in enumerate(zip(self._states, self._bases)):
+            hand = self._hand(index)
+            ahead[:3] = base.T @ (position + rotation @ self._grasps[index] - hand)
             speeds = tool_motion(state, _at_hand(twist, hand - position, base))
-            share = min(share, self._pace(place, speeds, tool_motion(state, ahead)))
-        return share
+            scale = min(scale, self._pace(index, speeds, tool_motion(state, ahead)))
+        return scale
 
 
 def _at_hand(twist: Vector, lever: Vector, rotation: Matrix) -> Vector:

@@ -10,28 +10,28 @@ from struct import Struct
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.control.impedance.limit_scaling import FAST
+from multipanda_py.control.impedance.limit_scaling import DAMPING_START
 from multipanda_py.control.impedance.pose_error import difference, scaled, weighed
 from multipanda_py.control.reference.governor import (
     FAR,
-    FAR_TURN,
+    FAR_ANGLE,
     FEW,
     SLOW,
-    GovernedChannel,
     GovernorParams,
     Possible,
-    possible_share,
+    ReferenceGovernor,
+    feasible_scale,
 )
 from multipanda_py.control.reference.reference_limits import AFTER
-from multipanda_py.control.reference.target_estimation import ToldMotion
-from multipanda_py.control.reference.trajectory_generator import Tracker
+from multipanda_py.control.reference.target_estimation import FeedforwardReference
+from multipanda_py.control.reference.trajectory_generator import TrajectoryGenerator
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import ReferenceMotion
 
 _dot, _exp3, _log3, _subtract = np.dot, pin.exp3, pin.log3, np.subtract
 _pack = Struct("3d").pack_into
 _TINY = 1e-12
-SHORT, SHORT_TURN = 0.01, 0.02
+SHORT, SHORT_ANGLE = 0.01, 0.02
 """Minimum distances for the choice of the averaging time, because streams start small [m],
 [rad]."""
 LITTLE = 0.02
@@ -39,7 +39,7 @@ LITTLE = 0.02
 
 
 def _set_off(
-    tracker: Tracker, speed: list[float], cycles: int, period: float, least: float
+    tracker: TrajectoryGenerator, speed: list[float], cycles: int, period: float, min_value: float
 ) -> list[float] | None:
     """Start with a measured speed; return its braking path, (3,) [unit], or None at rest.
 
@@ -48,10 +48,10 @@ def _set_off(
         speed: Measured velocity, (3,) [unit/s].
         cycles: Length of the average [cycles].
         period: Cycle time [s].
-        least: Speed below which the velocity counts as zero [unit/s].
+        min_value: Speed below which the velocity counts as zero [unit/s].
     """
     size = math.hypot(*speed)
-    if size < least:
+    if size < min_value:
         speed, size = [0.0] * 3, 0.0
     tracker.start(speed, cycles, period)
     if not tracker.moving:
@@ -60,7 +60,7 @@ def _set_off(
     return [v * braking for v in speed]
 
 
-class GovernedPose(GovernedChannel):
+class PoseGovernor(ReferenceGovernor):
     """Governed target pose of a tool. A subclass governs the pose of an object.
 
     Position and orientation are two points that arrive together, each within its bounds. The
@@ -75,8 +75,8 @@ class GovernedPose(GovernedChannel):
 
     Args:
         record: Position (3) [m] and rotation matrix (9).
-        motion: Feed-forward output for the controllet, written by ``ToldMotion``; None without
-            feed-forward.
+        motion: Feed-forward output for the controllet, written by ``FeedforwardReference``; None
+            without feed-forward.
         state: State of the arm.
         place: Index of the arm in the controllet.
     """
@@ -85,11 +85,14 @@ class GovernedPose(GovernedChannel):
         self, record: Vector, motion: ReferenceMotion | None, state: ArmState, place: int = 0
     ) -> None:
         super().__init__(record)
-        self._state, self._place = state, place
-        self._told = None if motion is None else ToldMotion(motion)
+        self._state, self._arm_index = state, place
+        self._feedforward = None if motion is None else FeedforwardReference(motion)
         self._was_slowed = False
         self._position, self._rotation = record[:3], record[3:].reshape(3, 3)
-        self._linear, self._angular = self._trackers = Tracker(3), Tracker(3)
+        self._linear, self._angular = self._trackers = (
+            TrajectoryGenerator(3),
+            TrajectoryGenerator(3),
+        )
         self._point, self._frame, self._turned = [0.0] * 3, np.eye(3), np.zeros((3, 3))
         self._goal_point, self._goal_frame = [0.0] * 3, np.eye(3)
         self._linear_rate: list[float] | None = None
@@ -112,51 +115,53 @@ class GovernedPose(GovernedChannel):
         """Return the initial velocity of the reference, (6,) [m/s, rad/s]."""
         return self._state.twist_ee_in_base
 
-    def _begin(self, cycles: int, period: float, least: float) -> None:
+    def _start(self, cycles: int, period: float, min_value: float) -> None:
         twist = self._measured_twist().tolist()
         self._point, self._frame = self._position.tolist(), self._rotation.copy()
-        way = _set_off(self._linear, twist[:3], cycles, period, least)
-        if way is not None:
+        displacement = _set_off(self._linear, twist[:3], cycles, period, min_value)
+        if displacement is not None:
             self._point = [p + e for p, e in zip(self._point, self._linear.lag)]
-            self._position[:] = [p + e for p, e in zip(self._point, way)]
-        way = _set_off(self._angular, twist[3:], cycles, period, least)
-        if way is not None:
+            self._position[:] = [p + e for p, e in zip(self._point, displacement)]
+        displacement = _set_off(self._angular, twist[3:], cycles, period, min_value)
+        if displacement is not None:
             self._frame = _dot(_exp3(np.array(self._angular.lag)), self._rotation)
-            self._rotation[:] = _dot(_exp3(np.array(way)), self._frame)
+            self._rotation[:] = _dot(_exp3(np.array(displacement)), self._frame)
         self.busy = self._linear.moving or self._angular.moving
         self._keep_goal()
         self._linear_rate = self._angular_rate = None
         self._was_slowed = False
-        if self._told is not None:
-            self._told.start(period)
+        if self._feedforward is not None:
+            self._feedforward.start(period)
 
     def _keep_goal(self) -> None:
         self._goal_point, self._goal_frame = self._position.tolist(), self._rotation.copy()
 
     def has_news(self) -> bool:
         """Return True if the commanded target differs from that of the last cycle."""
-        if self._told is not None:
-            self._told.advance()
+        if self._feedforward is not None:
+            self._feedforward.advance()
         return super().has_news()
 
     @property
     def is_watching(self) -> bool:
         """True if the reference may move, or if its goal has moved recently."""
-        return super().is_watching or (self._told is not None and self._told.remembers)
+        return super().is_watching or (
+            self._feedforward is not None and self._feedforward.has_history
+        )
 
-    def aim(self) -> None:
+    def set_goal(self) -> None:
         point, frame = self._goal_point, self._goal_frame
         had_turn_rate = self._angular_rate is not None
         self._keep_goal()
         is_turned = self._goal_frame.tobytes() != frame.tobytes()
-        if self._told is not None:
+        if self._feedforward is not None:
             angle = 0.0
             if is_turned:
-                turn = _subtract(self._goal_frame, frame).ravel()
+                rotation_change = _subtract(self._goal_frame, frame).ravel()
                 # Frobenius norm / sqrt(2) equals 2 sin(angle / 2), which approximates the angle
                 # for the small steps of a stream.
-                angle = math.sqrt(0.5 * turn.dot(turn))
-            self._told.step(math.dist(self._goal_point, point), angle)
+                angle = math.sqrt(0.5 * rotation_change.dot(rotation_change))
+            self._feedforward.step(math.dist(self._goal_point, point), angle)
         rate = None if self._goal_rate is None else self._goal_rate.tolist()
         self._linear_rate = None if rate is None else rate[:3]
         self._angular_rate = None if rate is None else rate[3:]
@@ -177,11 +182,11 @@ class GovernedPose(GovernedChannel):
         A slowed reference has an uneven acceleration, so the rest of its motion has no
         feed-forward.
         """
-        if self.response != "direct" or self._told is None or self._was_slowed:
+        if self.response != "direct" or self._feedforward is None or self._was_slowed:
             return False
         return not self._streams
 
-    def look(self) -> None:
+    def update_bounds(self) -> None:
         """Scale the bounds to the motion that the arms can follow along the path to the goal.
 
         Unless the goal is streamed, position and orientation arrive together. The path coordinate
@@ -196,24 +201,24 @@ class GovernedPose(GovernedChannel):
 
         Every constraint therefore scales the whole path, and a higher bound never slows it.
         """
-        p, way = self._params, np.empty(6)
-        way[:3] = np.subtract(self._goal_point, self._point)
-        way[3:] = _log3(_dot(self._goal_frame, self._frame.T))
-        distance, angle = _sizes(way.tolist())
+        p, displacement = self._params, np.empty(6)
+        displacement[:3] = np.subtract(self._goal_point, self._point)
+        displacement[3:] = _log3(_dot(self._goal_frame, self._frame.T))
+        distance, angle = _sizes(displacement.tolist())
         hard = max(distance / p.acceleration, angle / p.turn_acceleration, _TINY)
         fast = max(distance / p.speed, angle / p.turn_speed, _TINY)
         linear, angular = (distance / hard, distance / fast), (angle / hard, angle / fast)
         if self._streams:
             linear, angular = (p.acceleration, p.speed), (p.turn_acceleration, p.turn_speed)
-        unit = way / np.repeat((max(distance, _TINY), max(angle, _TINY)), 3)
+        unit = displacement / np.repeat((max(distance, _TINY), max(angle, _TINY)), 3)
         full, quick = (np.repeat(pair, 3) for pair in zip(linear, angular))
         possible = self._possible_of(unit * full, unit * quick)
         # A direct response may use only joint speeds at which the feed-forward has not yet faded
         # out.
         if self._is_direct:
-            possible = possible.slower(FAST / p.share)
+            possible = possible.slower(DAMPING_START / p.share)
         if self._is_still:
-            hard = max(hard, SHORT / p.acceleration, SHORT_TURN / p.turn_acceleration)
+            hard = max(hard, SHORT / p.acceleration, SHORT_ANGLE / p.turn_acceleration)
             speed = hard / fast * possible.faster()
             self._smooth(possible.smoothing(p.smoothing, hard, speed))
         self._scale(linear, angular, possible.harder(self._averaged), possible.faster())
@@ -247,7 +252,7 @@ class GovernedPose(GovernedChannel):
 
     def _possible_of(self, acceleration: Vector, twist: Vector) -> Possible:
         """Return the fractions of acceleration and twist, (6,) each, that the arm can follow."""
-        return tool_shares(self._state, acceleration, twist, self._params.share)
+        return tool_scales(self._state, acceleration, twist, self._params.share)
 
     def advance(self, period: float) -> None:
         """Advance the reference by one period as the pacers allow, and write the record."""
@@ -257,7 +262,7 @@ class GovernedPose(GovernedChannel):
             self._bound_speeds()
         if self.pacers:
             before = difference(self._point, linear.lag)
-            self._foresee(*self._way_ahead(before))
+            self._foresee(*self._path_ahead(before))
             is_paced = self.is_paced
         if is_paced:
             turned = _dot(_exp3(np.array(scaled(angular.lag, -1.0))), self._frame)
@@ -275,9 +280,9 @@ class GovernedPose(GovernedChannel):
             _pack(self._position.data, 0, *difference(self._point, linear.lag))
         if angular.moving:
             _exp3(np.array(scaled(angular.lag, -1.0))).dot(self._frame, self._rotation)
-        if self._told is not None:
+        if self._feedforward is not None:
             is_direct = self.response == "direct" and self._is_direct
-            self._told.tell(linear, angular, self._goal_rate, is_direct)
+            self._feedforward.write(linear, angular, self._goal_rate, is_direct)
         self.busy = linear.moving or angular.moving
         if not self.busy:
             self._was_slowed = False
@@ -288,16 +293,18 @@ class GovernedPose(GovernedChannel):
         is_on = self.contact is not None and self.contact.is_on
         self._is_bounded, p = is_on or of_linear.acts or of_angular.acts, self._params
         rate = self._goal_rate
-        speed, turn = (0.0, 0.0) if rate is None else _sizes(rate.tolist())
+        speed, angular_speed = (0.0, 0.0) if rate is None else _sizes(rate.tolist())
         gap, angle = self._gap()
-        most = (p.contact_speed, p.contact_turn_speed) if is_on else (math.inf, math.inf)
-        self._linear.set_cap(of_linear.speed(gap, self.cycle, most[0], speed))
-        self._angular.set_cap(of_angular.speed(angle, self.cycle, most[1], turn))
+        max_value = (p.contact_speed, p.contact_turn_speed) if is_on else (math.inf, math.inf)
+        self._linear.set_cap(of_linear.speed(gap, self.cycle, max_value[0], speed))
+        self._angular.set_cap(of_angular.speed(angle, self.cycle, max_value[1], angular_speed))
 
     def _gap(self) -> tuple[float, float]:
         """Return the distance from the reference to its goal [m], [rad]."""
-        turn = _subtract(self._goal_frame, self._frame).ravel()
-        chord = math.sqrt(0.5 * turn.dot(turn))  # The chord equals 2 sin(angle / 2).
+        rotation_change = _subtract(self._goal_frame, self._frame).ravel()
+        chord = math.sqrt(
+            0.5 * rotation_change.dot(rotation_change)
+        )  # The chord equals 2 sin(angle / 2).
         return math.dist(self._goal_point, self._point), 2.0 * math.asin(min(1.0, 0.5 * chord))
 
     def _turn(self, period: float) -> None:
@@ -321,13 +328,13 @@ class GovernedPose(GovernedChannel):
         if not (linear.moving or angular.moving):
             return
         rate = np.array((*linear.rate, *angular.rate))
-        share = self._allowed(rate, before, turned)
-        if share >= 1.0:
+        scale = self._allowed(rate, before, turned)
+        if scale >= 1.0:
             return
         self._is_slowed = self._was_slowed = True
         self._hold()
-        linear.slow(share)
-        angular.slow(share)
+        linear.slow(scale)
+        angular.slow(scale)
         rates = zip(before, linear.rate, linear.lag)
         self._point = [p + r * period + e for p, r, e in rates]
         step = _exp3(np.array([r * period for r in angular.rate]))
@@ -341,21 +348,21 @@ class GovernedPose(GovernedChannel):
         if not (self._is_slowed or is_bounded or self._possible < FEW):
             return False
         gap, angle = self._gap()
-        speed, turn = math.hypot(*linear.rate), math.hypot(*angular.rate)
+        speed, angular_speed = math.hypot(*linear.rate), math.hypot(*angular.rate)
         if self._is_slowed or self._possible < FEW:
             is_far = gap > FAR and speed < SLOW * gap
-            if is_far or (angle > FAR_TURN and turn < SLOW * angle):
+            if is_far or (angle > FAR_ANGLE and angular_speed < SLOW * angle):
                 return True
         return is_bounded and (
             (gap > max(FAR, AFTER * linear.cap) and speed > 0.9 * linear.cap)
-            or (angle > max(FAR_TURN, AFTER * angular.cap) and turn > 0.9 * angular.cap)
+            or (angle > max(FAR_ANGLE, AFTER * angular.cap) and angular_speed > 0.9 * angular.cap)
         )
 
-    def _why(self) -> str:
+    def _reason(self) -> str:
         gap, angle = self._gap()
         far = f"{1e3 * gap:.0f} mm" if gap > FAR else f"{angle:.2f} rad"
         if self._is_slowed:
-            words = self._in_the_way() or "a feature slows the reference down"
+            words = self._blocked_by() or "a feature slows the reference down"
         elif self.contact is not None and self.contact.is_on:
             words = (
                 f"the tool is in contact, which limits the reference to "
@@ -366,7 +373,7 @@ class GovernedPose(GovernedChannel):
             words = "torques or joint speeds in this configuration allow no faster motion"
         return f"{words}. The target is {far} ahead of the reference."
 
-    def _way_ahead(self, position: Sequence[float]) -> tuple[float, float]:
+    def _path_ahead(self, position: Sequence[float]) -> tuple[float, float]:
         """Return the distance from the tool to a reference position [m], and its speed [m/s]."""
         here = self._state.position_ee_in_base.tolist()
         return math.dist(position, here), math.hypot(*self._linear.rate)
@@ -382,7 +389,7 @@ class GovernedPose(GovernedChannel):
         state, ahead = self._state, np.empty(6)
         ahead[:3] = position - state.position_ee_in_base
         ahead[3:] = _log3(_dot(rotation, state.rotation_ee_in_base.T))
-        return self._pace(self._place, tool_motion(state, twist), tool_motion(state, ahead))
+        return self._pace(self._arm_index, tool_motion(state, twist), tool_motion(state, ahead))
 
 
 def _sizes(twist: Sequence[float]) -> tuple[float, float]:
@@ -390,7 +397,9 @@ def _sizes(twist: Sequence[float]) -> tuple[float, float]:
     return math.hypot(*twist[:3]), math.hypot(*twist[3:])
 
 
-def tool_shares(state: ArmState, acceleration: Vector, twist: Vector, share: float) -> Possible:
+def tool_scales(
+    state: ArmState, acceleration: Vector, twist: Vector, limit_scale: float
+) -> Possible:
     """Return the fractions of a tool's acceleration and twist that an arm can follow.
 
     The motion requires the torques J^T Lambda a and the joint speeds M^-1 J^T Lambda dx, with the
@@ -400,11 +409,11 @@ def tool_shares(state: ArmState, acceleration: Vector, twist: Vector, share: flo
         state: State of the arm.
         acceleration: Acceleration a of the tool, (6,) [m/s^2, rad/s^2].
         twist: Twist dx of the tool, (6,) [m/s, rad/s].
-        share: Usable fraction of the limits.
+        limit_scale: Usable fraction of the limits.
     """
     space = state.operational_space()
     tau = _dot(_dot(space.inertia, acceleration), state.jacobian)
-    return possible_share(tau, tool_motion(state, twist), state, share)
+    return feasible_scale(tau, tool_motion(state, twist), state, limit_scale)
 
 
 def tool_motion(state: ArmState, twist: Vector) -> Vector:

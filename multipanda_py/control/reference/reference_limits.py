@@ -177,13 +177,13 @@ class HeldReference:
         self.cycles = self._freed = 0
         self._reported_at = -math.inf
 
-    def update(self, is_held: bool, now: int, why: Callable[[], str]) -> None:
+    def update(self, is_held: bool, now: int, reason: Callable[[], str]) -> None:
         """Count one cycle, and send a report if it is due.
 
         Args:
             is_held: True if the reference is held back now.
             now: Time [cycles].
-            why: Function that returns the reason; called only for a report.
+            reason: Function that returns the reason; called only for a report.
         """
         if not is_held:
             self._let_free()
@@ -193,7 +193,7 @@ class HeldReference:
         is_due = self.cycles > self._after and now - self._reported_at > self._pause
         if is_due and not self.is_reported:
             self.is_reported, self._reported_at = True, now
-            self._notify(f"{self._name}: {HELD}: {why()}")
+            self._notify(f"{self._name}: {HELD}: {reason()}")
 
     def _let_free(self) -> None:
         if not self.cycles:
@@ -245,17 +245,17 @@ class BoundedPose:
         self._step, self._turned = np.zeros(3), np.zeros((3, 3))
         self.set_bounds(math.inf, math.inf, math.inf, math.inf)
 
-    def set_bounds(self, speed: float, turn: float, distance: float, angle: float) -> None:
+    def set_bounds(self, speed: float, rotation: float, distance: float, angle: float) -> None:
         """Set the maximum speeds and the tether.
 
         Args:
             speed: Maximum speed [m/s].
-            turn: Maximum angular speed [rad/s].
+            rotation: Maximum angular speed [rad/s].
             distance: Maximum distance from the measured position [m].
             angle: Maximum angle from the measured rotation [rad].
         """
-        self._speed, self._turn_speed = speed, turn
-        self._tether, self._turn_tether = distance, angle
+        self._speed, self._angular_speed = speed, rotation
+        self._tether, self._rotation_tether = distance, angle
 
     def start(self, state: ArmState) -> None:
         """Start at the measured pose."""
@@ -276,16 +276,19 @@ class BoundedPose:
             period: Cycle time [s].
         """
         step = _subtract(position, self.position, self._step)
-        length, most = math.sqrt(_dot(step, step)), self._speed * period
-        if length > most:
-            _multiply(step, most / length, step)
+        length, max_value = math.sqrt(_dot(step, step)), self._speed * period
+        if length > max_value:
+            _multiply(step, max_value / length, step)
             _add(self.position, step, self.position)
         else:
             self.position[:] = position
-        turn = _log3(_dot(rotation, self.rotation.T, self._turned))
-        angle, most = math.sqrt(_dot(turn, turn)), self._turn_speed * period
-        if angle > most:
-            self.rotation[:] = _dot(_exp3(turn * (most / angle)), self.rotation)
+        rotation_angle = _log3(_dot(rotation, self.rotation.T, self._turned))
+        angle, max_value = (
+            math.sqrt(_dot(rotation_angle, rotation_angle)),
+            self._angular_speed * period,
+        )
+        if angle > max_value:
+            self.rotation[:] = _dot(_exp3(rotation_angle * (max_value / angle)), self.rotation)
         else:
             self.rotation[:] = rotation
 
@@ -298,17 +301,19 @@ class BoundedPose:
             _add(state.position_ee_in_base, ahead, self.position)
             self.distance = self._tether
         measured = state.rotation_ee_in_base
-        turn = _log3(_dot(self.rotation, measured.T, self._turned))
-        self.angle = math.sqrt(_dot(turn, turn))
-        if self.angle > self._turn_tether:
-            self.rotation[:] = _dot(_exp3(turn * (self._turn_tether / self.angle)), measured)
-            self.angle = self._turn_tether
+        rotation_vector = _log3(_dot(self.rotation, measured.T, self._turned))
+        self.angle = math.sqrt(_dot(rotation_vector, rotation_vector))
+        if self.angle > self._rotation_tether:
+            self.rotation[:] = _dot(
+                _exp3(rotation_vector * (self._rotation_tether / self.angle)), measured
+            )
+            self.angle = self._rotation_tether
 
     def limit(self, twist: Vector) -> None:
         """Bound a twist (6,) by the maximum speeds, and fade it out near the end of the tether."""
-        for part, most, used in (
+        for part, max_value, used in (
             (twist[:3], self._speed, self.distance / self._tether),
-            (twist[3:], self._turn_speed, self.angle / self._turn_tether),
+            (twist[3:], self._angular_speed, self.angle / self._rotation_tether),
         ):
             size = math.sqrt(_dot(part, part))
-            _multiply(part, (1.0 - used * used) * min(1.0, most / max(size, 1e-12)), part)
+            _multiply(part, (1.0 - used * used) * min(1.0, max_value / max(size, 1e-12)), part)

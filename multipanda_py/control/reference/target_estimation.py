@@ -11,12 +11,12 @@ from struct import Struct
 import numpy as np
 
 from multipanda_py.control.impedance.pose_error import scaled
-from multipanda_py.control.reference.trajectory_generator import Tracker
+from multipanda_py.control.reference.trajectory_generator import TrajectoryGenerator
 from multipanda_py.state import Vector
 from multipanda_py.targets import ReferenceMotion
 
 
-class GoalSpeed:
+class TargetVelocityEstimator:
     """Speed estimate of a goal from the steps of its stream.
 
     Equations::
@@ -43,7 +43,7 @@ class GoalSpeed:
     Thread: control.
     """
 
-    __slots__ = ("_cycles", "_kept", "_last", "_left", "_period", "_raw", "remembers", "speed")
+    __slots__ = ("_cycles", "_decay", "_last", "_left", "_period", "_raw", "remembers", "speed")
 
     TIME = 0.05
     """Time constant of both filters [s]."""
@@ -54,7 +54,7 @@ class GoalSpeed:
 
     def __init__(self, period: float) -> None:
         self._period, self._cycles = period, round(self.WITHIN / period)
-        self._kept = math.exp(-period / self.TIME)
+        self._decay = math.exp(-period / self.TIME)
         self.reset()
 
     def reset(self) -> None:
@@ -68,8 +68,8 @@ class GoalSpeed:
 
     def advance(self) -> None:
         """Advance the filters by one cycle."""
-        self._raw *= self._kept
-        self.speed += (1.0 - self._kept) * (self._raw - self.speed)
+        self._raw *= self._decay
+        self.speed += (1.0 - self._decay) * (self._raw - self.speed)
         if self._left:
             self._left -= 1
         else:
@@ -83,7 +83,7 @@ LEAST = 1e-9
 """Minimum step, above rounding errors [m, rad]."""
 
 
-class ToldMotion:
+class FeedforwardReference:
     """Velocity and acceleration feed-forward of the governed reference for a controllet.
 
     Equations, for position and orientation separately::
@@ -94,7 +94,7 @@ class ToldMotion:
 
     - dx_ff, ddx_ff: Feed-forward of velocity and acceleration.
     - dr, ddr: Velocity and acceleration of the reference.
-    - v_g: Speed of the goal by ``GoalSpeed``, or that of its twist.
+    - v_g: Speed of the goal by ``TargetVelocityEstimator``, or that of its twist.
 
     The path to a goal that has jumped comes from the governor and not from the user. With
     feed-forward, an arm would meet an unexpected obstacle on this path at full torque, so it
@@ -118,15 +118,18 @@ class ToldMotion:
         """Start with a goal at rest, for a cycle time ``period`` [s]."""
         if period != self._period:
             self._period = period
-            self._goal_speed, self._goal_turn = GoalSpeed(period), GoalSpeed(period)
+            self._goal_speed, self._target_rotation = (
+                TargetVelocityEstimator(period),
+                TargetVelocityEstimator(period),
+            )
         self._goal_speed.reset()
-        self._goal_turn.reset()
+        self._target_rotation.reset()
         self._motion.moving = False
 
     @property
-    def remembers(self) -> bool:
+    def has_history(self) -> bool:
         """True if the goal has moved recently."""
-        return self._goal_speed.remembers or self._goal_turn.remembers
+        return self._goal_speed.remembers or self._target_rotation.remembers
 
     def step(self, distance: float, angle: float) -> None:
         """Process a step of the goal.
@@ -138,17 +141,21 @@ class ToldMotion:
         if distance > LEAST:
             self._goal_speed.step(distance)
         if angle > LEAST:
-            self._goal_turn.step(angle)
+            self._target_rotation.step(angle)
 
     def advance(self) -> None:
         """Advance the speed estimates by one cycle."""
         if self._goal_speed.remembers:
             self._goal_speed.advance()
-        if self._goal_turn.remembers:
-            self._goal_turn.advance()
+        if self._target_rotation.remembers:
+            self._target_rotation.advance()
 
-    def tell(
-        self, linear: Tracker, angular: Tracker, goal_rate: Vector | None, is_direct: bool = False
+    def write(
+        self,
+        linear: TrajectoryGenerator,
+        angular: TrajectoryGenerator,
+        goal_rate: Vector | None,
+        is_direct: bool = False,
     ) -> None:
         """Write the feed-forward of a reference.
 
@@ -160,26 +167,26 @@ class ToldMotion:
         """
         motion, rate, other = self._motion, linear.rate, angular.rate
         gain, other_gain = linear.acceleration, angular.acceleration
-        speed, turn = self._goal_speed.speed, self._goal_turn.speed
+        speed, angular_speed = self._goal_speed.speed, self._target_rotation.speed
         if is_direct:
-            speed = turn = math.inf
+            speed = angular_speed = math.inf
         elif goal_rate is not None:
             speed = max(speed, math.hypot(*goal_rate[:3]))
-            turn = max(turn, math.hypot(*goal_rate[3:]))
-        share = self._share(speed, rate)
-        if share < 1.0:
-            rate, gain = scaled(rate, share), scaled(gain, share)
-        share = self._share(turn, other)
-        if share < 1.0:
-            other, other_gain = scaled(other, share), scaled(other_gain, share)
+            angular_speed = max(angular_speed, math.hypot(*goal_rate[3:]))
+        scale = self._share(speed, rate)
+        if scale < 1.0:
+            rate, gain = scaled(rate, scale), scaled(gain, scale)
+        scale = self._share(angular_speed, other)
+        if scale < 1.0:
+            other, other_gain = scaled(other, scale), scaled(other_gain, scale)
         # Packing the buffer takes half the time of an array assignment.
         _pack(motion.twist.data, 0, *rate, *other)
         _pack(motion.acceleration.data, 0, *gain, *other_gain)
         motion.moving = linear.moving or angular.moving
 
-    def _share(self, goal_speed: float, rate: Sequence[float]) -> float:
-        most, speed = self.LEAD * goal_speed, math.hypot(*rate)
-        return 1.0 if speed <= most else most / speed
+    def _share(self, target_speed: float, rate: Sequence[float]) -> float:
+        max_value, speed = self.LEAD * target_speed, math.hypot(*rate)
+        return 1.0 if speed <= max_value else max_value / speed
 
 
 _dot, _multiply, _add = np.dot, np.multiply, np.add
@@ -308,8 +315,8 @@ class GoalPredictor:
     def _displace(self, jump: Vector) -> None:
         """Shift the prediction and the past samples by a jump."""
         self._state[0] += jump
-        for _, place in self._samples:
-            place += jump
+        for _, position in self._samples:
+            position += jump
 
     def _mean_velocity(self, goal: Vector) -> tuple[Vector, float]:
         """Return the velocity over the window or more, and the time that it spans [s]."""
@@ -347,25 +354,25 @@ class GoalPredictor:
         velocity = T * acceleration + [0.0, 1.0, 0.0, 0.0, 0.0]
         position = T * velocity + [1.0, 0.0, 0.0, 0.0, 0.0]
         rows = np.array([position, velocity, acceleration])
-        self._own, self._given = rows[:, :3].copy(), rows[:, 3:].copy()
+        self._own, self._commanded = rows[:, :3].copy(), rows[:, 3:].copy()
         self._over = min(max(self.OVER * mean, self.LONG), hold)
         self._full = min(max(self.FULL * mean, self.SHORT), 0.75 * self._over)
 
     def advance(self) -> None:
         """Advance the prediction by one cycle."""
         age, full, over = (self._clock - self._came) * self._period, self._full, self._over
-        lead, share = age, 1.0
+        lead, weight = age, 1.0
         if age > self.WITHIN:
-            lead = share = 0.0
+            lead = weight = 0.0
         elif age > full:
             fade = over - full
-            past = min(age - full, fade)
-            lead, share = full + past * (1.0 - 0.5 * past / fade), 1.0 - past / fade
-        place, rate = self._input
-        _add(self._goal, _multiply(self._speed, lead, place), place)
-        _multiply(self._speed, share, rate)
+            history = min(age - full, fade)
+            lead, weight = full + history * (1.0 - 0.5 * history / fade), 1.0 - history / fade
+        position, rate = self._input
+        _add(self._goal, _multiply(self._speed, lead, position), position)
+        _multiply(self._speed, weight, rate)
         _dot(self._own, self._state, self._next)
-        _add(self._next, _dot(self._given, self._input, self._driven), self._state)
+        _add(self._next, _dot(self._commanded, self._input, self._driven), self._state)
         if lead == 0.0 or not self._speed.any():
             gap = (self.position - self._goal).tolist()
             if max(map(abs, gap)) < self.NEAR > max(map(abs, self.velocity.tolist())):

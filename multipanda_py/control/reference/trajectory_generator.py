@@ -13,7 +13,7 @@ _ARRIVED = 1e-9
 """Gap below which the goal counts as reached. The output then equals the goal."""
 
 
-class Tracker:
+class TrajectoryGenerator:
     """Trajectory generator in n dimensions towards a goal that may jump, without overshoot.
 
     Equations per cycle, with an average over N cycles::
@@ -57,11 +57,11 @@ class Tracker:
     __slots__ = (
         "_distance",
         "_fastest",
+        "_history",
         "_left",
-        "_most",
-        "_past",
+        "_max",
         "_period",
-        "_place",
+        "_ring_index",
         "_still",
         "acceleration",
         "cap",
@@ -76,9 +76,9 @@ class Tracker:
         self._still = [0.0] * size
         self.moving = False
         self._distance = self._period = 0.0
-        self.hardest = self._fastest = self._most = 1.0
+        self.hardest = self._fastest = self._max = 1.0
         self.cap = math.inf
-        self._past: list[list[float]] = [self._still]
+        self._history: list[list[float]] = [self._still]
         self.start(self._still, 1, 1e-3)
 
     def set_bounds(self, acceleration: float, speed: float) -> None:
@@ -92,8 +92,8 @@ class Tracker:
             now = math.hypot(*self.speed)
             # The point moves for two more cycles before it can brake. That distance is not
             # available for braking.
-            room = self._distance - 2.0 * now * self._period
-            needed = 0.5 * now * now / room if room > 0.0 else self.hardest
+            distance = self._distance - 2.0 * now * self._period
+            needed = 0.5 * now * now / distance if distance > 0.0 else self.hardest
             acceleration = min(self.hardest, max(acceleration, needed))
         self.bound(acceleration, speed)
 
@@ -105,7 +105,7 @@ class Tracker:
             speed: Speed bound [unit/s].
         """
         self.hardest, self._fastest = acceleration, speed
-        self._most = speed if speed < self.cap else self.cap
+        self._max = speed if speed < self.cap else self.cap
 
     def set_cap(self, cap: float) -> None:
         """Set an additional speed bound [unit/s]."""
@@ -130,8 +130,8 @@ class Tracker:
         self.acceleration = self._still
         self._period = period
         self.lag = [v * 0.5 * (cycles - 1) * period for v in self.speed]
-        self._past = [self.speed] * cycles
-        self._place = 0
+        self._history = [self.speed] * cycles
+        self._ring_index = 0
         self._left = cycles
         # Distance left for braking: none is known before the first step of a motion, and a point
         # at rest needs none.
@@ -148,24 +148,24 @@ class Tracker:
 
     def halt(self) -> None:
         """Stop at the output, and start again towards the goal."""
-        self.rest(len(self._past), self._period)
+        self.rest(len(self._history), self._period)
         self.wake()
 
-    def slow(self, share: float) -> None:
+    def slow(self, scale: float) -> None:
         """Scale the velocity immediately, for example at an obstacle.
 
         The lag is scaled too. A caller that keeps the output fixed must shift the point that moves
         at v.
         """
-        self._past = [scaled(past, share) for past in self._past]
-        self.speed = self._past[self._place - 1]
-        self.rate, self.lag = scaled(self.rate, share), scaled(self.lag, share)
+        self._history = [scaled(history, scale) for history in self._history]
+        self.speed = self._history[self._ring_index - 1]
+        self.rate, self.lag = scaled(self.rate, scale), scaled(self.lag, scale)
         self.acceleration = self._still
 
     def wake(self) -> None:
         """Start to move to a new goal."""
         self.moving = True
-        self._left = len(self._past)
+        self._left = len(self._history)
 
     def step(self, gap: Sequence[float], goal_rate: Sequence[float] | None, period: float) -> bool:
         """Compute the velocities of this cycle. Return True if v ends exactly at the goal.
@@ -182,19 +182,19 @@ class Tracker:
             speed, arrived = self._still, True
         else:
             fastest = a * (math.sqrt(period * period + 2.0 * distance / a) - period)
-            most = self._most
-            scale = min(fastest, most) / max(distance, 1e-300)
+            max_value = self._max
+            scale = min(fastest, max_value) / max(distance, 1e-300)
             if goal_rate is None:
                 change = weighed(gap, scale, old_speed, -1.0)
             else:
-                wanted = weighed(gap, scale, goal_rate, 1.0)
-                share = min(1.0, most / max(math.hypot(*wanted), 1e-300))
-                change = weighed(wanted, share, old_speed, -1.0)
-            share = min(1.0, a * period / max(math.hypot(*change), 1e-300))
-            speed = weighed(change, share, old_speed, 1.0)
+                desired = weighed(gap, scale, goal_rate, 1.0)
+                fraction = min(1.0, max_value / max(math.hypot(*desired), 1e-300))
+                change = weighed(desired, fraction, old_speed, -1.0)
+            fraction = min(1.0, a * period / max(math.hypot(*change), 1e-300))
+            speed = weighed(change, fraction, old_speed, 1.0)
         self._give_out(speed, period)
         if not arrived:
-            self._left = len(self._past)
+            self._left = len(self._history)
         else:
             self._left -= 1
             # The point has been at the goal for N cycles, so the average has arrived too. Only
@@ -211,25 +211,25 @@ class Tracker:
             speed: Velocity of the point in this cycle.
             period: Cycle time [s].
         """
-        past, place = self._past, self._place
-        oldest = past[place]
-        past[place] = self.speed = speed
-        self._place = place + 1 if place + 1 < len(past) else 0
-        share, frequency, rate, lag = 1.0 / len(past), 1.0 / period, self.rate, self.lag
+        history, index = self._history, self._ring_index
+        oldest = history[index]
+        history[index] = self.speed = speed
+        self._ring_index = index + 1 if index + 1 < len(history) else 0
+        weight, frequency, rate, lag = 1.0 / len(history), 1.0 / period, self.rate, self.lag
         if len(speed) == 3:
             (vx, vy, vz), (ox, oy, oz), (rx, ry, rz), (ex, ey, ez) = speed, oldest, rate, lag
-            rx, ax, ex = _taken(vx, ox, rx, ex, share, period, frequency)
-            ry, ay, ey = _taken(vy, oy, ry, ey, share, period, frequency)
-            rz, az, ez = _taken(vz, oz, rz, ez, share, period, frequency)
+            rx, ax, ex = _taken(vx, ox, rx, ex, weight, period, frequency)
+            ry, ay, ey = _taken(vy, oy, ry, ey, weight, period, frequency)
+            rz, az, ez = _taken(vz, oz, rz, ez, weight, period, frequency)
             self.rate, self.acceleration, self.lag = [rx, ry, rz], [ax, ay, az], [ex, ey, ez]
         else:
-            given = map(repeat, (share, period, frequency))
-            each = map(_taken, speed, oldest, rate, lag, *given)
+            constants = map(repeat, (weight, period, frequency))
+            each = map(_taken, speed, oldest, rate, lag, *constants)
             self.rate, self.acceleration, self.lag = map(list, zip(*each))
 
 
 def _taken(
-    v: float, o: float, r: float, e: float, share: float, period: float, frequency: float
+    v: float, o: float, r: float, e: float, scale: float, period: float, frequency: float
 ) -> tuple[float, float, float]:
     """Return rate, acceleration and lag of one dimension after an update of the average.
 
@@ -238,10 +238,10 @@ def _taken(
         o: Old velocity, which leaves the average.
         r: Average before the update.
         e: Lag before the update.
-        share: Weight of one velocity in the average.
+        scale: Weight of one velocity in the average.
         period: Cycle time T [s].
         frequency: Inverse cycle time 1 / T [1/s].
     """
-    change = (v - o) * share
+    change = (v - o) * scale
     rate = r + change
     return rate, change * frequency, e + (v - rate) * period

@@ -20,7 +20,7 @@ PAUSE = 1.0
 """Time without an abort after which the same reason is reported again [s]."""
 
 
-class SaidEnds:
+class AbortReporter:
     """Notices of aborted motions of an arm, without repetition.
 
     A client that streams configurations starts many motions per second. Of successive aborts for
@@ -45,21 +45,23 @@ class SaidEnds:
     def forget(self) -> None:
         self.cycles, self._last, self._reason = 0, 0, ""
 
-    def away(self, joint: int, size: float, most: float, from_what: str, when: str) -> None:
+    def tolerance_exceeded(
+        self, joint: int, size: float, max_value: float, reference_name: str, time: str
+    ) -> None:
         """Report a violated tolerance.
 
         Args:
             joint: Number of the joint, from 1.
             size: Distance of the joint from the path or the goal [rad or m].
-            most: Tolerance [rad or m].
-            from_what: ``"path"`` or ``"goal"``.
-            when: Time of the violation, as text.
+            max_value: Tolerance [rad or m].
+            reference_name: ``"path"`` or ``"goal"``.
+            time: Time of the violation, as text.
         """
         unit = self._arm.limits.unit(joint - 1)
-        name = f"{from_what}_tolerance"
-        text = f"joint {joint} was {size:.3f} {unit} from the {from_what} {when}"
-        self._say(
-            name, f"{text}, above the maximum of {most:g} {unit} ({name})", "stops and yields"
+        name = f"{reference_name}_tolerance"
+        text = f"joint {joint} was {size:.3f} {unit} from the {reference_name} {time}"
+        self._log(
+            name, f"{text}, above the maximum of {max_value:g} {unit} ({name})", "stops and yields"
         )
 
     def contact(self, joint: int, size: float) -> None:
@@ -76,20 +78,20 @@ class SaidEnds:
                 f"contact: external torque of joint {joint} reached {size:.1f} {unit} "
                 "(contact_torque)"
             )
-        self._say("contact", text, "stops and yields")
+        self._log("contact", text, "stops and yields")
 
-    def blocked(self, words: str, waited: float) -> None:
+    def report_blocked(self, words: str, waited: float) -> None:
         """Report an obstacle.
 
         Args:
             words: Description of the obstacle.
             waited: Time for which the arm has waited [s].
         """
-        self._say(
+        self._log(
             "blocked", f"{words}. The arm has waited {waited:g} s (goal_time)", "stays there"
         )
 
-    def _say(self, reason: str, text: str, then: str) -> None:
+    def _log(self, reason: str, text: str, then: str) -> None:
         is_repeated = reason == self._reason and self.cycles - self._last < self._pause
         self._last, self._reason = self.cycles, reason
         if not is_repeated:
@@ -142,7 +144,7 @@ class MotionState(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class MotionParams:
+class TrajectoryParams:
     """Speed, tolerances and contact thresholds of motions."""
 
     speed: float = number(
@@ -173,7 +175,7 @@ class MotionParams:
     )  # fmt: skip
 
 
-class MotionWatch:
+class TrajectoryMonitor:
     """Monitor of the motions of one arm: starts them, checks tolerances, and ends them.
 
     A motion is *done* when the arm is within the goal tolerance. If an error exceeds the path
@@ -205,39 +207,41 @@ class MotionWatch:
         in_the_way: Callable[[Vector], str],
         place: int = 0,
     ) -> None:
-        self._motion, self._place, n_joints = motion, place, context.joints[place]
-        self._said = SaidEnds(context, place)
-        self._in_the_way = in_the_way
+        self._motion, self._arm_index, n_joints = motion, place, context.joints[place]
+        self._reported = AbortReporter(context, place)
+        self._blocked_by = in_the_way
         self._to_goal = np.zeros(n_joints)
-        self._felt, self._slack = np.zeros(n_joints), np.zeros(n_joints)
+        self._tau_ext, self._slack = np.zeros(n_joints), np.zeros(n_joints)
         self._contact = (0, 0.0)
-        self._asked = np.zeros(2 * n_joints + 1)
+        self._desired_tolerances = np.zeros(2 * n_joints + 1)
         self._path_bound, self._goal_bound = np.zeros(n_joints), np.zeros(n_joints)
-        self._path_least = self._goal_time = np.inf
+        self._min_path_error = self._goal_time = np.inf
         self.state = MotionState.IDLE
         self._ends_as = MotionState.IDLE
         self._motions, self._largest, self._late = 0, 0.0, 0.0
         self._blocked = self._crept = self._stood = 0.0
         self.presses = False
 
-    def set_params(self, params: MotionParams, context: Context) -> None:
+    def set_params(self, params: TrajectoryParams, context: Context) -> None:
         self._params = params
         self._motion.set_speed(params.speed)
-        most, self._own_path, self._own_goal = (
-            context.per_arm(value)[self._place]
+        max_value, self._own_path, self._own_goal = (
+            context.per_arm(value)[self._arm_index]
             for value in (params.contact_torque, params.path_tolerance, params.goal_tolerance)
         )
-        self._slack[:] = np.where(most > 0.0, 1.0 / np.where(most > 0.0, most, 1.0), 0.0)
+        self._slack[:] = np.where(
+            max_value > 0.0, 1.0 / np.where(max_value > 0.0, max_value, 1.0), 0.0
+        )
         self._set_tolerances()
 
     def _set_tolerances(self) -> None:
         """Select the tolerances of the trajectory, or of the parameters; 0 becomes infinite."""
-        p, asked = self._params, self._asked
+        p, requested = self._params, self._desired_tolerances
         own = np.concatenate([self._own_path, self._own_goal, [p.goal_time]])
-        bounds = np.where(asked == 0.0, own, asked)
+        bounds = np.where(requested == 0.0, own, requested)
         bounds[bounds <= 0.0] = np.inf
         self._path_bound[:], self._goal_bound[:] = np.split(bounds[:-1], 2)
-        self._path_least, self._goal_time = float(self._path_bound.min()), float(bounds[-1])
+        self._min_path_error, self._goal_time = float(self._path_bound.min()), float(bounds[-1])
 
     def start(self, q: Vector, dq: Vector) -> None:
         """Stop from a position and velocity, and clear all results.
@@ -254,25 +258,25 @@ class MotionWatch:
         self.state = self._ends_as = MotionState.IDLE
         self._motions, self._largest = 0, 0.0
         self._contact = (0, 0.0)
-        self._said.forget()
+        self._reported.forget()
 
-    def begin(self, channel: str, target: TrajectoryTarget) -> None:
+    def start_motion(self, channel: str, target: TrajectoryTarget) -> None:
         """Start a motion, or a stop.
 
         Args:
             channel: Channel that received the target: ``joint`` or ``trajectory``.
             target: Target of the controllet.
         """
-        motion, place = self._motion, self._place
-        self._look_at_stream()
-        count = int(target.count[place][0])
+        motion, index = self._motion, self._arm_index
+        self._check_stream()
+        count = int(target.count[index][0])
         self._ends_as = MotionState.DONE
         if channel == "joint":
-            self._asked[:] = 0.0
-            motion.go_to(target.q[place])
+            self._desired_tolerances[:] = 0.0
+            motion.go_to(target.q[index])
         elif count:
-            self._asked[:] = target.tolerances[place]
-            motion.follow(target.points[place], count)
+            self._desired_tolerances[:] = target.tolerances[index]
+            motion.follow(target.points[index], count)
         else:
             self._ends_as = MotionState.IDLE
             motion.stop()
@@ -282,7 +286,7 @@ class MotionWatch:
         self._contact = (0, 0.0)
         self._motions += 1
 
-    def _look_at_stream(self) -> None:
+    def _check_stream(self) -> None:
         """Report streamed motions that stop at an obstacle before the next one replaces them.
 
         Each motion starts from rest and is replaced while an obstacle still limits it. Its low
@@ -294,7 +298,7 @@ class MotionWatch:
         stood = min(max(stood, 0.0), 2.0 * self._goal_time)
         self._stood = stood if self.state is MotionState.RUNNING else 0.0
         if self._crept and self._stood > self._goal_time:
-            self._said.blocked(self._in_the_way(self._motion.own_dq), self._goal_time)
+            self._reported.report_blocked(self._blocked_by(self._motion.own_dq), self._goal_time)
 
     @property
     def stops(self) -> bool:
@@ -326,7 +330,7 @@ class MotionWatch:
         if self.state is not MotionState.RUNNING:
             self.state = MotionState.IDLE
 
-    def judge(self, state: ArmState, error: Vector, period: float, report: Vector) -> None:
+    def check(self, state: ArmState, error: Vector, period: float, report: Vector) -> None:
         """Compare errors with tolerances, and write the reports.
 
         Args:
@@ -336,7 +340,7 @@ class MotionWatch:
             report: Report values of the controllet, which start with ``MOTION_REPORTS``.
         """
         motion = self._motion
-        self._said.cycles += 1
+        self._reported.cycles += 1
         to_goal = _subtract(motion.goal, state.q, self._to_goal).tolist()
         goal_error = max(max(to_goal), -min(to_goal))
         if self.state is MotionState.RUNNING:
@@ -345,13 +349,15 @@ class MotionWatch:
             self._largest = max(self._largest, largest)
             if not motion.moving:
                 self._settle(state, goal_error, period)
-            elif largest > self._path_least and self._leaves_path(error):
-                joint, size, most = _worst(error, self._path_bound)
+            elif largest > self._min_path_error and self._leaves_path(error):
+                joint, size, max_value = _worst(error, self._path_bound)
                 self._give_way(state, MotionState.PATH_TOLERANCE_VIOLATED)
-                self._said.away(joint, size, most, "path", "during the motion")
+                self._reported.tolerance_exceeded(
+                    joint, size, max_value, "path", "during the motion"
+                )
             elif not self.presses and self._meets_something(state):
                 self._give_way(state, MotionState.CONTACT)
-                self._said.contact(*self._contact)
+                self._reported.contact(*self._contact)
             elif motion.rate < 1.0 or self._blocked:
                 self._wait(state, period)
         report[0], report[1] = motion.time + self._late, motion.duration
@@ -362,28 +368,28 @@ class MotionWatch:
     def _wait(self, state: ArmState, period: float) -> None:
         """Count the time for which an obstacle blocks the motion."""
         motion = self._motion
-        if motion.rate < _SLOWED and motion.share_of_speed < _STANDS:
+        if motion.rate < _SLOWED and motion.velocity_scale < _STANDS:
             self._crept += period
         self._blocked = self._blocked + period if motion.rate < _STANDS else 0.0
         if self._blocked > self._goal_time:
-            words = self._in_the_way(self._motion.own_dq)
+            words = self._blocked_by(self._motion.own_dq)
             self._give_way(state, MotionState.BLOCKED)
-            self._said.blocked(words, self._goal_time)
+            self._reported.report_blocked(words, self._goal_time)
 
     def _meets_something(self, state: ArmState) -> bool:
         """Return True if an external torque or force exceeds its threshold, except in a stop."""
-        felt = _multiply(state.tau_ext, self._slack, self._felt)
-        shares = np.abs(felt, felt).tolist()
-        share, force = max(shares), 0.0
+        measured = _multiply(state.tau_ext, self._slack, self._tau_ext)
+        fractions = np.abs(measured, measured).tolist()
+        fraction, force = max(fractions), 0.0
         if self._params.contact_force > 0.0:
             x, y, z = state.wrench_ext_in_base[:3].tolist()
             force = math.sqrt(x * x + y * y + z * z)
-        if share <= 1.0 and force <= self._params.contact_force:
+        if fraction <= 1.0 and force <= self._params.contact_force:
             return False
         if _dot(state.tau_ext, self._motion.dq) >= 0.0 or self._ends_as is MotionState.IDLE:
             return False
-        joint = shares.index(share)
-        self._contact = (joint + 1, float(state.tau_ext[joint])) if share > 1.0 else (0, force)
+        joint = fractions.index(fraction)
+        self._contact = (joint + 1, float(state.tau_ext[joint])) if fraction > 1.0 else (0, force)
         return True
 
     def _leaves_path(self, error: Vector) -> bool:
@@ -396,15 +402,17 @@ class MotionWatch:
         if self._ends_as is MotionState.IDLE or (np.abs(self._to_goal) <= self._goal_bound).all():
             self.state = self._ends_as
         elif self._late > self._goal_time:
-            joint, size, most = _worst(self._to_goal, self._goal_bound)
+            joint, size, max_value = _worst(self._to_goal, self._goal_bound)
             self._give_way(state, MotionState.GOAL_TOLERANCE_VIOLATED)
-            self._said.away(joint, size, most, "goal", f"{self._goal_time:g} s after the end")
+            self._reported.tolerance_exceeded(
+                joint, size, max_value, "goal", f"{self._goal_time:g} s after the end"
+            )
         else:
             self._late += period
 
     def _give_way(self, state: ArmState, reason: MotionState) -> None:
         self.state = reason
-        self._motion.give_way(state.q, state.dq)
+        self._motion.yield_motion(state.q, state.dq)
 
 
 def _worst(error: Vector, bound: Vector) -> tuple[int, float, float]:

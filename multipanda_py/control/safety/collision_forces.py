@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.control.impedance.gains import share_within
+from multipanda_py.control.impedance.gains import scale_within
 from multipanda_py.control.safety.collision_geometry import CollisionGeometry
 from multipanda_py.robots.dynamics.collision_pairs import Group
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -25,7 +25,7 @@ _SOFT = 1e-4  # Regularisation for pairs that an arm can hardly separate [1/kg].
 _DEEPEST = -0.02  # Bound of a penetration, which limits the separation speed [m].
 
 
-class ApproachBarrier:
+class CollisionVelocityDamper:
     """Bound on the approach speed of two bodies, from a bounded deceleration.
 
     Equations, with h = d - d_stop::
@@ -103,8 +103,8 @@ class ApproachBarrier:
             speed: Approach speed [m/s].
             stop: Stop distance of this pair [m].
         """
-        most, slope = self.allowed(distance, stop)
-        return slope * speed + self._p * (speed - most)
+        max_value, slope = self.allowed(distance, stop)
+        return slope * speed + self._p * (speed - max_value)
 
 
 def settle(
@@ -186,7 +186,7 @@ def push_apart(
         1 / s_j = sum_k max(W_jk, 0) / sqrt(W_jj W_kk) min(1, f(x_k) / f(x_j))
 
     The sums of all springs and dampers are limited to the rates ``SPRING_RATE`` and
-    ``DAMPER_RATE`` by ``share_within``.
+    ``DAMPER_RATE`` by ``scale_within``.
 
     Args:
         depths: Depths x below the activation distance of each pair, (n,) [m].
@@ -207,12 +207,12 @@ def push_apart(
     likeness = _maximum(coupling, 0.0) / np.sqrt(np.outer(inverse, inverse))
     np.fill_diagonal(likeness, 1.0)
     others = _minimum(1.0, forces[None, :] / _maximum(forces[:, None], _TINY))
-    shares = 1.0 / _maximum((likeness * others).sum(axis=1), 1.0)
+    fractions = 1.0 / _maximum((likeness * others).sum(axis=1), 1.0)
     stiffnesses = 2.0 * slope * soft
-    shares *= share_within(shares * stiffnesses, coupling, SPRING_RATE)
-    dampings = shares * (2.0 * ratio * np.sqrt(stiffnesses / inverse))
-    dampings *= share_within(dampings, coupling, DAMPER_RATE)
-    pushes: Vector = _maximum(shares * forces - dampings * rates, 0.0)
+    fractions *= scale_within(fractions * stiffnesses, coupling, SPRING_RATE)
+    dampings = fractions * (2.0 * ratio * np.sqrt(stiffnesses / inverse))
+    dampings *= scale_within(dampings, coupling, DAMPER_RATE)
+    pushes: Vector = _maximum(fractions * forces - dampings * rates, 0.0)
     return pushes
 
 
@@ -226,26 +226,27 @@ class Pair:
     Attributes:
         distance: Distance between their surfaces [m].
         rate: Time derivative of the distance by all joints of both bodies [m/s].
-        begin: Activation distance [m]. It is lower for a pair that was nearer at the start.
+        near_distance: Activation distance [m]. It is lower for a pair that was nearer at the
+            start.
         arms: Indices of the arms that move one or both solids.
         gradients: Derivatives of the distance by the joints of these arms, (n,) [m/rad] each.
         is_near: True if the pair is relevant for the bodies, False if only for a reference ahead
             of them.
-        place: Group of the pair, and its index in the group.
+        index: Group of the pair, and its index in the group.
     """
 
-    __slots__ = ("arms", "begin", "distance", "gradients", "is_near", "place", "rate")
+    __slots__ = ("arms", "distance", "gradients", "index", "is_near", "near_distance", "rate")
 
     def __init__(
         self, distance: float, rate: float, begin: float, is_near: bool, place: tuple[Group, int]
     ) -> None:
-        self.distance, self.rate, self.begin, self.is_near = distance, rate, begin, is_near
-        self.place = place
+        self.distance, self.rate, self.near_distance, self.is_near = distance, rate, begin, is_near
+        self.index = place
         self.arms: list[int] = []
         self.gradients: list[Vector] = []
 
     def __str__(self) -> str:
-        group, number = self.place
+        group, number = self.index
         return " and ".join(map(str, group.solids[number]))
 
 
@@ -276,7 +277,7 @@ class NearPairs:
         self._scene, self._reach = scene, reach
         # Row 0 of each arm is the zero twist of the fixed base, so that a link number indexes its
         # own twist at the world origin.
-        self._twists = np.zeros((len(scene.joints), scene.room + 1, 6))
+        self._twists = np.zeros((len(scene.joints), scene.joint_count + 1, 6))
         pin.computeJointJacobians(scene.model, scene.data, scene.q)
         # pinocchio returns a vector for a model with one joint.
         jacobian = scene.data.J.reshape(6, -1)
@@ -292,7 +293,7 @@ class NearPairs:
         near: Sequence[tuple[Group, float]],
         everyone: Sequence[ArmState],
         distance_at_rest: float,
-        least: float,
+        min_value: float,
         speeds: Sequence[float],
     ) -> list[Pair]:
         """Return the relevant pairs.
@@ -301,25 +302,26 @@ class NearPairs:
             near: Measured groups, each with the distance below which its pairs are relevant [m].
             everyone: States of all arms.
             distance_at_rest: Distance below which pairs are relevant at rest [m].
-            least: Distance below which pairs are relevant for references ahead of the arms [m].
+            min_value: Distance below which pairs are relevant for references ahead of the arms
+                [m].
             speeds: Upper bounds of the point speeds of all links, in the order of the groups'
                 indices [m/s].
         """
-        found: list[Pair] = []
+        results: list[Pair] = []
         # The twists are expensive, so they are computed only when the first pair may be relevant.
         twist_of: list[list[list[float]]] = []
         for group, matters in near:
-            in_any_case = least if group.is_foreseen else -math.inf
+            in_any_case = min_value if group.is_foreseen else -math.inf
             for index, result in enumerate(group.results):
                 distance = result.min_distance
                 if distance >= matters:
                     continue
-                begin = group.begins[index]
-                if distance > begin:
-                    group.begins[index] = begin = min(distance, distance_at_rest)
-                first, second = group.places[index]
+                start = group.begins[index]
+                if distance > start:
+                    group.begins[index] = start = min(distance, distance_at_rest)
+                first, second = group.speed_indices[index]
                 fastest = SURELY * (speeds[first] + speeds[second])
-                if distance >= max(begin, in_any_case, self._reach(fastest)):
+                if distance >= max(start, in_any_case, self._reach(fastest)):
                     # Even at its highest possible approach speed, the pair is too far away. Skip
                     # the expensive computation of its rate.
                     continue
@@ -329,11 +331,11 @@ class NearPairs:
                     rate -= _product(wrench, twist_of[group.movers[0]][joints[0]])
                 if joints[1]:
                     rate += _product(wrench, twist_of[group.movers[1]][joints[1]])
-                is_near = distance < max(begin, self._reach(-rate))
+                is_near = distance < max(start, self._reach(-rate))
                 if is_near or distance < in_any_case:
-                    pair = Pair(distance, rate, begin, is_near, (group, index))
-                    found.append(self._pair(group, joints, wrench, pair))
-        return found
+                    pair = Pair(distance, rate, start, is_near, (group, index))
+                    results.append(self._pair(group, joints, wrench, pair))
+        return results
 
     def _twists_of(self, everyone: Sequence[ArmState]) -> list[list[list[float]]]:
         """Return the twists of all links at the world origin, by arm and joint."""
@@ -341,8 +343,8 @@ class NearPairs:
         pin.computeJointJacobians(scene.model, scene.data)
         for jacobian, twists, state in zip(self._jacobians, self._twists, everyone):
             np.cumsum((jacobian * state.dq).T, axis=0, out=twists[1 : 1 + state.n_joints])
-        found: list[list[list[float]]] = self._twists.tolist()
-        return found
+        result: list[list[list[float]]] = self._twists.tolist()
+        return result
 
     def _pair(
         self, group: Group, joints: tuple[int, int], wrench: list[float], pair: Pair

@@ -42,17 +42,17 @@ def _rotation_of_products() -> Matrix:
         (1, 2): ((y, z, 2), (w, x, -2)),
         (2, 1): ((y, z, 2), (w, x, 2)),
     }
-    found = np.zeros((4, 4, 9))
+    rotation = np.zeros((4, 4, 9))
     for (row, column), parts in terms.items():
         for one, other, factor in parts:
-            found[one, other, 3 * column + row] = factor
-    return found.reshape(16, 9)
+            rotation[one, other, 3 * column + row] = factor
+    return rotation.reshape(16, 9)
 
 
 _ROTATION = _rotation_of_products()
 
 
-class ThingPlaces:
+class ObjectPlacements:
     """Placement of movable objects as joints of a pinocchio model.
 
     A free joint per object would increase the degrees of freedom. The data of pinocchio contain
@@ -94,7 +94,7 @@ class ThingPlaces:
 
 # Upper bound of the angle between two orientations, divided by the distance of their quaternions
 # [rad].
-_TURN = 2.3
+_FULL_TURN = 2.3
 _BOTH = np.ones(2)
 _UP = np.array([0.0, 0.0, 1.0])
 
@@ -103,8 +103,8 @@ class CollisionGeometry:
     """Collision model of arms and objects, with bounds on the motion of each body.
 
     The combined model has the joints of all arms, and one joint per movable object
-    (``ThingPlaces``). ``raw`` contains the joint positions of all arms, with ``room`` elements per
-    arm, followed by the object poses.
+    (``ObjectPlacements``). ``raw`` contains the joint positions of all arms, with ``joint_count``
+    elements per arm, followed by the object poses.
 
     A point of an arm moves no further than::
 
@@ -123,7 +123,7 @@ class CollisionGeometry:
     Attributes:
         model: Kinematics of all bodies.
         data: Pinocchio data of the model.
-        room: Number of elements in ``raw`` per arm.
+        joint_count: Number of elements in ``raw`` per arm.
         joints: Slice of each arm in the joint vector q of the model.
         raw: Joint positions and object poses, (room n_arms + 7 n_objects,) [rad; m, quaternion w x
             y z].
@@ -137,11 +137,13 @@ class CollisionGeometry:
 
     def __init__(self, context: Context) -> None:
         arms = (*context.arms, *context.other_arms)
-        objects = [thing for thing in context.objects if thing.mass > 0.0]
-        self.room = max(arm.n_joints for arm in arms)
+        objects = [scene_object for scene_object in context.objects if scene_object.mass > 0.0]
+        self.joint_count = max(arm.n_joints for arm in arms)
         self.joints: list[slice] = []
-        begin = self.room * len(arms)  # Joint numbers of the objects follow those of all arms.
-        size = begin + 7 * len(objects)
+        start = self.joint_count * len(
+            arms
+        )  # Joint numbers of the objects follow those of all arms.
+        size = start + 7 * len(objects)
         self.model = pin.Model()
         self.raw: Vector = np.zeros(size)
         self.reach = np.zeros((len(arms) + len(objects) + 1, size))
@@ -149,26 +151,32 @@ class CollisionGeometry:
         self._radii: list[float] = []  # Radii of the objects about their centres [m].
         self._arms = [self._add_arm(index, arm) for index, arm in enumerate(arms)]
         self._movable = [
-            self._add_object(len(arms) + index, thing, begin + 7 * index)
-            for index, thing in enumerate(objects)
+            self._add_object(len(arms) + index, scene_object, start + 7 * index)
+            for index, scene_object in enumerate(objects)
         ]
-        fixed = [_solid(thing, 0) for thing in context.objects if thing.mass == 0.0]
+        fixed = [
+            _solid(scene_object, 0) for scene_object in context.objects if scene_object.mass == 0.0
+        ]
         height = min(0.0, *(float(arm.position_base_in_world[2]) for arm in arms))
         floor = coal.Halfspace(_UP, height)
         ground = Solid(floor, 0, pin.SE3.Identity(), names=("floor",))
         self.q: Vector = pin.neutral(self.model)
         self._order = np.array(
-            [self.room * i + joint for i, arm in enumerate(arms) for joint in range(arm.n_joints)]
+            [
+                self.joint_count * i + joint
+                for i, arm in enumerate(arms)
+                for joint in range(arm.n_joints)
+            ]
         )
-        poses = self.raw[begin:].reshape(-1, 7)
-        for pose, thing in zip(poses, objects):
-            x, y, z, w = quaternion_from_rotation(thing.rotation)
-            pose[:] = *thing.start, w, x, y, z
+        poses = self.raw[start:].reshape(-1, 7)
+        for pose, obj in zip(poses, objects):
+            x, y, z, w = quaternion_from_rotation(obj.rotation)
+            pose[:] = *obj.start, w, x, y, z
         self.data = self.model.createData()
         self.v: Vector = np.zeros(self.model.nv)
         moving = self.joints[-1].stop
         self._q_of_arms = self.q[:moving]
-        self._things = ThingPlaces(self.data, range(1 + moving, self.model.njoints), poses)
+        self._objects = ObjectPlacements(self.data, range(1 + moving, self.model.njoints), poses)
         self._motions = [self.data.v[joint].vector for joint in range(1, 1 + moving)]
         self._motion, self._squares = np.zeros((2, moving, 6))
         self._of_each = np.kron(np.eye(2), np.ones((3, 1)))
@@ -218,22 +226,24 @@ class CollisionGeometry:
         self._farthest += extent[1:].tolist()
         for number in range(n, 0, -1):
             slide = bool(slides[number - 1])
-            self.reach[index, self.room * index + number - 1] = 1.0 if slide else extent[number]
+            self.reach[index, self.joint_count * index + number - 1] = (
+                1.0 if slide else extent[number]
+            )
             step = float(np.linalg.norm(own.jointPlacements[number].translation))
             if slide:
                 step += float(np.abs([arm.limits.lower, arm.limits.upper])[:, number - 1].max())
             extent[number - 1] = max(extent[number - 1], step + extent[number])
         return solids
 
-    def _add_object(self, body: int, thing: SceneObject, at: int) -> Solid:
+    def _add_object(self, body: int, obj: SceneObject, at: int) -> Solid:
         """Add the joint of an object with its pose at ``raw[at:at + 7]``; return its solid."""
         joint = self.model.addJoint(0, pin.JointModelRZ(), pin.SE3.Identity(), f"object_{body}")
         weights = self.reach[body, at : at + 7]
-        capsule = thing.shape == "capsule"
-        radius = sum(thing.size) if capsule else float(np.linalg.norm(thing.size))
-        weights[:3], weights[3:] = 1.0, _TURN * radius
+        capsule = obj.shape == "capsule"
+        radius = sum(obj.size) if capsule else float(np.linalg.norm(obj.size))
+        weights[:3], weights[3:] = 1.0, _FULL_TURN * radius
         self._radii.append(radius)
-        return _solid(thing, joint, radius)
+        return _solid(obj, joint, radius)
 
     def extent(self, arm: int, index: int) -> float:
         """Return the maximum distance of an object's points from an arm's last joint [m]."""
@@ -244,13 +254,13 @@ class CollisionGeometry:
     def groups_with(self, held: Grasps) -> list[Group]:
         """Return the active groups for the given grasped objects."""
         there = [group for group in self.groups if group.counts(held)]
-        return there + self._pairs.among_things(held)
+        return there + self._pairs.between_objects(held)
 
-    def place(self) -> None:
+    def update_placements(self) -> None:
         """Update the placements of all bodies to ``raw``, and their velocities to ``v``."""
         np.take(self.raw, self._order, out=self._q_of_arms)
         pin.forwardKinematics(self.model, self.data, self.q, self.v)
-        self._things.write()
+        self._objects.write()
 
     def speeds(self) -> Vector:
         """Return upper bounds of the point speeds of each link, (joints,) [m/s].
@@ -273,24 +283,22 @@ class CollisionGeometry:
 def _along(start: Vector, end: Vector) -> Any:
     """Return the placement of a solid of revolution about z between two points."""
     axis = (end - start) / np.linalg.norm(end - start)
-    turn = pin.Quaternion.FromTwoVectors(_UP, axis).toRotationMatrix()
-    return pin.SE3(turn, (start + end) / 2.0)
+    rotation = pin.Quaternion.FromTwoVectors(_UP, axis).toRotationMatrix()
+    return pin.SE3(rotation, (start + end) / 2.0)
 
 
-def _solid(thing: SceneObject, joint: int, radius: float = math.inf) -> Solid:
+def _solid(obj: SceneObject, joint: int, radius: float = math.inf) -> Solid:
     """Return the solid of a scene object, fixed or on a joint, with a bounding radius [m]."""
-    size = thing.size
-    if thing.shape == "box":
+    size = obj.size
+    if obj.shape == "box":
         shape = coal.Box(2.0 * size[0], 2.0 * size[1], 2.0 * size[2])
-    elif thing.shape == "sphere":
+    elif obj.shape == "sphere":
         shape = coal.Sphere(size[0])
-    elif thing.shape == "cylinder":
+    elif obj.shape == "cylinder":
         shape = coal.Cylinder(size[0], 2.0 * size[1])
     else:
         shape = coal.Capsule(size[0], 2.0 * size[1])
     placement = (
-        pin.SE3.Identity()
-        if joint
-        else pin.SE3(np.array(thing.rotation), np.array(thing.position))
+        pin.SE3.Identity() if joint else pin.SE3(np.array(obj.rotation), np.array(obj.position))
     )
-    return Solid(shape, joint, placement, names=(thing.name,), radius=radius)
+    return Solid(shape, joint, placement, names=(obj.name,), radius=radius)

@@ -11,7 +11,7 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.control.safety.collision_forces import NearPairs, Pair
 from multipanda_py.control.safety.collision_geometry import CollisionGeometry
-from multipanda_py.robots.dynamics.collision_pairs import NONE_HELD, Grasps, Group
+from multipanda_py.robots.dynamics.collision_pairs import NONE_ATTACHED, Grasps, Group
 from multipanda_py.state import ArmState, Matrix, Vector
 
 _subtract, _absolute, _concatenate = np.subtract, np.absolute, np.concatenate
@@ -65,8 +65,8 @@ class Proximity:
         # objects, which count as at rest. Changes since the last check, multiplied by the weights,
         # bound distances and speed changes of the bodies. All arms have the size of the largest
         # arm. Unused elements and their weights are zero.
-        room = scene.room
-        joints, self._bodies = room * n, len(scene.reach)
+        width = scene.joint_count
+        joints, self._bodies = width * n, len(scene.reach)
         self._now = np.concatenate([np.zeros(2 * joints), scene.raw[joints:]])
         self._before, self._change = np.zeros((2, len(self._now)))
         self._weights = np.zeros((len(self._now), 2 * self._bodies))
@@ -75,31 +75,31 @@ class Proximity:
         # motions, speed changes and joint rotations of all bodies, at a low cost.
         self._sums = np.zeros((len(self._now), 3))
         for arm in range(n):
-            own, at = scene.reach.T[room * arm : room * (arm + 1)], 2 * room * arm
-            self._weights[at : at + room, : self._bodies] = own
-            self._weights[at + room : at + 2 * room, self._bodies :] = own
-            self._sums[at : at + room, 2] = 1.0
+            own, at = scene.reach.T[width * arm : width * (arm + 1)], 2 * width * arm
+            self._weights[at : at + width, : self._bodies] = own
+            self._weights[at + width : at + 2 * width, self._bodies :] = own
+            self._sums[at : at + width, 2] = 1.0
         self._sums[:, 0] = self._weights[:, : self._bodies].sum(1)
         self._sums[:, 1] = self._weights[:, self._bodies :].sum(1)
         self._speed_order = np.concatenate(
             [
-                2 * room * arm + room + np.arange(at.stop - at.start)
+                2 * width * arm + width + np.arange(at.stop - at.start)
                 for arm, at in enumerate(scene.joints)
             ]
         )
-        self._bent, self._ones = np.zeros(3), np.ones(room)
+        self._bent, self._ones = np.zeros(3), np.ones(width)
         self._farthest = float(scene.reach[:n].max())
-        self._n_things = (len(scene.raw) - joints) // 7
-        self._objects = context.object_poses[: self._n_things].reshape(-1)
-        self._held: Grasps = NONE_HELD
+        self._n_objects = (len(scene.raw) - joints) // 7
+        self._objects = context.object_poses[: self._n_objects].reshape(-1)
+        self._held: Grasps = NONE_ATTACHED
         self._numbers = [0] * n
         self._kinds: Collection[str] = ()
         self._sources: list[Vector] = []
         self._travel = [0.0] * self._bodies
         self._clear = self._slack = -1.0
         self._bend = self._steepness = 0.0
-        self._none: list[Pair] = []
-        self._distance = self._least = 0.0
+        self._empty: list[Pair] = []
+        self._distance = self._min = 0.0
         self._fastest: list[float] = []
         self.groups: list[Group] = []
         self._pairs = NearPairs(scene, reach)
@@ -114,7 +114,7 @@ class Proximity:
         self._distance, self._kinds = distance, kinds
         self._select()
         for group in self.groups:
-            group.begins = [min(begin, distance) for begin in group.begins]
+            group.begins = [min(start, distance) for start in group.begins]
         self._restart()
 
     def _select(self) -> None:
@@ -123,7 +123,7 @@ class Proximity:
         counting = self.scene.groups_with(self._held)
         self.groups = [group for group in counting if group.kind in kinds]
         for group in self.groups:
-            group.places = group.places or [
+            group.speed_indices = group.speed_indices or [
                 (self._movers(group.first, [link])[0], self._movers(group.second, [other])[0])
                 for link, other in group.pairs
             ]
@@ -135,7 +135,7 @@ class Proximity:
             for side, body in enumerate((group.first, group.second))
         ]
         self._starts = np.cumsum([0, *map(len, sides)])[:-1]
-        self._places = np.array([place for side in sides for place in side], dtype=int)
+        self._link_indices = np.array([index for side in sides for index in side], dtype=int)
 
     def _movers(self, body: int, links: Sequence[int]) -> list[int]:
         """Return the indices of the links of a body in the result of ``_speeds``."""
@@ -167,7 +167,7 @@ class Proximity:
             left = group.limit - total
             if left < distance:
                 if not placed:
-                    self._place()
+                    self._update_placements()
                     placed = True
                 left = self._let_be(group)
                 group.limit = total + left
@@ -206,17 +206,17 @@ class Proximity:
         self._held = frozenset(
             (arm, number - 1)
             for arm, number in enumerate(self._numbers)
-            if 0 < number <= self._n_things
+            if 0 < number <= self._n_objects
         )
-        self._place()
-        n, reach, room = self._n_arms, self.scene.reach, self.scene.room
+        self._update_placements()
+        n, reach, width = self._n_arms, self.scene.reach, self.scene.joint_count
         self._weights[:, self._bodies + n :] = 0.0
         # A grasped object moves with the gripper, at a larger radius from the joints.
-        for arm, thing in self._held:
-            at = 2 * room * arm + room
-            self._weights[at : at + room, self._bodies + n + thing] += reach[
-                arm, room * arm : room * (arm + 1)
-            ] + self.scene.extent(arm, thing)
+        for arm, obj in self._held:
+            at = 2 * width * arm + width
+            self._weights[at : at + width, self._bodies + n + obj] += reach[
+                arm, width * arm : width * (arm + 1)
+            ] + self.scene.extent(arm, obj)
         self._sums[:, 1] = self._weights[:, self._bodies :].sum(1)
         self._select()
         for group in self.groups:
@@ -245,27 +245,27 @@ class Proximity:
                 arms [m]. Pairs that may touch are excluded: their reference is inside the contact
                 because the arm does not follow it.
         """
-        self._least = max(self._distance, min(ahead, self.FARTHEST))
+        self._min = max(self._distance, min(ahead, self.FARTHEST))
         change = self._change
         _concatenate(self._sources, out=self._now)
-        if self._n_things and self._is_grip_old():
+        if self._n_objects and self._is_grip_old():
             self._grip()
         _absolute(_subtract(self._now, self._before, change), change)
         step, faster, turned = change.dot(self._sums, self._bent).tolist()
         faster += self._bend * turned
         if (
-            self._clear - step >= self._least
+            self._clear - step >= self._min
             and faster <= FASTER
             and step + self._steepness * faster <= self._slack
         ):
-            return self._none
-        return self._look(change.dot(self._weights).tolist()[: self._bodies])
+            return self._empty
+        return self._poll(change.dot(self._weights).tolist()[: self._bodies])
 
-    def _look(self, steps: Sequence[float]) -> list[Pair]:
+    def _poll(self, steps: Sequence[float]) -> list[Pair]:
         """Measure the groups whose bodies may be near enough to be relevant."""
-        scene, travel, reach, least = self.scene, self._travel, self._reach, self._least
+        scene, travel, reach, min_value = self.scene, self._travel, self._reach, self._min
         self._remember(steps)
-        self._place()
+        self._update_placements()
         near: list[tuple[Group, float]] = []
         clear = slack = math.inf
         fastest = 0.0
@@ -277,7 +277,7 @@ class Proximity:
             far = reach(speed)
             if far > self.FARTHEST:
                 far = self.FARTHEST
-            matters = far if far > least else least
+            matters = far if far > min_value else min_value
             left = group.limit - total
             if left < matters:
                 left = group.measure(scene.model, scene.data, matters)
@@ -289,44 +289,44 @@ class Proximity:
             if left < clear:
                 clear = left
             # Within one arm, both links can move, so each may use half of the slack.
-            room = 0.5 * (left - far) if within else left - far
-            if room < slack:
-                slack = room
+            distance = 0.5 * (left - far) if within else left - far
+            if distance < slack:
+                slack = distance
             if speed > fastest:
                 fastest = speed
         self._clear, self._slack = clear, slack
         self._steepness = 0.5 * (reach(fastest + 2.0 * FASTER) - reach(fastest)) / FASTER
         if not near:
-            return self._none
-        return self._pairs.find(near, self._everyone, self._distance, self._least, self._fastest)
+            return self._empty
+        return self._pairs.find(near, self._everyone, self._distance, self._min, self._fastest)
 
     def _speeds(self) -> list[float]:
         """Return upper bounds of the approach speed of each group [m/s]."""
-        size, room = _absolute(self._now), self.scene.room
+        size, width = _absolute(self._now), self.scene.joint_count
         bounds = size.dot(self._weights)[self._bodies :]
-        self._bend = self._farthest * max(self._arms(size)[:, room:].dot(self._ones).tolist())
+        self._bend = self._farthest * max(self._arms(size)[:, width:].dot(self._ones).tolist())
         # The joint speeds bound the speeds of grasped objects and of links relative to other links
         # of the same arm.
         every = _concatenate((self.scene.speeds(), bounds))
         self._fastest = every.tolist()
-        each = every.take(self._places)
+        each = every.take(self._link_indices)
         fastest = np.maximum.reduceat(each, self._starts).reshape(-1, 2).dot(_BOTH).tolist()
-        most = bounds.tolist()
+        max_value = bounds.tolist()
         return [
-            speed if group.first != group.second else min(speed, most[group.first])
+            speed if group.first != group.second else min(speed, max_value[group.first])
             for group, speed in zip(self.groups, fastest)
         ]
 
     def _arms(self, values: Vector) -> Matrix:
         """Return the part of a vector like ``_now`` that belongs to the arms, (n, 2 room)."""
-        both = 2 * self.scene.room
+        both = 2 * self.scene.joint_count
         return values[: both * self._n_arms].reshape(-1, both)
 
-    def _place(self) -> None:
+    def _update_placements(self) -> None:
         """Update the collision model to the current positions and speeds."""
-        raw, room = self.scene.raw, self.scene.room
-        joints = room * self._n_arms
-        raw[:joints].reshape(-1, room)[:] = self._arms(self._now)[:, :room]
+        raw, width = self.scene.raw, self.scene.joint_count
+        joints = width * self._n_arms
+        raw[:joints].reshape(-1, width)[:] = self._arms(self._now)[:, :width]
         raw[joints:] = self._now[2 * joints :]
         self._now.take(self._speed_order, out=self.scene.v[: len(self._speed_order)])
-        self.scene.place()
+        self.scene.update_placements()

@@ -11,8 +11,13 @@ import eigenpy
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.impedance.modal_damping import LEAST_RATIO
-from multipanda_py.control.safety.collision_forces import ApproachBarrier, Pair, push_apart, settle
+from multipanda_py.control.impedance.modal_damping import MIN_DAMPING_RATIO
+from multipanda_py.control.safety.collision_forces import (
+    CollisionVelocityDamper,
+    Pair,
+    push_apart,
+    settle,
+)
 from multipanda_py.control.safety.proximity import Proximity
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import choice, flag, number
@@ -28,7 +33,7 @@ _ROUNDING = 1e-6
 """Approach speed that counts as a rounding error of a zero gradient [m/s]."""
 _MOVING = 0.05
 """Approach speed above which the contact force is ignored [m/s]."""
-_LEAST_ROOM = 0.002
+_MIN_CLEARANCE = 0.002
 """Minimum distance over which the effect of a contact force fades in [m]."""
 _PARTS = ("all", "without_hand", "ignore")
 
@@ -46,7 +51,7 @@ class CollisionAvoidanceParams:
         doc="repulsive force of each pair of capsules in contact; reduced on light links",
     )  # fmt: skip
     damping_ratio: float = number(
-        0.7, low=LEAST_RATIO, high=5,
+        0.7, low=MIN_DAMPING_RATIO, high=5,
         doc="damping ratio of the approach, for the local stiffness and inertia",
     )  # fmt: skip
     stop_distance: float = number(
@@ -75,7 +80,7 @@ class CollisionAvoidanceParams:
     )
 
 
-def parts_kept_off(fixed_objects: str, touches: Sequence[str]) -> str:
+def avoided_bodies(fixed_objects: str, touches: Sequence[str]) -> str:
     """Return the parts that keep away from fixed objects: all, without_hand or ignore.
 
     Args:
@@ -115,10 +120,10 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         tau = tau + sum_j g_j lambda_j,   lambda_j >= 0
 
     The forces lambda_j [N] are the smallest for which the torques of the controllet, clipped to
-    the torque limits, satisfy ``ApproachBarrier``. The part of these torques that a measured
-    contact force balances at rest is subtracted. An approach is slowed from a distance that
-    increases with the speed, and ends at ``stop_distance``. Motion along the obstacle stays free.
-    The repulsion is added, and acts on motion that the controllet does not cause.
+    the torque limits, satisfy ``CollisionVelocityDamper``. The part of these torques that a
+    measured contact force balances at rest is subtracted. An approach is slowed from a distance
+    that increases with the speed, and ends at ``stop_distance``. Motion along the obstacle stays
+    free. The repulsion is added, and acts on motion that the controllet does not cause.
 
     *Arms.* Only own arms receive torques. The controllet of another arm is responsible for its
     part. If a hand-guided leader meets its follower, only the follower is repelled. The leader is
@@ -145,7 +150,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     last = True
 
     def __init__(self, context: Context, params: CollisionAvoidanceParams) -> None:
-        self._barrier = ApproachBarrier()
+        self._barrier = CollisionVelocityDamper()
         self.near = Proximity(context, self._barrier.reach)
         self.pairs: list[Pair] = []
         self._ahead = 0.0
@@ -163,7 +168,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         """Select the groups, and check all of them in the next cycle."""
         p = self.params
         kinds = {"arms": p.arms, "self": p.itself, "floor": p.floor}
-        fixed = parts_kept_off(p.fixed_objects, self.context.touches)
+        fixed = avoided_bodies(p.fixed_objects, self.context.touches)
         kinds["floor_hand"] = p.floor and fixed != "without_hand"
         for name, parts in (("fixed", fixed), ("movable", p.movable_objects)):
             kinds[name], kinds[f"{name}_hand"] = parts != "ignore", parts == "all"
@@ -195,7 +200,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         p = self.params
         return 0.5 * (p.distance + min(p.stop_distance, p.distance)) if p.bandwidth > 0.0 else 0.0
 
-    def kept_apart(self) -> set[tuple[frozenset[str], bool]]:
+    def avoided_pairs(self) -> set[tuple[frozenset[str], bool]]:
         """Return pairs of body names that are kept apart, each with True if it contains a gripper.
 
         A grasped object has a separate name. A pair within one arm has one name.
@@ -226,21 +231,21 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         its direction. Other bodies count at their measured positions. A reference ahead of its arm
         counts at its own position.
         """
-        share, barrier = 1.0, self._barrier
+        scale, barrier = 1.0, self._barrier
         for pair in self.pairs:
-            if arm not in pair.arms or pair.begin <= _CONTACT:
+            if arm not in pair.arms or pair.near_distance <= _CONTACT:
                 continue
             gradient, distance = pair.gradients[pair.arms.index(arm)], pair.distance
             speed = -float(_dot(gradient, dq))
             if speed <= _ROUNDING:
                 continue
-            end = 0.5 * (pair.begin + min(self.params.stop_distance, pair.begin))
+            end = 0.5 * (pair.near_distance + min(self.params.stop_distance, pair.near_distance))
             if ahead is not None:
                 distance += min(0.0, float(_dot(gradient, ahead)))
             allowed = max(barrier.allowed(distance, end)[0], 0.0)
-            if allowed < share * speed:
-                share, self._slowest = allowed / speed, pair
-        return share
+            if allowed < scale * speed:
+                scale, self._slowest = allowed / speed, pair
+        return scale
 
     def in_the_way(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
         """Return names and distance of the pair with the strongest effect on a reference."""
@@ -282,7 +287,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
                 columns = self._slices[arm]
                 gradients[row, columns] = gradient
                 responses[row, columns] = self._masses[arm].solve(gradient)
-        depths = np.array([pair.begin - max(pair.distance, 0.0) for pair in pairs])
+        depths = np.array([pair.near_distance - max(pair.distance, 0.0) for pair in pairs])
         rates, coupling = np.array([pair.rate for pair in pairs]), _dot(gradients, responses.T)
         forces = push_apart(depths, rates, coupling, self._slope, self.params.damping_ratio)
         own = self._own
@@ -309,12 +314,12 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         coming = []
         for pair in pairs:
             for arm in self._spared(pair):
-                if arm in pair.arms and pair.begin > _CONTACT:
+                if arm in pair.arms and pair.near_distance > _CONTACT:
                     gradient = pair.gradients[pair.arms.index(arm)]
                     speed = -float(_dot(gradient, states[arm].dq))
                     if speed <= 0.0:
                         continue
-                    end = min(self.params.stop_distance, pair.begin, pair.distance)
+                    end = min(self.params.stop_distance, pair.near_distance, pair.distance)
                     need = self._barrier.required(pair.distance, speed, end)
                     if need > float(_dot(gradient, self._accelerations[self._slices[arm]])):
                         coming.append((arm, gradient, need))
@@ -344,16 +349,16 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         accelerations, columns, yielded = self._accelerations, self._slices, self._yielded
         for arm, state in enumerate(states):
             yielded[columns[arm]] = self._masses[arm].solve(state.tau_ext)
-            most, torque = self._limits[arm], tau[arm]
-            _minimum(torque, most, out=torque)
-            _maximum(torque, -most, out=torque)
+            max_value, torque = self._limits[arm], tau[arm]
+            _minimum(torque, max_value, out=torque)
+            _maximum(torque, -max_value, out=torque)
             accelerations[columns[arm]] = self._masses[arm].solve(
                 _subtract(torque, state.coriolis)
             )
         end, required = self.params.stop_distance, self._barrier.required
         needs = [
-            required(pair.distance, -pair.rate, min(end, pair.begin))
-            if pair.begin > _CONTACT
+            required(pair.distance, -pair.rate, min(end, pair.near_distance))
+            if pair.near_distance > _CONTACT
             else -math.inf
             for pair in pairs
         ]
@@ -393,7 +398,9 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         stop = self.params.stop_distance
         for row in held.nonzero()[0].tolist():
             pair = pairs[row]
-            room = max(pair.distance - min(stop, pair.begin), 0.0)
+            headroom = max(pair.distance - min(stop, pair.near_distance), 0.0)
             still = max(1.0 + min(pair.rate, 0.0) / _MOVING, 0.0)
-            held[row] *= still * min(room / max(pair.begin - stop, _LEAST_ROOM), 1.0)
+            held[row] *= still * min(
+                headroom / max(pair.near_distance - stop, _MIN_CLEARANCE), 1.0
+            )
         return held

@@ -39,7 +39,7 @@ class Coriolis(Feature[NoParams]):
     """
 
     def __init__(self, context: Context, params: NoParams) -> None:
-        self._shares, self._free = [0.0] * context.n_arms, [False] * context.n_arms
+        self._weights, self._free = [0.0] * context.n_arms, [False] * context.n_arms
         self._momenta, self._torques = context.joint_zeros(), context.joint_zeros()
         self._step = context.period / FADE_TIME
         super().__init__(context, params)
@@ -48,7 +48,7 @@ class Coriolis(Feature[NoParams]):
         """Start with s = 1 if a direction is free."""
         if self.law is not None:
             self._free = self.law.is_free
-        self._shares = [1.0 if self.is_free(arm) else 0.0 for arm in range(len(states))]
+        self._weights = [1.0 if self.is_free(arm) else 0.0 for arm in range(len(states))]
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
@@ -57,15 +57,15 @@ class Coriolis(Feature[NoParams]):
         for arm, torque in enumerate(tau):
             state = states[arm]
             _add(torque, state.coriolis, torque)
-            if self._free[arm] or self._shares[arm]:
+            if self._free[arm] or self._weights[arm]:
                 self._take_back(arm, state, torque)
 
     def _take_back(self, arm: int, state: ArmState, torque: Vector) -> None:
         """Subtract the power of the compensation along the motion of an arm."""
         step = self._step if self._free[arm] else -self._step
-        self._shares[arm] = share = min(1.0, max(0.0, self._shares[arm] + step))
+        self._weights[arm] = scale = min(1.0, max(0.0, self._weights[arm] + step))
         momentum = _dot(state.mass, state.dq, self._momenta[arm])
         power, twice_energy = float(state.dq.dot(state.coriolis)), float(state.dq.dot(momentum))
         if twice_energy > 2.0 * RESTING_ENERGY:
-            share *= power / twice_energy
-            _subtract(torque, _multiply(momentum, share, self._torques[arm]), torque)
+            scale *= power / twice_energy
+            _subtract(torque, _multiply(momentum, scale, self._torques[arm]), torque)

@@ -11,7 +11,7 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.control.force.virtual_mass import length, limit, remaining
-from multipanda_py.control.teleoperation import ReflectionAccount
+from multipanda_py.control.teleoperation import PassivityObserver
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import number
 from multipanda_py.state import ArmState, Vector
@@ -21,7 +21,7 @@ _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 
 TOUCH = (1.0, 0.1)
 """Deadband of the displayed wrench, above which the contact damping fades in [N, Nm]."""
-FELT = 0.5
+FEEDBACK = 0.5
 """Minimum displayed wrench for a notice about a stopped stream [N]."""
 
 
@@ -69,7 +69,7 @@ class FeltWrench(Feature[FeltWrenchParams]):
     - w_d: Received wrench of a follower, (6,) [N, Nm].
     - y: Bounded and filtered wrench; T_f: ``time_constant`` [s].
     - phi: Fade factor by the age of the stream; t_phi: ``fade_time`` [s].
-    - s: Scale by ``ReflectionAccount``, 0 to 1.
+    - s: Scale by ``PassivityObserver``, 0 to 1.
     - t: Contact strength, 0 to 1.
     - B: Diagonal damping, (6, 6); dx: twist of the tool, (6,).
 
@@ -77,12 +77,12 @@ class FeltWrench(Feature[FeltWrenchParams]):
     may be lost. A delayed force generates energy: with a spring k, a delay T acts like a damper of
     -k T. The feature uses no model of delay or loss. It observes the work of the wrench at the
     tool in every cycle, as the passivity observer and controller of one port in the time domain.
-    ``ReflectionAccount`` grants the energy of a spring kappa, and removes any energy above that by
+    ``PassivityObserver`` grants the energy of a spring kappa, and removes any energy above that by
     s. The energy E released by the port is therefore bounded for any stream::
 
         E(t) <= (1 + c) / (2 kappa) w_max^2 + beta integral(dx^T t B dx)
 
-    - kappa: ``stiffness``; c, beta: constants of ``ReflectionAccount``.
+    - kappa: ``stiffness``; c, beta: constants of ``PassivityObserver``.
     - w_max: Maximum displayed wrench.
 
     A passive operator and arm therefore remain passive, and the follower is moved by a leader with
@@ -121,7 +121,7 @@ class FeltWrench(Feature[FeltWrenchParams]):
     def on_target(self, channel: str, place: int, target: Target) -> None:
         """Restart the watchdog of an arm's stream."""
         if channel == "felt_wrench":
-            self.arms[place].silence = 0.0
+            self.arms[place].age = 0.0
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
@@ -143,12 +143,12 @@ class _Felt:
         damping: Damping of the tool while a wrench is displayed, (6,) [N s/m, Nm s/rad].
         wrench: Wrench on the tool in the last cycle, (6,) [N, Nm].
         fresh: Scale of the wrench by the age of its stream, 0 to 1.
-        silence: Age of the last received wrench [s].
+        age: Age of the last received wrench [s].
     """
 
     def __init__(self, context: Context, arm: int) -> None:
         self._name, self._notify = context.arms[arm].name, context.notify
-        self.account = ReflectionAccount()
+        self.account = PassivityObserver()
         self._filtered, self.wrench, self._braked = (np.zeros(6) for _ in range(3))
         self.damping = np.zeros(6)
         self._torque = np.zeros(context.joints[arm])
@@ -156,25 +156,27 @@ class _Felt:
 
     def set(self, params: FeltWrenchParams, period: float) -> None:
         p = self._params = params
-        self._share = -math.expm1(-period / p.time_constant) if p.time_constant > 0.0 else 1.0
+        self._filter_gain = (
+            -math.expm1(-period / p.time_constant) if p.time_constant > 0.0 else 1.0
+        )
         self.damping[:3], self.damping[3:] = p.damping, p.turn_damping
         self.account.set_stiffness(p.stiffness, p.turn_stiffness)
 
     def reset(self) -> None:
         self._filtered[:] = 0.0
         self.account.reset()
-        self.silence, self.fresh = math.inf, 0.0
+        self.age, self.fresh = math.inf, 0.0
 
-    def add(self, state: ArmState, asked: Vector, tau: Vector, period: float) -> None:
+    def add(self, state: ArmState, desired: Vector, tau: Vector, period: float) -> None:
         """Add the torques of one cycle.
 
         Args:
             state: State of the arm.
-            asked: Target wrench on the tool, (6,) [N, Nm].
+            desired: Target wrench on the tool, (6,) [N, Nm].
             tau: Torques, modified in place, (n,) [Nm].
             period: Cycle time [s].
         """
-        wrench = self._filter(asked, period)
+        wrench = self._filter(desired, period)
         if wrench is None:
             return
         twist = state.twist_ee_in_base
@@ -183,27 +185,27 @@ class _Felt:
         braked = _multiply(self.damping, twist, self._braked)
         _multiply(braked, touch, braked)
         taken = float(_dot(braked, twist))
-        share = self.account.pass_on(force, torque, wrench, twist, taken, period)
-        _multiply(wrench, share, wrench)
+        scale = self.account.apply(force, torque, wrench, twist, taken, period)
+        _multiply(wrench, scale, wrench)
         _subtract(wrench, braked, wrench)
         _add(tau, _dot(wrench, state.jacobian, self._torque), tau)
 
-    def _filter(self, asked: Vector, period: float) -> Vector | None:
+    def _filter(self, desired: Vector, period: float) -> Vector | None:
         """Return the wrench to be displayed, (6,) [N, Nm]; None without a stream."""
         p, filtered, wrench = self._params, self._filtered, self.wrench
-        was_fresh = self.silence <= p.patience
-        self.silence += period
-        is_fresh = self.silence <= p.patience
-        if was_fresh and not is_fresh and length(filtered[:3]) + length(filtered[3:]) > FELT:
+        was_fresh = self.age <= p.patience
+        self.age += period
+        is_fresh = self.age <= p.patience
+        if was_fresh and not is_fresh and length(filtered[:3]) + length(filtered[3:]) > FEEDBACK:
             self._notify(f"{self._name}: no feedback wrench for {p.patience:g} s, so it fades out")
         step = period / p.fade_time
         self.fresh = min(1.0, self.fresh + step) if is_fresh else max(0.0, self.fresh - step)
         if self.fresh == 0.0:
             filtered[:] = 0.0
             return None
-        wrench[:] = asked
+        wrench[:] = desired
         limit(wrench[:3], p.max_force)
         limit(wrench[3:], p.max_torque)
         _subtract(wrench, filtered, wrench)
-        _add(filtered, _multiply(wrench, self._share, wrench), filtered)
+        _add(filtered, _multiply(wrench, self._filter_gain, wrench), filtered)
         return _multiply(filtered, self.fresh, wrench)

@@ -56,54 +56,54 @@ class _Compensation:
 
     def __init__(self, joints: int) -> None:
         self._tau, self._viscous = np.zeros(joints), np.zeros(joints)
-        self._drive, self._push, self._way = (np.zeros(joints) for _ in range(3))
+        self._drive, self._push, self._direction = (np.zeros(joints) for _ in range(3))
 
-    def set(self, share: float, phi: Sequence[Vector], viscous: Vector, dead_zone: Vector) -> None:
+    def set(self, scale: float, phi: Sequence[Vector], viscous: Vector, dead_zone: Vector) -> None:
         """Set the constants of the sigmoid.
 
         Args:
-            share: Compensated fraction of the friction.
+            scale: Compensated fraction of the friction.
             phi: Constants phi_1 to phi_3, (n,) each [Nm], [s/rad], [rad/s].
             viscous: Viscous friction, (n,) [Nm s/rad].
             dead_zone: Dead zone of the external torque, (n,) [Nm].
         """
         phi_1, phi_2, phi_3 = phi
-        self._height = share * phi_1
+        self._height = scale * phi_1
         self._steepness = -phi_2
         self._shift = -phi_2 * phi_3
         self._at_rest = self._height / (1.0 + np.exp(self._shift))
-        self._slope = share * viscous
-        self._gain = share / (1.0 - share)
+        self._slope = scale * viscous
+        self._gain = scale / (1.0 - scale)
         self._zone, self._zone_low = dead_zone, -dead_zone
 
     def add(self, state: ArmState, torque: Vector) -> None:
         """Add the expected friction, bounded by the torque that drives the joints."""
-        part, viscous, way = self._tau, self._viscous, self._way
+        part, viscous, direction = self._tau, self._viscous, self._direction
         _add(_multiply(state.dq, self._steepness, part), self._shift, part)
         _divide(self._height, _add(_exp(part, part), 1.0, part), part)
         _subtract(part, self._at_rest, part)
         _add(part, _multiply(state.dq, self._slope, viscous), part)
-        _sign(state.dq, way)
-        _multiply(part, way, part)
-        _minimum(part, self._bound(state, torque, way), out=part)
-        _add(torque, _multiply(part, way, part), torque)
+        _sign(state.dq, direction)
+        _multiply(part, direction, part)
+        _minimum(part, self._bound(state, torque, direction), out=part)
+        _add(torque, _multiply(part, direction, part), torque)
 
-    def _bound(self, state: ArmState, torque: Vector, way: Vector) -> Vector:
+    def _bound(self, state: ArmState, torque: Vector, path: Vector) -> Vector:
         """Return the maximum torque that may be added along the motion, (n,) [Nm].
 
         Args:
             state: State of the arm.
             torque: Torques of the controllet, (n,) [Nm].
-            way: Signs of the joint velocities, (n,).
+            path: Signs of the joint velocities, (n,).
         """
         drive, push = self._drive, self._push
         _minimum(state.tau_ext, self._zone, out=push)
         _maximum(push, self._zone_low, out=push)
         _subtract(state.tau_ext, push, push)
-        _multiply(_add(torque, push, drive), way, drive)
+        _multiply(_add(torque, push, drive), path, drive)
         # It is unknown whether ``torque`` contains Coriolis torques, so the lower of both bounds
         # applies.
-        _minimum(drive, _subtract(drive, _multiply(state.coriolis, way, push), push), out=drive)
+        _minimum(drive, _subtract(drive, _multiply(state.coriolis, path, push), push), out=drive)
         _maximum(drive, 0.0, out=drive)
         return _multiply(drive, self._gain, drive)
 

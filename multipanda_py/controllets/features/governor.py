@@ -10,11 +10,11 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.control.force.contact_force import ToolContact
-from multipanda_py.control.reference.governor import GovernedChannel, GovernorParams, cycles_of
-from multipanda_py.control.reference.governor_commanded_pose import GovernedCommandedPose
-from multipanda_py.control.reference.governor_joints import GovernedJoints
-from multipanda_py.control.reference.governor_object import GovernedObject
-from multipanda_py.control.reference.governor_pose import GovernedPose
+from multipanda_py.control.reference.governor import GovernorParams, ReferenceGovernor, cycles_of
+from multipanda_py.control.reference.governor_commanded_pose import CommandedPoseGovernor
+from multipanda_py.control.reference.governor_joints import JointGovernor
+from multipanda_py.control.reference.governor_object import ObjectGovernor
+from multipanda_py.control.reference.governor_pose import PoseGovernor
 from multipanda_py.controllet import Controllet
 from multipanda_py.feature import Feature
 from multipanda_py.state import ArmState, Vector
@@ -80,13 +80,13 @@ class Governor(Feature[GovernorParams]):
     Params = GovernorParams
 
     def __init__(self, context: Context, params: GovernorParams) -> None:
-        self.governed: dict[tuple[str, int], GovernedChannel] = {}
-        self._all: list[GovernedChannel] = []
+        self.governed: dict[tuple[str, int], ReferenceGovernor] = {}
+        self._all: list[ReferenceGovernor] = []
         # Channels that are still moving, and take changed parameters when they are at rest.
-        self._waiting: list[GovernedChannel] = []
+        self._waiting: list[ReferenceGovernor] = []
         self._contacts: list[ToolContact] = []
         self._is_idle = True
-        self._turns, self._moves_object = context.rotations_base_in_world, False
+        self._rotations, self._moves_object = context.rotations_base_in_world, False
         self._clock = 0
         super().__init__(context, params)
 
@@ -100,14 +100,14 @@ class Governor(Feature[GovernorParams]):
         """Set the bounds, also of a current motion."""
         self._rate_cycles = cycles_of(self.params.rate_timeout, self.context.period)
         for channel in self._all:
-            channel.take(self.params, self.context.period)
+            channel.set_params(self.params, self.context.period)
         self._waiting = [channel for channel in self._all if channel.is_moving]
 
     def _take_waiting(self) -> None:
         """Apply delayed parameters to references that have come to rest."""
         for channel in self._waiting:
             if not channel.is_moving:
-                channel.take(self.params, self.context.period)
+                channel.set_params(self.params, self.context.period)
         self._waiting = [channel for channel in self._waiting if channel.is_moving]
 
     def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
@@ -132,18 +132,18 @@ class Governor(Feature[GovernorParams]):
         """Bind the target records, whose memory does not move."""
         data, channels = target.data, self.governed
         motions = getattr(target, "motion", None)
-        kind = GovernedCommandedPose if getattr(target, "is_commanded", False) else GovernedPose
-        for place, state in enumerate(states):
+        kind = CommandedPoseGovernor if getattr(target, "is_commanded", False) else PoseGovernor
+        for index, state in enumerate(states):
             if "pose" in data:
-                motion = None if motions is None else motions[place]
-                channels["pose", place] = kind(data["pose"][place], motion, state, place)
+                motion = None if motions is None else motions[index]
+                channels["pose", index] = kind(data["pose"][index], motion, state, index)
             if "joint" in data:
                 joints = target if isinstance(target, JointTarget) else None
-                record = data["joint"][place]
-                channels["joint", place] = GovernedJoints(record, state, joints, place)
+                record = data["joint"][index]
+                channels["joint", index] = JointGovernor(record, state, joints, index)
         if "object" in data:
             self._moves_object = True
-            channels["object", 0] = GovernedObject(data["object"][0], self.context, states)
+            channels["object", 0] = ObjectGovernor(data["object"][0], self.context, states)
         self._all = list(channels.values())
         self._attach(target)
         for channel in self._all:
@@ -156,13 +156,13 @@ class Governor(Feature[GovernorParams]):
         of_arms = [ToolContact(context.period) for _ in wrenches]
         of_all = ToolContact(context.period)
         self._contacts = [*of_arms, of_all] if of_arms else []
-        for (kind, place), channel in self.governed.items():
+        for (kind, index), channel in self.governed.items():
             is_posture = kind == "joint" and not isinstance(target, JointTarget)
             if kind == "object":
                 name, contact = "object", of_all if of_arms else None
             else:
-                name = context.arms[place].name
-                contact = of_arms[place] if of_arms and not is_posture else None
+                name = context.arms[index].name
+                contact = of_arms[index] if of_arms and not is_posture else None
             channel.attach(context, name, contact)
 
     def _wake(self) -> None:
@@ -181,17 +181,17 @@ class Governor(Feature[GovernorParams]):
                 contact.update(requested, state.wrench_ext_in_base[:3].tolist())
         if self._moves_object:
             forces, reactions = np.zeros((2, 3))
-            for state, wrench, turn in zip(states, wrenches, self._turns):
-                forces += turn.dot(wrench[:3])
-                reactions += turn.dot(state.wrench_ext_in_base[:3])
+            for state, wrench, rotation in zip(states, wrenches, self._rotations):
+                forces += rotation.dot(wrench[:3])
+                reactions += rotation.dot(state.wrench_ext_in_base[:3])
             self._contacts[-1].update(forces.tolist(), reactions.tolist())
 
     def on_target(self, channel: str, place: int, target: Any) -> None:
         """Record a target, and its velocity with a timeout."""
         if self._is_idle:
             self._wake()
-        if (given := self.governed.get((channel, place))) is not None:
-            given.give()
+        if (governor := self.governed.get((channel, place))) is not None:
+            governor.give()
         if channel == "joint":
             rate = target.data["joint"][place][target.joints[place] :]
             self.governed["joint", place].renew(rate.copy(), self._rate_cycles)
@@ -214,15 +214,15 @@ class Governor(Feature[GovernorParams]):
                 channel.check()
             if channel.has_news():
                 was_busy = channel.busy
-                channel.aim()
+                channel.set_goal()
                 if not was_busy:
-                    channel.look()
+                    channel.update_bounds()
             elif not channel.busy:
                 if channel.held.cycles:
                     channel.watch()
                 continue
             if not clock:
-                channel.look()
+                channel.update_bounds()
             channel.advance(period)
             if presses or channel.is_limited or channel.held.cycles:
                 channel.watch()

@@ -12,8 +12,8 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.control.impedance.brakes import SpeedBrake
-from multipanda_py.control.impedance.gains import share_within
-from multipanda_py.control.impedance.modal_damping import LEAST_RATIO
+from multipanda_py.control.impedance.gains import scale_within
+from multipanda_py.control.impedance.modal_damping import MIN_DAMPING_RATIO
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import JointVector, joint_vector, number
 from multipanda_py.state import ArmLimits, ArmState, Vector
@@ -23,7 +23,7 @@ _multiply, _subtract, _absolute = np.multiply, np.subtract, np.absolute
 _minimum, _maximum = np.minimum, np.maximum
 
 
-class BarrierStart:
+class BarrierFadeIn:
     """Decaying offset of barrier torques, which moves joints out of a barrier slowly.
 
     Equations, per joint::
@@ -62,7 +62,7 @@ class BarrierStart:
         """Set the decay rate c, (n,) [sqrt(Nm)/s]."""
         self._rate = rate
 
-    def begin(self, torque: Vector) -> None:
+    def start(self, torque: Vector) -> None:
         """Start in this cycle, with the commanded torque tau_0, (n,) [Nm]."""
         self._last[:] = torque
         self.holds = self._is_due = True
@@ -93,11 +93,11 @@ class BarrierStart:
             whole = np.absolute(torque)
             self._offset[:] = whole - np.clip(np.sign(torque) * self._last, 0.0, whole)
             self._place[:] = q
-        offset, place, side = self._offset, self._place, np.sign(torque)
+        offset, position, side = self._offset, self._place, np.sign(torque)
         offset -= period * self._rate * np.sqrt(offset)
         _minimum(_maximum(offset, 0.0, out=offset), _absolute(torque), out=offset)
-        place[:] = np.where(side > 0.0, _maximum(place, q), _minimum(place, q))
-        nearer = side * (place - q)
+        position[:] = np.where(side > 0.0, _maximum(position, q), _minimum(position, q))
+        nearer = side * (position - q)
         torque -= side * _maximum(offset - stiffness * nearer, 0.0)
         np.sign(offset, self.holding)
         self.holds = bool(offset.any())
@@ -134,7 +134,7 @@ class JointLimitsParams:
         "barrier_torque", unit="Nm", low=0, high="torque", doc="barrier torque at the limit"
     )
     damping_ratio: float = number(
-        1.0, low=LEAST_RATIO, high=5,
+        1.0, low=MIN_DAMPING_RATIO, high=5,
         doc="damping ratio for the local stiffness of the barrier and the inertia of the joint",
     )  # fmt: skip
 
@@ -146,9 +146,9 @@ class _Barriers:
         n = limits.n_joints
         self._limits = limits
         self._low, self._high, self._depth = (np.zeros(n) for _ in range(3))
-        self._brake, self._most, self._soft = (np.zeros(n) for _ in range(3))
+        self._brake, self._max, self._soft = (np.zeros(n) for _ in range(3))
         self._mass, self._unit = eigenpy.LLT(np.eye(n)), np.eye(n)
-        self._start, self._is_new = BarrierStart(n), False
+        self._start, self._is_new = BarrierFadeIn(n), False
 
     def set(self, width: Vector, max_torque: Vector, damping_ratio: float) -> None:
         """Set the parameters of the barriers.
@@ -191,30 +191,36 @@ class _Barriers:
 
     def _add_near(self, state: ArmState, tau: Vector, period: float) -> None:
         """Add barrier and damper, for depths of 0 to 1."""
-        low, high, depth, brake, most = self._low, self._high, self._depth, self._brake, self._most
+        low, high, depth, brake, max_value = (
+            self._low,
+            self._high,
+            self._depth,
+            self._brake,
+            self._max,
+        )
         max_torque, start = self._max_torque, self._start
         if self._is_new:
             self._is_new = False
-            start.begin(state.tau - tau)
+            start.start(state.tau - tau)
         inverse = self._mass.compute(state.mass).solve(self._unit)
         mobility = inverse.diagonal()
         soft = _minimum(depth, self._softest / mobility, out=self._soft)
         stiffness = soft * self._stiffness
-        share = share_within(stiffness, inverse, SPRING_RATE)
+        scale = scale_within(stiffness, inverse, SPRING_RATE)
         _multiply(_sqrt(soft / mobility, brake), self._damping, brake)
         if start.holds:
             _maximum(brake, start.holding * BANDWIDTH / mobility, out=brake)
-        _multiply(brake, share_within(brake, inverse, BANDWIDTH), brake)
+        _multiply(brake, scale_within(brake, inverse, BANDWIDTH), brake)
         _multiply(brake, state.dq, brake)
-        _multiply(max_torque, depth, most)
-        _minimum(brake, most, out=brake)
-        _maximum(brake, _multiply(most, -1.0, most), out=brake)
+        _multiply(max_torque, depth, max_value)
+        _minimum(brake, max_value, out=brake)
+        _maximum(brake, _multiply(max_value, -1.0, max_value), out=brake)
         for side in (low, high):
-            linear = _minimum(side, soft, out=most)
+            linear = _minimum(side, soft, out=max_value)
             _multiply(_subtract(_multiply(side, 2.0, side), linear, side), linear, side)
-        _multiply(_subtract(low, high, low), share * max_torque, low)
+        _multiply(_subtract(low, high, low), scale * max_torque, low)
         if start.holds:
-            stiffest = share_within(1.0 / mobility, inverse, 1.0) * SPRING_RATE / mobility
+            stiffest = scale_within(1.0 / mobility, inverse, 1.0) * SPRING_RATE / mobility
             start.lead_out(low, state.q, _maximum(stiffest - stiffness, 0.0), period)
         start.remember(low)
         _add(tau, _subtract(low, brake, low), tau)
@@ -242,7 +248,7 @@ class JointLimits(Feature[JointLimitsParams]):
     is dissipative. All dampers are scaled down together if they would brake any motion by more
     than 40 1/s, because the damping of a controllet adds to it, and latency limits the sum. For
     the same reason, the barrier is linear where k exceeds 3600 1/s^2 times m. All barriers are
-    scaled down where they act together (``share_within``), which the default gains require only
+    scaled down where they act together (``scale_within``), which the default gains require only
     with many joints at their limits. Torque and its derivative are zero at the start of the range.
     Outside a limit, the barrier is constant at tau_max or less, and barrier and damper never
     exceed twice that. The positions of the limits are those of ``ArmLimits``.
@@ -250,7 +256,7 @@ class JointLimits(Feature[JointLimitsParams]):
     A joint may already be in its range at the activation, when the feature is enabled, or when the
     range grows. It is then not thrown out. The torque starts at the part of the last command that
     the controllet does not exert, which is zero at rest. It increases so that the joint leaves the
-    range at up to 0.05 rad/s (``BarrierStart``). Motion towards the limit has the usual
+    range at up to 0.05 rad/s (``BarrierFadeIn``). Motion towards the limit has the usual
     resistance.
 
     Joints faster than 0.8 of their speed limit are braked in both directions with 60 1/s of the

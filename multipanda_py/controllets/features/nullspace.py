@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.context import MAX_STEP, Context, Handover
-from multipanda_py.control.impedance.free_motion import GuidedPosture
-from multipanda_py.control.impedance.joint_spring import PROJECTORS, PostureSpring, nothing_left
-from multipanda_py.control.impedance.modal_damping import LEAST_RATIO
+from multipanda_py.control.impedance.free_motion import NullspaceReference
+from multipanda_py.control.impedance.joint_spring import PROJECTORS, NullspaceSpring, nothing_left
+from multipanda_py.control.impedance.modal_damping import MIN_DAMPING_RATIO
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import JointVector, choice, joint_vector, number
 from multipanda_py.state import ArmState, Vector
@@ -32,7 +32,7 @@ class NullspaceParams:
         doc="stiffness towards the desired configuration",
     )  # fmt: skip
     damping_ratio: JointVector = joint_vector(
-        1.0, low=LEAST_RATIO, high=5,
+        1.0, low=MIN_DAMPING_RATIO, high=5,
         doc="damping is 2 ratio sqrt(stiffness) Nm s/rad, up to 12; 3.4 without a projector; less"
         " for light rotors",
     )  # fmt: skip
@@ -65,9 +65,9 @@ class Nullspace(Feature[NullspaceParams]):
     - q_n, dq_n: Desired configuration and its velocity, (n,).
     - tau_max: ``max_torque``, (n,) [Nm].
 
-    ``PostureSpring`` computes the torque. While the controllet leaves a direction of the tool free
-    (``Controllet.is_free``), the desired configuration follows the free motion
-    (``GuidedPosture``), so that the projected spring stays passive. A target may contain the
+    ``NullspaceSpring`` computes the torque. While the controllet leaves a direction of the tool
+    free (``Controllet.is_free``), the desired configuration follows the free motion
+    (``NullspaceReference``), so that the projected spring stays passive. A target may contain the
     velocity dq_n, which must be renewed.
 
     Sources: Khatib 1987; CRISP section III, equation 7, and its default clamp.
@@ -78,8 +78,8 @@ class Nullspace(Feature[NullspaceParams]):
     reads = ("joint",)
 
     def __init__(self, context: Context, params: NullspaceParams) -> None:
-        self._springs = [PostureSpring(arm.robot) for arm in context.arms]
-        self._guided = [GuidedPosture(n, context.period) for n in context.joints]
+        self._springs = [NullspaceSpring(arm.robot) for arm in context.arms]
+        self._guided = [NullspaceReference(n, context.period) for n in context.joints]
         self._velocities = context.joint_zeros()
         self._left, self._free = [0] * context.n_arms, [False] * context.n_arms
         self._unsaid: list[str] = []
@@ -113,7 +113,7 @@ class Nullspace(Feature[NullspaceParams]):
         handovers: Sequence[Handover],
     ) -> None:
         """Set the configuration at which the springs keep the elbow from sinking."""
-        for posture, state, handover, presses in zip(
+        for configuration, state, handover, presses in zip(
             target.posture, states, handovers, self._presses
         ):
             step = handover.tau - handover.wrench_in_base.dot(state.jacobian)
@@ -121,7 +121,7 @@ class Nullspace(Feature[NullspaceParams]):
             farthest = max(map(abs, step.tolist()))
             if farthest > MAX_STEP:
                 step /= farthest / MAX_STEP
-            posture += step
+            configuration += step
 
     def on_target(self, channel: str, place: int, target: CartesianTarget) -> None:
         """Store the velocity of a target, and restart its timeout."""
@@ -140,13 +140,13 @@ class Nullspace(Feature[NullspaceParams]):
     ) -> None:
         """Add the projected torques of all arms."""
         if self._unsaid:
-            self._say()
+            self._log()
         for arm, state in enumerate(states):
             torque, spring = tau[arm], self._springs[arm]
-            pull = self._pull(arm, state, target)
+            spring_torque = self._spring_torque(arm, state, target)
             if spring.project is not None:
-                spring.project(state, pull)
-            _add(torque, pull, torque)
+                spring.project(state, spring_torque)
+            _add(torque, spring_torque, torque)
 
     @property
     def is_projected(self) -> bool:
@@ -158,39 +158,39 @@ class Nullspace(Feature[NullspaceParams]):
     ) -> list[Vector | None]:
         """Return the torques of all arms before the projection."""
         if self._unsaid:
-            self._say()
-        return [self._pull(arm, state, target) for arm, state in enumerate(states)]
+            self._log()
+        return [self._spring_torque(arm, state, target) for arm, state in enumerate(states)]
 
-    def _pull(self, arm: int, state: ArmState, target: CartesianTarget) -> Vector:
+    def _spring_torque(self, arm: int, state: ArmState, target: CartesianTarget) -> Vector:
         """Return the torques of an arm before the projection, (n,) [Nm]."""
         velocity = self._velocity(arm) if self._left[arm] else None
-        posture, spring = target.posture[arm], self._springs[arm]
+        configuration, spring = target.posture[arm], self._springs[arm]
         if self._free[arm] or self._guided[arm].is_shifted:
-            posture, velocity = self._guide(arm, state, posture, velocity)
-        return spring.pull(state, posture, velocity)
+            configuration, velocity = self._guide(arm, state, configuration, velocity)
+        return spring.pull(state, configuration, velocity)
 
     def _guide(
-        self, arm: int, state: ArmState, posture: Vector, velocity: Vector | None
+        self, arm: int, state: ArmState, configuration: Vector, velocity: Vector | None
     ) -> tuple[Vector, Vector | None]:
         """Return the configuration that follows a free tool, (n,) [rad], and its velocity.
 
         Args:
             arm: Index of the arm.
             state: State of the arm.
-            posture: Desired configuration, (n,) [rad].
+            configuration: Desired configuration, (n,) [rad].
             velocity: Velocity of the desired configuration, (n,) [rad/s]; None for rest.
         """
         free, spring = None, self._springs[arm]
         if self.law is not None and self._free[arm] and spring.project is not None:
             free = spring.matched(state, self.law.free_velocity(arm, state))
-        return self._guided[arm].step(state, free, posture, velocity)
+        return self._guided[arm].step(state, free, configuration, velocity)
 
     def _velocity(self, arm: int) -> Vector:
         """Return the target velocity, and count its timeout down."""
         self._left[arm] -= 1
         return self._velocities[arm]
 
-    def _say(self) -> None:
+    def _log(self) -> None:
         """Send the notice of one arm without a nullspace."""
         if self.params.projector != "none":
             self.context.notify(self._unsaid.pop())

@@ -43,10 +43,10 @@ class _LearnedTorques:
 
     def __init__(self, live: LiveResidual, joints: int) -> None:
         self._live, self._residual = live, live.residual[2 * joints :]
-        self._model, self._losses, self._way, self._most, self._added = np.zeros((5, joints))
+        self._model, self._losses, self._direction, self._max, self._added = np.zeros((5, joints))
 
-    def set(self, share: float, bound: Vector, keep: float) -> None:
-        self._share, self._gain = share, share / (1.0 - share)
+    def set(self, fraction: float, bound: Vector, keep: float) -> None:
+        self._scale, self._gain = fraction, fraction / (1.0 - fraction)
         self._bound, self._minus_bound, self._new = bound, -bound, 1.0 - keep
 
     def reset(self) -> None:
@@ -56,20 +56,20 @@ class _LearnedTorques:
 
     def add(self, state: ArmState, torque: Vector) -> None:
         """Add the rigid-body part, and the losses bounded by the driving torque."""
-        losses, way, most = self._losses, self._way, self._most
+        losses, direction, max_value = self._losses, self._direction, self._max
         model = _subtract(state.tau_J, self._residual, self._model)
         self._live.step(state.q, state.dq, model)
         _subtract(self._residual, self._live.of_bodies, losses)
-        _sign(torque, way)
-        _multiply(_absolute(torque, most), self._gain, most)
-        _multiply(_multiply(losses, way, losses), self._share, losses)
-        _minimum(_maximum(losses, 0.0, out=losses), most, out=losses)
-        _multiply(losses, way, losses)
-        _add(losses, _multiply(self._live.of_bodies, self._share, most), losses)
+        _sign(torque, direction)
+        _multiply(_absolute(torque, max_value), self._gain, max_value)
+        _multiply(_multiply(losses, direction, losses), self._scale, losses)
+        _minimum(_maximum(losses, 0.0, out=losses), max_value, out=losses)
+        _multiply(losses, direction, losses)
+        _add(losses, _multiply(self._live.of_bodies, self._scale, max_value), losses)
         _maximum(_minimum(losses, self._bound, out=losses), self._minus_bound, out=losses)
         _add(
-            self._added, _multiply(_subtract(losses, self._added, most), self._new, most),
-            self._added,
+            self._added, _multiply(_subtract(losses, self._added, max_value), self._new,
+            max_value), self._added,
         )  # fmt: skip
         _add(torque, self._added, torque)
 

@@ -61,7 +61,7 @@ class TargetFilter(Feature[TargetFilterParams]):
 
     def on_parameters(self) -> None:
         time = self.params.time_constant
-        self._share = -math.expm1(-self.context.period / time) if time > 0.0 else 1.0
+        self._filter_gain = -math.expm1(-self.context.period / time) if time > 0.0 else 1.0
 
     def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
         """Start at the initial target of the controllet."""
@@ -92,11 +92,11 @@ class TargetFilter(Feature[TargetFilterParams]):
         if math.sqrt(_dot(gap, gap)) < _ARRIVED:
             filtered[:] = goal
         else:
-            filtered += self._share * gap
+            filtered += self._filter_gain * gap
 
     def _turn(self, goal: Vector, filtered: Vector) -> None:
         gap = _log3(_dot(goal, filtered.T))
         if math.sqrt(_dot(gap, gap)) < _ARRIVED:
             filtered[:] = goal
         else:
-            filtered[:] = _dot(_exp3(self._share * gap), filtered)
+            filtered[:] = _dot(_exp3(self._filter_gain * gap), filtered)

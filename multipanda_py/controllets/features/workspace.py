@@ -72,8 +72,8 @@ class Workspace(Feature[WorkspaceParams]):
         self._goal_rotation: list[Matrix] = [np.eye(3) for _ in range(n)]
         self._position = [np.zeros(3) for _ in range(n)]
         self._rotation: list[Matrix] = [np.eye(3) for _ in range(n)]
-        self._is_asked, self._moving, self._turning = ([False] * n for _ in range(3))
-        self._step, self._turn = np.zeros(3), np.zeros((3, 3))
+        self._is_requested, self._moving, self._turning = ([False] * n for _ in range(3))
+        self._step, self._rotation_step = np.zeros(3), np.zeros((3, 3))
         self._outside, self._cycle = [0.0] * n, 0
         self._held = [HeldReference(context, arm.name) for arm in context.arms]
         super().__init__(context, params)
@@ -81,7 +81,7 @@ class Workspace(Feature[WorkspaceParams]):
     def on_parameters(self) -> None:
         """Clamp the stored targets to the new box."""
         for arm in range(self.context.n_arms):
-            if self._is_asked[arm]:
+            if self._is_requested[arm]:
                 self._clamp(arm)
 
     def _clamp(self, arm: int) -> None:
@@ -95,7 +95,7 @@ class Workspace(Feature[WorkspaceParams]):
         for arm in range(len(states)):
             self._position[arm][:] = target.position_ee_in_base[arm]
             self._rotation[arm][:] = target.rotation_ee_in_base[arm]
-            self._is_asked[arm] = self._moving[arm] = self._turning[arm] = False
+            self._is_requested[arm] = self._moving[arm] = self._turning[arm] = False
             self._outside[arm] = 0.0
             self._held[arm].reset()
 
@@ -104,7 +104,7 @@ class Workspace(Feature[WorkspaceParams]):
         if channel == "pose":
             self._asked[place][:] = target.position_ee_in_base[place]
             self._goal_rotation[place][:] = target.rotation_ee_in_base[place]
-            self._is_asked[place] = self._turning[place] = True
+            self._is_requested[place] = self._turning[place] = True
             self._clamp(place)
         elif channel == "twist":
             twist = target.data["twist"][place]
@@ -122,35 +122,39 @@ class Workspace(Feature[WorkspaceParams]):
                 self._move(arm, self.params.speed * period)
             if self._turning[arm]:
                 self._rotate(arm, self.params.turn_rate * period)
-            if self._is_asked[arm]:
+            if self._is_requested[arm]:
                 target.position_ee_in_base[arm][:] = self._position[arm]
                 target.rotation_ee_in_base[arm][:] = self._rotation[arm]
             is_held, held = self._outside[arm] > OUTSIDE, self._held[arm]
             if is_held or held.cycles:
-                held.update(is_held, self._cycle, partial(self._why, arm))
+                held.update(is_held, self._cycle, partial(self._reason, arm))
 
-    def _why(self, arm: int) -> str:
+    def _reason(self, arm: int) -> str:
         """Return the distance of a target from the box as text."""
         axis = int(np.abs(self._goal[arm] - self._asked[arm]).argmax())
-        asked, bound = self._asked[arm][axis], self._goal[arm][axis]
-        return f"workspace ends at {'xyz'[axis]} = {bound:.3f} m. The target is at {asked:.3f} m"
+        requested, bound = self._asked[arm][axis], self._goal[arm][axis]
+        return (
+            f"workspace ends at {'xyz'[axis]} = {bound:.3f} m. The target is at {requested:.3f} m"
+        )
 
-    def _move(self, arm: int, most: float) -> None:
+    def _move(self, arm: int, max_value: float) -> None:
         position, goal = self._position[arm], self._goal[arm]
         step = _subtract(goal, position, self._step)
         length = math.sqrt(_dot(step, step))
-        if length <= most:
+        if length <= max_value:
             position[:] = goal
             self._moving[arm] = False
         else:
-            _add(position, _multiply(step, most / length, step), position)
+            _add(position, _multiply(step, max_value / length, step), position)
 
-    def _rotate(self, arm: int, most: float) -> None:
+    def _rotate(self, arm: int, max_value: float) -> None:
         rotation, goal = self._rotation[arm], self._goal_rotation[arm]
-        turn = _log3(_dot(goal, rotation.T, self._turn))
-        angle = math.sqrt(_dot(turn, turn))
-        if angle <= most:
+        rotation_angle = _log3(_dot(goal, rotation.T, self._rotation_step))
+        angle = math.sqrt(_dot(rotation_angle, rotation_angle))
+        if angle <= max_value:
             rotation[:] = goal
             self._turning[arm] = False
         else:
-            rotation[:] = _dot(_exp3(turn * (most / angle)), rotation, self._turn)
+            rotation[:] = _dot(
+                _exp3(rotation_angle * (max_value / angle)), rotation, self._rotation_step
+            )

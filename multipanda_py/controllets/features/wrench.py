@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.impedance.limit_scaling import SpeedMargin
+from multipanda_py.control.impedance.limit_scaling import VelocityLimitScaling
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import number
 from multipanda_py.state import ArmState, Vector
@@ -59,7 +59,7 @@ class Wrench(Feature[WrenchParams]):
 
     def __init__(self, context: Context, params: WrenchParams) -> None:
         self._wrench = [np.zeros(6) for _ in context.arms]
-        self._margins = [SpeedMargin(arm.limits) for arm in context.arms]
+        self._margins = [VelocityLimitScaling(arm.limits) for arm in context.arms]
         self._step, self._taus = np.zeros(6), context.joint_zeros()
         self._asked = False
         super().__init__(context, params)
@@ -81,11 +81,11 @@ class Wrench(Feature[WrenchParams]):
         if not self._asked:
             return
         constant = self.params.time_constant
-        share = -math.expm1(-period / constant) if constant > 0.0 else 1.0
+        filter_gain = -math.expm1(-period / constant) if constant > 0.0 else 1.0
         step, torques = self._step, self._taus
         for arm, (state, wrench) in enumerate(zip(states, self._wrench)):
             _subtract(target.data["wrench"][arm], wrench, step)
-            _add(wrench, _multiply(step, share, step), wrench)
+            _add(wrench, _multiply(step, filter_gain, step), wrench)
             torque = _dot(wrench, state.jacobian, torques[arm])
             used = self._margins[arm].used(state)
             if used > PUSHES:

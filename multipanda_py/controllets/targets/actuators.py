@@ -45,27 +45,27 @@ def modes_of(joints: ActuatedJoints, mode: str) -> tuple[OperationMode, ...]:
         mode: Name of the mode of all joints, or ``CONFIGURED``.
     """
     names = joints.modes if mode == CONFIGURED else (mode,) * len(joints.names)
-    return tuple(map(OperationMode.of, names))
+    return tuple(map(OperationMode.from_value, names))
 
 
-def _check(name: str, values: object, asked: AskedOfArm) -> Vector:
+def _check(name: str, values: object, context: AskedOfArm) -> Vector:
     """Return the record of a command: a value per joint, followed by flags of valid values."""
-    where, joints = f"{asked.who}: {name}", asked.actuated
+    path, joints = f"{context.who}: {name}", context.actuated
     if joints is None:
         raise TargetRejected(
-            f"{where}: the command needs compliant actuators, which the arm does not have"
+            f"{path}: the command needs compliant actuators, which the arm does not have"
         )
-    at, numbers = _parts(where, values, joints)
-    modes = modes_of(joints, asked.parameters().get("mode", CONFIGURED))
-    for place, number in zip(at.tolist(), numbers.tolist()):
-        _refuse(f"{where}: {joints.names[place]}", name, number, place, modes[place], asked)
-    last, n = asked.given(name), asked.limits.n_joints
+    at, numbers = _parts(path, values, joints)
+    modes = modes_of(joints, context.parameters().get("mode", CONFIGURED))
+    for index, number in zip(at.tolist(), numbers.tolist()):
+        _refuse(f"{path}: {joints.names[index]}", name, number, index, modes[index], context)
+    last, n = context.given(name), context.limits.n_joints
     record: Vector = np.zeros((2, n)) if last is None else last.reshape(2, n).copy()
-    record[:, joints.places[at]] = numbers, np.ones(len(at))
+    record[:, joints.indices[at]] = numbers, np.ones(len(at))
     return record.reshape(-1)
 
 
-def _parts(where: str, values: Any, joints: ActuatedJoints) -> tuple[NDArray[np.intp], Vector]:
+def _parts(path: str, values: Any, joints: ActuatedJoints) -> tuple[NDArray[np.intp], Vector]:
     """Return the indices of the commanded joints, and their values.
 
     Raises:
@@ -76,61 +76,61 @@ def _parts(where: str, values: Any, joints: ActuatedJoints) -> tuple[NDArray[np.
         unknown = [name for name in values if name not in names]
         if unknown or not values:
             got = f"{unknown[0]!r:.60}" if unknown else "nothing"
-            raise TargetRejected(f"{where}: got {got}, allowed joints {', '.join(names)}")
+            raise TargetRejected(f"{path}: got {got}, allowed joints {', '.join(names)}")
         at = np.array([names.index(name) for name in values])
-        return at, finite_numbers(where, list(values.values()), len(at))
+        return at, finite_numbers(path, list(values.values()), len(at))
     if isinstance(values, Sequence) or np.ndim(values):
-        return np.arange(len(names)), finite_numbers(where, values, len(names))
-    return np.arange(len(names)), finite_numbers(where, [values] * len(names), len(names))
+        return np.arange(len(names)), finite_numbers(path, values, len(names))
+    return np.arange(len(names)), finite_numbers(path, [values] * len(names), len(names))
 
 
 def _refuse(
-    where: str, name: str, number: float, place: int, mode: OperationMode, asked: AskedOfArm
+    path: str, name: str, number: float, index: int, mode: OperationMode, context: AskedOfArm
 ) -> None:
     """Reject a command that is unsupported in the mode of a joint, or out of range.
 
     A command for a second motor has no effect on joints without one, because arrays contain all
     joints.
     """
-    joints, low, high = asked.actuated, -LARGEST_COMMAND, LARGEST_COMMAND
+    joints, low, high = context.actuated, -LARGEST_COMMAND, LARGEST_COMMAND
     unit = _MEANING[name][0].split(",")[0]
     if joints is None:
         return
     if name != EXTERNAL_TORQUE and name not in mode.commands:
         raise TargetRejected(
-            f"{where} is in mode {mode:d} ({mode.name.lower()}), which takes "
+            f"{path} is in mode {mode:d} ({mode.name.lower()}), which takes "
             f"{' and '.join(mode.commands)}"
         )
-    has_second = bool(joints.have_second[place])
-    is_pivot = has_second and not joints.are_antagonistic[place]
+    has_second = bool(joints.have_second[index])
+    is_pivot = has_second and not joints.are_antagonistic[index]
     if (name == "stiffness_preset" and has_second) or (name == "reference_2" and is_pivot):
-        low, high = float(joints.preset_low[place]), float(joints.preset_high[place])
-        unit = joints.preset_units[place]
+        low, high = float(joints.preset_low[index]), float(joints.preset_high[index])
+        unit = joints.preset_units[index]
     elif name in ("torque_command", EXTERNAL_TORQUE):
-        high = float(asked.limits.torque[joints.places[place]])
+        high = float(context.limits.torque[joints.indices[index]])
         low = -high
     if not low <= number <= high:
-        raise TargetRejected(f"{where}: got {number:g}, allowed {low:g} to {high:g} {unit}")
+        raise TargetRejected(f"{path}: got {number:g}, allowed {low:g} to {high:g} {unit}")
     if name == "equilibrium_position":
-        _refuse_jump(where, number, place, joints, asked)
+        _refuse_jump(path, number, index, joints, context)
 
 
 def _refuse_jump(
-    where: str, number: float, place: int, joints: ActuatedJoints, asked: AskedOfArm
+    path: str, number: float, index: int, joints: ActuatedJoints, context: AskedOfArm
 ) -> None:
     """Reject an equilibrium far from the joint and from its present and last equilibrium.
 
     A spring that carries a link has an equilibrium away from the link.
     """
-    gate, n, joint = asked.gate.joint, asked.limits.n_joints, int(joints.places[place])
-    near = [float(asked.state.q[joint]), float(asked.at_rest()[place])]
-    last = asked.given("equilibrium_position")
+    gate, n, joint = context.gate.joint, context.limits.n_joints, int(joints.indices[index])
+    near = [float(context.state.q[joint]), float(context.at_rest()[index])]
+    last = context.given("equilibrium_position")
     if last is not None and last[n + joint]:
         near.append(float(last[joint]))
     step = min(abs(number - one) for one in near)
     if not step <= gate:
         raise TargetRejected(
-            f"{where}: {number:g} is {step:.3g} {asked.limits.unit(joint)} from the joint and "
+            f"{path}: {number:g} is {step:.3g} {context.limits.unit(joint)} from the joint and "
             f"from its equilibrium, allowed {gate:g} (gate.joint)"
         )
 

@@ -46,26 +46,26 @@ def check_joint(
     if stream and furthest > gate.joint and not far and stream.goes_on(is_near):
         clipped = state.q + step * (gate.joint / furthest)
     for joint in range(n):
-        where = f"joint {joint + 1} of {state.name}"
+        path = f"joint {joint + 1} of {state.name}"
         low, high, unit = limits.lower[joint], limits.upper[joint], limits.unit(joint)
         if not low <= target[joint] <= high:
             raise TargetRejected(
-                f"{where}: target {in_decimals(target[joint], 4)} {unit} is outside "
+                f"{path}: target {in_decimals(target[joint], 4)} {unit} is outside "
                 f"[{low:g}, {high:g}]"
             )
         if abs(step[joint]) > gate.joint and clipped is None and not far:
             raise TargetRejected(
-                f"{where}: target is {in_decimals(abs(step[joint]), 3)} {unit} from the measured "
+                f"{path}: target is {in_decimals(abs(step[joint]), 3)} {unit} from the measured "
                 f"position, "
                 f"allowed {gate.joint:g} {unit} (gate.joint)"
             )
         if abs(rate[joint]) > limits.velocity[joint]:
             raise TargetRejected(
-                f"{where}: target velocity {in_decimals(rate[joint], 3)} {unit}/s is outside "
+                f"{path}: target velocity {in_decimals(rate[joint], 3)} {unit}/s is outside "
                 f"+-{limits.velocity[joint]:g}"
             )
     if stream:
-        stream.asked(target)
+        stream.accept(target)
     return np.concatenate([target if clipped is None else clipped, rate])
 
 
@@ -75,14 +75,14 @@ def _joint_record(value: tuple[ArrayLike | None, ArrayLike | None], asked: Asked
         raise TargetRejected(f"{asked.state.name}: joint: got {value!r:.60}, allowed (q, dq)")
     q, dq = value
     state, limits, parts = asked.state, asked.limits, asked.joint_parts
-    where = f"{state.name}: joint: got"
+    path = f"{state.name}: joint: got"
     if q is not None and "q" not in parts:
         raise TargetRejected(
-            f"{where} positions, but the active controllet accepts only velocities"
+            f"{path} positions, but the active controllet accepts only velocities"
         )
     if q is None and "dq" not in parts:
         raise TargetRejected(
-            f"{where} only velocities, but the active controllet accepts only positions"
+            f"{path} only velocities, but the active controllet accepts only positions"
         )
     if q is None:
         here = np.clip(state.q, limits.lower, limits.upper)
@@ -92,7 +92,7 @@ def _joint_record(value: tuple[ArrayLike | None, ArrayLike | None], asked: Asked
     rates = record[limits.n_joints :]
     if "dq" not in parts and rates.any():
         raise TargetRejected(
-            f"{where} velocities {rates.tolist()} with positions, but the active controllet "
+            f"{path} velocities {rates.tolist()} with positions, but the active controllet "
             "plans its velocity. Send zeros or none."
         )
     return record
@@ -269,7 +269,7 @@ def check_tolerances(
         TargetRejected: If a value is not finite or too large, or if the number of values is wrong.
     """
     record = np.zeros(2 * n_joints + 1)
-    for part, what, value in (
+    for part, description, value in (
         (record[:n_joints], "path_tolerance", path),
         (record[n_joints:-1], "goal_tolerance", goal),
         (record[-1:], "goal_time", goal_time),
@@ -278,11 +278,11 @@ def check_tolerances(
             part[:] = 0.0 if value is None else value
         except (TypeError, ValueError, OverflowError):
             raise TargetRejected(
-                f"{name}: {what}: got {value!r:.60}, allowed {len(part)} numbers"
+                f"{name}: {description}: got {value!r:.60}, allowed {len(part)} numbers"
             ) from None
-    most = np.array([MAX_TOLERANCE] * 2 * n_joints + [MAX_GOAL_TIME])
+    max_value = np.array([MAX_TOLERANCE] * 2 * n_joints + [MAX_GOAL_TIME])
     # Written so that NaN is rejected too: the comparison is False for NaN.
-    if not (record <= most).all() or np.isinf(record).any():
+    if not (record <= max_value).all() or np.isinf(record).any():
         raise TargetRejected(
             f"{name}: tolerances: got {record.tolist()}, allowed finite numbers up to "
             f"{MAX_TOLERANCE:g} rad, or m, and {MAX_GOAL_TIME:g} s; negative disables it"
@@ -290,8 +290,8 @@ def check_tolerances(
     return record
 
 
-def _trajectory_record(asked_for: Trajectory, asked: AskedOfArm) -> Vector:
-    points, path, goal, goal_time, start, together = asked_for
+def _trajectory_record(requested: Trajectory, asked: AskedOfArm) -> Vector:
+    points, path, goal, goal_time, start, together = requested
     record = check_trajectory(points, asked.state, asked.limits, asked.gate)
     record[1:3] = check_start(start, asked.state), together
     tolerances = check_tolerances(path, goal, goal_time, asked.who, asked.limits.n_joints)

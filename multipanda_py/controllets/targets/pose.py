@@ -34,7 +34,7 @@ def check_pose(
     )
     is_far = distance > gate.position or angle > gate.rotation
     if is_far and stream and stream.goes_on(partial(_is_near, pose_ee_in_base, gate)):
-        stream.asked(pose_ee_in_base)
+        stream.accept(pose_ee_in_base)
         pose_ee_in_base = pose_ee_in_base.clipped(
             state.position_ee_in_base, state.rotation_ee_in_base, gate.position, gate.rotation
         )
@@ -50,7 +50,7 @@ def check_pose(
             f"{gate.rotation:g} rad (gate.rotation)"
         )
     if stream:
-        stream.asked(pose_ee_in_base)
+        stream.accept(pose_ee_in_base)
     return pose_ee_in_base.record
 
 
@@ -128,7 +128,7 @@ OBJECT = Channel(
 """Record as of ``pose``, for the object that several arms hold, in the world."""
 
 
-def check_squeeze(force: float, name: str, gate: GateLimits) -> Vector:
+def check_internal_force(force: float, name: str, gate: GateLimits) -> Vector:
     """Return the record of channel ``squeeze``, the internal force.
 
     Args:
@@ -145,10 +145,10 @@ def check_squeeze(force: float, name: str, gate: GateLimits) -> Vector:
 
 
 def _squeeze_record(force: float, asked: Asked) -> Vector:
-    return check_squeeze(force, asked.who, asked.gate)
+    return check_internal_force(force, asked.who, asked.gate)
 
 
-SQUEEZE = Channel(
+INTERNAL_FORCE = Channel(
     "squeeze",
     1,
     "internal force between the arms that hold an object",
@@ -179,29 +179,29 @@ def check_stiffness(stiffness: ArrayLike, state: ArmSnapshot) -> Vector:
         matrix = np.diag(matrix)
     elif matrix.shape == (36,):
         matrix = matrix.reshape(6, 6)
-    where = f"{state.name}: stiffness"
+    path = f"{state.name}: stiffness"
     if matrix.shape != (6, 6):
-        raise TargetRejected(f"{where}: got shape {matrix.shape}, allowed 6 or 6 x 6 numbers")
+        raise TargetRejected(f"{path}: got shape {matrix.shape}, allowed 6 or 6 x 6 numbers")
     if not np.isfinite(matrix).all():
         wrong = matrix[~np.isfinite(matrix)][0]
-        raise TargetRejected(f"{where}: got {wrong}, allowed finite numbers")
+        raise TargetRejected(f"{path}: got {wrong}, allowed finite numbers")
     if np.abs(matrix - matrix.T).max() > 1e-9 * max(1.0, np.abs(matrix).max()):
-        raise TargetRejected(f"{where}: got a matrix that is not symmetric")
+        raise TargetRejected(f"{path}: got a matrix that is not symmetric")
     moments = np.linalg.eigvalsh(matrix)
     if moments[0] < -1e-9 * max(1.0, moments[-1]):
         raise TargetRejected(
-            f"{where}: got smallest eigenvalue {moments[0]:.4g}, allowed 0 or more "
+            f"{path}: got smallest eigenvalue {moments[0]:.4g}, allowed 0 or more "
             "(positive semidefinite)"
         )
     # Bounds on both diagonal blocks also bound the coupling block of a positive semidefinite
     # matrix, so it needs no check.
-    for what, bound, unit in (("translational", 0, "N/m"), ("rotational", 3, "Nm/rad")):
+    for part_name, bound, unit in (("translational", 0, "N/m"), ("rotational", 3, "Nm/rad")):
         block = matrix[bound : bound + 3, bound : bound + 3]
-        stiffest, most = float(np.linalg.eigvalsh(block)[-1]), MAX_STIFFNESS[bound]
-        if stiffest > most * (1.0 + 1e-9):
+        stiffest, max_value = float(np.linalg.eigvalsh(block)[-1]), MAX_STIFFNESS[bound]
+        if stiffest > max_value * (1.0 + 1e-9):
             raise TargetRejected(
-                f"{where}: got {stiffest:.4g} {unit} in the stiffest {what} direction, "
-                f"allowed up to {most:g}"
+                f"{path}: got {stiffest:.4g} {unit} in the stiffest {part_name} direction, "
+                f"allowed up to {max_value:g}"
             )
     return matrix.reshape(-1)
 

@@ -17,11 +17,11 @@ ROUNDING = 1.0 + 1e-9
 """Factor on a bound that compensates rounding errors of a rotated vector."""
 
 
-def two_vectors(what: str, first: str, second: str) -> Check:
+def two_vectors(description: str, first: str, second: str) -> Check:
     """Return a check of six numbers as two vectors, which rotates both into the base.
 
     Args:
-        what: Name of the channel.
+        description: Name of the channel.
         first: Key of the section ``gate`` that bounds the norm of the first vector.
         second: Key of the section ``gate`` that bounds the norm of the second vector.
 
@@ -30,15 +30,15 @@ def two_vectors(what: str, first: str, second: str) -> Check:
     """
 
     def check(values: ArrayLike, asked: AskedOfArm) -> Vector:
-        where, turn = f"{asked.state.name}: {what}", asked.frame.rotation
-        array = finite_numbers(where, values, 6)
+        path, rotation = f"{asked.state.name}: {description}", asked.frame.rotation
+        array = finite_numbers(path, values, 6)
         for part, key in ((array[:3], first), (array[3:], second)):
             size, bound = math.sqrt(part.dot(part)), getattr(asked.gate, key)
             if size > bound * ROUNDING:
                 raise TargetRejected(
-                    f"{where}: got {in_decimals(size, 3)}, allowed {bound:g} (gate.{key})"
+                    f"{path}: got {in_decimals(size, 3)}, allowed {bound:g} (gate.{key})"
                 )
-        return np.concatenate([turn @ array[:3], turn @ array[3:]])
+        return np.concatenate([rotation @ array[:3], rotation @ array[3:]])
 
     return check
 
@@ -104,7 +104,7 @@ WRENCH = Channel(
 """Record: force (3) [N] and torque (3) [Nm] exerted by the tool, along the base axes."""
 
 
-FELT_WRENCH = replace(
+FEEDBACK_WRENCH = replace(
     WRENCH,
     name="felt_wrench",
     doc="external wrench of a follower, displayed on a hand-guided leader; fades without stream",

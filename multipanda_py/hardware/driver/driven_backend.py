@@ -15,7 +15,7 @@ from typing_extensions import TypeVar
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import BackendError
-from multipanda_py.hardware.driver.loop_side import STOP_TIMEOUT, DriverLink
+from multipanda_py.hardware.driver.loop_side import STOP_TIMEOUT, LoopSide
 from multipanda_py.hardware.driver.memory import DriverWord
 from multipanda_py.hardware.driver.watch import MODEL_DIFFERS, NOT_USABLE, Fault
 from multipanda_py.parameters import Settings
@@ -102,7 +102,7 @@ class DrivenArm(Protocol[SettingsT]):
         settings: Settings of the robot.
     """
 
-    link: DriverLink
+    link: LoopSide
     settings: SettingsT
 
     def poll(self) -> list[Fault]:
@@ -126,8 +126,9 @@ class DrivenBackend(Backend[SettingsT]):
     """Backend that exchanges states and torques with its arms through one driver process each.
 
     A state is answered in the cycle of its arm. An arm starts to execute torques after
-    :meth:`begin`, and again after :meth:`recover`. During the start, an arm with a transient fault
-    is started again and the fault is reported. Later, an arm never recovers without a request.
+    :meth:`enable_commands`, and again after :meth:`recover`. During the start, an arm with a
+    transient fault is started again and the fault is reported. Later, an arm never recovers
+    without a request.
 
     Attributes:
         warnings: Warnings about denied rights and about unusual properties of an arm.
@@ -196,7 +197,7 @@ class DrivenBackend(Backend[SettingsT]):
             self.warnings.extend(real.link.watch.warnings)
         unknown = "its position is unknown until then; other arms assume that it is at q_start"
         self._faults_at_start = [
-            (index, f"{self._given_up(index, fault)} ({unknown})")
+            (index, f"{self._timed_out(index, fault)} ({unknown})")
             for index, fault in faults.items()
         ]
         self.read(self.arms)
@@ -232,7 +233,7 @@ class DrivenBackend(Backend[SettingsT]):
             )
         return attempt > 0
 
-    def _given_up(self, arm: int, fault: Fault) -> str:
+    def _timed_out(self, arm: int, fault: Fault) -> str:
         attempts = self._start.give_up(arm)
         tried = f" (start given up after {attempts} attempts)" if attempts > 1 else ""
         return f"{fault.kind}: {fault.text}{tried}"
@@ -240,7 +241,7 @@ class DrivenBackend(Backend[SettingsT]):
     def begin(self) -> None:
         """Let all arms execute torques, and monitor the heartbeats of their drivers."""
         for real in self.real_arms.values():
-            real.link.begin()
+            real.link.enable_commands()
 
     @property
     def has_begun(self) -> bool:
@@ -278,14 +279,14 @@ class DrivenBackend(Backend[SettingsT]):
 
     def faults(self) -> list[tuple[int, str]]:
         """Return the new faults of drivers and arms, as ``kind: sentence``."""
-        found, self._faults_at_start = self._faults_at_start, []
+        faults, self._faults_at_start = self._faults_at_start, []
         for index, real in self.real_arms.items():
             for fault in real.poll():
                 if self._tries_again(index, fault):
                     real.recover()
                 else:
-                    found.append((index, self._given_up(index, fault)))
-        return found
+                    faults.append((index, self._timed_out(index, fault)))
+        return faults
 
     def recover(self, arm: int) -> None:
         """Make an arm ready through its driver, or start a new driver after the last one ended."""
@@ -300,13 +301,13 @@ class DrivenBackend(Backend[SettingsT]):
 
     def settings_answers(self) -> list[tuple[int, str]]:
         """Continue the changes of :meth:`configure`; return the completed ones."""
-        found = []
+        settings_answers = []
         for index, real in self.real_arms.items():
             reason = real.settings_answer()
             if reason is not None:
                 self.settings[index] = real.settings
-                found.append((index, reason))
-        return found
+                settings_answers.append((index, reason))
+        return settings_answers
 
     def close(self) -> None:
         """End motions and drivers of all arms in parallel; safe to call twice."""

@@ -55,11 +55,11 @@ _monotonic_ns, _select = time.monotonic_ns, select.select
 _signal, _clear = os.eventfd_write, os.eventfd_read
 _yield = os.sched_yield
 _LOOP_TIMEOUT = 20_000_000  # Maximum age of the loop's heartbeat for a motion to start [ns].
-_PATIENCE = 250_000
+_POLLS = 250_000
 """Maximum time of polling for a command before sleeping; most arrive in half of it [ns]."""
 
 
-class LoopConnection:
+class DriverSide:
     """Connection that publishes states, waits for torques and detects the end of the loop.
 
     Only :meth:`first_line` and :meth:`wait` block.
@@ -84,7 +84,7 @@ class LoopConnection:
         self._received = bytearray()
         self._number = self._used = 0
         self._owner = os.getppid()
-        self._patience = 0
+        self._timeout = 0
         self.terminated = False
         os.set_blocking(1, False)
 
@@ -152,19 +152,19 @@ class LoopConnection:
 
     def may_execute(self) -> int:
         """Return the kind of command to execute if the loop is alive; 0 for none."""
-        silence = time.monotonic_ns() - self.words[DriverWord.LOOP_HEARTBEAT]
-        return self.words[DriverWord.ENABLED] if silence < _LOOP_TIMEOUT else 0
+        age = time.monotonic_ns() - self.words[DriverWord.LOOP_HEARTBEAT]
+        return self.words[DriverWord.ENABLED] if age < _LOOP_TIMEOUT else 0
 
-    def begin_motion(self, kind: int = TORQUES) -> None:
+    def start_motion(self, kind: int = TORQUES) -> None:
         """Discard older commands, and accept only those of one kind from now on."""
         self._used = self._number
         self._answers = self._torques if kind == TORQUES else self._positions
-        self._patience = 0
+        self._timeout = 0
         # Polling on a core that is shared with the loop would delay the loop itself.
         with contextlib.suppress(ProcessLookupError):
             shared = os.sched_getaffinity(self._owner) & os.sched_getaffinity(0)
             if not (shared or self.words[DriverWord.SHARES_CORE]):
-                self._patience = _PATIENCE
+                self._timeout = _POLLS
 
     def wait(self, number: int, until_ns: int) -> tuple[float, ...] | None:
         """Return the loop's torques, (n,) [Nm], or positions [rad], for a state.
@@ -177,48 +177,48 @@ class LoopConnection:
             Command for the state. If it is late, the command for a slightly older state, or None
             without a new command.
         """
-        if self._patience:
-            found = self._look(number, until_ns)
-            if found is not None:
+        if self._timeout:
+            result = self._poll(number, until_ns)
+            if result is not None:
                 self._used = number
-                return found[1:]
-        found = None
+                return result[1:]
+        result = None
         while (left := until_ns - _monotonic_ns()) > 0:
             ready = _select(self._inputs, _NONE, _NONE, left * 1e-9)[0]
             if self._torque_event in ready:
                 _clear(self._torque_event)
-                found = self._answers.read()
-                if found is not None and found[0] == number:
+                result = self._answers.read()
+                if result is not None and result[0] == number:
                     break
             if 0 in ready:
                 self._receive()
             if self.ended() or not self.words[_ENABLED]:
                 return None
         else:
-            if found is None:
-                found = self._answers.read()
-            if found is None or not max(self._used, number - 1 - _OLDEST) < found[0] <= number:
+            if result is None:
+                result = self._answers.read()
+            if result is None or not max(self._used, number - 1 - _OLDEST) < result[0] <= number:
                 return None
-        self._used = int(found[0])
-        return found[1:]
+        self._used = int(result[0])
+        return result[1:]
 
-    def _look(self, number: int, until_ns: int) -> tuple[float, ...] | None:
+    def _poll(self, number: int, until_ns: int) -> tuple[float, ...] | None:
         """Poll for the command for a state without sleeping; return None after a timeout.
 
         Sleeping and waking takes longer than most controllets need. The process yields to drivers
         of the same priority meanwhile.
         """
         newest = self._answers.numbers
-        until_ns = min(until_ns, _monotonic_ns() + self._patience)
+        until_ns = min(until_ns, _monotonic_ns() + self._timeout)
         while _monotonic_ns() < until_ns:
             if newest[0] == number:
-                found = self._answers.read()
-                if found is not None and found[0] == number:
-                    return found
+                result = self._answers.read()
+                if result is not None and result[0] == number:
+                    return result
             _yield()
         return None
 
-    def say(self, **message: Any) -> None:
+    def send_message(self, **message: Any) -> None:
         """Write a message to standard output, and wake the loop."""
         with contextlib.suppress(OSError):  # The pipe may be full, or the loop may have ended.
             os.write(1, (json.dumps(message) + "\n").encode())
@@ -237,7 +237,7 @@ class LoopConnection:
         return [line.decode() for line in lines]
 
 
-def connect_to_loop() -> LoopConnection:
+def connect_to_loop() -> DriverSide:
     """Return the connection to the loop that started this process.
 
     The arguments of the process are memory, state event, torque event and number of joints. The
@@ -250,7 +250,7 @@ def connect_to_loop() -> LoopConnection:
     name_process(DRIVER)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The process of the cell handles Ctrl-C.
     fd, state_event, torque_event, n_joints = map(int, sys.argv[1:5])
-    loop = LoopConnection(DriverMemory(n_joints, fd), state_event, torque_event)
+    loop = DriverSide(DriverMemory(n_joints, fd), state_event, torque_event)
 
     def terminate(_signal: int, _frame: FrameType | None) -> None:
         loop.terminated = True

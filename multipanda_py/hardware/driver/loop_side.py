@@ -25,7 +25,7 @@ STOP_TIMEOUT = 1.5
 _monotonic_ns, _add = time.monotonic_ns, np.add
 
 
-class DriverLink:
+class LoopSide:
     """Link to the driver of one arm: reads states, writes commands, monitors the process.
 
     Args:
@@ -47,7 +47,7 @@ class DriverLink:
     def __init__(self, module: str, state: ArmState, settings: AnyDriverSettings) -> None:
         self._arm, n = state, state.n_joints
         self._memory = DriverMemory(n)
-        self._q, self._dq, self._tau_J, self._felt = (
+        self._q, self._dq, self._tau_J, self._tau_ext = (
             slice(HEAD + k * n, HEAD + (k + 1) * n) for k in range(4)
         )
         self._total = np.zeros(n)
@@ -58,7 +58,7 @@ class DriverLink:
         self._torque_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._shared = np.asarray(self._memory.state.numbers)
         self._state = np.zeros_like(self._shared)
-        self._seen = 0
+        self._last_stamp = 0
         self._mode = -1.0
         self.number = self.time = 0.0
         self.executing = self.is_new = False
@@ -98,10 +98,10 @@ class DriverLink:
         record, arm, state = self._memory.state, self._arm, self._state
         stamp = record.stamp()
         self.is_new = False
-        if stamp != self._seen and not stamp & 1:
+        if stamp != self._last_stamp and not stamp & 1:
             state[:] = self._shared
             if record.stamp() == stamp:
-                self._seen, self.is_new = stamp, True
+                self._last_stamp, self.is_new = stamp, True
                 self.number, self.time, executing, mode = state[:HEAD].tolist()
                 arm.robot_time[...] = self.time
                 if mode != self._mode:
@@ -113,7 +113,7 @@ class DriverLink:
                 arm.q[:] = state[self._q]
                 arm.dq[:] = state[self._dq]
                 arm.tau_J[:] = state[self._tau_J]
-                np.negative(state[self._felt], arm.tau_ext)
+                np.negative(state[self._tau_ext], arm.tau_ext)
         if not self.executing:
             arm.tau[:] = 0.0
             if self._kind != TORQUES:
@@ -133,13 +133,13 @@ class DriverLink:
 
     def poll(self, accept: Accept) -> list[Fault]:
         """Return the faults since the last call; takes hardly any time."""
-        found = self.watch.poll(accept)
+        result = self.watch.poll(accept)
         if self.watch.state is not DriverState.WORKING:
             self.executing = False
             self._arm.tau[:] = 0.0
-        if any(fault.kind == MODEL_DIFFERS for fault in found):
+        if any(fault.kind == MODEL_DIFFERS for fault in result):
             self.shut_down()
-        return found
+        return result
 
     def recover(self) -> None:
         """Request the recovery of the arm; start a new driver if the last one ended or hangs."""
@@ -153,7 +153,7 @@ class DriverLink:
                 self.words[DriverWord.ENABLED] = self._kind
             self.words[DriverWord.RECOVER] += 1
 
-    def begin(self) -> None:
+    def enable_commands(self) -> None:
         """Let the driver execute commands, and monitor its heartbeat from now on."""
         self._may_execute = self.watch.is_armed = True
         self.words[DriverWord.ENABLED] = self._kind

@@ -126,7 +126,7 @@ class DriverMemory:
         self.position = Record(memory, torque_at + 8 + command.size, command)
 
 
-class Refused(Exception):
+class DriverStartError(Exception):
     """Error of an arm that cannot be used; its text states the remedy.
 
     Attributes:

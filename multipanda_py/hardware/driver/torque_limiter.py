@@ -76,16 +76,18 @@ class TorqueLimiter:
             executed: Torque that the robot executes now, (n,) [Nm].
             resting: Torque that the arm needs without the loop, (n,) [Nm]; None means zero.
         """
-        share = max(0.0, 1.0 - seconds / RAMP_TIME)
+        scale = max(0.0, 1.0 - seconds / RAMP_TIME)
         if resting is None:
-            return self._bound([share * tau for tau in self._last], executed)
-        wanted = [own + share * (tau - own) for tau, own in zip(self._last, resting)]
-        return self._bound(wanted, executed)
+            return self._bound([scale * tau for tau in self._last], executed)
+        desired = [own + scale * (tau - own) for tau, own in zip(self._last, resting)]
+        return self._bound(desired, executed)
 
     def _bound(self, tau: Sequence[float], executed: Sequence[float]) -> list[float]:
         bounded = []
-        for wanted, now, most, step in zip(tau, executed, self._limits, self._steps):
-            if not (-step <= wanted - now <= step and -most <= wanted <= most):
-                wanted = max(max(-most, now - step), min(min(most, now + step), wanted))
-            bounded.append(wanted)
+        for desired, now, max_value, step in zip(tau, executed, self._limits, self._steps):
+            if not (-step <= desired - now <= step and -max_value <= desired <= max_value):
+                desired = max(
+                    max(-max_value, now - step), min(min(max_value, now + step), desired)
+                )
+            bounded.append(desired)
         return bounded

@@ -51,9 +51,9 @@ class DriverProcess:
         self.output = -1 if self._process.stdout is None else self._process.stdout.fileno()
         os.set_blocking(self.output, False)
         self._received = b""
-        self.tell(first_line)
+        self.send(first_line)
 
-    def tell(self, line: str) -> None:
+    def send(self, line: str) -> None:
         """Write a line to its standard input."""
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):  # The process may have just ended.
@@ -101,11 +101,11 @@ class DriverProcess:
 START_TIMEOUT = 15.0
 """Timeout of the connection of a driver [s]. libfranka blocks for about a second several times,
 and a recovery adds to it."""
-SILENCE = 50_000_000
+TIMEOUT = 50_000_000
 """Age of the driver's heartbeat that is a fault [ns]."""
 HOPELESS = 2_000_000_000
 """Further age after which the driver is killed, because libfranka may block forever [ns]."""
-_LOOK = 5_000_000  # Age of the heartbeat below which no further check is needed [ns].
+_POLL_PERIOD = 5_000_000  # Age of the heartbeat below which no further check is needed [ns].
 _monotonic_ns = time.monotonic_ns
 
 
@@ -144,7 +144,7 @@ class DriverWatch:
         state: State of the driver.
         is_armed: True if a missing heartbeat is a fault; False during the warm-up of the loop.
         warnings: Warnings of the driver about denied rights.
-        answers: Responses to :meth:`tell`: ``applied`` or ``refused``, and the reason. The reader
+        answers: Responses to :meth:`send`: ``applied`` or ``refused``, and the reason. The reader
             clears the list.
         messages: Number of messages that were read.
 
@@ -156,12 +156,12 @@ class DriverWatch:
     ) -> None:
         self._module, self._n_joints = module, n_joints
         self._words, self._settings = words, settings
-        self._silence = SILENCE + int(settings.answer_budget * 1e9)
+        self._timeout = TIMEOUT + int(settings.answer_budget * 1e9)
         self.state = DriverState.ABSENT
         self.is_armed = False
         self._process: DriverProcess | None = None
         self._killed: list[DriverProcess] = []
-        self._told: deque[AnyDriverSettings] = deque()
+        self._sent_settings: deque[AnyDriverSettings] = deque()
         self._unread: list[dict[str, Any]] = []
         self.messages = self._deadline = 0
         self.warnings: list[str] = []
@@ -188,7 +188,7 @@ class DriverWatch:
     @property
     def is_silent(self) -> bool:
         """True if the heartbeat is older than its timeout."""
-        return self._age(_monotonic_ns()) > self._silence
+        return self._age(_monotonic_ns()) > self._timeout
 
     def _age(self, now: int) -> int:
         words = self._words
@@ -199,7 +199,7 @@ class DriverWatch:
         self.drop()
         self._words[DriverWord.DRIVER_HEARTBEAT] = _monotonic_ns()
         self.messages = self._words[DriverWord.MESSAGES]
-        self._told.clear()
+        self._sent_settings.clear()
         self._unread.clear()
         self._process = DriverProcess(self._module, self._n_joints, fds, self._settings.to_json())
         self._deadline = _monotonic_ns() + int(START_TIMEOUT * 1e9)
@@ -209,43 +209,43 @@ class DriverWatch:
         """Report faults again from now on."""
         self._happens(DriverEvent.RECOVER)
 
-    def tell(self, settings: AnyDriverSettings) -> None:
+    def send(self, settings: AnyDriverSettings) -> None:
         """Send settings to the driver; :meth:`poll` adds the response to ``answers``."""
-        self._told.append(settings)
+        self._sent_settings.append(settings)
         if self._process is not None:
-            self._process.tell(settings.to_json())
+            self._process.send(settings.to_json())
 
     def poll(self, accept: Accept) -> list[Fault]:
         """Return the faults since the last call; takes hardly any time."""
         now = _monotonic_ns()
         if self.state is DriverState.CONNECTING:
             return self._await_answer(now, accept)
-        found: list[Fault] = []
+        result: list[Fault] = []
         if self._words[DriverWord.MESSAGES] != self.messages:
             self.messages = self._words[DriverWord.MESSAGES]
-            found.extend(self._listen())
-        if now - self._words[DriverWord.DRIVER_HEARTBEAT] > _LOOK:
-            found.extend(self._look(now))
+            result.extend(self._listen())
+        if now - self._words[DriverWord.DRIVER_HEARTBEAT] > _POLL_PERIOD:
+            result.extend(self._poll(now))
         elif self.state is DriverState.SILENT:
             self._happens(DriverEvent.BEAT)
-        return found
+        return result
 
     def _messages(self) -> list[dict[str, Any]]:
-        found, self._unread = self._unread, []
-        return found if self._process is None else found + self._process.messages()
+        messages, self._unread = self._unread, []
+        return messages if self._process is None else messages + self._process.messages()
 
     def _listen(self) -> list[Fault]:
-        found = []
+        result = []
         for message in self._messages():
             if "fault" in message:
                 transient = message.get("transient", False)
-                found.append(self._fail(message["fault"], message["text"], transient))
+                result.append(self._fail(message["fault"], message["text"], transient))
             elif "settings" in message:
-                told = self._told.popleft()
+                commanded = self._sent_settings.popleft()
                 if message["settings"] == "applied":
-                    self._settings = told
+                    self._settings = commanded
                 self.answers.append((message["settings"], message["text"]))
-        return found
+        return result
 
     def _await_answer(self, now: int, accept: Accept) -> list[Fault]:
         """Process the response of a driver that is starting."""
@@ -270,7 +270,7 @@ class DriverWatch:
             return [self._fail("not_connected", text)]
         return []
 
-    def _look(self, now: int) -> list[Fault]:
+    def _poll(self, now: int) -> list[Fault]:
         """Find the reason for a missing heartbeat."""
         process, known = self._process, self.state is DriverState.FAULTED
         if process is None:
@@ -283,9 +283,9 @@ class DriverWatch:
             )
             return [self._fail("driver_died", text, True)]
         since = self._age(now)
-        if since <= self._silence:
+        if since <= self._timeout:
             return []
-        if since > self._silence + HOPELESS:
+        if since > self._timeout + HOPELESS:
             process.kill()
             return []
         if self.state is DriverState.SILENT or not self.is_armed:

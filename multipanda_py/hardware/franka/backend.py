@@ -12,7 +12,7 @@ import numpy as np
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.sections import ArmConfig
 from multipanda_py.hardware.driver.driven_backend import DrivenBackend
-from multipanda_py.hardware.driver.loop_side import DriverLink
+from multipanda_py.hardware.driver.loop_side import LoopSide
 from multipanda_py.hardware.driver.memory import POSITIONS, TORQUES, VELOCITIES
 from multipanda_py.hardware.driver.watch import Fault
 from multipanda_py.hardware.franka.configure import changed_settings, driver_settings
@@ -56,7 +56,7 @@ class Reconfiguration:
     Thread: control.
     """
 
-    def __init__(self, link: DriverLink, dq: Vector, settings: DriverSettings) -> None:
+    def __init__(self, link: LoopSide, dq: Vector, settings: DriverSettings) -> None:
         self._link, self._dq, self._settings = link, dq, settings
         self._continues = self._faulted = False
         self._answer = ""
@@ -108,7 +108,7 @@ class Reconfiguration:
         if link.executing or link.number <= self._seen:
             return None
         link.watch.answers.clear()
-        link.watch.tell(self._settings)
+        link.watch.send(self._settings)
         self._go_on(self._listen, ANSWER_TIMEOUT)
         return None
 
@@ -169,16 +169,16 @@ class RealArm:
     ) -> None:
         self._state, self._description, self._robot_ip = state, description, robot_ip
         self._warn = warn
-        self.settings = self._asked = settings
+        self.settings = self._requested_settings = settings
         self._at_start = driver_settings(robot_ip, settings, description, cpus)
         self._model_check = ModelCheck(description)
         self._change: Reconfiguration | None = None
         self.differences: list[Difference] = []
-        self.link = DriverLink(DRIVER, state, self._at_start)
+        self.link = LoopSide(DRIVER, state, self._at_start)
 
-    def check(self, found: dict[str, Any]) -> str:
+    def check(self, matches: dict[str, Any]) -> str:
         """Compare models; return why the arm must not be used, or an empty string."""
-        self.differences = self._model_check.compare(self.settings, found)
+        self.differences = self._model_check.compare(self.settings, matches)
         text = complaint(self.differences)
         if not text or self.settings.model_check == "off":
             return ""
@@ -192,10 +192,10 @@ class RealArm:
         """Return the new faults of driver and robot."""
         # The method is passed in each call. If the link stored it, a reference cycle would keep
         # both alive until a garbage collection.
-        found = self.link.poll(self.check)
-        if found and self._change is not None:
+        result = self.link.poll(self.check)
+        if result and self._change is not None:
             self._change.note_fault()
-        return found
+        return result
 
     def recover(self) -> None:
         """Recover the robot through its driver, or start a new driver after the last one ended."""
@@ -210,9 +210,9 @@ class RealArm:
         Settings that belong to the driver or the loop (``answer_budget``, ``priority``, the model
         check) stay unchanged.
         """
-        told = changed_settings(self._at_start, settings, self._description)
-        self._asked = settings
-        self._change = Reconfiguration(self.link, self._state.dq, told)
+        changed = changed_settings(self._at_start, settings, self._description)
+        self._requested_settings = settings
+        self._change = Reconfiguration(self.link, self._state.dq, changed)
 
     def settings_answer(self) -> str | None:
         """Continue the change of :meth:`configure`.
@@ -227,7 +227,7 @@ class RealArm:
             return None
         self._change = None
         if not reason:
-            self.settings = self._asked
+            self.settings = self._requested_settings
         if change.recovers:
             self.link.recover()
         return f"{self._state.name}: robot {self._robot_ip}: {reason}" if reason else ""

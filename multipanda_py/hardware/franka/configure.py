@@ -63,7 +63,7 @@ def _live(options: FrankaSettings, arm: ArmDescription) -> dict[str, Any]:
     placed = Pose.from_rpy(options.stiffness_position, options.stiffness_rpy)
     stiffness = np.eye(4)
     stiffness[:3, :3], stiffness[:3, 3] = placed.rotation, placed.position
-    load = told_load(options, arm)
+    load = commanded_load(options, arm)
     return {
         "collision_behavior": [
             options.lower_torque_thresholds,
@@ -90,7 +90,7 @@ def pose_ee_in_flange(arm: ArmDescription) -> Matrix:
     return np.array(flange.actInv(tool).homogeneous)
 
 
-def told_load(options: FrankaSettings, arm: ArmDescription) -> Load:
+def commanded_load(options: FrankaSettings, arm: ArmDescription) -> Load:
     """Return the load that Desk does not include: the load, and the tool unless Desk has it.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from multipanda_py.hardware.driver.memory import Refused
+from multipanda_py.hardware.driver.memory import DriverStartError
 from multipanda_py.hardware.franka import driver_settings as configuration
 from multipanda_py.hardware.franka.driver_settings import DriverSettings
 from multipanda_py.hardware.franka.errors import COMMUNICATION, fault_of_mode, names_of
@@ -27,7 +27,7 @@ def open_robot(settings: DriverSettings) -> Any:
     try:
         import pylibfranka
     except ImportError as error:
-        raise Refused(
+        raise DriverStartError(
             f"pylibfranka cannot be imported: {error}; "
             "install it with pip install 'multipanda_py[real]'",
             final=True,
@@ -42,12 +42,14 @@ def open_robot(settings: DriverSettings) -> Any:
                 robot.automatic_error_recovery()
         elif state.robot_mode.name != "Idle":
             kind, text = fault_of_mode(state.robot_mode.name, ())
-            raise Refused(f"robot {ip} is not ready ({kind}): {text}")
+            raise DriverStartError(f"robot {ip} is not ready ({kind}): {text}")
         configuration.apply(robot, settings)
     except configuration.SettingRefused as error:
-        raise Refused(f"robot {ip} rejects its settings: {error}", final=_is_idle(robot)) from None
+        raise DriverStartError(
+            f"robot {ip} rejects its settings: {error}", final=_is_idle(robot)
+        ) from None
     except (RuntimeError, pylibfranka.FrankaException) as error:
-        raise Refused(_in_words(ip, type(error).__name__, str(error))) from None
+        raise DriverStartError(_in_words(ip, type(error).__name__, str(error))) from None
     return robot
 
 
@@ -71,16 +73,16 @@ def measure(robot: Any) -> dict[str, Any]:
     Matrices are flat and column-major, as in libfranka.
     """
     model, state = robot.load_model(), fresh_state(robot)
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         name: list(getattr(state, name))
         for name in ("q", "F_T_EE", "O_T_EE", "EE_T_K", "F_x_Cload", "F_x_Ctotal", "O_ddP_O")
     }
-    found["m_load"], found["m_total"] = state.m_load, state.m_total
+    result["m_load"], result["m_total"] = state.m_load, state.m_total
     state.dq = [PROBE_SPEED] * 7
-    found["mass"], found["coriolis"] = list(model.mass(state)), list(model.coriolis(state))
-    found["gravity"] = list(model.gravity(state))
-    found["jacobian"] = list(model.zero_jacobian(state))
-    return found
+    result["mass"], result["coriolis"] = list(model.mass(state)), list(model.coriolis(state))
+    result["gravity"] = list(model.gravity(state))
+    result["jacobian"] = list(model.zero_jacobian(state))
+    return result
 
 
 def _in_words(ip: str, kind: str, text: str) -> str:

@@ -24,12 +24,12 @@ from functools import partial
 from typing import Any, NoReturn
 
 from multipanda_py.hardware.driver.driver_side import (
-    LoopConnection,
+    DriverSide,
     collect_for_good,
     connect_to_loop,
     take_priority,
 )
-from multipanda_py.hardware.driver.memory import TORQUES, DriverWord, Refused
+from multipanda_py.hardware.driver.memory import TORQUES, DriverStartError, DriverWord
 from multipanda_py.hardware.franka.connect import ended_motion, measure, open_robot
 from multipanda_py.hardware.franka.driver_settings import DriverSettings, SettingRefused, apply
 from multipanda_py.hardware.franka.errors import COMMUNICATION, bits_of, fault_of_mode, names_of
@@ -70,15 +70,15 @@ class StateAge:
 
 def state_socket() -> int | None:
     """Return the only UDP socket of this process, which is libfranka's; None if ambiguous."""
-    found = []
+    result = []
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
             probe = socket.socket(fileno=int(name))
             kind, family = probe.type, probe.family
             probe.detach()
             if kind == socket.SOCK_DGRAM and family in (socket.AF_INET, socket.AF_INET6):
-                found.append(int(name))
-    return found[0] if len(found) == 1 else None
+                result.append(int(name))
+    return result[0] if len(result) == 1 else None
 
 
 _MODES = {"Other": 0, "Idle": 1, "Move": 2, "Guiding": 3, "Reflex": 4, "UserStopped": 5,
@@ -103,7 +103,7 @@ class Driver:
         settings: Settings of this driver.
     """
 
-    def __init__(self, robot: Any, loop: LoopConnection, settings: DriverSettings) -> None:
+    def __init__(self, robot: Any, loop: DriverSide, settings: DriverSettings) -> None:
         self._robot, self._loop = robot, loop
         self._controls: dict[int, tuple[Any, Callable[[], Any]]] = {
             TORQUES: (TorqueControl(loop, settings), robot.start_torque_control)
@@ -167,7 +167,7 @@ class Driver:
         self._armed = False
         # Requests for older faults are skipped.
         self._recoveries = self._loop.words[DriverWord.RECOVER]
-        self._loop.say(
+        self._loop.send_message(
             fault=kind,
             text=f"robot {self._settings.robot_ip}: {text}",
             transient=kind == "loop_silent" or (kind, text) == _LOST_COMMANDS,
@@ -200,11 +200,11 @@ class Driver:
             try:
                 apply(self._robot, settings)
             except SettingRefused as error:
-                self._loop.say(settings="refused", text=str(error))
+                self._loop.send_message(settings="refused", text=str(error))
                 self._restore()
             else:
                 self._settings = settings
-                self._loop.say(settings="applied", text="")
+                self._loop.send_message(settings="applied", text="")
         self._loop.busy(0.0)
 
     def _restore(self) -> None:
@@ -256,7 +256,7 @@ class Driver:
             self._fail(*reason)
 
 
-def _write_errors(loop: LoopConnection, state: Any) -> None:
+def _write_errors(loop: DriverSide, state: Any) -> None:
     """Write the errors of a state; the loop reads them with the mode of the state."""
     loop.words[DriverWord.CURRENT_ERRORS] = bits_of(state.current_errors)
     loop.words[DriverWord.LAST_ERRORS] = bits_of(state.last_motion_errors)
@@ -275,24 +275,24 @@ def main() -> NoReturn:
         robot = open_robot(settings)
         # This replaces the priority that libfranka has set.
         warnings = take_priority(settings.priority, settings.robot_ip)
-        found = measure(robot)
+        result = measure(robot)
         state = robot.read_once()
         _write_errors(loop, state)
         publish(loop, state, False, _MODES.get(state.robot_mode.name, 0))
-    except Refused as error:
-        loop.say(error=f"{error}", final=error.final)
+    except DriverStartError as error:
+        loop.send_message(error=f"{error}", final=error.final)
         os._exit(1)
     except (OSError, RuntimeError, ValueError, TypeError) as error:
-        loop.say(error=f"{error}", final=not isinstance(error, RuntimeError))
+        loop.send_message(error=f"{error}", final=not isinstance(error, RuntimeError))
         os._exit(1)
     collect_for_good()
-    loop.say(ok=True, warnings=warnings, model=found)
+    loop.send_message(ok=True, warnings=warnings, model=result)
     try:
         Driver(robot, loop, settings).run()
     except Exception as error:
         kind = "network_lost" if isinstance(error, RuntimeError) else "driver_error"
         text = f"robot {settings.robot_ip}: {_gone(error)}"
-        loop.say(fault=kind, text=text, transient=kind == "network_lost")
+        loop.send_message(fault=kind, text=text, transient=kind == "network_lost")
         # Exit before destructors of objects in the traceback contact the robot.
         os._exit(1)
     os._exit(0)

@@ -104,8 +104,10 @@ def apply(robot: Any, settings: DriverSettings) -> None:
         except (RuntimeError, ValueError) as error:
             if type(error).__name__ not in ("CommandException", "ValueError"):
                 raise
-            given = ", ".join(str(argument) for argument in arguments)
-            raise SettingRefused(f"{name}: got {given}; the robot reports: {error}") from None
+            arguments_text = ", ".join(str(argument) for argument in arguments)
+            raise SettingRefused(
+                f"{name}: got {arguments_text}; the robot reports: {error}"
+            ) from None
 
 
 def from_frame(frame: Numbers, pose: Numbers) -> Numbers:
@@ -115,12 +117,12 @@ def from_frame(frame: Numbers, pose: Numbers) -> Numbers:
         frame: Pose of the frame, (16,), column-major.
         pose: Pose in the same reference frame, (16,), column-major.
     """
-    seen = [0.0] * 16
+    matrix = [0.0] * 16
     for column in range(4):
         v = pose[4 * column : 4 * column + 4]
         offset = [v[i] - (frame[12 + i] if column == 3 else 0.0) for i in range(3)]
         for row in range(3):
             axis = frame[4 * row : 4 * row + 3]
-            seen[4 * column + row] = sum(a * b for a, b in zip(axis, offset))
-    seen[15] = 1.0
-    return seen
+            matrix[4 * column + row] = sum(a * b for a, b in zip(axis, offset))
+    matrix[15] = 1.0
+    return matrix

@@ -91,8 +91,8 @@ def bits_of(errors: Any) -> int:
     Args:
         errors: ``current_errors`` or ``last_motion_errors`` of a libfranka state.
     """
-    found = names_of(errors)
-    return sum(1 << bit for bit, name in enumerate(ERRORS) if name in found)
+    bits = names_of(errors)
+    return sum(1 << bit for bit, name in enumerate(ERRORS) if name in bits)
 
 
 def names_in(bits: int) -> tuple[str, ...]:
@@ -102,9 +102,9 @@ def names_in(bits: int) -> tuple[str, ...]:
 
 def words_of(names: Iterable[str]) -> str:
     """Return error names with their usual causes."""
-    found = list(names)
-    hints = [_HINTS[name] for name in found if name in _HINTS]
-    return ", ".join(found) + (f" ({'; '.join(hints)})" if hints else "")
+    words = list(names)
+    hints = [_HINTS[name] for name in words if name in _HINTS]
+    return ", ".join(words) + (f" ({'; '.join(hints)})" if hints else "")
 
 
 def fault_of_mode(mode: str, names: Iterable[str]) -> tuple[str, str]:
@@ -116,6 +116,6 @@ def fault_of_mode(mode: str, names: Iterable[str]) -> tuple[str, str]:
     """
     kind, text = _MODES.get(mode, ("not_ready", f"the robot is in mode {mode}"))
     if kind == "reflex":
-        found = list(names)
-        text = f"{words_of(found) or 'no error is named'}; {_NEVER}"
+        result = list(names)
+        text = f"{words_of(result) or 'no error is named'}; {_NEVER}"
     return kind, text

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from multipanda_py.exceptions import LoopTimeout, MultipandaError
-from multipanda_py.hardware.franka.gripper_process import PATIENCE
+from multipanda_py.hardware.franka.gripper_process import TIMEOUT
 from multipanda_py.realtime.system.child_process import module_command
 from multipanda_py.robots.gripper import (
     MAX_WIDTH,
@@ -64,7 +64,7 @@ class FrankaGripper(Gripper):
         address: str,
         publish: Callable[[float, bool], None] = lambda width, is_grasped: None,
         check: Callable[[], None] = lambda: None,
-        patience: float = PATIENCE,
+        patience: float = TIMEOUT,
     ) -> None:
         super().__init__(arm)
         self._address, self._publish, self._check = address, publish, check
@@ -73,7 +73,7 @@ class FrankaGripper(Gripper):
         self._width, self._max_width, self._held = 0.0, MAX_WIDTH, False
         self._measured_at = time.monotonic()
         self._problem = f"gripper of {arm}: not connected yet"
-        self._patience = patience
+        self._timeout = patience
         self._link = self._new_link()
 
     @property
@@ -105,7 +105,7 @@ class FrankaGripper(Gripper):
         self._link.close()
 
     def _new_link(self) -> _Link:
-        return _Link(self._address, self._take, self._gone, self._patience)
+        return _Link(self._address, self._take, self._gone, self._timeout)
 
     def _take(self, link: _Link, message: dict[str, Any]) -> None:
         """Process one message. Thread: reader."""
@@ -141,16 +141,16 @@ class FrankaGripper(Gripper):
             self._changed.notify_all()
 
     def _settle(self, pending: _Pending, outcome: Outcome, text: str) -> None:
-        said = text or f"{outcome.name.lower()} at {self._width:.4f} m"
-        pending.result = GripperResult(outcome, self._width, f"{pending.command}: {said}")
+        text_reported = text or f"{outcome.name.lower()} at {self._width:.4f} m"
+        pending.result = GripperResult(outcome, self._width, f"{pending.command}: {text_reported}")
 
-    def _wait(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
+    def _wait(self, condition: Callable[[], bool], timeout: float, description: str) -> None:
         deadline = time.monotonic() + timeout
         with self._changed:
             while not condition():
                 left = deadline - time.monotonic()
                 if left <= 0.0:
-                    raise LoopTimeout(f"waiting for {what}: timeout after {timeout:g} s")
+                    raise LoopTimeout(f"waiting for {description}: timeout after {timeout:g} s")
                 self._changed.wait(min(left, 0.1))
                 self._check()
 
@@ -180,7 +180,7 @@ class _Link:
     ) -> None:
         self.going: dict[int, _Pending] = {}
         self.closing, self.silent_for = False, 0.0
-        self._take, self._gone, self._patience = take, gone, patience
+        self._take, self._gone, self._timeout = take, gone, patience
         self.process = subprocess.Popen(
             module_command("multipanda_py.hardware.franka.gripper_process", address),
             stdin=subprocess.PIPE,
@@ -229,17 +229,17 @@ class _Link:
         self._gone(self, code)
 
     def _listen(self, fd: int) -> None:
-        poll, heard, patience = select.poll(), b"", START_PATIENCE
+        poll, received, timeout = select.poll(), b"", START_PATIENCE
         poll.register(fd, select.POLLIN)
         while True:
-            if not poll.poll(patience * 1e3):
-                self.silent_for = patience
+            if not poll.poll(timeout * 1e3):
+                self.silent_for = timeout
                 self.process.kill()  # This also ends a stopped process, and its worker.
                 return
             data = os.read(fd, 65536)
             if not data:
                 return
-            patience = self._patience
-            *lines, heard = (heard + data).split(b"\n")
+            timeout = self._timeout
+            *lines, received = (received + data).split(b"\n")
             for line in lines:
                 self._take(self, json.loads(line))

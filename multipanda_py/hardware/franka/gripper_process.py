@@ -28,15 +28,15 @@ import sys
 import time
 from typing import Any
 
-from multipanda_py.hardware.franka.gripper_worker import load_library, say, work
+from multipanda_py.hardware.franka.gripper_worker import load_library, send_line, work
 from multipanda_py.registry import missing
 from multipanda_py.robots.gripper import MAX_SPEED, MAX_WIDTH, Action, Outcome
 
-PATIENCE = 5.0
+TIMEOUT = 5.0
 """Timeout of a response beyond the time to close and open the fingers [s]."""
 SIGN_OF_LIFE = 0.2
 """Maximum time between two lines to the owner [s]."""
-CONNECT_PATIENCE = 5.0
+CONNECT_TIMEOUT = 5.0
 """Timeout of the connection [s]."""
 
 
@@ -58,7 +58,7 @@ class Worker:
         commands, self._commands = os.pipe()
         self.fd, answers = os.pipe()
         self.number, self.problem = 0, ""
-        self.deadline = time.monotonic() + CONNECT_PATIENCE
+        self.deadline = time.monotonic() + CONNECT_TIMEOUT
         owner = os.getpid()
         self._pid = os.fork()
         if not self._pid:
@@ -71,7 +71,7 @@ class Worker:
     def send(self, command: dict[str, Any]) -> None:
         self.number = command["number"]
         time_to_go = 2.0 * MAX_WIDTH / (command["speed"] or MAX_SPEED)
-        self.deadline = max(time.monotonic() + time_to_go + PATIENCE, self.deadline)
+        self.deadline = max(time.monotonic() + time_to_go + TIMEOUT, self.deadline)
         os.write(self._commands, (json.dumps(command) + "\n").encode())
 
     def kill(self) -> None:
@@ -93,8 +93,8 @@ class Supervisor:
 
     def __init__(self, library: Any, address: str) -> None:
         self._library, self._address = library, address
-        self._said = bytearray()
-        self._heard = bytearray()
+        self._reported = bytearray()
+        self._latest = bytearray()
         self._worker: Worker | None = Worker(library, address)
 
     def run(self) -> None:
@@ -112,7 +112,7 @@ class Supervisor:
         fds = [0] if worker is None else [0, worker.fd]
         ready = select.select(fds, [], [], SIGN_OF_LIFE)[0]
         if not ready:
-            say(1)
+            send_line(1)
         if worker is not None and worker.fd in ready:
             self._pass_on(worker)
         elif worker is not None and time.monotonic() > worker.deadline:
@@ -121,10 +121,10 @@ class Supervisor:
             data = os.read(0, 65536)
             if not data:
                 return False
-            self._heard += data
-            while b"\n" in self._heard:
-                line, _, rest = bytes(self._heard).partition(b"\n")
-                self._heard[:] = rest
+            self._latest += data
+            while b"\n" in self._latest:
+                line, _, rest = bytes(self._latest).partition(b"\n")
+                self._latest[:] = rest
                 self._command(json.loads(line))
         return True
 
@@ -133,7 +133,7 @@ class Supervisor:
             stop = command["action"] == Action.STOP
             self._drop(Outcome.ABORTED, "stopped" if stop else "ended by a newer command")
         if self._worker is None:
-            self._said.clear()
+            self._reported.clear()
             self._worker = Worker(self._library, self._address)
         self._worker.send(command)
 
@@ -144,9 +144,9 @@ class Supervisor:
             text = worker.problem or f"the connection to {self._address} is lost"
             self._drop(Outcome.FAILED, text)
             return
-        self._said += data
-        end = self._said.rfind(b"\n") + 1
-        lines, self._said[:] = bytes(self._said[:end]), self._said[end:]
+        self._reported += data
+        end = self._reported.rfind(b"\n") + 1
+        lines, self._reported[:] = bytes(self._reported[:end]), self._reported[end:]
         for line in lines.splitlines():
             message = json.loads(line)
             worker.problem = message.get("problem", "")
@@ -155,7 +155,7 @@ class Supervisor:
         if lines:
             os.write(1, lines)
         if not worker.number:
-            worker.deadline = time.monotonic() + PATIENCE
+            worker.deadline = time.monotonic() + TIMEOUT
 
     def _drop(self, outcome: Outcome, text: str) -> None:
         """Kill the worker, and report the outcome of its command to the owner."""
@@ -164,9 +164,9 @@ class Supervisor:
             return
         worker.kill()
         if outcome is Outcome.FAILED:
-            say(1, problem=text)
+            send_line(1, problem=text)
         if worker.number:
-            say(1, done=worker.number, outcome=outcome, text=text)
+            send_line(1, done=worker.number, outcome=outcome, text=text)
 
 
 def main() -> int:
@@ -178,7 +178,7 @@ def main() -> int:
     try:
         library = load_library()
     except ImportError as error:
-        say(1, problem=f"pylibfranka cannot be imported ({error}): {missing('pylibfranka')}")
+        send_line(1, problem=f"pylibfranka cannot be imported ({error}): {missing('pylibfranka')}")
         return 1
     with contextlib.suppress(BrokenPipeError):  # The owner was killed.
         Supervisor(library, sys.argv[1]).run()

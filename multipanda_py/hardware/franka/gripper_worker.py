@@ -28,7 +28,7 @@ def load_library() -> Any:
     return import_module("pylibfranka")
 
 
-def say(fd: int, **message: object) -> None:
+def send_line(fd: int, **message: object) -> None:
     """Write one line of JSON."""
     os.write(fd, (json.dumps(message) + "\n").encode())
 
@@ -48,7 +48,7 @@ def work(library: Any, address: str, commands: int, answers: int, owner: int) ->
         if os.getppid() == owner:
             _serve(_connect(library, address), commands, answers)
     except Exception as error:
-        say(answers, problem=f"{address}: {' '.join(str(error).split())}")
+        send_line(answers, problem=f"{address}: {' '.join(str(error).split())}")
     finally:
         os._exit(1)
 
@@ -86,7 +86,7 @@ def _serve(hand: Any, commands: int, answers: int) -> None:
 def _measure(hand: Any, answers: int) -> None:
     """Wait for the next state, which comes at 20 Hz, and forward it."""
     state = hand.read_once()
-    say(
+    send_line(
         answers,
         width=state.width,
         max_width=state.max_width,
@@ -104,7 +104,7 @@ def _execute(hand: Any, command: dict[str, Any], answers: int) -> None:
         outcome = Outcome.ABORTED if "abort" in text.lower() else Outcome.FAILED
     else:
         _measure(hand, answers)
-    say(answers, done=command["number"], outcome=outcome, text=text)
+    send_line(answers, done=command["number"], outcome=outcome, text=text)
 
 
 def _call(hand: Any, command: dict[str, Any]) -> bool:

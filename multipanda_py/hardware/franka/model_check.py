@@ -29,7 +29,7 @@ class Difference:
 
     Attributes:
         quantity: Name of the quantity: ``mass``, ``coriolis``, ``gravity`` or ``jacobian``.
-        where: Description of the element.
+        element: Description of the element.
         ours: Value in our model.
         theirs: Value in the robot's model.
         tolerance: Maximum difference.
@@ -37,7 +37,7 @@ class Difference:
     """
 
     quantity: str
-    where: str
+    element: str
     ours: float
     theirs: float
     tolerance: float
@@ -50,7 +50,7 @@ class Difference:
 
     def __str__(self) -> str:
         return (
-            f"{self.quantity} at {self.where}: the robot has {self.theirs:.4g}, our model "
+            f"{self.quantity} at {self.element}: the robot has {self.theirs:.4g}, our model "
             f"{self.ours:.4g} {self.unit} (difference {self.theirs - self.ours:+.3g}, allowed "
             f"{self.tolerance:g})"
         )
@@ -70,20 +70,20 @@ class ModelCheck:
         self._data = self._model.createData()
         self._frame = self._model.getFrameId(arm.ee_frame)
 
-    def compare(self, options: FrankaSettings, found: Mapping[str, Any]) -> list[Difference]:
+    def compare(self, options: FrankaSettings, matches: Mapping[str, Any]) -> list[Difference]:
         """Return the maximum difference of every quantity at the measured configuration.
 
         The robot's mass matrix excludes the rotors, which are therefore subtracted from ours.
 
         Args:
             options: Tolerances, and the load of both models.
-            found: Measurements of the driver: flat, column-major lists.
+            matches: Measurements of the driver: flat, column-major lists.
 
         Thread: control.
         """
         model, data = self._model, self._data
         self._flange.carry(options.load)
-        q, dq = np.array(found["q"]), np.full(JOINTS, PROBE_SPEED)
+        q, dq = np.array(matches["q"]), np.full(JOINTS, PROBE_SPEED)
         gravity: Vector = np.array(pin.computeGeneralizedGravity(model, data, q))
         coriolis = np.array(pin.nonLinearEffects(model, data, q, dq)) - gravity
         mass = np.triu(pin.crba(model, data, q))
@@ -91,7 +91,7 @@ class ModelCheck:
         jacobian: Matrix = np.array(
             pin.computeFrameJacobian(model, data, q, self._frame, pin.LOCAL_WORLD_ALIGNED)
         )
-        theirs = {key: _matrix(found[key], rows) for key, rows in _SHAPES.items()}
+        theirs = {key: _matrix(matches[key], rows) for key, rows in _SHAPES.items()}
         return [
             _largest("mass", mass, theirs["mass"], options.tolerance_mass, "kg m^2"),
             _largest("coriolis", coriolis, theirs["coriolis"], options.tolerance_coriolis, "Nm"),
@@ -103,11 +103,11 @@ class ModelCheck:
 
 def complaint(differences: list[Difference]) -> str:
     """Return a message about the differences beyond their tolerance; empty without any."""
-    found = [str(difference) for difference in differences if difference.exceeds]
-    if not found:
+    result = [str(difference) for difference in differences if difference.exceeds]
+    if not result:
         return ""
     return (
-        f"the robot's model differs from ours: {'; '.join(found)}. The usual cause is a wrong "
+        f"the robot's model differs from ours: {'; '.join(result)}. The usual cause is a wrong "
         "tool or load: compare hand, tool, franka.load_mass and franka.tool_in_desk of the cell "
         "file with the end effector in Desk"
     )
@@ -123,9 +123,9 @@ def _largest(
 ) -> Difference:
     gap = np.nan_to_num(np.abs(ours - theirs), nan=math.inf)
     at = np.unravel_index(int(np.argmax(gap)), gap.shape)
-    where = f"joint {at[-1] + 1}"
+    path = f"joint {at[-1] + 1}"
     if quantity == "mass" and at[0] != at[1]:
-        where = f"joints {at[0] + 1} and {at[1] + 1}"
+        path = f"joints {at[0] + 1} and {at[1] + 1}"
     if quantity == "jacobian":
-        where = f"joint {at[1] + 1}, {_ROWS[at[0]]}"
-    return Difference(quantity, where, float(ours[at]), float(theirs[at]), tolerance, unit)
+        path = f"joint {at[1] + 1}, {_ROWS[at[0]]}"
+    return Difference(quantity, path, float(ours[at]), float(theirs[at]), tolerance, unit)

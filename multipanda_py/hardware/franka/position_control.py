@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.hardware.driver.driver_side import LoopConnection
+from multipanda_py.hardware.driver.driver_side import DriverSide
 from multipanda_py.hardware.driver.memory import POSITIONS, VELOCITIES, DriverWord
 from multipanda_py.hardware.franka.driver_settings import DriverSettings
 from multipanda_py.hardware.franka.torque_control import MOVE, finish, publish, refuse_settings
@@ -65,7 +65,7 @@ def joint_modes() -> dict[int, JointMode]:
 _REACTION = 0.005
 """Time in which full acceleration can change to full braking, at the jerk limit of commands
 [s]."""
-_SHARE = 0.9
+_FRACTION = 0.9
 """Maximum fraction of the acceleration limit for braking towards a position limit."""
 
 
@@ -79,15 +79,15 @@ class SpeedNearLimits:
     """
 
     def __init__(self, limits: ArmLimits) -> None:
-        self._braking = np.minimum(DECELERATION, _SHARE * limits.acceleration)
+        self._braking = np.minimum(DECELERATION, _FRACTION * limits.acceleration)
 
     def __call__(self, q: Vector, dq: Vector) -> Vector:
         """Return the maximum speeds, (n,) [rad/s], at positions and in the direction of ``dq``."""
-        room = np.where(dq > 0.0, UPPER - q, q - LOWER)
-        return velocity_towards(room - _REACTION * np.abs(dq), self._braking)
+        distance = np.where(dq > 0.0, UPPER - q, q - LOWER)
+        return velocity_towards(distance - _REACTION * np.abs(dq), self._braking)
 
 
-SILENCE = 0.02
+TIMEOUT = 0.02
 """Time without a command after which the motion ends, once the arm rests [s]."""
 CATCH_UP = 0.01
 """Maximum speed of a correction while no motion is commanded [rad/s]."""
@@ -129,7 +129,7 @@ class PositionControl:
 
     def __init__(
         self,
-        loop: LoopConnection,
+        loop: DriverSide,
         settings: DriverSettings,
         kind: int,
         mode: JointMode,
@@ -162,7 +162,7 @@ class PositionControl:
         """
         loop, limiter, words = self._loop, self._limiter, self._loop.words
         command = self._mode.command
-        loop.begin_motion(self._kind)
+        loop.start_motion(self._kind)
         reason: tuple[str, str] | None = None
         answered_at = -1.0
         stopping = False
@@ -180,21 +180,21 @@ class PositionControl:
                 loop.busy(0.0)
             elif reason is None and (strayed := self._catch_up(state)):
                 stopping, reason = True, ("command_not_followed", strayed)
-            wanted = None if stopping else loop.wait(number, until)
-            if wanted is not None and not math.isfinite(sum(wanted)):
-                stopping, reason, wanted = True, ("position_invalid", _invalid(wanted)), None
+            desired = None if stopping else loop.wait(number, until)
+            if desired is not None and not math.isfinite(sum(desired)):
+                stopping, reason, desired = True, ("position_invalid", _invalid(desired)), None
             if is_first:  # A robot expects a first command at rest.
-                wanted = None
+                desired = None
             before = limiter.q.copy()
             self._bridge = _bridged(state)
-            if wanted is not None:
-                limiter.follow(np.array(wanted))
+            if desired is not None:
+                limiter.follow(np.array(desired))
                 answered_at = now
                 words[DriverWord.ANSWERED] += 1
             else:
                 limiter.brake()
                 words[DriverWord.LATE] += not stopping
-                silent = now - answered_at >= SILENCE
+                silent = now - answered_at >= TIMEOUT
                 if limiter.at_rest and (stopping or silent):
                     finish(loop, handle, command(before, limiter.q))
                     return reason if stopping else ("loop_silent", _silent(now - answered_at))

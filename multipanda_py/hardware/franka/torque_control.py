@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from multipanda_py.hardware.driver.driver_side import LoopConnection
+from multipanda_py.hardware.driver.driver_side import DriverSide
 from multipanda_py.hardware.driver.memory import TORQUES, DriverWord
 from multipanda_py.hardware.driver.torque_limiter import RAMP_TIME, TorqueLimiter
 from multipanda_py.hardware.franka.driver_settings import DriverSettings
@@ -17,7 +17,7 @@ FINISH_TIME = 1.5
 """Maximum time that libfranka takes to end a motion [s]."""
 
 
-def publish(loop: LoopConnection, state: Any, executing: int, mode: int) -> int:
+def publish(loop: DriverSide, state: Any, executing: int, mode: int) -> int:
     """Publish a state of libfranka to the loop; return the number of the state.
 
     Args:
@@ -32,13 +32,15 @@ def publish(loop: LoopConnection, state: Any, executing: int, mode: int) -> int:
     )  # fmt: skip
 
 
-def refuse_settings(loop: LoopConnection, control: str) -> None:
+def refuse_settings(loop: DriverSide, control: str) -> None:
     """Reject settings on standard input, because robots accept them only at rest."""
     for _ in loop.lines():
-        loop.say(settings="refused", text=f"the arm is under {control} control, not at rest")
+        loop.send_message(
+            settings="refused", text=f"the arm is under {control} control, not at rest"
+        )
 
 
-def finish(loop: LoopConnection, handle: Any, command: Any) -> None:
+def finish(loop: DriverSide, handle: Any, command: Any) -> None:
     """End the motion; libfranka blocks until it has ended.
 
     Args:
@@ -63,7 +65,7 @@ class TorqueControl:
         settings: Settings of the driver.
     """
 
-    def __init__(self, loop: LoopConnection, settings: DriverSettings) -> None:
+    def __init__(self, loop: DriverSide, settings: DriverSettings) -> None:
         import pylibfranka  # Imported here, so that this module can be imported without it.
 
         self._loop, self._torques = loop, pylibfranka.Torques
@@ -84,7 +86,7 @@ class TorqueControl:
         """
         loop, guard, words = self._loop, self._guard, self._loop.words
         guard.start()
-        loop.begin_motion()
+        loop.start_motion()
         reason: tuple[str, str] | None = None
         answered_at = -1.0
         stopping = False
@@ -102,19 +104,19 @@ class TorqueControl:
             if not stopping:
                 # This loads the code of the answer into the caches while the loop computes.
                 self._torques(guard.rehearse(executed))
-                wanted = loop.wait(number, until)
-                if wanted is None:
+                desired = loop.wait(number, until)
+                if desired is None:
                     words[DriverWord.LATE] += 1
                 else:
-                    tau = guard.answer(wanted, executed)
+                    tau = guard.answer(desired, executed)
                     if tau is None:
                         stopping = True
-                        reason = ("torque_invalid", _invalid(wanted))
+                        reason = ("torque_invalid", _invalid(desired))
             finished = False
             if tau is None:
-                silence = now - answered_at
-                tau = guard.silent(silence, executed)
-                finished = silence >= RAMP_TIME - _HALF and not any(tau)
+                age = now - answered_at
+                tau = guard.silent(age, executed)
+                finished = age >= RAMP_TIME - _HALF and not any(tau)
             else:
                 answered_at = now
                 words[DriverWord.ANSWERED] += 1

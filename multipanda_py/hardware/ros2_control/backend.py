@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import BackendError
 from multipanda_py.hardware.driver.driven_backend import DrivenBackend
-from multipanda_py.hardware.driver.loop_side import DriverLink
+from multipanda_py.hardware.driver.loop_side import LoopSide
 from multipanda_py.hardware.driver.memory import POSITIONS, TORQUES
 from multipanda_py.hardware.driver.watch import Fault
 from multipanda_py.hardware.ros2_control.settings import (
@@ -56,11 +56,11 @@ class TopicArm:
         cpus: Sequence[int],
     ) -> None:
         self._state, self._description = state, description
-        self._told = driver_settings(settings, description, cpus)
+        self._sent_settings = driver_settings(settings, description, cpus)
         self.settings = settings
-        self._asked: Ros2ControlSettings | None = None
+        self._requested_settings: Ros2ControlSettings | None = None
         self._deadline = 0.0
-        self.link = DriverLink(DRIVER, state, self._told)
+        self.link = LoopSide(DRIVER, state, self._sent_settings)
 
     def poll(self) -> list[Fault]:
         """Return the new faults of the driver."""
@@ -78,27 +78,27 @@ class TopicArm:
         """
         if not self.link.is_alive:
             raise BackendError("its driver is not running; recover the arm first")
-        self._asked = settings
+        self._requested_settings = settings
         self._deadline = time.monotonic() + ANSWER_TIMEOUT
         self.link.watch.answers.clear()
-        self.link.watch.tell(changed_settings(self._told, settings, self._description))
+        self.link.watch.send(changed_settings(self._sent_settings, settings, self._description))
 
     def settings_answer(self) -> str | None:
         """Return None before the response, then the reason of a rejection or an empty string."""
         answers = self.link.watch.answers
-        if self._asked is None:
+        if self._requested_settings is None:
             return None
         if answers:
             answers.clear()
-            self.settings, self._asked = self._asked, None
+            self.settings, self._requested_settings = self._requested_settings, None
             return ""
         if self.link.is_alive and time.monotonic() < self._deadline:
             return None
-        self._asked = None
+        self._requested_settings = None
         return f"{self._state.name}: its driver has not responded; recover the arm first"
 
 
-def _no_model(_found: object) -> str:
+def _no_model(_result: object) -> str:
     """Accept the driver, because the model of the external controller manager is unknown."""
     return ""
 
@@ -111,28 +111,28 @@ def check_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
     owner: dict[str, str] = {}
     for name in arms:
         arm = config.arms[name]
-        settings, where = arm.settings, f"arms.{name}.ros2_control"
+        settings, path = arm.settings, f"arms.{name}.ros2_control"
         if not isinstance(settings, Ros2ControlSettings):
             continue
         if settings.rate != config.cell.rate:
             yield (
-                f"{where}.rate: got {settings.rate:g} Hz, allowed {config.cell.rate:g} Hz "
+                f"{path}.rate: got {settings.rate:g} Hz, allowed {config.cell.rate:g} Hz "
                 "as in cell.rate, because the arm paces the loop"
             )
         for key in ("state_topic", "command_topic"):
             topic = getattr(settings, key)
             if not _TOPIC.match(topic):
-                yield f"{where}.{key}: got {topic!r}, allowed a topic name"
+                yield f"{path}.{key}: got {topic!r}, allowed a topic name"
         if settings.command_topic in owner:
             yield (
-                f"{where}.command_topic: got {settings.command_topic}, the topic of arm "
+                f"{path}.command_topic: got {settings.command_topic}, the topic of arm "
                 f"{owner[settings.command_topic]}"
             )
         owner[settings.command_topic] = name
         names, n = settings.joint_names.split(), arm.robot.n_joints
         if names and (len(names) != n or len(set(names)) != n):
             yield (
-                f"{where}.joint_names: got {len(set(names))} names in {settings.joint_names!r}, "
+                f"{path}.joint_names: got {len(set(names))} names in {settings.joint_names!r}, "
                 f"allowed {n}, one per joint"
             )
 

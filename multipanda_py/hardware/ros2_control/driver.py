@@ -21,7 +21,7 @@ from multipanda_py.hardware.driver.driver_side import (
     connect_to_loop,
     take_priority,
 )
-from multipanda_py.hardware.driver.memory import POSITIONS, TORQUES, DriverWord, Refused
+from multipanda_py.hardware.driver.memory import POSITIONS, TORQUES, DriverStartError, DriverWord
 from multipanda_py.hardware.driver.torque_limiter import RAMP_TIME, TorqueLimiter
 from multipanda_py.hardware.ros2_control.joint_states import first_states
 from multipanda_py.hardware.ros2_control.settings import EFFORT, TopicDriverSettings, unpacked
@@ -98,7 +98,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         reading = self._reading
         resting = self._resting.of(reading.q, reading.dq)
         if self._armed and not self._moving and self._loop.may_execute() == TORQUES:
-            self._begin(resting)
+            self._start(resting)
         until = _monotonic_ns() + self._budget
         number = self._publish(period)
         if not self._moving:
@@ -107,30 +107,30 @@ class EffortControl(TopicControl[TorqueLimiter]):
             return
         self._send(self._next_torque(number, until, resting))
 
-    def _begin(self, resting: list[float]) -> None:
+    def _start(self, resting: list[float]) -> None:
         """Begin a motion with the current effort of the arm."""
         if self._sent is None:  # Another program has controlled the arm until now.
             self._sent = resting if self._settings.carries else [0.0] * len(resting)
         self._tau, self._moving, self._answered = self._sent, True, self._reading.time
         self._limiter.start(self._sent)
-        self._loop.begin_motion()
+        self._loop.start_motion()
 
     def _next_torque(self, number: int, until: int, resting: list[float]) -> list[float]:
         """Return the limited torque of the loop; without it, the next torque of the decay."""
         words, limiter = self._loop.words, self._limiter
         sent = self._sent or resting
-        wanted = self._loop.wait(number, until)
-        if wanted is not None:
-            tau = limiter.answer(wanted, sent)
+        desired = self._loop.wait(number, until)
+        if desired is not None:
+            tau = limiter.answer(desired, sent)
             if tau is not None:
                 words[DriverWord.ANSWERED] += 1
                 self._answered = self._reading.time
                 return tau
             self._fail("torque_invalid", (
-                f"the control loop sent the torque {list(wanted)}, allowed finite numbers; "
+                f"the control loop sent the torque {list(desired)}, allowed finite numbers; "
                 "the arm brakes. Recover it to continue"
             ))  # fmt: skip
-        return limiter.silent(self._notice_silence(), sent, resting)
+        return limiter.silent(self._check_timeout(), sent, resting)
 
     def _rest_blindly(self) -> None:
         """Without a state, carry the arm where it was; the last command stays in effect."""
@@ -155,7 +155,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         while time.monotonic() < deadline:
             self._topics.spin(TICK)
             moves = max(map(abs, self._reading.dq), default=0.0) > REST_SPEED
-            if time.monotonic() - self._heard > self._settings.state_timeout:
+            if time.monotonic() - self._latest > self._settings.state_timeout:
                 self._rest_blindly()
             resting = self._resting.of(self._reading.q, [0.0] * len(self._sent))
             gap = max(abs(a - b) for a, b in zip(self._sent, resting))
@@ -191,36 +191,36 @@ class TopicPositions(TopicControl[MotionLimiter]):
         if self._away:
             self._away, self._sent = False, None
         if self._armed and not self._moving and self._loop.may_execute() == POSITIONS:
-            self._begin()
+            self._start()
         until = _monotonic_ns() + self._budget
         number = self._publish(period)
         if self._sent is None:
             return
-        wanted = self._loop.wait(number, until) if self._moving else None
-        if wanted is not None and not math.isfinite(sum(wanted)):
+        desired = self._loop.wait(number, until) if self._moving else None
+        if desired is not None and not math.isfinite(sum(desired)):
             self._fail("position_invalid", (
-                f"the control loop sent the positions {list(wanted)}, allowed finite numbers; "
+                f"the control loop sent the positions {list(desired)}, allowed finite numbers; "
                 "the arm brakes. Recover it to continue"
             ))  # fmt: skip
-            wanted = None
-        if wanted is None:
+            desired = None
+        if desired is None:
             self._limiter.brake()
             if self._moving:
-                self._notice_silence()
+                self._check_timeout()
         else:
-            self._limiter.follow(np.array(wanted))
+            self._limiter.follow(np.array(desired))
             self._loop.words[DriverWord.ANSWERED] += 1
             self._answered = self._reading.time
         self._send(self._limiter.q.tolist())
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         """Begin a motion at the last command if the arm is near it, otherwise at the arm."""
         limiter, q = self._limiter, np.array(self._reading.q)
         if self._sent is None or (limiter.at_rest and np.abs(limiter.q - q).max() > NEAR):
             limiter.start(q)
         self._sent = limiter.q.tolist()
         self._moving, self._answered = True, self._reading.time
-        self._loop.begin_motion(POSITIONS)
+        self._loop.start_motion(POSITIONS)
 
     def _rest_blindly(self) -> None:
         """Brake; at rest, send nothing, because the last command stays in effect."""
@@ -236,7 +236,7 @@ class TopicPositions(TopicControl[MotionLimiter]):
         deadline = time.monotonic() + POSITION_STOP_TIME
         while not (self._sent is None or self._limiter.at_rest) and time.monotonic() < deadline:
             self._topics.spin(TICK)
-            if time.monotonic() - self._heard > self._settings.state_timeout:
+            if time.monotonic() - self._latest > self._settings.state_timeout:
                 self._away = True
                 self._rest_blindly()
 
@@ -259,7 +259,7 @@ def main() -> NoReturn:
         try:
             from multipanda_py.hardware.ros2_control.topics import Topics
         except ImportError as error:
-            raise Refused(f"ROS 2 cannot be imported: {error}", final=True) from None
+            raise DriverStartError(f"ROS 2 cannot be imported: {error}", final=True) from None
         # The threads of the middleware inherit this priority.
         warnings = take_priority(settings.priority, settings.peer)
         topics = Topics(settings)
@@ -267,22 +267,24 @@ def main() -> NoReturn:
             loop, topics, first_states(topics, settings, loop), settings
         )
         make_ordinary(SENDS_AGAIN)  # The threads of the middleware have their names by now.
-    except Refused as error:
-        loop.say(error=f"{error}", final=error.final)
+    except DriverStartError as error:
+        loop.send_message(error=f"{error}", final=error.final)
         os._exit(1)
     except (OSError, RuntimeError, ValueError, TypeError) as error:
-        loop.say(error=f"{type(error).__name__}: {error}", final=not isinstance(error, OSError))
+        loop.send_message(
+            error=f"{type(error).__name__}: {error}", final=not isinstance(error, OSError)
+        )
         os._exit(1)
     loop.busy(_SETTLING_TIME)
     collect_for_good()
     loop.busy(0.0)
-    loop.say(ok=True, warnings=warnings, model={})
+    loop.send_message(ok=True, warnings=warnings, model={})
     try:
         control.run()
         topics.close()
     except Exception as error:
         text = f"{type(error).__name__}: {error}. Recover to start another driver"
-        loop.say(fault="driver_error", text=f"{settings.peer}: {text}")
+        loop.send_message(fault="driver_error", text=f"{settings.peer}: {text}")
         os._exit(1)
     os._exit(0)
 

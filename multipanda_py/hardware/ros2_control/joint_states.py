@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from multipanda_py.hardware.driver.driver_side import LoopConnection
-from multipanda_py.hardware.driver.memory import Refused
+from multipanda_py.hardware.driver.driver_side import DriverSide
+from multipanda_py.hardware.driver.memory import DriverStartError
 from multipanda_py.hardware.ros2_control.settings import TopicDriverSettings
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class JointReading:
         longest: float = math.inf,
         slides: Sequence[bool] = (),
     ) -> None:
-        self._wanted = list(names)
+        self._required_joints = list(names)
         self._fastest = list(fastest) or [math.inf] * len(names)
         self._endless = list(endless) or [False] * len(names)
         self._longest = longest
@@ -70,13 +70,13 @@ class JointReading:
         self._stamp = -math.inf  # Stamp of the last message, even if it was not newer.
         self._before: list[float] = []  # Last positions; empty if unknown.
         self._names: list[str] = []
-        self._places: list[int] = []
+        self._indices: list[int] = []
         self.time = -math.inf
         self.q: list[float] = []
         self.dq: list[float] = []
         self.effort: list[float] = []
 
-    def take(self, message: StateMessage) -> bool:
+    def receive(self, message: StateMessage) -> bool:
         """Read a message with any order of joints.
 
         Returns:
@@ -95,18 +95,18 @@ class JointReading:
         if time <= self.time:
             return False
         size = len(self._names)
-        for what, numbers, allowed in (
+        for quantity, numbers, allowed in (
             ("positions", position, (size,)),
             ("velocities", velocity, (size,)),
             ("efforts", effort, (0, size)),
         ):
             if len(numbers) not in allowed:
                 raise StateInvalid(
-                    f"got {len(numbers)} {what} of {size} joints, allowed one for each"
+                    f"got {len(numbers)} {quantity} of {size} joints, allowed one for each"
                 )
-        places = self._places
-        q, dq = [position[i] for i in places], [velocity[i] for i in places]
-        torque = [effort[i] for i in places] if len(effort) else []
+        indices = self._indices
+        q, dq = [position[i] for i in indices], [velocity[i] for i in indices]
+        torque = [effort[i] for i in indices] if len(effort) else []
         if not math.isfinite(sum(q) + sum(dq) + sum(torque)):
             raise StateInvalid(f"got q {q}, dq {dq}, effort {torque}, allowed finite numbers")
         self._check_way(q, time - self.time)
@@ -133,27 +133,30 @@ class JointReading:
 
     def _check_way(self, q: Sequence[float], period: float) -> None:
         """Reject positions that the arm cannot have reached."""
-        each = zip(self._wanted, q, self._before, self._fastest, self._endless, self._units)
+        each = zip(
+            self._required_joints, q, self._before, self._fastest, self._endless, self._units
+        )
         for name, now, before, fastest, is_endless, unit in each:
-            way = math.remainder(now - before, math.tau) if is_endless else now - before
-            most = JUMP + 2.0 * fastest * min(period, self._longest)
-            if abs(way) > most:
+            displacement = math.remainder(now - before, math.tau) if is_endless else now - before
+            max_value = JUMP + 2.0 * fastest * min(period, self._longest)
+            if abs(displacement) > max_value:
                 raise StateInvalid(
                     f"joint {name} moved from {before:.4g} to {now:.4g} {unit} in "
-                    f"{1e3 * period:.3g} ms, allowed {most:.3g} {unit}"
+                    f"{1e3 * period:.3g} ms, allowed {max_value:.3g} {unit}"
                 )
 
     def _find(self, names: Sequence[str]) -> bool:
         """Find the indices of the joints; return False if the message is of another arm."""
-        missing = [name for name in self._wanted if name not in names]
-        if len(missing) == len(self._wanted):
+        missing = [name for name in self._required_joints if name not in names]
+        if len(missing) == len(self._required_joints):
             return False
         if missing or len(set(names)) < len(names):
             raise StateInvalid(
-                f"got joints {list(names)}, allowed each of {self._wanted} once, in any order"
+                f"got joints {list(names)}, allowed each of {self._required_joints} once, in any "
+                f"order"
             )
         self._names = list(names)
-        self._places = [self._names.index(name) for name in self._wanted]
+        self._indices = [self._names.index(name) for name in self._required_joints]
         return True
 
 
@@ -167,9 +170,7 @@ RATES = (0.8, 1.25)
 """Range of the measured rate, as fractions of the configured one."""
 
 
-def first_states(
-    topics: Topics, settings: TopicDriverSettings, loop: LoopConnection
-) -> JointReading:
+def first_states(topics: Topics, settings: TopicDriverSettings, loop: DriverSide) -> JointReading:
     """Wait for the first states and a subscriber of commands; return the newest state.
 
     Args:
@@ -194,7 +195,7 @@ def first_states(
         nonlocal came
         came += 1
         try:
-            if reading.take(message):
+            if reading.receive(message):
                 times.append(reading.time)
         except StateInvalid as error:
             wrong.append(str(error))
@@ -205,14 +206,14 @@ def first_states(
         topics.spin(TICK)
         loop.beat()
         if wrong:
-            raise Refused(f"{settings.state_topic}: {wrong[0]}", final=True)
+            raise DriverStartError(f"{settings.state_topic}: {wrong[0]}", final=True)
         if loop.ended():
-            raise Refused("the loop has ended")
+            raise DriverStartError("the loop has ended")
         if time.monotonic() > deadline:
-            raise Refused(_why_not(topics, settings, came))
+            raise DriverStartError(_reject_reason(topics, settings, came))
     rate = 1.0 / float(np.median(np.diff(times[-ENOUGH:])))
     if not RATES[0] < rate / settings.rate < RATES[1]:
-        raise Refused(
+        raise DriverStartError(
             f"{settings.state_topic}: got {rate:.4g} states per second by their stamps, "
             f"allowed {settings.rate:g}: change rate here and cell.rate, or the other side",
             final=True,
@@ -220,7 +221,7 @@ def first_states(
     return reading
 
 
-def _why_not(topics: Topics, settings: TopicDriverSettings, came: int) -> str:
+def _reject_reason(topics: Topics, settings: TopicDriverSettings, came: int) -> str:
     if not topics.publishers():
         return (
             f"{settings.state_topic} has no publisher: start the other side with its "

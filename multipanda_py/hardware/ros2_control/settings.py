@@ -201,23 +201,23 @@ def driver_settings(
 
 
 def changed_settings(
-    told: TopicDriverSettings, settings: Ros2ControlSettings, arm: ArmDescription
+    sent: TopicDriverSettings, settings: Ros2ControlSettings, arm: ArmDescription
 ) -> TopicDriverSettings:
     """Return the settings with the changeable ones replaced; fast. Thread: control.
 
     Args:
-        told: Present settings of the driver.
+        sent: Present settings of the driver.
         settings: New settings of the arm.
         arm: Description of the arm.
     """
-    return replace(told, **_live(settings, arm))
+    return replace(sent, **_live(settings, arm))
 
 
 def _live(settings: Ros2ControlSettings, arm: ArmDescription) -> dict[str, Any]:
-    most, fastest = arm.limits.torque, arm.limits.velocity
+    max_value, fastest = arm.limits.torque, arm.limits.velocity
     load = settings.load
     return {
-        "damping": (settings.damping * most / fastest).tolist(),
+        "damping": (settings.damping * max_value / fastest).tolist(),
         "load_mass": load.mass,
         "load_com": load.com.tolist(),
         "load_inertia": load.inertia.ravel().tolist(),
@@ -229,12 +229,12 @@ def packed(model: Any) -> str:
     return base64.b64encode(zlib.compress(model.saveToString().encode())).decode()
 
 
-def unpacked(told: TopicDriverSettings) -> Any:
+def unpacked(sent: TopicDriverSettings) -> Any:
     """Return the model of an arm with tool and load."""
     model = pin.Model()
-    model.loadFromString(zlib.decompress(base64.b64decode(told.model)).decode())
-    inertia = np.reshape(told.load_inertia, (3, 3))
-    LoadedFlange(model, told.flange_frame).carry(
-        Load(told.load_mass, np.array(told.load_com), inertia)
+    model.loadFromString(zlib.decompress(base64.b64decode(sent.model)).decode())
+    inertia = np.reshape(sent.load_inertia, (3, 3))
+    LoadedFlange(model, sent.flange_frame).carry(
+        Load(sent.load_mass, np.array(sent.load_com), inertia)
     )
     return model

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from multipanda_py.hardware.driver.driver_side import LoopConnection
+from multipanda_py.hardware.driver.driver_side import DriverSide
 from multipanda_py.hardware.driver.memory import TORQUES, DriverWord
 from multipanda_py.hardware.driver.torque_limiter import RAMP_TIME
 from multipanda_py.hardware.ros2_control.joint_states import JointReading, StateInvalid
@@ -45,7 +45,7 @@ class TopicControl(ABC, Generic[Limiter]):
 
     def __init__(
         self,
-        loop: LoopConnection,
+        loop: DriverSide,
         topics: Topics,
         reading: JointReading,
         settings: TopicDriverSettings,
@@ -56,7 +56,7 @@ class TopicControl(ABC, Generic[Limiter]):
         self._sent: list[float] | None = None
         self._tau = [0.0] * len(reading.q)
         self._armed, self._moving = True, False
-        self._heard = self._came = time.monotonic()
+        self._latest = self._came = time.monotonic()
         self._answered = 0.0
         self._wrong = ""  # Error of the newest message.
         self._away = False
@@ -90,7 +90,7 @@ class TopicControl(ABC, Generic[Limiter]):
 
     def run(self) -> None:
         """Run until the loop ends or stops the driver; then leave the arm at rest."""
-        self._heard = time.monotonic()
+        self._latest = time.monotonic()
         while not self._loop.ended():
             self._turn()
         self._leave()
@@ -104,25 +104,25 @@ class TopicControl(ABC, Generic[Limiter]):
             self._recoveries = words[DriverWord.RECOVER]
             self._armed = True
             self._reading.forget()
-        silence = time.monotonic() - self._heard
-        if silence > self._settings.state_timeout:
+        age = time.monotonic() - self._latest
+        if age > self._settings.state_timeout:
             if self._wrong:
                 self._fail("state_invalid", self._wrong)
             else:
-                self._fail("robot_silent", self._silent(silence))
+                self._fail("robot_silent", self._silent(age))
             self._away = True
             self._rest_blindly()
             self._reading.follow_back()
         for line in loop.lines():
             self._use(TopicDriverSettings.from_json(line))
-            loop.say(settings="applied", text="")
+            loop.send_message(settings="applied", text="")
 
     def _on_state(self, message: Any) -> None:
         """Answer a ``sensor_msgs/JointState``."""
         self._came = time.monotonic()
         reading, before = self._reading, self._reading.time
         try:
-            if not reading.take(message):
+            if not reading.receive(message):
                 return
         except StateInvalid as error:
             self._wrong = str(error)
@@ -130,23 +130,23 @@ class TopicControl(ABC, Generic[Limiter]):
             self._rest_blindly()
             return
         self._wrong = ""
-        self._heard = self._came
+        self._latest = self._came
         self._answer(reading.time - before)
 
     def _publish(self, period: float) -> int:
         """Publish the newest state to the loop; return its number."""
         reading = self._reading
         tau = self._tau
-        felt = [0.0] * len(tau)
+        measured = [0.0] * len(tau)
         # Before the first command, brakes may carry the arm. Measured efforts would then be
         # misleading.
         if self._observer is not None and reading.effort and self._sent is not None:
-            tau, felt = reading.effort, self._felt(self._observer, period)
+            tau, measured = reading.effort, self._tau_ext(self._observer, period)
         return self._loop.publish(
-            reading.time, self._moving * self.kind, 0, *reading.q, *reading.dq, *tau, *felt
+            reading.time, self._moving * self.kind, 0, *reading.q, *reading.dq, *tau, *measured
         )
 
-    def _notice_silence(self) -> float:
+    def _check_timeout(self) -> float:
         """Count a state without a command of the loop; end the motion after :data:`.RAMP_TIME`.
 
         Returns:
@@ -154,17 +154,17 @@ class TopicControl(ABC, Generic[Limiter]):
         """
         words = self._loop.words
         words[DriverWord.LATE] += 1
-        silence = self._reading.time - self._answered
-        if silence >= RAMP_TIME and self._moving:
+        age = self._reading.time - self._answered
+        if age >= RAMP_TIME and self._moving:
             self._moving = False
             if words[DriverWord.ENABLED] and not self._loop.ended():
                 self._fail("loop_silent", (
-                    f"no command from the control loop for {1e3 * silence:.0f} ms; the arm "
+                    f"no command from the control loop for {1e3 * age:.0f} ms; the arm "
                     "brakes. Recover it to continue"
                 ))  # fmt: skip
-        return silence
+        return age
 
-    def _felt(self, observer: MomentumObserver, period: float) -> list[float]:
+    def _tau_ext(self, observer: MomentumObserver, period: float) -> list[float]:
         """Return the torques that the arm exerts on its environment, (n,) [Nm]."""
         reading = self._reading
         if not 0.0 < period < self._settings.state_timeout:
@@ -186,15 +186,15 @@ class TopicControl(ABC, Generic[Limiter]):
         self._armed = False
         # Requests for older faults are skipped.
         self._recoveries = self._loop.words[DriverWord.RECOVER]
-        self._loop.say(fault=kind, text=f"{self._settings.peer}: {text}")
+        self._loop.send_message(fault=kind, text=f"{self._settings.peer}: {text}")
 
-    def _silent(self, silence: float) -> str:
+    def _silent(self, timeout: float) -> str:
         topic = self._settings.state_topic
         if self._reading.is_behind:
             return f"the stamps of {topic} have decreased; recover the arm to accept them"
         if time.monotonic() - self._came < self._settings.state_timeout:
-            return f"the stamps of {topic} have not changed for {1e3 * silence:.0f} ms"
+            return f"the stamps of {topic} have not changed for {1e3 * timeout:.0f} ms"
         return (
-            f"no state on {topic} for {1e3 * silence:.0f} ms: check the controller manager of the "
+            f"no state on {topic} for {1e3 * timeout:.0f} ms: check the controller manager of the "
             "other side and the network"
         )

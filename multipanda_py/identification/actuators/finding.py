@@ -105,26 +105,26 @@ SOURCE = (
 )
 
 
-def picture(found: ExperimentResult) -> str:
+def visual(result: ExperimentResult) -> str:
     """Return all panels of an experiment as a base64 PNG.
 
     Raises:
         MissingExtra: If matplotlib is missing.
     """
     plots = pyplot()
-    return png(drawn(found, plots), plots)
+    return png(drawn(result, plots), plots)
 
 
-def drawn(found: ExperimentResult, plots: Any) -> Any:
+def drawn(result: ExperimentResult, plots: Any) -> Any:
     """Return a figure with all panels of an experiment.
 
     Args:
-        found: Result of the experiment.
+        result: Result of the experiment.
         plots: Module ``matplotlib.pyplot``.
     """
-    rows = (len(found.panels) + 1) // 2
+    rows = (len(result.panels) + 1) // 2
     figure, axes = plots.subplots(rows, 2, figsize=(11.0, 3.1 * rows), squeeze=False)
-    for axis, panel in zip(axes.flat, found.panels):
+    for axis, panel in zip(axes.flat, result.panels):
         colors = iter(COLORS)
         for curve in panel.curves:
             every = max(1, len(curve.x) // _POINTS)
@@ -140,16 +140,16 @@ def drawn(found: ExperimentResult, plots: Any) -> Any:
         axis.grid(alpha=0.3)
         axis.ticklabel_format(useOffset=False)
         axis.legend(ncol=len(panel.curves), **_LEGEND)
-    for axis in axes.flat[len(found.panels) :]:
+    for axis in axes.flat[len(result.panels) :]:
         axis.set_visible(False)
     return figure
 
 
-def page(found: Sequence[ExperimentResult], quick: bool) -> str:
+def page(matches: Sequence[ExperimentResult], quick: bool) -> str:
     """Return the report as a self-contained HTML page.
 
     Args:
-        found: Results of the experiments.
+        matches: Results of the experiments.
         quick: True if the experiments were shortened.
     """
     title = "Compliant actuators compared with their paper"
@@ -160,7 +160,7 @@ def page(found: Sequence[ExperimentResult], quick: bool) -> str:
     ]
     if quick:
         parts.append("<p>Shortened: the runs are shorter than in the paper.</p>")
-    for one in found:
+    for one in matches:
         parts += [
             f"<h2>{html.escape(one.title)}</h2><p>{html.escape(one.setting)}</p>",
             f"<p><b>The paper:</b> {html.escape(one.paper)}</p>",
@@ -169,12 +169,12 @@ def page(found: Sequence[ExperimentResult], quick: bool) -> str:
                     *(("under", "holds") if check.holds else ("over", "does not hold"))))
                 for check in one.checks
             ]),
-            image(picture(one)),
+            image(visual(one)),
         ]  # fmt: skip
     return "\n".join(parts) + "</html>\n"
 
 
-def write_page(found: Sequence[ExperimentResult], target: Path, quick: bool) -> Path:
+def write_page(matches: Sequence[ExperimentResult], target: Path, quick: bool) -> Path:
     """Write the HTML page and a JSON file with its values next to it.
 
     Returns:
@@ -184,9 +184,9 @@ def write_page(found: Sequence[ExperimentResult], target: Path, quick: bool) -> 
         ConfigurationError: If a file cannot be written. Then neither file is written.
         MissingExtra: If matplotlib is missing.
     """
-    text, beside = page(found, quick), target.with_suffix(".json")
+    text, beside = page(matches, quick), target.with_suffix(".json")
     numbers = {
-        "source": SOURCE, "quick": quick, "experiments": [one.as_dict() for one in found]
+        "source": SOURCE, "quick": quick, "experiments": [one.as_dict() for one in matches]
     }  # fmt: skip
     with replacing(target) as page_file, replacing(beside) as number_file:
         page_file.write_text(text, encoding="utf-8")

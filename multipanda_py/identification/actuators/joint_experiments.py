@@ -32,7 +32,7 @@ KINDS = {
     "sea": (0.0, 0.0), "awas2": (0.005, 0.04), "bavs": (0.001, 0.22), "qbmove": (0.2, 0.6),
 }  # fmt: skip
 """Soft and stiff presets of the paper [m for awas2, else rad]."""
-ON_THE_WAY = {"sea": 0.2, "awas2": 0.2, "bavs": 1.0, "qbmove": 1.0}
+IN_MOTION = {"sea": 0.2, "awas2": 0.2, "bavs": 1.0, "qbmove": 1.0}
 """Duration of the step response in the first plot [s]. It is short for stiff actuators, which
 oscillate at about 200 Hz."""
 SEA_STIFFNESS = (200.0, 400.0)
@@ -63,12 +63,12 @@ def steps(quick: bool) -> ExperimentResult:
             sags[kind, name] = STEP_ANGLE - rest
             figures[f"{kind} {name} sag rad"] = STEP_ANGLE - rest
             motions[name] = motion
-        for part, begin, end in (
-            ("step response", 0.0, ON_THE_WAY[kind]), ("at rest", 0.8 * seconds, seconds)
+        for part, start, end in (
+            ("step response", 0.0, IN_MOTION[kind]), ("at rest", 0.8 * seconds, seconds)
         ):  # fmt: skip
-            aim = Curve("commanded", np.array([begin, end]), np.full(2, STEP_ANGLE), "k:")
+            aim = Curve("commanded", np.array([start, end]), np.full(2, STEP_ANGLE), "k:")
             drawn = [
-                Curve(name, *_between(motion, motion.q, begin, end))
+                Curve(name, *_between(motion, motion.q, start, end))
                 for name, motion in reversed(motions.items())
             ]
             panels.append(Panel(f"{kind}, {part}", "q [rad]", (*drawn, aim)))
@@ -119,11 +119,11 @@ def chirp(quick: bool) -> ExperimentResult:
             figures[f"{name} bandwidth Hz"] = bands[name]
         panels += [
             Panel(f"{name}, {part}", "angle [rad]", tuple(
-                Curve(label, *_between(motion, angles, begin, end))
+                Curve(label, *_between(motion, angles, start, end))
                 for label, angles in (("equilibrium of the motors", motion.equilibrium),
                                       ("link", motion.q))
             ))
-            for part, begin, end in (
+            for part, start, end in (
                 ("beginning of the sweep", 0.0, 0.2 * seconds),
                 ("end of the sweep", seconds - 1.0, seconds),
             )
@@ -135,7 +135,7 @@ def chirp(quick: bool) -> ExperimentResult:
                       np.full(2, _FELL * gain[0]), "k:"),
             ), "frequency [Hz]")
         )  # fmt: skip
-    said = ", ".join(
+    summary = ", ".join(
         f"{name} {band:.2f} Hz" if band < math.inf
         else f"{name} above {figures[f'{name} sweep ends Hz']:.2f} Hz, where the sweep ends"
         for name, band in bands.items()
@@ -144,7 +144,7 @@ def chirp(quick: bool) -> ExperimentResult:
         Check("soft springs deflect more than stiff ones",
               ", ".join(f"{name} {peak:.3f} rad" for name, peak in peaks.items()),
               peaks["soft"] > peaks["stiff"]),
-        Check("soft springs have the smaller bandwidth", said, bands["soft"] < bands["stiff"]),
+        Check("soft springs have the smaller bandwidth", summary, bands["soft"] < bands["stiff"]),
     )  # fmt: skip
     return ExperimentResult(
         "chirp", "Frequency response of one qbMove",
@@ -166,11 +166,11 @@ def gains(motion: SpringMotion, rise: float) -> tuple[Vector, Vector]:
     Returns:
         Frequencies, (k,) [Hz], and amplitude ratios, (k,).
     """
-    turns = np.flatnonzero(np.diff(np.sign(np.diff(motion.commanded[:, 0])))) + 1
+    rotations = np.flatnonzero(np.diff(np.sign(np.diff(motion.commanded[:, 0])))) + 1
     frequency, gain = [], []
-    for begin, end in zip(turns[:-2], turns[2:]):
-        swing = np.ptp(motion.q[begin:end, 0]) / np.ptp(motion.commanded[begin:end, 0])
-        frequency.append(SLOWEST + rise * 0.5 * (motion.time[begin] + motion.time[end]))
+    for start, end in zip(rotations[:-2], rotations[2:]):
+        swing = np.ptp(motion.q[start:end, 0]) / np.ptp(motion.commanded[start:end, 0])
+        frequency.append(SLOWEST + rise * 0.5 * (motion.time[start] + motion.time[end]))
         gain.append(swing)
     return np.array(frequency), np.array(gain)
 
@@ -188,22 +188,22 @@ def bandwidth(frequency: Vector, gain: Vector) -> float:
     last = int(np.flatnonzero(gain >= _FELL)[-1])
     if last + 1 == len(gain):
         return math.inf
-    share = (gain[last] - _FELL) / (gain[last] - gain[last + 1])
-    return float(frequency[last] + share * (frequency[last + 1] - frequency[last]))
+    fraction = (gain[last] - _FELL) / (gain[last] - gain[last + 1])
+    return float(frequency[last] + fraction * (frequency[last + 1] - frequency[last]))
 
 
 def _between(
-    motion: SpringMotion, angles: Matrix, begin: float, end: float
+    motion: SpringMotion, angles: Matrix, start: float, end: float
 ) -> tuple[Vector, Vector]:
     """Return times [s] and angles [rad] of the first joint within an interval.
 
     Args:
         motion: Recorded motion, with its times.
         angles: Joint angles, (k, n) [rad].
-        begin: Start of the interval [s].
+        start: Start of the interval [s].
         end: End of the interval [s].
     """
-    rows = (motion.time >= begin) & (motion.time <= end)
+    rows = (motion.time >= start) & (motion.time <= end)
     return motion.time[rows], angles[rows, 0]
 
 
@@ -258,14 +258,14 @@ def vertical(quick: bool) -> ExperimentResult:
         motions[name] = follow(robot, lambda t: ANGLE * math.sin(OMEGA * t), seconds, 1.0, beside)
     errors = {name: np.abs(one.commanded - one.q).max(axis=0) for name, one in motions.items()}
     motors = max(np.abs(one.commanded - one.equilibrium).max() for one in motions.values())
-    said = ", ".join(f"{name} {error[0]:.3f} / {error[1]:.3f} rad" for name, error in
+    summary = ", ".join(f"{name} {error[0]:.3f} / {error[1]:.3f} rad" for name, error in
                      errors.items())  # fmt: skip
     checks = (
         Check("motors follow the command within 0.05 rad", f"{motors:.3f} rad",
               bool(motors <= 0.05)),
-        Check("soft links deviate from the command under gravity, stiff ones less", said,
+        Check("soft links deviate from the command under gravity, stiff ones less", summary,
               bool((errors["soft"] > errors["stiff"]).all())),
-        Check("the deviation of a soft link exceeds 0.1 rad", said,
+        Check("the deviation of a soft link exceeds 0.1 rad", summary,
               bool(errors["soft"].max() > 0.1)),
     )  # fmt: skip
     figures = {

@@ -99,16 +99,16 @@ def learn(
     references = np.array(wanted, dtype=np.float64)
     errors, norms, runs = [], [], []
     for n in range(1, most + 2):
-        found = np.asarray(run(references.copy()))
-        if found.shape != wanted.shape or not np.isfinite(found).all():
+        result = np.asarray(run(references.copy()))
+        if result.shape != wanted.shape or not np.isfinite(result).all():
             raise ActuatorRefused(
-                f"learning: run {n}: got an array of shape {found.shape}, allowed finite numbers "
+                f"learning: run {n}: got an array of shape {result.shape}, allowed finite numbers "
                 f"of shape {wanted.shape}"
             )
-        error = wanted - found
+        error = wanted - result
         errors.append(float(np.abs(error).max()))
         norms.append(float(np.linalg.norm(error, axis=1).max()))
-        runs.append(found)
+        runs.append(result)
         if errors[-1] < tolerance or n > most:
             break
         references += gain * math.exp(-n / fading) * error
@@ -157,24 +157,24 @@ def learn_and_transfer(quick: bool) -> ExperimentResult:
     """Learn a minimum-jerk motion in simulation and execute it on deviating plants."""
     seconds = 4.0 if quick else SECONDS
     moments: Vector = STEP * np.arange(1.0, round(seconds / STEP) + 1.0)
-    wanted = np.repeat(GOAL * minimum_jerk(moments, seconds)[:, None], 2, axis=1)
+    desired = np.repeat(GOAL * minimum_jerk(moments, seconds)[:, None], 2, axis=1)
     used: list[float] = []
     simulated = two_joint_run()
 
     def timed(references: Matrix) -> Matrix:
-        begin = time.process_time()
-        found = simulated(references)
-        used.append(time.process_time() - begin)
-        return found
+        start = time.process_time()
+        result = simulated(references)
+        used.append(time.process_time() - start)
+        return result
 
-    learned = learn(timed, wanted)
+    learned = learn(timed, desired)
     faster = (seconds + _SETTLE) / min(used)
     rng, on_plants = np.random.default_rng(0), []
     for _ in range(1 if quick else PLANTS):
         off = rng.uniform(-1.0, 1.0, 4)
         plant = two_joint_run(*(1.0 + off * (0.03, 0.03, 0.5, 0.3)))
         on_plants.append(plant(learned.references))
-    plant_errors = [float(np.abs(wanted - one).max()) for one in on_plants]
+    plant_errors = [float(np.abs(desired - one).max()) for one in on_plants]
     errors, count = learned.errors, len(learned.errors) - 1
     numbers = np.arange(count + 1.0)
     falls = all(later < sooner for sooner, later in pairwise(errors))
@@ -198,13 +198,13 @@ def learn_and_transfer(quick: bool) -> ExperimentResult:
             Curve("tolerance", np.array([0.0, float(count)]), np.full(2, TOLERANCE), "k:"),
         ), "iteration"),
         Panel("error over time", "error [rad]", tuple(
-            Curve(f"joint {k + 1}, {name}", moments, (wanted - one)[:, k], style)
+            Curve(f"joint {k + 1}, {name}", moments, (desired - one)[:, k], style)
             for name, one, style in (("learned", learned.runs[-1], "-"), ("plant", worst, "--"))
             for k in range(2)
         )),
         *(
             Panel(f"joint {k + 1}", "angle [rad]", (
-                Curve("wanted", moments, wanted[:, k], "k:"),
+                Curve("wanted", moments, desired[:, k], "k:"),
                 Curve("first run", moments, learned.runs[0][:, k]),
                 Curve("last run", moments, learned.runs[-1][:, k]),
                 Curve("worst plant", moments, worst[:, k], "--"),

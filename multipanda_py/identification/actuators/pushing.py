@@ -26,7 +26,7 @@ RADIUS = 0.03
 START = (0.2, 0.0, 0.0, -1.2, 0.0)
 """Start configuration with little weight on the shoulder, which would otherwise stiffen its
 springs [rad]."""
-WAY = 0.11
+PATH = 0.11
 """Displacement of the tip along x [m]."""
 GAP = 0.03
 """Initial distance between tip and box [m]."""
@@ -60,17 +60,17 @@ def closed_loop_ik(model: mujoco.MjModel, q: Vector, path: Matrix, step: float) 
     """
     data, site = mujoco.MjData(model), model.site(TIP).id
     jacobian, q = np.empty((3, model.nv)), np.array(q, dtype=np.float64)
-    n, found = len(q), np.empty((len(path), len(q)))
+    n, result = len(q), np.empty((len(path), len(q)))
     before = path[0]
-    for k, wanted in enumerate(path):
+    for k, desired in enumerate(path):
         data.qpos[:n] = q
         mujoco.mj_kinematics(model, data)
         mujoco.mj_comPos(model, data)
         mujoco.mj_jacSite(model, data, jacobian, None, site)
-        speed = (wanted - before) / step + GAIN * (before - data.site_xpos[site])
+        speed = (desired - before) / step + GAIN * (before - data.site_xpos[site])
         q = q + step * np.linalg.pinv(jacobian[:, :n]).dot(speed)
-        found[k], before = q, wanted
-    return found
+        result[k], before = q, desired
+    return result
 
 
 def tip_at(model: mujoco.MjModel, q: Vector) -> Vector:
@@ -83,8 +83,8 @@ def tip_at(model: mujoco.MjModel, q: Vector) -> Vector:
     data = mujoco.MjData(model)
     data.qpos[:] = q
     mujoco.mj_forward(model, data)
-    found: Vector = data.site(TIP).xpos.copy()
-    return found
+    result: Vector = data.site(TIP).xpos.copy()
+    return result
 
 
 def weights(model: mujoco.MjModel, q: Matrix) -> Matrix:
@@ -94,24 +94,24 @@ def weights(model: mujoco.MjModel, q: Matrix) -> Matrix:
         model: Model of the arm.
         q: Joint angles, (k, n) [rad].
     """
-    data, found = mujoco.MjData(model), np.empty_like(q)
+    data, weights = mujoco.MjData(model), np.empty_like(q)
     for k, row in enumerate(q):
         data.qpos[: q.shape[1]] = row
         mujoco.mj_fwdPosition(model, data)
         mujoco.mj_fwdVelocity(model, data)
-        found[k] = data.qfrc_bias[: q.shape[1]]
-    return found
+        weights[k] = data.qfrc_bias[: q.shape[1]]
+    return weights
 
 
 def _push(robot: CompliantRobot, aims: Matrix) -> tuple[Vector, Vector]:
     """Return the x positions of tip and box after each commanded equilibrium, (k,) each [m]."""
-    tips, places = np.empty(len(aims)), np.empty(len(aims))
+    tips, positions = np.empty(len(aims)), np.empty(len(aims))
     for k, aim in enumerate(aims):
         robot.joints.command("equilibrium_position", aim)
         robot.step()
         tips[k] = robot.data.site(TIP).xpos[0]
-        places[k] = robot.data.body(BOX).xpos[0]
-    return tips, places
+        positions[k] = robot.data.body(BOX).xpos[0]
+    return tips, positions
 
 
 def push_a_box(quick: bool) -> ExperimentResult:
@@ -124,7 +124,7 @@ def push_a_box(quick: bool) -> ExperimentResult:
     face = tip[0] + RADIUS + GAP
     moments: Vector = STEP * np.arange(1.0, round((seconds + hold) / STEP) + 1.0)
     path = np.repeat(tip[None], len(moments), axis=0)
-    path[:, 0] += WAY * minimum_jerk(moments, seconds)
+    path[:, 0] += PATH * minimum_jerk(moments, seconds)
     angles = closed_loop_ik(arm, start, path, STEP)
     torques = weights(arm, angles)
     springs = identified(5, joint=1)
@@ -138,11 +138,11 @@ def push_a_box(quick: bool) -> ExperimentResult:
         )
         robot = robot_of(model, springs, preset)
         robot.reset(start, torques[0])
-        tips, places = _push(robot, aims)
-        moved[name] = places[-1] - places[0]
+        tips, positions = _push(robot, aims)
+        moved[name] = positions[-1] - positions[0]
         reached[name] = path[-1, 0] - tips[-1]
         curves.append(Curve(name, moments, tips))
-        boxes.append(Curve(name, moments, places - places[0]))
+        boxes.append(Curve(name, moments, positions - positions[0]))
     checks = (
         Check(f"the box stops the soft arm and moves by {STOPPED:g} m or less",
               f"{moved['soft']:.4f} m", moved["soft"] <= STOPPED),
@@ -152,11 +152,11 @@ def push_a_box(quick: bool) -> ExperimentResult:
               ", ".join(f"{name} {left:.3f} m error" for name, left in reached.items()),
               abs(reached["stiff"]) < abs(reached["soft"])),
     )  # fmt: skip
-    figures = {f"{name} box moved m": float(way) for name, way in moved.items()}
+    figures = {f"{name} box moved m": float(displacement) for name, displacement in moved.items()}
     figures |= {f"{name} tip left m": float(left) for name, left in reached.items()}
     return ExperimentResult(
         "pushing", "Five joints pushing a box",
-        f"Closed-loop inverse kinematics for a straight path of {WAY:g} m, equilibria that "
+        f"Closed-loop inverse kinematics for a straight path of {PATH:g} m, equilibria that "
         "compensate the spring deflection under the weight of the arm, mode 6, springs as "
         "identified for the paper's second joint, and a box of 2 kg and 0.265 m on ground with "
         "friction 0.23. The paper does not state the dimensions of the arm.",

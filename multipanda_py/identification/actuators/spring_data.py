@@ -16,7 +16,7 @@ from multipanda_py.state import Matrix, Vector
 
 TORQUES = {"tau": "link", "tau_1": "motor_1", "tau_2": "motor_2"}
 """Torque columns and the corresponding fields of :class:`.ElasticTorque`."""
-PLACES = ("q", "theta_1", "theta_2", "equilibrium", "preset", "deflection")
+POSITION_COLUMNS = ("q", "theta_1", "theta_2", "equilibrium", "preset", "deflection")
 _FORMS = (
     "q, theta_1 and theta_2, or q, equilibrium and preset, or deflection and preset (without "
     "theta_2 and preset if there is one motor)"
@@ -42,9 +42,7 @@ class SpringData:
     names: tuple[str, ...]
 
     @classmethod
-    def of(
-        cls, columns: Mapping[str, ArrayLike], springs: Actuator[Any], where: str
-    ) -> SpringData:
+    def of(cls, columns: Mapping[str, ArrayLike], springs: Actuator[Any], path: str) -> SpringData:
         """Convert measured columns. Unknown columns are ignored.
 
         Args:
@@ -53,7 +51,7 @@ class SpringData:
                 ``equilibrium`` and ``preset``, or ``deflection`` and ``preset``. The deflection is
                 the equilibrium minus the joint angle.
             springs: Actuator of one joint, which maps equilibrium and preset to motor positions.
-            where: Prefix of error messages.
+            path: Prefix of error messages.
 
         Raises:
             IdentificationRefused: If columns are missing, have different lengths or are not
@@ -62,12 +60,12 @@ class SpringData:
         names = tuple(name for name in TORQUES if name in columns)
         if not names:
             raise IdentificationRefused(
-                f"{where}: torques: missing, allowed {', '.join(TORQUES)}; got {_list(columns)}"
+                f"{path}: torques: missing, allowed {', '.join(TORQUES)}; got {_list(columns)}"
             )
-        found = _numbers(columns, (*names, *(p for p in PLACES if p in columns)), where)
+        result = _numbers(columns, (*names, *(p for p in POSITION_COLUMNS if p in columns)), path)
         return cls(
-            *_positions(found, springs, where, _list(columns)),
-            np.column_stack([found[name] for name in names]),
+            *_positions(result, springs, path, _list(columns)),
+            np.column_stack([result[name] for name in names]),
             names,
         )
 
@@ -80,58 +78,58 @@ class SpringData:
         at = (self.q[rows], self.theta_1[rows], self.theta_2[rows])
         return SpringData(*at, self.torques[rows], self.names)
 
-    def told_by(self, springs: Actuator[Any]) -> NDArray[np.float64]:
+    def explained_by(self, springs: Actuator[Any]) -> NDArray[np.float64]:
         """Return the torques that the springs of k joints predict, (N, k, m)."""
         columns = (self.q[:, None], self.theta_1[:, None], self.theta_2[:, None])
-        found = springs.elastic_torque(*columns)
+        result = springs.elastic_torque(*columns)
         shape = (len(self), springs.n_joints)
         return np.stack(
-            [np.broadcast_to(getattr(found, TORQUES[name]), shape) for name in self.names], -1
+            [np.broadcast_to(getattr(result, TORQUES[name]), shape) for name in self.names], -1
         )
 
 
 def _positions(
-    found: Mapping[str, Vector], springs: Actuator[Any], where: str, given: str
+    positions: Mapping[str, Vector], springs: Actuator[Any], path: str, source: str
 ) -> tuple[Vector, Vector, Vector]:
     """Return the positions of the joint and of its motors."""
-    zero = np.zeros(len(next(iter(found.values()))))
+    zero = np.zeros(len(next(iter(positions.values()))))
     second = springs.n_motors == 2
-    if {"q", "theta_1"} <= set(found) and ("theta_2" in found or not second):
-        return found["q"], found["theta_1"], found["theta_2"] if second else zero
-    if "preset" in found or not second:
-        preset = found["preset"] if second else zero
-        if "deflection" in found:
-            return (zero, *springs.references(found["deflection"], preset))
-        if {"q", "equilibrium"} <= set(found):
-            return (found["q"], *springs.references(found["equilibrium"], preset))
-    raise IdentificationRefused(f"{where}: positions: got {given}, allowed {_FORMS}")
+    if {"q", "theta_1"} <= set(positions) and ("theta_2" in positions or not second):
+        return positions["q"], positions["theta_1"], positions["theta_2"] if second else zero
+    if "preset" in positions or not second:
+        preset = positions["preset"] if second else zero
+        if "deflection" in positions:
+            return (zero, *springs.references(positions["deflection"], preset))
+        if {"q", "equilibrium"} <= set(positions):
+            return (positions["q"], *springs.references(positions["equilibrium"], preset))
+    raise IdentificationRefused(f"{path}: positions: got {source}, allowed {_FORMS}")
 
 
 def _numbers(
-    columns: Mapping[str, ArrayLike], names: tuple[str, ...], where: str
+    columns: Mapping[str, ArrayLike], names: tuple[str, ...], path: str
 ) -> dict[str, Vector]:
-    found = {}
+    numbers = {}
     for name in names:
         try:
             values = np.asarray(columns[name], dtype=np.float64)
         except (TypeError, ValueError):
             raise IdentificationRefused(
-                f"{where}: {name}: contains values that are not numbers"
+                f"{path}: {name}: contains values that are not numbers"
             ) from None
         if values.ndim != 1:
             raise IdentificationRefused(
-                f"{where}: {name}: got an array of shape {values.shape}, allowed a column"
+                f"{path}: {name}: got an array of shape {values.shape}, allowed a column"
             )
         for row in np.flatnonzero(~np.isfinite(values)):
             raise IdentificationRefused(
-                f"{where}: {name}: got {values[row]:g} in row {row + 1}, allowed finite numbers"
+                f"{path}: {name}: got {values[row]:g} in row {row + 1}, allowed finite numbers"
             )
-        found[name] = values
-    lengths = {name: len(values) for name, values in found.items()}
+        numbers[name] = values
+    lengths = {name: len(values) for name, values in numbers.items()}
     if len(set(lengths.values())) > 1:
         text = ", ".join(f"{count} of {name}" for name, count in lengths.items())
-        raise IdentificationRefused(f"{where}: got {text} values, allowed equal numbers of each")
-    return found
+        raise IdentificationRefused(f"{path}: got {text} values, allowed equal numbers of each")
+    return numbers
 
 
 def _list(columns: Mapping[str, Any]) -> str:

@@ -86,16 +86,16 @@ EXPLORED = 400
 """Samples used to compare the initial guesses. The final fit uses all samples."""
 SINGULAR = 1e-7
 """Minimum ratio of the smallest to the largest singular value for separable parameters."""
-VAGUE = 0.3
+MAX_RELATIVE_DEVIATION = 0.3
 """Relative standard deviation above which a parameter counts as undetermined."""
 _STEP = 1e-5
 """Relative step of finite differences."""
-LEAST_TOLD = 0.5
+MIN_EXPLAINED_VARIANCE = 0.5
 """Minimum fraction of the torque variance that the springs have to explain."""
 
 
 @dataclass(frozen=True, eq=False)
-class FoundSprings:
+class SpringEstimate:
     """Identified springs of one joint with their uncertainty.
 
     Attributes:
@@ -105,7 +105,7 @@ class FoundSprings:
         fixed: Given parameters by name.
         offset: Offset of the torque sensor and its standard deviation [Nm], or None if not fitted.
         rmse: Root mean square residual of every measured torque, by column [Nm].
-        told: Fraction of the torque variance that the springs explain.
+        explained_variance: Fraction of the torque variance that the springs explain.
         samples: Number of samples.
         independent: Effective number of independent samples, considering the autocorrelation of
             the residual.
@@ -117,7 +117,7 @@ class FoundSprings:
     fixed: dict[str, float]
     offset: tuple[float, float] | None
     rmse: dict[str, float]
-    told: float
+    explained_variance: float
     samples: int
     independent: float
 
@@ -135,8 +135,8 @@ def identify_springs(
     fixed: Mapping[str, float] | None = None,
     offset: bool = False,
     seed: int = 0,
-    where: str = "data",
-) -> FoundSprings:
+    path: str = "data",
+) -> SpringEstimate:
     r"""Identify the springs of one joint from measured torques, with standard deviations.
 
     .. math::
@@ -157,7 +157,7 @@ def identify_springs(
         fixed: Known values of other parameters.
         offset: True to fit the offset of the torque sensor as well.
         seed: Random seed of the initial guesses.
-        where: Prefix of error messages.
+        path: Prefix of error messages.
 
     Raises:
         UnknownName: If the actuator type does not exist.
@@ -165,8 +165,8 @@ def identify_springs(
         IdentificationRefused: If the data are invalid or do not determine the parameters.
         MissingExtra: If SciPy is not installed.
     """
-    fit = _Fit(kind, names, dict(fixed or {}), offset, where)
-    data = SpringData.of(columns, fit.springs, where)
+    fit = _Fit(kind, names, dict(fixed or {}), offset, path)
+    data = SpringData.of(columns, fit.springs, path)
     fit.refuse_data(data)
     return fit.solved(data, np.random.default_rng(seed))
 
@@ -186,7 +186,7 @@ class _Fit:
         self, kind: str, names: Sequence[str], fixed: dict[str, float], offset: bool, where: str
     ) -> None:
         self._class: type[Actuator[Any]] = registry.find("actuators", kind)
-        self._kind, self._fixed, self._offset, self._where = kind, fixed, offset, where
+        self._kind, self._fixed, self._offset, self._path = kind, fixed, offset, where
         self.springs = self._class(1, fixed)
         specs = {spec.name: spec for spec in specs_of(self._class.Params)}
         for name in names:
@@ -202,9 +202,9 @@ class _Fit:
 
     def refuse_data(self, data: SpringData) -> None:
         """Refuse data with too few samples, out of range or with the wrong sign."""
-        least = 3 * (len(self._fitted.names) + self._offset)
-        if len(data) < least:
-            raise self._refused(f"got {len(data)} samples, allowed {least} or more")
+        min_value = 3 * (len(self._fitted.names) + self._offset)
+        if len(data) < min_value:
+            raise self._refused(f"got {len(data)} samples, allowed {min_value} or more")
         beyond = self.springs.at_limit(data.q, data.theta_1, data.theta_2)
         if beyond.any():
             limit = self.springs.of["max_deflection"][0]
@@ -220,8 +220,8 @@ class _Fit:
             raise self._refused(
                 f"preset: got {worst:g}, allowed {low:g} to {high:g} {self.springs.preset_unit}"
             )
-        told = data.told_by(self.springs)[:, 0]
-        for name, column, measured in zip(data.names, told.T, data.torques.T):
+        predicted = data.explained_by(self.springs)[:, 0]
+        for name, column, measured in zip(data.names, predicted.T, data.torques.T):
             if np.dot(column - column.mean(), measured - measured.mean()) < 0.0:
                 raise self._refused(
                     f"{name}: decreases with the predicted torque. It has to be the torque of the "
@@ -229,7 +229,7 @@ class _Fit:
                     "deflection (motor minus joint)."
                 )
 
-    def solved(self, data: SpringData, rng: np.random.Generator) -> FoundSprings:
+    def solved(self, data: SpringData, rng: np.random.Generator) -> SpringEstimate:
         """Return the best fit, and refuse it if the data do not determine the parameters."""
         few, fitted = data.every(EXPLORED), self._fitted
         tried = [self._minimised(few, start, 1e-5) for start in fitted.starts(STARTS, rng)]
@@ -239,25 +239,26 @@ class _Fit:
             raise self._refused(f"no spring parameters of a {self._kind} fit these torques")
         left = last.fun.reshape(-1, len(data.names))
         spread = float(np.square(data.torques - data.torques.mean(axis=0)).sum())
-        told = 1.0 - float(np.square(left).sum()) / spread if spread > 0.0 else 0.0
-        if told < LEAST_TOLD:
+        explained_variance = 1.0 - float(np.square(left).sum()) / spread if spread > 0.0 else 0.0
+        if explained_variance < MIN_EXPLAINED_VARIANCE:
             raise self._refused(
-                f"springs of a {self._kind} explain {100.0 * max(told, 0.0):.0f} % of the torque "
-                f"variance, allowed {100.0 * LEAST_TOLD:.0f} % or more"
+                f"springs of a {self._kind} explain {100.0 * max(explained_variance, 0.0):.0f} % "
+                f"of the torque "
+                f"variance, allowed {100.0 * MIN_EXPLAINED_VARIANCE:.0f} % or more"
             )
         alike, x = _alike(left), last.x[: len(fitted.names)]
         deviations = self._deviations(last.jac, left, alike)
         if ends := fitted.at_end(x):
             raise self._refused(f"{', '.join(ends)}: reached the bound of the allowed range")
         own = deviations[: len(x)] * fitted.slopes(x)
-        return FoundSprings(
+        return SpringEstimate(
             kind=self._kind,
             values=dict(zip(fitted.names, fitted.values(x).tolist())),
             deviations=dict(zip(fitted.names, own.tolist())),
             fixed={name: float(value) for name, value in self._fixed.items()},
             offset=(float(last.x[-1]), float(deviations[-1])) if self._offset else None,
             rmse=dict(zip(data.names, np.sqrt(np.square(left).mean(axis=0)).tolist())),
-            told=told,
+            explained_variance=explained_variance,
             samples=len(data),
             independent=len(data) / alike,
         )
@@ -274,15 +275,15 @@ class _Fit:
 
         def residual(x: Vector) -> Vector:
             try:
-                found = self._told(data, x[None])[:, 0] - data.torques
+                results = self._told(data, x[None])[:, 0] - data.torques
             except ActuatorRefused:  # The solver shortens a step with an infinite residual.
                 return np.full(data.torques.size, np.inf)
-            return found.ravel()
+            return results.ravel()
 
         def jacobian(x: Vector) -> Matrix:
             steps = _STEP * np.eye(len(x))
-            told = self._told(data, np.vstack([x + steps, x - steps]))
-            up, down = np.split(told, 2, axis=1)
+            predicted = self._told(data, np.vstack([x + steps, x - steps]))
+            up, down = np.split(predicted, 2, axis=1)
             return np.asarray((up - down) / (2.0 * _STEP)).swapaxes(1, 2).reshape(-1, len(x))
 
         sensor = [np.inf] * self._offset
@@ -291,13 +292,13 @@ class _Fit:
         optimize = needed("scipy.optimize")
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             try:
-                found = optimize.least_squares(
+                result = optimize.least_squares(
                     residual, start, jacobian, bounds, x_scale="jac",
                     ftol=tolerance, xtol=tolerance, gtol=tolerance, max_nfev=200,
                 )  # fmt: skip
             except (ActuatorRefused, ValueError, np.linalg.LinAlgError):
                 return None  # The torques are not finite at the initial guess or next to it.
-        return found if np.isfinite(found.jac).all() else None
+        return result if np.isfinite(result.jac).all() else None
 
     def _told(self, data: SpringData, x: Matrix) -> NDArray[np.float64]:
         """Return the torques of k parameter sets, evaluated as k joints, (N, k, m)."""
@@ -305,8 +306,8 @@ class _Fit:
         params: dict[str, ArrayLike] = dict(
             zip(self._fitted.names, self._fitted.values(x[:, :n]).T)
         )
-        told = data.told_by(self._class(count, {**self._fixed, **params}))
-        return told + x[:, n, None] if self._offset else told
+        predicted = data.explained_by(self._class(count, {**self._fixed, **params}))
+        return predicted + x[:, n, None] if self._offset else predicted
 
     def _deviations(self, jacobian: Matrix, left: Matrix, alike: float) -> Vector:
         """Return the standard deviations of the optimisation variables.
@@ -329,9 +330,9 @@ class _Fit:
         noise = math.sqrt(float(np.square(left).sum()) / free)
         spread: Vector = noise * np.sqrt(np.square(vt / s[:, None]).sum(axis=0)) / length
         relative = spread[: len(self._fitted.names)]
-        if s[-1] < SINGULAR * s[0] or (relative > VAGUE).any():
+        if s[-1] < SINGULAR * s[0] or (relative > MAX_RELATIVE_DEVIATION).any():
             vague = np.abs(vt[-1]) > 0.2
-            vague[: len(relative)] |= relative > VAGUE
+            vague[: len(relative)] |= relative > MAX_RELATIVE_DEVIATION
             known = ", ".join(f"{name} {_percent(one)}" for name, one in zip(names, relative))
             mixed = " and ".join(name for name, one in zip(names, vague) if one)
             raise self._refused(
@@ -340,12 +341,12 @@ class _Fit:
             )
         return spread
 
-    def _refused(self, what: str) -> IdentificationRefused:
-        return IdentificationRefused(f"{self._where}: {what}")
+    def _refused(self, description: str) -> IdentificationRefused:
+        return IdentificationRefused(f"{self._path}: {description}")
 
 
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.3g} %" if share < 9.99 else "over 1000 %"
+def _percent(fraction: float) -> str:
+    return f"{100.0 * fraction:.3g} %" if fraction < 9.99 else "over 1000 %"
 
 
 def _alike(left: Matrix) -> float:

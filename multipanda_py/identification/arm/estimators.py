@@ -12,7 +12,7 @@ from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
 from multipanda_py.registry import needed
 from multipanda_py.state import Matrix, Vector
 
-MOST_RATE = 1000.0
+MAX_RATE = 1000.0
 """Maximum rate of resampled logs [Hz]."""
 ORDER = 4
 """Order of the Butterworth filter."""
@@ -51,14 +51,14 @@ def low_pass(values: Matrix, cutoff: float, rate: float) -> Matrix:
         Filtered columns, (N, k).
     """
     signal = needed("scipy.signal")
-    share = min(0.45, cutoff / rate) * 2.0
-    sections = signal.butter(ORDER, share, output="sos")
-    pad = min(len(values) - 1, int(3 * ORDER / share) + 1)
+    normalized_cutoff = min(0.45, cutoff / rate) * 2.0
+    sections = signal.butter(ORDER, normalized_cutoff, output="sos")
+    pad = min(len(values) - 1, int(3 * ORDER / normalized_cutoff) + 1)
     smooth: Matrix = signal.sosfiltfilt(sections, values, axis=0, padtype="odd", padlen=pad)
     return smooth
 
 
-def smoothed(motion: MeasuredMotion, cutoff: float, least: float = 1.0) -> list[Smoothed]:
+def smoothed(motion: MeasuredMotion, cutoff: float, min_value: float = 1.0) -> list[Smoothed]:
     """Resample and filter the continuous segments of a motion.
 
     Positions are interpolated by a spline, low-pass filtered without phase and differentiated by
@@ -68,16 +68,16 @@ def smoothed(motion: MeasuredMotion, cutoff: float, least: float = 1.0) -> list[
     Args:
         motion: Measured log.
         cutoff: Cutoff frequency of the filter [Hz].
-        least: Minimum duration of a segment [s]. Shorter segments are dropped.
+        min_value: Minimum duration of a segment [s]. Shorter segments are dropped.
     """
     interpolate = needed("scipy.interpolate")
-    found = []
+    result = []
     for run in motion.runs():
         part = motion.part(run)
         length = part.time[-1] - part.time[0]
-        if length < least or len(part.time) < 12:
+        if length < min_value or len(part.time) < 12:
             continue
-        rate = min(MOST_RATE, 1.0 / part.period)
+        rate = min(MAX_RATE, 1.0 / part.period)
         time = part.time[0] + np.arange(int(length * rate) + 1) / rate
         q = interpolate.CubicSpline(part.time, part.q)(time)
         tau = np.stack([np.interp(time, part.time, column) for column in part.tau.T], axis=1)
@@ -86,10 +86,10 @@ def smoothed(motion: MeasuredMotion, cutoff: float, least: float = 1.0) -> list[
         ddq = np.gradient(dq, 1.0 / rate, axis=0)
         tau = low_pass(tau, cutoff, rate)
         keep = slice(None, None, max(1, int(rate / (10.0 * cutoff))))
-        found.append(
+        result.append(
             Smoothed(time[keep], q[keep], dq[keep], ddq[keep], tau[keep], rate / keep.step)
         )
-    return found
+    return result
 
 
 ROUNDS = 3

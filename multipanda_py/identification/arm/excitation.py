@@ -16,7 +16,7 @@ from multipanda_py.exceptions import IdentificationRefused
 from multipanda_py.identification.arm.fourier import FourierMotion
 from multipanda_py.identification.arm.regressor import ArmRegressor, base_parameters
 from multipanda_py.robots import ArmDescription, SceneObject
-from multipanda_py.robots.dynamics.collision_pairs import NONE_HELD
+from multipanda_py.robots.dynamics.collision_pairs import NONE_ATTACHED
 from multipanda_py.state import Matrix, Vector
 
 OF_ITSELF = 0.03
@@ -47,13 +47,13 @@ class Clearance:
         context = Context(1e-3, (arm,), other_arms=tuple(others), objects=tuple(objects))
         self._geometry = geometry = CollisionGeometry(context)
         self._n = arm.n_joints
-        for place, other in enumerate(others, start=1):
-            begin = geometry.room * place
+        for index, other in enumerate(others, start=1):
+            start = geometry.joint_count * index
             q = (postures or {}).get(other.name, other.robot.ready)
-            geometry.raw[begin : begin + other.n_joints] = q
+            geometry.raw[start : start + other.n_joints] = q
         self._groups = [
             (group, OF_ITSELF if group.kind == "self" else margin)
-            for group in geometry.groups_with(NONE_HELD)
+            for group in geometry.groups_with(NONE_ATTACHED)
         ]
 
     def missing(self, postures: Matrix) -> float:
@@ -65,7 +65,7 @@ class Clearance:
         geometry, worst = self._geometry, -np.inf
         for q in postures:
             geometry.raw[: self._n] = q
-            geometry.place()
+            geometry.update_placements()
             for group, margin in self._groups:
                 worst = max(worst, margin - group.measure(geometry.model, geometry.data))
         return float(worst)
@@ -109,14 +109,14 @@ SMALLER = 0.95
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ExcitationSettings:
     """Requirements of an excitation motion.
 
     Attributes:
         harmonics: Number L of harmonics.
         period: Period of the slowest harmonic [s].
         ramp: Duration of the transitions from and to rest [s].
-        share: Fraction of the velocity, acceleration and torque limits that may be used.
+        limit_scale: Fraction of the velocity, acceleration and torque limits that may be used.
         inside: Distance from the joint position limits [rad, m].
         criterion: Cost function, one of :data:`CRITERIA`.
         evaluations: Number of motions to evaluate.
@@ -126,7 +126,7 @@ class Wanted:
     harmonics: int = 5
     period: float = 20.0
     ramp: float = 1.0
-    share: float = 0.9
+    limit_scale: float = 0.9
     inside: float = 0.09
     criterion: str = "condition"
     evaluations: int = 4000
@@ -152,7 +152,7 @@ class Excitation:
 
     Attributes:
         best: Condition number of the best motion of the last search, at its samples.
-        kept: Scale factor of the final check. A value below 1 means that the motion violated a
+        scale: Scale factor of the final check. A value below 1 means that the motion violated a
             distance between the samples and was scaled down. It is then less informative.
 
     Raises:
@@ -164,7 +164,7 @@ class Excitation:
     def __init__(
         self,
         arm: ArmDescription,
-        wanted: Wanted,
+        wanted: ExcitationSettings,
         clearance: Clearance | None = None,
         gravities: Sequence[Vector | None] = (None,),
     ) -> None:
@@ -186,7 +186,7 @@ class Excitation:
         self._times = self._blank.times(4.0 * SPARSE * fastest)
         self._between = BETWEEN * SPARSE * fastest
         self._basis = self._blank.basis(self._times)
-        self.best, self.kept = np.inf, 1.0
+        self.best, self.scale = np.inf, 1.0
 
     @property
     def parameters(self) -> int:
@@ -199,37 +199,39 @@ class Excitation:
         Args:
             x: Coefficients, size and centre of every joint, ((2 L + 2) n,).
         """
-        wanted, limits, n = self._wanted, self._arm.limits, self._arm.n_joints
-        size = 2 * wanted.harmonics
+        desired, limits, n = self._wanted, self._arm.limits, self._arm.n_joints
+        size = 2 * desired.harmonics
         direction = x[: n * size].reshape(n, size)
         amplitude = 1.0 / (1.0 + np.exp(-x[n * size : n * size + n] - 2.0))
         middle = np.tanh(x[n * size + n :])
         q, dq, ddq = (basis @ direction.T for basis in self._basis)
-        room = self._high - self._low
+        available_range = self._high - self._low
         spare = 1.02  # Margin for peaks between the samples.
         factor = np.minimum.reduce(
             [
-                room / np.ptp(q, axis=0),
-                wanted.share * limits.velocity / np.abs(dq).max(axis=0),
-                wanted.share * limits.acceleration / np.abs(ddq).max(axis=0),
+                available_range / np.ptp(q, axis=0),
+                desired.limit_scale * limits.velocity / np.abs(dq).max(axis=0),
+                desired.limit_scale * limits.acceleration / np.abs(ddq).max(axis=0),
             ]
         )
         factor *= amplitude / spare
         low, high = q.min(axis=0) * factor * spare, q.max(axis=0) * factor * spare
-        least, most = self._low - low, self._high - high
+        min_value, max_value = self._low - low, self._high - high
         centre = self._ready - (low + high) / 2.0
         q0 = np.where(
-            middle > 0, centre + middle * (most - centre), centre + middle * (centre - least)
+            middle > 0,
+            centre + middle * (max_value - centre),
+            centre + middle * (centre - min_value),
         )
         scaled = direction * factor[:, None]
-        a, b = scaled[:, : wanted.harmonics], scaled[:, wanted.harmonics :]
-        q0 = np.clip(q0, least, most)
-        return FourierMotion(a, b, q0, wanted.period, wanted.ramp)
+        a, b = scaled[:, : desired.harmonics], scaled[:, desired.harmonics :]
+        q0 = np.clip(q0, min_value, max_value)
+        return FourierMotion(a, b, q0, desired.period, desired.ramp)
 
     def cost(self, motion: FourierMotion) -> float:
         """Return the criterion of a motion, inf if its torques exceed the limit."""
         stack, torque = self._stack(motion)
-        if (torque > self._wanted.share * self._arm.limits.torque).any():
+        if (torque > self._wanted.limit_scale * self._arm.limits.torque).any():
             return np.inf
         sizes = _singular_values(stack)
         if self._wanted.criterion == "condition":
@@ -286,7 +288,7 @@ class Excitation:
                 x[n * size + n :] *= 0.7
         raise IdentificationRefused(
             f"{self._arm.name}: no motion about {np.round(self._ready, 3).tolist()} keeps the "
-            f"minimum distances and stays within {self._wanted.share:g} of the torque limits"
+            f"minimum distances and stays within {self._wanted.limit_scale:g} of the torque limits"
         )
 
     def search(
@@ -301,12 +303,12 @@ class Excitation:
         Raises:
             IdentificationRefused: If no motion satisfies the limits.
         """
-        wanted, rng = self._wanted, np.random.default_rng(self._wanted.seed)
+        desired, rng = self._wanted, np.random.default_rng(self._wanted.seed)
         starts = [self.random(rng) for _ in range(FIRST)]
         costs = [self.cost(self.motion(x)) for x in starts]
         best = int(np.argmin(costs))
         x, cost, step = starts[best], costs[best], STEP
-        for done in range(FIRST, wanted.evaluations):
+        for done in range(FIRST, desired.evaluations):
             mask = rng.random(x.size) < max(0.1, rng.random() ** 2)
             trial = x + step * mask * rng.normal(size=x.size)
             motion = self.motion(trial)
@@ -318,7 +320,7 @@ class Excitation:
             if done % 200 == 0:
                 progress(done, self.condition(self.motion(x)))
         motion = self.motion(x)
-        self.best, self.kept = self.condition(motion), 1.0
+        self.best, self.scale = self.condition(motion), 1.0
         return self._checked(motion)
 
     def _checked(self, motion: FourierMotion) -> FourierMotion:
@@ -326,7 +328,7 @@ class Excitation:
         for _ in range(20):
             if self.clear(motion, DENSE / 4.0):
                 return motion
-            self.kept *= SMALLER
+            self.scale *= SMALLER
             q0 = self._ready + SMALLER * (motion.q0 - self._ready)
             motion = replace(motion, a=SMALLER * motion.a, b=SMALLER * motion.b, q0=q0)
         raise IdentificationRefused(
@@ -340,5 +342,5 @@ def _singular_values(stack: Matrix) -> Vector:
     They come from the Gram matrix, which is accurate enough for condition numbers below 1e6.
     """
     values = np.linalg.eigvalsh(stack.T @ stack)
-    found: Vector = np.sqrt(np.maximum(values, 1e-15 * values[-1]))
-    return found
+    singular_values: Vector = np.sqrt(np.maximum(values, 1e-15 * values[-1]))
+    return singular_values

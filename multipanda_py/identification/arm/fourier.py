@@ -12,7 +12,10 @@ from multipanda_py.state import Matrix, Vector
 
 def column_names(joints: int) -> list[str]:
     """Return the column names of a motion file: time, then q, dq and ddq of every joint."""
-    return ["time", *(f"{what}{k + 1}" for what in ("q", "dq", "ddq") for k in range(joints))]
+    return [
+        "time",
+        *(f"{quantity}{k + 1}" for quantity in ("q", "dq", "ddq") for k in range(joints)),
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,22 +90,22 @@ class FourierMotion:
         Args:
             rate: Samples per second [Hz].
         """
-        found: Vector = np.linspace(0.0, self.duration, round(self.duration * rate) + 1)
-        return found
+        times: Vector = np.linspace(0.0, self.duration, round(self.duration * rate) + 1)
+        return times
 
-    def points(self, most: int) -> Vector:
+    def points(self, max_value: int) -> Vector:
         """Return the times of a trajectory with few points, from start to end, (N,) [s].
 
         Quintic interpolation of positions, velocities and accelerations between these points
         reproduces the motion. One quarter of the points lies in the two ramps.
 
         Args:
-            most: Number of points, 16 or more.
+            max_value: Number of points, 16 or more.
         """
-        ends = np.linspace(0.0, self.ramp, max(3, most // 8) + 1)
-        middle = np.linspace(self.ramp, self.duration - self.ramp, most - 2 * len(ends) + 2)
-        found: Vector = np.concatenate([ends[:-1], middle, self.duration - ends[-2::-1]])
-        return found
+        ends = np.linspace(0.0, self.ramp, max(3, max_value // 8) + 1)
+        middle = np.linspace(self.ramp, self.duration - self.ramp, max_value - 2 * len(ends) + 2)
+        points: Vector = np.concatenate([ends[:-1], middle, self.duration - ends[-2::-1]])
+        return points
 
     def table(self, time: Vector) -> Matrix:
         """Return the columns of :func:`column_names` at the given times, (N, 1 + 3 n)."""

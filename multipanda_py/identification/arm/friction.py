@@ -59,15 +59,15 @@ class FrictionShape:
             dq: Joint velocities, (N, n) [rad/s, m/s].
         """
         n = dq.shape[1]
-        found = np.zeros((len(dq), n, 3 * n))
+        rows = np.zeros((len(dq), n, 3 * n))
         terms = self.columns(dq)
         for joint in range(n):
-            found[:, joint, joint::n] = terms[:, joint]
-        return found
+            rows[:, joint, joint::n] = terms[:, joint]
+        return rows
 
 
 @dataclass(frozen=True, eq=False)
-class FoundFriction:
+class FrictionEstimate:
     """Identified friction of n joints.
 
     Attributes:
@@ -90,8 +90,8 @@ class FoundFriction:
     def torque(self, dq: Matrix) -> Matrix:
         """Return the friction torque at joint velocities ``dq``, (N, n) [Nm]."""
         terms = np.stack(self.terms, axis=1)
-        found: Matrix = (self.shape.columns(dq) * terms).sum(axis=2)
-        return found
+        torque: Matrix = (self.shape.columns(dq) * terms).sum(axis=2)
+        return torque
 
     def figures(self) -> dict[str, tuple[float, ...]]:
         """Return the sigmoid parameters that the feature ``friction`` compensates with."""
@@ -100,7 +100,7 @@ class FoundFriction:
         return {name: tuple(values.tolist()) for name, values in zip(FIGURES, phi)}
 
 
-def fit_friction(rows: Matrix, tau: Matrix, shape: FrictionShape) -> FoundFriction:
+def fit_friction(rows: Matrix, tau: Matrix, shape: FrictionShape) -> FrictionEstimate:
     """Fit joint friction to the torques that remain after subtracting the inertial torques.
 
     All samples are used, also those near zero velocity. Viscous and Coulomb friction are
@@ -112,9 +112,9 @@ def fit_friction(rows: Matrix, tau: Matrix, shape: FrictionShape) -> FoundFricti
         shape: Shape of the Coulomb friction near zero velocity.
     """
     n = tau.shape[1]
-    found = np.empty((3, n))
+    friction = np.empty((3, n))
     for joint in range(n):
         columns = rows[:, joint, joint::n]
         bounds = ([0.0, 0.0, -np.inf], np.inf)
-        found[:, joint] = needed("scipy.optimize").lsq_linear(columns, tau[:, joint], bounds).x
-    return FoundFriction(found[0], found[1], found[2], shape)
+        friction[:, joint] = needed("scipy.optimize").lsq_linear(columns, tau[:, joint], bounds).x
+    return FrictionEstimate(friction[0], friction[1], friction[2], shape)

@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import IdentificationRefused
 from multipanda_py.identification.arm.estimators import Estimate, fit
-from multipanda_py.identification.arm.friction import FoundFriction, FrictionShape, fit_friction
+from multipanda_py.identification.arm.friction import FrictionEstimate, FrictionShape, fit_friction
 from multipanda_py.identification.arm.physical_parameters import ParameterPrior, consistent
 from multipanda_py.identification.arm.regressor import (
     ArmRegressor,
     BaseParameters,
     base_parameters,
-    untold_offsets,
+    unidentifiable_offsets,
 )
 from multipanda_py.identification.arm.stack import (
     Stack,
+    check_identifiable,
     check_motion,
-    refuse_what_is_not_excited,
     stack,
     thinned,
 )
@@ -84,8 +84,8 @@ def fit_shape(
     inside = 1e-6
     start = np.clip(x, low + inside, high - inside)
     optimise = needed("scipy.optimize")
-    found = optimise.least_squares(search.residual, start, bounds=(low, high), max_nfev=40).x
-    return FrictionShape(np.exp(found[:n]), found[n:] * prior)
+    result = optimise.least_squares(search.residual, start, bounds=(low, high), max_nfev=40).x
+    return FrictionShape(np.exp(result[:n]), result[n:] * prior)
 
 
 class _Search:
@@ -214,7 +214,7 @@ class Identified:
     """
 
     robot: Robot
-    friction: FoundFriction
+    friction: FrictionEstimate
     base: BaseParameters
     estimate: Estimate
     names: tuple[str, ...]
@@ -291,7 +291,7 @@ def identify(
     gravities = [motion.gravity_in_base for motion in motions]
     fits_rotors = options.rotors == "fit"
     base = base_parameters(regressor, gravities, rotors=fits_rotors)
-    untold = untold_offsets(regressor, base, gravities, rotors=fits_rotors)
+    untold = unidentifiable_offsets(regressor, base, gravities, rotors=fits_rotors)
     rotors = _known_rotors(regressor, options)
     train, test = (_without(part, rotors, n) for part in (train, test))
     progress(f"{len(base)} base parameters, {len(train)} samples")
@@ -312,11 +312,11 @@ def identify(
     of_joints = _friction_names(arm)
     names = (*base.names, *(of_joints[k] for k in of_friction))
     estimate = fit(train.rows[:, :, columns], train.tau, train.independent, used=moving)
-    refuse_what_is_not_excited(estimate, names)
+    check_identifiable(estimate, names)
     plain = fit(train.rows[:, :, columns], train.tau, train.independent, weighted=False)
     progress("computing consistent parameters")
     weight = moving * np.sqrt(train.independent) / estimate.noise
-    found = consistent(
+    result = consistent(
         (train.rows * weight[:, :, None]).reshape(-1, 14 * n),
         (train.tau * weight).ravel(),
         [Load(link.inertial.mass, np.array(link.inertial.com), link.inertial.inertia)
@@ -324,12 +324,12 @@ def identify(
         _bounds(arm, options, untold),
         masses=_total(arm.robot),
     )  # fmt: skip
-    armature, known = found.others[:n], 11 * n
-    left = train.tau - train.rows[:, :, :known] @ found.values[:known]
+    armature, known = result.others[:n], 11 * n
+    left = train.tau - train.rows[:, :, :known] @ result.values[:known]
     friction = fit_friction(train.rows[:, :, known:], left, shape)
-    values = np.concatenate([found.values[:known], *friction.terms])
+    values = np.concatenate([result.values[:known], *friction.terms])
     robot = _robot(
-        arm.robot, found.bodies, friction, armature if options.rotors == "fit" else None
+        arm.robot, result.bodies, friction, armature if options.rotors == "fit" else None
     )
     predictions = {
         "datasheet": test.rows[:, :, : 10 * n] @ regressor.prior,
@@ -344,7 +344,7 @@ def identify(
         base=base,
         estimate=estimate,
         names=names,
-        deviations=found.deviations,
+        deviations=result.deviations,
         condition=estimate.condition,
         delay=delay,
         rotors=options.rotors,
@@ -362,21 +362,21 @@ def _friction_names(arm: ArmDescription) -> list[str]:
 
 def _total(robot: Robot) -> tuple[float, float]:
     """Return the bounds of the total moving mass [kg]."""
-    said = sum(link.inertial.mass for link in robot.links[1:])
-    return MASS_RANGE[0] * said, MASS_RANGE[1] * said
+    described_mass = sum(link.inertial.mass for link in robot.links[1:])
+    return MASS_RANGE[0] * described_mass, MASS_RANGE[1] * described_mass
 
 
 def _with_rotors_of(motions: Sequence[MeasuredMotion], options: Options) -> Options:
     """Replace ``auto`` by the treatment of rotor inertia that suits the sensors of the logs."""
     if options.rotors != "auto":
         return options
-    seen = {motion.rotors_in_tau for motion in motions}
-    if len(seen) > 1:
+    kinds = {motion.rotors_in_tau for motion in motions}
+    if len(kinds) > 1:
         raise IdentificationRefused(
             "logs: some torques include rotor inertia and some do not. Use logs of one kind of "
             "torque sensor."
         )
-    return replace(options, rotors="fit" if seen == {True} else "unseen")
+    return replace(options, rotors="fit" if kinds == {True} else "unseen")
 
 
 def _known_rotors(regressor: ArmRegressor, options: Options) -> Vector | None:
@@ -406,18 +406,20 @@ def _delay(train: Stack, columns: Matrix, moving: NDArray[np.bool_]) -> float:
         moving: Mask of the torques without friction effects near zero velocity, (N, n).
     """
     rows = np.concatenate([train.rows[:, :, columns], -train.slope[:, :, None]], axis=2)
-    found = fit(rows, train.tau, train.independent, used=moving)
-    delay, deviation = float(found.values[-1]), float(found.deviations[-1])
+    result = fit(rows, train.tau, train.independent, used=moving)
+    delay, deviation = float(result.values[-1]), float(result.deviations[-1])
     return delay if abs(delay) > 3.0 * deviation and abs(delay) < LATEST else 0.0
 
 
-def _bounds(arm: ArmDescription, options: Options, untold: Sequence[int]) -> ParameterPrior:
+def _bounds(
+    arm: ArmDescription, options: Options, unidentifiable: Sequence[int]
+) -> ParameterPrior:
     """Return the prior of rotor inertias and friction."""
     n = arm.n_joints
     rotors = np.array(arm.robot.armature) if options.rotors == "fit" else np.zeros(n)
     nothing = np.full(n, np.inf)
     offset = nothing.copy()
-    offset[list(untold)] = NO_OFFSET
+    offset[list(unidentifiable)] = NO_OFFSET
     prior = np.concatenate([rotors, np.zeros(3 * n)])
     loose = 0.5 * rotors + 0.02 if options.rotors == "fit" else np.ones(n)
     return ParameterPrior(
@@ -428,7 +430,7 @@ def _bounds(arm: ArmDescription, options: Options, untold: Sequence[int]) -> Par
 
 
 def _robot(
-    robot: Robot, bodies: Sequence[Load], friction: FoundFriction, armature: Vector | None
+    robot: Robot, bodies: Sequence[Load], friction: FrictionEstimate, armature: Vector | None
 ) -> Robot:
     """Return a robot with the identified parameters."""
     links = [

@@ -27,12 +27,12 @@ for inertia."""
 MOVING = 0.3
 """Joint velocity above which a log counts as a motion, not as static
 configurations [rad/s, m/s]."""
-LEAST_TURNED = 0.15
+MIN_ROTATION = 0.15
 """Minimum relative singular value of the gravity columns for an observable centre of mass."""
 
 
 @dataclass(frozen=True, eq=False)
-class FoundLoad:
+class PayloadEstimate:
     """Identified payload with its uncertainty.
 
     Attributes:
@@ -53,7 +53,7 @@ class FoundLoad:
 
 def find_load(
     motions: Sequence[MeasuredMotion], arm: ArmDescription, cutoff: float = 5.0
-) -> FoundLoad:
+) -> PayloadEstimate:
     r"""Identify the payload at the flange of an arm.
 
     .. math:: \tau - Y \pi_{arm} - \tau_f = Y_{flange} \pi_L + \Delta \tau_f.
@@ -87,30 +87,30 @@ def find_load(
     )
     left = part.tau - part.rows @ own
     moves = bool(np.abs(part.dq).max() > MOVING)
-    _refuse_one_posture(rows, motions[0].name)
+    _check_several_configurations(rows, motions[0].name)
     columns = np.concatenate([rows, part.rows[..., 11 * n :]], axis=2)
     weight = _weights(part, columns, left, cutoff)
     allowed = np.concatenate([np.full(2 * n, 0.2), np.full(n, 0.1)])
     allowed *= np.tile(np.sqrt(arm.limits.torque / arm.limits.torque.max()), 3)
-    found = consistent(
+    result = consistent(
         (columns * weight[:, :, None]).reshape(-1, 10 + 3 * n),
         (left * weight).ravel(),
         [GUESS],
         ParameterPrior(np.zeros(3 * n), allowed, np.full(3 * n, -np.inf)),
         spread=SPREAD,
     )
-    body = found.bodies[0]
-    rest = left - columns @ found.values
-    return FoundLoad(
+    body = result.bodies[0]
+    rest = left - columns @ result.values
+    return PayloadEstimate(
         body,
-        float(found.deviations[0]),
-        np.asarray(found.deviations[1:4] / body.mass),
+        float(result.deviations[0]),
+        np.asarray(result.deviations[1:4] / body.mass),
         moves,
         np.sqrt((rest**2).mean(axis=0)),
     )
 
 
-def _refuse_one_posture(rows: Matrix, name: str) -> None:
+def _check_several_configurations(rows: Matrix, name: str) -> None:
     """Refuse logs in which the direction of gravity hardly changes in the flange frame.
 
     Raises:
@@ -118,7 +118,7 @@ def _refuse_one_posture(rows: Matrix, name: str) -> None:
     """
     heavy = rows[..., :4].reshape(-1, 4) * (1.0, 0.1, 0.1, 0.1)
     sizes = np.linalg.svd(heavy / np.sqrt(len(heavy)), compute_uv=False)
-    if sizes[-1] < LEAST_TURNED * 0.1 * sizes[0]:
+    if sizes[-1] < MIN_ROTATION * 0.1 * sizes[0]:
         raise IdentificationRefused(
             f"{name}: mass and centre of mass of the payload cannot be separated because the "
             "orientation of the flange hardly changes. Record three or more configurations with "

@@ -107,14 +107,14 @@ def consistent(
     scale = np.where(np.isfinite(others.deviation), others.deviation, 1.0)
     to_own[10 * n :, 10 * n :] = np.diag(scale)
     start = np.concatenate([_thick_parameters(prior) for prior in before] + [others.prior])
-    pull = np.concatenate(
+    prior_weights = np.concatenate(
         [np.full(10 * n, 1.0 / spread), np.isfinite(others.deviation).astype(float)]
     )
-    stacked = np.vstack([rows @ to_own, np.diag(pull)])
-    right = np.concatenate([tau - rows @ start, np.zeros(len(pull))])
+    stacked = np.vstack([rows @ to_own, np.diag(prior_weights)])
+    right = np.concatenate([tau - rows @ start, np.zeros(len(prior_weights))])
     r = np.asarray(np.linalg.qr(np.column_stack([stacked, right]), mode="r"))
-    compact, target = r[: len(pull), : len(pull)], r[: len(pull), -1]
-    x = cp.Variable(len(pull))
+    compact, target = r[: len(prior_weights), : len(prior_weights)], r[: len(prior_weights), -1]
+    x = cp.Variable(len(prior_weights))
     limits = [
         cp.reshape(_MATRICES @ x[10 * i : 10 * i + 10], (4, 4), order="F") + np.eye(4)
         >> LEAST * np.eye(4)
@@ -141,21 +141,21 @@ def consistent(
         )
     values = start + to_own @ x.value
     inverse = np.linalg.inv(compact) if np.linalg.cond(compact) < 1e13 else np.linalg.pinv(compact)
-    found = [body_of(values[10 * i : 10 * i + 10]) for i in range(n)]
+    result = [body_of(values[10 * i : 10 * i + 10]) for i in range(n)]
     spreads = np.linalg.norm(to_own @ inverse, axis=1)
-    kept = np.maximum(values[10 * n :], others.lower)
-    return Consistent(tuple(found), kept, np.concatenate([values[: 10 * n], kept]), spreads)
+    bounded = np.maximum(values[10 * n :], others.lower)
+    return Consistent(tuple(result), bounded, np.concatenate([values[: 10 * n], bounded]), spreads)
 
 
 def _thick(pseudo: Matrix) -> Matrix:
     """Return a pseudo-inertia whose radii of gyration are :data:`GIRTH` or larger."""
-    found = pseudo.copy()
+    result = pseudo.copy()
     com = pseudo[:3, 3] / pseudo[3, 3]
     about = pseudo[:3, :3] - pseudo[3, 3] * np.outer(com, com)
     moments, axes = np.linalg.eigh((about + about.T) / 2.0)
-    least = pseudo[3, 3] * GIRTH**2
-    found[:3, :3] += axes @ np.diag(np.maximum(least - moments, 0.0)) @ axes.T
-    return found
+    min_value = pseudo[3, 3] * GIRTH**2
+    result[:3, :3] += axes @ np.diag(np.maximum(min_value - moments, 0.0)) @ axes.T
+    return result
 
 
 def _thick_parameters(parameters: Vector) -> Vector:

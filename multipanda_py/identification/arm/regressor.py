@@ -25,8 +25,8 @@ def dynamic_parameters(body: Inertial | Load) -> Vector:
     """Return the ten inertial parameters of a body in the frame in which it is given, (10,)."""
     inertial = inertial_of(body) if isinstance(body, Load) else body
     inertia = pin.Inertia(inertial.mass, np.array(inertial.com), inertial.inertia)
-    found: Vector = inertia.toDynamicParameters()
-    return found
+    dynamic_parameters: Vector = inertia.toDynamicParameters()
+    return dynamic_parameters
 
 
 def body_of(parameters: Vector) -> Load:
@@ -91,10 +91,10 @@ class ArmRegressor:
         """
         self._model.gravity.linear = self._gravity if gravity is None else gravity
         n = self.arm.n_joints
-        found = np.empty((len(q), n, 10 * n))
+        rows = np.empty((len(q), n, 10 * n))
         for i in range(len(q)):
-            found[i] = _regressor(self._model, self._data, q[i], dq[i], ddq[i])
-        return found
+            rows[i] = _regressor(self._model, self._data, q[i], dq[i], ddq[i])
+        return rows
 
     def flange_rows(self, rows: Matrix) -> Matrix:
         """Return the regressors of the payload at the flange, in the flange frame, (N, n, 10).
@@ -119,11 +119,11 @@ def pseudo_inertia(parameters: Vector) -> Matrix:
     """
     m, x, y, z, xx, xy, yy, xz, yz, zz = parameters
     inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    found = np.empty((4, 4))
-    found[:3, :3] = 0.5 * np.trace(inertia) * np.eye(3) - inertia
-    found[:3, 3] = found[3, :3] = x, y, z
-    found[3, 3] = m
-    return found
+    pseudo_inertia = np.empty((4, 4))
+    pseudo_inertia[:3, :3] = 0.5 * np.trace(inertia) * np.eye(3) - inertia
+    pseudo_inertia[:3, 3] = pseudo_inertia[3, :3] = x, y, z
+    pseudo_inertia[3, 3] = m
+    return pseudo_inertia
 
 
 def parameters_of(pseudo: Matrix) -> Vector:
@@ -151,7 +151,7 @@ SAMPLES = 60
 TOLERANCE = 1e-9
 """Tolerance of the rank, relative to the largest singular value. Rounding errors
 are near 1e-13."""
-UNTOLD = 1e-6
+UNIDENTIFIABLE = 1e-6
 """Relative residual below which inertial parameters reproduce a constant joint torque."""
 
 
@@ -202,7 +202,7 @@ def base_parameters(
     return independent(rows.reshape(-1, len(names)), names)
 
 
-def untold_offsets(
+def unidentifiable_offsets(
     regressor: ArmRegressor,
     base: BaseParameters,
     gravities: Sequence[Vector | None] = (None,),
@@ -226,16 +226,18 @@ def untold_offsets(
         Joint indices, from 0.
     """
     rows = _rows_of_any_motion(regressor, gravities, rotors, seed)[:, :, base.columns]
-    columns, found = rows.reshape(-1, len(base)), []
+    columns, result = rows.reshape(-1, len(base)), []
     for joint in range(rows.shape[1]):
         constant = np.zeros(len(columns))
         constant[joint :: rows.shape[1]] = 1.0
         weights, *_ = np.linalg.lstsq(columns, constant, rcond=None)
-        if np.linalg.norm(columns @ weights - constant) < UNTOLD * np.linalg.norm(constant):
-            found.append(joint)
+        if np.linalg.norm(columns @ weights - constant) < UNIDENTIFIABLE * np.linalg.norm(
+            constant
+        ):
+            result.append(joint)
         else:
             columns = np.column_stack([columns, constant])
-    return found
+    return result
 
 
 def _rows_of_any_motion(

@@ -30,7 +30,7 @@ from multipanda_py.state import Matrix, Vector
 
 SHORTEST = 5.0
 """Minimum total duration of the segments without gaps [s]."""
-MOST = 300_000
+MAX_SAMPLES = 300_000
 """Maximum number of samples of a log. The regressor of a sample takes about 7 kB."""
 UNLIKE = 0.3
 """Correlation below which two signals count as unrelated."""
@@ -50,20 +50,23 @@ def check_motion(motion: MeasuredMotion, regressor: ArmRegressor, *, moves: bool
         IdentificationRefused: If a check fails. The message names the log and the first failed
             check.
     """
-    for sentence in _doubts(motion, regressor, moves):
+    for sentence in _warnings(motion, regressor, moves):
         raise IdentificationRefused(f"{motion.name}: {sentence}")
 
 
-def _doubts(motion: MeasuredMotion, regressor: ArmRegressor, moves: bool) -> Iterator[str]:
+def _warnings(motion: MeasuredMotion, regressor: ArmRegressor, moves: bool) -> Iterator[str]:
     """Yield the failed checks of a log, the most obvious first."""
     limits, robot = regressor.arm.limits, regressor.arm.robot
     own = tuple(joint.name for joint in robot.joints)
-    columns, given = motion.q.shape[1], motion.joints
-    if given is None or len(given) != columns:  # The log does not name its joints.
-        given = (*own[:columns], *["?"] * (columns - len(own)))
-    if len(motion.time) > MOST:
-        yield f"got {len(motion.time)} samples, allowed up to {MOST}. Cut or decimate the log."
-    yield from other_joints(given, robot)
+    columns, joint_names = motion.q.shape[1], motion.joints
+    if joint_names is None or len(joint_names) != columns:  # The log does not name its joints.
+        joint_names = (*own[:columns], *["?"] * (columns - len(own)))
+    if len(motion.time) > MAX_SAMPLES:
+        yield (
+            f"got {len(motion.time)} samples, allowed up to {MAX_SAMPLES}. Cut or decimate the "
+            f"log."
+        )
+    yield from other_joints(joint_names, robot)
     yield from wrong_times(motion.time)
     yield from wrong_positions(motion.q, own, limits)
     yield from wrong_torques(motion.tau, own, limits)
@@ -129,7 +132,7 @@ filter transients."""
 SAMPLES = 5.0
 """Samples per period of the cutoff after decimation. A log needs as many or more."""
 
-LEAST_CUTOFF = 0.1
+MIN_CUTOFF = 0.1
 """Minimum cutoff frequency [Hz]."""
 
 
@@ -182,16 +185,16 @@ class Stack:
         rows[:, :, 11 * n :] = np.concatenate(new).reshape(-1, n, 3 * n)
         return replace(self, rows=rows)
 
-    def moving(self, least: float | Vector, cutoff: float) -> NDArray[np.bool_]:
+    def moving(self, min_value: float | Vector, cutoff: float) -> NDArray[np.bool_]:
         """Return a mask of the torques without friction effects near zero velocity, (N, n).
 
         Args:
-            least: Velocity below which a joint counts as near rest, of all joints or (n,) [rad/s,
-                m/s].
+            min_value: Velocity below which a joint counts as near rest, of all joints or (n,)
+                [rad/s, m/s].
             cutoff: Cutoff frequency of the filter, which spreads effects near rest in time [Hz].
         """
         slow = [
-            thinned((np.abs(part.dq) < least).astype(float), cutoff, part.rate)
+            thinned((np.abs(part.dq) < min_value).astype(float), cutoff, part.rate)
             for part in self.parts
         ]
         return np.concatenate(slow) < 0.1
@@ -232,9 +235,9 @@ def stack(
     Raises:
         IdentificationRefused: If the cutoff is too low, or too high for the sample rate of a log.
     """
-    if cutoff < LEAST_CUTOFF:
+    if cutoff < MIN_CUTOFF:
         raise IdentificationRefused(
-            f"cutoff: {cutoff:g} Hz is below the minimum of {LEAST_CUTOFF:g} Hz"
+            f"cutoff: {cutoff:g} Hz is below the minimum of {MIN_CUTOFF:g} Hz"
         )
     n = regressor.arm.n_joints
     rows, tau, slope, dq, time, parts, rates = [], [], [], [], [], [], []
@@ -273,36 +276,36 @@ def stack(
     )  # fmt: skip
 
 
-MOST_CONDITION = 1000.0
+MAX_CONDITION = 1000.0
 """Maximum condition number of a stack with columns of unit length. Good motions reach 100, random
 ones several hundred."""
 
 
-def refuse_what_is_not_excited(
-    estimate: Estimate, names: Sequence[str], most: float = MOST_CONDITION
+def check_identifiable(
+    estimate: Estimate, names: Sequence[str], max_value: float = MAX_CONDITION
 ) -> None:
     """Refuse data that do not determine all parameters.
 
     Args:
         estimate: Estimated parameters.
         names: Names of the parameters, (p,).
-        most: Maximum condition number.
+        max_value: Maximum condition number.
 
     Raises:
         IdentificationRefused: If the condition number is too large. The message names the
             parameters.
     """
-    if estimate.condition <= most:
+    if estimate.condition <= max_value:
         return
-    share = np.abs(estimate.worst)
-    order = np.argsort(-share)
-    mixed = [names[i] for i in order[:4] if share[i] > 0.2 * share[order[0]]]
+    weights = np.abs(estimate.worst)
+    order = np.argsort(-weights)
+    mixed = [names[i] for i in order[:4] if weights[i] > 0.2 * weights[order[0]]]
     if len(mixed) > 1:
-        what = f"{', '.join(mixed[:-1])} and {mixed[-1]} cannot be separated"
+        description = f"{', '.join(mixed[:-1])} and {mixed[-1]} cannot be separated"
     else:
-        what = f"{mixed[0]} cannot be determined"
+        description = f"{mixed[0]} cannot be determined"
     raise IdentificationRefused(
-        f"the motion does not determine all parameters: {what}; condition number "
-        f"{estimate.condition:.3g}, allowed {most:g}. Move all joints at once and in both "
+        f"the motion does not determine all parameters: {description}; condition number "
+        f"{estimate.condition:.3g}, allowed {max_value:g}. Move all joints at once and in both "
         "directions, for example with a motion of `multipanda excite`."
     )

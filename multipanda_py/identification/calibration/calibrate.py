@@ -18,11 +18,11 @@ from multipanda_py.files import replacing
 from multipanda_py.identification.arm.identify import Identified, identify
 from multipanda_py.identification.calibration.contact_parameters import (
     TABLE,
-    FoundSurface,
-    SurfaceFit,
+    ContactFit,
+    ContactParameters,
 )
 from multipanda_py.identification.calibration.improvement import (
-    Gain,
+    Improvement,
     find_motion,
     gain_of,
     measure,
@@ -30,7 +30,12 @@ from multipanda_py.identification.calibration.improvement import (
     with_laws,
     with_surface,
 )
-from multipanda_py.identification.calibration.rounds import Kept, Refinement, RefinementPlan, Round
+from multipanda_py.identification.calibration.rounds import (
+    Checkpoint,
+    Refinement,
+    RefinementPlan,
+    Round,
+)
 from multipanda_py.identification.validation import Comparison
 from multipanda_py.identification.validation.compare import SHORTEST
 from multipanda_py.identification.validation.record import Run
@@ -38,8 +43,8 @@ from multipanda_py.identification.validation.task import SIMULATED, Task
 from multipanda_py.identification.validation.tasks import (
     has_real_arms,
     make_task,
-    things_of,
-    wanted,
+    objects_of,
+    required_objects,
     with_tools_of,
 )
 from multipanda_py.identification.validation.validate import (
@@ -54,18 +59,18 @@ from multipanda_py.robots.inertial import load_of
 from multipanda_py.robots.measured_files import parameters_text
 from multipanda_py.state import Matrix
 
-LEAST_GAIN = 0.03
+MIN_IMPROVEMENT = 0.03
 """Minimum relative improvement of the score for another round."""
 
 
 @dataclass(eq=False)
-class Work:
+class CalibrationRun:
     """Calibration loop behind :func:`.refine`, with the same arguments.
 
     Attributes:
         tasks: Tasks for plant and twin.
         names: Names of the participating arms.
-        kept: Cache of finished runs.
+        checkpoint: Cache of finished runs.
         notes: Messages about skipped tasks, motions and parameters.
     """
 
@@ -77,7 +82,7 @@ class Work:
     say: Callable[[str], None]
     tasks: list[Task]
     names: Sequence[str]
-    kept: Kept
+    checkpoint: Checkpoint
     notes: list[str] = field(default_factory=list)
 
     def run(self) -> Refinement:
@@ -88,29 +93,31 @@ class Work:
                 motion.
             IdentificationRefused: If no arm can be identified in the first round.
         """
-        plan, say = self.plan, self.say
+        plan, log = self.plan, self.say
         self._of_plant = self._shown()
         rounds = [Round(0, self._compared(self.twin))]
-        say(f"round 0: score {rounds[0].score:.3f}")
+        log(f"round 0: score {rounds[0].score:.3f}")
         fit = self._surface_fit()
         measured: dict[str, list[MeasuredMotion]] = {name: [] for name in self.names}
         twin, ended = self.twin, f"all {plan.rounds} rounds are done"
         files: dict[str, Path] = {}
         for number in range(1, plan.rounds + 1):
-            found = self._bodies(measured, number)
-            if not found:
+            bodies = self._bodies(measured, number)
+            if not bodies:
                 ended = f"no arm could be identified in round {number}"
                 break
-            files = {**files, **{name: path for name, (_, path) in found.items()}}
+            files = {**files, **{name: path for name, (_, path) in bodies.items()}}
             twin = with_bodies(twin, files)
             surface = self._surface(fit, twin)
             twin = with_surface(twin, TABLE, surface.values) if surface.values else twin
             best = min(one.score for one in rounds)
-            identified = {name: one for name, (one, _) in found.items()}
+            identified = {name: one for name, (one, _) in bodies.items()}
             rounds.append(Round(number, self._compared(twin), files, identified, surface))
-            say(f"round {number}: score {rounds[-1].score:.3f}")
-            if not rounds[-1].score < (1.0 - LEAST_GAIN) * best:
-                ended = f"round {number} did not improve the score by {100 * LEAST_GAIN:.0f} %"
+            log(f"round {number}: score {rounds[-1].score:.3f}")
+            if not rounds[-1].score < (1.0 - MIN_IMPROVEMENT) * best:
+                ended = (
+                    f"round {number} did not improve the score by {100 * MIN_IMPROVEMENT:.0f} %"
+                )
                 break
         best_round = Refinement(rounds, (), ended).best
         return Refinement(rounds, self._gains(best_round), ended, tuple(self.notes))
@@ -141,7 +148,7 @@ class Work:
         name = f"{side}_{task.number}_{task.law}_{fingerprint(cell)[:12]}".replace(" ", "_")
         return runs_of(
             task, cell, plan.repeats, plan.seed, lambda text: self.say(f"{side}, {text}"),
-            lambda repeat, make: self.kept.run(f"{name}_{repeat}", make), plan.recover,
+            lambda repeat, make: self.checkpoint.run(f"{name}_{repeat}", make), plan.recover,
         )  # fmt: skip
 
     def _compared(self, twin: CellConfig) -> list[Comparison]:
@@ -150,7 +157,7 @@ class Work:
             for task, runs in self._of_plant
         ]
 
-    def _surface_fit(self) -> SurfaceFit | None:
+    def _surface_fit(self) -> ContactFit | None:
         """Return the estimator of the twin's table parameters, or None without data for it."""
         first = self.plant.arms[next(iter(self.plant.arms))]
         if TABLE not in self.twin.objects:
@@ -158,7 +165,7 @@ class Work:
         if first.backend == SIMULATED and TABLE not in self.plant.objects:
             return None
         try:
-            fit = SurfaceFit(self.plant, self._of_plant, self.plan.seed)
+            fit = ContactFit(self.plant, self._of_plant, self.plan.seed)
         except ValidationRefused as error:
             self._note(f"table parameters are not estimated: {error}")
             return None
@@ -166,13 +173,13 @@ class Work:
             self._note(f"some table parameters are not estimated: {reason}")
         return fit
 
-    def _surface(self, fit: SurfaceFit | None, twin: CellConfig) -> FoundSurface:
+    def _surface(self, fit: ContactFit | None, twin: CellConfig) -> ContactParameters:
         if fit is None:
-            return FoundSurface()
-        found = self.kept.numbers(
+            return ContactParameters()
+        result = self.checkpoint.numbers(
             f"table_{fingerprint(twin)[:12]}", lambda: asdict(fit.fit(twin, self.say))
         )
-        return FoundSurface(**found)
+        return ContactParameters(**result)
 
     def _bodies(
         self, measured: Mapping[str, list[MeasuredMotion]], number: int
@@ -183,47 +190,51 @@ class Work:
             ValidationRefused: If no arm completed its motion in the first round.
             IdentificationRefused: If no arm could be identified in the first round.
         """
-        found: dict[str, tuple[Identified, Path]] = {}
+        bodies: dict[str, tuple[Identified, Path]] = {}
         failed: list[ValidationRefused | IdentificationRefused] = []
         for name, before in measured.items():
             try:
                 motion = self._moved(name, number)
-                found[name] = self._body(name, [*before, motion], number)
+                bodies[name] = self._body(name, [*before, motion], number)
             except (ValidationRefused, IdentificationRefused) as error:
                 failed.append(error)
             else:
                 before.append(motion)
-        if number == 1 and not found:
+        if number == 1 and not bodies:
             raise failed[0]
         for reason in failed:
             self._note(f"round {number}: {reason}")
-        return found
+        return bodies
 
     def _moved(self, name: str, number: int) -> MeasuredMotion:
         """Run a new excitation motion on an arm of the plant."""
         seed = self.plan.seed + number
         points = self.motions.get(name)
         if points is None:
-            points = self.kept.points(
+            points = self.checkpoint.points(
                 f"motion_{name}_{seed}",
-                lambda: find_motion(self._room(), name, self.plan.evaluations, seed, self.say),
+                lambda: find_motion(
+                    self._combined_cell(), name, self.plan.evaluations, seed, self.say
+                ),
             )
         self.say(f"round {number}: {name} of the plant moves for {points[-1, 0]:.0f} s")
-        return measure(self.plant, name, points, seed, self.kept.run, recover=self.plan.recover)
+        return measure(
+            self.plant, name, points, seed, self.checkpoint.run, recover=self.plan.recover
+        )
 
-    def _room(self) -> CellConfig:
+    def _combined_cell(self) -> CellConfig:
         """Return the twin for collision checks, with the plant's objects if its arms are real."""
-        things = {**self.plant.objects, **things_of(self.tasks, self.plant)}
+        objects = {**self.plant.objects, **objects_of(self.tasks, self.plant)}
         if all(arm.backend == SIMULATED for arm in self.plant.arms.values()):
             return self.twin
-        return self.twin.model_copy(update={"objects": {**self.twin.objects, **things}})
+        return self.twin.model_copy(update={"objects": {**self.twin.objects, **objects}})
 
     def _body(
         self, name: str, measured: Sequence[MeasuredMotion], number: int
     ) -> tuple[Identified, Path]:
         """Identify an arm and write its parameter file."""
         described = describe_arm(name, self.twin.arms[name])
-        found = identify(
+        body = identify(
             measured,
             described,
             load=load_of(self.plant.arms[name].settings),
@@ -232,13 +243,13 @@ class Work:
         path = self.folder / f"{name}_round_{number}.yaml"
         notes = {
             "logs": [one.name for one in measured],
-            "held_out_rmse": {key: rmse.round(5).tolist() for key, rmse in found.held_out.items()},
+            "held_out_rmse": {key: rmse.round(5).tolist() for key, rmse in body.held_out.items()},
         }
         with replacing(path) as partial:
-            partial.write_text(parameters_text(found.robot, notes), encoding="utf-8")
-        return found, path
+            partial.write_text(parameters_text(body.robot, notes), encoding="utf-8")
+        return body, path
 
-    def _gains(self, best: Round) -> list[Gain]:
+    def _gains(self, best: Round) -> list[Improvement]:
         """Run tasks on the plant with controllets that use the identified model.
 
         On real arms only tasks in free space are run, because the true contact force is only known
@@ -250,7 +261,7 @@ class Work:
         return [
             gain_of(task, runs, self._runs("plant by identified laws", task, cell))
             for task, runs in self._of_plant
-            if task.asked_force(np.zeros(1)) is None or not has_real_arms(self.plant, task)
+            if task.desired_force(np.zeros(1)) is None or not has_real_arms(self.plant, task)
         ]
 
 
@@ -263,7 +274,7 @@ def refine(
     folder: Path,
     plan: RefinementPlan | None = None,
     motions: Mapping[str, Matrix] | None = None,
-    say: Say = lambda text: None,
+    log: Say = lambda text: None,
 ) -> Refinement:
     """Calibrate a twin against its plant.
 
@@ -282,7 +293,7 @@ def refine(
         folder: Folder of the parameter files, one per arm and round, and of the stored runs.
         plan: Extent of the calibration.
         motions: Motion points by arm, which replace the search for excitation motions.
-        say: Callback that receives progress messages.
+        log: Callback that receives progress messages.
 
     Raises:
         ValidationRefused: If no task can run on these cells, the folder belongs to another
@@ -305,12 +316,12 @@ def refine(
         raise ValidationRefused(
             f"arms: {', '.join(missing)} exists only in the plant. Use the same names in both."
         )
-    for sentence in wanted(tasks, plant):
-        say(sentence)
-    kept = Kept(folder, _asked(plant, twin, plan, motions))
-    if len(kept):
-        say(f"{len(kept)} runs are already done")
-    return Work(plant, twin, folder, plan, motions, say, tasks, names, kept).run()
+    for sentence in required_objects(tasks, plant):
+        log(sentence)
+    checkpoint = Checkpoint(folder, _asked(plant, twin, plan, motions))
+    if len(checkpoint):
+        log(f"{len(checkpoint)} runs are already done")
+    return CalibrationRun(plant, twin, folder, plan, motions, log, tasks, names, checkpoint).run()
 
 
 def _asked(

@@ -40,8 +40,8 @@ def along(run: Run, up_in_base: Vector) -> Matrix:
     """
     (log,) = run.logs.values()
     force = _forces(log)
-    found = _blocks(force - np.outer(force @ up_in_base, up_in_base), CALM)
-    centred: Matrix = (found - found.mean(axis=0)) / FORCE
+    blocks = _blocks(force - np.outer(force @ up_in_base, up_in_base), CALM)
+    centred: Matrix = (blocks - blocks.mean(axis=0)) / FORCE
     return centred
 
 
@@ -59,10 +59,10 @@ def height(run: Run, up_in_base: Vector) -> Matrix:
     parts = [*before, log]
     pressed = np.concatenate([_forces(part) @ up_in_base for part in parts])
     touch = int((_blocks(pressed, QUICK)[:, 0] > TOUCH).argmax()) * QUICK
-    places = np.concatenate([_column(part, "position_ee_in_base")[:, :3] for part in parts])
-    found = places[touch:] @ up_in_base
-    last = len(found) - len(log) // 5  # The tool may lift off in the last fifth.
-    return _blocks(found[:last] - found[:last].mean(), QUICK) / DEPTH
+    positions = np.concatenate([_column(part, "position_ee_in_base")[:, :3] for part in parts])
+    height = positions[touch:] @ up_in_base
+    last = len(height) - len(log) // 5  # The tool may lift off in the last fifth.
+    return _blocks(height[:last] - height[:last].mean(), QUICK) / DEPTH
 
 
 def _forces(log: ArmLog) -> Matrix:
@@ -81,8 +81,8 @@ def _column(log: ArmLog, name: str) -> Matrix:
 
 def _blocks(values: Matrix, size: int) -> Matrix:
     count = len(values) // size
-    found: Matrix = values[: count * size].reshape(count, size, -1).mean(axis=1)
-    return found
+    blocks: Matrix = values[: count * size].reshape(count, size, -1).mean(axis=1)
+    return blocks
 
 
 TABLE = "table"
@@ -91,7 +91,7 @@ KEYS: Mapping[int, tuple[str, ...]] = {4: ("friction",), 3: ("contact_time", "co
 SIGNALS: Mapping[int, Callable[[Run, Vector], Matrix]] = {4: along, 3: height}
 WIDEST = 5.0
 """Maximum factor by which a parameter changes in one fit."""
-TOLD = 3.0
+MAX_RANGE_RATIO = 3.0
 """Maximum ratio of the upper to the lower bound of an accepted estimate."""
 STEP = 0.03
 """Finite-difference step of the logarithm of a parameter. It is large because contact forces are
@@ -106,13 +106,14 @@ _ALLOWED: Mapping[str, tuple[float, float]] = {
 
 
 @dataclass(frozen=True)
-class FoundSurface:
+class ContactParameters:
     """Estimated contact parameters of a table, empty if none were estimated.
 
     Attributes:
         values: Accepted parameters by key of the cell file.
-        spread: Lower and upper bound of each parameter, see :class:`SurfaceFit`. If a ratio of
-            upper to lower bound reaches :data:`TOLD`, no parameter of that task is accepted.
+        spread: Lower and upper bound of each parameter, see :class:`ContactFit`. If a ratio of
+            upper to lower bound reaches :data:`MAX_RANGE_RATIO`, no parameter of that task is
+            accepted.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -126,7 +127,7 @@ class _Shown:
     signal: Matrix
 
 
-class SurfaceFit:
+class ContactFit:
     r"""Estimator of the table parameters with which the twin reproduces the plant's contact.
 
     .. math::
@@ -180,23 +181,25 @@ class SurfaceFit:
                 else:
                     self.left_out.append(f"task {task.number} ended early: {runs[0].fault}")
 
-    def fit(self, twin: CellConfig, say: Callable[[str], None]) -> FoundSurface:
+    def fit(self, twin: CellConfig, log: Callable[[str], None]) -> ContactParameters:
         """Estimate the table parameters of the twin from the plant's runs.
 
         Args:
             twin: Cell of the twin.
-            say: Callback that receives progress messages.
+            log: Callback that receives progress messages.
         """
         values: dict[str, float] = {}
         spread: dict[str, Sequence[float]] = {}
         for number in KEYS:
             if number in self._shown:
-                found = self._search(with_surface(twin, TABLE, values), number, say)
-                values.update(found.values)
-                spread.update(found.spread)
-        return FoundSurface(values, spread)
+                result = self._search(with_surface(twin, TABLE, values), number, log)
+                values.update(result.values)
+                spread.update(result.spread)
+        return ContactParameters(values, spread)
 
-    def _search(self, twin: CellConfig, number: int, say: Callable[[str], None]) -> FoundSurface:
+    def _search(
+        self, twin: CellConfig, number: int, log: Callable[[str], None]
+    ) -> ContactParameters:
         shown, names = self._shown[number], KEYS[number]
         plant = shown.signal
         own = np.array([getattr(twin.objects[TABLE], name) for name in names])
@@ -207,11 +210,11 @@ class SurfaceFit:
             (run,) = runs_of(shown.task, with_surface(twin, TABLE, surface), 1, shown.seed)
             error = np.full(plant.shape, UNLIKE)
             if not run.fault:
-                found = SIGNALS[number](run, self._up)
-                size = min(len(found), len(plant))
-                error[:size] = found[:size] - plant[:size]
+                estimate = SIGNALS[number](run, self._up)
+                size = min(len(estimate), len(plant))
+                error[:size] = estimate[:size] - plant[:size]
             words = ", ".join(f"{name} {value:.4g}" for name, value in surface.items())
-            say(f"table: {words}: {np.sqrt(np.mean(error**2)):.4g}")
+            log(f"table: {words}: {np.sqrt(np.mean(error**2)):.4g}")
             return error.ravel()
 
         def left(x: Vector) -> Vector:
@@ -225,15 +228,21 @@ class SurfaceFit:
         low = np.maximum(low, np.log(own / WIDEST))
         high = np.minimum(high, np.log(own * WIDEST))
         x0 = np.clip(np.log(own), low + 1e-6, high - 1e-6)
-        found = needed("scipy.optimize").least_squares(
+        result = needed("scipy.optimize").least_squares(
             left, x0, slopes, bounds=(low, high), max_nfev=EVALUATIONS, xtol=1e-2, ftol=1e-3
         )
-        off = np.linalg.norm(found.fun) / np.maximum(_own_lengths(found.jac), 1e-9)
-        ends = np.exp([np.maximum(found.x - off, low), np.minimum(found.x + off, high)]).T
+        off = np.linalg.norm(result.fun) / np.maximum(_own_lengths(result.jac), 1e-9)
+        ends = np.exp([np.maximum(result.x - off, low), np.minimum(result.x + off, high)]).T
         # Correlated parameters can compensate each other, so they are found all or none.
-        told = all(most < TOLD * least for least, most in ends)
-        return FoundSurface(
-            {name: float(f"{value:.5g}") for name, value in zip(names, np.exp(found.x)) if told},
+        is_determined = all(
+            max_value < MAX_RANGE_RATIO * min_value for min_value, max_value in ends
+        )
+        return ContactParameters(
+            {
+                name: float(f"{value:.5g}")
+                for name, value in zip(names, np.exp(result.x))
+                if is_determined
+            },
             {name: [float(f"{end:.5g}") for end in pair] for name, pair in zip(names, ends)},
         )
 
@@ -244,6 +253,6 @@ def _own_lengths(jacobian: Matrix) -> Vector:
     lengths = np.empty(n)
     for k in range(n):
         others = np.delete(jacobian, k, axis=1)
-        share = np.linalg.lstsq(others, jacobian[:, k], rcond=None)[0]
-        lengths[k] = np.linalg.norm(jacobian[:, k] - others @ share)
+        coefficients = np.linalg.lstsq(others, jacobian[:, k], rcond=None)[0]
+        lengths[k] = np.linalg.norm(jacobian[:, k] - others @ coefficients)
     return lengths

@@ -13,7 +13,11 @@ import numpy as np
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ValidationRefused
-from multipanda_py.identification.arm.excitation import Excitation, Wanted, clearance_in
+from multipanda_py.identification.arm.excitation import (
+    Excitation,
+    ExcitationSettings,
+    clearance_in,
+)
 from multipanda_py.identification.validation.compare import SHORTEST
 from multipanda_py.identification.validation.record import Run, run_task
 from multipanda_py.identification.validation.task import MotionTask, Task
@@ -61,15 +65,18 @@ def with_laws(cell: CellConfig, files: Mapping[str, Path]) -> CellConfig:
     return cell.model_copy(update={"arms": arms})
 
 
-def with_surface(cell: CellConfig, thing: str, surface: Mapping[str, float]) -> CellConfig:
+def with_surface(cell: CellConfig, object_name: str, surface: Mapping[str, float]) -> CellConfig:
     """Return a cell with other contact parameters of an object.
 
     Args:
         cell: Description of the cell.
-        thing: Name of the object.
+        object_name: Name of the object.
         surface: Values by key of the cell file, such as ``friction``.
     """
-    objects = {**cell.objects, thing: cell.objects[thing].model_copy(update=dict(surface))}
+    objects = {
+        **cell.objects,
+        object_name: cell.objects[object_name].model_copy(update=dict(surface)),
+    }
     return cell.model_copy(update={"objects": objects})
 
 
@@ -81,7 +88,7 @@ errors stay below it."""
 
 
 def find_motion(
-    cell: CellConfig, arm: str, evaluations: int, seed: int, say: Callable[[str], None]
+    cell: CellConfig, arm: str, evaluations: int, seed: int, log: Callable[[str], None]
 ) -> Matrix:
     """Search for an excitation motion of an arm and return its points, (p, 1 + 3 n).
 
@@ -90,16 +97,18 @@ def find_motion(
         arm: Name of the arm.
         evaluations: Number of motions to evaluate.
         seed: Random seed of the search.
-        say: Callback that receives progress messages.
+        log: Callback that receives progress messages.
 
     Raises:
         IdentificationRefused: If no motion satisfies the limits.
     """
     described = describe_arm(arm, cell.arms[arm])
     clearance = clearance_in(cell, arm, MARGIN)
-    search = Excitation(described, Wanted(evaluations=evaluations, seed=seed), clearance)
-    found = search.search(lambda done, best: say(f"{arm}: motion {done}: condition {best:.1f}"))
-    return found.table(found.points(TRAJECTORY_POINTS))
+    search = Excitation(
+        described, ExcitationSettings(evaluations=evaluations, seed=seed), clearance
+    )
+    match = search.search(lambda done, best: log(f"{arm}: motion {done}: condition {best:.1f}"))
+    return match.table(match.points(TRAJECTORY_POINTS))
 
 
 def measure(
@@ -135,10 +144,10 @@ def _moved(plant: CellConfig, arm: str, points: Matrix, seed: int, recover: bool
     """Run a motion. The fault of the run also reports an incomplete motion."""
     run = run_task(MotionTask(arm, points), plant, seed, recover=recover)
     if run.fault or run.seconds < points[-1, 0]:
-        why = run.fault or "the recording ended"
+        reason = run.fault or "the recording ended"
         return replace(
             run,
-            fault=f"the motion ended after {run.seconds:.1f} of {points[-1, 0]:.1f} s: {why}",
+            fault=f"the motion ended after {run.seconds:.1f} of {points[-1, 0]:.1f} s: {reason}",
         )
     (log,) = run.logs.values()
     away = float(np.abs(log.q[-1] - points[-1, 1 : 1 + len(log.joints)]).max())
@@ -151,7 +160,7 @@ SIDES = ("data sheet", "identified")
 
 
 @dataclass(frozen=True, eq=False)
-class Gain:
+class Improvement:
     """Errors of one task on the plant with the data-sheet model and with the identified model.
 
     Attributes:
@@ -181,7 +190,7 @@ class Gain:
         }  # fmt: skip
 
 
-def gain_of(task: Task, before: Sequence[Run], after: Sequence[Run]) -> Gain:
+def gain_of(task: Task, before: Sequence[Run], after: Sequence[Run]) -> Improvement:
     """Compare runs of one plant with the data-sheet model and with the identified model.
 
     Args:
@@ -197,7 +206,7 @@ def gain_of(task: Task, before: Sequence[Run], after: Sequence[Run]) -> Gain:
     ]
     pairs = [_figures(task, runs) for runs in cut]
     series = {side: _series(task, runs[0]) for side, runs in zip(SIDES, cut) if runs}
-    return Gain(
+    return Improvement(
         task.number,
         task.law,
         {name: (pairs[0][name], pairs[1][name]) for name in pairs[0] if name in pairs[1]},
@@ -220,22 +229,22 @@ def _until(run: Run, seconds: float) -> Run:
 
 
 def _figures(task: Task, runs: Sequence[Run]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     pressing = [run for run in runs if len(run.force)]
     if pressing:
-        found["measured less true force [N]"] = _rms(
+        figures["measured less true force [N]"] = _rms(
             [np.linalg.norm(run.force_error, axis=2) for run in pressing]
         )
-        found["true less asked force [N]"] = _rms(
+        figures["true less asked force [N]"] = _rms(
             [run.force - _asked(task, run)[:, None] for run in pressing]
         )
     elif runs:
         columns = [log.columns for run in runs for log in run.logs.values()]
-        found["false contact torque [Nm]"] = _rms([own["tau_ext"] for own in columns])
-        found["false contact force [N]"] = _rms(
+        figures["false contact torque [Nm]"] = _rms([own["tau_ext"] for own in columns])
+        figures["false contact force [N]"] = _rms(
             [np.linalg.norm(own["wrench_ext_in_base"][:, :3], axis=1) for own in columns]
         )
-    return found
+    return figures
 
 
 def _rms(values: Sequence[Vector]) -> float:
@@ -243,8 +252,8 @@ def _rms(values: Sequence[Vector]) -> float:
 
 
 def _asked(task: Task, run: Run) -> Vector:
-    asked = task.asked_force(run.force_time)
-    return np.zeros(len(run.force)) if asked is None else asked
+    desired = task.desired_force(run.force_time)
+    return np.zeros(len(run.force)) if desired is None else desired
 
 
 def _series(task: Task, run: Run) -> dict[str, Vector]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.identification.calibration.contact_parameters import FoundSurface
-from multipanda_py.identification.calibration.improvement import SIDES, Gain
+from multipanda_py.identification.calibration.contact_parameters import ContactParameters
+from multipanda_py.identification.calibration.improvement import SIDES, Improvement
 from multipanda_py.identification.calibration.rounds import Refinement, Round
 from multipanda_py.identification.validation.compare import QUANTITIES
 from multipanda_py.identification.validation.report import STYLE, image, png, quantity_plots, table
@@ -44,16 +44,16 @@ def round_curves(rounds: Sequence[Round]) -> str:
 def parameter_curves(rounds: Sequence[Round]) -> str:
     """Plot held-out torque errors and table parameters over the rounds, as a base64 PNG."""
     plots = pyplot()
-    found = [one for one in rounds if one.identified]
+    matches = [one for one in rounds if one.identified]
     surfaces = {
-        name: [one for one in found if name in one.surface.values]
-        for name in found[-1].surface.values
+        name: [one for one in matches if name in one.surface.values]
+        for name in matches[-1].surface.values
     }
     figure, axes = plots.subplots(1, 1 + len(surfaces), figsize=(11.0, 2.9), squeeze=False)
     first, *others = axes[0]
-    numbers = [one.number for one in found]
-    for k, arm in enumerate(dict.fromkeys(arm for one in found for arm in one.identified)):
-        shown = [one for one in found if arm in one.identified]
+    numbers = [one.number for one in matches]
+    for k, arm in enumerate(dict.fromkeys(arm for one in matches for arm in one.identified)):
+        shown = [one for one in matches if arm in one.identified]
         for model, style in (("datasheet", "o:"), ("consistent", "o-")):
             values = [one.identified[arm].held_out[model].mean() for one in shown]
             label = f"{arm}, {'data sheet' if model == 'datasheet' else 'identified'}"
@@ -64,9 +64,9 @@ def parameter_curves(rounds: Sequence[Round]) -> str:
     first.legend(fontsize=6)
     units = {"friction": "-", "contact_time": "s", "contact_damping": "-"}
     for axis, (name, shown) in zip(others, surfaces.items()):
-        told = np.array([one.surface.values[name] for one in shown])
-        bars = np.abs(np.array([one.surface.spread[name] for one in shown]).T - told)
-        axis.errorbar([one.number for one in shown], told, bars, fmt="o-", color=COLORS[1],
+        commanded = np.array([one.surface.values[name] for one in shown])
+        bars = np.abs(np.array([one.surface.spread[name] for one in shown]).T - commanded)
+        axis.errorbar([one.number for one in shown], commanded, bars, fmt="o-", color=COLORS[1],
                       capsize=3)  # fmt: skip
         axis.set_title(f"table: {name} [{units.get(name, '')}]", size=9)
         axis.set_ylim(bottom=0.0)
@@ -78,7 +78,7 @@ def parameter_curves(rounds: Sequence[Round]) -> str:
     return png(figure, plots)
 
 
-def gain_plots(gains: Sequence[Gain]) -> str:
+def gain_plots(gains: Sequence[Improvement]) -> str:
     """Plot true forces and force measurement errors with both models, as a base64 PNG."""
     plots = pyplot()
     shown = [gain for gain in gains if gain.series]
@@ -91,8 +91,8 @@ def gain_plots(gains: Sequence[Gain]) -> str:
             column[0].plot(own["time"], own["true"], color=color, lw=1.0, label=side)
             length = sum(own[f"error {axis}"] ** 2 for axis in "xyz") ** 0.5
             column[1].plot(own["time"], length, color=color, lw=0.8, label=side)
-        asked = gain.series[SIDES[0]]
-        column[0].plot(asked["time"], asked["asked"], "k:", lw=1.0, label="requested force")
+        desired = gain.series[SIDES[0]]
+        column[0].plot(desired["time"], desired["asked"], "k:", lw=1.0, label="requested force")
         column[0].set_title(f"task {gain.number}, {gain.law}: contact force [N]", size=9)
         column[1].set_title("norm of measured minus true force [N]", size=9)
         column[1].set_xlabel("time [s]", size=8)
@@ -106,72 +106,75 @@ def gain_plots(gains: Sequence[Gain]) -> str:
 TITLE = "Calibration of a twin against its plant"
 
 
-def page(found: Refinement, about: Mapping[str, Any]) -> str:
+def page(result: Refinement, about: Mapping[str, Any]) -> str:
     """Return the report as a self-contained HTML page.
 
     Args:
-        found: Result of the calibration.
+        result: Result of the calibration.
         about: Facts for the head of the page.
 
     Raises:
         MissingExtra: If matplotlib is missing.
     """
-    facts = {**about, "best round": found.best.number, "ended": found.ended}
+    facts = {**about, "best round": result.best.number, "ended": result.ended}
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'>",
         f"<title>{TITLE}</title><style>{STYLE}</style><h1>{TITLE}</h1>",
         table(("", ""), [(name, str(value)) for name, value in facts.items()]),
-        *(f"<p class='fault'>{html.escape(note)}</p>" for note in (*found.notes, *_early(found))),
-        *_gains(found),
+        *(
+            f"<p class='fault'>{html.escape(note)}</p>"
+            for note in (*result.notes, *_early(result))
+        ),
+        *_gains(result),
         "<h2>Rounds</h2><p>Largest root mean square error between plant and twin of any joint or "
         "axis. Round 0 is the given twin. The score is the mean of these errors, each divided by "
         "the maximum that multipanda_ros2 reports. Values separated by slashes belong to tasks "
-        f"{_tasks(found)}, in this order.</p>",
-        image(round_curves(found.rounds)),
-        _rounds(found),
+        f"{_tasks(result)}, in this order.</p>",
+        image(round_curves(result.rounds)),
+        _rounds(result),
     ]
-    if any(one.identified for one in found.rounds):
-        parts += ["<h2>Identified parameters</h2>", image(parameter_curves(found.rounds))]
-    first, best = found.rounds[0].found, found.best.found
+    if any(one.identified for one in result.rounds):
+        parts += ["<h2>Identified parameters</h2>", image(parameter_curves(result.rounds))]
+    first, best = result.rounds[0].found, result.best.found
     for before, after in zip(first, best):
         law = "" if before.law == "impedance" else f", {html.escape(before.law)}"
         parts.append(f"<h2>Task {before.number}: {html.escape(before.title)}{law}</h2>")
         for arm in before.errors:
-            for when, one in (("round 0", before), (f"round {found.best.number}", after)):
-                parts.append(f"<h3>{html.escape(arm)}, {when}</h3>")
+            for time, one in (("round 0", before), (f"round {result.best.number}", after)):
+                parts.append(f"<h3>{html.escape(arm)}, {time}</h3>")
                 parts += [f"<p class='fault'>{html.escape(fault)}</p>" for fault in one.faults]
                 if arm in one.errors:
                     parts.append(image(quantity_plots(one, arm)))
     return "\n".join(parts) + "</html>\n"
 
 
-def numbers(found: Refinement, about: Mapping[str, Any]) -> str:
+def numbers(result: Refinement, about: Mapping[str, Any]) -> str:
     """Return the values of the report as JSON."""
     data = {
         **about,
-        "best_round": found.best.number,
-        "ended": found.ended,
-        "notes": list(found.notes),
-        "gains": [gain.as_dict() for gain in found.gains],
-        "rounds": [one.as_dict() for one in found.rounds],
+        "best_round": result.best.number,
+        "ended": result.ended,
+        "notes": list(result.notes),
+        "gains": [gain.as_dict() for gain in result.gains],
+        "rounds": [one.as_dict() for one in result.rounds],
     }
     return json.dumps(data, indent=1)
 
 
-def lines(found: Refinement) -> Iterator[str]:
+def lines(result: Refinement) -> Iterator[str]:
     """Yield the summary tables for a terminal."""
     yield (
         "round  score " + "".join(f"{q.name:>15}" for q in QUANTITIES) + "   (worst of all tasks)"
     )
-    for one in found.rounds:
+    for one in result.rounds:
         worst = (max(task.worst(q.name) for task in one.found) for q in QUANTITIES)
         yield f"{one.number:<6} {one.score:.3f} " + "".join(f"{value:15.4g}" for value in worst)
-    yield f"ended: {found.ended}; best is round {found.best.number}"
-    for name in found.best.surface.spread:
-        yield f"table: {name}: {_ranged(found.best.surface, name)}"
-    yield from found.notes
-    yield from _early(found)
-    for gain in found.gains:
+    yield f"ended: {result.ended}; best is round {result.best.number}"
+    for name in result.best.surface.spread:
+        yield f"table: {name}: {_ranged(result.best.surface, name)}"
+    yield from result.notes
+    yield from _early(result)
+    for gain in result.gains:
         for name, (before, after) in gain.figures.items():
             yield (
                 f"task {gain.number} {gain.law}: {name}: {before:.3f} with the data sheet, "
@@ -179,18 +182,18 @@ def lines(found: Refinement) -> Iterator[str]:
             )
 
 
-def _early(found: Refinement) -> Iterator[str]:
+def _early(result: Refinement) -> Iterator[str]:
     """Yield a message for every task with runs that ended early."""
-    for one in found.rounds:
+    for one in result.rounds:
         for task in one.found:
-            for side in ("plant", "twin") if one is found.rounds[0] else ("twin",):
+            for side in ("plant", "twin") if one is result.rounds[0] else ("twin",):
                 if count := task.ended_early(side):
                     first = next(fault for fault in task.faults if fault.startswith(side))
                     yield (
                         f"round {one.number}, task {task.number} {task.law}: {count} of the "
                         f"{side}'s runs ended early and are compared up to that time: {first}"
                     )
-    for gain in found.gains:
+    for gain in result.gains:
         for side, count in zip(SIDES, gain.early):
             if count:
                 known = f"with the {side}" if side == SIDES[0] else "with the identified model"
@@ -200,32 +203,32 @@ def _early(found: Refinement) -> Iterator[str]:
                 )
 
 
-def _rounds(found: Refinement) -> str:
-    surface = list(found.best.surface.spread)
+def _rounds(result: Refinement) -> str:
+    surface = list(result.best.surface.spread)
     head = ("round", "score", *(f"{q.name} [{q.unit.split(',')[0]}]" for q in QUANTITIES),
             *(f"table: {name}" for name in surface))  # fmt: skip
     rows = [
         (
-            f"{one.number}" + (", best" if one is found.best else ""),
+            f"{one.number}" + (", best" if one is result.best else ""),
             f"{one.score:.3f}",
             *(" / ".join(f"{task.worst(q.name):.3g}" for task in one.found) for q in QUANTITIES),
             *(_ranged(one.surface, name) for name in surface),
         )
-        for one in found.rounds
+        for one in result.rounds
     ]
     return table(head, rows)
 
 
-def _tasks(found: Refinement) -> str:
+def _tasks(result: Refinement) -> str:
     """Return the task labels in the order of the table columns."""
     names = (
         f"{one.number}" + ("" if one.law == "impedance" else f" ({one.law})")
-        for one in found.rounds[0].found
+        for one in result.rounds[0].found
     )
     return html.escape(" / ".join(names))
 
 
-def _ranged(surface: FoundSurface, name: str) -> str:
+def _ranged(surface: ContactParameters, name: str) -> str:
     """Return a table parameter with its range, or an empty string if it was not estimated."""
     if name not in surface.spread:
         return ""
@@ -234,8 +237,8 @@ def _ranged(surface: FoundSurface, name: str) -> str:
     return f"{value} ({low:.4g} to {high:.4g})"
 
 
-def _gains(found: Refinement) -> Iterator[str]:
-    if not found.gains:
+def _gains(result: Refinement) -> Iterator[str]:
+    if not result.gains:
         return
     yield "<h2>Improvement on the plant through the identified model</h2>"
     yield ("<p>Root mean square errors of the same plant with the data sheet and with "
@@ -245,9 +248,9 @@ def _gains(found: Refinement) -> Iterator[str]:
         [
             (f"task {gain.number}, {gain.law}: {name}", f"{before:.3f}", f"{after:.3f}",
              f"{after / before:.2f}" if before else "")
-            for gain in found.gains
+            for gain in result.gains
             for name, (before, after) in gain.figures.items()
         ],
     )  # fmt: skip
-    if any(gain.series for gain in found.gains):
-        yield image(gain_plots(found.gains))
+    if any(gain.series for gain in result.gains):
+        yield image(gain_plots(result.gains))

@@ -15,8 +15,8 @@ import numpy as np
 from multipanda_py.exceptions import LogError, ValidationRefused
 from multipanda_py.files import MAX_DESCRIPTION, MAX_RECORDING, open_regular, read_text, replacing
 from multipanda_py.identification.arm.identify import Identified
-from multipanda_py.identification.calibration.contact_parameters import FoundSurface
-from multipanda_py.identification.calibration.improvement import Gain
+from multipanda_py.identification.calibration.contact_parameters import ContactParameters
+from multipanda_py.identification.calibration.improvement import Improvement
 from multipanda_py.identification.validation import Comparison, Run
 from multipanda_py.identification.validation.compare import QUANTITIES
 from multipanda_py.identification.validation.record import load_run, save_run
@@ -64,7 +64,7 @@ class Round:
     found: Sequence[Comparison]
     files: Mapping[str, Path] = field(default_factory=dict)
     identified: Mapping[str, Identified] = field(default_factory=dict)
-    surface: FoundSurface = field(default_factory=FoundSurface)
+    surface: ContactParameters = field(default_factory=ContactParameters)
 
     @property
     def score(self) -> float:
@@ -75,8 +75,8 @@ class Round:
         """
         if not all(one.repeats and one.full for one in self.found):
             return float("inf")
-        shares = [one.worst(q.name) / q.ceiling for one in self.found for q in QUANTITIES]
-        return float(np.nanmean(shares))
+        fractions = [one.worst(q.name) / q.ceiling for one in self.found for q in QUANTITIES]
+        return float(np.nanmean(fractions))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the round in plain types."""
@@ -106,7 +106,7 @@ class Refinement:
     """
 
     rounds: Sequence[Round]
-    gains: Sequence[Gain]
+    gains: Sequence[Improvement]
     ended: str
     notes: Sequence[str] = ()
 
@@ -116,11 +116,11 @@ class Refinement:
         return min(self.rounds, key=lambda one: one.score)
 
 
-ASKED = "asked.json"
+REQUEST_FILE = "asked.json"
 _T = TypeVar("_T")
 
 
-class Kept:
+class Checkpoint:
     """Cache of runs, motions and numbers as files, which are written atomically.
 
     Runs that ended on a fault are not stored, so that they are repeated once the cause is fixed.
@@ -134,14 +134,14 @@ class Kept:
     """
 
     def __init__(self, folder: Path, asked: Mapping[str, Any]) -> None:
-        self._folder, self._asked = folder, json.loads(json.dumps(dict(asked)))
+        self._folder, self._request = folder, json.loads(json.dumps(dict(asked)))
         try:
-            there = json.loads(read_text(folder / ASKED, MAX_DESCRIPTION))
+            there = json.loads(read_text(folder / REQUEST_FILE, MAX_DESCRIPTION))
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:
             raise ValidationRefused(f"{folder}: cannot be resumed: {error}") from None
-        if other := [name for name in self._asked if there.get(name) != self._asked[name]]:
+        if other := [name for name in self._request if there.get(name) != self._request[name]]:
             raise ValidationRefused(
                 f"{folder}: contains results of another {', another '.join(other)}. Use the same "
                 "values to resume, or --again to start over."
@@ -163,7 +163,7 @@ class Kept:
         made = make()
         if made.fault:
             return made
-        self._begin()
+        self._start()
         save_run(path, made)
         return load_run(path)  # The result equals what a resumed calibration loads.
 
@@ -207,13 +207,13 @@ class Kept:
         with suppress(OSError, EOFError, ValueError):
             return load()
         made = make()
-        self._begin()
+        self._start()
         save(made)
         return load()
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         """Create the folder and write the arguments that its files belong to."""
         self._folder.mkdir(exist_ok=True)
-        if not (self._folder / ASKED).is_file():
-            with replacing(self._folder / ASKED) as partial:
-                partial.write_text(json.dumps(self._asked, indent=1), encoding="utf-8")
+        if not (self._folder / REQUEST_FILE).is_file():
+            with replacing(self._folder / REQUEST_FILE) as partial:
+                partial.write_text(json.dumps(self._request, indent=1), encoding="utf-8")

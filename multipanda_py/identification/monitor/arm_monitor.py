@@ -22,7 +22,7 @@ STIFFNESS = 0.6
 """Stiffness of the correction, relative to the torque limit of a joint [1/rad, 1/m]."""
 LONGEST_STEP = 1e-3
 """Maximum integration step [s]."""
-TURN = 0.01
+ROTATION = 0.01
 """Velocity width of the Coulomb friction step [rad/s, m/s]."""
 
 _forward, _gravity = pin.aba, pin.computeGeneralizedGravity
@@ -79,7 +79,7 @@ class ArmTwin:
         self._damping: Vector = np.zeros(arm.n_joints)
         self.q, self.dq, self.correction = np.zeros((3, arm.n_joints))
 
-    def place(self, q: Vector, dq: Vector) -> None:
+    def reset_to(self, q: Vector, dq: Vector) -> None:
         """Reset the twin to the measured state.
 
         Args:
@@ -98,13 +98,15 @@ class ArmTwin:
 
     def gravity(self, q: Vector) -> Vector:
         """Return the gravity torques of the described arm, (n,) [Nm, N]."""
-        found: Vector = _gravity(self._model, self._weighing, q)
-        return found
+        gravity: Vector = _gravity(self._model, self._weighing, q)
+        return gravity
 
     def friction(self, dq: Vector) -> Vector:
         """Return the friction torques of the described arm, (n,) [Nm, N]."""
-        found: Vector = self._viscous * dq + self._coulomb * np.tanh(dq / TURN) + self._offset
-        return found
+        friction: Vector = (
+            self._viscous * dq + self._coulomb * np.tanh(dq / ROTATION) + self._offset
+        )
+        return friction
 
     def step(self, q: Vector, dq: Vector, torque: Vector, period: float) -> None:
         r"""Integrate the twin over one period.
@@ -120,10 +122,12 @@ class ArmTwin:
         free = torque - self.gravity(q) - self.friction(dq)
         total = np.zeros_like(free)
         for k in range(steps):
-            pull = self._stiffness * (q + (k * step) * dq - self.q)
-            pull += self._damping * (dq - self.dq)
-            total += pull
-            self.dq += step * _forward(self._floating, self._data, self.q, self.dq, free + pull)
+            spring_wrench = self._stiffness * (q + (k * step) * dq - self.q)
+            spring_wrench += self._damping * (dq - self.dq)
+            total += spring_wrench
+            self.dq += step * _forward(
+                self._floating, self._data, self.q, self.dq, free + spring_wrench
+            )
             self.q += step * self.dq
         self.correction[:] = total / steps
 
@@ -164,18 +168,18 @@ LEAST_TORQUE = 2e-3
 """Minimum half width of a band, relative to the torque limit of a joint."""
 
 
-def places(joints: int) -> dict[str, slice]:
+def quantity_slices(joints: int) -> dict[str, slice]:
     """Return the slice of each quantity in the residual vector of an arm, by name.
 
     Args:
         joints: Number of joints.
     """
-    found, at = {}, 0
+    result, at = {}, 0
     for quantity in QUANTITIES:
         width = len(quantity.axes) or joints
-        found[quantity.name] = slice(at, at + width)
+        result[quantity.name] = slice(at, at + width)
         at += width
-    return found
+    return result
 
 
 def smallest(limits: ArmLimits) -> Vector:
@@ -258,7 +262,7 @@ class Shadowed:
         )
 
 
-class ArmShadow:
+class TwinFollower:
     """Digital-twin monitor of one arm.
 
     The twin is driven by the commanded torques if torques are commanded and recorded, else by the
@@ -289,8 +293,8 @@ class ArmShadow:
         self._follows = False
         self.skipped = 0
         n = arm.n_joints
-        self._places = places(n)
-        width = sum(place.stop - place.start for place in self._places.values())
+        self._places = quantity_slices(n)
+        width = sum(columns.stop - columns.start for columns in self._places.values())
         self._smooth = np.zeros(width)
         self._before: tuple[Vector, Vector, Vector, Vector] = tuple(np.zeros((4, n)))  # type: ignore[assignment]
 
@@ -308,13 +312,13 @@ class ArmShadow:
         """
         self._check(log)
         if self._follows and log.time[0] <= self._time:
-            begin = int(np.searchsorted(log.time, self._time, side="right"))
-            if begin == len(log):
+            start = int(np.searchsorted(log.time, self._time, side="right"))
+            if start == len(log):
                 if log.time[-1] > self._time - 1.0:
                     return None
                 self._follows = False  # The robot clock was reset.
             else:
-                log = log.part(slice(begin, None))
+                log = log.part(slice(start, None))
         if self._twin is None:
             self._twin = ArmTwin(self._arm, self._load, log.gravity_in_base)
             if self._believed is not None:
@@ -343,13 +347,13 @@ class ArmShadow:
         n, count = self._arm.n_joints, len(log)
         dq = np.gradient(log.q, log.time, axis=0) if log.dq is None and count > 1 else log.dq
         dq = np.zeros_like(log.q) if dq is None else dq
-        given = self._given(self._robot or twin, log)
-        felt = log.columns.get("tau_ext", np.full((count, n), np.nan))
-        external = felt if "tau_ext" in log.columns else np.zeros((count, n))
+        tau = self._given(self._robot or twin, log)
+        estimated = log.columns.get("tau_ext", np.full((count, n), np.nan))
+        external = estimated if "tau_ext" in log.columns else np.zeros((count, n))
         wrench = log.columns.get("wrench_ext_in_base", np.full((count, 6), np.nan))
         measured = np.full((count, n), np.nan) if log.tau is None else log.tau
         fault = log.columns.get("fault", np.zeros(count)) != 0
-        fine = np.isfinite(np.hstack([log.q, dq, given, external])).all(axis=1)
+        fine = np.isfinite(np.hstack([log.q, dq, tau, external])).all(axis=1)
         self.skipped += int((~fine).sum())
         starts = set(log.starts[1:])
         if count > 1:
@@ -365,10 +369,10 @@ class ArmShadow:
                 continue
             passed = time - self._time
             if not self._follows or passed > longest or k in starts:
-                twin.place(log.q[k], dq[k])
+                twin.reset_to(log.q[k], dq[k])
                 self._follows, self._settled, passed = True, time + SETTLES, 0.0
                 self._smooth[:] = np.nan
-                needed = given[k]
+                needed = tau[k]
             else:
                 if k % _ADAPTS == 0:
                     twin.adapt(log.q[k])
@@ -382,7 +386,7 @@ class ArmShadow:
             raw[self._places["q"]] = log.q[k] - twin.q
             raw[self._places["dq"]] = dq[k] - twin.dq
             raw[self._places["tau"]] = measured[k] - needed
-            raw[self._places["external"]] = felt[k]
+            raw[self._places["external"]] = estimated[k]
             raw[self._places["wrench"]] = wrench[k]
             raw[self._places["correction"]] = twin.correction
             # The first values start the filter.
@@ -392,7 +396,7 @@ class ArmShadow:
             shown[:, k] = twin.q, twin.dq, needed, twin.correction
             judged[k] = time >= self._settled
             self._time = time
-            self._before = (log.q[k], dq[k], given[k], external[k])
+            self._before = (log.q[k], dq[k], tau[k], external[k])
         return Shadowed(log, shown[0], shown[1], shown[2], shown[3], residuals, judged)
 
     def _given(self, robot: ArmTwin, log: ArmLog) -> Matrix:
@@ -400,14 +404,14 @@ class ArmShadow:
         if log.tau_commanded is None:
             measured: Matrix = np.asarray(log.tau)
             return measured
-        given = log.tau_commanded.copy()
+        tau = log.tau_commanded.copy()
         if not log.gravity_in_tau_commanded:
             if self._arm.compensates_gravity:
-                given += np.array([robot.gravity(q) for q in log.q])
+                tau += np.array([robot.gravity(q) for q in log.q])
             elif "tau_gravity" in log.columns:
-                given += log.columns["tau_gravity"]
+                tau += log.columns["tau_gravity"]
         if log.tau is not None and "interface" in log.columns:
             # True for arms moved by positions or velocities.
             moved_otherwise = log.columns["interface"] != 0
-            given[moved_otherwise] = log.tau[moved_otherwise]
-        return given
+            tau[moved_otherwise] = log.tau[moved_otherwise]
+        return tau

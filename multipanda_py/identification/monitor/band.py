@@ -13,7 +13,12 @@ import yaml
 
 from multipanda_py.exceptions import ConfigurationError, ShadowRefused
 from multipanda_py.files import read_plain
-from multipanda_py.identification.monitor.arm_monitor import QUANTITIES, Shadowed, places, smallest
+from multipanda_py.identification.monitor.arm_monitor import (
+    QUANTITIES,
+    Shadowed,
+    quantity_slices,
+    smallest,
+)
 from multipanda_py.state import ArmLimits, Vector
 
 QUANTILE = 0.001
@@ -65,13 +70,13 @@ class Band:
             raise ShadowRefused(
                 f"{self.source}: no band for arm {arm!r}; known: {', '.join(self.arms)}"
             )
-        found = self.arms[arm]
-        if found.joints != tuple(joints):
+        result = self.arms[arm]
+        if result.joints != tuple(joints):
             raise ShadowRefused(
-                f"{self.source}: {arm}: learnt from joints {', '.join(found.joints)}; "
+                f"{self.source}: {arm}: learnt from joints {', '.join(result.joints)}; "
                 f"this arm has {', '.join(joints)}"
             )
-        return found
+        return result
 
     def to_yaml(self) -> str:
         """Return the text of a band file."""
@@ -140,29 +145,29 @@ def learn(
 
 
 def _plain(band: ArmBand) -> dict[str, Any]:
-    found: dict[str, Any] = {"joints": list(band.joints)}
-    at = places(len(band.joints))
+    result: dict[str, Any] = {"joints": list(band.joints)}
+    at = quantity_slices(len(band.joints))
     for quantity in QUANTITIES:
         low, high = band.low[at[quantity.name]], band.high[at[quantity.name]]
         if np.isfinite(low).all():
-            found[quantity.name] = {
+            result[quantity.name] = {
                 "low": [float(f"{value:.5g}") for value in low],
                 "high": [float(f"{value:.5g}") for value in high],
             }
-    return found
+    return result
 
 
-def _read(data: Any, where: str) -> ArmBand:
+def _read(data: Any, path: str) -> ArmBand:
     joints = data.get("joints") if isinstance(data, dict) else None
     if not isinstance(joints, list) or not joints:
-        raise ShadowRefused(f"{where}: joints: got {joints!r:.60}, allowed a list of joint names")
-    at = places(len(joints))
-    width = max(place.stop for place in at.values())
+        raise ShadowRefused(f"{path}: joints: got {joints!r:.60}, allowed a list of joint names")
+    at = quantity_slices(len(joints))
+    width = max(columns.stop for columns in at.values())
     low, high = np.full((2, width), np.nan)
     known = {"joints", *at}
     for key, value in data.items():
         if key not in known:
-            raise ShadowRefused(f"{where}: {key}: unknown key; known: {', '.join(sorted(known))}")
+            raise ShadowRefused(f"{path}: {key}: unknown key; known: {', '.join(sorted(known))}")
         if key == "joints":
             continue
         ends = []
@@ -175,9 +180,9 @@ def _read(data: Any, where: str) -> ArmBand:
             count = at[key].stop - at[key].start
             if ends[-1].shape != (count,) or not np.isfinite(ends[-1]).all():
                 raise ShadowRefused(
-                    f"{where}: {key}: {end}: got {numbers!r:.60}, allowed {count} finite numbers"
+                    f"{path}: {key}: {end}: got {numbers!r:.60}, allowed {count} finite numbers"
                 )
         if (ends[0] >= ends[1]).any():
-            raise ShadowRefused(f"{where}: {key}: low has to be below high on every axis")
+            raise ShadowRefused(f"{path}: {key}: low has to be below high on every axis")
         low[at[key]], high[at[key]] = ends
     return ArmBand(tuple(map(str, joints)), low, high)

@@ -16,13 +16,13 @@ from multipanda_py.config.describe import describe_arm, describe_known
 from multipanda_py.exceptions import ShadowRefused
 from multipanda_py.identification.monitor.arm_monitor import (
     QUANTITIES,
-    ArmShadow,
     Shadowed,
-    places,
+    TwinFollower,
+    quantity_slices,
 )
 from multipanda_py.identification.monitor.band import ArmBand, Band
 from multipanda_py.identification.monitor.load_and_friction import LoadAndFriction
-from multipanda_py.realtime.record_ring import RowReader
+from multipanda_py.realtime.record_ring import RecordReader
 from multipanda_py.realtime.recording.arm_log import ArmLog
 from multipanda_py.realtime.recording.record_columns import arm_facts, arm_logs
 from multipanda_py.realtime.recording.topics import CELL_FILE, CellPlan
@@ -31,7 +31,7 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.inertial import load_of
 from multipanda_py.state import Vector
 
-PATIENCE = 0.1
+TIMEOUT = 0.1
 """Time that a residual has to be outside its band before an alarm [s]."""
 RETURNED = 1.0
 """Time that a residual has to be inside its band before its alarm ends [s]."""
@@ -42,7 +42,7 @@ class Alarm:
     """Residual that has left its band.
 
     Attributes:
-        time: Robot time of the alarm, :data:`PATIENCE` after the residual left its band [s].
+        time: Robot time of the alarm, :data:`TIMEOUT` after the residual left its band [s].
         arm: Name of the arm.
         quantity: Name of the quantity.
         axis: Name of the joint or axis.
@@ -68,7 +68,7 @@ class Alarm:
         )
 
 
-class BandWatch:
+class BandMonitor:
     """Monitor of the residuals of one arm against its band.
 
     Args:
@@ -80,14 +80,14 @@ class BandWatch:
         now: Active alarms by residual name, ``quantity axis``.
         use: Largest band usage of every quantity since :meth:`forget`, by name. A residual at the
             bound of its band has a usage of 1.
-        seen: Number of evaluated samples.
+        sample_count: Number of evaluated samples.
 
     Thread: one at a time.
     """
 
     def __init__(self, arm: str, band: ArmBand) -> None:
         self._arm, self.band = arm, band
-        self._at = places(len(band.joints))
+        self._at = quantity_slices(len(band.joints))
         self._names: list[tuple[str, str, str]] = []
         for quantity in QUANTITIES:
             units = quantity.unit.split(", ")
@@ -101,17 +101,17 @@ class BandWatch:
         self.alarms: list[Alarm] = []
         self.now: dict[str, Alarm] = {}
         self.use: dict[str, float] = {}
-        self.seen = 0
+        self.sample_count = 0
 
     def forget(self) -> None:
         """Reset :attr:`use`."""
         self.use = {}
 
-    def look(self, shadowed: Shadowed) -> list[Alarm]:
+    def check(self, shadowed: Shadowed) -> list[Alarm]:
         """Evaluate the next chunk and return its new alarms.
 
         Args:
-            shadowed: Result of :meth:`.ArmShadow.follow`.
+            shadowed: Result of :meth:`.TwinFollower.follow`.
         """
         raised: list[Alarm] = []
         low, high = self.band.low, self.band.high
@@ -120,14 +120,16 @@ class BandWatch:
         times = shadowed.time[shadowed.judged]
         if not len(rows):
             return raised
-        self.seen += len(rows)
+        self.sample_count += len(rows)
         with np.errstate(invalid="ignore"):
             used = np.abs(rows - middle) / half
-        most = np.nanmax(np.where(np.isfinite(used), used, 0.0), axis=0)
-        for name, place in self._at.items():
-            if np.isfinite(low[place]).any() and np.isfinite(rows[0, place]).any():
-                self.use[name] = max(self.use.get(name, 0.0), float(most[place].max()))
-        may = np.flatnonzero((most > 1.0) | np.isfinite(self._outside) | np.isfinite(self._inside))
+        max_value = np.nanmax(np.where(np.isfinite(used), used, 0.0), axis=0)
+        for name, index in self._at.items():
+            if np.isfinite(low[index]).any() and np.isfinite(rows[0, index]).any():
+                self.use[name] = max(self.use.get(name, 0.0), float(max_value[index].max()))
+        may = np.flatnonzero(
+            (max_value > 1.0) | np.isfinite(self._outside) | np.isfinite(self._inside)
+        )
         for k in may.tolist():
             raised += self._one(k, times, rows[:, k], used[:, k])
         raised.sort(key=lambda alarm: alarm.time)
@@ -146,12 +148,12 @@ class BandWatch:
         raised = []
         quantity, axis, unit = self._names[k]
         name = f"{quantity} {axis}"
-        for time, value, share in zip(times.tolist(), values.tolist(), used.tolist()):
-            if share > 1.0:
+        for time, value, fraction in zip(times.tolist(), values.tolist(), used.tolist()):
+            if fraction > 1.0:
                 self._inside[k] = np.nan
                 if np.isnan(self._outside[k]):
                     self._outside[k] = time
-                if name not in self.now and time - self._outside[k] >= PATIENCE:
+                if name not in self.now and time - self._outside[k] >= TIMEOUT:
                     alarm = Alarm(
                         time, self._arm, quantity, axis, value,
                         float(self.band.low[k]), float(self.band.high[k]), unit,
@@ -199,22 +201,22 @@ class CellShadow:
         update: bool = False,
     ) -> None:
         self.arms: dict[str, ArmDescription] = {}
-        self.watches: dict[str, BandWatch] = {}
+        self.watches: dict[str, BandMonitor] = {}
         self.updates: dict[str, LoadAndFriction] = {}
         self.last: dict[str, Shadowed] = {}
-        self._shadows: dict[str, ArmShadow] = {}
+        self._shadows: dict[str, TwinFollower] = {}
         for name in arms or tuple(config.arms):
             settings = config.arms[name]
             arm = describe_known(name, settings)
             believed = describe_arm(name, settings) if settings.identified else None
             self.arms[name] = arm
             load = load_of(settings.settings)
-            self._shadows[name] = ArmShadow(arm, load, believed)
+            self._shadows[name] = TwinFollower(arm, load, believed)
             if update:
                 self.updates[name] = LoadAndFriction(arm, load)
             if band is not None:
                 joints = [joint.name for joint in arm.robot.joints]
-                self.watches[name] = BandWatch(name, band.of(name, joints))
+                self.watches[name] = BandMonitor(name, band.of(name, joints))
 
     @property
     def skipped(self) -> int:
@@ -224,8 +226,8 @@ class CellShadow:
     @property
     def alarms(self) -> list[Alarm]:
         """All alarms in chronological order."""
-        found = [alarm for watch in self.watches.values() for alarm in watch.alarms]
-        return sorted(found, key=lambda alarm: alarm.time)
+        alarms = [alarm for watch in self.watches.values() for alarm in watch.alarms]
+        return sorted(alarms, key=lambda alarm: alarm.time)
 
     def follow(self, logs: Mapping[str, ArmLog]) -> list[Alarm]:
         """Evaluate the next chunk of all arms and return its new alarms.
@@ -242,34 +244,36 @@ class CellShadow:
             )
         raised: list[Alarm] = []
         for name, shadow in self._shadows.items():
-            found = shadow.follow(logs[name])
-            if found is None:
+            result = shadow.follow(logs[name])
+            if result is None:
                 continue
-            self.last[name] = found
+            self.last[name] = result
             if name in self.updates:
-                self.updates[name].add(found)
+                self.updates[name].add(result)
             if name in self.watches:
-                raised += self.watches[name].look(found)
+                raised += self.watches[name].check(result)
         return raised
 
     def strangeness(self) -> list[str]:
         """Return a message for every arm whose log hardly matches its description."""
-        found = (
+        result = (
             last.strangeness(self.arms[name].limits.torque) for name, last in self.last.items()
         )
-        return [sentence for sentence in found if sentence]
+        return [sentence for sentence in result if sentence]
 
     def lines(self) -> Iterator[str]:
         """Yield a status line for each arm since the last :meth:`forget`."""
         for name, shadowed in self.last.items():
-            begin = f"{name} {shadowed.time[-1]:9.1f} s"
+            start = f"{name} {shadowed.time[-1]:9.1f} s"
             watch = self.watches.get(name)
             if watch is None:
-                yield f"{begin}  {largest(shadowed)}"
+                yield f"{start}  {largest(shadowed)}"
                 continue
-            used = ", ".join(f"{what} {share:4.0%}" for what, share in watch.use.items())
+            used = ", ".join(
+                f"{description} {fraction:4.0%}" for description, fraction in watch.use.items()
+            )
             state = "OUTSIDE: " + ", ".join(watch.now) if watch.now else "within"
-            yield f"{begin}  band usage: {used or 'not evaluated yet'}  {state}"
+            yield f"{start}  band usage: {used or 'not evaluated yet'}  {state}"
 
     def forget(self) -> None:
         """Reset the band usage that :meth:`lines` reports."""
@@ -280,21 +284,21 @@ class CellShadow:
 def largest(shadowed: Shadowed) -> str:
     """Return the largest residual of every quantity as text."""
     joints = shadowed.log.joints
-    at = places(len(joints))
+    at = quantity_slices(len(joints))
     rows = shadowed.residuals[shadowed.judged]
-    found = []
+    result = []
     for quantity in QUANTITIES:
         values = rows[:, at[quantity.name]]
         if not np.isfinite(values).any():
             continue
-        most = np.nanmax(np.abs(values), axis=0)
-        axis = int(np.argmax(most))
+        max_value = np.nanmax(np.abs(values), axis=0)
+        axis = int(np.argmax(max_value))
         unit = quantity.unit.partition(",")[0]
         if quantity.axes:
-            axis = int(np.argmax(most[:3]))
+            axis = int(np.argmax(max_value[:3]))
         label = quantity.labels(joints)[axis]
-        found.append(f"{quantity.name} {most[axis]:.2g} {unit} ({label})")
-    return ", ".join(found) or "not evaluated yet"
+        result.append(f"{quantity.name} {max_value[axis]:.2g} {unit} ({label})")
+    return ", ".join(result) or "not evaluated yet"
 
 
 class LiveRows:
@@ -321,12 +325,12 @@ class LiveRows:
         self.config = CellConfig.from_dict(json.loads(self.plan.attachments[CELL_FILE]))
         fd = os.open(self._memory, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            ring, _ = self.plan.place.open(
+            ring, _ = self.plan.records.open(
                 fd, [arm.name for arm in self.plan.arms], self.plan.laws
             )
         finally:
             os.close(fd)  # The memory mapping stays valid without its file descriptor.
-        self._reader = RowReader(ring)
+        self._reader = RecordReader(ring)
         self._facts = arm_facts(self.config)
 
     @property
@@ -339,7 +343,7 @@ class LiveRows:
         """Number of cycle records lost because this process read too slowly."""
         return self._reader.dropped
 
-    def take(self) -> dict[str, ArmLog]:
+    def pop(self) -> dict[str, ArmLog]:
         """Return the logs since the last call by arm name, empty if there are no new records."""
         rows = self._reader.take()
         return arm_logs(rows, self._facts, self.plan.laws) if len(rows) else {}

@@ -31,7 +31,7 @@ _SPREAD_OF_FRICTION = (0.03, 0.03, 0.01)
 """Standard deviations of the prior of viscous friction, Coulomb friction and offset, relative to
 the torque limit."""
 # Bounds of friction and torque offset, as fractions of the torque limits.
-_MOST_FRICTION, _MOST_OFFSET = 0.3, 0.1
+_MAX_FRICTION, _MAX_OFFSET = 0.3, 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,27 +95,27 @@ class LoadAndFriction:
         n, torque = arm.n_joints, arm.limits.torque
         self._variance: Vector = (_NOISE * torque) ** 2
         self._stiction: Vector = (_SPREAD_OF_FRICTION[1] * torque) ** 2
-        of_joints = np.concatenate([share * torque for share in _SPREAD_OF_FRICTION])
+        of_joints = np.concatenate([fraction * torque for fraction in _SPREAD_OF_FRICTION])
         self._prior: Matrix = np.diag(np.concatenate([_SPREAD_OF_LOAD, of_joints]) ** -2.0)
         self._seen: Matrix = np.zeros((4 + 3 * n, 4 + 3 * n))
         self._sum: Vector = np.zeros(4 + 3 * n)
-        least = np.concatenate([-arm.joint_damping, -arm.joint_frictionloss])
-        most = _MOST_FRICTION * np.tile(torque, 2)
+        min_value = np.concatenate([-arm.joint_damping, -arm.joint_frictionloss])
+        max_value = _MAX_FRICTION * np.tile(torque, 2)
         first = HEAVIEST * FARTHEST
-        offset = _MOST_OFFSET * torque
-        self._low = np.concatenate([[-load.mass, -first, -first, -first], least, -offset])
-        self._high = np.concatenate([[HEAVIEST, first, first, first], most, offset])
+        offset = _MAX_OFFSET * torque
+        self._low = np.concatenate([[-load.mass, -first, -first, -first], min_value, -offset])
+        self._high = np.concatenate([[HEAVIEST, first, first, first], max_value, offset])
 
     def add(self, shadowed: Shadowed) -> None:
         """Update the estimate with the evaluated samples of the next chunk."""
         log, judged = shadowed.log, shadowed.judged
         width = max(1, round(BLOCK / log.period)) if len(log) > 1 else 1
         ddq = np.gradient(shadowed.dq, log.time, axis=0) if len(log) > 1 else 0.0 * shadowed.dq
-        felt = log.columns.get("tau_ext", np.zeros_like(log.q))
-        lacking = -(shadowed.correction + felt)
-        kept = np.exp(-width * log.period / FORGETS)
-        for begin in range(0, len(log) - width + 1, width):
-            run = slice(begin, begin + width)
+        measured = log.columns.get("tau_ext", np.zeros_like(log.q))
+        lacking = -(shadowed.correction + measured)
+        decay = np.exp(-width * log.period / FORGETS)
+        for start in range(0, len(log) - width + 1, width):
+            run = slice(start, start + width)
             if not judged[run].all():
                 continue
             q, dq, a, y = (x[run].mean(axis=0) for x in (log.q, shadowed.dq, ddq, lacking))
@@ -123,8 +123,8 @@ class LoadAndFriction:
                 continue
             rows = self._rows(q, dq, a)
             weighted = rows.T / (self._variance + (np.abs(dq) < RESTS) * self._stiction)
-            self._seen *= kept
-            self._sum *= kept
+            self._seen *= decay
+            self._sum *= decay
             self._seen += weighted @ rows
             self._sum += weighted @ y
 
@@ -163,19 +163,19 @@ class LoadAndFriction:
 
     def lines(self) -> Iterator[str]:
         """Yield the estimate as text."""
-        found = self.estimate
-        mass, centre = _decimals(found.mass, 2), ", ".join(_decimals(v, 3) for v in found.com)
+        result = self.estimate
+        mass, centre = _decimals(result.mass, 2), ", ".join(_decimals(v, 3) for v in result.com)
         yield (
-            f"{self.arm.name}: carries {mass} +- {found.deviations[0]:.2f} kg beyond "
+            f"{self.arm.name}: carries {mass} +- {result.deviations[0]:.2f} kg beyond "
             f"its description, at [{centre}] m in its flange frame"
         )
-        for what, values, unit in (
-            ("viscous friction", found.viscous, "Nm s/rad"),
-            ("Coulomb friction", found.coulomb, "Nm"),
-            ("offset", found.offset, "Nm"),
+        for description, values, unit in (
+            ("viscous friction", result.viscous, "Nm s/rad"),
+            ("Coulomb friction", result.coulomb, "Nm"),
+            ("offset", result.offset, "Nm"),
         ):
-            said = " ".join(_decimals(v, 2) for v in values)
-            yield f"{self.arm.name}: {what} [{unit}]: {said}"
+            text = " ".join(_decimals(v, 2) for v in values)
+            yield f"{self.arm.name}: {description} [{unit}]: {text}"
 
 
 def _decimals(value: float, count: int) -> str:

@@ -26,10 +26,10 @@ from multipanda_py.identification.paired.motions import (
 from multipanda_py.identification.paired.parallel import (
     LEFT_OUT,
     Say,
-    at_once,
+    check_not_empty,
     file_of,
     left_to_do,
-    refuse_none,
+    run_parallel,
 )
 from multipanda_py.identification.paired.real_plant import RealPlant
 from multipanda_py.identification.paired.recording import (
@@ -91,7 +91,7 @@ class Sides:
         return self.plant.arms[self.arm].backend != SIMULATED
 
     @property
-    def room(self) -> CellConfig:
+    def collision_cell(self) -> CellConfig:
         """Cell in which motions are checked for collisions.
 
         For a real plant, it contains the plant's arms with their attached bodies and the fixed
@@ -99,8 +99,8 @@ class Sides:
         """
         if not self.is_real:
             return self.twin
-        things = {**self.twin.objects, **self.plant.objects}
-        fixed = {name: thing for name, thing in things.items() if not thing.mass}
+        objects = {**self.twin.objects, **self.plant.objects}
+        fixed = {name: obj for name, obj in objects.items() if not obj.mass}
         return self.plant.model_copy(update={"objects": fixed})
 
 
@@ -116,7 +116,7 @@ def record_pairs(
     jobs: int = -1,
     parallel: str = "",
     cluster: str = "",
-    say: Say = lambda text: None,
+    log: Say = lambda text: None,
 ) -> int:
     """Record a data set: one file per motion at 1 kHz, then one table at 100 Hz.
 
@@ -138,7 +138,7 @@ def record_pairs(
         jobs: Number of processes, -1 for one per core.
         parallel: Backend of joblib, see :func:`.workers`.
         cluster: Address of a Dask scheduler, see :func:`.workers`.
-        say: Callback that receives progress messages.
+        log: Callback that receives progress messages.
 
     Returns:
         Number of motions in the table.
@@ -163,14 +163,14 @@ def record_pairs(
         raise ConfigurationError("motions: got none, allowed one or more")
     key = [fingerprint(twin), fingerprint(plant), arm, wished.seed, wished.margin]
     key += [] if laws == (LAWS[0], LAWS[0]) else list(laws)
-    kept = Folder(folder, wished.names(), key_of(*key))
-    left = left_to_do(kept, say)
+    data_folder = Folder(folder, wished.names(), key_of(*key))
+    left = left_to_do(data_folder, log)
     if sides.is_real and left:
-        _one_after_another(sides, wished, kept, say)
+        _one_after_another(sides, wished, data_folder, log)
     elif left:
         tasks = [(record_one, (sides, wished, name)) for name in left]
-        at_once(kept, tasks, (parallel, cluster, jobs), say)
-    refuse_none(kept)
+        run_parallel(data_folder, tasks, (parallel, cluster, jobs), log)
+    check_not_empty(data_folder)
     about = {
         "wished": asdict(wished),
         "twin": fingerprint(twin),
@@ -178,7 +178,7 @@ def record_pairs(
         "laws": dict(zip(SIDES, laws)),
         "plant_is_real": sides.is_real,
     }
-    return write_table(kept, describe_arm(arm, twin.arms[arm]), wished.seed, align, about)
+    return write_table(data_folder, describe_arm(arm, twin.arms[arm]), wished.seed, align, about)
 
 
 def checked_alignment(align: str, default: str) -> str:
@@ -192,20 +192,20 @@ def checked_alignment(align: str, default: str) -> str:
     return align or default
 
 
-def _one_after_another(sides: Sides, wished: Wished, kept: Folder, say: Say) -> None:
+def _one_after_another(sides: Sides, wished: Wished, folder: Folder, log: Say) -> None:
     """Record the missing motions on a real plant. A motion that fails on the twin is skipped.
 
     Raises:
         ValidationRefused: If the plant stopped. It holds, and recorded motions are kept.
     """
-    arm, left = sides.arm, kept.left()
+    arm, left = sides.arm, folder.left()
     joints = describe_arm(arm, sides.twin.arms[arm]).n_joints
-    done = len(kept) - len(left)
-    with RealPlant(sides.room, arm, sides.laws[1], len(left), say) as plant:
+    done = len(folder) - len(left)
+    with RealPlant(sides.collision_cell, arm, sides.laws[1], len(left), log) as plant:
         for number, name in enumerate(left, start=done + 1):
-            pair, said = None, f"{name[0]} {name[1]}"
+            pair, note = None, f"{name[0]} {name[1]}"
             try:
-                motion = motion_of(sides.room, arm, wished, *name)
+                motion = motion_of(sides.collision_cell, arm, wished, *name)
                 of_twin = side(motion, arm, sides.twin, sides.laws[0], wished.seed)
                 try:
                     of_plant = plant.record(motion)
@@ -217,13 +217,13 @@ def _one_after_another(sides: Sides, wished: Wished, kept: Folder, say: Say) -> 
                 pair = align_sides(of_twin, of_plant)
             except _Stopped as stopped:
                 raise ValidationRefused(
-                    f"{stopped}; {arm} holds, {number - 1} of {len(kept)} motions are stored in "
-                    f"{kept.path}. Run the same command to resume."
+                    f"{stopped}; {arm} holds, {number - 1} of {len(folder)} motions are stored in "
+                    f"{folder.path}. Run the same command to resume."
                 ) from None
             except (ConfigurationError, ValidationRefused) as error:
-                said = LEFT_OUT + " ".join(str(error).split())
-            kept.put(name, packed(pair, joints, said))
-            say(f"{number} of {len(kept)} motions: {said}")
+                note = LEFT_OUT + " ".join(str(error).split())
+            folder.put(name, packed(pair, joints, note))
+            log(f"{number} of {len(folder)} motions: {note}")
 
 
 class _Stopped(Exception):
@@ -261,7 +261,7 @@ def record_one(sides: Sides, wished: Wished, name: Name) -> tuple[Name, bytes]:
     twin, plant, arm = sides.twin, sides.plant, sides.arm
 
     def make() -> AlignedPair:
-        motion = motion_of(sides.room, arm, wished, *name)
+        motion = motion_of(sides.collision_cell, arm, wished, *name)
         return record_pair(motion, arm, twin, plant, wished.seed, sides.laws)
 
     return name, file_of(name, describe_arm(arm, twin.arms[arm]).n_joints, make)

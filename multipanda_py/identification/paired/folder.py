@@ -26,22 +26,22 @@ TABLE, RECORDED = "pairs.parquet", "recorded"
 Name = tuple[str, int]
 
 
-def packed(pair: AlignedPair | None, joints: int, said: str) -> bytes:
+def packed(pair: AlignedPair | None, joints: int, message: str) -> bytes:
     """Return the file contents of a motion.
 
     Args:
         pair: Recorded sides, or None for a skipped motion.
         joints: Number of joints.
-        said: Message about the motion.
+        message: Message about the motion.
     """
     rows: dict[str, Any] = {side: np.zeros((0, 3 * joints)) for side in ("twin", "plant")}
     starts = [0, 0, 0]
     if pair is not None:
         rows = {"twin": pair.twin, "plant": pair.plant}
         starts = [pair.twin_start, pair.plant_start, pair.shift_by_correlation]
-        starts += [pair.twin_told, pair.plant_told]
+        starts += [pair.twin_command_start, pair.plant_command_start]
     written = io.BytesIO()
-    np.savez_compressed(written, starts=starts, said=said, **rows)
+    np.savez_compressed(written, starts=starts, said=message, **rows)
     return written.getvalue()
 
 
@@ -81,24 +81,24 @@ class Folder:
         data = self._read(name)
         return AlignedPair(data["twin"], data["plant"], *map(int, data["starts"]))
 
-    def kept(self) -> list[Name]:
+    def motions(self) -> list[Name]:
         """Return the motions that were not skipped."""
         return [name for name in self._files if len(self._read(name)["twin"])]
 
-    def said(self, name: Name) -> str:
+    def note_of(self, name: Name) -> str:
         """Return the message about a motion."""
         return str(self._read(name)["said"])
 
-    def first_said(self) -> str:
+    def first_note(self) -> str:
         """Return the message about the first motion."""
-        return self.said(next(iter(self._files)))
+        return self.note_of(next(iter(self._files)))
 
     def _read(self, name: Name) -> dict[str, Matrix]:
         file = self._files[name]
         try:
             with open_regular(file) as opened, np.load(opened, allow_pickle=False) as data:
-                found = {key: data[key] for key in data.files}
-            lost = {"twin", "plant", "starts", "said"}.difference(found)
+                result = {key: data[key] for key in data.files}
+            lost = {"twin", "plant", "starts", "said"}.difference(result)
         except (*UNREADABLE, OSError, ValueError):
             lost = {"its whole content"}
         if lost:
@@ -106,7 +106,7 @@ class Folder:
                 f"{file}: truncated or changed: lacks {min(lost)}. Delete the file to record its "
                 "motion again."
             )
-        return found
+        return result
 
 
 def key_of(*parts: object) -> list[object]:
@@ -139,7 +139,7 @@ def _claim(folder: Path, parts: Path, key: str) -> None:
 
 SPLITS = ("train", "validation", "test")
 # Fractions of the motions up to which they are for training and for validation.
-_SHARES = (0.80, 0.95)
+_FRACTIONS = (0.80, 0.95)
 
 
 def split_of(kinds: Sequence[str], seed: int) -> list[str]:
@@ -151,14 +151,14 @@ def split_of(kinds: Sequence[str], seed: int) -> list[str]:
         kinds: Kinds of all motions.
         seed: Random seed of the split.
     """
-    found = ["test"] * len(kinds)
+    result = ["test"] * len(kinds)
     for kind in sorted(set(kinds) - {"linear"}):
-        places = [place for place, other in enumerate(kinds) if other == kind]
+        indices = [index for index, other in enumerate(kinds) if other == kind]
         rng = np.random.default_rng([seed, 7, len(kind), *kind.encode()])
-        first, second = (round(share * len(places)) for share in _SHARES)
-        for rank, which in enumerate(rng.permutation(len(places))):
-            found[places[which]] = SPLITS[(rank >= first) + (rank >= second)]
-    return found
+        first, second = (round(fraction * len(indices)) for fraction in _FRACTIONS)
+        for rank, which in enumerate(rng.permutation(len(indices))):
+            result[indices[which]] = SPLITS[(rank >= first) + (rank >= second)]
+    return result
 
 
 USED = 100
@@ -181,7 +181,7 @@ def write_table(
         MissingExtra: If pyarrow is missing.
     """
     arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
-    names, limits = folder.kept(), arm.limits
+    names, limits = folder.motions(), arm.limits
     lower, upper = limits.span
     scale = Normalisation.of_limits(lower, upper, limits.velocity, limits.torque)
     metadata = {

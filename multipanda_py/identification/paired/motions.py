@@ -14,7 +14,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ConfigurationError, ValidationRefused
-from multipanda_py.identification.validation.approach_paths import posture_at, tool_in_world
+from multipanda_py.identification.validation.approach_paths import configuration_at, tool_in_world
 from multipanda_py.identification.validation.task import MotionTask, task_cell, with_start
 from multipanda_py.planning.trajectory.quintic import (
     PEAK_CURVATURE,
@@ -106,31 +106,31 @@ def joint_motion(
     lower, upper = lower + INSIDE, upper - INSIDE
     speed = rng.uniform(SLOWEST, FASTEST)
     for _ in range(_MOTION_TRIES):
-        begin = rng.uniform(lower, upper)
-        if missing(begin[None]) > 0.0:
+        start = rng.uniform(lower, upper)
+        if missing(start[None]) > 0.0:
             continue
-        end = begin.copy()
+        end = start.copy()
         end[list(joints)] = rng.uniform(lower, upper)[list(joints)]
-        count = 2 + int(np.abs(end - begin).max() / _BETWEEN)
-        if missing(begin + np.linspace(0.0, 1.0, count)[:, None] * (end - begin)) <= 0.0:
-            return PairMotion(kind, number, joints, _points(begin, end, speed, limits))
+        count = 2 + int(np.abs(end - start).max() / _BETWEEN)
+        if missing(start + np.linspace(0.0, 1.0, count)[:, None] * (end - start)) <= 0.0:
+            return PairMotion(kind, number, joints, _points(start, end, speed, limits))
     raise ConfigurationError(
         f"motion {kind} {number}: all {_MOTION_TRIES} random motions collide with the arm or "
         "with objects. Remove obstacles or lower --margin."
     )
 
 
-def _points(begin: Vector, end: Vector, speed: float, limits: ArmLimits) -> Matrix:
-    way = np.abs(end - begin)
+def _points(start: Vector, end: Vector, speed: float, limits: ArmLimits) -> Matrix:
+    displacement = np.abs(end - start)
     jerk = np.minimum(limits.jerk, limits.acceleration / _RISE)
     duration = max(
-        float((PEAK_RATE * way / limits.velocity).max()),
-        float(np.sqrt(PEAK_CURVATURE * way / limits.acceleration).max()),
-        float(np.cbrt(_PEAK_JERK * way / jerk).max()),
+        float((PEAK_RATE * displacement / limits.velocity).max()),
+        float(np.sqrt(PEAK_CURVATURE * displacement / limits.acceleration).max()),
+        float(np.cbrt(_PEAK_JERK * displacement / jerk).max()),
     )
-    points = np.zeros((3, 1 + 3 * len(begin)))
+    points = np.zeros((3, 1 + 3 * len(start)))
     points[:, 0] = 0.0, REST, REST + duration / speed
-    points[:, 1 : 1 + len(begin)] = begin, begin, end
+    points[:, 1 : 1 + len(start)] = start, start, end
     return points
 
 
@@ -140,7 +140,7 @@ LONGEST, WAYPOINTS = 0.15, 3
 """Maximum displacement of a leg along an axis [m], and number of legs of a motion."""
 # Number of points per leg, maximum number of random motions, maximum joint step between points
 # [rad, m], and maximum fraction of the limits.
-_PER_LEG, _LINE_TRIES, _JUMP, _SHARE = 24, 40, 0.3, 0.5
+_PER_LEG, _LINE_TRIES, _JUMP, _FRACTION = 24, 40, 0.3, 0.5
 
 
 def linear_motion(
@@ -165,13 +165,13 @@ def linear_motion(
     described = describe_arm(arm, cell.arms[arm])
     limits, ready = described.limits, np.array(described.robot.ready)
     rng = np.random.default_rng([seed, 3, number])
-    speed = rng.uniform(0.1, _SHARE)
+    speed = rng.uniform(0.1, _FRACTION)
     plane = list(PLANES[number % len(PLANES)])
     lower, upper = limits.span
     for _ in range(_LINE_TRIES):
-        begin = np.clip(ready + rng.uniform(-0.2, 0.2, len(ready)), lower + INSIDE, upper - INSIDE)
-        tool = tool_in_world(described, begin)
-        legs, position, q, clear = [], tool.position, begin, True
+        start = np.clip(ready + rng.uniform(-0.2, 0.2, len(ready)), lower + INSIDE, upper - INSIDE)
+        tool = tool_in_world(described, start)
+        legs, position, q, clear = [], tool.position, start, True
         for _ in range(WAYPOINTS):
             step = np.zeros(3)
             step[plane] = rng.uniform(-LONGEST, LONGEST, 2)
@@ -186,7 +186,7 @@ def linear_motion(
         if clear and missing(np.concatenate(legs)) <= 0.0:
             return PairMotion(
                 "linear", number, tuple(range(len(ready))),
-                _timed(begin, legs, speed, limits.velocity, limits.acceleration),
+                _timed(start, legs, speed, limits.velocity, limits.acceleration),
             )  # fmt: skip
     raise ConfigurationError(
         f"motion linear {number}: none of {_LINE_TRIES} line motions is reachable and "
@@ -195,16 +195,16 @@ def linear_motion(
 
 
 def _leg(
-    described: ArmDescription, q: Vector, begin: Vector, end: Vector, rotation: Matrix
+    described: ArmDescription, q: Vector, start: Vector, end: Vector, rotation: Matrix
 ) -> Matrix:
-    found = [q]
-    for share in _blend()[1:]:
-        pose = Pose(begin + share * (end - begin), rotation)
-        q = posture_at(described, pose, found[-1], "a line")
-        if np.abs(q - found[-1]).max() > _JUMP:
+    result = [q]
+    for fraction in _blend()[1:]:
+        pose = Pose(start + fraction * (end - start), rotation)
+        q = configuration_at(described, pose, result[-1], "a line")
+        if np.abs(q - result[-1]).max() > _JUMP:
             raise ValidationRefused("a line: the joint configuration jumps")
-        found.append(q)
-    return np.array(found)
+        result.append(q)
+    return np.array(result)
 
 
 def _blend() -> Vector:
@@ -213,19 +213,19 @@ def _blend() -> Vector:
 
 
 def _timed(
-    begin: Vector, legs: list[Matrix], speed: float, velocity: Vector, acceleration: Vector
+    start: Vector, legs: list[Matrix], speed: float, velocity: Vector, acceleration: Vector
 ) -> Matrix:
     """Return trajectory points timed so that joints stay within a fraction of their limits.
 
     Args:
-        begin: Joint positions at the start, (n,) [rad, m].
+        start: Joint positions at the start, (n,) [rad, m].
         legs: Joint positions along each leg of the motion, (p, n) [rad, m].
         speed: Fraction of the limits.
         velocity: Velocity limits, (n,) [rad/s, m/s].
         acceleration: Acceleration limits, (n,) [rad/s^2, m/s^2].
     """
-    n, rows, now = len(begin), [np.zeros(1 + 3 * len(begin))], REST
-    rows[0][1 : 1 + n] = begin
+    n, rows, now = len(start), [np.zeros(1 + 3 * len(start))], REST
+    rows[0][1 : 1 + n] = start
     for leg in legs:
         rate = np.gradient(leg, 1.0 / _PER_LEG, axis=0, edge_order=2)
         rate[[0, -1]] = 0.0
@@ -299,11 +299,11 @@ class LawMotion(MotionTask):
     def scene(self, config: CellConfig) -> CellConfig:
         """Return the cell with the arm at the start of the motion and the controllet."""
         (name,) = self.names(config)
-        begin = self._points[0, 1 : 1 + config.arms[name].robot.n_joints]
-        arm = with_start(config.arms[name], np.array(begin), None)
+        start = self._points[0, 1 : 1 + config.arms[name].robot.n_joints]
+        arm = with_start(config.arms[name], np.array(start), None)
         return task_cell(config, {name: arm}, law_section(self.law), {})
 
-    def aim(self, cell: Cell, time: float) -> None:
+    def set_target(self, cell: Cell, time: float) -> None:
         """Send the whole trajectory at time 0, or the joint target of this time.
 
         Args:
@@ -311,7 +311,7 @@ class LawMotion(MotionTask):
             time: Time since the start of the motion [s].
         """
         if self.law != STREAMED:
-            super().aim(cell, time)
+            super().set_target(cell, time)
             return
         now = min(time, float(self._points[-1, 0]))
         q, dq, _ = evaluate(self._points, np.array([now]))[0]

@@ -15,7 +15,7 @@ from multipanda_py.registry import needed
 PARALLEL = ("loky", "dask")
 """Backends of joblib available on the command line. Python callers can use any
 backend of joblib."""
-_PATIENCE = 10.0  # Timeout of the connection to the cluster [s].
+_TIMEOUT = 10.0  # Timeout of the connection to the cluster [s].
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def workers(parallel: str = "", cluster: str = "", jobs: int = -1) -> Iterator[N
     own = {"n_workers": joblib.effective_n_jobs(jobs), "threads_per_worker": 1}
     try:
         client = (
-            distributed.Client(cluster, timeout=_PATIENCE)
+            distributed.Client(cluster, timeout=_TIMEOUT)
             if cluster
             else distributed.Client(**own, dashboard_address=None)
         )
@@ -66,27 +66,29 @@ contents of a motion."""
 LEFT_OUT = "left out: "
 
 
-def left_to_do(kept: Folder, say: Say) -> list[Name]:
+def left_to_do(folder: Folder, log: Say) -> list[Name]:
     """Return the motions that a folder lacks, and report how many are done.
 
     Args:
-        kept: Folder of the motions.
-        say: Callback that receives the report.
+        folder: Folder of the motions.
+        log: Callback that receives the report.
     """
-    left = kept.left()
-    if len(left) < len(kept):
-        say(f"{len(kept) - len(left)} of {len(kept)} motions are already done")
+    left = folder.left()
+    if len(left) < len(folder):
+        log(f"{len(folder) - len(left)} of {len(folder)} motions are already done")
     return left
 
 
-def at_once(kept: Folder, tasks: Sequence[Task], how: tuple[str, str, int], say: Say) -> None:
+def run_parallel(
+    folder: Folder, tasks: Sequence[Task], how: tuple[str, str, int], log: Say
+) -> None:
     """Process motions in parallel and store each as soon as it is done.
 
     Args:
-        kept: Folder of the motions.
+        folder: Folder of the motions.
         tasks: Tasks of all missing motions.
         how: Backend, cluster and jobs, see :func:`.workers`.
-        say: Callback that receives a message per motion.
+        log: Callback that receives a message per motion.
 
     Raises:
         ConfigurationError: If the backend does not exist.
@@ -95,11 +97,11 @@ def at_once(kept: Folder, tasks: Sequence[Task], how: tuple[str, str, int], say:
     joblib = needed("joblib")
     with workers(*how):
         done = joblib.Parallel(n_jobs=how[-1], return_as="generator_unordered")(
-            joblib.delayed(function)(*given) for function, given in tasks
+            joblib.delayed(function)(*arguments) for function, arguments in tasks
         )
-        for number, (name, data) in enumerate(done, start=len(kept) - len(tasks) + 1):
-            kept.put(name, data)
-            say(f"{number} of {len(kept)} motions: {kept.said(name)}")
+        for number, (name, data) in enumerate(done, start=len(folder) - len(tasks) + 1):
+            folder.put(name, data)
+            log(f"{number} of {len(folder)} motions: {folder.note_of(name)}")
 
 
 def file_of(name: Name, joints: int, make: Callable[[], AlignedPair]) -> bytes:
@@ -110,19 +112,19 @@ def file_of(name: Name, joints: int, make: Callable[[], AlignedPair]) -> bytes:
         joints: Number of joints.
         make: Function that records the motion.
     """
-    pair, said = None, f"{name[0]} {name[1]}"
+    pair, note = None, f"{name[0]} {name[1]}"
     try:
         pair = make()
     except (ConfigurationError, ValidationRefused) as error:
-        said = LEFT_OUT + " ".join(str(error).split())
-    return packed(pair, joints, said)
+        note = LEFT_OUT + " ".join(str(error).split())
+    return packed(pair, joints, note)
 
 
-def refuse_none(kept: Folder) -> None:
+def check_not_empty(folder: Folder) -> None:
     """Refuse a folder in which all motions were skipped.
 
     Raises:
         ValidationRefused: If all were skipped. The message contains the first reason.
     """
-    if not kept.kept():
-        raise ValidationRefused(f"{kept.path}: no motion was recorded: {kept.first_said()}")
+    if not folder.motions():
+        raise ValidationRefused(f"{folder.path}: no motion was recorded: {folder.first_note()}")

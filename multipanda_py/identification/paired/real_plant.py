@@ -48,11 +48,11 @@ ELSEWHERE = 0.2
 errors stay below it."""
 LONGEST_GAP = 0.02
 """Maximum time between two recorded states [s]. States in between are interpolated linearly."""
-MOST_BLOCKED = 3
+MAX_BLOCKED = 3
 """Consecutive motions without a path to their start before the recording stops for inspection."""
 # Timeout of waiting for a condition, period of targets and checks, period of reading records,
 # period of reading the time of the cell, and timeout if this time stands still [s].
-_RESTS, _EACH, _TAKEN, _LOOK, _LONGEST = 10.0, 0.01, 0.5, 5e-4, 10.0
+_RESTS, _EACH, _TAKEN, _POLL_PERIOD, _LONGEST = 10.0, 0.01, 0.5, 5e-4, 10.0
 # Estimated duration of a motion [s], and number of retries of a rejected command.
 _PER_MOTION, _TRIES = 10.0, 5
 _T = TypeVar("_T")
@@ -96,7 +96,7 @@ class RealPlant:
         check_cell(self._config, faults)
         if faults:
             raise ConfigurationError(*faults)
-        self._arm, self._law, self._count, self._say = arm, law, count, say
+        self._arm, self._law, self._count, self._report = arm, law, count, say
         self._cell: Cell | None = None
         self._blocked = 0
 
@@ -111,7 +111,7 @@ class RealPlant:
         others = [name for name in self._config.arms if name != arm]
         about = max(1.0, self._count * _PER_MOTION / 60.0)
         beside = f"; {', '.join(others)} {'hold' if others[1:] else 'holds'}" if others else ""
-        self._say(
+        self._report(
             f"REAL ARMS MOVE: {arm} of {self._config.cell.name} executes {self._count} random "
             f"motions in its whole workspace at up to {100 * FASTEST:.0f} % of its speed for "
             f"about {about:.0f} minutes{beside}. Stay out of reach and keep the emergency stop at "
@@ -158,26 +158,26 @@ class RealPlant:
         """Move to the start of a motion and execute it."""
         task = LawMotion(self._arm, motion.points, self._law)
         n = cell.state(self._arm).q.size
-        begin, end = motion.points[0, 1 : 1 + n], motion.points[-1, 1 : 1 + n]
-        self._go(cell, begin)
+        start, end = motion.points[0, 1 : 1 + n], motion.points[-1, 1 : 1 + n]
+        self._go(cell, start)
         cell.switch([f"{self._arm}/{LAW}"], strictness="force_auto")
         with without_collections():
-            rows, told = self._through(cell, task)
-        log = self._log(rows, told)
+            rows, command_time = self._through(cell, task)
+        log = self._log(rows, command_time)
         away = float(np.abs(cell.state(self._arm).q - end).max())
         if away > ELSEWHERE:
             raise LoopError(f"stopped {away:.2f} rad from the end. Check for obstacles.")
         return side_of(log, motion.name)
 
-    def _go(self, cell: Cell, begin: Vector) -> None:
+    def _go(self, cell: Cell, start: Vector) -> None:
         """Move to the start of a motion on a collision-free path."""
         cell.switch([f"{self._arm}/{TO_START}"], strictness="force_auto")
         self._until(cell, lambda: self._rests(cell), "the arm is at rest")
         if fault := fault_of(cell):
             raise LoopError(fault)
         try:
-            if np.abs(cell.state(self._arm).q - begin).max() > THERE:
-                plan = cell.plan({self._arm: begin})
+            if np.abs(cell.state(self._arm).q - start).max() > THERE:
+                plan = cell.plan({self._arm: start})
                 ends = self._told(cell, lambda: cell.begin_move(plan))
                 self._until(
                     cell,
@@ -187,7 +187,7 @@ class RealPlant:
                 )
         except PlanRejected as error:
             self._blocked += 1
-            if self._blocked >= MOST_BLOCKED:
+            if self._blocked >= MAX_BLOCKED:
                 raise LoopError(
                     f"no path to the start of {self._blocked} consecutive motions: {error}"
                 ) from None
@@ -201,42 +201,42 @@ class RealPlant:
 
     def _through(self, cell: Cell, task: LawMotion) -> tuple[NDArray[np.void], float]:
         """Execute a motion and return the cycle records since its start and its start time."""
-        seen, _ = cell.rows(10**15)
+        position, _ = cell.rows(10**15)
         parts = list[NDArray[np.void]]()
-        begin = self._told(cell, lambda: self._begun(cell, task))
+        start = self._told(cell, lambda: self._start_time(cell, task))
         taken = now = 0.0
         while now < task.seconds:
-            now = self._later(cell, begin + now + (_EACH if self._law == STREAMED else _TAKEN))
-            now -= begin
+            now = self._later(cell, start + now + (_EACH if self._law == STREAMED else _TAKEN))
+            now -= start
             if self._law == STREAMED:
-                task.aim(cell, now)
+                task.set_target(cell, now)
             if now - taken >= _TAKEN or now >= task.seconds:
-                seen, rows = cell.rows(seen)
+                position, rows = cell.rows(position)
                 parts.append(rows)
                 taken = now
             if fault := fault_of(cell):
                 raise LoopError(fault)
-        return np.concatenate(parts), begin
+        return np.concatenate(parts), start
 
     @staticmethod
-    def _begun(cell: Cell, task: LawMotion) -> float:
+    def _start_time(cell: Cell, task: LawMotion) -> float:
         """Send the first target of a motion and return the time of the cell before it."""
-        begin = cell.time
-        task.aim(cell, 0.0)
-        return begin
+        start = cell.time
+        task.set_target(cell, 0.0)
+        return start
 
-    def _told(self, cell: Cell, tell: Callable[[], _T]) -> _T:
+    def _told(self, cell: Cell, on_event: Callable[[], _T]) -> _T:
         """Send a command, and retry if the loop rejected it because of a late cycle."""
         for _ in range(_TRIES):
             with suppress(TargetRejected):
-                return tell()
+                return on_event()
             if fault := fault_of(cell):
                 raise LoopError(fault)
             self._later(cell, cell.time + _EACH)
-        return tell()
+        return on_event()
 
     def _until(
-        self, cell: Cell, condition: Callable[[], bool], what: str, longer: float = 0.0
+        self, cell: Cell, condition: Callable[[], bool], description: str, longer: float = 0.0
     ) -> None:
         """Wait for a condition with a timeout in cell time.
 
@@ -245,7 +245,7 @@ class RealPlant:
         limit = cell.time + _RESTS + longer
         while not condition():
             if cell.time > limit:
-                raise LoopError(f"waited {_RESTS + longer:.0f} s until {what}")
+                raise LoopError(f"waited {_RESTS + longer:.0f} s until {description}")
             self._later(cell, cell.time + _EACH)
 
     def _later(self, cell: Cell, until: float) -> float:
@@ -255,21 +255,21 @@ class RealPlant:
             cell.check()
             if clock.monotonic() > limit:
                 raise LoopError(f"the time of the cell did not advance for {_LONGEST:g} s")
-            clock.sleep(_LOOK)
+            clock.sleep(_POLL_PERIOD)
         return now
 
-    def _log(self, rows: NDArray[np.void], told: float) -> ArmLog:
+    def _log(self, rows: NDArray[np.void], command_time: float) -> ArmLog:
         """Convert cycle records to a log with equidistant times since the start of the motion.
 
         Args:
             rows: Cycle records.
-            told: Cell time of the first target [s].
+            command_time: Cell time of the first target [s].
 
         Raises:
             LoopError: If states are missing.
         """
         log = log_of_rows(rows, self._config).arms[self._arm]
-        time = log.time - log.time[0] + float(rows["time"][0]) - told
+        time = log.time - log.time[0] + float(rows["time"][0]) - command_time
         gaps = np.diff(time)
         if len(gaps) < 2 or gaps.max() > LONGEST_GAP:
             raise LoopError(
@@ -316,10 +316,10 @@ def even(log: ArmLog, time: Vector) -> ArmLog:
     """
     first = np.ceil(time[0] * RATE - 1e-6)
     grid = np.arange(first, np.floor(time[-1] * RATE + 1e-6) + 1.0) / RATE
-    found: dict[str, NDArray[np.float64]] = {"time": grid}
+    result: dict[str, NDArray[np.float64]] = {"time": grid}
     for name in ("q", "dq", "tau", "target_joint"):
         if name in log.names:
             flat = log[name].reshape(len(log), -1)
             columns = [np.interp(grid, time, column) for column in flat.T]
-            found[name] = np.stack(columns, axis=1).reshape(len(grid), *log[name].shape[1:])
-    return replace(log, tau_commanded=None).with_columns(found)
+            result[name] = np.stack(columns, axis=1).reshape(len(grid), *log[name].shape[1:])
+    return replace(log, tau_commanded=None).with_columns(result)

@@ -52,7 +52,7 @@ def leaving_rest(q: Matrix, rest: int) -> int:
     return int(begins.argmax())
 
 
-def shift_by_correlation(first: Matrix, second: Matrix, most: int) -> int:
+def shift_by_correlation(first: Matrix, second: Matrix, max_value: int) -> int:
     r"""Return the delay of the second recording in samples, by cross-correlation of velocities.
 
     .. math:: \arg\max_{|s| \le s_{max}} \sum_k \dot q_1(k) \cdot \dot q_2(k + s).
@@ -62,21 +62,21 @@ def shift_by_correlation(first: Matrix, second: Matrix, most: int) -> int:
     Args:
         first: Joint velocities of the first recording, (m, n) [rad/s, m/s].
         second: Joint velocities of the second recording, (p, n).
-        most: Maximum shift in samples, below the length of both recordings.
+        max_value: Maximum shift in samples, below the length of both recordings.
 
     Raises:
-        LogError: If ``most`` is out of range.
+        LogError: If ``max_value`` is out of range.
     """
-    if not 0 <= most < min(len(first), len(second)):
+    if not 0 <= max_value < min(len(first), len(second)):
         raise LogError(
-            f"largest shift: got {most}, allowed 0 to {min(len(first), len(second)) - 1}"
+            f"largest shift: got {max_value}, allowed 0 to {min(len(first), len(second)) - 1}"
         )
     length = min(len(first), len(second))
     sums = []
-    for shift in range(-most, most + 1):
-        begin, end = max(0, -shift), min(length, length - shift)
-        sums.append(float(np.sum(first[begin:end] * second[begin + shift : end + shift])))
-    return int(np.argmax(sums)) - most
+    for shift in range(-max_value, max_value + 1):
+        start, end = max(0, -shift), min(length, length - shift)
+        sums.append(float(np.sum(first[start:end] * second[start + shift : end + shift])))
+    return int(np.argmax(sums)) - max_value
 
 
 RATE = 1000
@@ -87,7 +87,7 @@ settles before it."""
 ALIGNMENTS = ("clock", "told", "rest", "correlation")
 """Alignments of both sides. The first is the default for simulated plants, the second for real
 ones."""
-TOLD = 1e-6
+START_THRESHOLD = 1e-6
 """Deviation of a noise-free reference from its initial value that marks its start [rad, m]."""
 _MOST = 200  # Maximum shift between the two recordings [samples].
 
@@ -98,11 +98,11 @@ class Side:
 
     Attributes:
         rows: Positions, velocities and torques at 1 kHz, (m, 3 n) [rad, rad/s, Nm].
-        told: Sample at which the reference of the controllet starts to move.
+        command_start: Sample at which the reference of the controllet starts to move.
     """
 
     rows: Matrix
-    told: int
+    command_start: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +115,8 @@ class AlignedPair:
         twin_start: Sample at which the twin starts to move.
         plant_start: Sample at which the plant starts to move.
         shift_by_correlation: Delay of the plant by cross-correlation, in samples.
-        twin_told: Sample at which the reference of the twin starts to move.
-        plant_told: Sample at which the reference of the plant starts to move.
+        twin_command_start: Sample at which the reference of the twin starts to move.
+        plant_command_start: Sample at which the reference of the plant starts to move.
     """
 
     twin: Matrix
@@ -124,8 +124,8 @@ class AlignedPair:
     twin_start: int
     plant_start: int
     shift_by_correlation: int
-    twin_told: int = 0
-    plant_told: int = 0
+    twin_command_start: int = 0
+    plant_command_start: int = 0
 
     def cut(self, by: str = ALIGNMENTS[0]) -> tuple[Matrix, Matrix]:
         """Return both sides from the start of the motion on, with equal length, (k, 3 n) each.
@@ -133,9 +133,9 @@ class AlignedPair:
         Args:
             by: Alignment. ``clock`` cuts both sides at the sample at which the first one starts to
                 move. Both references start at the same sample, so the delay of the plant stays in
-                the data. ``told`` also removes the delay between the references, since commands to
-                a real arm take some cycles. ``rest`` cuts each side where it starts to move.
-                ``correlation`` cuts the twin there and shifts the plant by the delay from
+                the data. ``command_start`` also removes the delay between the references, since
+                commands to a real arm take some cycles. ``rest`` cuts each side where it starts
+                to move. ``correlation`` cuts the twin there and shifts the plant by the delay from
                 cross-correlation.
 
         Raises:
@@ -145,7 +145,7 @@ class AlignedPair:
         if by not in ALIGNMENTS:
             raise ConfigurationError(f"align: got {by!r}, allowed {', '.join(ALIGNMENTS)}")
         if by in ("clock", "told"):
-            later = self.plant_told - self.twin_told if by == "told" else 0
+            later = self.plant_command_start - self.twin_command_start if by == "told" else 0
             first = max(0, -later, min(first, second - later))
             second = first + later
         elif by == "correlation":
@@ -196,8 +196,8 @@ def side(motion: PairMotion, arm: str, cell: CellConfig, law: str, seed: int) ->
     task = LawMotion(arm, motion.points, law)
     run = run_task(task, cell, seed)
     if run.fault or run.seconds < motion.points[-1, 0]:
-        why = run.fault or f"ended after {run.seconds:.2f} of {motion.points[-1, 0]:.2f} s"
-        raise ValidationRefused(f"{motion.name}: {why}")
+        reason = run.fault or f"ended after {run.seconds:.2f} of {motion.points[-1, 0]:.2f} s"
+        raise ValidationRefused(f"{motion.name}: {reason}")
     return side_of(run.logs[arm], motion.name)
 
 
@@ -217,15 +217,15 @@ def side_of(log: ArmLog, name: str) -> Side:
     rows = np.hstack([log.q, log.dq, log.tau])[begins:]
     if not np.isfinite(rows).all():
         raise ValidationRefused(f"{name}: the recording contains a value that is not finite")
-    return Side(rows, told_at(log.part(slice(begins, None))) if begins < len(log) else 0)
+    return Side(rows, command_start_of(log.part(slice(begins, None))) if begins < len(log) else 0)
 
 
-def told_at(log: ArmLog) -> int:
+def command_start_of(log: ArmLog) -> int:
     """Return the sample at which the reference of a controllet starts to move, or 0."""
     if "target_joint" not in log.columns:
         return 0
     reference = log["target_joint"][:, 0]
-    away = np.abs(reference - reference[0]).max(axis=1) > TOLD
+    away = np.abs(reference - reference[0]).max(axis=1) > START_THRESHOLD
     return int(away.argmax())
 
 
@@ -239,8 +239,10 @@ def align_sides(twin: Side, plant: Side) -> AlignedPair:
     Raises:
         ValidationRefused: If a side does not move.
     """
-    found = align(twin.rows, plant.rows)
-    return replace(found, twin_told=twin.told, plant_told=plant.told)
+    result = align(twin.rows, plant.rows)
+    return replace(
+        result, twin_command_start=twin.command_start, plant_command_start=plant.command_start
+    )
 
 
 def align(twin: Matrix, plant: Matrix) -> AlignedPair:

@@ -23,10 +23,10 @@ from multipanda_py.identification.paired.folder import Folder, Name, key_of, wri
 from multipanda_py.identification.paired.motions import LAWS, REST, STREAMED, PairMotion, known_law
 from multipanda_py.identification.paired.parallel import (
     LEFT_OUT,
-    at_once,
+    check_not_empty,
     file_of,
     left_to_do,
-    refuse_none,
+    run_parallel,
 )
 from multipanda_py.identification.paired.real_plant import even
 from multipanda_py.identification.paired.recording import (
@@ -36,8 +36,8 @@ from multipanda_py.identification.paired.recording import (
     AlignedPair,
     Side,
     align_sides,
+    command_start_of,
     side,
-    told_at,
 )
 from multipanda_py.identification.validation.task import SIMULATED
 from multipanda_py.planning.trajectory.trajectory import thin
@@ -53,7 +53,7 @@ KIND = "log"
 """Kind of these motions, in file names and tables."""
 FOLLOW = ("commanded", "measured")
 """Recorded signals that the twin can follow. The first is the default if it was recorded."""
-LEAST_RATE = 100.0
+MIN_RATE = 100.0
 """Minimum sample rate of a recording [Hz], equal to that of the table."""
 MOVES = 0.02
 """Joint speed that counts as motion [rad/s, m/s]."""
@@ -107,23 +107,23 @@ def logged_motions(
     for part in parts:
         check_log(part, arm)
     follow = _followed(parts, follow)
-    found, left_out = list[LoggedMotion](), list[str]()
+    result, left_out = list[LoggedMotion](), list[str]()
     for part in parts:
-        for begin, end in _from_rest_to_rest(part):
+        for start, end in _from_rest_to_rest(part):
             try:
-                points = _points(part, begin, end, follow, law)
+                points = _points(part, start, end, follow, law)
             except ValidationRefused as error:
-                left_out.append(f"{part.arm}, {begin:.2f} to {end:.2f} s: {error}")
+                left_out.append(f"{part.arm}, {start:.2f} to {end:.2f} s: {error}")
                 continue
-            motion = PairMotion(KIND, len(found), (), points)
-            found.append(LoggedMotion(motion, _side(part, begin, end)))
-    if not found:
-        why = left_out[0] if left_out else (
+            motion = PairMotion(KIND, len(result), (), points)
+            result.append(LoggedMotion(motion, _side(part, start, end)))
+    if not result:
+        reason = left_out[0] if left_out else (
             f"{', '.join(part.arm for part in parts)}: no motion that starts after {RESTS:g} s of "
             f"rest and ends with {AFTER:g} s of rest (no joint faster than {MOVES:g} rad/s)"
         )  # fmt: skip
-        raise ValidationRefused(why)
-    return found, follow, left_out
+        raise ValidationRefused(reason)
+    return result, follow, left_out
 
 
 def _parts(log: ArmLog) -> list[ArmLog]:
@@ -153,9 +153,9 @@ def check_log(log: ArmLog, arm: ArmDescription) -> None:
             f"{log.arm}: got {', '.join(log.names[:8])}, allowed q, dq and tau of each joint, "
             "with gravity in the torques as measured by sensors"
         )
-    if log.rate < 0.99 * LEAST_RATE:
+    if log.rate < 0.99 * MIN_RATE:
         raise ValidationRefused(
-            f"{log.arm}: got {log.rate:.1f} samples per second, allowed {LEAST_RATE:g} or more"
+            f"{log.arm}: got {log.rate:.1f} samples per second, allowed {MIN_RATE:g} or more"
         )
     gaps = log.gaps()
     if len(gaps):
@@ -163,8 +163,8 @@ def check_log(log: ArmLog, arm: ArmDescription) -> None:
             f"{log.arm}: has {len(gaps)} gaps, the first from {gaps[0, 0]:.3f} to "
             f"{gaps[0, 1]:.3f} s. Cut the log there."
         )
-    if doubts := holes(log) + mistaken(log, name if name in MODELS else None):
-        raise ValidationRefused(doubts[0])
+    if warnings := holes(log) + mistaken(log, name if name in MODELS else None):
+        raise ValidationRefused(warnings[0])
     if log.gravity_in_base is not None:
         here = arm.rotation_base_in_world.T @ np.array([0.0, 0.0, -9.81])
         if np.abs(log.gravity_in_base - here).max() > TILT:
@@ -207,12 +207,12 @@ def _from_rest_to_rest(log: ArmLog) -> list[tuple[float, float]]:
     ]
 
 
-def _points(log: ArmLog, begin: float, end: float, follow: str, law: str) -> Matrix:
+def _points(log: ArmLog, start: float, end: float, follow: str, law: str) -> Matrix:
     """Return the trajectory for the twin, (p, 1 + 3 n): rest, then the recorded path.
 
     Args:
         log: Recording of the arm.
-        begin: Start of the motion in the recording [s].
+        start: Start of the motion in the recording [s].
         end: End of the motion in the recording [s].
         follow: Signal that the twin follows, one of ``FOLLOW``.
         law: Controllet that follows it.
@@ -221,13 +221,13 @@ def _points(log: ArmLog, begin: float, end: float, follow: str, law: str) -> Mat
     reference = log.q if follow == FOLLOW[1] else np.asarray(log["target_joint"])[:, 0]
     spline = interpolate.CubicSpline(log.time, reference)
     rate = min(RATE, round(log.rate))
-    time = np.arange(begin, end, 1.0 / rate)
+    time = np.arange(start, end, 1.0 / rate)
     q = spline(time)
     if follow == FOLLOW[1]:
         q = low_pass(q, CUTOFF, rate)
     dq = np.gradient(q, 1.0 / rate, axis=0)
     ddq = np.gradient(dq, 1.0 / rate, axis=0)
-    rows = np.column_stack([time - begin + REST, q, dq, ddq])[:: max(1, round(rate / PER_SECOND))]
+    rows = np.column_stack([time - start + REST, q, dq, ddq])[:: max(1, round(rate / PER_SECOND))]
     rows[[0, -1], 1 + q.shape[1] :] = 0.0  # The trajectory starts and ends at rest.
     stands = rows[:1].copy()
     stands[0, 0] = 0.0
@@ -236,25 +236,25 @@ def _points(log: ArmLog, begin: float, end: float, follow: str, law: str) -> Mat
     rows, missed = thin(rows, TRAJECTORY_POINTS - 1)
     if missed.max() > MISSED:
         raise ValidationRefused(
-            f"{end - begin:.1f} s in {TRAJECTORY_POINTS} points deviate by {missed.max():.4f} rad "
+            f"{end - start:.1f} s in {TRAJECTORY_POINTS} points deviate by {missed.max():.4f} rad "
             f"from the path, allowed {MISSED:g} rad. Use --law {STREAMED} for any length."
         )
     return np.vstack([stands, rows])
 
 
-def _side(log: ArmLog, begin: float, end: float) -> Side:
+def _side(log: ArmLog, start: float, end: float) -> Side:
     """Return the measured side from 0.3 s before the motion on, at 1 kHz.
 
     Args:
         log: Recording of the arm.
-        begin: Start of the motion in the recording [s].
+        start: Start of the motion in the recording [s].
         end: End of the motion in the recording [s].
     """
-    inside = log.between(begin - (REST - AT_REST[0]) - 0.02, end + 0.02)
-    part = even(inside, inside.time - (begin - REST))
-    part = part.between(AT_REST[0] - 1e-9, end - begin + REST)
+    inside = log.between(start - (REST - AT_REST[0]) - 0.02, end + 0.02)
+    part = even(inside, inside.time - (start - REST))
+    part = part.between(AT_REST[0] - 1e-9, end - start + REST)
     columns: list[NDArray[np.float64]] = [part[name] for name in ("q", "dq", "tau")]
-    return Side(np.hstack(columns), told_at(part))
+    return Side(np.hstack(columns), command_start_of(part))
 
 
 def names_of(motions: Sequence[LoggedMotion]) -> list[tuple[str, int]]:
@@ -277,7 +277,7 @@ def replay_logs(
     jobs: int = -1,
     parallel: str = "",
     cluster: str = "",
-    say: Callable[[str], None] = lambda text: None,
+    report: Callable[[str], None] = lambda text: None,
 ) -> int:
     """Replay recordings of a plant on a twin and write the table of both.
 
@@ -301,7 +301,7 @@ def replay_logs(
         jobs: Number of processes, -1 for one per core.
         parallel: Backend of joblib, see :func:`.workers`.
         cluster: Address of a Dask scheduler, see :func:`.workers`.
-        say: Callback that receives progress messages.
+        report: Callback that receives progress messages.
 
     Returns:
         Number of motions in the table.
@@ -327,21 +327,21 @@ def replay_logs(
         raise ValidationRefused(str(error)) from None
     motions, follow, left_out = logged_motions(recordings, described, follow, law)
     for sentence in left_out:
-        say(LEFT_OUT + sentence)
-    say(f"{len(motions)} motions; the twin follows the {follow} positions with {law}")
+        report(LEFT_OUT + sentence)
+    report(f"{len(motions)} motions; the twin follows the {follow} positions with {law}")
 
     digests = [_digest(path) for path in files]
     names = [log.arm for log in recordings]
     key = key_of(fingerprint(twin), digests, arm, names, seed, follow, law)
-    kept = Folder(folder, names_of(motions), key)
-    left = set(left_to_do(kept, say))
+    data_folder = Folder(folder, names_of(motions), key)
+    left = set(left_to_do(data_folder, report))
     tasks = [
         (replay_one, (twin, arm, one, law, seed))
         for one, name in zip(motions, names_of(motions))
         if name in left
     ]
-    at_once(kept, tasks, (parallel, cluster, jobs), say)
-    refuse_none(kept)
+    run_parallel(data_folder, tasks, (parallel, cluster, jobs), report)
+    check_not_empty(data_folder)
     about = {
         "wished": {"seed": seed},
         "twin": fingerprint(twin),
@@ -350,7 +350,7 @@ def replay_logs(
         "twin_follows": follow,
         "logs": [path.name for path in files],
     }
-    return write_table(kept, described, seed, align, about)
+    return write_table(data_folder, described, seed, align, about)
 
 
 def _arm_of(log: Log, of_log: str, arm: str) -> ArmLog:
@@ -382,8 +382,8 @@ def _pair(twin: CellConfig, arm: str, one: LoggedMotion, law: str, seed: int) ->
 def _digest(path: Path) -> str:
     """Return the digest of a file, or of all files in a folder."""
     files = sorted(path.iterdir()) if path.is_dir() else [path]
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in files:
         for part in parts_of(file):
-            found.update(part)
-    return found.hexdigest()
+            digest.update(part)
+    return digest.hexdigest()

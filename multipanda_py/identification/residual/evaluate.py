@@ -47,14 +47,14 @@ def draw_torques(trained: TrainedResidual, motion: PairedMotion, path: Path) -> 
     time = np.arange(len(motion.twin)) / trained.rate
     figure, rows = plots.subplots(n, 1, figsize=(8.0, 1.5 * n), sharex=True, squeeze=False)
     for joint, row in enumerate(rows[:, 0]):
-        place = 2 * n + joint
+        index = 2 * n + joint
         scale = trained.normalisation
         for series, color, style, label in (
             (motion.plant, COLORS[0], "-", "plant"),
             (motion.twin, COLORS[1], "--", "twin"),
             (motion.twin + hat, COLORS[2], "-", "twin with the residual"),
         ):
-            torque = series[:, place] * scale.span[place] + scale.low[place]
+            torque = series[:, index] * scale.span[index] + scale.low[index]
             row.plot(time, torque, style, color=color, lw=1.0, label=label)
         row.set_ylabel(f"{trained.joints[joint][-8:]}\n[Nm]", fontsize=7)
         row.tick_params(labelsize=7)
@@ -114,13 +114,13 @@ def evaluate(trained: TrainedResidual, pairs: PairedMotions) -> list[ResidualGai
             f"data: got joints {', '.join(pairs.joints)}, allowed {', '.join(trained.joints)} "
             "as in the training of the residual"
         )
-    found = [
+    result = [
         _gain(trained, pairs, kind, motions)
-        for kind in KINDS if (motions := pairs.of("test", [kind]))
+        for kind in KINDS if (motions := pairs.select("test", [kind]))
     ]  # fmt: skip
-    if not found:
+    if not result:
         raise ConfigurationError("data: got no test motions. Use a table with a test split.")
-    return found
+    return result
 
 
 def _gain(
@@ -149,8 +149,8 @@ def table(gains: list[ResidualGain]) -> str:
         for name, row in (("twin", gain.before), ("with the residual", gain.after)):
             lines.append(f"| {name} | " + " | ".join(f"{v:.3g}" for v in row[2]) + " |")
         lines.append("| ratio | " + " | ".join(f"{v:.3g}" for v in gain.ratio[2]) + " |")
-        for place in (0, 1):
-            lines += ["", f"{QUANTITIES[place]}: {gain.before[place].mean():.3g} before, "
-                          f"{gain.after[place].mean():.3g} after ({UNITS[place]})^2"]  # fmt: skip
+        for index in (0, 1):
+            lines += ["", f"{QUANTITIES[index]}: {gain.before[index].mean():.3g} before, "
+                          f"{gain.after[index].mean():.3g} after ({UNITS[index]})^2"]  # fmt: skip
         lines.append("")
     return "\n".join(lines)

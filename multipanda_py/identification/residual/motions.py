@@ -73,7 +73,7 @@ class PairedMotions:
     rate: float
     digest: str
 
-    def of(self, split: str, kinds: Collection[str] = ()) -> list[PairedMotion]:
+    def select(self, split: str, kinds: Collection[str] = ()) -> list[PairedMotion]:
         """Return the motions of a split.
 
         Args:
@@ -95,15 +95,15 @@ def read_pairs(path: Path) -> PairedMotions:
     """
     parquet = needed("pyarrow.parquet")
     try:
-        found = hashlib.sha256()
+        result = hashlib.sha256()
         for part in parts_of(path):
-            found.update(part)
-        digest = found.hexdigest()
+            result.update(part)
+        digest = result.hexdigest()
         table = parquet.read_table(path)
         about: dict[str, Any] = json.loads(table.schema.metadata[b"multipanda_pairs"])
     except OSError as error:
-        why = error.strerror or "not a table"
-        raise ConfigurationError(f"{path}: cannot be read: {why}") from None
+        reason = error.strerror or "not a table"
+        raise ConfigurationError(f"{path}: cannot be read: {reason}") from None
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{path}: not a table of multipanda pairs: {error}") from None
     labels = _labels(path, about, table.column_names)
@@ -156,30 +156,30 @@ def _labels(path: Path, about: dict[str, Any], columns: Collection[str]) -> list
     return labels
 
 
-def _check(where: str, time: Matrix, sides: list[Matrix], rate: float) -> None:
+def _check(path: str, time: Matrix, sides: list[Matrix], rate: float) -> None:
     if len(time) < LEAST:
-        raise ConfigurationError(f"{where}: got {len(time)} samples, allowed {LEAST} or more")
+        raise ConfigurationError(f"{path}: got {len(time)} samples, allowed {LEAST} or more")
     if np.abs(np.diff(time) * rate - 1.0).max() > 0.01:
-        raise ConfigurationError(f"{where}: has a gap, allowed {rate:g} samples per second")
+        raise ConfigurationError(f"{path}: has a gap, allowed {rate:g} samples per second")
     if not all(np.isfinite(side).all() for side in sides):
-        raise ConfigurationError(f"{where}: contains values that are not finite")
+        raise ConfigurationError(f"{path}: contains values that are not finite")
     farthest = max(float(np.abs(side - 0.5).max()) - 0.5 for side in sides)
     if farthest > BEYOND:
         raise ConfigurationError(
-            f"{where}: a value exceeds its limits by {farthest:.3g} of its range, allowed up to "
+            f"{path}: a value exceeds its limits by {farthest:.3g} of its range, allowed up to "
             f"{BEYOND:g}"
         )
 
 
 TINY = 1e-9
 """Spread or size below which a quantity is not normalised."""
-BEGIN = 1.0 / 3.0
+START_FRACTION = 1.0 / 3.0
 """Fraction of an interval length by which start samples extend before the motion. Negative starts
 are set to zero, so that more intervals start at rest."""
 
 
 @dataclass(frozen=True, eq=False)
-class SeenMotion:
+class MotionSample:
     """Motion as input and output of a residual network.
 
     Attributes:
@@ -192,10 +192,10 @@ class SeenMotion:
     residual: Matrix
 
     @classmethod
-    def of(
+    def select(
         cls, motion: PairedMotion, pairs: PairedMotions, inputs: Inputs,
         bodies: BodyDifference | None,
-    ) -> SeenMotion:  # fmt: skip
+    ) -> MotionSample:  # fmt: skip
         """Convert a motion of a table.
 
         Args:
@@ -212,7 +212,7 @@ class SeenMotion:
         return cls(inputs.rows(motion.twin), residual)
 
 
-def standard_of(motions: list[SeenMotion]) -> Standard:
+def standard_of(motions: list[MotionSample]) -> Standard:
     """Return mean and scale of inputs and residuals. Constant components keep the scale 1."""
     inputs = np.vstack([one.inputs for one in motions])
     spread, size = inputs.std(axis=0), np.sqrt(_squares(motions))
@@ -220,12 +220,12 @@ def standard_of(motions: list[SeenMotion]) -> Standard:
     return Standard(inputs.mean(axis=0), *usual)
 
 
-def _squares(motions: list[SeenMotion]) -> Vector:
-    found: Vector = np.square(np.vstack([one.residual for one in motions])).mean(axis=0)
-    return found
+def _squares(motions: list[MotionSample]) -> Vector:
+    squares: Vector = np.square(np.vstack([one.residual for one in motions])).mean(axis=0)
+    return squares
 
 
-def weights_of(motions: list[SeenMotion], weights: tuple[float, float, float]) -> Vector:
+def weights_of(motions: list[MotionSample], weights: tuple[float, float, float]) -> Vector:
     """Return the weight of every component of a residual in the training error, (3 n,).
 
     Args:
@@ -233,12 +233,12 @@ def weights_of(motions: list[SeenMotion], weights: tuple[float, float, float]) -
         weights: Weights of the residuals of positions, velocities and torques.
     """
     squares = _squares(motions)
-    found: Vector = np.repeat(weights, len(squares) // 3) / np.maximum(squares, 1e-12)
-    return found
+    result: Vector = np.repeat(weights, len(squares) // 3) / np.maximum(squares, 1e-12)
+    return result
 
 
 def intervals_of(
-    motions: list[SeenMotion], length: int, batch: int, rng: np.random.Generator
+    motions: list[MotionSample], length: int, batch: int, rng: np.random.Generator
 ) -> tuple[Matrix, Matrix]:
     """Return a random batch of inputs, (b, length, m), and residuals, (b, length, 3 n).
 
@@ -249,7 +249,7 @@ def intervals_of(
         rng: Random generator.
     """
     chosen = rng.integers(len(motions), size=batch)
-    early = -int(BEGIN * length)
+    early = -int(START_FRACTION * length)
     starts = [
         max(0, int(rng.integers(early, len(motions[k].inputs) - length + 1))) for k in chosen
     ]

@@ -112,8 +112,8 @@ class _Graph:
 
     def part(self, value: str, first: int, last: int) -> str:
         """Add a slice of columns, from ``first`` to before ``last``."""
-        places = (self.constant([place], np.int64) for place in (first, last, 1))
-        return self.put("Slice", value, *places)
+        indices = (self.constant([index], np.int64) for index in (first, last, 1))
+        return self.put("Slice", value, *indices)
 
 
 class _Residual:
@@ -129,23 +129,23 @@ class _Residual:
         state = graph.put("Div", away, graph.constant(scale.span))
         self._outside(state)
         speed = graph.part("state", n, 2 * n)
-        shares = [graph.put("Div", speed, graph.constant([v])) for v in trained.speeds]
-        parts = [state, *(graph.put("Tanh", share) for share in shares)]
+        fractions = [graph.put("Div", speed, graph.constant([v])) for v in trained.speeds]
+        parts = [state, *(graph.put("Tanh", part) for part in fractions)]
         if len(trained.distances):
             parts.append(self._springs())
-        seen = graph.put("Concat", *parts, axis=1)
-        hidden = seen
+        features = graph.put("Concat", *parts, axis=1)
+        hidden = features
         for name in LAYERS[REAL_TIME]:
             hidden = self._layer(name, layer(trained.arrays, name), hidden)
         dense = Dense(trained.arrays, len(trained.arrays["dense.weight"][0]),
                       trained.inputs().size, 3 * n)  # fmt: skip
-        straight = graph.put("MatMul", seen, graph.constant(dense.direct.T))
-        found = graph.put("MatMul", hidden, graph.constant(dense.weight.T))
-        found = graph.put("Add", found, graph.constant(dense.bias))
-        found = graph.put("Add", found, straight)
-        found = graph.put("Max", found, graph.constant(-trained.bound))
-        found = graph.put("Min", found, graph.constant(trained.bound))
-        graph.put("Mul", found, graph.constant(scale.span), out="residual")
+        straight = graph.put("MatMul", features, graph.constant(dense.direct.T))
+        result = graph.put("MatMul", hidden, graph.constant(dense.weight.T))
+        result = graph.put("Add", result, graph.constant(dense.bias))
+        result = graph.put("Add", result, straight)
+        result = graph.put("Max", result, graph.constant(-trained.bound))
+        result = graph.put("Min", result, graph.constant(trained.bound))
+        graph.put("Mul", result, graph.constant(scale.span), out="residual")
 
     def _outside(self, state: str) -> None:
         """Write the distance of a normalised state from the range of the training data."""
@@ -158,19 +158,21 @@ class _Residual:
         """Write the update of the hysteresis springs and return their deflections."""
         graph, n = self._graph, self._n
         q = graph.part("state", 0, n)
-        way = graph.put("Sub", q, LAST)
+        displacement = graph.put("Sub", q, LAST)
         stiff = np.hstack([np.diag(np.full(n, 2.0 / d)) for d in self._trained.distances])
-        drawn = graph.put("Add", SPRINGS, graph.put("MatMul", way, graph.constant(stiff)))
+        drawn = graph.put("Add", SPRINGS, graph.put("MatMul", displacement, graph.constant(stiff)))
         graph.put("Identity", q, out=f"next_{LAST}")
-        most, least = graph.constant(1.0), graph.constant(-1.0)
-        return graph.put("Clip", drawn, least, most, out=f"next_{SPRINGS}")
+        max_value, min_value = graph.constant(1.0), graph.constant(-1.0)
+        return graph.put("Clip", drawn, min_value, max_value, out=f"next_{SPRINGS}")
 
     def _layer(self, name: str, weights: LstmWeights, x: str) -> str:
         """Write an LSTM layer and return its output."""
         graph, h = self._graph, weights.units
-        given = graph.put("MatMul", x, graph.constant(weights.of_input.T))
-        kept = graph.put("MatMul", f"{name}_output", graph.constant(weights.of_output.T))
-        gates = graph.put("Add", graph.put("Add", given, kept), graph.constant(weights.bias))
+        input_part = graph.put("MatMul", x, graph.constant(weights.of_input.T))
+        hidden_part = graph.put("MatMul", f"{name}_output", graph.constant(weights.of_output.T))
+        gates = graph.put(
+            "Add", graph.put("Add", input_part, hidden_part), graph.constant(weights.bias)
+        )
         parts = [graph.part(gates, k * h, (k + 1) * h) for k in range(GATES)]
         i, f, g, o = (
             graph.put(kind, part)

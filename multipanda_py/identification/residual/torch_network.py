@@ -156,7 +156,7 @@ def make_network(kind: str, units: int, standard: Standard, direct: Direct | Non
 
 def arrays_of(module: Any, kind: str) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
     """Return a module's weights with the names of :mod:`multipanda_py.robots.residual.network`."""
-    found = {}
+    arrays = {}
     mean, spread, out = (_array(getattr(module, f"of_{p}")) for p in ("mean", "spread", "size"))
     for name in LAYERS[kind]:
         layer = getattr(module, name.partition("_")[0])
@@ -169,17 +169,17 @@ def arrays_of(module: Any, kind: str) -> dict[str, np.ndarray[Any, np.dtype[np.f
         if name.startswith("first"):
             weight = weight / spread
             bias = bias - weight @ mean
-        found[f"{name}.of_input"], found[f"{name}.bias"] = weight, bias
-        found[f"{name}.of_output"] = parts["weight_hh"]
-    found["direct.weight"] = _array(module.direct)
-    found["dense.weight"] = _array(module.dense.weight) * out[:, None]
-    found["dense.bias"] = _array(module.dense.bias) * out
-    return found
+        arrays[f"{name}.of_input"], arrays[f"{name}.bias"] = weight, bias
+        arrays[f"{name}.of_output"] = parts["weight_hh"]
+    arrays["direct.weight"] = _array(module.direct)
+    arrays["dense.weight"] = _array(module.dense.weight) * out[:, None]
+    arrays["dense.bias"] = _array(module.dense.bias) * out
+    return arrays
 
 
 def _array(tensor: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
-    found: np.ndarray[Any, np.dtype[np.float64]] = tensor.detach().double().cpu().numpy().copy()
-    return found
+    result: np.ndarray[Any, np.dtype[np.float64]] = tensor.detach().double().cpu().numpy().copy()
+    return result
 
 
 def put_arrays(module: Any, kind: str, arrays: Arrays) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.identification.arm.regressor import PER_LINK, ArmRegressor
 from multipanda_py.identification.residual.motions import (
+    MotionSample,
     PairedMotions,
-    SeenMotion,
     intervals_of,
     standard_of,
     weights_of,
@@ -40,7 +40,7 @@ DIRECT_RIDGE = 1e-4
 """Ridge regularisation of columns with unit mean square."""
 
 
-def fit_direct(motions: Sequence[SeenMotion], weights: tuple[float, float, float]) -> Direct:
+def fit_direct(motions: Sequence[MotionSample], weights: tuple[float, float, float]) -> Direct:
     r"""Fit the residual of each joint with a linear friction and hysteresis model.
 
     .. math::
@@ -63,13 +63,13 @@ def fit_direct(motions: Sequence[SeenMotion], weights: tuple[float, float, float
     for i in range(size):
         if not weights[i // n]:
             continue
-        places = own_inputs(i % n, n, m)
-        columns = np.column_stack([np.ones(len(inputs)), inputs[:, places]])
+        indices = own_inputs(i % n, n, m)
+        columns = np.column_stack([np.ones(len(inputs)), inputs[:, indices]])
         usual = np.sqrt(np.square(columns).mean(axis=0)).clip(1e-9)
         scaled = columns / usual
         matrix = scaled.T @ scaled + DIRECT_RIDGE * len(inputs) * np.eye(len(usual))
-        found = np.linalg.solve(matrix, scaled.T @ residuals[:, i]) / usual
-        bias[i], weight[i, places] = found[0], found[1:]
+        result = np.linalg.solve(matrix, scaled.T @ residuals[:, i]) / usual
+        bias[i], weight[i, indices] = result[0], result[1:]
     return Direct(weight, bias)
 
 
@@ -107,25 +107,25 @@ def fit_bodies(pairs: PairedMotions, arm: ArmDescription) -> BodyDifference:
             f"bodies: got a cell with {arm.robot.name} of {len(joints)} joints, allowed "
             f"{pairs.robot} with {len(pairs.joints)}, as in the data"
         )
-    n, found = len(joints), _NormalEquations(len(joints))
+    n, bodies = len(joints), _NormalEquations(len(joints))
     inputs = Inputs(pairs.normalisation, np.array(SPEEDS), DISTANCES)
     span, regressor = pairs.normalisation.span[2 * n :], ArmRegressor(arm)
-    motions = pairs.of("train")
+    motions = pairs.select("train")
     variance = np.vstack([one.residual[:, 2 * n :] * span for one in motions]).var(axis=0)
     for one in motions:
         q, dq, _ = np.hsplit(pairs.normalisation.state_of(one.twin), 3)
         ddq = accelerations(dq, pairs.rate)
         part = slice(None, None, EVERY)
         rows = regressor.rows(q[part], dq[part], ddq[part])
-        seen = inputs.rows(one.twin)[part]
-        found.add(rows, seen, one.residual[part, 2 * n :] * span, variance)
+        input_rows = inputs.rows(one.twin)[part]
+        bodies.add(rows, input_rows, one.residual[part, 2 * n :] * span, variance)
     model, limits = heavy_model(arm), arm.robot.limits
     placements = np.tile(np.eye(4), (n, 1, 1))
-    for place, joint in zip(placements, arm.robot.joints):
-        place[:3, :3], place[:3, 3] = joint.origin.rotation, joint.origin.position
+    for placement, joint in zip(placements, arm.robot.joints):
+        placement[:3, :3], placement[:3, 3] = joint.origin.rotation, joint.origin.position
     return BodyDifference(
         placements, np.array([joint.axis for joint in arm.robot.joints], float),
-        np.asarray(limits.slides, float), np.array(model.gravity.linear), found.bodies(),
+        np.asarray(limits.slides, float), np.array(model.gravity.linear), bodies.bodies(),
     )  # fmt: skip
 
 
@@ -142,23 +142,23 @@ class _NormalEquations:
         size = self._of_bodies + n * self._of_friction
         self._matrix, self._right = np.zeros((size, size)), np.zeros(size)
 
-    def add(self, rows: Matrix, seen: Matrix, torques: Matrix, variance: Vector) -> None:
+    def add(self, rows: Matrix, input_rows: Matrix, torques: Matrix, variance: Vector) -> None:
         """Add k samples of all joints.
 
         Args:
             rows: Regressors of the inertial differences, (k, n, 10 n).
-            seen: Network inputs, (k, m).
+            input_rows: Network inputs, (k, m).
             torques: Torque residuals, (k, n) [Nm].
             variance: Variance of the residual of each joint, (n,).
         """
         for j in range(self._n):
-            begin = self._of_bodies + j * self._of_friction
-            places = np.r_[: self._of_bodies, begin : begin + self._of_friction]
-            friction = seen[:, own_inputs(j, self._n, seen.shape[1])]
-            columns = np.column_stack([rows[:, j], friction, np.ones(len(seen))])
+            start = self._of_bodies + j * self._of_friction
+            indices = np.r_[: self._of_bodies, start : start + self._of_friction]
+            friction = input_rows[:, own_inputs(j, self._n, input_rows.shape[1])]
+            columns = np.column_stack([rows[:, j], friction, np.ones(len(input_rows))])
             weight = 1.0 / max(float(variance[j]), 1e-12)
-            self._matrix[np.ix_(places, places)] += weight * columns.T @ columns
-            self._right[places] += weight * columns.T @ torques[:, j]
+            self._matrix[np.ix_(indices, indices)] += weight * columns.T @ columns
+            self._right[indices] += weight * columns.T @ torques[:, j]
 
     def bodies(self) -> Matrix:
         """Return the inertial differences, (n, 10). Unobservable components are zero."""
@@ -166,11 +166,11 @@ class _NormalEquations:
         usual = np.maximum(size, TINY * size.max())
         scaled = self._matrix / np.outer(usual, usual) + BODY_RIDGE * np.eye(len(size))
         solution = np.linalg.solve(scaled, self._right / usual) / usual
-        found: Matrix = solution[: self._of_bodies].reshape(self._n, len(PER_LINK))
-        return found
+        bodies: Matrix = solution[: self._of_bodies].reshape(self._n, len(PER_LINK))
+        return bodies
 
 
-LEAST_MOTIONS = 5
+MIN_MOTIONS = 5
 """Minimum number of training motions."""
 SHORTEST = 10
 """Minimum length of an interval, in samples."""
@@ -189,9 +189,9 @@ class History:
 def train(
     pairs: PairedMotions,
     settings: TrainingSettings,
-    say: Callable[[str], None] = lambda text: None,
-    keep: Callable[[TrainedResidual], None] = lambda found: None,
-    begin: TrainedResidual | None = None,
+    log: Callable[[str], None] = lambda text: None,
+    keep: Callable[[TrainedResidual], None] = lambda result: None,
+    start: TrainedResidual | None = None,
     bodies: BodyDifference | None = None,
 ) -> tuple[TrainedResidual, History]:
     r"""Train a network and return the version that is best on the validation motions.
@@ -211,9 +211,9 @@ def train(
     Args:
         pairs: Paired motions.
         settings: Settings of the training.
-        say: Callback that receives progress messages.
+        log: Callback that receives progress messages.
         keep: Callback that receives the best network so far.
-        begin: Residual with the initial weights, of the same kind and size.
+        start: Residual with the initial weights, of the same kind and size.
         bodies: Inertial differences that explain torques before the network, see
             :func:`.fit_bodies`.
 
@@ -228,34 +228,34 @@ def train(
 
     Thread: one. Torch uses its configured number of threads.
     """
-    sets = {split: pairs.of(split) for split in ("train", "validation")}
+    sets = {split: pairs.select(split) for split in ("train", "validation")}
     if not sets["validation"]:
-        say("no validation motions: the last training motion is used instead, so the validation "
+        log("no validation motions: the last training motion is used instead, so the validation "
             "loss is too optimistic")  # fmt: skip
         sets["validation"] = sets["train"][-1:]
-    if len(sets["train"]) < LEAST_MOTIONS:
+    if len(sets["train"]) < MIN_MOTIONS:
         raise ConfigurationError(
-            f"motions: got {len(sets['train'])} for training, allowed {LEAST_MOTIONS} or more"
+            f"motions: got {len(sets['train'])} for training, allowed {MIN_MOTIONS} or more"
         )
     torch, rng = needed("torch"), np.random.default_rng(settings.seed)
     torch.manual_seed(settings.seed)
-    given = Inputs(pairs.normalisation, np.array(settings.speeds), settings.distances)
-    seen = {
-        split: [SeenMotion.of(one, pairs, given, bodies) for one in motions]
+    value = Inputs(pairs.normalisation, np.array(settings.speeds), settings.distances)
+    input_rows = {
+        split: [MotionSample.select(one, pairs, value, bodies) for one in motions]
         for split, motions in sets.items()
     }
-    absent = given.rows(np.zeros((1, 3 * pairs.normalisation.joints)))[0]
-    standard = standard_of(seen["train"])
-    direct = fit_direct(seen["train"], settings.weights) if settings.direct else None
+    absent = value.rows(np.zeros((1, 3 * pairs.normalisation.joints)))[0]
+    standard = standard_of(input_rows["train"])
+    direct = fit_direct(input_rows["train"], settings.weights) if settings.direct else None
     module = make_network(settings.kind, settings.units or len(standard.size), standard, direct)
-    if begin is not None:
-        put_arrays(module, settings.kind, begin.arrays)
-    shortest = min(len(one.inputs) for one in seen["train"])
+    if start is not None:
+        put_arrays(module, settings.kind, start.arrays)
+    shortest = min(len(one.inputs) for one in input_rows["train"])
     length = max(SHORTEST, int(settings.share * shortest))
-    weights = torch.from_numpy(weights_of(seen["train"], settings.weights)).float()
+    weights = torch.from_numpy(weights_of(input_rows["train"], settings.weights)).float()
     optimiser = torch.optim.AdamW(module.parameters(), settings.rate, weight_decay=settings.decay)
     history, best_at = History(), 0
-    best = _loss(module, seen["validation"], weights)
+    best = _loss(module, input_rows["validation"], weights)
     state = copy.deepcopy(module.state_dict())
     trained = partial(_trained, pairs=pairs, settings=settings, bodies=bodies)
     for epoch in range(1, settings.epochs + 1):
@@ -264,8 +264,8 @@ def train(
             group["lr"] = settings.rate * (LAST + (1.0 - LAST) * fallen)
         module.train()
         losses = []
-        for _ in range(max(1, round(len(seen["train"]) / settings.batch))):
-            inputs, residuals = intervals_of(seen["train"], length, settings.batch, rng)
+        for _ in range(max(1, round(len(input_rows["train"]) / settings.batch))):
+            inputs, residuals = intervals_of(input_rows["train"], length, settings.batch, rng)
             inputs[rng.random(inputs.shape[:2]) < settings.dropout] = absent
             optimiser.zero_grad()
             off = torch.from_numpy(residuals).float() - module(torch.from_numpy(inputs).float())
@@ -275,30 +275,32 @@ def train(
             optimiser.step()
             losses.append(float(loss.detach()))
         history.train.append(float(np.mean(losses)))
-        history.validation.append(_loss(module, seen["validation"], weights))
+        history.validation.append(_loss(module, input_rows["validation"], weights))
         if history.validation[-1] < best:
             best, best_at = history.validation[-1], epoch
             state = copy.deepcopy(module.state_dict())
         if epoch % 10 == 0 or epoch == settings.epochs:
-            say(f"epoch {epoch} of {settings.epochs}: {history.train[-1]:.4f}, validation "
+            log(f"epoch {epoch} of {settings.epochs}: {history.train[-1]:.4f}, validation "
                 f"{history.validation[-1]:.4f}, best {best:.4f} in epoch {best_at}")  # fmt: skip
             module_state = copy.deepcopy(module.state_dict())
             module.load_state_dict(state)
             keep(trained(module))
             module.load_state_dict(module_state)
         if epoch - best_at >= settings.patience:
-            say(f"epoch {epoch}: stopped, no improvement since epoch {best_at}")
+            log(f"epoch {epoch}: stopped, no improvement since epoch {best_at}")
 
             break
     module.load_state_dict(state)
     return trained(module), history
 
 
-def check_begin(begin: TrainedResidual, pairs: PairedMotions, settings: TrainingSettings) -> None:
+def check_initial_weights(
+    start: TrainedResidual, pairs: PairedMotions, settings: TrainingSettings
+) -> None:
     """Refuse initial weights that do not match the training.
 
     Args:
-        begin: Network with the initial weights.
+        start: Network with the initial weights.
         pairs: Paired motions of the training.
         settings: Settings of the training.
 
@@ -306,22 +308,22 @@ def check_begin(begin: TrainedResidual, pairs: PairedMotions, settings: Training
         ConfigurationError: If robot, kind, size or inputs of the network differ.
     """
     units = settings.units or 3 * len(pairs.joints)
-    found, allowed = (
+    result, allowed = (
         f"a {kind} network of {robot}'s {', '.join(joints)}, {size} units, {speeds} speeds, "
         f"{distances} springs"
         for kind, robot, joints, size, speeds, distances in (
-            (begin.kind, begin.robot, begin.joints,
-             layer(begin.arrays, LAYERS[begin.kind][0]).units, len(begin.speeds),
-             len(begin.distances)),
+            (start.kind, start.robot, start.joints,
+             layer(start.arrays, LAYERS[start.kind][0]).units, len(start.speeds),
+             len(start.distances)),
             (settings.kind, pairs.robot, pairs.joints, units, len(settings.speeds),
              len(settings.distances)),
         )
     )  # fmt: skip
-    if found != allowed:
-        raise ConfigurationError(f"--begin: got {found}; allowed {allowed}")
+    if result != allowed:
+        raise ConfigurationError(f"--begin: got {result}; allowed {allowed}")
 
 
-def _loss(module: Any, motions: list[SeenMotion], weights: Any) -> float:
+def _loss(module: Any, motions: list[MotionSample], weights: Any) -> float:
     """Return the loss over whole motions."""
     torch = needed("torch")
     module.eval()
@@ -341,7 +343,7 @@ def _trained(
     module: Any, pairs: PairedMotions, settings: TrainingSettings, bodies: BodyDifference | None
 ) -> TrainedResidual:
     """Return the network with the ranges of its training data."""
-    motions = pairs.of("train")
+    motions = pairs.select("train")
     states = np.vstack([one.twin for one in motions])
     residuals = np.abs(np.vstack([one.residual for one in motions]))
     return TrainedResidual(

@@ -35,8 +35,8 @@ def tool_in_world(arm: ArmDescription, q: Vector) -> Pose:
     model = build_pinocchio(arm, base_in_world=True)
     data = model.createData()
     pin.framesForwardKinematics(model, data, q)
-    place = data.oMf[model.getFrameId(arm.ee_frame)]
-    return Pose(place.translation.copy(), place.rotation.copy())
+    pose = data.oMf[model.getFrameId(arm.ee_frame)]
+    return Pose(pose.translation.copy(), pose.rotation.copy())
 
 
 def pointing(rotation: Matrix, direction: Vector) -> Matrix:
@@ -49,19 +49,21 @@ def pointing(rotation: Matrix, direction: Vector) -> Matrix:
     Returns:
         Rotated orientation, (3, 3).
     """
-    turn = pin.Quaternion.FromTwoVectors(rotation[:, 2], np.asarray(direction, float))
-    turned: Matrix = turn.toRotationMatrix() @ rotation
+    quaternion = pin.Quaternion.FromTwoVectors(rotation[:, 2], np.asarray(direction, float))
+    turned: Matrix = quaternion.toRotationMatrix() @ rotation
     return turned
 
 
-def posture_at(arm: ArmDescription, pose_in_world: Pose, q: Vector, what: str) -> Vector:
+def configuration_at(
+    arm: ArmDescription, pose_in_world: Pose, q: Vector, description: str
+) -> Vector:
     """Solve the inverse kinematics for a tool pose near a given configuration.
 
     Args:
         arm: Description of the arm.
         pose_in_world: Pose of the tool.
         q: Joint positions to start from and to stay close to, (n,) [rad].
-        what: Prefix of the error message.
+        description: Prefix of the error message.
 
     Returns:
         Joint positions, (n,) [rad].
@@ -75,22 +77,23 @@ def posture_at(arm: ArmDescription, pose_in_world: Pose, q: Vector, what: str) -
     search = PositionIK(arm)
     lower, upper = (np.where(arm.limits.endless, np.inf * sign, side)
                     for sign, side in zip((-1.0, 1.0), arm.limits.span))  # fmt: skip
-    rng, begin = np.random.default_rng(0), np.array(q, dtype=np.float64)
+    rng, start = np.random.default_rng(0), np.array(q, dtype=np.float64)
     for _ in range(_TRIES):
-        found = begin.copy()
+        result = start.copy()
         for number in range(_STEPS):
-            low, high = (lower + MARGIN - found) / _PERIOD, (upper - MARGIN - found) / _PERIOD
+            low, high = (lower + MARGIN - result) / _PERIOD, (upper - MARGIN - result) / _PERIOD
             step = search.rate(
-                found, position, rotation, np.zeros(6), _GAIN, begin,
+                result, position, rotation, np.zeros(6), _GAIN, start,
                 1.0 if number < _STEPS // 2 else 0.0,
                 (np.minimum(np.maximum(low, -5.0), 0.0), np.maximum(np.minimum(high, 5.0), 0.0)),
             )  # fmt: skip
             if (np.abs(search.error) < _CLOSE).all():
-                return found
-            found = found + _PERIOD * step
-        begin = np.clip(q + rng.uniform(-1.0, 1.0, len(q)), lower + MARGIN, upper - MARGIN)
+                return result
+            result = result + _PERIOD * step
+        start = np.clip(q + rng.uniform(-1.0, 1.0, len(q)), lower + MARGIN, upper - MARGIN)
     raise ValidationRefused(
-        f"{what}: arm {arm.name} does not reach {np.round(pose_in_world.position, 3).tolist()} m "
+        f"{description}: arm {arm.name} does not reach "
+        f"{np.round(pose_in_world.position, 3).tolist()} m "
         "in the world frame with the tool orientation of the task"
     )
 
@@ -123,8 +126,10 @@ def go_to_start(cell: Cell, config: CellConfig, exerts: Mapping[str, Vector]) ->
     for name, force in exerts.items():
         arm, q = describe_arm(name, config.arms[name]), starts[name]
         tool = tool_in_world(arm, q)
-        place = tool.position - AWAY / np.linalg.norm(force) * force
-        before[name] = posture_at(arm, Pose(place, tool.rotation), q, f"approach of {name}")
+        position = tool.position - AWAY / np.linalg.norm(force) * force
+        before[name] = configuration_at(
+            arm, Pose(position, tool.rotation), q, f"approach of {name}"
+        )
     cell.switch([f"{name}/{TO_START}" for name in starts], strictness="force_auto")
     if before:
         _go(cell, {**starts, **before}, NEAR, "approach of the start")
@@ -132,7 +137,7 @@ def go_to_start(cell: Cell, config: CellConfig, exerts: Mapping[str, Vector]) ->
 
 
 def retreat(
-    cell: Cell, arms: Mapping[str, ArmDescription], steps: Mapping[str, Vector], what: str
+    cell: Cell, arms: Mapping[str, ArmDescription], steps: Mapping[str, Vector], description: str
 ) -> None:
     """Move the tools of arms by one displacement each, away from the objects they touch.
 
@@ -140,23 +145,25 @@ def retreat(
         cell: Running cell with real arms.
         arms: Descriptions of the arms to move, by name.
         steps: Displacements by arm in the world frame, (3,) [m].
-        what: Prefix of error messages.
+        description: Prefix of error messages.
 
     Raises:
         MultipandaError: If an arm cannot reach its goal or does not arrive.
     """
     goals: dict[str, Vector] = {}
     for name, arm in arms.items():
-        here, turn = cell.pose(name), arm.rotation_base_in_world
-        place = arm.position_base_in_world + turn @ here.position + steps[name]
+        here, rotation = cell.pose(name), arm.rotation_base_in_world
+        position = arm.position_base_in_world + rotation @ here.position + steps[name]
         q = cell.state(name).q.copy()
-        goals[name] = posture_at(arm, Pose(place, turn @ here.rotation), q, what)
+        goals[name] = configuration_at(
+            arm, Pose(position, rotation @ here.rotation), q, description
+        )
     cell.switch([f"{name}/{TO_START}" for name in arms], strictness="force_auto")
-    _go(cell, goals, 2.0 * THERE, f"{what}: retreat")
+    _go(cell, goals, 2.0 * THERE, f"{description}: retreat")
 
 
 def _go(
-    cell: Cell, goals: Mapping[str, Vector], near: float, what: str, slow: float = np.inf
+    cell: Cell, goals: Mapping[str, Vector], near: float, description: str, slow: float = np.inf
 ) -> None:
     for name, q in goals.items():
         cell.set_target(name, q=q)
@@ -169,9 +176,9 @@ def _go(
         )
         return there or any(state.fault for state in states.values())
 
-    cell.wait(is_over, LONGEST, what)
+    cell.wait(is_over, LONGEST, description)
     if fault := fault_of(cell):
-        raise LoopError(f"{what}: {fault}")
+        raise LoopError(f"{description}: {fault}")
 
 
 def fault_of(cell: Cell) -> str:

@@ -88,34 +88,34 @@ def quantities(log: ArmLog, arm: ArmDescription, times: Vector) -> Mapping[str, 
         arm: Description of the arm. Its gravity torques are those that the robot compensates.
         times: Times within the log, (n,) [s].
     """
-    found: dict[str, Matrix] = {"q": log.q}
+    quantities: dict[str, Matrix] = {"q": log.q}
     if log.dq is not None:
-        found["dq"] = log.dq
+        quantities["dq"] = log.dq
     if log.tau is not None:
-        found["tau"] = log.tau
+        quantities["tau"] = log.tau
     for name, column in (("position", "position_ee_in_base"), ("wrench", "wrench_ext_in_base")):
         if column in log.columns:
-            found[name] = log.columns[column]
-    if "position" not in found:
-        found["position"] = _positions(arm, log.q)
+            quantities[name] = log.columns[column]
+    if "position" not in quantities:
+        quantities["position"] = _positions(arm, log.q)
     if log.tau is not None and log.tau_commanded is not None:
         achieved = log.tau
         if log.gravity_in_tau and not log.gravity_in_tau_commanded:
             achieved = achieved - gravity_of(arm, log.q)
         # The torque measured in a cycle was commanded in the previous one.
         commanded = np.vstack([log.tau_commanded[:1], log.tau_commanded[:-1]])
-        found["control error"] = commanded - achieved
-    return {name: at_times(times, log.time, values) for name, values in found.items()}
+        quantities["control error"] = commanded - achieved
+    return {name: at_times(times, log.time, values) for name, values in quantities.items()}
 
 
 def _positions(arm: ArmDescription, q: Matrix) -> Matrix:
     model, data = _model(arm)
     frame = model.getFrameId(arm.ee_frame)
-    found = np.empty((len(q), 3))
-    for row, values in zip(found, q):
+    positions = np.empty((len(q), 3))
+    for row, values in zip(positions, q):
         pin.forwardKinematics(model, data, values)
         row[:] = pin.updateFramePlacement(model, data, frame).translation
-    return found
+    return positions
 
 
 def at_times(times: Vector, own: Vector, values: Matrix) -> Matrix:
@@ -147,8 +147,8 @@ class Comparison:
         errors: Root mean square errors per repeat and axis, by arm and quantity, (repeats, axes).
         force: Root mean square errors of the requested force per repeat and arm, for ``plant`` and
             ``twin``, (repeats, arms) [N]. Empty if the task requests no force.
-        felt: Root mean square norms of measured minus true contact force, by side, (repeats, arms)
-            [N]. Only simulated sides have an entry.
+        force_error: Root mean square norms of measured minus true contact force, by side,
+            (repeats, arms) [N]. Only simulated sides have an entry.
         steady: Largest root mean square force ripple about the 50 ms moving average, by side,
             (repeats,) [N].
         tanks: Lowest energy of each tank, by side and name [J].
@@ -164,7 +164,7 @@ class Comparison:
     repeats: int
     errors: Mapping[str, Mapping[str, Matrix]]
     force: Mapping[str, Matrix]
-    felt: Mapping[str, Matrix]
+    force_error: Mapping[str, Matrix]
     steady: Mapping[str, Vector]
     tanks: Mapping[str, Mapping[str, float]]
     faults: tuple[str, ...]
@@ -185,18 +185,18 @@ class Comparison:
         """
         counted = next(q.counted for q in QUANTITIES if q.name == quantity)
         errors = self.errors[arm][quantity][:, : counted or None]
-        found: Vector = np.sqrt(np.mean(errors**2, axis=1))
-        return found
+        result: Vector = np.sqrt(np.mean(errors**2, axis=1))
+        return result
 
     def worst(self, quantity: str) -> float:
         """Return the largest mean error over arms and counted axes, nan without data."""
         counted = next(q.counted for q in QUANTITIES if q.name == quantity)
-        found = [
+        result = [
             float(of_arm[quantity][:, : counted or None].mean(axis=0).max())
             for of_arm in self.errors.values()
             if quantity in of_arm
         ]
-        return max(found, default=float("nan"))
+        return max(result, default=float("nan"))
 
     def stable(self, side: str) -> bool | None:
         """Return True if the force of a side was steady in all repeats, None without a force."""
@@ -233,7 +233,7 @@ class Comparison:
             "force_as_measured_by_the_arm": list(self.measured),
             "force_measured_rmse": {
                 side: {"mean": rows.mean(axis=0).tolist(), "std": rows.std(axis=0).tolist()}
-                for side, rows in self.felt.items()
+                for side, rows in self.force_error.items()
             },
             "force_ripple": {side: rows.tolist() for side, rows in self.steady.items()},
             "stable": {side: self.stable(side) for side in ("plant", "twin")},
@@ -286,11 +286,11 @@ def compare(
                 series.setdefault("plant", {})[arm] = plant
                 series.setdefault("twin", {})[arm] = twin
     sides = {"plant": plants, "twin": twins}
-    if task.asked_force(np.zeros(1)) is not None:
+    if task.desired_force(np.zeros(1)) is not None:
         series["force"] = {
             side: {
                 "time": run.force_time, "force": run.force,
-                "asked": task.asked_force(run.force_time), "tanks": run.tanks,
+                "asked": task.desired_force(run.force_time), "tanks": run.tanks,
                 "tank_time": run.tank_time,
             }
             for side, runs in sides.items()
@@ -311,17 +311,17 @@ def compare(
         measured=tuple(
             side for side, runs in sides.items() if any(run.force_is_measured for run in runs)
         ),
-        felt={
+        force_error={
             side: np.array(rows)
             for side, runs in sides.items()
             for rows in [[_length(run.force_error) for run in runs if len(run.force_error)]]
             if rows
         },
         steady={
-            side: found
+            side: result
             for side, runs in sides.items()
-            for found in [np.array([_ripple(run) for run in runs if len(run.force) > 20])]
-            if len(found)
+            for result in [np.array([_ripple(run) for run in runs if len(run.force) > 20])]
+            if len(result)
         },
         tanks={
             side: {
@@ -340,25 +340,25 @@ def compare(
 def _force_errors(task: Task, runs: Sequence[Run]) -> Matrix:
     rows = []
     for run in runs:
-        asked = task.asked_force(run.force_time)
-        if asked is None or not len(run.force):
+        desired = task.desired_force(run.force_time)
+        if desired is None or not len(run.force):
             continue
-        rows.append(np.sqrt(np.mean((run.force - asked[:, None]) ** 2, axis=0)))
+        rows.append(np.sqrt(np.mean((run.force - desired[:, None]) ** 2, axis=0)))
     return np.array(rows)
 
 
 def _length(error: Matrix) -> Vector:
     """Return the root mean square norm of vectors (m, arms, 3) per arm, (arms,)."""
-    found: Vector = np.sqrt((error**2).sum(axis=2).mean(axis=0))
-    return found
+    length: Vector = np.sqrt((error**2).sum(axis=2).mean(axis=0))
+    return length
 
 
 def _ripple(run: Run) -> float:
     """Return the largest root mean square deviation of a force from its 50 ms average [N]."""
     width = max(1, round(_MOVING / max(float(np.median(np.diff(run.force_time))), 1e-4)))
     kernel = np.ones(width) / width
-    found = [
+    result = [
         np.std(force[width:-width] - np.convolve(force, kernel, "same")[width:-width])
         for force in run.force.T
     ]
-    return float(max(found))
+    return float(max(result))

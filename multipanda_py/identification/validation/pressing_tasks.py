@@ -12,8 +12,8 @@ from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.identification.validation.approach_paths import (
+    configuration_at,
     pointing,
-    posture_at,
     retreat,
     tool_in_world,
 )
@@ -22,9 +22,9 @@ from multipanda_py.identification.validation.task import (
     STEP,
     PassTime,
     Task,
+    object_like,
     rod,
     task_cell,
-    thing_like,
     with_start,
 )
 from multipanda_py.pose import Pose
@@ -50,17 +50,17 @@ class PlainForce:
     def __init__(self, kp: float = 1.0, ki: float = 2.0) -> None:
         self._kp, self._ki, self._sum = kp, ki, 0.0
 
-    def force(self, asked: float, measured: float, period: float) -> float:
+    def force(self, desired: float, measured: float, period: float) -> float:
         """Return the force to command [N].
 
         Args:
-            asked: Desired force [N].
+            desired: Desired force [N].
             measured: Measured force [N].
             period: Time since the last call [s].
         """
-        error = asked - measured
+        error = desired - measured
         self._sum += error * period
-        return asked + self._kp * error + self._ki * self._sum
+        return desired + self._kp * error + self._ki * self._sum
 
 
 UFIC, PLAIN = "ufic", "plain_pi"
@@ -71,9 +71,9 @@ CLEARANCE = 0.003
 """Distance between tool and table at the start [m]."""
 RADIUS = 0.1
 """Radius of the circle that the tool follows [m]."""
-TURN = 10.0
+ROTATION = 10.0
 """Period of the circle [s]. A shorter task covers only a part of it."""
-MOST_FORCE = 60.0
+MAX_FORCE = 60.0
 """Maximum force command of the plain PI controller [N]."""
 FIRST_FORCE = 5.0
 """Force while contact is established [N]."""
@@ -111,9 +111,9 @@ class PressingTask(Task):
         self._described = described
         q = OVER_TABLE if arm.robot.name in ("fr3", "fer") else np.array(arm.robot.ready)
         here = tool_in_world(described, q)
-        what = f"task {self.number}"
+        description = f"task {self.number}"
         pose = Pose(here.position, pointing(here.rotation, DOWN))
-        q = posture_at(described, pose, q, what)
+        q = configuration_at(described, pose, q, description)
         self._place(described, here)
         arm = with_start(arm, q, None)
         x, y, z = self._centre.tolist()
@@ -127,7 +127,7 @@ class PressingTask(Task):
         law["params"] = {"stiffness": stiffness}
         if self.law == PLAIN:
             law["params"]["wrench"] = {"time_constant": 0.0}
-        self.things = {"table": thing_like(config, "table", table)}
+        self.things = {"table": object_like(config, "table", table)}
         self.exerts = {name: self.most_force * DOWN}
         return task_cell(config, {name: arm}, law, self.things, [f"{name} table"])
 
@@ -166,11 +166,11 @@ class PressingTask(Task):
         cell.set_target(self._name, stiffness=springs)
         up_in_base = self._described.rotation_base_in_world[2]
         taken, depth = 0, 0.0
-        begin = self._start
+        start = self._start
         while depth < DEEPEST:
             depth += DESCENT * STEP / cell.config.cell.rate
-            place = begin.position + self._to_base @ (depth * DOWN)
-            self._start = Pose(place, begin.rotation)
+            position = start.position + self._to_base @ (depth * DOWN)
+            self._start = Pose(position, start.rotation)
             cell.set_target(self._name, self._start)
             pace(STEP)
             taken += STEP
@@ -187,7 +187,7 @@ class PressingTask(Task):
             up_in_base = self._described.rotation_base_in_world[2]
             measured = float(up_in_base @ state.wrench_ext_in_base[:3])
             force = self.plain.force(force, measured, self._pressed - before)
-            force = min(max(force, 0.0), MOST_FORCE)
+            force = min(max(force, 0.0), MAX_FORCE)
         wrench = np.zeros(6)
         wrench[:3] = self._to_base @ (force * DOWN)
         cell.set_target(self._name, pose, wrench=wrench)
@@ -202,7 +202,7 @@ class PressingTask(Task):
         tool = f"{self._described.prefix}tool"
         return np.array([cell.simulation.contact_force(tool, "table")])
 
-    def felt_force(self, contact_forces: Matrix) -> Vector:
+    def estimated_force(self, contact_forces: Matrix) -> Vector:
         """Return the vertical force on the tool, (1,) [N]."""
         return contact_forces[:, 2]
 
@@ -217,12 +217,12 @@ class ForceSine(PressingTask):
     keeps_settling = True  # The first contact oscillates, which shows its parameters.
     most_force = 30.0
 
-    def asked_force(self, times: Vector) -> Vector | None:
+    def desired_force(self, times: Vector) -> Vector | None:
         """Return the sinusoidal force, (n,) [N]."""
         force: Vector = 15.0 * (1.0 - np.cos(2.0 * math.pi * times / self.seconds))
         return force
 
-    def aim(self, cell: Cell, time: float) -> None:
+    def set_target(self, cell: Cell, time: float) -> None:
         force = 15.0 * (1.0 - math.cos(2.0 * math.pi * time / self.seconds))
         self._press(cell, force)
 
@@ -234,14 +234,14 @@ class ForceCircle(PressingTask):
     stiffness = (800.0, 800.0, 50.0, 20.0, 20.0, 20.0)
     most_force = force = 9.81
 
-    def asked_force(self, times: Vector) -> Vector | None:
+    def desired_force(self, times: Vector) -> Vector | None:
         """Return the constant force of 9.81 N, (n,)."""
         return np.full(len(times), self.force)
 
-    def aim(self, cell: Cell, time: float) -> None:
-        phase = self._first - 2.0 * math.pi * time / TURN
-        way = self._on_circle(phase) - self._on_circle(self._first)
-        goal = self._start.at(self._start.position + self._to_base @ way)
+    def set_target(self, cell: Cell, time: float) -> None:
+        phase = self._first - 2.0 * math.pi * time / ROTATION
+        displacement = self._on_circle(phase) - self._on_circle(self._first)
+        goal = self._start.at(self._start.position + self._to_base @ displacement)
         self._press(cell, self.force, goal)
 
     def _on_circle(self, phase: float) -> Vector:

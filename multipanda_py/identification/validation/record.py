@@ -32,7 +32,7 @@ from multipanda_py.state import Matrix, Vector
 _AT_A_TIME = 100
 """Steps between two reads of the record ring."""
 _LONGEST_WAIT = 10.0  # Maximum wall time in which the time of the cell may stand still [s].
-_LOOK = 2e-4
+_POLL_PERIOD = 2e-4
 """Polling interval for the time of a cell that runs in another process [s]."""
 
 
@@ -168,10 +168,10 @@ class TaskCell:
         stopped = {name: fault for name in cell.arms if (fault := cell.state(name).fault)}
         if not stopped:
             return
-        said = ", ".join(f"{name} ({fault})" for name, fault in stopped.items())
+        text = ", ".join(f"{name} ({fault})" for name, fault in stopped.items())
         if not self._recover:
             raise LoopError(
-                f"already stopped: {said}. Recover it, or use --recover to recover before each "
+                f"already stopped: {text}. Recover it, or use --recover to recover before each "
                 "run while a person supervises the robot."
             )
         cell.recover()
@@ -182,51 +182,53 @@ class TaskCell:
         if not self.task.keeps_settling:
             self.task.settle(cell, pace)
             return parts
-        seen, _ = cell.rows(10**15)
+        position, _ = cell.rows(10**15)
 
-        def kept(cycles: int) -> None:
-            nonlocal seen
+        def check_settled(cycles: int) -> None:
+            nonlocal position
             pace(cycles)
-            seen, rows = cell.rows(seen)
+            position, rows = cell.rows(position)
             parts.append(rows)
 
-        self.task.settle(cell, kept)
+        self.task.settle(cell, check_settled)
         return parts
 
     def _record(self, cell: Cell, pace: PassTime, settling: Sequence[NDArray[np.void]]) -> Run:
         task, taken = self.task, STEP
         if task.each_cycle:
             taken = 1 if self._inline else SOON
-        seen, _ = cell.rows(10**15)
-        begin, last = cell.time, 0.0
+        position, _ = cell.rows(10**15)
+        start, last = cell.time, 0.0
         parts: list[NDArray[np.void]] = []
         force: list[Vector] = []
         force_error: list[Matrix] = []
         force_time: list[float] = []
-        turns = [base.rotation for base in bases_in_world(self.config).values()]
+        rotations = [base.rotation for base in bases_in_world(self.config).values()]
         fault, steps, each = "", 0, STEP // taken
-        presses = self._inline and task.asked_force(np.zeros(1)) is not None
+        presses = self._inline and task.desired_force(np.zeros(1)) is not None
         while last < task.seconds and not fault:
-            task.aim(cell, last)
+            task.set_target(cell, last)
             try:
                 pace(taken)
             except LoopError as error:
                 fault = " ".join(str(error).split())
-            last = cell.time - begin
+            last = cell.time - start
             steps += 1
             if steps % (_AT_A_TIME * each) == 0 or last >= task.seconds or fault:
-                seen, rows = cell.rows(seen)
+                position, rows = cell.rows(position)
                 parts.append(rows)
             if steps % each == 0:
                 fault = fault or fault_of(cell)
                 if presses:
                     exerted = task.contact_forces(cell)
                     wrenches = [cell.state(arm).wrench_ext_in_base for arm in cell.arms]
-                    measured = [turn @ wrench[:3] for turn, wrench in zip(turns, wrenches)]
-                    force.append(task.felt_force(exerted))
+                    measured = [
+                        rotation @ wrench[:3] for rotation, wrench in zip(rotations, wrenches)
+                    ]
+                    force.append(task.estimated_force(exerted))
                     force_error.append(np.array(measured) - exerted)
                     force_time.append(last)
-        seen, rows = cell.rows(seen)
+        position, rows = cell.rows(position)
         rows = np.concatenate([*parts, rows])
         if (faults := rows["arms"]["fault"]).any():
             rows = rows[faults.max(axis=1) == 0]
@@ -235,10 +237,10 @@ class TaskCell:
         if not len(rows):
             return Run({}, fault=fault or "no cycle was recorded")
         own = rows["arms"]["robot_time"]  # Logs of real arms use this time base.
-        late = np.where(own.any(axis=0), own[0] - rows["time"][0] + begin, 0.0)
+        late = np.where(own.any(axis=0), own[0] - rows["time"][0] + start, 0.0)
         before = np.concatenate([rows[:0], *settling])
         for part in (rows, before):
-            part["time"] -= begin
+            part["time"] -= start
             part["arms"]["robot_time"] -= late
         tanks = self._tanks(rows)
         return Run(
@@ -291,7 +293,7 @@ def _paced(cell: Cell, inline: bool) -> Iterator[PassTime]:
             cell.check()
             if clock.monotonic() > limit:
                 raise LoopError(f"the time of the cell did not advance for {_LONGEST_WAIT:g} s")
-            clock.sleep(_LOOK)
+            clock.sleep(_POLL_PERIOD)
 
     yield wait
 
@@ -339,10 +341,10 @@ def load_run(path: Path) -> Run:
         with open_regular(path) as opened, np.load(opened, allow_pickle=False) as file:
             arrays = dict(file)
         about = json.loads(str(arrays.pop(_ABOUT)))
-        found: dict[str, Any] = {part: _logs(part, about[part], arrays) for part in _LOGS}
-        found |= {name: arrays[name] for name in _TABLES}
-        found["tanks"] = {name: arrays[f"tank {k}"] for k, name in enumerate(about["tanks"])}
-        return Run(**found, **{name: about[name] for name in _PLAIN})
+        result: dict[str, Any] = {part: _logs(part, about[part], arrays) for part in _LOGS}
+        result |= {name: arrays[name] for name in _TABLES}
+        result["tanks"] = {name: arrays[f"tank {k}"] for k, name in enumerate(about["tanks"])}
+        return Run(**result, **{name: about[name] for name in _PLAIN})
     except (OSError, EOFError, ValueError, LookupError, TypeError, BadZipFile) as error:
         words = " ".join(str(error).split())
         raise LogError(f"{path}: not a run of a task: {words}") from None
@@ -351,7 +353,7 @@ def load_run(path: Path) -> Run:
 def _logs(
     part: str, facts: Mapping[str, Mapping[str, Any]], arrays: Mapping[str, NDArray[Any]]
 ) -> dict[str, ArmLog]:
-    found = {}
+    logs = {}
     for k, (name, own) in enumerate(facts.items()):
         head = f"{part} {k} "
         columns = {
@@ -360,9 +362,9 @@ def _logs(
             if name.startswith(head)
         }
         gravity = columns.pop("gravity_in_base", None)
-        told: dict[str, Any] = {
+        options: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in own.items()
         }
-        log = ArmLog(**told, time=columns["time"], q=columns["q"], gravity_in_base=gravity)
-        found[name] = log.with_columns(columns, log.starts)
-    return found
+        log = ArmLog(**options, time=columns["time"], q=columns["q"], gravity_in_base=gravity)
+        logs[name] = log.with_columns(columns, log.starts)
+    return logs

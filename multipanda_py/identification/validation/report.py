@@ -24,10 +24,10 @@ SPAN = 0.02
 """Minimum axis range of a plot, relative to the maximum error reported in the paper."""
 
 
-def quantity_plots(found: Comparison, arm: str) -> str:
+def quantity_plots(result: Comparison, arm: str) -> str:
     """Plot every quantity of one arm and its error as a base64 PNG."""
     plots = pyplot()
-    series = found.series
+    series = result.series
     time = series["time"]
     every = max(1, len(time) // _POINTS)
     shown = [q for q in QUANTITIES if q.name in series["plant"][arm]]
@@ -61,13 +61,13 @@ def quantity_plots(found: Comparison, arm: str) -> str:
     return png(figure, plots)
 
 
-def force_plots(found: Sequence[Comparison]) -> str:
+def force_plots(matches: Sequence[Comparison]) -> str:
     """Plot forces and tank energies of one task with all its controllets as a base64 PNG."""
     plots = pyplot()
     figure, axes = plots.subplots(
-        2, len(found), figsize=(5.5 * len(found), 4.6), squeeze=False, sharex=True
+        2, len(matches), figsize=(5.5 * len(matches), 4.6), squeeze=False, sharex=True
     )
-    for column, one in zip(axes.T, found):
+    for column, one in zip(axes.T, matches):
         tanks = False
         for offset, (side, style) in enumerate((("plant", "-"), ("twin", "--"))):
             force = one.series["force"][side]
@@ -130,12 +130,12 @@ img{max-width:100%} .over{background:#f9dcd3} .under{background:#e2f0dc} .fault{
 
 
 def page(
-    found: Sequence[Comparison], plant: str, twin: str, about: Mapping[str, Any] | None = None
+    matches: Sequence[Comparison], plant: str, twin: str, about: Mapping[str, Any] | None = None
 ) -> str:
     """Return the report as a self-contained HTML page.
 
     Args:
-        found: Comparisons, grouped by task number.
+        matches: Comparisons, grouped by task number.
         plant: Description of the plant.
         twin: Description of the twin.
         about: Further facts for the head of the page.
@@ -152,9 +152,9 @@ def page(
         "<h2>Largest root mean square error of any joint or axis</h2>",
         "<p>Mean over the repeats. The last line is the maximum that multipanda_ros2 reports "
         "between its simulation and real arms. Larger errors are marked.</p>",
-        _summary(found),
+        _summary(matches),
     ]
-    if any(one.force for one in found):
+    if any(one.force for one in matches):
         parts += [
             "<h2>Comparison of force controllets</h2>",
             "<p>The force error compares the force on the tools with the requested force. It uses "
@@ -162,15 +162,15 @@ def page(
             "measured error compares the measured force with the simulated contact force in all "
             "three axes. Ripple is the deviation from the 50 ms average. A force with a ripple "
             "below 2 N is called stable.</p>",
-            _forces(found),
+            _forces(matches),
         ]
-    for number, group in groupby(found, key=lambda one: one.number):
+    for number, group in groupby(matches, key=lambda one: one.number):
         parts += _task(number, list(group))
     return "\n".join(parts) + "</html>\n"
 
 
 def write_report(
-    found: Sequence[Comparison],
+    matches: Sequence[Comparison],
     target: Path,
     plant: str,
     twin: str,
@@ -185,11 +185,11 @@ def write_report(
         ConfigurationError: If a file cannot be written. Then neither file is written.
         MissingExtra: If matplotlib is missing.
     """
-    text = page(found, plant, twin, about)
+    text = page(matches, plant, twin, about)
     numbers = {
         "plant": plant, "twin": twin, **(about or {}),
         "ceilings": {q.name: q.ceiling for q in QUANTITIES},
-        "tasks": [one.as_dict() for one in found],
+        "tasks": [one.as_dict() for one in matches],
     }  # fmt: skip
     beside = target.with_suffix(".json")
     with replacing(target) as page_file, replacing(beside) as number_file:
@@ -198,22 +198,22 @@ def write_report(
     return beside
 
 
-def summary_lines(found: Sequence[Comparison]) -> Iterator[str]:
+def summary_lines(matches: Sequence[Comparison]) -> Iterator[str]:
     """Yield the table of the largest errors for a terminal."""
     names = [q.name for q in QUANTITIES]
     yield "task  law           " + "".join(f"{name:>15}" for name in names)
-    for one in found:
+    for one in matches:
         row = "".join(f"{one.worst(name):15.4g}" for name in names)
         yield f"{one.number:<5} {one.law:<14}{row}"
         yield from (f"      fault: {fault}" for fault in one.faults)
     yield "paper, maximum      " + "".join(f"{q.ceiling:15.4g}" for q in QUANTITIES)
 
 
-def _summary(found: Sequence[Comparison]) -> str:
+def _summary(matches: Sequence[Comparison]) -> str:
     head = ("task", "law", *(f"{q.name} [{q.unit.split(',')[0]}]" for q in QUANTITIES))
     rows = [
         (f"{one.number}: {one.title}", one.law, *(_marked(one, q) for q in QUANTITIES))
-        for one in found
+        for one in matches
     ]
     return table(head, [*rows, ("paper, maximum", "", *(f"{q.ceiling:g}" for q in QUANTITIES))])
 
@@ -226,9 +226,9 @@ def _marked(one: Comparison, quantity: Quantity) -> str:
     return f"\0<span class='{kind}'>{worst:.4g}</span>"
 
 
-def _forces(found: Sequence[Comparison]) -> str:
+def _forces(matches: Sequence[Comparison]) -> str:
     rows = []
-    for one in found:
+    for one in matches:
         for side in ("plant", "twin"):
             if side not in one.force:
                 continue
@@ -239,8 +239,8 @@ def _forces(found: Sequence[Comparison]) -> str:
                 f"{side}, measured by the arm" if side in one.measured else side,
                 " / ".join(f"{mean:.3f} ± {std:.3f}" for mean, std in
                            zip(errors.mean(axis=0), errors.std(axis=0))),
-                " / ".join(f"{mean:.3f}" for mean in one.felt[side].mean(axis=0))
-                if side in one.felt else "",
+                " / ".join(f"{mean:.3f}" for mean in one.force_error[side].mean(axis=0))
+                if side in one.force_error else "",
                 "" if ripple is None else f"{ripple.max():.3f}", stable,
                 ", ".join(f"{name.split(' [')[0]} {energy:.1f}"
                           for name, energy in one.tanks.get(side, {}).items()),

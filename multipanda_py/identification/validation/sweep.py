@@ -70,8 +70,8 @@ def sweep(
         check_sides(make_task(number, seconds=seconds), config, config)
     for seed in seeds:  # Invalid perturbations are refused before hours of simulation.
         spec.draw(config, seed)
-    asked = [list(tasks), seconds, repeats, sorted(laws)]
-    text = fingerprint(config) + json.dumps([spec.values, *asked], sort_keys=True)
+    request = [list(tasks), seconds, repeats, sorted(laws)]
+    text = fingerprint(config) + json.dumps([spec.values, *request], sort_keys=True)
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
     folder = target.with_name(f".{target.stem}.{key}.parts")
     try:
@@ -132,13 +132,13 @@ def plant_rows(
     for number in tasks:
         head: Row = {"seed": seed, "task": number}
         try:
-            found = validate(
+            result = validate(
                 plant, config, [number], repeats=repeats, seconds=seconds, seed=seed, laws=laws
             )
         except MultipandaError as error:
             rows.append({**head, "law": "", "faults": " ".join(str(error).split()), **drawn})
             continue
-        for one in found:
+        for one in result:
             row = {**head, "law": one.law, "faults": "; ".join(one.faults)}
             row |= {f"worst {q.name}": one.worst(q.name) for q in QUANTITIES}
             for side, errors in one.force.items():
@@ -148,9 +148,9 @@ def plant_rows(
 
 
 def _flat(values: dict[str, dict[str, Any]]) -> Iterator[tuple[str, float]]:
-    for place, keys in values.items():
+    for path, keys in values.items():
         for key, value in keys.items():
             if isinstance(value, list):
-                yield from ((f"{place}.{key}[{k}]", item) for k, item in enumerate(value))
+                yield from ((f"{path}.{key}[{k}]", item) for k, item in enumerate(value))
             else:
-                yield f"{place}.{key}", value
+                yield f"{path}.{key}", value

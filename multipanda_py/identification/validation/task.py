@@ -111,7 +111,7 @@ class Task(ABC):
         """
 
     @abstractmethod
-    def aim(self, cell: Cell, time: float) -> None:
+    def set_target(self, cell: Cell, time: float) -> None:
         """Set the targets of a time.
 
         Args:
@@ -119,10 +119,10 @@ class Task(ABC):
             time: Time since the start of the task, 0 to ``seconds`` [s].
         """
 
-    def asked_force(self, times: Vector) -> Vector | None:
+    def desired_force(self, times: Vector) -> Vector | None:
         """Return the requested force at the given times, (n,) [N], or None for tasks without one.
 
-        Tasks with a force also implement :meth:`contact_forces` and :meth:`felt_force`.
+        Tasks with a force also implement :meth:`contact_forces` and :meth:`estimated_force`.
         """
         return None
 
@@ -130,7 +130,7 @@ class Task(ABC):
         """Return the simulated contact forces of objects on the tools, (arms, 3) [N]."""
         raise ValidationRefused(f"task {self.number}: requests a force but does not measure it")
 
-    def felt_force(self, contact_forces: Matrix) -> Vector:
+    def estimated_force(self, contact_forces: Matrix) -> Vector:
         """Return the component of contact forces in the requested direction, (arms,) [N]."""
         raise ValidationRefused(f"task {self.number}: requests a force but does not measure it")
 
@@ -172,7 +172,7 @@ def rod(length: float) -> dict[str, Any]:
     }
 
 
-def thing_like(config: CellConfig, name: str, values: Mapping[str, Any]) -> ObjectConfig:
+def object_like(config: CellConfig, name: str, values: Mapping[str, Any]) -> ObjectConfig:
     """Return an object of a task with the contact parameters of the cell's object of that name."""
     own = config.objects.get(name)
     keys = ("friction", "contact_time", "contact_damping")
@@ -184,7 +184,7 @@ def task_cell(
     config: CellConfig,
     arms: Mapping[str, ArmConfig],
     law: Mapping[str, Any],
-    things: Mapping[str, ObjectConfig],
+    objects: Mapping[str, ObjectConfig],
     touching: Sequence[str] = (),
 ) -> CellConfig:
     """Return a cell for a task. It runs inline, without a clock, if all arms are simulated.
@@ -193,7 +193,7 @@ def task_cell(
         config: Cell to start from.
         arms: Sections of the arms, by name.
         law: Section of the controllet.
-        things: Sections of the objects, by name.
+        objects: Sections of the objects, by name.
         touching: Names of objects that the arms may touch.
 
     Raises:
@@ -211,7 +211,7 @@ def task_cell(
         update={
             "cell": settings,
             "arms": dict(arms),
-            "objects": dict(things) if simulated else {},
+            "objects": dict(objects) if simulated else {},
             "collisions": CollisionsConfig(touching=list(touching) if simulated else []),
             "controllets": laws,
             "active": [] if real else [LAW],
@@ -251,15 +251,15 @@ class MotionTask(Task):
     def scene(self, config: CellConfig) -> CellConfig:
         """Return the cell with the arm at the start of the motion."""
         (name,) = self.names(config)
-        begin = self._points[0, 1 : 1 + config.arms[name].robot.n_joints]
-        arm = with_start(config.arms[name], np.array(begin), None)
+        start = self._points[0, 1 : 1 + config.arms[name].robot.n_joints]
+        arm = with_start(config.arms[name], np.array(start), None)
         return task_cell(config, {name: arm}, {"type": "joint_trajectory"}, {})
 
     def settle(self, cell: Cell, pace: PassTime) -> None:
         """Wait until the arm is at rest."""
         pace(100)
 
-    def aim(self, cell: Cell, time: float) -> None:
+    def set_target(self, cell: Cell, time: float) -> None:
         """Send the whole motion at time 0."""
         if time == 0.0:
             cell.follow(self._arm, self._points)

@@ -16,8 +16,8 @@ from multipanda_py.config.part_rules import with_rigid_hand
 from multipanda_py.config.sections import ArmConfig, ObjectConfig
 from multipanda_py.exceptions import ValidationRefused
 from multipanda_py.identification.validation.approach_paths import (
+    configuration_at,
     pointing,
-    posture_at,
     retreat,
     tool_in_world,
 )
@@ -28,9 +28,9 @@ from multipanda_py.identification.validation.task import (
     STEP,
     PassTime,
     Task,
+    object_like,
     rod,
     task_cell,
-    thing_like,
     with_start,
 )
 from multipanda_py.pose import Pose
@@ -49,7 +49,7 @@ FORWARD, HEIGHT, CLEARANCE = 0.5, 0.4, 0.003
 LIFT, SQUEEZE = 0.2, 20.0
 """Height of the lift [m] and internal force on the box [N]."""
 UPRIGHT = Pose.identity()
-GIVEN = 0.006
+COMPLIANCE_OFFSET = 0.006
 """Sag of the compliant controllet under the weight of the box, added to the lift [m]."""
 LOWERING, LET_GO, AWAY = 2.5, 500, 0.03
 """Duration of lowering the box [s], cycles at zero internal force, and retreat distance [m] of
@@ -88,7 +88,7 @@ class BoxLift(Task):
             goal = Pose(
                 middle + sign * (HALF[1] + CLEARANCE) * side, pointing(here.rotation, -sign * side)
             )
-            q = posture_at(described, goal, q, "task 5")
+            q = configuration_at(described, goal, q, "task 5")
             arms[name] = with_start(arm, q, None)
         self._described = {name: describe_arm(name, arm) for name, arm in arms.items()}
         self._tools = [f"{arm.prefix}tool" for arm in self._described.values()]
@@ -103,8 +103,8 @@ class BoxLift(Task):
             "type": "coupled_force_impedance",
             "params": {"stiffness": [4000.0, 4000.0, 4000.0, 100.0, 100.0, 100.0]},
         }
-        self.things = {"table": thing_like(config, "table", table),
-                       "box": thing_like(config, "box", box)}  # fmt: skip
+        self.things = {"table": object_like(config, "table", table),
+                       "box": object_like(config, "box", box)}  # fmt: skip
         return task_cell(config, arms, law, self.things)
 
     def settle(self, cell: Cell, pace: PassTime) -> None:
@@ -122,10 +122,10 @@ class BoxLift(Task):
                 break
         pace(800)
 
-    def aim(self, cell: Cell, time: float) -> None:
+    def set_target(self, cell: Cell, time: float) -> None:
         """Set the height of the box."""
-        share = min(time / (0.8 * self.seconds), 1.0)
-        height = 0.5 * (LIFT + GIVEN) * (1.0 - math.cos(math.pi * share))
+        fraction = min(time / (0.8 * self.seconds), 1.0)
+        height = 0.5 * (LIFT + COMPLIANCE_OFFSET) * (1.0 - math.cos(math.pi * fraction))
         goal = self._start + np.array([0.0, 0.0, height])
         cell.set_object_target(LAW, UPRIGHT.at(goal))
 
@@ -133,8 +133,8 @@ class BoxLift(Task):
         """Put the box down and release it."""
         steps = round(LOWERING * cell.config.cell.rate) // STEP
         for k in range(steps):
-            share = 0.5 * (1.0 + math.cos(math.pi * (k + 1) / steps))
-            goal = self._start + np.array([0.0, 0.0, share * (LIFT + GIVEN)])
+            fraction = 0.5 * (1.0 + math.cos(math.pi * (k + 1) / steps))
+            goal = self._start + np.array([0.0, 0.0, fraction * (LIFT + COMPLIANCE_OFFSET)])
             cell.set_object_target(LAW, Pose(goal, np.eye(3)))
             pace(STEP)
         cell.set_object_target(LAW, squeeze=0.0)
@@ -142,7 +142,7 @@ class BoxLift(Task):
         outwards = {name: -AWAY * force / SQUEEZE for name, force in self.exerts.items()}
         retreat(cell, self._described, outwards, "task 5")
 
-    def asked_force(self, times: Vector) -> Vector | None:
+    def desired_force(self, times: Vector) -> Vector | None:
         """Return the constant force of 20 N, (n,)."""
         return np.full(len(times), SQUEEZE)
 
@@ -150,7 +150,7 @@ class BoxLift(Task):
         """Return the force of the box on each tool, (2, 3) [N]."""
         return np.array([cell.simulation.contact_force(tool, "box") for tool in self._tools])
 
-    def felt_force(self, contact_forces: Matrix) -> Vector:
+    def estimated_force(self, contact_forces: Matrix) -> Vector:
         """Return the force components along the line between the arms, (2,) [N]."""
         along: Vector = contact_forces @ self._side * (1.0, -1.0)
         return along
@@ -183,8 +183,10 @@ class JointSwing(Task):
         self._swing: Vector = np.zeros(robot.n_joints)
         for joint in joints:  # Each joint swings towards its farther limit.
             up, down = upper[joint] - self._q[joint], self._q[joint] - lower[joint]
-            room = max(up, down) - 0.1
-            self._swing[joint] = math.copysign(min(self.amplitude, 0.5 * room), up - down)
+            available_range = max(up, down) - 0.1
+            self._swing[joint] = math.copysign(
+                min(self.amplitude, 0.5 * available_range), up - down
+            )
         arm = with_start(config.arms[name], self._q, None)
         return task_cell(config, {name: arm}, {"type": "joint_impedance"}, {})
 
@@ -192,10 +194,10 @@ class JointSwing(Task):
         """Wait until the arm is at rest."""
         pace(SETTLING)
 
-    def aim(self, cell: Cell, time: float) -> None:
+    def set_target(self, cell: Cell, time: float) -> None:
         """Set the joint positions."""
-        share = 1.0 - math.cos(math.pi * time / SWING)
-        cell.set_target(self._arm, q=self._q + share * self._swing)
+        fraction = 1.0 - math.cos(math.pi * time / SWING)
+        cell.set_target(self._arm, q=self._q + fraction * self._swing)
 
 
 class ToolSwing(Task):
@@ -221,7 +223,7 @@ class ToolSwing(Task):
         pace(SETTLING)
         self._start = cell.pose(self._arm)
 
-    def aim(self, cell: Cell, time: float) -> None:
+    def set_target(self, cell: Cell, time: float) -> None:
         """Set the pose of the tool."""
         y = self.amplitude * (1.0 - math.cos(math.pi * time / SWING))
         goal = self._start.at(self._start.position + np.array([0.0, y, 0.0]))
@@ -294,25 +296,25 @@ def in_task(config: CellConfig, number: int) -> CellConfig:
     return config.model_copy(update={"objects": dict(task.things)})
 
 
-def things_of(tasks: Sequence[Task], plant: CellConfig) -> Mapping[str, ObjectConfig]:
+def objects_of(tasks: Sequence[Task], plant: CellConfig) -> Mapping[str, ObjectConfig]:
     """Return the objects that tasks on real arms need, with names that include the task number."""
-    found = {}
+    result = {}
     for task in tasks:
         if has_real_arms(plant, task):
             task.scene(plant)
-            found.update({f"task{task.number}_{k}": thing for k, thing in task.things.items()})
-    return found
+            result.update({f"task{task.number}_{k}": obj for k, obj in task.things.items()})
+    return result
 
 
-def wanted(tasks: Sequence[Task], plant: CellConfig) -> Iterator[str]:
+def required_objects(tasks: Sequence[Task], plant: CellConfig) -> Iterator[str]:
     """Yield the object and pose to set up for tasks on real arms, one message per object."""
-    for name, thing in things_of(tasks, plant).items():
-        number, _, what = name.removeprefix("task").partition("_")
-        size = " x ".join(f"{2.0 * half:g}" for half in thing.size)
-        place = ", ".join(f"{x:.3f}" for x in thing.position)
-        mass = f" and {thing.mass:g} kg" if thing.mass else ", fixed"
-        turned = f", rotated by {thing.rpy[2]:.2f} rad about z" if abs(thing.rpy[2]) > 5e-3 else ""
+    for name, obj in objects_of(tasks, plant).items():
+        number, _, suffix = name.removeprefix("task").partition("_")
+        size = " x ".join(f"{2.0 * half:g}" for half in obj.size)
+        path = ", ".join(f"{x:.3f}" for x in obj.position)
+        mass = f" and {obj.mass:g} kg" if obj.mass else ", fixed"
+        turned = f", rotated by {obj.rpy[2]:.2f} rad about z" if abs(obj.rpy[2]) > 5e-3 else ""
         yield (
-            f"task {number} needs a {what} of {size} m{mass}, its centre at ({place}) m in the "
+            f"task {number} needs a {suffix} of {size} m{mass}, its centre at ({path}) m in the "
             f"world frame{turned}"
         )

@@ -19,7 +19,7 @@ from multipanda_py.identification.validation.tasks import (
     TASKS,
     has_real_arms,
     make_task,
-    wanted,
+    required_objects,
     with_tools_of,
 )
 from multipanda_py.realtime.recording import Log
@@ -39,20 +39,25 @@ def with_measured_force(task: Task, run: Run, arms: Mapping[str, ArmDescription]
         run: Recorded run. It is returned unchanged if forces are known or not requested.
         arms: Descriptions of the arms by their names in the run.
     """
-    asks = task.asked_force(np.zeros(1)) is not None
+    requests = task.desired_force(np.zeros(1)) is not None
     logs = [run.logs[name] for name in arms if name in run.logs]
-    if not asks or len(run.force) or not logs or any(WRENCH not in log.columns for log in logs):
+    if (
+        not requests
+        or len(run.force)
+        or not logs
+        or any(WRENCH not in log.columns for log in logs)
+    ):
         return run
     times = np.arange(0.0, min(task.seconds, run.seconds), STEP * PERIOD)
     in_world = [
         at_times(times, log.time, log.columns[WRENCH][:, :3]) @ arm.rotation_base_in_world.T
         for log, arm in zip(logs, arms.values())
     ]
-    forces = [task.felt_force(exerted) for exerted in np.stack(in_world, axis=1)]
+    forces = [task.estimated_force(exerted) for exerted in np.stack(in_world, axis=1)]
     return replace(run, force=np.array(forces), force_time=times, force_is_measured=True)
 
 
-ROOM = 1.5
+CLEARANCE = 1.5
 """Minimum ratio of contact thresholds to the task's force, since controllets overshoot."""
 FORCES, TORQUES = "upper_force_thresholds", "upper_torque_thresholds"
 
@@ -78,15 +83,15 @@ def check_thresholds(task: Task, scene: CellConfig) -> None:
         if arm.backend == SIMULATED or forces is None or torques is None:
             continue
         described = describe_arm(name, arm)
-        jacobian = ToolJacobian(described).at(np.array(arm.q_start))[:3]
+        jacobian = ToolJacobian(described).compute(np.array(arm.q_start))[:3]
         needed = {
-            FORCES: np.array([ROOM * np.linalg.norm(force)] * 3 + [0.0] * 3),
-            TORQUES: ROOM * np.abs(jacobian.T @ described.rotation_base_in_world.T @ force),
+            FORCES: np.array([CLEARANCE * np.linalg.norm(force)] * 3 + [0.0] * 3),
+            TORQUES: CLEARANCE * np.abs(jacobian.T @ described.rotation_base_in_world.T @ force),
         }
         lacking = [
-            f"{key}: {_enough(np.array(given), needed[key])}"
-            for key, given in ((FORCES, forces), (TORQUES, torques))
-            if (np.array(given) < needed[key]).any()
+            f"{key}: {_enough(np.array(value), needed[key])}"
+            for key, value in ((FORCES, forces), (TORQUES, torques))
+            if (np.array(value) < needed[key]).any()
         ]
         if lacking:
             raise ValidationRefused(
@@ -96,9 +101,9 @@ def check_thresholds(task: Task, scene: CellConfig) -> None:
             )
 
 
-def _enough(given: Vector, needed: Vector) -> str:
+def _enough(overrides: Vector, needed: Vector) -> str:
     """Return thresholds raised to the required values, formatted for a cell file."""
-    values = np.maximum(given, np.ceil(needed))
+    values = np.maximum(overrides, np.ceil(needed))
     return f"[{', '.join(f'{value:.1f}' for value in values)}]"
 
 
@@ -160,7 +165,7 @@ def validate(
         twin = with_tools_of(plant, twin)
     for task in planned:  # Tasks are refused before anything moves.
         check_sides(task, plant, twin)
-    for sentence in () if isinstance(plant, Log) else wanted(planned, plant):
+    for sentence in () if isinstance(plant, Log) else required_objects(planned, plant):
         say(sentence)
     return [_one(task, plant, twin, repeats, seed, recover, say) for task in planned]
 
@@ -207,22 +212,27 @@ def _check_log(task: Task, plant: Log, scene: CellConfig) -> None:
     """Refuse a log that does not match the task and its arms, which are paired by order."""
     if len(plant.arms) < task.arms:
         raise ValidationRefused(
-            f"task {task.number}: {plant.where}: got {len(plant.arms)} arm, allowed {task.arms} "
+            f"task {task.number}: {plant.source_description}: got {len(plant.arms)} arm, allowed "
+            f"{task.arms} "
             "or more"
         )
     for log, (name, arm) in zip(plant.arms.values(), scene.arms.items()):
         if len(log.joints) != arm.robot.n_joints:
             raise ValidationRefused(
-                f"task {task.number}: {plant.where}: {log.arm}: got {len(log.joints)} joints, "
+                f"task {task.number}: {plant.source_description}: {log.arm}: got "
+                f"{len(log.joints)} joints, "
                 f"allowed {arm.robot.n_joints} as in the twin's {name}"
             )
         robot = arm.robot.name if arm.robot.name in MODELS else None
-        if doubts := mistaken(log, robot) + holes(log):
-            raise ValidationRefused(f"task {task.number}: {plant.where}: {doubts[0]}")
+        if warnings := mistaken(log, robot) + holes(log):
+            raise ValidationRefused(
+                f"task {task.number}: {plant.source_description}: {warnings[0]}"
+            )
         away = float(np.abs(log.q[0] - np.array(arm.q_start)).max())
         if not away <= ELSEWHERE:
             raise ValidationRefused(
-                f"task {task.number}: {plant.where}: {log.arm} starts {away:.2f} rad from the "
+                f"task {task.number}: {plant.source_description}: {log.arm} starts {away:.2f} "
+                f"rad from the "
                 f"start of the task, allowed {ELSEWHERE:g} rad. Is it a log of this task, cut at "
                 "its first target?"
             )
@@ -235,12 +245,12 @@ def _one(
     repeats: int,
     seed: int,
     recover: bool,
-    say: Say,
+    log: Say,
 ) -> Comparison:
     of_plant = runs_of(
-        task, plant, repeats, seed, lambda text: say(f"plant, {text}"), recover=recover
+        task, plant, repeats, seed, lambda text: log(f"plant, {text}"), recover=recover
     )
-    of_twin = runs_of(task, twin, repeats, seed, lambda text: say(f"twin, {text}"))
+    of_twin = runs_of(task, twin, repeats, seed, lambda text: log(f"twin, {text}"))
     return compare_runs(task, twin if isinstance(plant, Log) else plant, of_plant, of_twin)
 
 
@@ -249,7 +259,7 @@ def runs_of(
     side: CellConfig | Log,
     repeats: int,
     seed: int,
-    say: Say = lambda text: None,
+    log: Say = lambda text: None,
     keep: Keep = do_now,
     recover: bool = False,
 ) -> list[Run]:
@@ -263,7 +273,7 @@ def runs_of(
         side: Cell or log.
         repeats: Number of runs.
         seed: Random seed of the first repeat.
-        say: Callback that receives progress messages.
+        log: Callback that receives progress messages.
         keep: Function called for every repeat, by its number from 1.
         recover: True to recover real arms that have stopped on a fault before the next run.
     """
@@ -274,10 +284,10 @@ def runs_of(
     def once(repeat: int) -> Run:
         which = f"task {task.number} ({task.law}), repeat {repeat + 1} of {repeats}"
         if runs and not cell.is_random:
-            say(f"{which}: equal to the first, since nothing is random")
+            log(f"{which}: equal to the first, since nothing is random")
 
             return runs[0]
-        say(which)
+        log(which)
         return cell.run(seed + repeat)
 
     try:

@@ -20,7 +20,7 @@ STATE, AROUND, ACTION = "observation.state", "observation.environment_state", "a
 IMAGES = "observation.images."
 TIME = "cell_time"
 """Cell time of the observation of a frame [s]."""
-PICTURE_TIME = "picture_time"
+IMAGE_TIME = "picture_time"
 """Cell time of the images of a frame [s]. Equal to :data:`TIME` in lockstep and
 without cameras."""
 SCALARS: Mapping[str, str] = {
@@ -28,7 +28,7 @@ SCALARS: Mapping[str, str] = {
     "next.done": "bool",
     "next.success": "bool",
     TIME: "float64",
-    PICTURE_TIME: "float64",
+    IMAGE_TIME: "float64",
     "timestamp": "float32",
     "frame_index": "int64",
     "episode_index": "int64",
@@ -112,8 +112,8 @@ def features_of(env: CellEnv) -> Features:
     for name, space in _sensors(spaces).items():
         state += [f"sensors.{name}.{k}" for k in range(space.shape[0])]
     around = [
-        f"{thing}.pose.{k}"
-        for thing, space in (spaces["things"].spaces if "things" in spaces else {}).items()
+        f"{obj}.pose.{k}"
+        for obj, space in (spaces["things"].spaces if "things" in spaces else {}).items()
         for k in range(space.shape[0])
     ]
     around += [f"goal.{k}" for k in range(spaces["goal"].shape[0] if "goal" in spaces else 0)]
@@ -136,9 +136,7 @@ def numbers_of(env: CellEnv, seen: Observation) -> dict[str, Vector]:
     spaces = env.observation_space.spaces  # type: ignore[attr-defined]
     parts = [seen[arm][part] for arm in env.controls for part in spaces[arm].spaces]
     parts += [seen["sensors"][name] for name in _sensors(spaces)]
-    around = (
-        [seen["things"][thing] for thing in spaces["things"].spaces] if "things" in spaces else []
-    )
+    around = [seen["things"][obj] for obj in spaces["things"].spaces] if "things" in spaces else []
     around += [seen["goal"]] if "goal" in spaces else []
     vectors = {STATE: np.concatenate(parts)}
     return vectors | ({AROUND: np.concatenate(around)} if around else {})
@@ -159,17 +157,17 @@ def stats_of(rows: NDArray[Any]) -> Stats:
     Each statistic has the shape (k,), and ``count`` has the shape (1,).
     """
     table = np.asarray(rows, np.float64).reshape(len(rows), -1)
-    found = {
+    stats = {
         "min": table.min(axis=0),
         "max": table.max(axis=0),
         "mean": table.mean(axis=0),
         "std": table.std(axis=0),
         "count": np.array([len(table)]),
     }
-    return found | {name: np.quantile(table, q, axis=0) for name, q in QUANTILES.items()}
+    return stats | {name: np.quantile(table, q, axis=0) for name, q in QUANTILES.items()}
 
 
-class PictureStats:
+class ImageStats:
     """Statistics of the colour channels of a camera, scaled to 0 to 1.
 
     They are computed from a subset of images and pixels.
@@ -179,20 +177,20 @@ class PictureStats:
     """
 
     def __init__(self, every: int) -> None:
-        self._every, self._seen = every, 0
+        self._every, self._sample_count = every, 0
         self._pixels: list[NDArray[np.uint8]] = []
 
     def add(self, image: Image) -> None:
         """Add an image, (height, width, 3)."""
-        if self._seen % self._every == 0:
+        if self._sample_count % self._every == 0:
             step = max(1, min(image.shape[:2]) // 32)
             self._pixels.append(image[::step, ::step].reshape(-1, 3))
-        self._seen += 1
+        self._sample_count += 1
 
     def result(self) -> Stats:
         """Return the statistics, (3, 1, 1) each, and the number of used images ``count``, (1,)."""
-        found = stats_of(np.concatenate(self._pixels) / 255.0)
-        shaped = {key: value.reshape(-1, 1, 1) for key, value in found.items() if key != "count"}
+        stats = stats_of(np.concatenate(self._pixels) / 255.0)
+        shaped = {key: value.reshape(-1, 1, 1) for key, value in stats.items() if key != "count"}
         return shaped | {"count": np.array([len(self._pixels)])}
 
 
@@ -208,14 +206,14 @@ def together(parts: Sequence[Mapping[str, Any]]) -> Stats:
     """
     of = {key: np.array([np.asarray(part[key], float) for part in parts]) for key in parts[0]}
     counts = of["count"].reshape(-1)
-    share = (counts / counts.sum()).reshape(-1, *[1] * (of["mean"].ndim - 1))
-    mean = (share * of["mean"]).sum(axis=0)
-    spread = (share * (of["std"] ** 2 + (of["mean"] - mean) ** 2)).sum(axis=0)
-    found = {
+    weights = (counts / counts.sum()).reshape(-1, *[1] * (of["mean"].ndim - 1))
+    mean = (weights * of["mean"]).sum(axis=0)
+    spread = (weights * (of["std"] ** 2 + (of["mean"] - mean) ** 2)).sum(axis=0)
+    result = {
         "min": of["min"].min(axis=0),
         "max": of["max"].max(axis=0),
         "mean": mean,
         "std": np.sqrt(spread),
         "count": np.array([int(counts.sum())]),
     }
-    return found | {name: (share * of[name]).sum(axis=0) for name in QUANTILES}
+    return result | {name: (weights * of[name]).sum(axis=0) for name in QUANTILES}

@@ -13,7 +13,7 @@ import numpy as np
 
 from multipanda_py.exceptions import DatasetRefused
 from multipanda_py.files import MAX_DESCRIPTION, MAX_RECORDING, check_regular, read_text, replacing
-from multipanda_py.learning.datasets.features import PICTURE_TIME, SCALARS, TIME, Stats
+from multipanda_py.learning.datasets.features import IMAGE_TIME, SCALARS, TIME, Stats
 from multipanda_py.registry import needed
 
 VERSION = "v3.0"
@@ -32,14 +32,14 @@ EPISODE_PATH = f"meta/episodes/{_FILE}.parquet"
 _ANY = "{}/chunk-*/file-*.parquet"
 
 
-def place(episode: int) -> dict[str, int]:
+def file_location(episode: int) -> dict[str, int]:
     """Return the indices of folder and file of an episode, with the keys of the format."""
     return {"chunk_index": episode // CHUNK, "file_index": episode % CHUNK}
 
 
 def data_file(folder: Path, episode: int) -> Path:
     """Return the path of the data file of an episode."""
-    return folder / DATA_PATH.format(**place(episode))
+    return folder / DATA_PATH.format(**file_location(episode))
 
 
 def episode_file(folder: Path, episode: int) -> Path:
@@ -47,12 +47,12 @@ def episode_file(folder: Path, episode: int) -> Path:
 
     It is written last and marks the episode as complete.
     """
-    return folder / EPISODE_PATH.format(**place(episode))
+    return folder / EPISODE_PATH.format(**file_location(episode))
 
 
-def film_file(folder: Path, key: str, episode: int) -> Path:
+def video_file(folder: Path, key: str, episode: int) -> Path:
     """Return the path of the video of a camera, whose key is ``observation.images.NAME``."""
-    return folder / VIDEO_PATH.format(video_key=key, **place(episode))
+    return folder / VIDEO_PATH.format(video_key=key, **file_location(episode))
 
 
 def count_episodes(folder: Path) -> int:
@@ -63,7 +63,7 @@ def count_episodes(folder: Path) -> int:
     return count
 
 
-def missing_word(folder: Path, count: int, told: int) -> Path | None:
+def missing_word(folder: Path, count: int, expected: int) -> Path | None:
     """Return a missing metadata file that hides later episodes, or None.
 
     The writer creates the metadata file of an episode last and deletes it first, one episode at a
@@ -72,13 +72,13 @@ def missing_word(folder: Path, count: int, told: int) -> Path | None:
     Args:
         folder: Folder of the data set.
         count: Number of complete episodes without a gap, starting at the first.
-        told: Number of episodes in :data:`INFO`.
+        expected: Number of episodes in :data:`INFO`.
     """
     words = {episode_file(folder, number) for number in range(count)}
     numbers = {data_file(folder, number) for number in range(count + 1)}
     hidden = {*folder.glob(_ANY.format("meta/episodes"))} - words
     hidden |= {*folder.glob(_ANY.format("data"))} - numbers
-    return episode_file(folder, count) if hidden or told > count else None
+    return episode_file(folder, count) if hidden or expected > count else None
 
 
 def read_info(folder: Path) -> dict[str, Any]:
@@ -96,11 +96,12 @@ def read_info(folder: Path) -> dict[str, Any]:
         isinstance(one, dict) and isinstance(one.get("dtype"), str) for one in features.values()
     ):
         raise DatasetRefused(f"{folder / INFO}: features: allowed a dtype by name of a column")
-    for key, least in (("total_episodes", 0), ("total_frames", 0), ("fps", 1)):
+    for key, min_value in (("total_episodes", 0), ("total_frames", 0), ("fps", 1)):
         value = info.get(key)
-        if not isinstance(value, int) or value < least:
+        if not isinstance(value, int) or value < min_value:
             raise DatasetRefused(
-                f"{folder / INFO}: {key}: got {value!r:.40}, allowed a whole number from {least}"
+                f"{folder / INFO}: {key}: got {value!r:.40}, allowed a whole number from "
+                f"{min_value}"
             )
     return info
 
@@ -161,9 +162,9 @@ class Episode:
 
         It is measured in cell time relative to the first frame.
         """
-        begin = self.columns[TIME][0]
+        start = self.columns[TIME][0]
         nominal = np.asarray(self.columns["timestamp"], float)
-        late = [self.columns[key] - begin - nominal for key in (TIME, PICTURE_TIME)]
+        late = [self.columns[key] - start - nominal for key in (TIME, IMAGE_TIME)]
         return float(np.abs(late).max())
 
 
@@ -254,12 +255,12 @@ def summary_of(folder: Path, episode: int) -> dict[str, Any]:
 def stats_in(folder: Path, episode: int) -> dict[str, Stats]:
     """Return the statistics of an episode by key of the format."""
     row = _table(episode_file(folder, episode)).to_pylist()[0]
-    found: dict[str, Stats] = {}
+    stats: dict[str, Stats] = {}
     for column, value in row.items():
         if column.startswith("stats/"):
             _, key, name = column.split("/")
-            found.setdefault(key, {})[name] = np.array(value)
-    return found
+            stats.setdefault(key, {})[name] = np.array(value)
+    return stats
 
 
 def read_tasks(folder: Path) -> list[str]:

@@ -20,17 +20,17 @@ from multipanda_py.config.cell_file import fingerprint
 from multipanda_py.exceptions import DatasetRefused
 from multipanda_py.learning.datasets.features import (
     ACTION,
+    IMAGE_TIME,
     IMAGES,
-    PICTURE_TIME,
     TIME,
-    PictureStats,
+    ImageStats,
     features_of,
     numbers_of,
 )
 from multipanda_py.learning.datasets.writer import DatasetWriter
 from multipanda_py.learning.gym.env import CellEnv
 from multipanda_py.learning.gym.spaces import Observation
-from multipanda_py.realtime.system.child_process import Closing
+from multipanda_py.realtime.system.child_process import Closeable
 from multipanda_py.registry import VERSION, needed
 from multipanda_py.simulation.rendering import Image
 
@@ -40,7 +40,7 @@ _OPTIONS = ["-crf", "20", "-preset", "veryfast", "-g", "2", "-bf", "0", "-thread
 """Encoder options. Every second image is a key frame, for fast random access."""
 
 
-class FilmWriter(Closing):
+class VideoWriter(Closeable):
     """Writer of an MP4 video in H.264 4:2:0 at a constant rate.
 
     Args:
@@ -117,7 +117,7 @@ class FilmWriter(Closing):
             raise DatasetRefused(f"{self._path}: the encoder has ended: {self._error}")
 
 
-def count_pictures(path: Path) -> int:
+def count_frames(path: Path) -> int:
     """Return the number of images of a video.
 
     Raises:
@@ -138,17 +138,17 @@ def damage(path: Path) -> str:
     done = subprocess.run([*line, "-f", "null", "-"], capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return ""
-    why = next(iter(done.stderr.splitlines()), f"exit code {done.returncode}")
-    return f"{path}: contains a damaged image: {why}"
+    reason = next(iter(done.stderr.splitlines()), f"exit code {done.returncode}")
+    return f"{path}: contains a damaged image: {reason}"
 
 
-MOST_UNFILMED = 300
+MAX_QUEUED_FRAMES = 300
 """Maximum number of frames in memory whose images are not rendered yet."""
 _Frame: TypeAlias = tuple[Observation, dict[str, Any], RecordedMoment | None]
 """Observation, info, and the recorded state for rendering its images later."""
 
 
-class EpisodeRecorder(Closing):
+class EpisodeRecorder(Closeable):
     """Recorder that steps an environment and keeps or discards each episode.
 
     A frame consists of an observation and the action that follows it. If the program is late by
@@ -182,13 +182,13 @@ class EpisodeRecorder(Closing):
             "version": VERSION,
         }
         self._writer = DatasetWriter(Path(folder), features, ours)
-        self._films: dict[str, tuple[FilmWriter, Path, PictureStats]] = {}
+        self._films: dict[str, tuple[VideoWriter, Path, ImageStats]] = {}
         self._rows: dict[str, list[Any]] = {}
         self._unfilmed: deque[tuple[dict[str, Image], RecordedMoment | None]] = deque()
         self._drawing = 0.0
-        self._is_running, self._has_ended, self._is_kept = False, False, False
+        self._is_running, self._has_ended, self._is_saved = False, False, False
         self._seed, self._is_closed, self.held = 0, False, 0
-        self._seen: Observation = {}
+        self._obs: Observation = {}
         self._info: dict[str, Any] = {}
         self._numbers = np.random.default_rng()
 
@@ -199,7 +199,7 @@ class EpisodeRecorder(Closing):
 
     @property
     def is_running(self) -> bool:
-        """True after :meth:`begin` until the episode is ended or discarded."""
+        """True after :meth:`start_episode` until the episode is ended or discarded."""
         return self._is_running
 
     def begin(self, seed: int | None = None) -> tuple[Observation, dict[str, Any]]:
@@ -217,16 +217,16 @@ class EpisodeRecorder(Closing):
             raise DatasetRefused("begin: an episode is running. Call end or discard first.")
         self.discard()  # This removes an episode whose reset failed.
         self._seed = int(self._numbers.integers(2**31)) if seed is None else _checked_seed(seed)
-        features, folder = self._writer.features, self._writer.begin()
+        features, folder = self._writer.features, self._writer.start_episode()
         for name, (height, width) in features.cameras.items():
             path = folder / f"{name}.mp4"
-            film = FilmWriter(path, height, width, features.fps)
-            self._films[name] = film, path, PictureStats(features.fps)
+            video = VideoWriter(path, height, width, features.fps)
+            self._films[name] = video, path, ImageStats(features.fps)
         # The reset comes last, because moving arms do not wait for encoders to start.
-        self._seen, self._info = self.env.reset(seed=self._seed)
-        self._rows, self._is_running, self._has_ended, self._is_kept = {}, True, False, False
+        self._obs, self._info = self.env.reset(seed=self._seed)
+        self._rows, self._is_running, self._has_ended, self._is_saved = {}, True, False, False
         self.held = 0
-        return self._seen, self._info
+        return self._obs, self._info
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Step the environment and record the previous observation with this action.
@@ -240,39 +240,39 @@ class EpisodeRecorder(Closing):
                 f"step: {'the episode has ended' if self._is_running else 'no episode is running'}"
                 ". Call begin first."
             )
-        frames: list[_Frame] = [(self._seen, self._info, None)]
-        before, hold = self._seen, self.env.hold_action()
+        frames: list[_Frame] = [(self._obs, self._info, None)]
+        before, hold = self._obs, self.env.hold_action()
         result = self.env.step(action)
-        self._seen, reward, ends, cut, self._info = result
+        self._obs, reward, ends, cut, self._info = result
         for moment in self.env.past.left_out():  # These frames were missed before this action.
-            seen, info = self.env.past.seen(moment)
+            obs, info = self.env.past.observation(moment)
             for arm in self.env.controls:
-                seen[arm]["target"] = before[arm]["target"]
-            frames.append((seen, info, moment))
+                obs[arm]["target"] = before[arm]["target"]
+            frames.append((obs, info, moment))
         for k, frame in enumerate(frames, start=1):
             self._keep(frame, action if k == len(frames) else hold, reward)
         self.held += len(frames) - 1
         self._rows["next.done"][-1] = self._has_ended = ends or cut
-        self._film(waits=True)
+        self._record_video(waits=True)
         return result
 
     def _keep(self, frame: _Frame, action: ArrayLike, reward: float) -> None:
-        """Add the values of a frame. Its images are added by :meth:`_film`."""
-        seen, info, moment = frame
-        row = numbers_of(self.env, seen) | {
+        """Add the values of a frame. Its images are added by :meth:`_record_video`."""
+        obs, info, moment = frame
+        row = numbers_of(self.env, obs) | {
             ACTION: np.asarray(action, np.float32),
             "next.reward": reward,
             "next.done": False,
             "next.success": self._info["is_success"],
             TIME: info["time"],
-            PICTURE_TIME: info.get("picture_time", info["time"]),
+            IMAGE_TIME: info.get("picture_time", info["time"]),
         }
         for key, value in row.items():
             self._rows.setdefault(key, []).append(value)
         if self._films:
-            self._unfilmed.append((seen.get("images", {}), moment))
+            self._unfilmed.append((obs.get("images", {}), moment))
 
-    def _film(self, waits: bool) -> None:
+    def _record_video(self, waits: bool) -> None:
         """Add queued images to the videos in order.
 
         Args:
@@ -282,15 +282,15 @@ class EpisodeRecorder(Closing):
         while self._unfilmed:
             images, moment = self._unfilmed[0]
             if moment is not None:
-                waits = waits and len(self._unfilmed) < MOST_UNFILMED
+                waits = waits and len(self._unfilmed) < MAX_QUEUED_FRAMES
                 if waits and self.env.past.slack < 2.0 * self._drawing:
                     return
-                begun = time.monotonic()
+                started = time.monotonic()
                 images = {**images, **self.env.past.drawn(moment)}
-                self._drawing = time.monotonic() - begun
+                self._drawing = time.monotonic() - started
             self._unfilmed.popleft()
-            for name, (film, _, stats) in self._films.items():
-                film.add(images[name])
+            for name, (video, _, stats) in self._films.items():
+                video.add(images[name])
                 stats.add(images[name])
 
     def end(self, success: bool | None = None) -> int:
@@ -311,7 +311,7 @@ class EpisodeRecorder(Closing):
         if not self._is_running or not self._rows:
             raise DatasetRefused("end: no episode with steps is running. Call step first.")
         rows = self._rows
-        self._film(waits=False)
+        self._record_video(waits=False)
         if success is not None:
             rows["next.success"][-1] = bool(success)
         rows["next.done"][-1] = True
@@ -322,21 +322,21 @@ class EpisodeRecorder(Closing):
         }
         self._is_running = False
         films = {}
-        for name, (film, path, stats) in self._films.items():
-            film.close()
+        for name, (video, path, stats) in self._films.items():
+            video.close()
             films[IMAGES + name] = path, stats.result()
         columns = {key: np.array(values) for key, values in rows.items()}
         self._films = {}
         number = self._writer.add(columns, films, self._instruction, facts)
-        self._is_kept = True
+        self._is_saved = True
         return number
 
     def discard(self) -> None:
         """Discard the running episode, if any."""
         self._is_running = False
         self._unfilmed.clear()
-        for film, _, _ in self._films.values():
-            film.close()
+        for video, _, _ in self._films.values():
+            video.close()
         self._films = {}
         self._writer.forget()
 
@@ -350,7 +350,7 @@ class EpisodeRecorder(Closing):
             raise DatasetRefused("redo: no episode was begun. Call begin first.")
         if self._is_running:
             self.discard()
-        elif self._is_kept:
+        elif self._is_saved:
             self._writer.take_back()
         return self.begin(self._seed)
 

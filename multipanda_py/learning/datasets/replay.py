@@ -17,12 +17,12 @@ from multipanda_py.learning.datasets.reader import (
     Dataset,
     Episode,
     data_file,
-    film_file,
     missing_word,
     read_json,
     read_tasks,
+    video_file,
 )
-from multipanda_py.learning.datasets.recorder import count_pictures, damage
+from multipanda_py.learning.datasets.recorder import count_frames, damage
 from multipanda_py.learning.gym.env import CellEnv
 
 MAX_SKEW = 0.010
@@ -32,15 +32,15 @@ MAX_SKEW = 0.010
 def check(dataset: Dataset) -> list[str]:
     """Return messages about all faults of a data set, empty without faults."""
     faults = []
-    told = dataset.info["total_episodes"]
-    lost = missing_word(dataset.folder, len(dataset), told)
+    expected = dataset.info["total_episodes"]
+    lost = missing_word(dataset.folder, len(dataset), expected)
     if lost is not None:
         faults.append(
             f"{lost.relative_to(dataset.folder)}: is missing; episodes from {len(dataset)} on "
             "are not readable without it, and this folder accepts no new episodes"
         )
-    elif told != len(dataset):
-        faults.append(f"{INFO}: {told} episodes, but {len(dataset)} exist")
+    elif expected != len(dataset):
+        faults.append(f"{INFO}: {expected} episodes, but {len(dataset)} exist")
     first = 0
     for number in range(len(dataset)):
         try:
@@ -82,15 +82,15 @@ def _faults(dataset: Dataset, episode: Episode, first: int) -> list[str]:
     if not set(episode["task_index"]) <= set(range(len(read_tasks(dataset.folder)))):
         faults.append("task_index names no task")
     for key in dataset.films:
-        film = film_file(dataset.folder, key, episode.number)
+        video = video_file(dataset.folder, key, episode.number)
         try:
-            count = count_pictures(film)
+            count = count_frames(video)
         except DatasetRefused as error:
             faults.append(str(error))
             continue
         if count != length:
             faults.append(f"{key} has {count} images, but there are {length} frames")
-        elif damaged := damage(film):
+        elif damaged := damage(video):
             faults.append(damaged)
     return faults
 
@@ -177,16 +177,16 @@ def replay(dataset: Dataset, number: int, env: CellEnv) -> Replayed:
     """
     check_fits(dataset, env)
     episode = dataset[number]
-    seen, info = env.reset(seed=episode.facts.get("seed"))
+    obs, info = env.reset(seed=episode.facts.get("seed"))
     names = dataset.info["features"][STATE]["names"]
     apart = dict.fromkeys(env.controls, 0.0)
     frames = 0
     for frame, action in enumerate(episode[ACTION]):
         for arm in apart:
             there = _tool(episode, names, arm, frame)
-            here = np.asarray(seen[arm]["pose"][:3], float)
+            here = np.asarray(obs[arm]["pose"][:3], float)
             apart[arm] = max(apart[arm], float(np.linalg.norm(here - there)))
-        seen, _, ends, _, info = env.step(action)
+        obs, _, ends, _, info = env.step(action)
         frames += 1
         if ends:
             break

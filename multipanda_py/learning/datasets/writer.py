@@ -38,14 +38,14 @@ from multipanda_py.learning.datasets.reader import (
     count_episodes,
     data_file,
     episode_file,
-    film_file,
+    file_location,
     missing_word,
-    place,
     read_info,
     read_json,
     read_tasks,
     stats_in,
     summary_of,
+    video_file,
     write_json,
 )
 from multipanda_py.registry import needed
@@ -104,20 +104,20 @@ def write_episode(
         stats: Statistics by key.
     """
     arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
-    begin, end = rows
-    row: dict[str, Any] = {"episode_index": episode, "tasks": [task], "length": end - begin}
-    row |= {f"data/{key}": value for key, value in place(episode).items()}
-    row |= {"dataset_from_index": begin, "dataset_to_index": end}
-    for film in features.films:
-        row |= {f"videos/{film}/{key}": value for key, value in place(episode).items()}
-        row[f"videos/{film}/from_timestamp"] = 0.0
-        row[f"videos/{film}/to_timestamp"] = (end - begin) / features.fps
+    start, end = rows
+    row: dict[str, Any] = {"episode_index": episode, "tasks": [task], "length": end - start}
+    row |= {f"data/{key}": value for key, value in file_location(episode).items()}
+    row |= {"dataset_from_index": start, "dataset_to_index": end}
+    for video in features.films:
+        row |= {f"videos/{video}/{key}": value for key, value in file_location(episode).items()}
+        row[f"videos/{video}/from_timestamp"] = 0.0
+        row[f"videos/{video}/to_timestamp"] = (end - start) / features.fps
     row |= {
         f"stats/{key}/{name}": value.tolist()
-        for key, found in stats.items()
-        for name, value in found.items()
+        for key, result in stats.items()
+        for name, value in result.items()
     }
-    row |= {f"meta/episodes/{key}": value for key, value in place(episode).items()}
+    row |= {f"meta/episodes/{key}": value for key, value in file_location(episode).items()}
     path = episode_file(folder, episode)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as partial:
@@ -183,7 +183,7 @@ class DatasetWriter:
         with self._writing():
             self._write_summary()
 
-    def begin(self) -> Path:
+    def start_episode(self) -> Path:
         """Return an empty folder for the videos of an episode.
 
         Raises:
@@ -243,9 +243,9 @@ class DatasetWriter:
             "task_index": np.full(length, self._tasks.index(task)),
         }
         stats = {key: stats_of(value) for key, value in table.items()}
-        stats |= {key: found for key, (_, found) in films.items()}
+        stats |= {key: result for key, (_, result) in films.items()}
         for key, (path, _) in films.items():
-            target = film_file(self.folder, key, episode)
+            target = video_file(self.folder, key, episode)
             target.parent.mkdir(parents=True, exist_ok=True)
             path.replace(target)
         write_numbers(self.folder, self.features, episode, table, facts)
@@ -290,7 +290,7 @@ class DatasetWriter:
         except OSError:
             there = False
         last = self.count - 1
-        parts = [film_file(self.folder, key, last) for key in self.features.films]
+        parts = [video_file(self.folder, key, last) for key in self.features.films]
         parts = [
             self.folder / OURS,
             *([*parts, data_file(self.folder, last)] if self.count else ()),
@@ -338,8 +338,8 @@ class DatasetWriter:
     def _refuse_hidden(self) -> None:
         """Refuse a folder with hidden episodes, which would be overwritten."""
         there = (self.folder / INFO).exists()
-        told = read_info(self.folder)["total_episodes"] if there else 0
-        if lost := missing_word(self.folder, self.count, told):
+        expected = read_info(self.folder)["total_episodes"] if there else 0
+        if lost := missing_word(self.folder, self.count, expected):
             raise DatasetRefused(
                 f"{lost}: is missing, but episode {self.count} or later ones have data. Restore "
                 "the data set or use another folder."
@@ -349,7 +349,7 @@ class DatasetWriter:
         """Remove the files of an incomplete episode."""
         data_file(self.folder, self.count).unlink(missing_ok=True)
         for key in self.features.films:
-            film_file(self.folder, key, self.count).unlink(missing_ok=True)
+            video_file(self.folder, key, self.count).unlink(missing_ok=True)
         shutil.rmtree(self.folder / RUNNING, ignore_errors=True)
 
     def _write_summary(self) -> None:
@@ -373,8 +373,8 @@ class DatasetWriter:
             keys = self._stats[0]
             stats = {key: together([of[key] for of in self._stats]) for key in keys}
             shown = {
-                key: {name: value.tolist() for name, value in found.items()}
-                for key, found in stats.items()
+                key: {name: value.tolist() for name, value in result.items()}
+                for key, result in stats.items()
             }
             write_json(self.folder, STATS, shown)
         write_json(self.folder, INFO, info)

@@ -16,7 +16,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import Matrix, Vector
 
-SPEED, TURN = 0.4, 1.5
+SPEED, ROTATION = 0.4, 1.5
 """Speeds of a pose step with components of 1 [m/s, rad/s]."""
 JOINT_SPEED = 1.0
 """Speed of a joint step with a component of 1 [rad/s, m/s]."""
@@ -112,10 +112,10 @@ class StepOfPose(Control):
         self.pose = cell.pose(self.arm.name)
 
     def send(self, cell: Cell, action: Vector) -> None:
-        turn = pin.exp3(TURN * self.period * action[3:6])
+        rotation = pin.exp3(ROTATION * self.period * action[3:6])
         moved = self.pose.position + SPEED * self.period * action[:3]
         self.pose = _within_gate(
-            cell, self.arm.name, Pose(moved, _exact(turn @ self.pose.rotation))
+            cell, self.arm.name, Pose(moved, _exact(rotation @ self.pose.rotation))
         )
         cell.set_target(self.arm.name, self.pose)
 
@@ -126,10 +126,15 @@ class StepOfPose(Control):
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
         """Return the step towards a pose, limited in translation and rotation."""
-        way = (pose_ee_in_base.position - self.pose.position) / (SPEED * self.period)
-        turn = pin.log3(pose_ee_in_base.rotation @ self.pose.rotation.T) / (TURN * self.period)
+        displacement = (pose_ee_in_base.position - self.pose.position) / (SPEED * self.period)
+        rotation_vector = pin.log3(pose_ee_in_base.rotation @ self.pose.rotation.T) / (
+            ROTATION * self.period
+        )
         return np.concatenate(
-            [part / max(1.0, float(np.linalg.norm(part))) for part in (way, turn)]
+            [
+                part / max(1.0, float(np.linalg.norm(part)))
+                for part in (displacement, rotation_vector)
+            ]
         )
 
 
@@ -171,7 +176,7 @@ class AbsolutePose(Control):
         """Return the pose, limited to one step from the current target."""
         return pose_numbers(
             pose_ee_in_base.clipped(
-                self.pose.position, self.pose.rotation, SPEED * self.period, TURN * self.period
+                self.pose.position, self.pose.rotation, SPEED * self.period, ROTATION * self.period
             )
         )
 

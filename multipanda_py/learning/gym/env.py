@@ -23,13 +23,13 @@ from multipanda_py.exceptions import (
 from multipanda_py.learning.gym.control import Control, control_named
 from multipanda_py.learning.gym.episode import (
     EpisodeState,
-    Past,
+    History,
     StartPose,
     StepClock,
     put_back,
     saved,
 )
-from multipanda_py.learning.gym.ownership import RECOVER, OwnLaws, StoppedArms
+from multipanda_py.learning.gym.ownership import RECOVER, ArmFaults, OwnLaws
 from multipanda_py.learning.gym.remote import (
     RemoteCell,
     Topics,
@@ -50,10 +50,10 @@ from multipanda_py.learning.gym.task import (
     GymTask,
     Residual,
     cell_of_file,
+    check_task,
     goal_of,
     is_done,
     lockstep_cell,
-    refuse_mistaken,
     reward_of,
     task_named,
 )
@@ -128,18 +128,18 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             raise ConfigurationError(
                 f"render_mode: got {render_mode!r}, allowed rgb_array or None"
             )
-        given: Any = rate  # Untyped code may pass any type.
-        if not isinstance(given, Real) or not RATES[0] <= rate <= RATES[1]:
+        value: Any = rate  # Untyped code may pass any type.
+        if not isinstance(value, Real) or not RATES[0] <= rate <= RATES[1]:
             raise ConfigurationError(
                 f"rate: got {rate!r}, allowed {RATES[0]:g} to {RATES[1]:g} Hz"
             )
-        given = task
-        if not isinstance(given, (str, GymTask)):
+        value = task
+        if not isinstance(value, (str, GymTask)):
             raise ConfigurationError(f"task: got {task!r:.60}, allowed a name or a GymTask")
         if isinstance(features, str):
             raise ConfigurationError(f"features: got {features!r}, allowed a list of names")
         self.task = task_named(task) if isinstance(task, str) else task
-        refuse_mistaken(self.task)
+        check_task(self.task)
         self.render_mode, self.rate = render_mode, float(rate)
         kind = control_named(control)
         if remote := remote_cell(cell):
@@ -172,7 +172,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self._actions = ActionLayout(self._controls, self._hands)
         self.action_space = self._actions.space
         self._clock = StepClock(self.rate, self._config.cell.rate)
-        movable = [name for name, thing in self._config.objects.items() if thing.mass]
+        movable = [name for name, obj in self._config.objects.items() if obj.mass]
         sizes = sizes_of(cameras)
         sensors = self.sensors = sensors_of(topics)
         self._observer = Observer(
@@ -206,14 +206,14 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         return MappingProxyType(self._controls)
 
     @property
-    def past(self) -> Past:
+    def past(self) -> History:
         """Observations at steps that this program missed.
 
         Raises:
             ActionRejected: If no episode has begun.
         """
-        self._begun("past")
-        return self._past
+        self._start_time("past")
+        return self._history
 
     @property
     def scene(self) -> TaskScene:
@@ -238,8 +238,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             MotionFailed: In real time, if an arm has stopped.
             MultipandaError: In real time, if the arms cannot move to their start configuration.
         """
-        given: Any = options or {}
-        if not isinstance(given, Mapping) or not isinstance(given.get(RECOVER, False), bool):
+        value: Any = options or {}
+        if not isinstance(value, Mapping) or not isinstance(value.get(RECOVER, False), bool):
             raise ConfigurationError(
                 f"options: got {options!r:.60}, allowed {{{RECOVER!r}: True or False}}"
             )
@@ -251,18 +251,18 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         if self._scene.is_lockstep:
             self._cell.simulation.reset(self._home, seed=int(self.np_random.integers(2**31)))
         else:
-            self._start_pose.go(given.get(RECOVER, False))
+            self._start_pose.go(value.get(RECOVER, False))
         self._scene.goal = goal_of(self.task, self.task.begin(self._scene, self.np_random))
         if self._scene.is_lockstep:
             self._cell.step(1)
         for control in self._controls.values():
             control.begin(self._cell)
         for hand in self._hands.values():
-            hand.begin(self._cell)
+            hand.reset(self._cell)
         self.steps = 0
-        self._own.begin()
-        self._clock.begin(self._cell)
-        return self._look()
+        self._own.reset()
+        self._clock.reset(self._cell)
+        return self._poll()
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Execute one step.
@@ -290,15 +290,15 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         for name, state in states.items():
             if not state.fault:
                 self._send(numbers, name)
-        self._own.told()
+        self._own.note_target()
         self._pass_time()
         self.steps += 1
-        seen, info = self._look()
+        obs, info = self._poll()
         info["fault"] = info["fault"] or self._taken()
         reward = 1.0 if info["is_success"] else reward_of(self.task, self.task.reward(self._scene))
         is_over = self.steps >= self.task.seconds * self.rate
         ends = bool(info["is_success"] or info["fault"])
-        return seen, reward, ends, is_over and not ends, info
+        return obs, reward, ends, is_over and not ends, info
 
     def expert_action(self) -> Action:
         """Return the action of the task's scripted expert.
@@ -307,11 +307,11 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             NotImplementedError: If the task has no expert, or the control has no poses.
             ActionRejected: If no episode has begun.
         """
-        self._begun("expert_action")
-        wanted = self.task.expert(self._scene, self.steps / self.rate)
+        self._start_time("expert_action")
+        desired = self.task.expert(self._scene, self.steps / self.rate)
         return self._actions.toward(
             {
-                name: (self._scene.in_base(name, wanted[name][0]), wanted[name][1])
+                name: (self._scene.in_base(name, desired[name][0]), desired[name][1])
                 for name in self._controls
             }
         )
@@ -344,7 +344,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             SimulationRefused: If the cell is not in lockstep.
             ActionRejected: If no episode has begun.
         """
-        self._begun("save")
+        self._start_time("save")
         state = saved(
             self._cell.simulation.save(), self.steps, self._scene.goal, self.task,
             self.np_random, self._controls, self._hands,
@@ -363,23 +363,23 @@ class CellEnv(gymnasium.Env[Observation, Action]):
                 lockstep.
             ActionRejected: If no episode has begun.
         """
-        self._begun("restore")
-        given: Any = state
-        if not isinstance(given, EpisodeState):
+        self._start_time("restore")
+        value: Any = state
+        if not isinstance(value, EpisodeState):
             raise SimulationRefused(f"restore: got {state!r:.60}, allowed a result of save()")
         self._cell.simulation.reset(state.simulation)
         put_back(state, self.task, self.np_random, self._controls)
         self._scene.goal, self.steps = state.goal.copy(), state.steps
         for name, hand in self._hands.items():
             hand.again(self._cell, state.hands[name])
-        return self._look()
+        return self._poll()
 
     def _taken(self) -> str:
         """Return a message if another controllet owns an arm.
 
         A remote cell reports this in ``check()``.
         """
-        return "" if self._is_remote else self._own.taken()
+        return "" if self._is_remote else self._own.lost_reason()
 
     def _send(self, numbers: Vector, arm: str) -> None:
         try:
@@ -389,9 +389,9 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             if not (self._cell.state(arm).fault or self._taken()):
                 raise
 
-    def _begun(self, what: str) -> None:
+    def _start_time(self, description: str) -> None:
         if not self._is_open:
-            raise ActionRejected(f"{what}: no episode has begun. Call reset() first.")
+            raise ActionRejected(f"{description}: no episode has begun. Call reset() first.")
 
     def _end(self) -> None:
         if self._is_open:
@@ -404,10 +404,10 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self._is_open = True
         self._scene = TaskScene(self._cell)
         keeps = not (self._is_remote or self._scene.is_lockstep)
-        self._stopped = StoppedArms(self._cell, self._controls)
+        self._stopped = ArmFaults(self._cell, self._controls)
         self._own = OwnLaws(self._cell, self._laws, self._scene.is_lockstep)
         self._start_pose = StartPose(self._cell, self._laws, self._hands, self._stopped)
-        self._past = Past(self._scene, self._observer, self._clock, keeps)
+        self._history = History(self._scene, self._observer, self._clock, keeps)
         if self._observer.sizes:
             self._scene.draw(self._observer.sizes)
         if self._scene.is_lockstep:
@@ -426,28 +426,28 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             self._clock.wait(self._cell)
             self._cell.check()
 
-    def _look(self) -> tuple[Observation, dict[str, Any]]:
+    def _poll(self) -> tuple[Observation, dict[str, Any]]:
         """Return observation and info at the time of the step.
 
         If this process wakes up late in real time, the recorded state of that time is used.
         """
-        instant = self._scene.look(self._clock.due)
+        instant = self._scene.observe(self._clock.due)
         info = {
             "is_success": is_done(self.task, self.task.is_done(self._scene)),
             "fault": self._stopped.reasons(),
             "time": instant,
         }
-        seen = self._observer.see(self._scene)
-        if "images" in seen:
-            info["picture_time"] = self._observer.oldest_picture(instant)
-        return seen, info
+        obs = self._observer.see(self._scene)
+        if "images" in obs:
+            info["picture_time"] = self._observer.oldest_image_time(instant)
+        return obs, info
 
 
 def _spec(randomise: str | Path | Mapping[str, Any] | None) -> PerturbationSpec | None:
     if randomise is None:
         return None
-    given: Any = randomise
-    if not isinstance(given, (str, Path, Mapping)):
+    value: Any = randomise
+    if not isinstance(value, (str, Path, Mapping)):
         raise ConfigurationError(
             f"randomise: got {randomise!r:.60}, allowed a file or its contents"
         )

@@ -18,7 +18,7 @@ from multipanda_py.cell.history import RecordedMoment
 from multipanda_py.cell.simulation import SimulationState
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.learning.gym.control import Control
-from multipanda_py.learning.gym.ownership import StoppedArms
+from multipanda_py.learning.gym.ownership import ArmFaults
 from multipanda_py.learning.gym.spaces import HandControl, Observation, Observer
 from multipanda_py.learning.gym.task import GymTask
 from multipanda_py.learning.gym.task_scene import TaskScene
@@ -55,7 +55,7 @@ class StepClock:
         self.period = 1.0 / rate
         self.left_out: tuple[float, ...] = ()
 
-    def begin(self, cell: Cell) -> None:
+    def reset(self, cell: Cell) -> None:
         """Start counting at the current time."""
         self.due, self.left_out = cell.time, ()
 
@@ -66,8 +66,8 @@ class StepClock:
             cell: Inline cell.
             step: Number of the step in the episode.
         """
-        begin, end = (round(k * self._cycle_rate / self._rate) for k in (step, step + 1))
-        cell.step(end - begin)
+        start, end = (round(k * self._cycle_rate / self._rate) for k in (step, step + 1))
+        cell.step(end - start)
 
     def wait(self, cell: Cell) -> None:
         """Wait for the time of the next step in real time.
@@ -76,17 +76,17 @@ class StepClock:
         periods are skipped.
         """
         period, now = self.period, cell.time
-        due, count = self.due + period, 0
-        if (late := now - due - max(period, CAUGHT_UP)) > 0.0:
+        deadline, count = self.due + period, 0
+        if (late := now - deadline - max(period, CAUGHT_UP)) > 0.0:
             count = math.ceil(late / period)
-        missed = (due + k * period for k in range(count))
+        missed = (deadline + k * period for k in range(count))
         self.left_out = tuple(instant for instant in missed if instant > now - REMEMBERED)
-        due += count * period
+        deadline += count * period
         # The cell time stops while a loop is paused, so the next step must not be due later than
         # one period.
-        self.due = min(due, now + period)
-        patience = time.monotonic() + STEP_TIMEOUT
-        while (left := self.due - cell.time) > 0.0 and time.monotonic() < patience:
+        self.due = min(deadline, now + period)
+        timeout = time.monotonic() + STEP_TIMEOUT
+        while (left := self.due - cell.time) > 0.0 and time.monotonic() < timeout:
             time.sleep(max(left, SHORTEST))
 
 
@@ -109,7 +109,7 @@ class StartPose:
     """
 
     def __init__(
-        self, cell: Cell, laws: Mapping[str, str], hands: Iterable[str], stopped: StoppedArms
+        self, cell: Cell, laws: Mapping[str, str], hands: Iterable[str], stopped: ArmFaults
     ) -> None:
         self._cell, self._laws = cell, dict(laws)
         self._hands, self._stopped = tuple(hands), stopped
@@ -220,7 +220,7 @@ def _targets(control: Control) -> dict[str, Any]:
     return deepcopy({key: value for key, value in vars(control).items() if key not in fixed})
 
 
-class Past:
+class History:
     """Access to the recorded states at missed steps.
 
     States are available immediately, and images can be rendered later.
@@ -249,17 +249,17 @@ class Past:
         instants = self._clock.left_out if self._keeps else ()
         return [self._scene.cell.at(instant) for instant in instants]
 
-    def seen(self, moment: RecordedMoment) -> tuple[Observation, dict[str, Any]]:
+    def observation(self, moment: RecordedMoment) -> tuple[Observation, dict[str, Any]]:
         """Return observation and info at a recorded state, without camera images.
 
         Targets, gripper commands and topics have their current values.
         """
         with self._looking_at(moment):
-            seen = self._observer.see(self._scene, draws=False)
+            obs = self._observer.see(self._scene, draws=False)
             info = {"time": moment.time}
-            if "images" in seen or self._observer.sizes:
-                info["picture_time"] = self._observer.oldest_picture(moment.time)
-            return seen, info
+            if "images" in obs or self._observer.sizes:
+                info["picture_time"] = self._observer.oldest_image_time(moment.time)
+            return obs, info
 
     def drawn(self, moment: RecordedMoment) -> dict[str, Image]:
         """Render the images of all cameras at a recorded state."""

@@ -33,17 +33,17 @@ class OwnLaws:
 
     def __init__(self, cell: Cell, laws: Mapping[str, str], is_lockstep: bool) -> None:
         self._cell, self._laws, self._is_lockstep = cell, dict(laws), is_lockstep
-        self._told = math.inf
+        self._last_target_time = math.inf
 
-    def begin(self) -> None:
+    def reset(self) -> None:
         """Reset the time of the last targets at the start of an episode."""
-        self._told = math.inf
+        self._last_target_time = math.inf
 
-    def told(self) -> None:
+    def note_target(self) -> None:
         """Store the time at which all arms received a target."""
-        self._told = time.monotonic()
+        self._last_target_time = time.monotonic()
 
-    def taken(self) -> str:
+    def lost_reason(self) -> str:
         """Return a message if another controllet owns an arm without a fault, else nothing."""
         for name, law in self._laws.items():
             state = self._cell.state(name)
@@ -61,12 +61,12 @@ class OwnLaws:
             ActionRejected: If another controllet owns an arm.
             LoopError: If the last targets are too old.
         """
-        if taken := self.taken():
+        if taken := self.lost_reason():
             raise ActionRejected(f"step: {taken}. Call reset() first.")
-        silence = time.monotonic() - self._told
-        if not self._is_lockstep and silence > STALLED:
+        age = time.monotonic() - self._last_target_time
+        if not self._is_lockstep and age > STALLED:
             raise LoopError(
-                f"step: no action for {silence:.2f} s, allowed {STALLED:g} s. The arms hold. Call "
+                f"step: no action for {age:.2f} s, allowed {STALLED:g} s. The arms hold. Call "
                 "reset() to start a new episode."
             )
 
@@ -75,7 +75,7 @@ RECOVER = "recover"
 """Option of ``reset`` that recovers stopped arms."""
 
 
-class StoppedArms:
+class ArmFaults:
     """Monitor of arm faults, with recovery on request.
 
     Args:
@@ -93,10 +93,11 @@ class StoppedArms:
         faults = self._faults()
         if not faults:
             return ""
-        said = self._said()
+        response = self._reports()
         words = {arm: f"{arm}: {fault}" for arm, fault in faults.items()}
         return ", ".join(
-            f"{words[arm]} ({said[arm].text})" if arm in said else words[arm] for arm in faults
+            f"{words[arm]} ({response[arm].text})" if arm in response else words[arm]
+            for arm in faults
         )
 
     def refuse(self) -> None:
@@ -123,7 +124,7 @@ class StoppedArms:
         faults = {arm: self._cell.state(arm).fault for arm in self._arms}
         return {arm: fault for arm, fault in faults.items() if fault}
 
-    def _said(self) -> dict[str, LoopEvent]:
+    def _reports(self) -> dict[str, LoopEvent]:
         """Return the latest fault event by arm."""
         _, events = self._cell.events_since(0)
         return {event.arm: event for event in events if event.event.is_fault}

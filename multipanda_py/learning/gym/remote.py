@@ -98,7 +98,7 @@ def remote_cell(cell: object) -> Cell | None:
     return cast("Cell", registry.load(CELLS, kind)(name))
 
 
-def refuse_with_remote(**given: object) -> None:
+def refuse_with_remote(**text: object) -> None:
     """Refuse arguments that a remote cell does not support.
 
     Raises:
@@ -106,7 +106,7 @@ def refuse_with_remote(**given: object) -> None:
     """
     if faults := [
         f"{name}: got {value!r:.60}, not supported for a remote cell"
-        for name, value in given.items()
+        for name, value in text.items()
         if value
     ]:
         raise ConfigurationError(*faults)
@@ -120,8 +120,8 @@ def sensors_of(topics: Topics) -> Sensors | None:
         TopicLost: If a topic receives no messages.
         ConfigurationError: If the argument is not a mapping.
     """
-    given: Any = topics
-    if not isinstance(given, Mapping):
+    value: Any = topics
+    if not isinstance(value, Mapping):
         raise ConfigurationError(
             f"topics: got {topics!r:.60}, allowed a mapping of names to topics"
         )

@@ -42,7 +42,7 @@ class HandControl:
         self.arm = arm
         self.is_open = True
 
-    def begin(self, cell: Cell) -> None:
+    def reset(self, cell: Cell) -> None:
         """Initialise the command with the measured width."""
         hand = cell.gripper(self.arm)
         state = hand.state()
@@ -55,32 +55,32 @@ class HandControl:
             cell: Running cell.
             number: Component for the gripper, from 0 (closed) to 1 (open).
         """
-        wanted = number > OPEN if not self.is_open else number >= CLOSED
-        if wanted == self.is_open:
+        desired = number > OPEN if not self.is_open else number >= CLOSED
+        if desired == self.is_open:
             return
-        self.again(cell, wanted)
+        self.again(cell, desired)
 
-    def again(self, cell: Cell, wanted: bool) -> None:
+    def again(self, cell: Cell, desired: bool) -> None:
         """Send the command to open or close, regardless of the last one.
 
         Args:
             cell: Running cell.
-            wanted: True to open, False to close on an object.
+            desired: True to open, False to close on an object.
         """
-        self.is_open = wanted
+        self.is_open = desired
         hand = cell.gripper(self.arm)
-        if wanted:
+        if desired:
             hand.move(hand.state().max_width)
         else:  # A grasp closes on an object of any width.
-            most = hand.state().max_width
-            hand.grasp(0.0, force=GRASP, epsilon_inner=0.0, epsilon_outer=most)
+            max_value = hand.state().max_width
+            hand.grasp(0.0, force=GRASP, epsilon_inner=0.0, epsilon_outer=max_value)
 
 
 _REAL = "biuf"
 """Kinds of real NumPy types. Integers beyond 64 bits have the kind object."""
 
 
-def real_numbers(given: Any) -> NDArray[np.float64]:
+def real_numbers(value: Any) -> NDArray[np.float64]:
     """Return a copy as an array of real numbers.
 
     Raises:
@@ -88,10 +88,10 @@ def real_numbers(given: Any) -> NDArray[np.float64]:
             they form no array.
     """
     try:
-        numbers = np.asarray(given)
+        numbers = np.asarray(value)
     except Exception as error:  # Conversion of a foreign type may raise any error.
         raise TypeError from error
-    if np.ma.isMaskedArray(given):
+    if np.ma.isMaskedArray(value):
         raise TypeError("masked")
     if numbers.dtype.kind not in _REAL:
         raise TypeError(str(numbers.dtype))
@@ -118,9 +118,9 @@ class ActionLayout:
         self._controls, self._hands = controls, hands
         low: list[float] = []
         high: list[float] = []
-        self._places: dict[str, slice] = {}
+        self._slices: dict[str, slice] = {}
         for name, control in controls.items():
-            self._places[name] = slice(len(low), len(low) + len(control.low))
+            self._slices[name] = slice(len(low), len(low) + len(control.low))
             low += [*control.low, *([0.0] if name in hands else [])]
             high += [*control.high, *([1.0] if name in hands else [])]
         self._low, self._high = np.array(low), np.array(high)
@@ -145,9 +145,9 @@ class ActionLayout:
         if numbers.shape != self.space.shape:
             raise ActionRejected(f"action: got shape {numbers.shape}, allowed {self.space.shape}")
         if not np.isfinite(numbers).all():
-            place = int(np.flatnonzero(~np.isfinite(numbers))[0])
+            index = int(np.flatnonzero(~np.isfinite(numbers))[0])
             raise ActionRejected(
-                f"action: component {place} is {numbers[place]}, allowed finite numbers"
+                f"action: component {index} is {numbers[index]}, allowed finite numbers"
             )
         clipped: Vector = np.clip(numbers, self._low, self._high)
         return clipped
@@ -160,12 +160,12 @@ class ActionLayout:
             numbers: Action of all arms, within its bounds, (k,).
             arm: Name of the arm.
         """
-        place = self._places[arm]
-        self._controls[arm].send(cell, numbers[place])
+        index = self._slices[arm]
+        self._controls[arm].send(cell, numbers[index])
         if arm in self._hands:
-            self._hands[arm].send(cell, float(numbers[place.stop]))
+            self._hands[arm].send(cell, float(numbers[index.stop]))
 
-    def toward(self, wanted: Mapping[str, tuple[Pose, float]]) -> Action:
+    def toward(self, desired: Mapping[str, tuple[Pose, float]]) -> Action:
         """Return the action towards tool poses in the base frames and gripper openings.
 
         Raises:
@@ -173,7 +173,7 @@ class ActionLayout:
         """
         numbers: list[float] = []
         for name, control in self._controls.items():
-            pose, opening = wanted[name]
+            pose, opening = desired[name]
             numbers += control.toward(pose).tolist()
             numbers += [opening] if name in self._hands else []
         return np.asarray(numbers, np.float32)
@@ -223,7 +223,7 @@ class Observer:
         sensors: Sensors | None = None,
     ) -> None:
         self._arms, self._controls = arms, controls
-        self._things, self._goal_size, self._cameras = tuple(things), goal_size, dict(cameras)
+        self._objects, self._goal_size, self._cameras = tuple(things), goal_size, dict(cameras)
         self._sensors, self.picture_time = sensors, math.nan
         self.sizes = {(width, height) for height, width in self._cameras.values()}
         parts: dict[str, spaces.Space[Any]] = {
@@ -234,11 +234,11 @@ class Observer:
             parts["things"] = spaces.Dict({name: _numbers(_POSE) for name in things})
         if goal_size:
             parts["goal"] = _numbers(goal_size)
-        if pictures := {**cameras, **(sensors.pictures if sensors else {})}:
+        if images := {**cameras, **(sensors.pictures if sensors else {})}:
             parts["images"] = spaces.Dict(
                 {
                     name: spaces.Box(0, 255, (height, width, 3), np.uint8)
-                    for name, (height, width) in pictures.items()
+                    for name, (height, width) in images.items()
                 }
             )
         if sensors and sensors.numbers:
@@ -258,17 +258,17 @@ class Observer:
             scene: Scene to observe.
             draws: True to render camera images.
         """
-        seen: Observation = {name: self._arm(scene, name) for name in self._arms}
-        if self._things:
+        obs: Observation = {name: self._arm(scene, name) for name in self._arms}
+        if self._objects:
             poses = scene.seen.objects()
-            seen["things"] = {name: _float(pose_numbers(poses[name])) for name in self._things}
+            obs["things"] = {name: _float(pose_numbers(poses[name])) for name in self._objects}
         if self._goal_size:
-            seen["goal"] = _float(scene.goal)
+            obs["goal"] = _float(scene.goal)
         if self._cameras and draws:
-            seen["images"] = self.draw(scene)
+            obs["images"] = self.draw(scene)
         if self._sensors is not None:
-            self._hear(self._sensors, scene, seen)
-        return seen
+            self._hear(self._sensors, scene, obs)
+        return obs
 
     def draw(self, scene: TaskScene) -> dict[str, Image]:
         """Render the images of all cameras at the time that the scene shows."""
@@ -277,23 +277,23 @@ class Observer:
             for name, (height, width) in self._cameras.items()
         }
 
-    def oldest_picture(self, instant: float) -> float:
+    def oldest_image_time(self, instant: float) -> float:
         """Return the cell time of the oldest image, if camera images are from ``instant`` [s]."""
-        heard = self.picture_time
-        return float(np.fmin(heard, instant)) if self._cameras else heard
+        received = self.picture_time
+        return float(np.fmin(received, instant)) if self._cameras else received
 
     def _hear(self, sensors: Sensors, scene: TaskScene, seen: Observation) -> None:
         """Add the additional sensors to an observation."""
-        pictures, numbers, age = sensors.read()
-        if pictures:
-            seen["images"] = {**seen.get("images", {}), **pictures}
+        images, numbers, age = sensors.read()
+        if images:
+            seen["images"] = {**seen.get("images", {}), **images}
             self.picture_time = scene.cell.time - age
         if numbers:
             seen["sensors"] = {name: _float(values) for name, values in numbers.items()}
 
     def _arm(self, scene: TaskScene, name: str) -> Observation:
         state, hand = scene.seen.state(name), self._arms[name].gripper
-        seen = {
+        obs = {
             "q": _float(state.q),
             "dq": _float(state.dq),
             "pose": _float(pose_numbers(scene.seen.pose(name))),
@@ -301,7 +301,7 @@ class Observer:
             "wrench": _float(state.wrench_ext_in_base),
             "target": _float(self._controls[name].target),
         }
-        return seen | ({} if hand is None else {"gripper": _float([scene.opening(name)])})
+        return obs | ({} if hand is None else {"gripper": _float([scene.opening(name)])})
 
 
 def _numbers(size: int) -> spaces.Box:

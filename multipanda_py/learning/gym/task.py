@@ -190,7 +190,7 @@ def _law(
     return {"type": control.law, "params": params, "features": list(features)}
 
 
-def refuse_mistaken(task: GymTask) -> None:
+def check_task(task: GymTask) -> None:
     """Refuse a task with attributes of a wrong type.
 
     Raises:
@@ -198,17 +198,19 @@ def refuse_mistaken(task: GymTask) -> None:
             cell.
     """
     name, goal, seconds = type(task).__name__, task.goal_size, task.seconds
-    for what in ("arms", "objects", "params"):
-        given = getattr(task, what, None)
-        if not isinstance(given, Mapping) or (what == "arms" and not given):
-            raise ConfigurationError(f"{name}.{what}: got {given!r:.60}, allowed sections by name")
+    for attribute in ("arms", "objects", "params"):
+        value = getattr(task, attribute, None)
+        if not isinstance(value, Mapping) or (attribute == "arms" and not value):
+            raise ConfigurationError(
+                f"{name}.{attribute}: got {value!r:.60}, allowed sections by name"
+            )
     if type(goal) is not int or goal < 0:
         raise ConfigurationError(f"{name}.goal_size: got {goal!r:.60}, allowed 0, 1, 2 ...")
     if not _is_number(seconds) or seconds <= 0.0:
         raise ConfigurationError(f"{name}.seconds: got {seconds!r:.60}, allowed above 0 s")
 
 
-def goal_of(task: GymTask, given: Any) -> Vector:
+def goal_of(task: GymTask, value: Any) -> Vector:
     """Return the goal drawn by a task, (goal_size,).
 
     Raises:
@@ -216,46 +218,46 @@ def goal_of(task: GymTask, given: Any) -> Vector:
     """
     allowed = f"allowed {task.goal_size} finite numbers (goal_size)"
     try:
-        goal = real_numbers(given)
+        goal = real_numbers(value)
     except TypeError:
-        raise _failed(task, f"begin: got {given!r:.60}, {allowed}") from None
+        raise _failed(task, f"begin: got {value!r:.60}, {allowed}") from None
     if goal.shape != (task.goal_size,) or not np.isfinite(goal).all():
         raise _failed(task, f"begin: got {goal.tolist()!s:.60}, {allowed}")
     return goal
 
 
-def reward_of(task: GymTask, given: Any) -> float:
+def reward_of(task: GymTask, value: Any) -> float:
     """Return the reward of a task.
 
     Raises:
         TaskFailed: If it is not a finite number.
     """
-    if not _is_number(given):
-        raise _failed(task, f"reward: got {given!r:.60}, allowed a finite number")
-    return float(given)
+    if not _is_number(value):
+        raise _failed(task, f"reward: got {value!r:.60}, allowed a finite number")
+    return float(value)
 
 
-def is_done(task: GymTask, given: Any) -> bool:
+def is_done(task: GymTask, value: Any) -> bool:
     """Return True if a task is done.
 
     Raises:
         TaskFailed: If the result is neither True nor False.
     """
-    if not isinstance(given, (bool, np.bool_)):
-        raise _failed(task, f"is_done: got {given!r:.60}, allowed True or False")
-    return bool(given)
+    if not isinstance(value, (bool, np.bool_)):
+        raise _failed(task, f"is_done: got {value!r:.60}, allowed True or False")
+    return bool(value)
 
 
-def _is_number(given: Any) -> bool:
+def _is_number(value: Any) -> bool:
     try:
-        number = real_numbers(given)
+        number = real_numbers(value)
     except TypeError:
         return False
     return number.ndim == 0 and math.isfinite(float(number))
 
 
-def _failed(task: GymTask, what: str) -> TaskFailed:
-    return TaskFailed(f"{type(task).__name__}.{what}")
+def _failed(task: GymTask, description: str) -> TaskFailed:
+    return TaskFailed(f"{type(task).__name__}.{description}")
 
 
 BUILT_IN = {

@@ -16,7 +16,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import first_real_arm
 from multipanda_py.exceptions import ConfigurationError, SimulationRefused, UnknownName
 from multipanda_py.pose import Pose
-from multipanda_py.realtime.system.child_process import Closing
+from multipanda_py.realtime.system.child_process import Closeable
 from multipanda_py.simulation.rendering import Image, Renderer
 from multipanda_py.simulation.scene_view import SceneView
 from multipanda_py.state import Vector
@@ -48,26 +48,26 @@ def sizes_of(cameras: Sequence[str] | Mapping[str, tuple[int, int]]) -> dict[str
     Raises:
         ConfigurationError: If the argument contains neither names nor sizes in whole pixels.
     """
-    given: Any = cameras
+    value: Any = cameras
     try:
-        sizes = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, SIZE)
-        found = {
+        sizes = dict(value) if isinstance(value, Mapping) else dict.fromkeys(value, SIZE)
+        result = {
             name: (operator.index(height), operator.index(width))
             for name, (height, width) in sizes.items()
         }
     except (TypeError, ValueError):
-        found = {"": (0, 0)}
-    if isinstance(given, str) or any(
-        not isinstance(name, str) or min(size) < 1 for name, size in found.items()
+        result = {"": (0, 0)}
+    if isinstance(value, str) or any(
+        not isinstance(name, str) or min(size) < 1 for name, size in result.items()
     ):
         raise ConfigurationError(
             f"cameras: got {cameras!r:.60}, allowed names, or height and width by name as whole "
             "numbers from 1"
         )
-    return found
+    return result
 
 
-class RowPictures(Closing):
+class RecordImages(Closeable):
     """Renderer of cameras at recorded states, while the loop continues.
 
     Renderers are created in advance, because creating one takes longer than the target timeout.
@@ -132,14 +132,14 @@ class TaskScene:
     Attributes:
         cell: Cell, for further requests.
         goal: Goal of the episode.
-        seen: State at the time selected by :meth:`look`.
+        seen: State at the time selected by :meth:`observe`.
     """
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
         self.seen: Cell | RecordedMoment = cell
         self.goal: Vector = np.zeros(0)
-        self._pictures: RowPictures | None = None
+        self._images: RecordImages | None = None
         self._bases = {
             name: Pose(arm.position_base_in_world, arm.rotation_base_in_world)
             for name, arm in cell.descriptions.items()
@@ -157,9 +157,9 @@ class TaskScene:
             SimulationRefused: If an arm is real.
         """
         if not self.is_lockstep:
-            self._pictures = RowPictures(self.cell.config, sizes)
+            self._images = RecordImages(self.cell.config, sizes)
 
-    def look(self, time: float) -> float:
+    def observe(self, time: float) -> float:
         """Select the time for the next observation and images.
 
         Args:
@@ -177,8 +177,8 @@ class TaskScene:
     def show(self, moment: RecordedMoment) -> None:
         """Select a recorded state for the next observation and images. Not for lockstep."""
         self.seen = moment
-        if self._pictures is not None:
-            self._pictures.show(moment.row)
+        if self._images is not None:
+            self._images.show(moment.row)
 
     def image(self, camera: str, width: int, height: int) -> Image:
         """Render an image at the selected time, (height, width, 3).
@@ -193,14 +193,14 @@ class TaskScene:
             RenderingUnavailable: If there is no off-screen OpenGL.
         """
         view = None if camera == FREE else camera
-        if self._pictures is not None:
-            return self._pictures.image(view, width, height)
+        if self._images is not None:
+            return self._images.image(view, width, height)
         return self.cell.simulation.image(view, width, height, plain=True)
 
     def close(self) -> None:
         """Release the renderers. Repeated calls have no effect."""
-        if self._pictures is not None:
-            self._pictures.close()
+        if self._images is not None:
+            self._images.close()
 
     def tool(self, arm: str) -> Pose:
         """Return the measured tool pose in the world frame.
@@ -213,8 +213,8 @@ class TaskScene:
 
     def force(self, arm: str) -> Vector:
         """Return the estimated external force on a tool in the world frame, (3,) [N]."""
-        felt: Vector = self._base(arm).rotation @ self.cell.state(arm).wrench_ext_in_base[:3]
-        return felt
+        measured: Vector = self._base(arm).rotation @ self.cell.state(arm).wrench_ext_in_base[:3]
+        return measured
 
     def in_base(self, arm: str, pose_in_world: Pose) -> Pose:
         """Transform a pose from the world frame to the base frame of an arm."""
@@ -226,10 +226,10 @@ class TaskScene:
         Raises:
             UnknownName: If the cell does not know the object, as with real arms.
         """
-        things = self.cell.objects()
-        if name not in things:
-            raise UnknownName("movable object", name, tuple(things))
-        return things[name]
+        objects = self.cell.objects()
+        if name not in objects:
+            raise UnknownName("movable object", name, tuple(objects))
+        return objects[name]
 
     def distance(self, first: ArrayLike, second: ArrayLike) -> float:
         """Return the distance between two points [m].

@@ -78,8 +78,8 @@ class LockstepInference(Inference):
             raise ConfigurationError(f"latency: got {latency!r}, allowed 0 s or more")
         self.policy, self.latency = policy, latency
         self._asked = 0
-        self._due: float | None = None
-        self._said: Any = None
+        self._due_time: float | None = None
+        self._reported: Any = None
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
         """Evaluate the policy and store the answer until its latency has passed.
@@ -92,17 +92,17 @@ class LockstepInference(Inference):
         if not is_time(takes):
             raise PolicyFailed(f"latency: got {takes!r}, allowed 0 s or more")
         self._asked += 1
-        self._due, self._said = now + takes, said(self.policy, observation)
+        self._due_time, self._reported = now + takes, call_policy(self.policy, observation)
 
     def answer(self, now: float) -> Any:
         """Return the answer once its latency has passed."""
-        if self._due is None or now < self._due - _ROUNDING:
+        if self._due_time is None or now < self._due_time - _ROUNDING:
             return None
-        self._due = None
-        return unless_raised(self._said)
+        self._due_time = None
+        return unless_raised(self._reported)
 
     def forget(self) -> None:
-        self._due = None
+        self._due_time = None
 
 
 class Raised:
@@ -116,7 +116,7 @@ class Raised:
         self.text = text
 
 
-def said(policy: Policy, observation: dict[str, Any]) -> Any:
+def call_policy(policy: Policy, observation: dict[str, Any]) -> Any:
     """Return the answer of a policy, or the exception that it raised as :class:`Raised`."""
     try:
         answer = policy(observation)
@@ -167,7 +167,7 @@ class ThreadInference(Inference):
         while (question := self._questions.get()) is not None:
             number, observation = question
             try:
-                answer = said(policy, observation)
+                answer = call_policy(policy, observation)
             except BaseException as error:  # sys.exit would end the thread silently.
                 answer = Raised(f"policy: raised {in_a_line(error)}")
             self._answers.put((number, answer))
@@ -222,7 +222,7 @@ class ProcessInference(Inference):
         self._process.start()
         theirs.close()
         self._number = 0
-        self._is_asked = False
+        self._is_requested = False
         self._waiting: tuple[int, dict[str, Any]] | None = None
         try:
             if not self._pipe.poll(timeout):
@@ -240,14 +240,14 @@ class ProcessInference(Inference):
         """
         self._number += 1
         self._waiting = (self._number, observation)
-        if not self._is_asked:
+        if not self._is_requested:
             self._send()
 
     def answer(self, now: float) -> Any:
         """Return the answer to the latest request, or None if it is not available yet."""
         while self._pipe.poll():
             number, answer = self._received()
-            self._is_asked = False
+            self._is_requested = False
             if number == self._number:
                 return unless_raised(answer)
             self._send()
@@ -271,7 +271,7 @@ class ProcessInference(Inference):
             self._pipe.send(self._waiting)
         except OSError as error:
             raise PolicyFailed(self._end()) from error
-        self._waiting, self._is_asked = None, True
+        self._waiting, self._is_requested = None, True
 
     def _received(self) -> Any:
         try:
@@ -303,7 +303,7 @@ def _serve(pipe: Connection, make: Callable[[], Policy]) -> None:
             number, observation = pipe.recv()
         except EOFError:
             return
-        answer = said(policy, observation)
+        answer = call_policy(policy, observation)
         try:
             pipe.send((number, answer))
         except OSError:
@@ -337,9 +337,9 @@ def torch_policy(
         module.to(device).eval()
 
     def policy(seen: dict[str, Any]) -> Any:
-        given = torch.as_tensor(np.asarray(inputs(seen), np.float32), device=device)
+        inputs_tensor = torch.as_tensor(np.asarray(inputs(seen), np.float32), device=device)
         with torch.inference_mode():
-            answer = module(given[None])[0].float().cpu().numpy()
+            answer = module(inputs_tensor[None])[0].float().cpu().numpy()
         return answer if outputs is None else outputs(answer, seen)
 
     return policy

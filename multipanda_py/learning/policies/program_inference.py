@@ -65,15 +65,15 @@ class ProgramInference(Inference):
         except OSError as error:
             raise PolicyFailed(f"policy: {python} cannot be run: {error.strerror}") from None
         self._thread = ThreadInference(self._converse)
-        begun = time.monotonic()
+        started = time.monotonic()
         late = Timer(timeout, self._process.kill)
         late.start()
-        said = self._received()
+        response = self._received()
         late.cancel()
-        if isinstance(said, Raised):
+        if isinstance(response, Raised):
             self.close()
-            is_late = time.monotonic() - begun > timeout
-            reason = f"no answer for {timeout:g} s" if is_late else said.text
+            is_late = time.monotonic() - started > timeout
+            reason = f"no answer for {timeout:g} s" if is_late else response.text
             raise PolicyFailed(f"policy: cannot be created, {reason}")
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
@@ -104,21 +104,21 @@ class ProgramInference(Inference):
             serving.send(_open(self._process.stdin), seen)
         except (OSError, ValueError):  # The pipe is closed on either side.
             return Raised(f"policy: {self._end()}")
-        said = self._received()
-        return Raised(f"policy: {said.text}") if isinstance(said, Raised) else said
+        response = self._received()
+        return Raised(f"policy: {response.text}") if isinstance(response, Raised) else response
 
     def _received(self) -> Any:
         """Return the next actions, or a :class:`Raised` with the reason."""
         try:
-            said = serving.receive(_open(self._process.stdout))
+            response = serving.receive(_open(self._process.stdout))
         except (EOFError, OSError):
             return Raised(self._end())
         except (ValueError, BadZipFile) as error:
             self._process.kill()  # The start of the next message is unknown.
             return Raised(f"its program sent an invalid message: {error}")
-        if serving.ERROR in said:
-            return Raised(f"raised {' '.join(str(said[serving.ERROR]).split())}")
-        return said.get(serving.ACTIONS)
+        if serving.ERROR in response:
+            return Raised(f"raised {' '.join(str(response[serving.ERROR]).split())}")
+        return response.get(serving.ACTIONS)
 
     def _end(self) -> str:
         try:
@@ -130,13 +130,13 @@ class ProgramInference(Inference):
 
 def flat(observation: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     """Flatten nested dictionaries to keys such as ``left/q``."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, value in observation.items():
         if isinstance(value, Mapping):
-            found |= flat(value, f"{before}{key}/")
+            result |= flat(value, f"{before}{key}/")
         else:
-            found[before + key] = value
-    return found
+            result[before + key] = value
+    return result
 
 
 def _open(pipe: IO[bytes] | None) -> BinaryIO:
@@ -190,12 +190,12 @@ class LeRobotInference(ProgramInference):
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
         """Send the observation with the keys of recorded frames."""
-        seen: dict[str, Any] = dict(numbers_of(self._env, observation))
-        for name, picture in observation.get("images", {}).items():
-            seen[IMAGES + name] = picture
-        seen[BEGINS] = np.array(self._begins)
+        obs: dict[str, Any] = dict(numbers_of(self._env, observation))
+        for name, image in observation.get("images", {}).items():
+            obs[IMAGES + name] = image
+        obs[BEGINS] = np.array(self._begins)
         self._begins = False
-        super().ask(seen, now)
+        super().ask(obs, now)
 
     def forget(self) -> None:
         """Discard the open request and mark the next one as the first of an episode."""

@@ -31,38 +31,40 @@ class ActionChunk:
 
     Attributes:
         actions: Actions, one per row, (n, k).
-        begin: Time of the observation [s].
+        start_time: Time of the observation [s].
         period: Time between two actions [s].
         is_between: True to interpolate linearly. If False, the nearest action is used, because
             real-time steps are not exactly periodic.
     """
 
     actions: Matrix
-    begin: float
+    start_time: float
     period: float
     is_between: bool
 
     @property
     def end(self) -> float:
         """Time at which the chunk ends [s]."""
-        return self.begin + (len(self.actions) - (0.0 if self.is_between else 0.5)) * self.period
+        return (
+            self.start_time + (len(self.actions) - (0.0 if self.is_between else 0.5)) * self.period
+        )
 
     def is_over(self, time: float) -> bool:
         """Return True if the chunk has ended at a time [s]."""
         return time > self.end - _ROUNDING * self.period
 
-    def at(self, time: float) -> Vector:
+    def sample(self, time: float) -> Vector:
         """Return the action at a time, (k,), limited to the first and last action."""
-        place = np.clip((time - self.begin) / self.period, 0.0, len(self.actions) - 1.0)
+        index = np.clip((time - self.start_time) / self.period, 0.0, len(self.actions) - 1.0)
         if not self.is_between:
-            nearest: Vector = self.actions[round(float(place))]
+            nearest: Vector = self.actions[round(float(index))]
             return nearest
-        before = int(place + _ROUNDING)
-        share = max(0.0, float(place) - before)
+        before = int(index + _ROUNDING)
+        fraction = max(0.0, float(index) - before)
         action: Vector = self.actions[before]
-        if share < _ROUNDING:
+        if fraction < _ROUNDING:
             return action
-        between: Vector = (1.0 - share) * action + share * self.actions[before + 1]
+        between: Vector = (1.0 - fraction) * action + fraction * self.actions[before + 1]
         return between
 
 
@@ -81,9 +83,11 @@ def checked(answer: Any, size: int) -> Matrix:
     try:
         actions: Matrix = real_numbers(answer)
     except TypeError as error:
-        what = f" of real numbers ({error})" if str(error) else ""
+        description = f" of real numbers ({error})" if str(error) else ""
         kind = type(answer).__name__
-        raise PolicyFailed(f"policy: got a {kind}, not an array{what}, {allowed}") from error
+        raise PolicyFailed(
+            f"policy: got a {kind}, not an array{description}, {allowed}"
+        ) from error
     if actions.ndim == 1:
         actions = actions[None, :]
     if actions.ndim != 2 or actions.shape[1] != size or not len(actions):
@@ -120,7 +124,7 @@ class ChunkPlayer:
         """Discard the current chunk."""
         self.chunk = None
 
-    def take(self, chunk: ActionChunk, now: float, hold: Vector) -> None:
+    def add_chunk(self, chunk: ActionChunk, now: float, hold: Vector) -> None:
         """Start blending to a new chunk.
 
         Args:
@@ -128,15 +132,15 @@ class ChunkPlayer:
             now: Current time [s].
             hold: Action to blend from if no chunk is active, (k,).
         """
-        playing = self.at(now)
-        self._difference = (hold if playing is None else playing) - chunk.at(now)
+        playing = self.sample(now)
+        self._difference = (hold if playing is None else playing) - chunk.sample(now)
         self.chunk, self._since = chunk, now
 
-    def at(self, now: float) -> Vector | None:
+    def sample(self, now: float) -> Vector | None:
         """Return the action at a time, (k,), or None if no chunk is active."""
         if self.chunk is None or self.chunk.is_over(now):
             return None
-        action = self.chunk.at(now)
+        action = self.chunk.sample(now)
         passed = now - self._since
         if passed >= self.blend:
             return action
@@ -213,7 +217,7 @@ class RunLog:
         np.savez(path, **columns)
 
 
-PAST = 3
+MAX_LATE_CHUNKS = 3
 """Number of consecutive chunks that arrive after their end before the policy counts as failed."""
 
 
@@ -226,8 +230,8 @@ class PolicyRunner:
     the next answer, the targets stay constant.
 
     A policy fails if it raises an exception, returns an invalid chunk, exceeds ``timeout``, or
-    returns :data:`PAST` consecutive chunks that have ended on arrival. It is not called again in
-    this episode, and the arms hold.
+    returns :data:`MAX_LATE_CHUNKS` consecutive chunks that have ended on arrival. It is not
+    called again in this episode, and the arms hold.
 
     Args:
         env: Environment in lockstep or in real time.
@@ -278,9 +282,9 @@ class PolicyRunner:
         self.env, self.inference, self.rate = env, inference, rate
         self.replan, self.timeout = replan, timeout
         self._player = ChunkPlayer(blend)
-        self._asked: float | None = None
-        self._last_asked = -math.inf
-        self._past, self._why = 0, ""
+        self._requested_at: float | None = None
+        self._last_request_time = -math.inf
+        self._history, self._reason = 0, ""
         self.fault: str | None = None
         self.log = RunLog(env.controls)
         self._info: dict[str, Any] = {}
@@ -290,7 +294,12 @@ class PolicyRunner:
         self.observation, self._info = self.env.reset(seed=seed)
         self.inference.forget()
         self._player.clear()
-        self._asked, self._last_asked, self.fault, self._past = None, -math.inf, None, 0
+        self._requested_at, self._last_request_time, self.fault, self._history = (
+            None,
+            -math.inf,
+            None,
+            0,
+        )
         self.log = RunLog(self.env.controls)
 
     def step(self) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
@@ -312,9 +321,9 @@ class PolicyRunner:
                 self.fault = str(error)
                 self._player.clear()
                 self.inference.forget()
-        action = self._player.at(now)
+        action = self._player.sample(now)
         chunk = self._player.chunk
-        age = now - chunk.begin if chunk is not None and action is not None else math.nan
+        age = now - chunk.start_time if chunk is not None and action is not None else math.nan
         sent = hold if action is None else action
         self.observation, reward, ends, cut, self._info = self.env.step(sent)
         self.log.add(time=now, action=sent, age=age, held=action is None, seen=self.observation)
@@ -332,37 +341,41 @@ class PolicyRunner:
         while not is_over and self.fault is None:
             _, _, ends, cut, _ = self.step()
             is_over = ends or cut
-        if self.fault is None and self._past and self._player.chunk is None:
-            self.fault = self._why  # The episode ended before :data:`PAST` late chunks.
+        if self.fault is None and self._history and self._player.chunk is None:
+            self.fault = (
+                self._reason
+            )  # The episode ended before :data:`MAX_LATE_CHUNKS` late chunks.
         return {**self._info, "policy": self.fault or ""}
 
     def _hear(self, now: float, hold: Vector) -> None:
-        if self._asked is None:
+        if self._requested_at is None:
             return
         answer = self.inference.answer(now)
         if answer is None:
-            if now - self._asked > self.timeout:
+            if now - self._requested_at > self.timeout:
                 raise PolicyFailed(
-                    f"policy: no answer for {now - self._asked:.2f} s, allowed {self.timeout:g} s"
+                    f"policy: no answer for {now - self._requested_at:.2f} s, allowed "
+                    f"{self.timeout:g} s"
                 )
             return
         actions = checked(answer, len(hold))
-        chunk = ActionChunk(actions, self._asked, 1.0 / self.rate, self._is_absolute)
-        self._asked = None
+        chunk = ActionChunk(actions, self._requested_at, 1.0 / self.rate, self._is_absolute)
+        self._requested_at = None
         if not chunk.is_over(now):
-            self._past = 0
-            self._player.take(chunk, now, hold)
+            self._history = 0
+            self._player.add_chunk(chunk, now, hold)
             return
-        self._past += 1
-        self._why = (
-            f"policy: chunks end before they arrive: {self._past} consecutive ones, the last with "
-            f"{len(actions)} actions over {chunk.end - chunk.begin:.2f} s arrived after "
-            f"{now - chunk.begin:.2f} s"
+        self._history += 1
+        self._reason = (
+            f"policy: chunks end before they arrive: {self._history} consecutive ones, the last "
+            f"with "
+            f"{len(actions)} actions over {chunk.end - chunk.start_time:.2f} s arrived after "
+            f"{now - chunk.start_time:.2f} s"
         )
-        if self._past >= PAST:
-            raise PolicyFailed(self._why)
+        if self._history >= MAX_LATE_CHUNKS:
+            raise PolicyFailed(self._reason)
 
     def _ask(self, now: float) -> None:
-        if self._asked is None and now - self._last_asked >= self.replan - 1e-6:
+        if self._requested_at is None and now - self._last_request_time >= self.replan - 1e-6:
             self.inference.ask(self.observation, now)
-            self._asked = self._last_asked = now
+            self._requested_at = self._last_request_time = now

@@ -16,13 +16,13 @@ from multipanda_py.exceptions import PlanRejected
 from multipanda_py.planning.motions.motion_check import Avoidance, check_motion, timed
 from multipanda_py.planning.motions.motion_request import MoveRequest, frames_at
 from multipanda_py.planning.motions.path_constraints import (
-    Grip,
-    add_keeping,
-    grips_of,
+    AttachedObject,
+    add_path_constraints,
+    attached_objects,
+    clearance_constraints,
     in_one_hand,
-    kept_apart,
 )
-from multipanda_py.planning.motions.retreat import POINTS, WayOut, way_out
+from multipanda_py.planning.motions.retreat import POINTS, RetreatMotion, plan_retreat
 from multipanda_py.planning.optimiser import (
     Near,
     Objective,
@@ -35,7 +35,7 @@ from multipanda_py.planning.optimiser import (
     WithinLimits,
     find_path,
 )
-from multipanda_py.planning.optimiser.distance import Distance, place_of, shape_of
+from multipanda_py.planning.optimiser.distance import Distance, frame_of, shape_of
 from multipanda_py.planning.optimiser.free_space import SLACK, free_space
 from multipanda_py.planning.optimiser.scene import Scene
 from multipanda_py.planning.optimiser.solids import PathSolid
@@ -49,10 +49,10 @@ TINY = 1e-4
 """Tolerance of joint limits for rounding errors [rad, m]."""
 
 
-def refuse_impossible(
+def check_feasible(
     scene: Scene,
     request: MoveRequest,
-    grips: Sequence[Grip],
+    grips: Sequence[AttachedObject],
     distances: Sequence[Distance],
     margin: float,
 ) -> None:
@@ -72,19 +72,19 @@ def refuse_impossible(
         PlanRejected: If a goal is impossible. The message contains the goal, its value and the
             allowed range.
     """
-    for number, places in enumerate(request.stops, 1):
-        where, known = request.name_of(number), {}
-        for arm, place in places.items():
+    for number, goals in enumerate(request.stops, 1):
+        path, known = request.name_of(number), {}
+        for arm, goal in goals.items():
             scene.known("arm", arm, [*scene.arms])
-            if isinstance(place, Pose):
-                _refuse_far(scene, arm, place, where)
+            if isinstance(goal, Pose):
+                _refuse_far(scene, arm, goal, path)
             else:
-                _refuse_limits(scene, arm, place, margin, where)
-            known[arm] = frames_at(scene, arm, place)
-        _refuse_near(scene, known, grips, distances, request.clearance, where)
+                _refuse_limits(scene, arm, goal, margin, path)
+            known[arm] = frames_at(scene, arm, goal)
+        _refuse_near(scene, known, grips, distances, request.clearance, path)
 
 
-def _refuse_far(scene: Scene, arm: str, pose: Pose, where: str) -> None:
+def _refuse_far(scene: Scene, arm: str, pose: Pose, path: str) -> None:
     """Refuse a pose farther away than the length of the stretched arm."""
     model, limits = scene.model(arm), scene.arms[arm].limits
     tool = model.frames[model.getFrameId(scene.arms[arm].ee_frame)]
@@ -94,25 +94,27 @@ def _refuse_far(scene: Scene, arm: str, pose: Pose, where: str) -> None:
         reach += float(np.linalg.norm(model.jointPlacements[joint].translation))
         joint = model.parents[joint]
     if limits.slides.any():
-        most = np.maximum(np.abs(limits.lower), np.abs(limits.upper))
-        reach += float(most[limits.slides].sum())
+        max_value = np.maximum(np.abs(limits.lower), np.abs(limits.upper))
+        reach += float(max_value[limits.slides].sum())
     shoulder = model.jointPlacements[joint].translation
     distance = float(np.linalg.norm(pose.position - shoulder))
     if distance > reach:
         raise PlanRejected(
-            f"{where} of {arm}: the pose is {distance:.3g} m from the first joint, out of reach, "
+            f"{path} of {arm}: the pose is {distance:.3g} m from the first joint, out of reach, "
             f"allowed up to {reach:.2f} m"
         )
 
 
-def _refuse_limits(scene: Scene, arm: str, posture: Vector, margin: float, where: str) -> None:
+def _refuse_limits(
+    scene: Scene, arm: str, configuration: Vector, margin: float, path: str
+) -> None:
     at, limits = scene.columns[arm], scene.arms[arm].limits
     lower, upper = scene.lower[at] + margin, scene.upper[at] - margin
-    outside = np.flatnonzero((posture < lower - TINY) | (posture > upper + TINY))
+    outside = np.flatnonzero((configuration < lower - TINY) | (configuration > upper + TINY))
     if outside.size:
         joint = int(outside[0])
         raise PlanRejected(
-            f"{where} of {arm}: joint {joint + 1}: got {posture[joint]:.4f} "
+            f"{path} of {arm}: joint {joint + 1}: got {configuration[joint]:.4f} "
             f"{limits.unit(joint)}, allowed [{lower[joint]:.4f}, {upper[joint]:.4f}], which is "
             f"{margin:g} inside its limits"
         )
@@ -121,14 +123,14 @@ def _refuse_limits(scene: Scene, arm: str, posture: Vector, margin: float, where
 def _refuse_near(
     scene: Scene,
     known: Mapping[str, Mapping[str, pin.SE3]],
-    grips: Sequence[Grip],
+    grips: Sequence[AttachedObject],
     distances: Sequence[Distance],
     clearance: float,
-    where: str,
+    path: str,
 ) -> None:
     """Refuse goals at which bodies with known poses are too close to each other."""
 
-    def place(solid: PathSolid) -> pin.SE3 | None:
+    def placement_of(solid: PathSolid) -> pin.SE3 | None:
         name = solid.frame
         for one in grips:
             if one.thing == name and one.arm in known:
@@ -136,9 +138,9 @@ def _refuse_near(
         arm, _, link = name.partition("/")
         if arm in scene.arms and link:
             return known[arm].get(link) if arm in known else None
-        thing = scene.things[name]
+        obj = scene.things[name]
         is_elsewhere = name in scene.columns or name in scene.frames
-        return None if is_elsewhere else pin.SE3(thing.rotation, thing.position)
+        return None if is_elsewhere else pin.SE3(obj.rotation, obj.position)
 
     placed: dict[int, _Placed | None] = {}
     held = {one.thing for one in grips}
@@ -148,7 +150,7 @@ def _refuse_near(
         for pair in one.pairs:
             for solid in pair:
                 if id(solid) not in placed:
-                    frame = place(solid)
+                    frame = placement_of(solid)
                     placed[id(solid)] = None if frame is None else _placed(solid, frame)
             a, b = (placed[id(solid)] for solid in pair)
             if a is None or b is None:
@@ -156,15 +158,15 @@ def _refuse_near(
             distance = _distance(a, b, one.margin)
             if distance < one.margin - SLACK:
                 first, second = one.of
-                why = ""
+                reason = ""
                 if one.margin > clearance:
-                    why = (
+                    reason = (
                         ", because the collision_avoidance of the executing controllet needs this"
                     )
                 names = f"parts of {first}" if first == second else f"{first} and {second}"
                 raise PlanRejected(
-                    f"{where}: {names} would be {max(distance, 0.0):.3f} m from each other, "
-                    f"allowed {one.margin:.3g} m or more{why}"
+                    f"{path}: {names} would be {max(distance, 0.0):.3f} m from each other, "
+                    f"allowed {one.margin:.3g} m or more{reason}"
                 )
 
 
@@ -178,7 +180,7 @@ class _Placed(NamedTuple):
 
 
 def _placed(solid: PathSolid, frame: pin.SE3) -> _Placed:
-    there = frame * pin.SE3(*place_of(solid))
+    there = frame * pin.SE3(*frame_of(solid))
     ball = solid.radius + 0.5 * float(np.linalg.norm(solid.end - solid.start))
     pose = coal.Transform3s(there.rotation, there.translation)
     return _Placed(shape_of(solid), pose, there.translation.copy(), ball)
@@ -186,9 +188,9 @@ def _placed(solid: PathSolid, frame: pin.SE3) -> _Placed:
 
 def _distance(a: _Placed, b: _Placed, enough: float) -> float:
     """Return the distance of two solids, or any value above ``enough``; <= 0 if they overlap."""
-    least = float(np.linalg.norm(a.centre - b.centre)) - a.ball - b.ball
-    if least > enough:
-        return least
+    min_value = float(np.linalg.norm(a.centre - b.centre)) - a.ball - b.ball
+    if min_value > enough:
+        return min_value
     distance: float = coal.distance(
         a.shape, a.pose, b.shape, b.pose, coal.DistanceRequest(), coal.DistanceResult()
     )
@@ -203,12 +205,12 @@ TRIES, FINER = 8, 2
 """Maximum number of searches, and of refinements of the path for violations between its points."""
 FAR = 0.02
 """Violation above which a goal counts as unreachable, without further searches [m, rad]."""
-MOST_POINTS = TRAJECTORY_POINTS - POINTS
+MAX_POINTS = TRAJECTORY_POINTS - POINTS
 """Maximum number of points of a motion after a retreat, because both form one trajectory."""
 
 
 @dataclass(frozen=True, eq=False)
-class FoundMove:
+class PlannedMotion:
     """Motion found by the search.
 
     Attributes:
@@ -224,7 +226,7 @@ class FoundMove:
 
 def find_move(
     scene: Scene, held: Mapping[str, str], request: MoveRequest, law: Avoidance | None = None
-) -> FoundMove:
+) -> PlannedMotion:
     """Search for a motion from the start of the scene.
 
     Arms that start within the range of the collision avoidance first retreat from it.
@@ -244,25 +246,25 @@ def find_move(
     Thread: any; it takes up to ``request.patience`` of its processor time.
     """
     request.check()
-    for thing in request.touching:
-        scene.known("thing", thing, [*scene.things])
-    grips = grips_of(scene, held)
+    for obj in request.touching:
+        scene.known("thing", obj, [*scene.things])
+    grips = attached_objects(scene, held)
     scene = scene.carrying(in_one_hand(grips))
     out = None
     if law is not None:
         timing = partial(_timed, speed=request.speed)
-        out = way_out(scene, held, request, law, LIMIT_MARGIN, timing)
+        out = plan_retreat(scene, held, request, law, LIMIT_MARGIN, timing)
     if out is not None:
         scene = scene.starting_at(out.end)
-    apart = kept_apart(scene, held, request, law)
-    refuse_impossible(scene, request, grips, apart, LIMIT_MARGIN)
+    apart = clearance_constraints(scene, held, request, law)
+    check_feasible(scene, request, grips, apart, LIMIT_MARGIN)
     problem = Problem(scene, len(request.stops), SLICES, 2.0)
     problem.add(Smoothness(), "cost", scale=0.3).add(WithinLimits(margin=LIMIT_MARGIN))
     problem.add(Rest(*scene.arms), at=len(request.stops))
-    for number, places in enumerate(request.stops, 1):
-        for arm, place in places.items():
-            problem.add(_goal(arm, place), at=number)
-    add_keeping(problem, scene, request)
+    for number, goals in enumerate(request.stops, 1):
+        for arm, goal in goals.items():
+            problem.add(_goal(arm, goal), at=number)
+    add_path_constraints(problem, scene, request)
     for grip in grips:
         if grip.thing in scene.movable:
             problem.add(PoseGoal(grip.thing, grip.pose, f"{grip.arm}/tool"))
@@ -272,8 +274,12 @@ def find_move(
 
 
 def _search(
-    scene: Scene, problem: Problem, request: MoveRequest, law: Avoidance | None, out: WayOut | None
-) -> FoundMove:
+    scene: Scene,
+    problem: Problem,
+    request: MoveRequest,
+    law: Avoidance | None,
+    out: RetreatMotion | None,
+) -> PlannedMotion:
     """Search until a motion keeps its distances between its points, too.
 
     Raises:
@@ -283,50 +289,50 @@ def _search(
     until, whole = processor_time() + request.patience, problem
     space = free_space(scene, problem.terms)
     n = sum(arm.n_joints for arm in scene.arms.values())
-    why, finer = "", 0
+    reason, finer = "", 0
     for number in range(TRIES):
         settings = SolverSettings(time=max(until - processor_time(), 0.0))
-        found = find_path(problem, seed=int(request.seed) + number, settings=settings)
+        result = find_path(problem, seed=int(request.seed) + number, settings=settings)
         too_near = ""
-        if found.is_feasible:
-            path = np.concatenate([scene.start[None], found.path])
-            rows = thin(_timed(scene, path, request.speed), MOST_POINTS, len(request.stops))[0]
-            checked = check_motion(rows, n, space, law, MOST_POINTS)
+        if result.is_feasible:
+            path = np.concatenate([scene.start[None], result.path])
+            rows = thin(_timed(scene, path, request.speed), MAX_POINTS, len(request.stops))[0]
+            checked = check_motion(rows, n, space, law, MAX_POINTS)
             too_near = checked.reason and f"on the way {checked.reason}"
             if not too_near:
                 rows, nearest = checked.rows, checked.nearest
                 if out is not None:
                     rows, nearest = out.followed_by(rows), min(nearest, out.nearest)
                 points = {arm: _rows_of(scene, rows, arm) for arm in scene.arms}
-                return FoundMove(points, nearest, found.reason)
+                return PlannedMotion(points, nearest, result.reason)
             finer = (finer + 1) % (FINER + 1)
             problem = problem.finer() if finer else whole
-        why = why or too_near or _missed(found, request)
-        if processor_time() > until or found.ended == "time":
+        reason = reason or too_near or _missed(result, request)
+        if processor_time() > until or result.ended == "time":
             raise PlanRejected(
                 f"no motion found within {request.patience:g} s of processor time (patience); a "
-                f"longer search may find one: {why}"
+                f"longer search may find one: {reason}"
             )
-        if not found.is_feasible and found.worst > FAR:
+        if not result.is_feasible and result.worst > FAR:
             break
-    raise PlanRejected(f"no motion found: {why}")
+    raise PlanRejected(f"no motion found: {reason}")
 
 
-def _missed(found: Solution, request: MoveRequest) -> str:
+def _missed(result: Solution, request: MoveRequest) -> str:
     """Describe the largest violations of the best path, and the goals at which they occur."""
-    each = len(found.path) // len(request.stops)
+    each = len(result.path) // len(request.stops)
     words = []
-    for one in found.violations[:3]:
+    for one in result.violations[:3]:
         name = request.name_of(one.phase + 1)
-        where = "at" if one.slice % each == each - 1 else "on the way to"
-        words.append(f"{where} {name} {one.missed}")
+        path = "at" if one.slice % each == each - 1 else "on the way to"
+        words.append(f"{path} {name} {one.missed}")
     return "the best path: " + "; ".join(words)
 
 
-def _goal(arm: str, place: Pose | Vector) -> Objective:
-    if isinstance(place, Pose):
-        return PoseGoal(f"{arm}/tool", place)
-    return Near(arm, np.asarray(place, dtype=np.float64))
+def _goal(arm: str, goal: Pose | Vector) -> Objective:
+    if isinstance(goal, Pose):
+        return PoseGoal(f"{arm}/tool", goal)
+    return Near(arm, np.asarray(goal, dtype=np.float64))
 
 
 def _timed(scene: Scene, path: Matrix, speed: float) -> Matrix:
@@ -339,12 +345,12 @@ def _timed(scene: Scene, path: Matrix, speed: float) -> Matrix:
     """
     velocity = np.where(np.isfinite(scene.velocity), scene.velocity * speed, np.inf)
     acceleration = np.where(np.isfinite(velocity), scene.acceleration * speed**2, np.inf)
-    shares: Vector = np.linspace(0.0, 1.0, len(path))
-    return timed(shares, path, velocity, acceleration)
+    fractions: Vector = np.linspace(0.0, 1.0, len(path))
+    return timed(fractions, path, velocity, acceleration)
 
 
 def _rows_of(scene: Scene, rows: Matrix, arm: str) -> Matrix:
     at, d = scene.columns[arm], scene.size
     parts = (rows[:, 1 + order * d : 1 + (order + 1) * d][:, at] for order in range(3))
-    found: Matrix = np.column_stack([rows[:, 0], *parts])
-    return found
+    result: Matrix = np.column_stack([rows[:, 0], *parts])
+    return result

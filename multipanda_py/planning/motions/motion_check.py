@@ -92,7 +92,7 @@ SHORTEST = 0.2
 """Minimum duration of a motion [s]."""
 
 
-def timed(shares: Vector, path: Matrix, velocity: Vector, acceleration: Vector) -> Matrix:
+def timed(fractions: Vector, path: Matrix, velocity: Vector, acceleration: Vector) -> Matrix:
     r"""Return trajectory points of a path from rest to rest, in minimum time within the limits.
 
     .. math:: T = \max_{i,s} \left( \frac{|q_i'(s)|}{\dot q_{max,i}},\
@@ -103,7 +103,7 @@ def timed(shares: Vector, path: Matrix, velocity: Vector, acceleration: Vector) 
     path, which was found with small accelerations.
 
     Args:
-        shares: Time fraction of every point, increasing from 0 to 1, (p,).
+        fractions: Time fraction of every point, increasing from 0 to 1, (p,).
         path: Positions of m joints, (p, m) [rad].
         velocity: Velocity limits, (m,) [rad/s].
         acceleration: Acceleration limits, (m,) [rad/s^2].
@@ -111,9 +111,9 @@ def timed(shares: Vector, path: Matrix, velocity: Vector, acceleration: Vector) 
     Returns:
         Trajectory points, (p, 1 + 3 m).
     """
-    rows = complete(shares, path)
-    steps = np.diff(shares)[:, None] * np.arange(SAMPLES) / SAMPLES
-    _, rate, curvature = evaluate(rows, (shares[:-1, None] + steps).ravel()).transpose(1, 0, 2)
+    rows = complete(fractions, path)
+    steps = np.diff(fractions)[:, None] * np.arange(SAMPLES) / SAMPLES
+    _, rate, curvature = evaluate(rows, (fractions[:-1, None] + steps).ravel()).transpose(1, 0, 2)
     fastest = float((np.abs(rate) / velocity).max())
     sharpest = math.sqrt(float((np.abs(curvature) / acceleration).max()))
     duration = max(fastest, sharpest, SHORTEST)
@@ -128,7 +128,7 @@ WINDOW = 0.5
 """Time in which the speed decreases and increases again [s]."""
 
 
-def slowed(rows: Matrix, times: Vector, shares: Vector, most: int) -> Matrix:
+def slowed(rows: Matrix, times: Vector, fractions: Vector, max_value: int) -> Matrix:
     r"""Return trajectory points of the same path at a reduced speed.
 
     .. math:: q(t) = p(\tau(t)), \quad \dot\tau = r, \quad \dot q = r p', \quad
@@ -141,23 +141,23 @@ def slowed(rows: Matrix, times: Vector, shares: Vector, most: int) -> Matrix:
     Args:
         rows: Trajectory points, (p, 1 + 3 m).
         times: Evenly spaced times over the motion, (k,) [s].
-        shares: Allowed fractions of the speed at these times, 0 to 1, (k,).
-        most: Maximum number of points.
+        fractions: Allowed fractions of the speed at these times, 0 to 1, (k,).
+        max_value: Maximum number of points.
     """
     half = max(1, round(0.5 * WINDOW / (times[1] - times[0])))
-    least = _windows(shares, half).min(axis=1)
-    rate = _windows(least, half).mean(axis=1)
+    min_value = _windows(fractions, half).min(axis=1)
+    rate = _windows(min_value, half).mean(axis=1)
     clock = np.concatenate([[0.0], np.cumsum(np.diff(times) * 2.0 / (rate[1:] + rate[:-1]))])
     knots = rows[:, 0]
-    if 2 * len(rows) - 1 <= most:
+    if 2 * len(rows) - 1 <= max_value:
         knots = np.sort(np.concatenate([knots, 0.5 * (knots[1:] + knots[:-1])]))
     q, dq, ddq = evaluate(rows, knots).transpose(1, 0, 2)
     r = np.interp(knots, times, rate)[:, None]
     change = np.interp(knots, times, np.gradient(rate, times))[:, None]
-    found: Matrix = np.column_stack(
+    result: Matrix = np.column_stack(
         [np.interp(knots, times, clock), q, r * dq, r * r * ddq + r * change * dq]
     )
-    return found
+    return result
 
 
 def _windows(values: Vector, half: int) -> Matrix:
@@ -195,7 +195,7 @@ class Checked(NamedTuple):
 
 
 def check_motion(
-    rows: Matrix, n: int, space: FreeSpace | None, law: Avoidance | None, most: int
+    rows: Matrix, n: int, space: FreeSpace | None, law: Avoidance | None, max_value: int
 ) -> Checked:
     """Check that a motion keeps its distances, and that no controllet slows it down.
 
@@ -204,14 +204,14 @@ def check_motion(
         n: Number of joints of all arms, which are the first of the m columns.
         space: Distances that all configurations must keep.
         law: Collision avoidance of the executing controllets.
-        most: Maximum number of points.
+        max_value: Maximum number of points.
     """
     nearest = math.inf
     if space is not None:
         spared = space.sparing(SPARED, LEAST)
         for q in _sampled(rows, n)[1][:, 0]:
-            if found := spared.too_near(q):
-                (first, second), distance = found
+            if result := spared.too_near(q):
+                (first, second), distance = result
                 names = " and ".join(dict.fromkeys((first, second)))
                 return Checked(rows, distance, f"{names} would be as close as {distance:.4f} m")
             nearest = min(nearest, spared.nearest(q))
@@ -219,15 +219,15 @@ def check_motion(
         return Checked(rows, nearest, "")
     for _ in range(ROUNDS):
         times, path = _sampled(rows, n)
-        shares = np.ones(len(times))
+        fractions = np.ones(len(times))
         for number, (q, dq, _) in enumerate(path):
-            shares[number] = share = law.pace(q, dq)
-            if share < SLOWEST:
+            fractions[number] = scale = law.pace(q, dq)
+            if scale < SLOWEST:
                 return Checked(rows, nearest, _stopped(law, q, dq))
-        if shares.min() >= ENOUGH:
+        if fractions.min() >= ENOUGH:
             return Checked(rows, nearest, "")
-        slowest = int(shares.argmin())
-        rows = slowed(rows, times, np.minimum(1.0, _BELOW * shares), most)
+        slowest = int(fractions.argmin())
+        rows = slowed(rows, times, np.minimum(1.0, _BELOW * fractions), max_value)
     return Checked(rows, nearest, _stopped(law, *path[slowest, :2]))
 
 
@@ -241,7 +241,7 @@ def _stopped(law: Avoidance, q: Vector, dq: Vector) -> str:
 def _sampled(rows: Matrix, n: int) -> tuple[Vector, Matrix]:
     """Return times, (k,), and positions, velocities, accelerations of the arms, (k, 3, n)."""
     duration = float(rows[-1, 0])
-    way = float(np.abs(np.diff(rows[:, 1 : 1 + n], axis=0)).max(axis=1).sum())
-    count = max(2, math.ceil(min(duration, way) / DENSE))
+    path_length = float(np.abs(np.diff(rows[:, 1 : 1 + n], axis=0)).max(axis=1).sum())
+    count = max(2, math.ceil(min(duration, path_length) / DENSE))
     times = np.linspace(0.0, duration, count + 1)
     return times, evaluate(rows, times)[:, :, :n]

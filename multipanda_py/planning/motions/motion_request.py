@@ -17,13 +17,13 @@ from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 
 
-def frames_at(scene: Scene, arm: str, place: Pose | Vector) -> dict[str, pin.SE3]:
+def frames_at(scene: Scene, arm: str, goal: Pose | Vector) -> dict[str, pin.SE3]:
     """Return the poses in the world of the frames of an arm that a goal determines.
 
     Args:
         scene: Scene with the arm.
         arm: Name of the arm.
-        place: Joint configuration, which determines all frames, or tool pose, which determines the
+        goal: Joint configuration, which determines all frames, or tool pose, which determines the
             frames rigidly connected to the tool.
 
     Returns:
@@ -31,20 +31,20 @@ def frames_at(scene: Scene, arm: str, place: Pose | Vector) -> dict[str, pin.SE3
     """
     model, described = scene.model(arm), scene.arms[arm]
     tool = model.frames[model.getFrameId(described.ee_frame)]
-    found = {}
-    if isinstance(place, Pose):
-        found["tool"] = pin.SE3(place.rotation, place.position)
-        joint = found["tool"] * tool.placement.inverse()
+    result = {}
+    if isinstance(goal, Pose):
+        result["tool"] = pin.SE3(goal.rotation, goal.position)
+        joint = result["tool"] * tool.placement.inverse()
         frames = [frame for frame in model.frames if frame.parentJoint == tool.parentJoint]
         placed = [joint * frame.placement for frame in frames]
     else:
         data = model.createData()
-        pin.framesForwardKinematics(model, data, place)
-        found["tool"] = data.oMf[model.getFrameId(described.ee_frame)].copy()
+        pin.framesForwardKinematics(model, data, goal)
+        result["tool"] = data.oMf[model.getFrameId(described.ee_frame)].copy()
         frames, placed = [*model.frames], [one.copy() for one in data.oMf]
     for frame, one in zip(frames, placed):
-        found.setdefault(frame.name.removeprefix(described.prefix), one)
-    return found
+        result.setdefault(frame.name.removeprefix(described.prefix), one)
+    return result
 
 
 Keep: TypeAlias = Literal["", "upright", "orientation"]
@@ -52,7 +52,7 @@ KEEPS: tuple[Keep, ...] = ("", "upright", "orientation")
 """Constraints of the tool along the motion: none, vertical direction, or orientation."""
 NUMBERS = {"clearance": (0.0, 0.5), "speed": (0.01, 1.0), "patience": (0.01, 600.0)}
 """Minimum and maximum of the numeric options."""
-MOST_STOPS = 100
+MAX_WAYPOINTS = 100
 """Maximum number of goals of one motion, the last one included, as it is one trajectory."""
 
 
@@ -97,9 +97,9 @@ class MoveRequest:
         """
         if not self.stops or not all(self.stops):
             raise PlanRejected("goals: got none, allowed a goal for one arm or more")
-        if len(self.stops) > MOST_STOPS:
+        if len(self.stops) > MAX_WAYPOINTS:
             raise PlanRejected(
-                f"via: got {len(self.stops) - 1} goals, allowed up to {MOST_STOPS - 1}. Plan "
+                f"via: got {len(self.stops) - 1} goals, allowed up to {MAX_WAYPOINTS - 1}. Plan "
                 "several motions"
             )
         if not isinstance(self.keep, str) or self.keep not in KEEPS:
@@ -195,22 +195,22 @@ class MovePlan:
         """Return the trajectory points of all arms together, (p, 1 + 3 m)."""
         points = [*self.points.values()]
         parts = [np.hsplit(rows[:, 1:], 3) for rows in points]
-        found: Matrix = np.hstack(
+        result: Matrix = np.hstack(
             [points[0][:, :1], *(part[order] for order in range(3) for part in parts)]
         )
-        return found
+        return result
 
     def check(
         self,
         postures: Mapping[str, Vector],
-        things: Mapping[str, Pose],
+        objects: Mapping[str, Pose],
         held: Mapping[str, str],
     ) -> None:
         """Raise an error if arms or objects have changed since the plan was made.
 
         Args:
             postures: Present joint configurations of all arms, by name, (n,).
-            things: Present poses of the objects in the world.
+            objects: Present poses of the objects in the world.
             held: Names of the objects that are attached now, by arm.
 
         Raises:
@@ -221,9 +221,13 @@ class MovePlan:
                 f"plan: got one for {', '.join(self.starts)}, allowed arms of this cell: "
                 f"{', '.join(postures)}"
             )
-        for arm, posture in postures.items():
+        for arm, configuration in postures.items():
             start = self.starts[arm]
-            off = float(np.abs(posture - start).max()) if posture.shape == start.shape else np.inf
+            off = (
+                float(np.abs(configuration - start).max())
+                if configuration.shape == start.shape
+                else np.inf
+            )
             if not off <= NEAR:
                 raise PlanRejected(
                     f"plan: a joint of {arm} is {off:.3f} rad from the start of the plan, "
@@ -236,11 +240,11 @@ class MovePlan:
                     f"plan: {arm} holds {now or 'nothing'}, but was planned with "
                     f"{before or 'nothing'}. Plan again"
                 )
-        if gone := sorted({*things} ^ {*self.things}):
+        if gone := sorted({*objects} ^ {*self.things}):
             raise PlanRejected(
                 f"plan: {', '.join(gone)} appeared or disappeared after planning. Plan again"
             )
-        for name, pose in things.items():
+        for name, pose in objects.items():
             distance, angle = pose.distance(self.things[name])
             if distance > MOVED or angle > TURNED:
                 raise PlanRejected(

@@ -23,7 +23,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 
 
-class Grip(NamedTuple):
+class AttachedObject(NamedTuple):
     """Attachment of an object to a gripper.
 
     Attributes:
@@ -37,22 +37,22 @@ class Grip(NamedTuple):
     pose: Pose
 
 
-def grips_of(scene: Scene, held: Mapping[str, str]) -> list[Grip]:
+def attached_objects(scene: Scene, held: Mapping[str, str]) -> list[AttachedObject]:
     """Return the attachments of objects to grippers. Several grippers may hold one object.
 
     Args:
         scene: Scene with arms and objects.
         held: Names of the attached objects, by arm.
     """
-    found = []
-    for arm, thing in held.items():
+    grips = []
+    for arm, obj in held.items():
         tool = frames_at(scene, arm, scene.posture(scene.start, arm))["tool"]
         into = Pose(tool.translation.copy(), tool.rotation.copy()).inverse()
-        found.append(Grip(arm, thing, into @ scene.pose(scene.start, thing)))
-    return found
+        grips.append(AttachedObject(arm, obj, into @ scene.pose(scene.start, obj)))
+    return grips
 
 
-def in_one_hand(grips: Sequence[Grip]) -> dict[str, tuple[str, Pose]]:
+def in_one_hand(grips: Sequence[AttachedObject]) -> dict[str, tuple[str, Pose]]:
     """Return tool frame and pose of each object that one gripper holds.
 
     Their poses follow from the arm. An object in two grippers has variables in the optimisation,
@@ -71,7 +71,7 @@ AROUND = 0.05
 PARTS: tuple[Parts, ...] = ("arm", "hand")
 
 
-def kept_apart(
+def clearance_constraints(
     scene: Scene,
     held: Mapping[str, str],
     request: MoveRequest,
@@ -90,10 +90,10 @@ def kept_apart(
     Raises:
         PlanRejected: If bodies overlap by more than that at the start.
     """
-    found = [one for one in _asked(scene, held, request, law) if one.pairs]
-    frames = dict.fromkeys(name for one in found for name in one.frames)
-    placed, kept = Kinematics(scene, frames).place(scene.start[None]), []
-    for one in found:
+    matches = [one for one in _requested_clearances(scene, held, request, law) if one.pairs]
+    frames = dict.fromkeys(name for one in matches for name in one.frames)
+    placed, constraints = Kinematics(scene, frames).forward_kinematics(scene.start[None]), []
+    for one in matches:
         distance = one.margin - float(one.evaluate(placed)[0].max())
         if distance < min(-deepest, one.margin):
             raise PlanRejected(
@@ -101,16 +101,16 @@ def kept_apart(
                 "allowed no overlap"
             )
         nearer = distance - 1e-3 < one.margin
-        kept.append(Distance(scene, *one.of, distance - 1e-3, one.parts) if nearer else one)
-    return kept
+        constraints.append(Distance(scene, *one.of, distance - 1e-3, one.parts) if nearer else one)
+    return constraints
 
 
-def _asked(
+def _requested_clearances(
     scene: Scene, held: Mapping[str, str], request: MoveRequest, law: Avoidance | None
 ) -> Iterator[Distance]:
     """Yield the distances that the request and the executing controllets need."""
     clearance = request.clearance
-    led = {arm for places in request.stops for arm in places}
+    led = {arm for goals in request.stops for arm in goals}
     for one in clearances(scene, (), clearance):
         arm, other = one.of  # The arm is the first body of a distance.
         if held.get(arm) == other and other in scene.movable:
@@ -125,10 +125,10 @@ def _asked(
             if meant or (part == "hand" and arm in led and other in request.touching):
                 need = -AROUND
             yield Distance(scene, arm, other, need, parts=part)
-    others = [thing for thing in scene.things if thing not in held.values()]
-    for thing, other in product(dict.fromkeys(held.values()), others):
-        need = clearance if law is None else max(clearance, law.needs(thing, other, True))
-        yield Distance(scene, thing, other, -TOUCHING if other in request.touching else need)
+    others = [scene_object for scene_object in scene.things if scene_object not in held.values()]
+    for obj, other in product(dict.fromkeys(held.values()), others):
+        need = clearance if law is None else max(clearance, law.needs(obj, other, True))
+        yield Distance(scene, obj, other, -TOUCHING if other in request.touching else need)
 
 
 LEAN = 0.02
@@ -137,7 +137,7 @@ position error of compliant arms. The motion uses the orientation of the goal.""
 UP = np.array([0.0, 0.0, 1.0])
 
 
-def add_keeping(problem: Problem, scene: Scene, request: MoveRequest) -> None:
+def add_path_constraints(problem: Problem, scene: Scene, request: MoveRequest) -> None:
     """Add orientation constraints for the tools of all arms with a goal.
 
     Args:
@@ -150,13 +150,13 @@ def add_keeping(problem: Problem, scene: Scene, request: MoveRequest) -> None:
     """
     if not request.keep:
         return
-    led = dict.fromkeys(arm for places in request.stops for arm in places)
+    led = dict.fromkeys(arm for positions in request.stops for arm in positions)
     for arm in led:
-        begin = turned = _turn(scene, arm, scene.posture(scene.start, arm))
-        for number, places in enumerate(request.stops, 1):
-            if arm in places:
-                turned = _turn(scene, arm, places[arm])
-                _refuse_turned(begin, turned, request.keep, f"{request.name_of(number)} of {arm}")
+        start = turned = _turn(scene, arm, scene.posture(scene.start, arm))
+        for number, goals in enumerate(request.stops, 1):
+            if arm in goals:
+                turned = _turn(scene, arm, goals[arm])
+                _refuse_turned(start, turned, request.keep, f"{request.name_of(number)} of {arm}")
             phases = (number - 1, number)
             if request.keep == "orientation":
                 one: Axis | Orientation = Orientation(f"{arm}/tool", Pose(np.zeros(3), turned))
@@ -165,19 +165,19 @@ def add_keeping(problem: Problem, scene: Scene, request: MoveRequest) -> None:
             problem.add(one, phases=phases)
 
 
-def _turn(scene: Scene, arm: str, place: Pose | Vector) -> Matrix:
-    rotation: Matrix = frames_at(scene, arm, place)["tool"].rotation
+def _turn(scene: Scene, arm: str, goal: Pose | Vector) -> Matrix:
+    rotation: Matrix = frames_at(scene, arm, goal)["tool"].rotation
     return rotation
 
 
-def _refuse_turned(begin: Matrix, turned: Matrix, keep: str, where: str) -> None:
+def _refuse_turned(start: Matrix, turned: Matrix, keep: str, path: str) -> None:
     if keep == "orientation":
-        off, words = float(np.linalg.norm(pin.log3(begin.T @ turned))), "is rotated"
+        off, words = float(np.linalg.norm(pin.log3(start.T @ turned))), "is rotated"
     else:
-        x, y, z = turned @ begin.T @ UP  # Vertical axis of the start, at the goal.
+        x, y, z = turned @ start.T @ UP  # Vertical axis of the start, at the goal.
         off, words = math.atan2(math.hypot(x, y), z), "leans"
     if off > LEAN:
         raise PlanRejected(
-            f"{where}: its tool {words} by {off:.3f} rad relative to the start, allowed {LEAN:g} "
+            f"{path}: its tool {words} by {off:.3f} rad relative to the start, allowed {LEAN:g} "
             f"rad with keep={keep!r}"
         )

@@ -71,9 +71,9 @@ def via_postures(
     # A very short step between long ones would need low speeds at both its ends. It is lengthened,
     # so that it does not slow down the whole motion.
     steps = np.maximum(steps, DENSE * steps.max())
-    shares = np.concatenate([[0.0], np.cumsum(steps) / steps.sum()])
-    shares[-1] = 1.0
-    return timed(shares, path, speed * limits.velocity, speed**2 * limits.acceleration)
+    fractions = np.concatenate([[0.0], np.cumsum(steps) / steps.sum()])
+    fractions[-1] = 1.0
+    return timed(fractions, path, speed * limits.velocity, speed**2 * limits.acceleration)
 
 
 SHORTEST = 0.05
@@ -132,7 +132,7 @@ class ToolPace:
 
 class _Piece(NamedTuple):
     duration: float
-    at: Callable[[float], Pose]
+    sample: Callable[[float], Pose]
 
 
 class PosePath:
@@ -209,10 +209,10 @@ class PosePath:
         if radius < TINY:
             raise PlanRejected("centre: the axis goes through the tool. Move the centre")
 
-        def at(share: float) -> Pose:
-            turn = pin.exp3(about * (angle * share))
-            rotation = turn @ start.rotation if turning else start.rotation
-            return Pose(middle + turn @ arm, rotation)
+        def at(fraction: float) -> Pose:
+            rotation_step = pin.exp3(about * (angle * fraction))
+            rotation = rotation_step @ start.rotation if turning else start.rotation
+            return Pose(middle + rotation_step @ arm, rotation)
 
         turned = abs(angle) if turning else 0.0
         duration = (pace or ToolPace()).duration(radius * abs(angle), turned, radius)
@@ -230,10 +230,10 @@ class PosePath:
                 break
             time -= piece.duration
         else:
-            return self._pieces[-1].at(1.0)
+            return self._pieces[-1].sample(1.0)
         s = max(time, 0.0) / piece.duration
-        return piece.at(rest_to_rest(s))
+        return piece.sample(rest_to_rest(s))
 
 
-def _line(begin: Pose, end: Pose, pace: ToolPace) -> _Piece:
-    return _Piece(pace.duration(*begin.distance(end)), partial(begin.between, end))
+def _line(start: Pose, end: Pose, pace: ToolPace) -> _Piece:
+    return _Piece(pace.duration(*start.distance(end)), partial(start.between, end))

@@ -12,7 +12,7 @@ import pinocchio as pin
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.planning.motions.motion_check import Avoidance, NearBodies, check_motion
 from multipanda_py.planning.motions.motion_request import MoveRequest
-from multipanda_py.planning.motions.path_constraints import kept_apart
+from multipanda_py.planning.motions.path_constraints import clearance_constraints
 from multipanda_py.planning.optimiser.free_space import FreeSpace
 from multipanda_py.planning.optimiser.path_search import along
 from multipanda_py.planning.optimiser.scene import Scene
@@ -27,7 +27,7 @@ DEEPEST = 0.03
 """Maximum overlap at the start of a retreat, of capsules, which are larger than links [m]."""
 LARGEST = 0.05
 """Maximum step of a joint [rad, m]. The arm cannot move a pair apart that needs more."""
-MOST = 60
+MAX_STEPS = 60
 """Maximum number of steps."""
 # Maximum number of sweeps, regularisation of squared gradients, and minimum fraction of the
 # required distance that a step must gain.
@@ -65,7 +65,7 @@ def retreat(
         target or the arms cannot move apart.
     """
     path, q = [start], start
-    for _ in range(MOST):
+    for _ in range(MAX_STEPS):
         allowed = may_move(q)
         pairs = [
             (pair, gradient)
@@ -96,7 +96,7 @@ def _step(
     gradients = np.array([gradient for _, gradient in pairs])
     missing = np.array([target - pair.distance for pair, _ in pairs])
     needs = np.where(missing > 0.0, np.minimum(missing + 1e-4, STEP), missing)
-    least, most = (
+    min_value, max_value = (
         np.maximum(-LARGEST, np.minimum(lowest, 0.0)),
         np.minimum(LARGEST, np.maximum(highest, 0.0)),
     )
@@ -110,7 +110,7 @@ def _step(
             if change:
                 forces[row] = raised
                 step = gradients.T @ forces
-                np.clip(step, least, most, out=step)
+                np.clip(step, min_value, max_value, out=step)
                 largest = max(largest, abs(change) * float(np.abs(gradient).max()))
         if largest < 1e-6:
             break
@@ -124,7 +124,7 @@ POINTS = 9
 """Number of points of a retreat, its ends included."""
 
 
-class WayOut(NamedTuple):
+class RetreatMotion(NamedTuple):
     """Timed retreat.
 
     Attributes:
@@ -144,14 +144,14 @@ class WayOut(NamedTuple):
         return np.concatenate([self.rows, after])
 
 
-def way_out(
+def plan_retreat(
     scene: Scene,
     held: Mapping[str, str],
     request: MoveRequest,
     law: Avoidance,
     margin: float,
     timed: Callable[[Scene, Matrix], Matrix],
-) -> WayOut | None:
+) -> RetreatMotion | None:
     """Return the retreat of the arms with a goal, or None if it is not necessary.
 
     Args:
@@ -165,9 +165,9 @@ def way_out(
     Raises:
         PlanRejected: If they cannot retreat without coming close to other bodies.
     """
-    led = {arm for places in request.stops for arm in places}
+    led = {arm for goals in request.stops for arm in goals}
     # Arms that hold an object with another arm cannot retreat separately.
-    led -= {arm for arm, thing in held.items() if thing in scene.movable}
+    led -= {arm for arm, obj in held.items() if obj in scene.movable}
     n = sum(arm.n_joints for arm in scene.arms.values())
     start, target = scene.start[:n], min(max(request.clearance, law.passes_at), law.begins_at)
     path = retreat(
@@ -179,12 +179,12 @@ def way_out(
     postures = along(path, rest_to_rest(np.linspace(0.0, 1.0, POINTS)))
     slices = np.tile(scene.start, (POINTS, 1))
     slices[:, :n] = postures
-    space = FreeSpace(scene, kept_apart(scene, held, request, law, DEEPEST), {})
+    space = FreeSpace(scene, clearance_constraints(scene, held, request, law, DEEPEST), {})
     checked = check_motion(timed(scene, slices), n, space, law, POINTS)
     if checked.reason:
         raise PlanRejected(f"start: the arms cannot retreat: {checked.reason}")
     end = {arm: slices[-1, scene.columns[arm]] for arm in scene.arms}
-    return WayOut(checked.rows, end, checked.nearest)
+    return RetreatMotion(checked.rows, end, checked.nearest)
 
 
 def _may_move(scene: Scene, led: set[str], keep: bool) -> Callable[[Vector], Matrix]:
@@ -192,7 +192,7 @@ def _may_move(scene: Scene, led: set[str], keep: bool) -> Callable[[Vector], Mat
     n = sum(arm.n_joints for arm in scene.arms.values())
 
     def projection(q: Vector) -> Matrix:
-        found = np.zeros((n, n))
+        result = np.zeros((n, n))
         for arm in led:
             at = scene.columns[arm]
             own = np.eye(at.stop - at.start)
@@ -202,7 +202,7 @@ def _may_move(scene: Scene, led: set[str], keep: bool) -> Callable[[Vector], Mat
                 axes = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
                 turning = pin.computeFrameJacobian(model, data, q[at], frame, axes)[3:]
                 own -= np.linalg.pinv(turning, rcond=1e-3) @ turning
-            found[at, at] = own
-        return found
+            result[at, at] = own
+        return result
 
     return projection

@@ -33,5 +33,5 @@ def clearances(
         *combinations(scene.arms, 2),
         *(pair for pair in product(scene.arms, scene.things) if frozenset(pair) not in related),
     ]
-    found = (Distance(scene, *pair, margin=margin) for pair in pairs)
-    return [distance for distance in found if distance.pairs]
+    clearances = (Distance(scene, *pair, margin=margin) for pair in pairs)
+    return [distance for distance in clearances if distance.pairs]

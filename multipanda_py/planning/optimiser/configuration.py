@@ -26,7 +26,7 @@ from multipanda_py.state import Vector
 
 NEARNESS = 0.1
 """Weight of the distance from the start of the search, relative to constraints of 1e3."""
-MOST_TRIES = 1000
+MAX_TRIES = 1000
 """Maximum number of tries that a caller may request."""
 
 
@@ -51,7 +51,8 @@ def inverse_kinematics(
     distances d.
 
     A movable object stays at its pose, unless a goal places it.
-    ``PoseGoal("left/tool", grip, "box")`` places a tool on a box, and ``PoseGoal("box", place)``
+    ``PoseGoal("left/tool", grip, "box")`` places a tool on a box, and
+    ``PoseGoal("box", forward_kinematics)``
     places the box. Both together give the configuration in which the arm holds it there.
 
     Args:
@@ -76,11 +77,11 @@ def inverse_kinematics(
     """
     if not goals:
         raise PlanRejected("goals: got none, allowed one or more")
-    if not 1 <= tries <= MOST_TRIES:
-        raise PlanRejected(f"tries: got {tries}, allowed 1 to {MOST_TRIES}")
-    begin = scene.start if near is None else np.array(near, dtype=np.float64)
-    if begin.shape != scene.start.shape or not np.isfinite(begin).all():
-        raise PlanRejected(f"near: got {begin.shape}, allowed {scene.size} finite numbers")
+    if not 1 <= tries <= MAX_TRIES:
+        raise PlanRejected(f"tries: got {tries}, allowed 1 to {MAX_TRIES}")
+    start = scene.start if near is None else np.array(near, dtype=np.float64)
+    if start.shape != scene.start.shape or not np.isfinite(start).all():
+        raise PlanRejected(f"near: got {start.shape}, allowed {scene.size} finite numbers")
     for goal in goals:
         if goal.order:
             raise PlanRejected(
@@ -90,25 +91,25 @@ def inverse_kinematics(
     placed = {scene.body(goal.frames[0]) for goal in goals if goal.frames}
     resting = [name for name in scene.movable if name not in placed]
     settings = settings or SolverSettings(iterations=60, time=2.0)
-    asked: list[Objective] = [
+    objectives: list[Objective] = [
         *goals,
         WithinLimits(margin=limit_margin + settings.violation),
-        *(Near(name, begin[scene.columns[name]]) for name in resting),
+        *(Near(name, start[scene.columns[name]]) for name in resting),
         *(clearances(scene, goals) if apart is None else apart),
     ]
-    terms = [make_term(scene, one, "equal", (0, 1), 1.0) for one in asked]
-    found = find_posture(scene, terms, begin, np.random.default_rng(seed), tries, settings)
-    if not found.is_feasible:
-        missed = "; ".join(violation.missed for violation in found.violations[:3])
+    terms = [make_term(scene, one, "equal", (0, 1), 1.0) for one in objectives]
+    result = find_configuration(scene, terms, start, np.random.default_rng(seed), tries, settings)
+    if not result.is_feasible:
+        missed = "; ".join(violation.missed for violation in result.violations[:3])
         raise PlanRejected(f"no configuration found, the best one: {missed}")
-    slice_: Vector = found.path[0]
+    slice_: Vector = result.path[0]
     return slice_
 
 
-def find_posture(
+def find_configuration(
     scene: Scene,
     terms: Sequence[Term],
-    begin: Vector,
+    start: Vector,
     rng: np.random.Generator,
     tries: int,
     settings: SolverSettings,
@@ -120,56 +121,58 @@ def find_posture(
     Args:
         scene: Scene, which defines the variables of a slice.
         terms: Terms of one slice.
-        begin: First start, and the slice to stay near to, (d,).
+        start: First start, and the slice to stay near to, (d,).
         rng: Random generator for the other starts.
         tries: Maximum number of starts.
         settings: Tolerance, iterations per start, and time of the whole search.
     """
     until = processor_time() + settings.time
     nearness = [
-        make_term(scene, Near(name, begin[at]), "cost", (0, 1), 1.0, NEARNESS)
+        make_term(scene, Near(name, start[at]), "cost", (0, 1), 1.0, NEARNESS)
         for name, at in scene.columns.items()
     ]
     first = [*nearness, *(term for term in terms if not isinstance(term.objective, Distance))]
     every = [*nearness, *terms]
     best: tuple[bool, float, Solution] | None = None
-    x = begin
+    x = start
     for _ in range(tries):
         left = replace(settings, time=max(until - processor_time(), 0.0))
-        found = solve(scene, first, x[None], 1.0, 1, left)
-        is_reached = found.is_feasible
+        result = solve(scene, first, x[None], 1.0, 1, left)
+        is_reached = result.is_feasible
         if is_reached and len(every) > len(first):
-            found = _moved_apart(scene, every, found, left)
-        if best is None or (not is_reached, found.worst) < best[:2]:
-            best = (not is_reached, found.worst, found)
-        if found.is_feasible or processor_time() > until:
+            result = _moved_apart(scene, every, result, left)
+        if best is None or (not is_reached, result.worst) < best[:2]:
+            best = (not is_reached, result.worst, result)
+        if result.is_feasible or processor_time() > until:
             break
-        x = _anew(scene, found, begin, rng)
+        x = _restart(scene, result, start, rng)
     if best is None:
         raise PlanRejected(f"tries: got {tries}, allowed 1 or more")
     return best[2]
 
 
 def _moved_apart(
-    scene: Scene, terms: Sequence[Term], found: Solution, settings: SolverSettings
+    scene: Scene, terms: Sequence[Term], result: Solution, settings: SolverSettings
 ) -> Solution:
     """Solve a problem with its distances, at first without those of distant bodies."""
-    near, far = _parted(scene, terms, found)
+    near, far = _parted(scene, terms, result)
     if not far:
-        return solve(scene, terms, found.path, 1.0, 1, settings)
-    found = solve(scene, near, found.path, 1.0, 1, settings)
-    if not found.is_feasible or not _parted(scene, far, found)[0]:
-        return found
-    return solve(scene, terms, found.path, 1.0, 1, settings)
+        return solve(scene, terms, result.path, 1.0, 1, settings)
+    result = solve(scene, near, result.path, 1.0, 1, settings)
+    if not result.is_feasible or not _parted(scene, far, result)[0]:
+        return result
+    return solve(scene, terms, result.path, 1.0, 1, settings)
 
 
-def _parted(scene: Scene, terms: Sequence[Term], found: Solution) -> tuple[list[Term], list[Term]]:
+def _parted(
+    scene: Scene, terms: Sequence[Term], result: Solution
+) -> tuple[list[Term], list[Term]]:
     """Return the terms that are relevant in a slice, and distances of distant bodies."""
     distances = {
         k: one for k, term in enumerate(terms) if isinstance(one := term.objective, Distance)
     }
     frames = dict.fromkeys(name for one in distances.values() for name in one.frames)
-    placed = Kinematics(scene, frames).place(found.path)
+    placed = Kinematics(scene, frames).forward_kinematics(result.path)
     far = {k for k, one in distances.items() if not one.is_near(placed)}
     return (
         [term for k, term in enumerate(terms) if k not in far],
@@ -177,15 +180,15 @@ def _parted(scene: Scene, terms: Sequence[Term], found: Solution) -> tuple[list[
     )
 
 
-def _anew(scene: Scene, found: Solution, begin: Vector, rng: np.random.Generator) -> Vector:
+def _restart(scene: Scene, result: Solution, start: Vector, rng: np.random.Generator) -> Vector:
     """Return a slice with random joint positions of those arms that violate constraints."""
-    bodies = {body for violation in found.violations for body in violation.bodies}
+    bodies = {body for violation in result.violations for body in violation.bodies}
     drawn = random_slice(scene, rng)
-    x = begin.copy()
+    x = start.copy()
     for arm in scene.arms:
         at = scene.columns[arm]
         is_off = arm in bodies or bodies.isdisjoint(scene.arms)
-        x[at] = drawn[at] if is_off else found.path[0, at]
+        x[at] = drawn[at] if is_off else result.path[0, at]
     return x
 
 
@@ -263,7 +266,7 @@ def quick_end(
     terms: Sequence[Term],
     goals: Mapping[str, Pose],
     stays: Vector,
-    begin: Vector,
+    start: Vector,
     rng: np.random.Generator,
 ) -> Vector | None:
     """Return a free slice that meets tool poses; None if none was found.
@@ -274,22 +277,22 @@ def quick_end(
         terms: Terms of the slice, for the margin of the joint limits.
         goals: Goal poses of the tools, see :func:`tool_goals`.
         stays: Slice with the joint positions of arms without a goal, (d,).
-        begin: Slice to stay near to, (d,).
+        start: Slice to stay near to, (d,).
         rng: Random generator for the starts.
     """
     margins = [t.objective.margin for t in terms if isinstance(t.objective, WithinLimits)]
     x = stays.copy()
     for arm in goals:
-        x[scene.columns[arm]] = begin[scene.columns[arm]]
-    found = free_postures(scene, space, goals, x[: space.n], max(margins, default=0.0), rng)
-    return None if found is None else space.with_things(found[None])[0]
+        x[scene.columns[arm]] = start[scene.columns[arm]]
+    result = free_postures(scene, space, goals, x[: space.n], max(margins, default=0.0), rng)
+    return None if result is None else space.with_objects(result[None])[0]
 
 
 def free_postures(
     scene: Scene,
     space: FreeSpace,
     goals: Mapping[str, Pose],
-    begin: Vector,
+    start: Vector,
     margin: float,
     rng: np.random.Generator,
 ) -> Vector | None:
@@ -299,7 +302,7 @@ def free_postures(
         scene: Arms and objects.
         space: Test of distances.
         goals: Goal poses of the tools in the world. Arms without a goal stay.
-        begin: Start configuration of all arms, (n,).
+        start: Start configuration of all arms, (n,).
         margin: Margin of the joint limits [rad, m].
         rng: Random generator for the starts.
 
@@ -307,7 +310,7 @@ def free_postures(
         Joint configuration of all arms, (n,). None if none was found.
     """
     searches = {
-        arm: _postures(scene, arm, pose, begin[scene.columns[arm]], margin, rng)
+        arm: _postures(scene, arm, pose, start[scene.columns[arm]], margin, rng)
         for arm, pose in goals.items()
     }
     known: dict[str, list[Vector]] = {arm: [] for arm in goals}
@@ -317,11 +320,11 @@ def free_postures(
             for q in itertools.islice(search, BATCH):
                 if q is not None and len(known[arm]) < KNOWN and _is_new(q, known[arm]):
                     known[arm].append(q)
-        for chosen in _nearest_first(scene, known, begin):
+        for chosen in _nearest_first(scene, known, start):
             if chosen in tried:
                 continue
             tried.add(chosen)
-            x = begin.copy()
+            x = start.copy()
             for arm, number in zip(known, chosen):
                 x[scene.columns[arm]] = known[arm][number]
             if space.is_free(x):
@@ -334,25 +337,25 @@ def _is_new(q: Vector, known: Sequence[Vector]) -> bool:
 
 
 def _nearest_first(
-    scene: Scene, known: Mapping[str, Sequence[Vector]], begin: Vector
+    scene: Scene, known: Mapping[str, Sequence[Vector]], start: Vector
 ) -> list[tuple[int, ...]]:
     """Return all combinations of one configuration per arm, in the order of travel time.
 
     Args:
         scene: Scene with the speed limits.
         known: Configurations to combine, (n,) each, by arm.
-        begin: Slice at the start, (d,).
+        start: Slice at the start, (d,).
     """
     times = []
     for arm, postures in known.items():
         at = scene.columns[arm]
-        times.append([float((np.abs(q - begin[at]) / scene.velocity[at]).max()) for q in postures])
+        times.append([float((np.abs(q - start[at]) / scene.velocity[at]).max()) for q in postures])
     choices = itertools.product(*(range(len(postures)) for postures in known.values()))
     return sorted(choices, key=lambda chosen: sum(t[k] for t, k in zip(times, chosen)))
 
 
 def _postures(
-    scene: Scene, arm: str, pose: Pose, begin: Vector, margin: float, rng: np.random.Generator
+    scene: Scene, arm: str, pose: Pose, start: Vector, margin: float, rng: np.random.Generator
 ) -> Iterator[Vector | None]:
     """Yield a configuration for each start, (n,) [rad, m], or None if the search has failed.
 
@@ -360,7 +363,7 @@ def _postures(
         scene: Scene with the joint limits.
         arm: Name of the arm.
         pose: Pose of the tool in the world.
-        begin: Configuration of the first start, (n,) [rad, m]. Further starts are random.
+        start: Configuration of the first start, (n,) [rad, m]. Further starts are random.
         margin: Distance from the joint limits [rad, m].
         rng: Random generator.
     """
@@ -369,7 +372,7 @@ def _postures(
     at, goal = scene.columns[arm], pin.SE3(pose.rotation, pose.position)
     lower, upper = scene.lower[at] + margin, scene.upper[at] - margin
     low, high = np.clip(lower, -np.pi, None), np.clip(upper, None, np.pi)
-    q = begin
+    q = start
     while True:
         yield _reach(model, data, frame, goal, np.clip(q, lower, upper), lower, upper)
         q = rng.uniform(low, high)

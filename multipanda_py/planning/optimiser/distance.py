@@ -47,8 +47,8 @@ def closest_points(first: Matrix, second: Matrix) -> tuple[Matrix, Matrix]:
 
 def _dot(a: Matrix, b: Matrix) -> Matrix:
     """Return dot products of 3-vectors, faster than a sum along such a short axis."""
-    found: Matrix = a[..., 0] * b[..., 0] + a[..., 1] * b[..., 1] + a[..., 2] * b[..., 2]
-    return found
+    result: Matrix = a[..., 0] * b[..., 0] + a[..., 1] * b[..., 1] + a[..., 2] * b[..., 2]
+    return result
 
 
 AHEAD = 0.1
@@ -88,13 +88,15 @@ class Distance(Objective):
         self.pairs = sorted(pairs, key=lambda pair: any(s.shape is not None for s in pair))
         self.frames = tuple(dict.fromkeys(s.frame for pair in self.pairs for s in pair))
         # For each pair and side: index of the frame, ends of the axis in it, and radius.
-        place = {name: at for at, name in enumerate(self.frames)}
-        self._frame = np.array([[place[s.frame] for s in pair] for pair in self.pairs], dtype=int)
+        frame_index = {name: at for at, name in enumerate(self.frames)}
+        self._frame = np.array(
+            [[frame_index[s.frame] for s in pair] for pair in self.pairs], dtype=int
+        )
         self._points, self._ends = _points_of(self.pairs, self.frames)
         self._radii = np.array([[s.radius for s in pair] for pair in self.pairs]).reshape(-1, 2)
         # Shapes for coal and their poses in the frames, by the index of the pair.
         shapes = {
-            id(solid): (shape_of(solid), *place_of(solid))
+            id(solid): (shape_of(solid), *frame_of(solid))
             for pair in self.pairs
             if any(solid.shape is not None for solid in pair)
             for solid in pair
@@ -156,15 +158,15 @@ class Distance(Objective):
 
     def _capsules_by_box(self) -> list[tuple[int, int, NDArray[np.intp]]]:
         """Return one pair and the side for every box, and the numbers of its capsule pairs."""
-        found: dict[tuple[int, int], list[int]] = {}
+        capsules: dict[tuple[int, int], list[int]] = {}
         for number in self._by_coal:
             for side, solid in enumerate(self.pairs[number]):
                 if (
                     isinstance(solid.shape, coal.Box)
                     and self.pairs[number][1 - side].shape is None
                 ):
-                    found.setdefault((id(solid), side), []).append(number)
-        return [(numbers[0], side, np.array(numbers)) for (_, side), numbers in found.items()]
+                    capsules.setdefault((id(solid), side), []).append(number)
+        return [(numbers[0], side, np.array(numbers)) for (_, side), numbers in capsules.items()]
 
     def _may_be_near(
         self,
@@ -192,13 +194,15 @@ class Distance(Objective):
         Returns:
             Mask, (s, k).
         """
-        shape, turn, centre = self._by_coal[number][side]
+        shape, rotation, centre = self._by_coal[number][side]
         box = placed[self._frame[number, side]]
         away = axes.mean(2) - (box.position + box.rotation @ centre)[:, None]
-        outside = np.maximum(np.abs(away @ (box.rotation @ turn)) - np.array(shape.halfSide), 0.0)
+        outside = np.maximum(
+            np.abs(away @ (box.rotation @ rotation)) - np.array(shape.halfSide), 0.0
+        )
         reach = 0.5 * np.linalg.norm(axes[:, :, 1] - axes[:, :, 0], axis=-1)
-        least = np.linalg.norm(outside, axis=-1) - reach - self._radii[numbers, 1 - side]
-        near: NDArray[np.bool_] = least < self.margin + AHEAD
+        min_value = np.linalg.norm(outside, axis=-1) - reach - self._radii[numbers, 1 - side]
+        near: NDArray[np.bool_] = min_value < self.margin + AHEAD
         return near
 
     def _measure(
@@ -220,12 +224,12 @@ class Distance(Objective):
         solids, of_coal = self.pairs[number], self._by_coal[number]
         for row in rows.tolist():
             placed = []
-            for solid, (shape, turn, centre) in zip(solids, of_coal):
+            for solid, (shape, rotation_step, centre) in zip(solids, of_coal):
                 frame = slices.frames[solid.frame]
                 rotation, position = frame.rotation[row], frame.position[row]
                 placed += [
                     shape,
-                    coal.Transform3s(rotation @ turn, position + rotation @ centre),
+                    coal.Transform3s(rotation @ rotation_step, position + rotation @ centre),
                 ]
             result.clear()
             distance[row, number] = coal.distance(*placed, request, result)
@@ -287,7 +291,7 @@ def shape_of(solid: PathSolid) -> Any:
     return coal.Capsule(solid.radius, float(np.linalg.norm(solid.end - solid.start)))
 
 
-def place_of(solid: PathSolid) -> tuple[Matrix, Vector]:
+def frame_of(solid: PathSolid) -> tuple[Matrix, Vector]:
     """Return rotation and centre of a coal shape in the frame of its solid.
 
     The axis of a capsule is z in coal.

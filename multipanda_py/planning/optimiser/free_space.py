@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.planning.optimiser.distance import Distance, place_of, shape_of
+from multipanda_py.planning.optimiser.distance import Distance, frame_of, shape_of
 from multipanda_py.planning.optimiser.goals import PoseGoal
 from multipanda_py.planning.optimiser.kinematics import Kinematics
 from multipanda_py.planning.optimiser.scene import Scene, log3
@@ -28,21 +28,21 @@ LEAST = 1e-3
 """Additional allowed shortfall, for any margin [m]."""
 
 
-def too_close(terms: Iterable[Term], found: Solution, each: int) -> tuple[Violation, ...]:
+def too_close(terms: Iterable[Term], result: Solution, each: int) -> tuple[Violation, ...]:
     """Return the distance constraints that are violated on straight segments between slices.
 
     Between slices, half of the margin is sufficient.
 
     Args:
         terms: Terms of the problem.
-        found: Path to check.
+        result: Path to check.
         each: Number of slices of a phase.
     """
     distances = [term for term in terms if isinstance(term.objective, Distance)]
     frames = dict.fromkeys(name for term in distances for name in term.objective.frames)
     if not frames:
         return ()
-    placed = Kinematics(found.scene, frames).place(between(found))
+    placed = Kinematics(result.scene, frames).forward_kinematics(between(result))
     violations = []
     for term in distances:
         if term.is_cost or term.order or not isinstance(term.objective, Distance):
@@ -68,15 +68,15 @@ def too_close(terms: Iterable[Term], found: Solution, each: int) -> tuple[Violat
     return tuple(sorted(violations, key=lambda violation: -violation.amount))
 
 
-def between(found: Solution) -> Matrix:
+def between(result: Solution) -> Matrix:
     """Return configurations between the slices of a path, beginning at its start.
 
     The shape is (T (PARTS - 1), d) for T slices of d variables.
     """
-    path = np.concatenate([found.scene.start[None], found.path])
-    share = np.arange(1, PARTS)[:, None] / PARTS
-    way = path[:-1, None] + share * np.diff(path, axis=0)[:, None]
-    slices: Matrix = way.reshape(-1, path.shape[1])
+    path = np.concatenate([result.scene.start[None], result.path])
+    fraction = np.arange(1, PARTS)[:, None] / PARTS
+    displacement = path[:-1, None] + fraction * np.diff(path, axis=0)[:, None]
+    slices: Matrix = displacement.reshape(-1, path.shape[1])
     return slices
 
 
@@ -98,16 +98,16 @@ def free_space(scene: Scene, terms: Sequence[Term]) -> FreeSpace | None:
         terms: Terms of the problem.
     """
     every = (min(term.first for term in terms), max(term.last for term in terms))
-    kept = [term for term in terms if not (term.is_cost or term.order)]
-    distances = [term.objective for term in kept if isinstance(term.objective, Distance)]
+    selected = [term for term in terms if not (term.is_cost or term.order)]
+    distances = [term.objective for term in selected if isinstance(term.objective, Distance)]
     grips = {}
-    for term in kept:
+    for term in selected:
         one = term.objective
         if not isinstance(one, PoseGoal) or (term.first, term.last) != every:
             continue
-        thing, tool = one.frames
-        if thing in scene.movable and tool.endswith("/tool"):
-            grips[thing] = (tool, one.pose)
+        obj, tool = one.frames
+        if obj in scene.movable and tool.endswith("/tool"):
+            grips[obj] = (tool, one.pose)
     if not distances or {*scene.movable} != {*grips}:
         return None
     return FreeSpace(scene, distances, grips)
@@ -134,10 +134,10 @@ class FreeSpace:
         self, scene: Scene, distances: Sequence[Distance], grips: dict[str, tuple[str, Pose]]
     ) -> None:
         self._model = pin.Model()
-        self._places: list[slice] = []
+        self._slices: list[slice] = []
         for arm in scene.arms:
             self._model = pin.appendModel(self._model, _named(scene, arm), 0, pin.SE3.Identity())
-            self._places.append(scene.columns[arm])
+            self._slices.append(scene.columns[arm])
         # The joints are in the order of the arms, as in a slice.
         self.n = self._model.nq
         self._data = self._model.createData()
@@ -156,13 +156,13 @@ class FreeSpace:
                 margins.append(distance.margin)
                 of.append(distance.of)
         self._solids = self._geometry.createData()
-        self._kept, self._of = np.array(margins), of
+        self._margins, self._of = np.array(margins), of
         self._require(1.0, SLACK)
 
     def _add(self, solid: PathSolid, number: int) -> int:
         """Add a solid to the joint that moves it and return its number."""
-        turn, centre = place_of(solid)
-        placed = pin.SE3(turn, centre)
+        rotation, centre = frame_of(solid)
+        placed = pin.SE3(rotation, centre)
         name, on = solid.frame, pin.SE3.Identity()
         carried = self._grips.get(name) or self._scene.frames.get(name)
         if carried is not None:
@@ -175,32 +175,32 @@ class FreeSpace:
             frame = self._model.frames[self._model.getFrameId(f"{arm}/{full}")]
             joint, on = frame.parentJoint, frame.placement * on
         else:
-            thing = self._scene.things[name]
-            joint, on = 0, pin.SE3(thing.rotation, thing.position)
+            obj = self._scene.things[name]
+            joint, on = 0, pin.SE3(obj.rotation, obj.position)
         geometry = pin.GeometryObject(str(number), joint, on * placed, shape_of(solid))
         return int(self._geometry.addGeometryObject(geometry))
 
-    def _require(self, share: float, least: float) -> None:
+    def _require(self, fraction: float, min_value: float) -> None:
         """Set the required distances to a fraction of all margins, minus a tolerance.
 
         Bodies with a positive margin must not touch.
         """
-        margins = share * self._kept - least
-        apart = np.maximum(margins, np.minimum(self._kept, APART))
-        margins = np.where(self._kept > 0.0, apart, self._kept - least)
+        margins = fraction * self._margins - min_value
+        apart = np.maximum(margins, np.minimum(self._margins, APART))
+        margins = np.where(self._margins > 0.0, apart, self._margins - min_value)
         for request, margin in zip(self._solids.collisionRequests, margins.tolist()):
             request.security_margin = margin
 
-    def sparing(self, share: float, least: float) -> FreeSpace:
+    def sparing(self, fraction: float, min_value: float) -> FreeSpace:
         """Return a copy with reduced distances.
 
         Args:
-            share: Fraction of the margins.
-            least: Tolerance to subtract [m].
+            fraction: Fraction of the margins.
+            min_value: Tolerance to subtract [m].
         """
         other = copy(self)
         other._solids = self._geometry.createData()
-        other._require(share, least)
+        other._require(fraction, min_value)
         return other
 
     def nearest(self, q: Vector) -> float:
@@ -220,7 +220,7 @@ class FreeSpace:
         distance = pin.computeDistance(self._geometry, self._solids, pair).min_distance
         return self._of[pair], distance
 
-    def with_things(self, path: Matrix) -> Matrix:
+    def with_objects(self, path: Matrix) -> Matrix:
         """Return slices of a path with the poses of attached objects, (s, d), see :class:`.Scene`.
 
         Args:
@@ -229,12 +229,16 @@ class FreeSpace:
         scene = self._scene
         slices = np.tile(scene.start, (len(path), 1))
         slices[:, : self.n] = path
-        tools = Kinematics(scene, [tool for tool, _ in self._grips.values()]).place(slices).frames
-        for thing, (tool, grip) in self._grips.items():
+        tools = (
+            Kinematics(scene, [tool for tool, _ in self._grips.values()])
+            .forward_kinematics(slices)
+            .frames
+        )
+        for obj, (tool, grip) in self._grips.items():
             rotation = tools[tool].rotation
-            own = slices[:, scene.columns[thing]]
+            own = slices[:, scene.columns[obj]]
             own[:, :3] = tools[tool].position + rotation @ grip.position
-            own[:, 3:] = log3(scene.things[thing].rotation.T @ rotation @ grip.rotation)
+            own[:, 3:] = log3(scene.things[obj].rotation.T @ rotation @ grip.rotation)
         return slices
 
     def is_free(self, q: Vector) -> bool:
@@ -243,19 +247,19 @@ class FreeSpace:
             self._model, self._data, self._geometry, self._solids, q, True
         )
 
-    def is_way_free(self, begin: Vector, end: Vector, step: float) -> bool:
+    def is_path_free(self, start: Vector, end: Vector, step: float) -> bool:
         """Return True if the straight segment between two configurations is free.
 
         Args:
-            begin: First joint configuration of all arms, (n,).
+            start: First joint configuration of all arms, (n,).
             end: Second joint configuration, (n,).
             step: Maximum step of a joint between two tests [rad].
         """
-        way = end - begin
-        count = max(1, int(np.ceil(float(np.abs(way).max()) / step)))
+        displacement = end - start
+        count = max(1, int(np.ceil(float(np.abs(displacement).max()) / step)))
         # Obstacles are rarely near the ends, so configurations in the middle are tested first.
-        shares = sorted(range(1, count + 1), key=lambda k: k & -k, reverse=True)
-        return all(self.is_free(begin + way * (k / count)) for k in shares)
+        fractions = sorted(range(1, count + 1), key=lambda k: k & -k, reverse=True)
+        return all(self.is_free(start + displacement * (k / count)) for k in fractions)
 
 
 def _named(scene: Scene, arm: str) -> Any:

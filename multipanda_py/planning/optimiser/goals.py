@@ -37,7 +37,7 @@ def relative_point(slices: Slices, frame: str, base: str) -> tuple[Matrix, Matri
     return (into @ away[..., None])[..., 0], into @ moved
 
 
-def relative_turn(
+def relative_rotation(
     slices: Slices, frame: str, base: str, rotation: Matrix
 ) -> tuple[Matrix, Matrix]:
     r"""Return the rotation error of a frame in another frame, (s, 3), and its Jacobian.
@@ -80,8 +80,10 @@ class PoseGoal(Objective):
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
         """Return the pose error and its Jacobian."""
         point, moved = relative_point(slices, *self.frames)
-        turn, turned = relative_turn(slices, self.frames[0], self.frames[1], self.pose.rotation)
-        numbers = np.concatenate([point - self.pose.position, turn], 1)
+        rotation, turned = relative_rotation(
+            slices, self.frames[0], self.frames[1], self.pose.rotation
+        )
+        numbers = np.concatenate([point - self.pose.position, rotation], 1)
         return numbers, np.concatenate([moved, turned], 1)
 
 
@@ -127,7 +129,7 @@ class Orientation(Objective):
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
         """Return the rotation error and its Jacobian."""
-        return relative_turn(slices, self.frames[0], self.frames[1], self.rotation)
+        return relative_rotation(slices, self.frames[0], self.frames[1], self.rotation)
 
 
 class Axis(Objective):
@@ -216,21 +218,21 @@ class RelativePose(PoseGoal):
         super().__init__(frame, pose or Pose.identity(), base)
 
 
-def _triple(what: str, values: ArrayLike) -> Vector:
+def _triple(description: str, values: ArrayLike) -> Vector:
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise PlanRejected(f"{what}: got {values!r:.60}, allowed three numbers") from None
+        raise PlanRejected(f"{description}: got {values!r:.60}, allowed three numbers") from None
     if array.shape != (3,) or not np.isfinite(array).all():
-        raise PlanRejected(f"{what}: got {values!r:.60}, allowed three finite numbers")
+        raise PlanRejected(f"{description}: got {values!r:.60}, allowed three finite numbers")
     return array
 
 
-def _unit(what: str, values: ArrayLike) -> Vector:
-    array = _triple(what, values)
+def _unit(description: str, values: ArrayLike) -> Vector:
+    array = _triple(description, values)
     length = np.linalg.norm(array)
     if length < 1e-9:
-        raise PlanRejected(f"{what}: got {array.tolist()}, allowed a direction")
+        raise PlanRejected(f"{description}: got {array.tolist()}, allowed a direction")
     unit: Vector = array / length
     return unit
 

@@ -91,17 +91,17 @@ class Kinematics:
         if name not in self._order:
             self._order.append(name)
 
-    def place(self, x: Matrix) -> Slices:
+    def forward_kinematics(self, x: Matrix) -> Slices:
         """Return poses and Jacobians of the frames in slices, (s, d)."""
-        found: dict[str, Placement] = {}
+        result: dict[str, Placement] = {}
         for arm in self._models:
-            self._place_arm(arm, x, found)
+            self._arm_forward_kinematics(arm, x, result)
         for name in self._order:
-            if name not in found:
-                found[name] = self._place(name, x, found)
-        return Slices(self.scene, x, found)
+            if name not in result:
+                result[name] = self._place(name, x, result)
+        return Slices(self.scene, x, result)
 
-    def _place_arm(self, arm: str, x: Matrix, found: dict[str, Placement]) -> None:
+    def _arm_forward_kinematics(self, arm: str, x: Matrix, matches: dict[str, Placement]) -> None:
         model, data = self._models[arm]
         columns = self.scene.columns[arm]
         links = self._links[arm]
@@ -118,19 +118,19 @@ class Kinematics:
         )
         for number, q in enumerate(postures):
             compute(model, data, q)
-            for place, (_, frame) in enumerate(links):
+            for index, (_, frame) in enumerate(links):
                 placed = update(model, data, frame)
-                positions[place, number] = placed.translation
-                rotations[place, number] = placed.rotation
-                own[place, number] = jacobian(model, data, frame, _AXES).reshape(6, -1)
-        for place, (name, _) in enumerate(links):
-            found[name] = Placement(positions[place], rotations[place], jacobians[place])
+                positions[index, number] = placed.translation
+                rotations[index, number] = placed.rotation
+                own[index, number] = jacobian(model, data, frame, _AXES).reshape(6, -1)
+        for index, (name, _) in enumerate(links):
+            matches[name] = Placement(positions[index], rotations[index], jacobians[index])
 
-    def _place(self, name: str, x: Matrix, found: dict[str, Placement]) -> Placement:
+    def _place(self, name: str, x: Matrix, matches: dict[str, Placement]) -> Placement:
         scene, (n_slices, width) = self.scene, x.shape
         if name in scene.frames:
             on, pose = scene.frames[name]
-            base = found[on]
+            base = matches[on]
             arm = base.rotation @ pose.position
             jacobian = base.jacobian.copy()
             jacobian[:, :3] -= skew(arm) @ base.jacobian[:, 3:]
@@ -138,11 +138,11 @@ class Kinematics:
         jacobian = np.zeros((n_slices, 6, width))
         if name in scene.columns:
             at = scene.columns[name]
-            turn, start = x[:, at][:, 3:], scene.things[name].rotation
+            rotation_vector, start = x[:, at][:, 3:], scene.things[name].rotation
             own = jacobian[..., at]
             own[:, :3, :3] = np.eye(3)
-            own[:, 3:, 3:] = start @ left_jacobian(turn)
-            return Placement(x[:, at][:, :3], start @ exp3(turn), jacobian)
+            own[:, 3:, 3:] = start @ left_jacobian(rotation_vector)
+            return Placement(x[:, at][:, :3], start @ exp3(rotation_vector), jacobian)
         position, rotation = np.zeros(3), np.eye(3)
         if name != WORLD:
             position, rotation = scene.things[name].position, scene.things[name].rotation

@@ -11,8 +11,8 @@ import numpy as np
 
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.planning.optimiser.configuration import (
-    MOST_TRIES,
-    find_posture,
+    MAX_TRIES,
+    find_configuration,
     quick_end,
     random_slice,
     tool_goals,
@@ -25,7 +25,7 @@ from multipanda_py.planning.optimiser.free_space import (
     free_space,
     too_close,
 )
-from multipanda_py.planning.optimiser.problem import MOST_SLICES, Problem
+from multipanda_py.planning.optimiser.problem import MAX_TIME_STEPS, Problem
 from multipanda_py.planning.optimiser.scene import Scene
 from multipanda_py.planning.optimiser.solution import Solution
 from multipanda_py.planning.optimiser.solver import SolverSettings, processor_time
@@ -64,18 +64,18 @@ class _Tree:
     def is_full(self) -> bool:
         return len(self.parents) > NODES
 
-    def way_to(self, number: int) -> list[Vector]:
+    def path_to(self, number: int) -> list[Vector]:
         """Return the configurations from a node back to the root."""
-        found = []
+        result = []
         while number >= 0:
-            found.append(self.nodes[number].copy())
+            result.append(self.nodes[number].copy())
             number = self.parents[number]
-        return found
+        return result
 
 
-def sampled_way(
+def plan_sampled(
     space: FreeSpace,
-    begin: Vector,
+    start: Vector,
     end: Vector,
     bounds: tuple[Vector, Vector],
     parts: list[slice],
@@ -90,7 +90,7 @@ def sampled_way(
 
     Args:
         space: Test of distances.
-        begin: First joint configuration of all arms, (n,).
+        start: First joint configuration of all arms, (n,).
         end: Last joint configuration of all arms, (n,).
         bounds: Finite lower and upper bounds of the samples, (n,) each.
         parts: Columns of each arm in a configuration.
@@ -100,26 +100,26 @@ def sampled_way(
     Returns:
         Corners including both ends, (k, n). None if no path was found.
     """
-    if not (space.is_free(begin) and space.is_free(end)):
+    if not (space.is_free(start) and space.is_free(end)):
         return None
-    for corners in _simple(begin, end, parts):
-        if all(space.is_way_free(a, b, FINE) for a, b in itertools.pairwise(corners)):
+    for corners in _simple(start, end, parts):
+        if all(space.is_path_free(a, b, FINE) for a, b in itertools.pairwise(corners)):
             return np.array(corners)
-    found = _connect(space, begin, end, bounds, rng, until)
-    return None if found is None else _cut(space, found, rng)
+    result = _connect(space, start, end, bounds, rng, until)
+    return None if result is None else _cut(space, result, rng)
 
 
-def _simple(begin: Vector, end: Vector, parts: list[slice]) -> Iterator[list[Vector]]:
+def _simple(start: Vector, end: Vector, parts: list[slice]) -> Iterator[list[Vector]]:
     """Yield the straight path, and paths on which the arms move one after another.
 
     Args:
-        begin: Configuration of all arms at the start, (n,) [rad, m].
+        start: Configuration of all arms at the start, (n,) [rad, m].
         end: Configuration at the end, (n,) [rad, m].
         parts: Slice of each arm in a configuration.
     """
-    yield [begin, end]
+    yield [start, end]
     for order in (parts, parts[::-1]) if len(parts) > 1 else ():
-        corners = [begin]
+        corners = [start]
         for part in order:
             corner = corners[-1].copy()
             corner[part] = end[part]
@@ -129,41 +129,41 @@ def _simple(begin: Vector, end: Vector, parts: list[slice]) -> Iterator[list[Vec
 
 def _connect(
     space: FreeSpace,
-    begin: Vector,
+    start: Vector,
     end: Vector,
     bounds: tuple[Vector, Vector],
     rng: np.random.Generator,
     until: float,
 ) -> list[Vector] | None:
-    first, second = _Tree(begin), _Tree(end)
+    first, second = _Tree(start), _Tree(end)
     is_turned, drawn = False, 0
     while not (first.is_full or second.is_full) and processor_time() < until:
         drawn += 1
-        here = _reach(space, first, _sample(begin, end, bounds, drawn, rng), at_once=False)
+        here = _reach(space, first, _sample(start, end, bounds, drawn, rng), at_once=False)
         if here is not None:
             q = first.nodes[here]
             there = _reach(space, second, q, at_once=True)
             if there is not None and np.array_equal(second.nodes[there], q):
-                way = [*first.way_to(here)[::-1], *second.way_to(there)[1:]]
-                return way[::-1] if is_turned else way
+                path = [*first.path_to(here)[::-1], *second.path_to(there)[1:]]
+                return path[::-1] if is_turned else path
         first, second, is_turned = second, first, not is_turned
     return None
 
 
 def _sample(
-    begin: Vector, end: Vector, bounds: tuple[Vector, Vector], drawn: int, rng: np.random.Generator
+    start: Vector, end: Vector, bounds: tuple[Vector, Vector], drawn: int, rng: np.random.Generator
 ) -> Vector:
     """Return a random configuration near the straight path, (n,) [rad, m].
 
     Args:
-        begin: Configuration at the start, (n,) [rad, m].
+        start: Configuration at the start, (n,) [rad, m].
         end: Configuration at the end, (n,) [rad, m].
         bounds: Lower and upper joint limits, (n,) each [rad, m].
         drawn: Number of previous samples, which increases the distance from the path.
         rng: Random generator.
     """
     lower, upper = bounds
-    middle = begin + rng.uniform() * (end - begin)
+    middle = start + rng.uniform() * (end - start)
     width = min(1.0, 0.2 + drawn / WIDEST)
     q: Vector = middle + width * rng.uniform(lower - middle, upper - middle)
     return q
@@ -174,10 +174,10 @@ def _reach(space: FreeSpace, tree: _Tree, q: Vector, *, at_once: bool) -> int | 
     number, grown = tree.nearest(q), None
     while not tree.is_full:
         here = tree.nodes[number]
-        way = q - here
-        size = float(np.abs(way).max())
-        new = q if size <= STEP else here + way * (STEP / size)
-        if not space.is_way_free(here, new, FINE):
+        displacement = q - here
+        size = float(np.abs(displacement).max())
+        new = q if size <= STEP else here + displacement * (STEP / size)
+        if not space.is_path_free(here, new, FINE):
             break
         number = grown = tree.add(new, number)
         if size <= STEP or not at_once:
@@ -197,28 +197,28 @@ def _cut(space: FreeSpace, corners: list[Vector], rng: np.random.Generator) -> M
             continue
         p = path[i] + (path[i + 1] - path[i]) * (a - at[i]) / lengths[i]
         q = path[j] + (path[j + 1] - path[j]) * (b - at[j]) / lengths[j]
-        if space.is_way_free(p, q, FINE):
+        if space.is_path_free(p, q, FINE):
             path = np.concatenate([path[: i + 1], [p, q], path[j + 1 :]])
             keep = np.abs(np.diff(path, axis=0)).max(axis=1) > 1e-9
             path = path[np.concatenate([[True], keep])]
     return path
 
 
-def along(corners: Matrix, shares: Vector) -> Matrix:
+def along(corners: Matrix, fractions: Vector) -> Matrix:
     """Return configurations at fractions of the length of a path, (s, n).
 
     Args:
         corners: Configurations at the corners of the path, (p, n).
-        shares: Fractions of the length, 0 to 1, (s,). The length of a segment is its largest joint
-            motion.
+        fractions: Fractions of the length, 0 to 1, (s,). The length of a segment is its largest
+            joint motion.
     """
     at = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(corners, axis=0)).max(axis=1))])
     if at[-1] == 0.0:
-        return np.repeat(corners[:1], len(shares), axis=0)
-    found: Matrix = np.stack(
-        [np.interp(shares * at[-1], at, corners[:, k]) for k in range(corners.shape[1])], 1
+        return np.repeat(corners[:1], len(fractions), axis=0)
+    result: Matrix = np.stack(
+        [np.interp(fractions * at[-1], at, corners[:, k]) for k in range(corners.shape[1])], 1
     )
-    return found
+    return result
 
 
 POSTURES = 20
@@ -238,7 +238,7 @@ def find_path(
     """Find a path for goals that are far away, or with arms or objects in between.
 
     The search first finds a configuration for the end of every phase. Without one there is no
-    path. It then optimises from initial paths around obstacles, see :func:`.sampled_way`. Where
+    path. It then optimises from initial paths around obstacles, see :func:`.plan_sampled`. Where
     the fast distance test does not apply, the initial paths are straight. Further attempts use
     other configurations and detours. If bodies are closer than half of their margin between the
     slices, the search repeats with twice as many slices.
@@ -259,8 +259,8 @@ def find_path(
 
     Thread: any; it takes up to ``settings.time`` of its processor time.
     """
-    if not 1 <= tries <= MOST_TRIES:
-        raise PlanRejected(f"tries: got {tries}, allowed 1 to {MOST_TRIES}")
+    if not 1 <= tries <= MAX_TRIES:
+        raise PlanRejected(f"tries: got {tries}, allowed 1 to {MAX_TRIES}")
     settings = settings or SolverSettings(time=5.0)
     until = processor_time() + settings.time
     rng = np.random.default_rng(seed)
@@ -280,12 +280,12 @@ def find_path(
         if start is None:
             start = _way(problem, ends, rng if number > 1 else None)
         left = replace(settings, time=max(until - processor_time(), 0.0))
-        found = _solve(problem, space, start, left)
-        found = _clear(problem, space, found, until, settings)
-        if found.is_feasible:
-            return found
-        if best is None or found.worst < best.worst:
-            best = found
+        path = _solve(problem, space, start, left)
+        path = _clear(problem, space, path, until, settings)
+        if path.is_feasible:
+            return path
+        if best is None or path.worst < best.worst:
+            best = path
         if processor_time() > until:
             break
     return best if best is not None else problem.solve(settings)
@@ -295,7 +295,7 @@ def _phase_ends(
     problem: Problem,
     space: FreeSpace | None,
     rng: np.random.Generator,
-    anew: bool,
+    from_scratch: bool,
     settings: SolverSettings,
 ) -> list[Vector] | Solution:
     """Return configurations at the ends of phases, or a straight path to an unreachable one."""
@@ -308,11 +308,11 @@ def _phase_ends(
             for term in problem.terms
             if term.order == 0 and term.first <= last < term.last
         ]
-        begin = random_slice(scene, rng) if anew else x
+        start = random_slice(scene, rng) if from_scratch else x
         goals = None if space is None else tool_goals(scene, terms)
         quick = None
         if space is not None and goals is not None:
-            quick = quick_end(scene, space, terms, goals, x, begin, rng)
+            quick = quick_end(scene, space, terms, goals, x, start, rng)
         if quick is not None:
             x = quick
             ends.append(x)
@@ -320,29 +320,29 @@ def _phase_ends(
         own = replace(settings, iterations=min(settings.iterations, 60))
         # If tool goals exist, a few starts suffice to find the violation to report.
         tries = POSTURES if goals is None else FEW
-        found = find_posture(scene, terms, begin, rng, tries, own)
-        x = found.path[0]
+        phase_ends = find_configuration(scene, terms, start, rng, tries, own)
+        x = phase_ends.path[0]
         ends.append(x)
-        if not found.is_feasible:
+        if not phase_ends.is_feasible:
             ends += [x] * (problem.phases - len(ends))
             return Solution(
                 scene,
                 _way(problem, ends, None),
                 problem.period * np.arange(1.0, problem.slices + 1.0),
                 False,
-                tuple(replace(one, phase=phase, slice=last) for one in found.violations),
-                found.worst,
-                found.cost,
-                found.iterations,
-                found.ended,
+                tuple(replace(one, phase=phase, slice=last) for one in phase_ends.violations),
+                phase_ends.worst,
+                phase_ends.cost,
+                phase_ends.iterations,
+                phase_ends.ended,
             )
     return ends
 
 
 def _travel(scene: Scene, ends: list[Vector]) -> float:
     """Return the travel time at full joint speed, summed over all phases [s]."""
-    ways = np.abs(np.diff([scene.start, *ends], axis=0)) / scene.velocity
-    return float(ways.max(axis=1).sum())
+    paths = np.abs(np.diff([scene.start, *ends], axis=0)) / scene.velocity
+    return float(paths.max(axis=1).sum())
 
 
 def _way(problem: Problem, ends: list[Vector], rng: np.random.Generator | None) -> Matrix:
@@ -356,13 +356,13 @@ def _way(problem: Problem, ends: list[Vector], rng: np.random.Generator | None) 
     """
     scene, path = problem.scene, []
     w = _rest_to_rest(problem.each)[:, None]
-    for begin, end in zip([scene.start, *ends[:-1]], ends):
+    for start, end in zip([scene.start, *ends[:-1]], ends):
         aside = np.zeros(scene.size)
         if rng is not None:
             aside = DETOUR * (random_slice(scene, rng) - random_slice(scene, rng))
-        path.append(begin + w * (end - begin) + 4.0 * w * (1.0 - w) * aside)
-    found: Matrix = np.clip(np.concatenate(path), scene.lower, scene.upper)
-    return found
+        path.append(start + w * (end - start) + 4.0 * w * (1.0 - w) * aside)
+    result: Matrix = np.clip(np.concatenate(path), scene.lower, scene.upper)
+    return result
 
 
 def _around(
@@ -381,19 +381,19 @@ def _around(
     parts = [scene.columns[arm] for arm in scene.arms]
     n = parts[-1].stop
     bounds = np.clip(scene.lower[:n], -np.pi, None), np.clip(scene.upper[:n], None, np.pi)
-    for begin, end in zip([scene.start, *ends[:-1]], ends):
-        corners = sampled_way(space, begin[:n], end[:n], bounds, parts, rng, until)
+    for start, end in zip([scene.start, *ends[:-1]], ends):
+        corners = plan_sampled(space, start[:n], end[:n], bounds, parts, rng, until)
         if corners is None:
             return None
         path.append(along(corners, _rest_to_rest(problem.each)))
-    return space.with_things(np.concatenate(path))
+    return space.with_objects(np.concatenate(path))
 
 
 def _rest_to_rest(count: int) -> Vector:
     """Return completed path fractions at equal time steps, from rest to rest."""
     s = np.arange(1, count + 1) / count
-    shares: Vector = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
-    return shares
+    fractions: Vector = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
+    return fractions
 
 
 def _solve(
@@ -402,16 +402,16 @@ def _solve(
     """Solve a problem without the distances of distant bodies, and with them if necessary."""
     if space is None:
         return problem.solve(settings, start=start)
-    found = problem.without_far(start).solve(settings, start=start)
-    if not found.is_feasible or all(space.is_free(q) for q in found.path[:, : space.n]):
-        return found
-    return problem.solve(settings, start=found.path)
+    result = problem.without_far(start).solve(settings, start=start)
+    if not result.is_feasible or all(space.is_free(q) for q in result.path[:, : space.n]):
+        return result
+    return problem.solve(settings, start=result.path)
 
 
 def _clear(
     problem: Problem,
     space: FreeSpace | None,
-    found: Solution,
+    result: Solution,
     until: float,
     settings: SolverSettings,
 ) -> Solution:
@@ -419,27 +419,27 @@ def _clear(
 
     The number of slices is doubled where necessary.
     """
-    if not found.is_feasible:
-        return found
+    if not result.is_feasible:
+        return result
     spared = None if space is None else space.sparing(SPARED, LEAST)
     for number in range(FINER + 1):
-        if spared is not None and all(spared.is_free(x[: spared.n]) for x in between(found)):
-            return found
-        violations = too_close(problem.terms, found, problem.each)
+        if spared is not None and all(spared.is_free(x[: spared.n]) for x in between(result)):
+            return result
+        violations = too_close(problem.terms, result, problem.each)
         if not violations:
-            return found
-        if number == FINER or 2 * problem.slices > MOST_SLICES or processor_time() > until:
+            return result
+        if number == FINER or 2 * problem.slices > MAX_TIME_STEPS or processor_time() > until:
             break
         problem = problem.finer()
-        path = np.concatenate([found.scene.start[None], found.path])
+        path = np.concatenate([result.scene.start[None], result.path])
         middle = 0.5 * (path[:-1] + path[1:])
         start = np.stack([middle, path[1:]], 1).reshape(-1, path.shape[1])
         left = replace(settings, time=max(until - processor_time(), 0.0))
         finer = _solve(problem, space, start, left)
         if not finer.is_feasible:
             return finer
-        found = finer
+        result = finer
     return replace(
-        found, is_feasible=False, violations=violations, worst=violations[0].amount,
+        result, is_feasible=False, violations=violations, worst=violations[0].amount,
         ended="contradiction",
     )  # fmt: skip

@@ -18,7 +18,7 @@ from multipanda_py.planning.optimiser.solver import SolverSettings, solve
 from multipanda_py.planning.optimiser.term import Kind, Objective, Term, make_term
 from multipanda_py.state import Matrix
 
-MOST_SLICES = 2000
+MAX_TIME_STEPS = 2000
 """Maximum number of slices of one path."""
 
 
@@ -51,9 +51,10 @@ class Problem:
         self, scene: Scene, phases: int = 1, slices_per_phase: int = 10, duration: float = 5.0
     ) -> None:
         slices = phases * slices_per_phase
-        if phases < 1 or slices_per_phase < 1 or slices > MOST_SLICES:
+        if phases < 1 or slices_per_phase < 1 or slices > MAX_TIME_STEPS:
             raise PlanRejected(
-                f"slices: got {phases} phases of {slices_per_phase}, allowed 1 to {MOST_SLICES} "
+                f"slices: got {phases} phases of {slices_per_phase}, allowed 1 to "
+                f"{MAX_TIME_STEPS} "
                 "in total"
             )
         if not (math.isfinite(duration) and duration > 0.0):
@@ -61,7 +62,7 @@ class Problem:
         self.scene, self.phases, self.each = scene, phases, slices_per_phase
         self.slices, self.period = slices, duration / slices_per_phase
         self.terms: list[Term] = []
-        self._asked: list[tuple[Objective, Kind, dict[str, Any]]] = []
+        self._objectives: list[tuple[Objective, Kind, dict[str, Any]]] = []
 
     def add(
         self,
@@ -103,8 +104,8 @@ class Problem:
             raise PlanRejected(f"target: got {target!r:.60}, allowed finite numbers")
         objective.check(self.scene)
         first, last = self._range(phases, at)
-        asked = {"phases": phases, "at": at, "scale": scale, "target": aim, "order": order}
-        self._asked.append((objective, kind, asked))
+        term_options = {"phases": phases, "at": at, "scale": scale, "target": aim, "order": order}
+        self._objectives.append((objective, kind, term_options))
         self.terms.append(
             make_term(self.scene, objective, kind, (first, last), self.period, scale, aim, order)
         )
@@ -114,19 +115,19 @@ class Problem:
         """Return the same problem with twice the slices.
 
         Raises:
-            PlanRejected: If the number of slices exceeds ``MOST_SLICES``.
+            PlanRejected: If the number of slices exceeds ``MAX_TIME_STEPS``.
         """
         finer = Problem(self.scene, self.phases, 2 * self.each, self.each * self.period)
-        for objective, kind, asked in self._asked:
-            finer.add(objective, kind, **asked)
+        for objective, kind, term_options in self._objectives:
+            finer.add(objective, kind, **term_options)
         return finer
 
     def without_far(self, path: Matrix) -> Problem:
         """Return the same problem without the distances of bodies far apart along a whole path."""
         near = Problem(self.scene, self.phases, self.each, self.each * self.period)
-        kept = [term.objective for term in self.terms if isinstance(term.objective, Distance)]
-        frames = dict.fromkeys(name for one in kept for name in one.frames)
-        placed = Kinematics(self.scene, frames).place(path)
+        selected = [term.objective for term in self.terms if isinstance(term.objective, Distance)]
+        frames = dict.fromkeys(name for one in selected for name in one.frames)
+        placed = Kinematics(self.scene, frames).forward_kinematics(path)
         for term in self.terms:
             one = term.objective
             if not isinstance(one, Distance) or one.is_near(
@@ -143,8 +144,8 @@ class Problem:
             last = self._slice(at)
             first = last - 1
         else:
-            begin, end = (0.0, float(self.phases)) if phases is None else phases
-            first, last = self._slice(begin), self._slice(end)
+            start, end = (0.0, float(self.phases)) if phases is None else phases
+            first, last = self._slice(start), self._slice(end)
         if not 0 <= first < last:
             raise PlanRejected(
                 f"phases: got {at if phases is None else phases}, allowed 0 to {self.phases}, "
@@ -178,12 +179,12 @@ class Problem:
             raise PlanRejected("the problem has no costs or constraints")
         path: Matrix = np.tile(self.scene.start, (self.slices, 1))
         if start is not None:
-            given = np.asarray(start, dtype=np.float64)
-            if given.shape != path.shape or not np.isfinite(given).all():
+            initial = np.asarray(start, dtype=np.float64)
+            if initial.shape != path.shape or not np.isfinite(initial).all():
                 raise PlanRejected(
-                    f"start: got shape {given.shape}, allowed {path.shape} finite numbers"
+                    f"start: got shape {initial.shape}, allowed {path.shape} finite numbers"
                 )
-            path = given.copy()
+            path = initial.copy()
         return solve(
             self.scene, self.terms, path, self.period, self.each, settings or SolverSettings()
         )

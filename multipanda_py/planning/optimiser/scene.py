@@ -142,19 +142,23 @@ class Scene:
         things: Sequence[SceneObject] = (),
         postures: Mapping[str, ArrayLike] | None = None,
     ) -> None:
-        names = [WORLD, *(arm.name for arm in arms), *(thing.name for thing in things)]
+        names = [
+            WORLD,
+            *(arm.name for arm in arms),
+            *(scene_object.name for scene_object in things),
+        ]
         if not arms:
             raise ConfigurationError("scene: got no arm, allowed one or more")
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ConfigurationError(f"scene: the name {twice} occurs twice")
         self.arms = {arm.name: arm for arm in arms}
-        self.things = {thing.name: thing for thing in things}
+        self.things = {scene_object.name: scene_object for scene_object in things}
         self.columns: dict[str, slice] = {}
         self.size = 0
-        movable = [thing for thing in things if thing.mass > 0.0]
+        movable = [scene_object for scene_object in things if scene_object.mass > 0.0]
         for name, numbers in [
             *((arm.name, arm.n_joints) for arm in arms),
-            *((thing.name, POSE) for thing in movable),
+            *((scene_object.name, POSE) for scene_object in movable),
         ]:
             self.columns[name] = slice(self.size, self.size + numbers)
             self.size += numbers
@@ -175,8 +179,8 @@ class Scene:
         self.start = np.zeros(self.size)
         for arm in arms:
             self.start[self.columns[arm.name]] = arm.robot.ready
-        for thing in movable:
-            self.start[self.columns[thing.name]][:3] = thing.position
+        for obj in movable:
+            self.start[self.columns[obj.name]][:3] = obj.position
         self.start = self.configuration(postures or {})
 
     @classmethod
@@ -195,25 +199,25 @@ class Scene:
         Args:
             held: Frame that carries each object, ``ARM/tool``, and pose in that frame, by object.
         """
-        for thing, (tool, _) in held.items():
-            self.known("thing", thing, [*self.things])
+        for obj, (tool, _) in held.items():
+            self.known("thing", obj, [*self.things])
             self.frame(tool)
-        found = Scene(
+        result = Scene(
             [*self.arms.values()],
             [
-                replace(thing, mass=0.0) if name in held else thing
-                for name, thing in self.things.items()
+                replace(scene_object, mass=0.0) if name in held else scene_object
+                for name, scene_object in self.things.items()
             ],
             {arm: self.posture(self.start, arm) for arm in self.arms},
         )
-        found.frames = {**self.frames, **held}
-        return found
+        result.frames = {**self.frames, **held}
+        return result
 
     def starting_at(self, postures: Mapping[str, ArrayLike]) -> Scene:
         """Return a copy with other joint positions at the start, (n,) by arm [rad, m]."""
-        found = copy(self)
-        found.start = self.configuration(postures)
-        return found
+        result = copy(self)
+        result.start = self.configuration(postures)
+        return result
 
     def configuration(
         self, postures: Mapping[str, ArrayLike], poses: Mapping[str, Pose] | None = None
@@ -229,20 +233,20 @@ class Scene:
             PlanRejected: If a joint configuration has the wrong size or is not finite.
         """
         x = self.start.copy()
-        for name, posture in postures.items():
+        for name, configuration in postures.items():
             at = self.columns[self.known("arm", name, [*self.arms])]
             try:
-                q = np.asarray(posture, dtype=np.float64)
+                q = np.asarray(configuration, dtype=np.float64)
             except (TypeError, ValueError):
-                raise PlanRejected(f"configuration of {name}: got {posture!r:.60}") from None
+                raise PlanRejected(f"configuration of {name}: got {configuration!r:.60}") from None
             n = at.stop - at.start
             if q.shape != (n,) or not np.isfinite(q).all():
                 raise PlanRejected(f"configuration of {name}: got {q}, allowed {n} finite numbers")
             x[at] = q
         for name, pose in (poses or {}).items():
             at = self.columns[self.known("movable object", name, self.movable)]
-            turn = self.things[name].rotation.T @ pose.rotation
-            x[at] = [*pose.position, *log3(turn[None])[0]]
+            rotation = self.things[name].rotation.T @ pose.rotation
+            x[at] = [*pose.position, *log3(rotation[None])[0]]
         x.flags.writeable = False
         return x
 
@@ -267,8 +271,8 @@ class Scene:
             x: Variables of the slice, (d,).
             thing: Name of the object.
         """
-        found = x[self.columns[self.known("movable object", thing, self.movable)]]
-        return Pose(found[:3], self.things[thing].rotation @ exp3(found[None, 3:])[0])
+        pose = x[self.columns[self.known("movable object", thing, self.movable)]]
+        return Pose(pose[:3], self.things[thing].rotation @ exp3(pose[None, 3:])[0])
 
     def add_frame(self, name: str, on: str, pose: Pose) -> None:
         """Add a frame, such as ``box/left_side``.

@@ -51,15 +51,15 @@ class PathSolid:
 def solids_of(scene: Scene, body: str) -> list[PathSolid]:
     """Return the solids of an arm or an object."""
     if body in scene.things:
-        return [_thing(scene, body)]
+        return [_object_solids(scene, body)]
     arm = scene.arms[body]
-    model, found = scene.model(body), []
+    model, solids = scene.model(body), []
     for link, capsules in arm.capsules.items():
         name = f"{body}/{link.removeprefix(arm.prefix)}"
         frame = model.frames[model.getFrameId(link)]
         joint = int(frame.parentJoint)
         placed = _in_tool(scene, body, link) if name == f"{body}/tool" else Pose.identity()
-        found += [
+        solids += [
             PathSolid(
                 body,
                 name,
@@ -72,7 +72,7 @@ def solids_of(scene: Scene, body: str) -> list[PathSolid]:
             )
             for capsule in capsules
         ]
-    return found
+    return solids
 
 
 def _in_tool(scene: Scene, arm: str, link: str) -> Pose:
@@ -86,18 +86,18 @@ def _in_tool(scene: Scene, arm: str, link: str) -> Pose:
     return Pose(placed.translation.copy(), placed.rotation.copy())
 
 
-def _thing(scene: Scene, name: str) -> PathSolid:
-    thing = scene.things[name]
-    size, nothing = thing.size, np.zeros(3)
-    if thing.shape == "box":
+def _object_solids(scene: Scene, name: str) -> PathSolid:
+    obj = scene.things[name]
+    size, nothing = obj.size, np.zeros(3)
+    if obj.shape == "box":
         shape = coal.Box(*(2.0 * half for half in size))
         return PathSolid(name, name, nothing, nothing, float(np.linalg.norm(size)), shape=shape)
-    if thing.shape == "cylinder":
+    if obj.shape == "cylinder":
         shape = coal.Cylinder(size[0], 2.0 * size[1])
         return PathSolid(
             name, name, nothing, nothing, float(np.hypot(size[0], size[1])), shape=shape
         )
-    half = np.array([0.0, 0.0, size[1] if thing.shape == "capsule" else 0.0])
+    half = np.array([0.0, 0.0, size[1] if obj.shape == "capsule" else 0.0])
     return PathSolid(name, name, -half, half, size[0])
 
 
@@ -117,27 +117,27 @@ def pairs_between(
         parts: Parts of the arms: ``all``, ``arm`` without gripper, or ``hand``.
     """
     if first == second:
-        found = [
+        pairs = [
             (a, b)
             for a, b in combinations(solids_of(scene, first), 2)
             if abs(a.joint - b.joint) >= NEIGHBOURS
         ]
     else:
-        found = [*product(solids_of(scene, first), solids_of(scene, second))]
+        pairs = [*product(solids_of(scene, first), solids_of(scene, second))]
     if parts != "all":
         is_meant = parts == "hand"
-        found = [pair for pair in found if (pair[0].is_hand or pair[1].is_hand) == is_meant]
+        pairs = [pair for pair in pairs if (pair[0].is_hand or pair[1].is_hand) == is_meant]
     if first in scene.arms and second in scene.frames and scene.body(second) == first:
         last = scene.arms[first].n_joints
-        found = [(a, b) for a, b in found if last - a.joint >= NEIGHBOURS]
+        pairs = [(a, b) for a, b in pairs if last - a.joint >= NEIGHBOURS]
     arms = scene.arms
     if first != second and {first, second} <= {*arms} and arms[first].shares_base(arms[second]):
-        found = [(a, b) for a, b in found if a.joint and b.joint]
+        pairs = [(a, b) for a, b in pairs if a.joint and b.joint]
     moves = {
         body: body in scene.columns or body in scene.frames for body in (first, second, WORLD)
     }
     return [
         (a, b)
-        for a, b in found
+        for a, b in pairs
         if (moves[a.body] and not a.stays) or (moves[b.body] and not b.stays)
     ]

@@ -88,10 +88,10 @@ class Solution:
         """Summary of the result in one sentence."""
         if self.is_feasible:
             return f"solved in {self.iterations} iterations, cost {self.cost:.4g}"
-        why = {
+        reason = {
             "contradiction": "the constraints cannot all be met from this start",
             "iterations": "the maximum number of iterations was reached",
             "time": "the time limit was reached",
             "solved": "",
         }[self.ended]
-        return f"{why}: " + "; ".join(str(violation) for violation in self.violations[:3])
+        return f"{reason}: " + "; ".join(str(violation) for violation in self.violations[:3])

@@ -162,19 +162,19 @@ class _PathSearch:
         self.kinematics = Kinematics(self.scene, frames)
         self.equations = NormalEquations(self.slices, self.scene.size, order)
 
-    def at(self, path: Matrix) -> _Point:
-        slices = self.kinematics.place(np.concatenate([self.before, path]))
+    def evaluate(self, path: Matrix) -> _Point:
+        slices = self.kinematics.forward_kinematics(np.concatenate([self.before, path]))
         before = len(self.before)
         return _Point(path, [term.evaluate(slices, before) for term in self.terms])
 
     def pushes(self, point: _Point) -> list[Matrix]:
         """Return the residuals of costs, and the violations with multipliers of constraints."""
-        found = []
+        pushes = []
         for number, (term, (residual, _)) in enumerate(zip(self.terms, point.values)):
             if not term.is_cost:
                 residual = term.outside(residual + self.multipliers[number] / self.stiffness)
-            found.append(residual)
-        return found
+            pushes.append(residual)
+        return pushes
 
     def value(self, point: _Point) -> float:
         """Return the augmented Lagrangian."""
@@ -192,7 +192,7 @@ class _PathSearch:
             equations.add(term, push, jacobian, weight * np.ones_like(push))
         return equations.solve(damping), equations.gradient
 
-    def begin(self, point: _Point) -> None:
+    def start(self, point: _Point) -> None:
         """Reset the multipliers to zero."""
         self.multipliers = [np.zeros_like(residual) for residual, _ in point.values]
 
@@ -244,8 +244,8 @@ def solve(
     """
     until = processor_time() + settings.time
     search = _PathSearch(scene, terms, len(path))
-    point = search.at(path)
-    search.begin(point)
+    point = search.evaluate(path)
+    search.start(point)
     damping, stuck, iterations = 1e-6, 0, 0
     best = before = np.inf
     ended: Ended = "iterations"
@@ -283,15 +283,15 @@ def _advance(search: _PathSearch, point: _Point, damping: float) -> tuple[_Point
             continue
         step *= min(1.0, LONGEST / max(float(np.abs(step).max()), 1e-12))
         slope = float(np.vdot(gradient, step))
-        share = 1.0
-        while share > 0.05:
-            trial = search.at(point.path + share * step)
-            if search.value(trial) <= value + 1e-3 * share * slope:
-                calmer = max(0.2 * damping, 1e-6) if share == 1.0 else damping
-                return trial, share * float(np.abs(step).max()), calmer
-            if share * float(np.abs(step).max()) < 1e-7:
+        step_scale = 1.0
+        while step_scale > 0.05:
+            trial = search.evaluate(point.path + step_scale * step)
+            if search.value(trial) <= value + 1e-3 * step_scale * slope:
+                calmer = max(0.2 * damping, 1e-6) if step_scale == 1.0 else damping
+                return trial, step_scale * float(np.abs(step).max()), calmer
+            if step_scale * float(np.abs(step).max()) < 1e-7:
                 return point, 0.0, damping
-            share *= 0.4
+            step_scale *= 0.4
         damping = max(100.0 * damping, 1e-2)
     return point, 0.0, 1e-6
 
@@ -327,7 +327,7 @@ def _violations(term: Term, residual: Matrix, each: int, tolerance: float) -> li
         tolerance: Violation that is allowed.
     """
     off = np.abs(term.outside(residual)) / term.scale
-    found = []
+    violations = []
     for unit in dict.fromkeys(term.units):
         own = off[:, [at for at, other in enumerate(term.units) if other == unit]]
         slice_, _ = np.unravel_index(int(own.argmax()), own.shape)
@@ -335,5 +335,5 @@ def _violations(term: Term, residual: Matrix, each: int, tolerance: float) -> li
             continue
         amount = np.linalg.norm(own[slice_]) if term.is_vector else own[slice_].max()
         at = term.first + int(slice_)
-        found.append(Violation(term.name, term.bodies, at // each, at, float(amount), unit))
-    return found
+        violations.append(Violation(term.name, term.bodies, at // each, at, float(amount), unit))
+    return violations

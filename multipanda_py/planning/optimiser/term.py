@@ -147,11 +147,11 @@ class Term:
             ``scale * factors``.
         """
         k, n = self.order, self.last - self.first
-        seen = slice(before + self.first - k, before + self.last)
+        rows = slice(before + self.first - k, before + self.last)
         if self.columns is not None:
-            values, jacobian = slices.x[seen, self.columns], None
+            values, jacobian = slices.x[rows, self.columns], None
         else:
-            values, jacobian = self.objective.evaluate(slices.part(seen))
+            values, jacobian = self.objective.evaluate(slices.part(rows))
         residual = sum(c * values[k - j : k - j + n] for j, c in enumerate(self.factors))
         residual = self.scale * (residual - self.target)
         if jacobian is None:
@@ -263,8 +263,8 @@ class VelocityLimits(WithinLimits):
         self.share = share
 
     def bounds(self, scene: Scene) -> tuple[Vector, Vector]:
-        most = self.share * self._limits(scene)[self.columns(scene)]
-        return -most, most
+        max_value = self.share * self._limits(scene)[self.columns(scene)]
+        return -max_value, max_value
 
     def _limits(self, scene: Scene) -> Vector:
         return scene.velocity

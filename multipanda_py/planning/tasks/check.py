@@ -19,10 +19,10 @@ from multipanda_py.planning.optimiser.problem import Problem
 from multipanda_py.planning.optimiser.scene import Scene
 from multipanda_py.planning.optimiser.solver import SolverSettings
 from multipanda_py.planning.optimiser.term import Smoothness, WithinLimits
-from multipanda_py.planning.tasks.goals import GoalPlace, wanted
+from multipanda_py.planning.tasks.goals import GoalPose, resolve_goals
 from multipanda_py.planning.tasks.path_problem import (
     LIMIT_MARGIN,
-    Keeping,
+    PathConstraint,
     SubtaskPlan,
     missed,
     plan_by_path,
@@ -30,10 +30,10 @@ from multipanda_py.planning.tasks.path_problem import (
     scene_of,
 )
 from multipanda_py.planning.tasks.preconditions import (
+    check_joint_torques,
     refuse_bodies_within,
     refuse_friction,
     refuse_overlaps,
-    refuse_weak_joints,
 )
 from multipanda_py.planning.tasks.sections import Subtask, proposed_mode
 from multipanda_py.planning.tasks.task_file import TaskFile
@@ -41,7 +41,7 @@ from multipanda_py.planning.tasks.world_state import TOOL, ContactPoint, Seen
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 """Maximum processor time of the search for one subtask [s]."""
 LED_SLICES = 8
 """Number of configurations along the straight path of a tool without a plan."""
@@ -96,7 +96,7 @@ def check_task(
     """
     task.check(config)
     law = next(one for one in config.instances() if one.name == task.law)
-    seen, found, moved = (
+    state, result, moved = (
         start or start_of(config, law.arms),
         list[SubtaskCheck](),
         dict[str, str](),
@@ -104,15 +104,15 @@ def check_task(
     for subtask in task.subtasks:
         began = time.process_time()
         try:
-            seen, words = _checked(config, task, subtask, seen, moved)
+            state, words = _checked(config, task, subtask, state, moved)
         except MultipandaError as error:
             raise TaskFailed(f"{subtask.name}: {error}") from None
         spent = time.process_time() - began
         is_checked = not words.startswith("not checked")
-        found.append(SubtaskCheck(subtask.name, words, is_checked, spent))
+        result.append(SubtaskCheck(subtask.name, words, is_checked, spent))
         if tell is not None:
-            tell(found[-1])
-    return found
+            tell(result[-1])
+    return result
 
 
 def start_of(config: CellConfig, arms: Sequence[str]) -> Seen:
@@ -120,7 +120,11 @@ def start_of(config: CellConfig, arms: Sequence[str]) -> Seen:
     postures = {name: np.array(arm.q_start) for name, arm in config.arms.items()}
     described = describe_arms(config)
     scene = Scene(described, (), postures)
-    frames = Kinematics(scene, [arm + TOOL for arm in arms]).place(scene.start[None]).frames
+    frames = (
+        Kinematics(scene, [arm + TOOL for arm in arms])
+        .forward_kinematics(scene.start[None])
+        .frames
+    )
     return Seen(
         {arm: postures[arm] for arm in arms},
         {
@@ -128,9 +132,9 @@ def start_of(config: CellConfig, arms: Sequence[str]) -> Seen:
             for arm in arms
         },
         {
-            thing.name: Pose(thing.position, thing.rotation)
-            for thing in describe_objects(config)
-            if thing.present
+            obj.name: Pose(obj.position, obj.rotation)
+            for obj in describe_objects(config)
+            if obj.present
         },
         {name: q for name, q in postures.items() if name not in arms},
     )
@@ -147,7 +151,7 @@ def _pose(frame: Placement) -> Pose:
 
 
 def _checked(
-    config: CellConfig, task: TaskFile, subtask: Subtask, seen: Seen, moved: dict[str, str]
+    config: CellConfig, task: TaskFile, subtask: Subtask, state: Seen, moved: dict[str, str]
 ) -> tuple[Seen, str]:
     """Return the state after a subtask, and the result of its planning."""
     mode = proposed_mode(subtask) or "optimization"
@@ -156,21 +160,21 @@ def _checked(
     named = {name for goal in subtask.goals for name in (goal.base, goal.frame)}
     lost = sorted((concerned | named) & moved.keys())
     if lost and (mode != "force" or not subtask.goals or named & moved.keys()):
-        return seen, f"not checked: the pose of {lost[0]} after {moved[lost[0]]} is unknown"
+        return state, f"not checked: the pose of {lost[0]} after {moved[lost[0]]} is unknown"
     if lost:
-        known = {name: pose for name, pose in seen.things.items() if name not in moved}
-        free = replace(seen, things=known)
-        plan = _led(config, [], wanted(subtask, [], free), free)
+        known = {name: pose for name, pose in state.things.items() if name not in moved}
+        free = replace(state, things=known)
+        plan = _led(config, [], resolve_goals(subtask, [], free), free)
         _refuse_overlaps(config, subtask, [], [], plan, free)
-        return replace(plan.end, things=seen.things), f"{plan.words}, {lost[0]} ignored"
-    goals = wanted(subtask, points, seen)
-    refuse_bodies_within(config, points, goals, seen, subtask)
+        return replace(plan.end, things=state.things), f"{plan.words}, {lost[0]} ignored"
+    goals = resolve_goals(subtask, points, state)
+    refuse_bodies_within(config, points, goals, state, subtask)
     if mode == "force":
         if not subtask.goals:
             touch = subtask.model_copy(update={"force": 0.0, "distance": 0.0})
-            plan = _by_path(config, task, touch, [], wanted(touch, points, seen), seen)
+            plan = _by_path(config, task, touch, [], resolve_goals(touch, points, state), state)
         else:
-            plan = _led(config, points, goals, seen)
+            plan = _led(config, points, goals, state)
             refuse_friction(config, points, plan, subtask, _pose_stiffness(config, task.law))
             for point in points:
                 if _is_dragged(config, point, goals):
@@ -178,14 +182,14 @@ def _checked(
     else:
         pressed = points if mode == "hybrid" else []
         try:
-            plan = _by_path(config, task, subtask, pressed, goals, seen)
+            plan = _by_path(config, task, subtask, pressed, goals, state)
         except PlanRejected:
             if subtask.on_failure.then != "force":
                 raise
-            plan = _led(config, points, goals, seen)
+            plan = _led(config, points, goals, state)
     if subtask.force:
-        refuse_weak_joints(config, points, plan, subtask.force)
-    _refuse_overlaps(config, subtask, points, goals, plan, seen)
+        check_joint_torques(config, points, plan, subtask.force)
+    _refuse_overlaps(config, subtask, points, goals, plan, state)
     return plan.end, plan.words
 
 
@@ -193,14 +197,14 @@ def _refuse_overlaps(
     config: CellConfig,
     subtask: Subtask,
     points: list[ContactPoint],
-    goals: list[GoalPlace],
+    goals: list[GoalPose],
     plan: SubtaskPlan,
-    seen: Seen,
+    state: Seen,
 ) -> None:
     touched = {(goal.frame.removesuffix(TOOL), goal.base) for goal in goals}
     touched |= {(point.arm, point.thing) for point in points}
-    touched |= {(arm, thing) for arm in seen.postures for thing in subtask.touching}
-    scene = scene_of(config, seen, {*plan.things})
+    touched |= {(arm, obj) for arm in state.postures for obj in subtask.touching}
+    scene = scene_of(config, state, {*plan.things})
     slices = [
         scene.configuration(
             {arm: rows[number] for arm, rows in plan.postures.items()},
@@ -211,7 +215,7 @@ def _refuse_overlaps(
     refuse_overlaps(scene, np.array(slices), touched)
 
 
-def _is_dragged(config: CellConfig, point: ContactPoint, goals: list[GoalPlace]) -> bool:
+def _is_dragged(config: CellConfig, point: ContactPoint, goals: list[GoalPose]) -> bool:
     """Return True if a tool without a plan drags the object that it touches."""
     is_movable = config.objects[point.thing].mass > 0.0
     return is_movable and any(goal.frame == point.arm + TOOL for goal in goals)
@@ -222,31 +226,31 @@ def _by_path(
     task: TaskFile,
     subtask: Subtask,
     pressed: list[ContactPoint],
-    goals: list[GoalPlace],
-    seen: Seen,
+    goals: list[GoalPose],
+    state: Seen,
 ) -> SubtaskPlan:
-    keeping = None
+    constraint = None
     if task.clearance is not None:
-        keeping = Keeping(task.clearance, subtask.touching)
-    settings = SolverSettings(time=PATIENCE)
-    return plan_by_path(subtask, pressed, goals, seen, config, settings, keeping)
+        constraint = PathConstraint(task.clearance, subtask.touching)
+    settings = SolverSettings(time=TIMEOUT)
+    return plan_by_path(subtask, pressed, goals, state, config, settings, constraint)
 
 
 def _led(
-    config: CellConfig, points: list[ContactPoint], goals: list[GoalPlace], seen: Seen
+    config: CellConfig, points: list[ContactPoint], goals: list[GoalPose], state: Seen
 ) -> SubtaskPlan:
     """Return configurations along the straight paths of tools without a plan."""
-    plan = plan_by_poses(points, goals, seen)
-    scene = scene_of(config, seen, ())
+    plan = plan_by_poses(points, goals, state)
+    scene = scene_of(config, state, ())
     problem = Problem(scene, 1, LED_SLICES, max(plan.lead_time, 0.1))
     problem.add(Smoothness(), "cost", scale=0.3).add(WithinLimits(margin=LIMIT_MARGIN))
     for arm, lead in plan.leads.items():
         for number in range(1, LED_SLICES + 1):
-            share = number / LED_SLICES
-            problem.add(PoseGoal(arm + TOOL, lead.at(share)), at=share)
-    found = problem.solve(SolverSettings(time=PATIENCE))
-    if not found.is_feasible:
-        raise TaskFailed(f"the straight path cannot be reached: {missed(found)}")
-    postures = {arm: found.posture(arm) for arm in scene.arms}
+            fraction = number / LED_SLICES
+            problem.add(PoseGoal(arm + TOOL, lead.sample(fraction)), at=fraction)
+    result = problem.solve(SolverSettings(time=TIMEOUT))
+    if not result.is_feasible:
+        raise TaskFailed(f"the straight path cannot be reached: {missed(result)}")
+    postures = {arm: result.posture(arm) for arm in scene.arms}
     end = replace(plan.end, postures={arm: rows[-1] for arm, rows in postures.items()})
-    return replace(plan, end=end, times=found.times, postures=postures)
+    return replace(plan, end=end, times=result.times, postures=postures)

@@ -24,7 +24,7 @@ from multipanda_py.state import Matrix, Vector
 
 
 @dataclass(frozen=True, eq=False)
-class GoalPlace:
+class GoalPose:
     """Goal for the pose of a frame in another frame. None for a free component.
 
     Attributes:
@@ -41,9 +41,9 @@ class GoalPlace:
     rotation: Matrix | None = None
     direction: Vector | None = None
 
-    def errors(self, seen: Seen) -> tuple[float, float]:
+    def errors(self, state: Seen) -> tuple[float, float]:
         """Return the distance [m] and angle [rad] to the goal."""
-        here = seen.pose(self.base).inverse() @ seen.pose(self.frame)
+        here = state.pose(self.base).inverse() @ state.pose(self.frame)
         distance = angle = 0.0
         if self.position is not None:
             distance = float(np.linalg.norm(here.position - self.position))
@@ -54,27 +54,27 @@ class GoalPlace:
             angle = max(angle, math.acos(max(-1.0, min(1.0, cosine))))
         return distance, angle
 
-    def in_world(self, seen: Seen) -> Pose:
+    def in_world(self, state: Seen) -> Pose:
         """Return the goal pose in the world. Free components keep their present value."""
-        base = seen.pose(self.base)
-        here = base.inverse() @ seen.pose(self.frame)
+        base = state.pose(self.base)
+        here = base.inverse() @ state.pose(self.frame)
         position = here.position if self.position is None else self.position
         rotation = here.rotation if self.rotation is None else self.rotation
         return base @ Pose(position, rotation)
 
 
-def wanted(subtask: Subtask, points: Sequence[ContactPoint], seen: Seen) -> list[GoalPlace]:
+def resolve_goals(subtask: Subtask, points: Sequence[ContactPoint], state: Seen) -> list[GoalPose]:
     """Return the goals of a subtask, including those in front of contacts without a force.
 
     Args:
         subtask: Subtask of a checked task.
         points: Contact points of the subtask.
-        seen: State of arms and objects at its start.
+        state: State of arms and objects at its start.
     """
-    found = list(_given(subtask, seen))
+    result = list(_given(subtask, state))
     if subtask.force == 0.0:
-        found += [
-            GoalPlace(
+        result += [
+            GoalPose(
                 point.arm + TOOL,
                 point.thing,
                 point.point - subtask.distance * point.inward,
@@ -82,16 +82,16 @@ def wanted(subtask: Subtask, points: Sequence[ContactPoint], seen: Seen) -> list
             )
             for point in points
         ]
-    return found
+    return result
 
 
-def _given(subtask: Subtask, seen: Seen) -> Iterator[GoalPlace]:
+def _given(subtask: Subtask, state: Seen) -> Iterator[GoalPose]:
     for goal in subtask.goals:
         position, direction = None, None
         if goal.position is not None:
             position = np.array(goal.position)
         elif goal.by is not None:
-            here = seen.pose(goal.base).inverse() @ seen.pose(goal.frame)
+            here = state.pose(goal.base).inverse() @ state.pose(goal.frame)
             position = here.position + goal.by
         if goal.points is not None:
             direction = np.array(goal.points) / np.linalg.norm(goal.points)
@@ -100,75 +100,79 @@ def _given(subtask: Subtask, seen: Seen) -> Iterator[GoalPlace]:
             rotation = Pose.from_rpy(np.zeros(3), goal.rpy).rotation
         elif direction is None and not goal.frame.endswith(TOOL):
             # An object keeps its present orientation, so that it stays level.
-            rotation = (seen.pose(goal.base).inverse() @ seen.pose(goal.frame)).rotation
-        yield GoalPlace(goal.frame, goal.base, position, rotation, direction)
+            rotation = (state.pose(goal.base).inverse() @ state.pose(goal.frame)).rotation
+        yield GoalPose(goal.frame, goal.base, position, rotation, direction)
 
 
-SPEED, TURN_SPEED = 0.07, 0.35
+SPEED, ANGULAR_SPEED = 0.07, 0.35
 """Maximum speed [m/s] and angular speed [rad/s] of tools without a plan, below the default limits
 of the pose reference in the controllet."""
 
 
 @dataclass(frozen=True, eq=False)
-class Lead:
+class LinearMotion:
     """Straight path of a tool, or of an object with the tool that holds it.
 
     Attributes:
-        begin: Initial pose in the world of the tool or object.
+        start: Initial pose in the world of the tool or object.
         end: Final pose in the world of the tool or object.
         tool: Pose of the tool in the frame of the tool or object.
     """
 
-    begin: Pose
+    start: Pose
     end: Pose
     tool: Pose
 
     @property
     def time(self) -> float:
         """Duration of the path [s]."""
-        distance, angle = self.begin.distance(self.end)
-        return max(distance / SPEED, angle / TURN_SPEED)
+        distance, angle = self.start.distance(self.end)
+        return max(distance / SPEED, angle / ANGULAR_SPEED)
 
-    def at(self, share: float) -> Pose:
+    def sample(self, fraction: float) -> Pose:
         """Return the tool pose in the world after a fraction of the path, 0 to 1."""
-        return self.begin.between(self.end, share) @ self.tool
+        return self.start.between(self.end, fraction) @ self.tool
 
 
 FLOOR = SceneObject("floor", "box", (5.0, 5.0, 0.5), np.array([0.0, 0.0, -0.5]))
 """Floor at height 0, below all objects."""
 
 
-def as_things(arm: ArmDescription, posture: Vector) -> list[SceneObject]:
+def as_objects(arm: ArmDescription, configuration: Vector) -> list[SceneObject]:
     """Return the capsules of an arm that does not take part, as fixed objects.
 
     Args:
         arm: Description of the arm, with its base in the world.
-        posture: Joint positions of the arm, (n,) [rad, m].
+        configuration: Joint positions of the arm, (n,) [rad, m].
 
     Returns:
         Capsules and spheres in the world.
     """
-    scene = Scene([arm], (), {arm.name: posture})
+    scene = Scene([arm], (), {arm.name: configuration})
     solids = solids_of(scene, arm.name)
-    placed = Kinematics(scene, [solid.frame for solid in solids]).place(scene.start[None]).frames
-    found = []
+    placed = (
+        Kinematics(scene, [solid.frame for solid in solids])
+        .forward_kinematics(scene.start[None])
+        .frames
+    )
+    result = []
     for number, solid in enumerate(solids):
         frame = placed[solid.frame]
-        turn, at = frame.rotation[0], frame.position[0]
-        axis = turn @ (solid.end - solid.start)
+        rotation_step, at = frame.rotation[0], frame.position[0]
+        axis = rotation_step @ (solid.end - solid.start)
         length = float(np.linalg.norm(axis))
-        centre = at + turn @ (0.5 * (solid.start + solid.end))
+        centre = at + rotation_step @ (0.5 * (solid.start + solid.end))
         name = f"{arm.name} {number}"
         if length < 1e-9:
-            found.append(SceneObject(name, "sphere", (solid.radius,), centre))
+            result.append(SceneObject(name, "sphere", (solid.radius,), centre))
             continue
         z = axis / length
         x = np.cross(z, np.eye(3)[np.abs(z).argmin()])
         x /= np.linalg.norm(x)
         rotation = np.stack([x, np.cross(z, x), z], 1)
         size = (solid.radius, 0.5 * length)
-        found.append(SceneObject(name, "capsule", size, centre, rotation))
-    return found
+        result.append(SceneObject(name, "capsule", size, centre, rotation))
+    return result
 
 
 PARTS = 4
@@ -182,7 +186,7 @@ PARTS_OF_ARMS: tuple[Parts, ...] = ("arm", "hand")
 
 
 @dataclass(frozen=True)
-class Encounters:
+class AllowedContacts:
     """Bodies that a subtask brings into contact.
 
     Attributes:
@@ -197,7 +201,7 @@ class Encounters:
     touching: Collection[str] = ()
 
 
-def apart(scene: Scene, wanted: Encounters, clearance: float) -> list[Distance]:
+def clearance_pairs(scene: Scene, desired: AllowedContacts, clearance: float) -> list[Distance]:
     """Return the distances that a subtask keeps.
 
     Bodies that start closer than the clearance keep half of their initial distance, and carried
@@ -206,16 +210,16 @@ def apart(scene: Scene, wanted: Encounters, clearance: float) -> list[Distance]:
 
     Args:
         scene: Scene in which only carried objects are movable.
-        wanted: Bodies that come into contact.
+        desired: Bodies that come into contact.
         clearance: Minimum distance of all other bodies [m].
 
     Thread: any.
     """
-    found = [one for one in _pairs(scene, wanted, clearance) if one.pairs]
-    ends = np.stack([scene.start, scene.configuration({}, wanted.placed)])
-    frames = dict.fromkeys(name for one in found for name in one.frames)
-    there = Kinematics(scene, frames).place(ends)
-    return [kept for one in found for kept in _allowed(scene, one, there)]
+    result = [one for one in _pairs(scene, desired, clearance) if one.pairs]
+    ends = np.stack([scene.start, scene.configuration({}, desired.placed)])
+    frames = dict.fromkeys(name for one in result for name in one.frames)
+    there = Kinematics(scene, frames).forward_kinematics(ends)
+    return [selected for one in result for selected in _allowed(scene, one, there)]
 
 
 def is_clear(distances: Collection[Distance], scene: Scene, path: Matrix) -> bool:
@@ -230,26 +234,26 @@ def is_clear(distances: Collection[Distance], scene: Scene, path: Matrix) -> boo
     if not frames:
         return True
     whole = np.concatenate([scene.start[None], path])
-    share = np.arange(1, PARTS + 1)[:, None] / PARTS
-    dense = (whole[:-1, None] + share * np.diff(whole, axis=0)[:, None]).reshape(-1, scene.size)
-    placed = Kinematics(scene, frames).place(dense)
+    fraction = np.arange(1, PARTS + 1)[:, None] / PARTS
+    dense = (whole[:-1, None] + fraction * np.diff(whole, axis=0)[:, None]).reshape(-1, scene.size)
+    placed = Kinematics(scene, frames).forward_kinematics(dense)
     return all(
         float(one.evaluate(placed)[0].max()) <= max(SPARED * one.margin, 0.0) + LEAST
         for one in distances
     )
 
 
-def _pairs(scene: Scene, wanted: Encounters, clearance: float) -> Iterator[Distance]:
+def _pairs(scene: Scene, desired: AllowedContacts, clearance: float) -> Iterator[Distance]:
     for one in clearances(scene, (), clearance):
-        arm, thing = one.of  # The arm is the first body of a distance.
-        if (arm, thing) in wanted.touched or thing in wanted.touching:
-            yield Distance(scene, arm, thing, 0.0, parts="arm")
-            yield Distance(scene, arm, thing, -AROUND, parts="hand")
+        arm, obj = one.of  # The arm is the first body of a distance.
+        if (arm, obj) in desired.touched or obj in desired.touching:
+            yield Distance(scene, arm, obj, 0.0, parts="arm")
+            yield Distance(scene, arm, obj, -AROUND, parts="hand")
         else:
             yield one
-    others = [thing for thing in scene.things if thing not in scene.movable]
-    for thing, other in product(scene.movable, others):
-        yield Distance(scene, thing, other, -AROUND if other in wanted.touching else clearance)
+    others = [scene_object for scene_object in scene.things if scene_object not in scene.movable]
+    for obj, other in product(scene.movable, others):
+        yield Distance(scene, obj, other, -AROUND if other in desired.touching else clearance)
 
 
 def _allowed(scene: Scene, one: Distance, there: Slices) -> Iterator[Distance]:
@@ -265,5 +269,5 @@ def _allowed(scene: Scene, one: Distance, there: Slices) -> Iterator[Distance]:
         for part in PARTS_OF_ARMS:  # A close gripper must not reduce the clearance of the links.
             yield from _allowed(scene, Distance(scene, *one.of, one.margin, part), there)
     else:
-        least = 0.5 * nearest if nearest > 0.0 else nearest - SPARE
-        yield Distance(scene, *one.of, least, one.parts)
+        min_value = 0.5 * nearest if nearest > 0.0 else nearest - SPARE
+        yield Distance(scene, *one.of, min_value, one.parts)

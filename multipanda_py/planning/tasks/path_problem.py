@@ -23,11 +23,11 @@ from multipanda_py.planning.optimiser.solver import SolverSettings
 from multipanda_py.planning.optimiser.term import Rest, Smoothness, VelocityLimits, WithinLimits
 from multipanda_py.planning.tasks.goals import (
     FLOOR,
-    Encounters,
-    GoalPlace,
-    Lead,
-    apart,
-    as_things,
+    AllowedContacts,
+    GoalPose,
+    LinearMotion,
+    as_objects,
+    clearance_pairs,
     is_clear,
 )
 from multipanda_py.planning.tasks.sections import WORLD, Subtask
@@ -54,12 +54,12 @@ class SubtaskPlan:
 
     start: Seen
     end: Seen
-    goals: Sequence[GoalPlace]
+    goals: Sequence[GoalPose]
     words: str = ""
     times: Vector = field(default_factory=lambda: np.zeros(0))
     postures: Mapping[str, Matrix] = field(default_factory=dict)
     things: Mapping[str, Sequence[Pose]] = field(default_factory=dict)
-    leads: Mapping[str, Lead] = field(default_factory=dict)
+    leads: Mapping[str, LinearMotion] = field(default_factory=dict)
 
     @property
     def lead_time(self) -> float:
@@ -73,10 +73,10 @@ class SubtaskPlan:
             time: Time since the start [s].
         """
         whole = self.lead_time
-        share = min(1.0, time / whole) if whole > 0.0 else 1.0
-        return {arm: lead.at(share) for arm, lead in self.leads.items()}
+        fraction = min(1.0, time / whole) if whole > 0.0 else 1.0
+        return {arm: lead.sample(fraction) for arm, lead in self.leads.items()}
 
-    def points(self, arm: str, posture: Vector) -> Matrix:
+    def points(self, arm: str, configuration: Vector) -> Matrix:
         """Return the trajectory of an arm, as for :meth:`.Cell.follow`.
 
         Under a force an arm starts some hundredths of a radian off the plan. This offset fades out
@@ -90,36 +90,38 @@ class SubtaskPlan:
 
         Args:
             arm: Name of the arm.
-            posture: Measured joint positions q, (n,) [rad, m].
+            configuration: Measured joint positions q, (n,) [rad, m].
         """
         times = np.concatenate([[0.0], self.times])
         path = np.vstack([self.start.postures[arm], self.postures[arm]])
-        share = times / times[-1]
-        fading = 1.0 - share**3 * (10.0 - 15.0 * share + 6.0 * share**2)
-        return complete(times, path + np.outer(fading, posture - path[0]))[1:]
+        fraction = times / times[-1]
+        fading = 1.0 - fraction**3 * (10.0 - 15.0 * fraction + 6.0 * fraction**2)
+        return complete(times, path + np.outer(fading, configuration - path[0]))[1:]
 
-    def expected(self, thing: str, time: float) -> Pose:
+    def expected(self, object_name: str, time: float) -> Pose:
         """Return the planned pose of an object in the world.
 
         Args:
-            thing: Name of the object.
+            object_name: Name of the object.
             time: Time since the start of the motion [s].
         """
-        way = self.things.get(thing)
-        if way is None:
-            return self.start.pose(thing)
-        places = [self.start.pose(thing), *way]
+        path = self.things.get(object_name)
+        if path is None:
+            return self.start.pose(object_name)
+        positions = [self.start.pose(object_name), *path]
         times = np.concatenate([[0.0], self.times])
         after = min(int(np.searchsorted(times, time)), len(times) - 1)
         before = max(after - 1, 0)
-        share = (time - times[before]) / max(times[after] - times[before], 1e-9)
-        share = min(max(share, 0.0), 1.0)
-        between = places[before].position * (1.0 - share) + places[after].position * share
-        return places[before if share < 0.5 else after].at(between)
+        fraction = (time - times[before]) / max(times[after] - times[before], 1e-9)
+        fraction = min(max(fraction, 0.0), 1.0)
+        between = (
+            positions[before].position * (1.0 - fraction) + positions[after].position * fraction
+        )
+        return positions[before if fraction < 0.5 else after].at(between)
 
 
 def plan_by_poses(
-    points: Sequence[ContactPoint], goals: Sequence[GoalPlace], start: Seen
+    points: Sequence[ContactPoint], goals: Sequence[GoalPose], start: Seen
 ) -> SubtaskPlan:
     """Return straight tool paths without collision checks. Grasped objects move with the tools.
 
@@ -128,19 +130,21 @@ def plan_by_poses(
         goals: Goals of tools and objects.
         start: State of arms and objects at the start.
     """
-    leads: dict[str, Lead] = {}
-    things = dict(start.things)
+    leads: dict[str, LinearMotion] = {}
+    objects = dict(start.things)
     for goal in goals:
         there, here = goal.in_world(start), start.pose(goal.frame)
         if goal.frame.endswith(TOOL):
-            leads[goal.frame.removesuffix(TOOL)] = Lead(here, there, Pose.identity())
+            leads[goal.frame.removesuffix(TOOL)] = LinearMotion(here, there, Pose.identity())
             continue
-        things[goal.frame] = there
+        objects[goal.frame] = there
         for point in points:
             if point.thing == goal.frame:
-                leads[point.arm] = Lead(here, there, here.inverse() @ start.tools[point.arm])
-    tools = {arm: lead.at(1.0) for arm, lead in leads.items()}
-    end = replace(start, tools={**start.tools, **tools}, things=things)
+                leads[point.arm] = LinearMotion(
+                    here, there, here.inverse() @ start.tools[point.arm]
+                )
+    tools = {arm: lead.sample(1.0) for arm, lead in leads.items()}
+    end = replace(start, tools={**start.tools, **tools}, things=objects)
     return SubtaskPlan(start, end, goals, "without a plan", leads=leads)
 
 
@@ -152,14 +156,14 @@ UPRIGHT = 1.0
 UNTURNED = 3.0
 """Weight of the rotation of a pivoting tool in its object, because a spinning tip rotates the
 object."""
-SPEED_SHARE = 0.7
+VELOCITY_SCALING = 0.7
 """Fraction of the joint speed limits for plans. The rest is for feedback and interpolation."""
 TRIES = 6
 """Maximum number of searches for a path around obstacles."""
 
 
 @dataclass(frozen=True)
-class Keeping:
+class PathConstraint:
     """Distance that arms and carried objects keep from other bodies.
 
     Attributes:
@@ -174,11 +178,11 @@ class Keeping:
 def plan_by_path(
     subtask: Subtask,
     points: Sequence[ContactPoint],
-    goals: Sequence[GoalPlace],
+    goals: Sequence[GoalPose],
     start: Seen,
     config: CellConfig,
     settings: SolverSettings,
-    keeping: Keeping | None = None,
+    constraint: PathConstraint | None = None,
 ) -> SubtaskPlan:
     """Plan a path of all arms for a subtask, with constant grasps of pressed objects.
 
@@ -189,7 +193,7 @@ def plan_by_path(
         start: State of arms and objects at the start.
         config: The checked cell file.
         settings: Limits of the search.
-        keeping: Distance to other bodies. None for no distance constraints.
+        constraint: Distance to other bodies. None for no distance constraints.
 
     Raises:
         PlanRejected: If there is no such path. The message contains the violated constraint.
@@ -200,7 +204,7 @@ def plan_by_path(
     scene = scene_of(config, start, carried)
     problem = Problem(scene, 1, subtask.slices, subtask.duration)
     problem.add(Smoothness(), "cost", scale=0.3)
-    problem.add(WithinLimits(margin=LIMIT_MARGIN)).add(VelocityLimits(share=SPEED_SHARE))
+    problem.add(WithinLimits(margin=LIMIT_MARGIN)).add(VelocityLimits(share=VELOCITY_SCALING))
     problem.add(Rest(*scene.arms), at=1)
     for point in points:
         tool = point.arm + TOOL
@@ -222,104 +226,108 @@ def plan_by_path(
         if goal.direction is not None:
             problem.add(Axis(goal.frame, [0.0, 0.0, 1.0], goal.direction, goal.base), at=1)
     distances = []
-    if keeping is not None:
+    if constraint is not None:
         placed = {goal.frame: goal.in_world(start) for goal in goals if goal.frame in carried}
         touched = {(goal.frame.removesuffix(TOOL), goal.base) for goal in goals}
         touched |= {(point.arm, point.thing) for point in points}
-        wanted = Encounters(touched, placed, keeping.touching)
-        distances = apart(scene, wanted, keeping.clearance)
-    found = _search(problem, distances, settings)
-    if not found.is_feasible:
-        raise PlanRejected(f"no path: {missed(found)}")
-    _check_force(subtask.force, points, scene, found)
+        desired = AllowedContacts(touched, placed, constraint.touching)
+        distances = clearance_pairs(scene, desired, constraint.clearance)
+    result = _search(problem, distances, settings)
+    if not result.is_feasible:
+        raise PlanRejected(f"no path: {missed(result)}")
+    _check_force(subtask.force, points, scene, result)
     tools = [arm + TOOL for arm in scene.arms]
-    frames = Kinematics(scene, tools).place(found.path[-1:]).frames
+    frames = Kinematics(scene, tools).forward_kinematics(result.path[-1:]).frames
     end = Seen(
-        {arm: found.posture(arm)[-1] for arm in scene.arms},
+        {arm: result.posture(arm)[-1] for arm in scene.arms},
         {
             arm: Pose(frames[tool].position[0], frames[tool].rotation[0])
             for arm, tool in zip(scene.arms, tools)
         },
-        {**start.things, **{name: found.pose(name) for name in scene.movable}},
+        {**start.things, **{name: result.pose(name) for name in scene.movable}},
         start.others,
     )
     return SubtaskPlan(
         start,
         end,
         goals,
-        found.reason,
-        found.times,
-        {arm: found.posture(arm) for arm in scene.arms},
+        result.reason,
+        result.times,
+        {arm: result.posture(arm) for arm in scene.arms},
         {
-            name: [found.pose(name, number) for number in range(len(found.times))]
+            name: [result.pose(name, number) for number in range(len(result.times))]
             for name in scene.movable
         },
     )
 
 
 def _check_force(
-    force: float, points: Sequence[ContactPoint], scene: Scene, found: Solution
+    force: float, points: Sequence[ContactPoint], scene: Scene, result: Solution
 ) -> None:
     """Refuse a path on which a joint cannot exert the contact force [N].
 
     Raises:
         PlanRejected: If a torque limit is exceeded. The message contains joint, torque and time.
     """
-    frames = Kinematics(scene, [point.arm + TOOL for point in points]).place(found.path).frames
+    frames = (
+        Kinematics(scene, [point.arm + TOOL for point in points])
+        .forward_kinematics(result.path)
+        .frames
+    )
     for point in points:
         arm, jacobians = scene.arms[point.arm], frames[point.arm + TOOL].jacobian
         allowed = MAX_TORQUE_FRACTION * arm.limits.torque
         for number, jacobian in enumerate(jacobians):
-            direction = found.pose(point.thing, number).rotation @ point.inward
+            direction = result.pose(point.thing, number).rotation @ point.inward
             torque = np.abs(force * direction @ jacobian[:3, scene.columns[point.arm]])
             joint = int((torque / allowed).argmax())
             if torque[joint] > allowed[joint]:
                 raise PlanRejected(
                     f"joint {joint + 1} of {point.arm}: a force of {force:g} N needs "
-                    f"{torque[joint]:.2f} Nm at {found.times[number]:.2f} s, allowed "
+                    f"{torque[joint]:.2f} Nm at {result.times[number]:.2f} s, allowed "
                     f"{allowed[joint]:.2f} Nm"
                 )
 
 
 def _search(problem: Problem, distances: Sequence[Distance], settings: SolverSettings) -> Solution:
     """Find a path. Add distance constraints only if the path without them violates them."""
-    found = problem.solve(settings)
-    if not found.is_feasible or is_clear(distances, problem.scene, found.path):
-        return found
+    result = problem.solve(settings)
+    if not result.is_feasible or is_clear(distances, problem.scene, result.path):
+        return result
     for distance in distances:
         problem.add(distance)
-    around = problem.solve(settings, start=found.path)
+    around = problem.solve(settings, start=result.path)
     if around.is_feasible and not too_close(problem.terms, around, problem.each):
         return around
     return find_path(problem, tries=TRIES, settings=settings)
 
 
-def missed(found: Solution) -> str:
+def missed(result: Solution) -> str:
     """Describe the largest violation with its bodies, and the reason of the search."""
-    if not found.violations:
-        return found.reason
-    worst = found.violations[0]
+    if not result.violations:
+        return result.reason
+    worst = result.violations[0]
     bodies = " and ".join(body for body in dict.fromkeys(worst.bodies) if body != WORLD)
-    where = "at its end" if worst.slice == len(found.path) - 1 else "on its way"
-    return f"{bodies} would be {worst.amount:.3f} {worst.unit} off {where}: {found.reason}"
+    path = "at its end" if worst.slice == len(result.path) - 1 else "on its way"
+    return f"{bodies} would be {worst.amount:.3f} {worst.unit} off {path}: {result.reason}"
 
 
-def scene_of(config: CellConfig, seen: Seen, carried: Collection[str]) -> Scene:
+def scene_of(config: CellConfig, state: Seen, carried: Collection[str]) -> Scene:
     """Return a scene of arms and objects in a state. Only carried objects are movable."""
-    things = [
+    objects = [
         replace(
-            thing,
-            position=seen.things[thing.name].position,
-            rotation=seen.things[thing.name].rotation,
-            mass=thing.mass if thing.name in carried else 0.0,
+            obj,
+            position=state.things[obj.name].position,
+            rotation=state.things[obj.name].rotation,
+            mass=obj.mass if obj.name in carried else 0.0,
             present=True,
         )
-        for thing in describe_objects(config)
-        if thing.name in seen.things
+        for obj in describe_objects(config)
+        if obj.name in state.things
     ]
-    if FLOOR.name not in seen.things:
-        things.append(FLOOR)
+    if FLOOR.name not in state.things:
+        objects.append(FLOOR)
     arms = {arm.name: arm for arm in describe_arms(config)}
-    for name, posture in seen.others.items():
-        things += as_things(arms[name], posture)
-    return Scene([arms[name] for name in seen.postures], things, seen.postures)
+    for name, configuration in state.others.items():
+        objects += as_objects(arms[name], configuration)
+    return Scene([arms[name] for name in state.postures], objects, state.postures)

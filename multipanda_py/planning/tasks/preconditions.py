@@ -13,11 +13,11 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
 from multipanda_py.exceptions import TaskFailed
 from multipanda_py.planning.optimiser.clearances import clearances
-from multipanda_py.planning.optimiser.distance import Distance, place_of, shape_of
+from multipanda_py.planning.optimiser.distance import Distance, frame_of, shape_of
 from multipanda_py.planning.optimiser.kinematics import Kinematics
 from multipanda_py.planning.optimiser.scene import Scene
 from multipanda_py.planning.optimiser.solids import solids_of
-from multipanda_py.planning.tasks.goals import GoalPlace
+from multipanda_py.planning.tasks.goals import GoalPose
 from multipanda_py.planning.tasks.path_problem import SubtaskPlan, scene_of
 from multipanda_py.planning.tasks.sections import Subtask
 from multipanda_py.planning.tasks.world_state import TOOL, ContactPoint, Seen
@@ -45,13 +45,13 @@ def refuse_overlaps(scene: Scene, path: Matrix, touched: Collection[tuple[str, s
         TaskFailed: If bodies overlap too much. The message contains the bodies and the depth.
     """
     whole = np.concatenate([scene.start[None], path])
-    share = np.arange(1, PARTS + 1)[:, None] / PARTS
-    dense = (whole[:-1, None] + share * np.diff(whole, axis=0)[:, None]).reshape(-1, scene.size)
+    fraction = np.arange(1, PARTS + 1)[:, None] / PARTS
+    dense = (whole[:-1, None] + fraction * np.diff(whole, axis=0)[:, None]).reshape(-1, scene.size)
     every = np.concatenate([scene.start[None], dense])
-    found = [one for one in _pairs(scene, touched) if one.pairs]
-    frames = dict.fromkeys(name for one in found for name in one.frames)
-    placed = Kinematics(scene, frames).place(every)
-    for one in found:
+    matches = [one for one in _pairs(scene, touched) if one.pairs]
+    frames = dict.fromkeys(name for one in matches for name in one.frames)
+    placed = Kinematics(scene, frames).forward_kinematics(every)
+    for one in matches:
         depths = one.evaluate(placed)[0].max(axis=1)
         allowed = OBJECTS if one.of[0] in scene.things else LINKS
         allowed = max(allowed, float(depths[0]) + DEEPER)
@@ -69,9 +69,9 @@ def _pairs(scene: Scene, touched: Collection[tuple[str, str]]) -> Iterator[Dista
     for one in clearances(scene, (), 0.0):
         is_touched = one.of in touched
         yield Distance(scene, *one.of, 0.0, "arm") if is_touched else one
-    others = [thing for thing in scene.things if thing not in scene.movable]
-    for thing, other in product(scene.movable, others):
-        yield Distance(scene, thing, other, 0.0)
+    others = [scene_object for scene_object in scene.things if scene_object not in scene.movable]
+    for obj, other in product(scene.movable, others):
+        yield Distance(scene, obj, other, 0.0)
 
 
 def _when(number: int, count: int) -> str:
@@ -87,8 +87,8 @@ GRAVITY = 9.81
 def refuse_bodies_within(
     config: CellConfig,
     points: Sequence[ContactPoint],
-    goals: Sequence[GoalPlace],
-    seen: Seen,
+    goals: Sequence[GoalPose],
+    state: Seen,
     subtask: Subtask,
 ) -> None:
     """Refuse contact points, and goals of tools and objects, inside another body.
@@ -97,28 +97,28 @@ def refuse_bodies_within(
         config: Configuration of the cell.
         points: Contact points of the subtask.
         goals: Goals of the subtask.
-        seen: State at its start.
+        state: State at its start.
         subtask: Subtask with its contacts.
 
     Raises:
         TaskFailed: If a point or goal is inside a body. The message contains the body and the
             depth.
     """
-    scene = scene_of(config, seen, ())
-    places = dict(seen.things)
+    scene = scene_of(config, state, ())
+    poses = dict(state.things)
     for point in points:
-        world = seen.pose(point.thing) @ Pose(point.point, np.eye(3))
-        _refuse_point(scene, places, world.position, f"contact of {point.arm} on {point.thing}",
+        world = state.pose(point.thing) @ Pose(point.point, np.eye(3))
+        _refuse_point(scene, poses, world.position, f"contact of {point.arm} on {point.thing}",
                       {point.thing})  # fmt: skip
     for goal in goals:
-        place = goal.in_world(seen)
+        pose = goal.in_world(state)
         if goal.frame.endswith(TOOL):
             arm = goal.frame.removesuffix(TOOL)
             touched = {point.thing for point in points if point.arm == arm} | {*subtask.touching}
             if goal.position is not None:
-                _refuse_point(scene, places, place.position, f"goal of {goal.frame}", touched)
+                _refuse_point(scene, poses, pose.position, f"goal of {goal.frame}", touched)
             continue
-        for other, depth in _depths(scene, places, goal.frame, place):
+        for other, depth in _depths(scene, poses, goal.frame, pose):
             if depth > OBJECTS and other not in subtask.touching:
                 raise TaskFailed(
                     f"{goal.frame} would overlap {depth:.3f} m with {other} at its goal, allowed "
@@ -126,7 +126,7 @@ def refuse_bodies_within(
                 )
 
 
-def refuse_weak_joints(
+def check_joint_torques(
     config: CellConfig, points: Sequence[ContactPoint], plan: SubtaskPlan, force: float
 ) -> None:
     r"""Refuse a contact force that exceeds a torque limit in any configuration of a plan.
@@ -155,7 +155,7 @@ def refuse_weak_joints(
             for k in range(len(next(iter(postures.values()))))
         ]
     )
-    frames = Kinematics(scene, tools).place(slices).frames
+    frames = Kinematics(scene, tools).forward_kinematics(slices).frames
     carried = plan.things
     for point in points:
         limits = described[point.arm].limits
@@ -163,10 +163,10 @@ def refuse_weak_joints(
         grippers = sum(other.thing == point.thing for other in points)
         weight = config.objects[point.thing].mass * GRAVITY / grippers
         for number in range(len(slices)):
-            thing = plan.start.pose(point.thing)
+            obj = plan.start.pose(point.thing)
             if point.thing in carried:
-                thing = carried[point.thing][number]
-            wrench = force * (thing.rotation @ point.inward)
+                obj = carried[point.thing][number]
+            wrench = force * (obj.rotation @ point.inward)
             if point.thing in carried:
                 wrench = wrench + [0.0, 0.0, weight]
             jacobian = frames[point.arm + TOOL].jacobian[number, :3, columns]
@@ -207,9 +207,9 @@ def refuse_friction(
     """
     bases = {arm.name: arm.rotation_base_in_world for arm in describe_arms(config)}
     for point in points:
-        thing, tool = config.objects[point.thing], config.arms[point.arm].tool
-        friction = tool.friction if tool is not None and tool.friction > 0.0 else thing.friction
-        if point.arm not in plan.leads or thing.mass > 0.0 or friction == 0.0:
+        obj, tool = config.objects[point.thing], config.arms[point.arm].tool
+        friction = tool.friction if tool is not None and tool.friction > 0.0 else obj.friction
+        if point.arm not in plan.leads or obj.mass > 0.0 or friction == 0.0:
             continue
         normal = bases[point.arm].T @ plan.start.pose(point.thing).rotation @ point.inward
         across = np.linalg.svd(normal[None])[2][1:]
@@ -226,42 +226,42 @@ def refuse_friction(
 
 
 def _refuse_point(
-    scene: Scene, places: dict[str, Pose], position: Vector, what: str, touched: set[str]
+    scene: Scene, poses: dict[str, Pose], position: Vector, description: str, touched: set[str]
 ) -> None:
     ball = coal.Sphere(1e-4)
     at = coal.Transform3s(np.eye(3), position)
     for name in scene.things:
         if name in touched:
             continue
-        depth = -_distance(scene, name, places.get(name), ball, at)
+        depth = -_distance(scene, name, poses.get(name), ball, at)
         if depth > 0.0:
-            raise TaskFailed(f"{what} would be {depth:.3f} m inside {name}")
+            raise TaskFailed(f"{description} would be {depth:.3f} m inside {name}")
 
 
 def _depths(
-    scene: Scene, places: dict[str, Pose], name: str, pose: Pose
+    scene: Scene, poses: dict[str, Pose], name: str, pose: Pose
 ) -> Iterator[tuple[str, float]]:
     """Yield the overlap of an object at a pose with every other object [m]."""
     (solid,) = solids_of(scene, name)
     shape, at = _placed(solid, pose)
     for other in scene.things:
         if other != name:
-            yield other, -_distance(scene, other, places.get(other), shape, at)
+            yield other, -_distance(scene, other, poses.get(other), shape, at)
 
 
 def _placed(solid: object, pose: Pose) -> tuple[object, object]:
-    turn, centre = place_of(solid)  # type: ignore[arg-type]
+    rotation, centre = frame_of(solid)  # type: ignore[arg-type]
     return shape_of(solid), coal.Transform3s(  # type: ignore[arg-type]
-        pose.rotation @ turn, pose.position + pose.rotation @ centre
+        pose.rotation @ rotation, pose.position + pose.rotation @ centre
     )
 
 
 def _distance(scene: Scene, name: str, pose: Pose | None, shape: object, at: object) -> float:
     """Return the distance of a shape from an object [m]. Negative if they overlap."""
-    thing = scene.things[name]
+    obj = scene.things[name]
     (solid,) = solids_of(scene, name)
-    other, there = _placed(solid, pose or Pose(thing.position, thing.rotation))
-    found: float = coal.distance(
+    other, there = _placed(solid, pose or Pose(obj.position, obj.rotation))
+    distance: float = coal.distance(
         shape, at, other, there, coal.DistanceRequest(), coal.DistanceResult()
     )
-    return found
+    return distance

@@ -120,7 +120,7 @@ PARTS: tuple[Part, ...] = get_args(Part)
 
 
 @dataclass(frozen=True)
-class Manner:
+class ExecutionMode:
     """Planning and control mode of a subtask.
 
     Attributes:
@@ -137,7 +137,7 @@ class Manner:
     subtask: Subtask
 
 
-def manner(subtask: Subtask, mode: Mode, without: Part | None = None) -> Manner:
+def execution_mode(subtask: Subtask, mode: Mode, ablate: Part | None = None) -> ExecutionMode:
     """Return the planning and control mode of a subtask, complete or without one part.
 
     Without ``force``, tools move to their contacts and follow the same plans without contact
@@ -151,15 +151,15 @@ def manner(subtask: Subtask, mode: Mode, without: Part | None = None) -> Manner:
     Args:
         subtask: Subtask of a checked task.
         mode: Mode of the complete method.
-        without: Part to leave out.
+        ablate: Part to leave out.
     """
-    if without == "plan":
-        return Manner("force", "force", mode != "optimization", subtask)
-    if without == "force" and mode == "force" and not subtask.goals:
+    if ablate == "plan":
+        return ExecutionMode("force", "force", mode != "optimization", subtask)
+    if ablate == "force" and mode == "force" and not subtask.goals:
         touch = subtask.model_copy(update={"force": 0.0, "distance": 0.0})
-        return Manner("optimization", "optimization", False, touch)
-    if without == "force" and mode == "force":
-        return Manner("force", "force", False, subtask)
-    if without is not None and mode == "hybrid":
-        return Manner("hybrid", "optimization", False, subtask)
-    return Manner(mode, mode, mode != "optimization", subtask)
+        return ExecutionMode("optimization", "optimization", False, touch)
+    if ablate == "force" and mode == "force":
+        return ExecutionMode("force", "force", False, subtask)
+    if ablate is not None and mode == "hybrid":
+        return ExecutionMode("hybrid", "optimization", False, subtask)
+    return ExecutionMode(mode, mode, mode != "optimization", subtask)

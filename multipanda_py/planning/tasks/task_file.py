@@ -30,9 +30,9 @@ def task_faults(contacts: dict[str, Contact], subtasks: list[Subtask]) -> Iterat
         if number > 1:
             yield f"subtasks: got the name {name} {number} times, allowed once"
     for number, subtask in enumerate(subtasks):
-        where = f"subtasks.{number} ({subtask.name})"
+        path = f"subtasks.{number} ({subtask.name})"
         for fault in _subtask_faults(contacts, subtask):
-            yield f"{where}: {fault}"
+            yield f"{path}: {fault}"
 
 
 def _subtask_faults(contacts: dict[str, Contact], subtask: Subtask) -> Iterator[str]:
@@ -113,43 +113,46 @@ def cell_faults(
         known = ", ".join(laws) or f"none: the cell has no controllet of type {LAW}"
         yield f"law: got {law!r}, allowed {known}"
         return
-    arms, things = laws[law].arms, {thing.name: thing for thing in describe_objects(config)}
+    arms, objects = (
+        laws[law].arms,
+        {scene_object.name: scene_object for scene_object in describe_objects(config)},
+    )
     for name, contact in contacts.items():
         for arm in contact.arms:
             if arm not in arms:
                 yield f"contacts.{name}.arms: got {arm!r}, allowed {', '.join(arms)} (of {law})"
-        if contact.thing not in things:
+        if contact.thing not in objects:
             yield (
                 f"contacts.{name}.thing: got {contact.thing!r}, allowed "
-                f"{', '.join(things) or 'none: the cell has no objects'}"
+                f"{', '.join(objects) or 'none: the cell has no objects'}"
             )
             continue
         try:
-            contact_points(contact, things[contact.thing])
+            contact_points(contact, objects[contact.thing])
         except ConfigurationError as error:
             yield f"contacts.{name}.{error}"
-    most = config.gate.force
+    max_value = config.gate.force
     for number, subtask in enumerate(subtasks):
-        if subtask.force > most:
+        if subtask.force > max_value:
             yield (
                 f"subtasks.{number} ({subtask.name}): force: got {subtask.force:g} N, allowed up "
-                f"to {most:g} N (gate.force of the cell)"
+                f"to {max_value:g} N (gate.force of the cell)"
             )
-        for thing in subtask.touching:
-            if thing not in things:
+        for obj in subtask.touching:
+            if obj not in objects:
                 yield (
-                    f"subtasks.{number} ({subtask.name}): touching: got {thing!r}, allowed "
-                    f"{', '.join(things) or 'none: the cell has no objects'}"
+                    f"subtasks.{number} ({subtask.name}): touching: got {obj!r}, allowed "
+                    f"{', '.join(objects) or 'none: the cell has no objects'}"
                 )
-        for place, goal in enumerate(subtask.goals):
-            where = f"subtasks.{number} ({subtask.name}): goals.{place}"
-            if goal.base not in (WORLD, *things):
-                yield f"{where}.base: got {goal.base!r}, allowed {', '.join((WORLD, *things))}"
+        for index, goal in enumerate(subtask.goals):
+            path = f"subtasks.{number} ({subtask.name}): goals.{index}"
+            if goal.base not in (WORLD, *objects):
+                yield f"{path}.base: got {goal.base!r}, allowed {', '.join((WORLD, *objects))}"
             tools = [arm + TOOL for arm in arms]
-            if goal.frame not in (*tools, *things):
-                yield f"{where}.frame: got {goal.frame!r}, allowed {', '.join((*tools, *things))}"
-            elif goal.frame in things and things[goal.frame].mass == 0.0:
-                yield f"{where}.frame: {goal.frame} is fixed, allowed objects with a mass"
+            if goal.frame not in (*tools, *objects):
+                yield f"{path}.frame: got {goal.frame!r}, allowed {', '.join((*tools, *objects))}"
+            elif goal.frame in objects and objects[goal.frame].mass == 0.0:
+                yield f"{path}.frame: {goal.frame} is fixed, allowed objects with a mass"
 
 
 class TaskFile(Section):
@@ -215,11 +218,11 @@ class TaskFile(Section):
 
     def points(self, subtask: Subtask, config: CellConfig) -> list[ContactPoint]:
         """Return the contact points of a subtask, in a cell that was checked."""
-        things = {thing.name: thing for thing in describe_objects(config)}
+        objects = {obj.name: obj for obj in describe_objects(config)}
         return [
             point
             for name in subtask.contacts
-            for point in contact_points(self.contacts[name], things[self.contacts[name].thing])
+            for point in contact_points(self.contacts[name], objects[self.contacts[name].thing])
         ]
 
 

@@ -37,7 +37,7 @@ class ContactPoint:
     pivots: bool = False
 
 
-def contact_points(contact: Contact, thing: SceneObject) -> list[ContactPoint]:
+def contact_points(contact: Contact, obj: SceneObject) -> list[ContactPoint]:
     r"""Return contact points and force directions of the arms of a contact.
 
     .. math:: p_{1,2} = c \pm h n, \qquad u_{1,2} = \mp n.
@@ -52,46 +52,47 @@ def contact_points(contact: Contact, thing: SceneObject) -> list[ContactPoint]:
     """
     axis = _AXES.index(contact.side[1])
     sign = 1.0 if contact.side[0] == "+" else -1.0
-    extents = half_extents(thing)
+    extents = half_extents(obj)
     foot = np.array(contact.at)
     for number, (offset, extent) in enumerate(zip(foot, extents)):
-        most = _room(thing, axis, number, extent)
-        if abs(offset) > most:
+        max_value = _room(obj, axis, number, extent)
+        if abs(offset) > max_value:
             raise ConfigurationError(
-                f"at: got {_AXES[number]} {offset:g} m, allowed [{-most:g}, {most:g}] on side "
-                f"{contact.side} of {thing.name}, a {thing.shape}"
+                f"at: got {_AXES[number]} {offset:g} m, allowed [{-max_value:g}, {max_value:g}] "
+                f"on side "
+                f"{contact.side} of {obj.name}, a {obj.shape}"
             )
     normal = np.zeros(3)
     normal[axis] = sign
     return [
         ContactPoint(
-            arm, thing.name, foot + way * extents[axis] * normal, -way * normal, contact.pivots
+            arm, obj.name, foot + sign * extents[axis] * normal, -sign * normal, contact.pivots
         )
-        for arm, way in zip(contact.arms, (1.0, -1.0))
+        for arm, sign in zip(contact.arms, (1.0, -1.0))
     ]
 
 
-def half_extents(thing: SceneObject) -> Vector:
+def half_extents(obj: SceneObject) -> Vector:
     """Return the half extents of an object along its axes, (3,) [m]."""
-    size = thing.size
-    if thing.shape == "box":
+    size = obj.size
+    if obj.shape == "box":
         return np.array(size)
-    if thing.shape == "sphere":
+    if obj.shape == "sphere":
         return np.full(3, size[0])
-    half = size[1] + (size[0] if thing.shape == "capsule" else 0.0)
+    half = size[1] + (size[0] if obj.shape == "capsule" else 0.0)
     return np.array([size[0], size[0], half])
 
 
-def _room(thing: SceneObject, side: int, across: int, extent: float) -> float:
+def _room(obj: SceneObject, side: int, across: int, extent: float) -> float:
     """Return the half extent of the flat or straight part of a side across one axis."""
     if side == across:
         return 0.0
-    if thing.shape == "box":
+    if obj.shape == "box":
         return extent
-    if thing.shape == "cylinder" and side == 2:  # These are the flat ends.
+    if obj.shape == "cylinder" and side == 2:  # These are the flat ends.
         return extent
-    if thing.shape in ("cylinder", "capsule") and across == 2:
-        return thing.size[1]
+    if obj.shape in ("cylinder", "capsule") and across == 2:
+        return obj.size[1]
     return 0.0
 
 
@@ -133,10 +134,10 @@ class Seen:
             raise TaskFailed(f"{frame} is absent, allowed {', '.join(self.things) or 'none'}")
         return self.things[frame]
 
-    def far_from(
+    def deviation(
         self,
         other: Seen,
-        things: Collection[str],
+        objects: Collection[str],
         moved: float,
         pressed: Sequence[ContactPoint] = (),
     ) -> str:
@@ -144,17 +145,17 @@ class Seen:
 
         Args:
             other: Expected state.
-            things: Names of the objects to compare.
+            objects: Names of the objects to compare.
             moved: Maximum displacement of an object [m]. The maximum rotation [rad] is ten times
                 this value.
             pressed: Contact points on objects that the plan carries.
         """
-        for name in things:
+        for name in objects:
             distance, angle = self.pose(name).distance(other.pose(name))
             if distance > moved or angle > 10.0 * moved:
                 return f"{name} is {distance:.3f} m and {angle:.2f} rad from its expected pose"
-        for arm, posture in self.postures.items():
-            off = float(np.abs(posture - other.postures[arm]).max())
+        for arm, configuration in self.postures.items():
+            off = float(np.abs(configuration - other.postures[arm]).max())
             if not math.isfinite(off) or off > NEAR:
                 return f"a joint of {arm} is {off:.3f} rad from its expected position"
         for point in pressed:

@@ -96,11 +96,11 @@ class CircularField:
 
     def goal_force(self, goal: Vector) -> Vector:
         """Return the acceleration towards a goal, (3,) [m/s^2]."""
-        wanted = (self._stiffness / self._damping) * (goal - self.position)
-        size = float(np.sqrt(wanted @ wanted))
-        share = min(1.0, self._speed / size) if size > 0.0 else 1.0
-        pull: Vector = self._damping * (share * wanted - self.velocity)
-        return pull
+        desired = (self._stiffness / self._damping) * (goal - self.position)
+        size = float(np.sqrt(desired @ desired))
+        scale = min(1.0, self._speed / size) if size > 0.0 else 1.0
+        force: Vector = self._damping * (scale * desired - self.velocity)
+        return force
 
     def step(self, goal: Vector, period: float) -> Vector:
         """Integrate the motion to a goal for one period and return the new position, (3,) [m].

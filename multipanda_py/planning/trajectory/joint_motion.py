@@ -42,7 +42,7 @@ def _let_go() -> None:
             owner.__dict__.pop(name, None)
 
 
-def has_plan(ruckig: Ruckig, wanted: InputParameter, plan: Trajectory) -> bool:
+def has_plan(ruckig: Ruckig, desired: InputParameter, plan: Trajectory) -> bool:
     """Compute a trajectory with ruckig and return True if it succeeds.
 
     Ruckig reports some failures by a negative number and others by an exception. The latter
@@ -50,13 +50,13 @@ def has_plan(ruckig: Ruckig, wanted: InputParameter, plan: Trajectory) -> bool:
 
     Args:
         ruckig: Trajectory generator.
-        wanted: Input of the generator.
+        desired: Input of the generator.
         plan: Output of the generator.
 
     Thread: control.
     """
     try:
-        return bool(ruckig.calculate(wanted, plan) >= 0)
+        return bool(ruckig.calculate(desired, plan) >= 0)
     except (RuckigError, ValueError, RuntimeError):
         return False
 
@@ -67,7 +67,7 @@ _RISE = 0.03
 can follow with the largest inertia. The jerk of the datasheet is for position control."""
 _RESUME = 0.3
 """Time in which a paused motion returns to its full speed [s]."""
-_BLEND_SHARE = 0.5
+_BLEND_FRACTION = 0.5
 """Fraction of the limits available to blend out an old reference."""
 _APART = Synchronization.No
 """Synchronisation if ruckig finds no plan for all joints: each joint moves independently. This
@@ -121,7 +121,7 @@ class JointMotion:
         self.goal = np.zeros(n)
         self.time = self.duration = 0.0
         self.moving = False
-        self._begin, self._zero = np.zeros(3 * n), np.zeros(3 * n)
+        self._start_state, self._zero = np.zeros(3 * n), np.zeros(3 * n)
         self._segment, self._offset = Quintic(n), Quintic(n)
         self._offset_value, self._blend_end = np.zeros(3 * n), 0.0
         self._path_end = 0.0
@@ -130,22 +130,22 @@ class JointMotion:
         self._lower, self._upper = limits.lower, limits.upper
         self._points: Matrix | None = None
         self._count = self._next = 0
-        self._segment_begin = self._segment_end = 0.0
+        self._segment_start = self._segment_end = 0.0
         self._ruckig, self._plan = Ruckig(n), Trajectory(n)
-        self._way = self._input(ControlInterface.Position)
+        self._ruckig_input = self._input(ControlInterface.Position)
         self._brake = self._input(ControlInterface.Velocity)
         self.set_speed(1.0)
         self._warm_up()
-        let_go_at_exit(self, ("_ruckig", "_plan", "_way", "_brake"))
+        let_go_at_exit(self, ("_ruckig", "_plan", "_ruckig_input", "_brake"))
 
     def _input(self, interface: ControlInterface) -> InputParameter:
-        wanted = InputParameter(self._n)
-        wanted.control_interface = interface
-        wanted.max_velocity = self._velocity.tolist()
-        wanted.max_acceleration = self._acceleration.tolist()
-        wanted.max_jerk = self._jerk.tolist()
-        wanted.target_velocity = wanted.target_acceleration = [0.0] * self._n
-        return wanted
+        desired = InputParameter(self._n)
+        desired.control_interface = interface
+        desired.max_velocity = self._velocity.tolist()
+        desired.max_acceleration = self._acceleration.tolist()
+        desired.max_jerk = self._jerk.tolist()
+        desired.target_velocity = desired.target_acceleration = [0.0] * self._n
+        return desired
 
     def _warm_up(self) -> None:
         """Call all functions once, because each first call is many times slower."""
@@ -163,9 +163,9 @@ class JointMotion:
         """Set the fraction of the speed limits for :meth:`go_to`, 0 < speed <= 1."""
         self._speed = self._velocity * speed
         self._braking = (self._acceleration * speed**2, self._jerk * speed**3)
-        self._way.max_velocity = self._speed.tolist()
-        self._way.max_acceleration = self._braking[0].tolist()
-        self._way.max_jerk = self._braking[1].tolist()
+        self._ruckig_input.max_velocity = self._speed.tolist()
+        self._ruckig_input.max_acceleration = self._braking[0].tolist()
+        self._ruckig_input.max_jerk = self._braking[1].tolist()
 
     def rest(self, q: Vector, dq: Vector) -> None:
         """Restart the reference at a measured state and bring it to rest.
@@ -174,10 +174,10 @@ class JointMotion:
             q: Joint positions, (n,) [rad, m].
             dq: Joint velocities, (n,) [rad/s, m/s].
         """
-        self.place(q, dq)
+        self.reset_to(q, dq)
         self.stop()
 
-    def place(self, q: Vector, dq: Vector) -> None:
+    def reset_to(self, q: Vector, dq: Vector) -> None:
         """Set the reference to a measured state. Call a method that starts a motion next.
 
         Args:
@@ -191,22 +191,22 @@ class JointMotion:
         """Bring the reference to rest."""
         self._go(self._brake, self._state)
 
-    def give_way(self, q: Vector, dq: Vector) -> None:
+    def yield_motion(self, q: Vector, dq: Vector) -> None:
         """Plan a stop from a measured state, and blend the reference over to it.
 
         Args:
             q: Joint positions, (n,) [rad, m].
             dq: Joint velocities, (n,) [rad/s, m/s].
         """
-        begin = self._begin.reshape(3, self._n)
-        begin[0], begin[1], begin[2] = q, dq, 0.0
-        self._go(self._brake, self._begin)
+        start = self._start_state.reshape(3, self._n)
+        start[0], start[1], start[2] = q, dq, 0.0
+        self._go(self._brake, self._start_state)
 
     def go_to(self, q: Vector) -> None:
         """Move to a configuration and come to rest there, (n,) [rad]."""
-        self._way.target_position = q.tolist()
+        self._ruckig_input.target_position = q.tolist()
         if (np.abs(self.dq) <= self._speed).all() and self._can_brake():
-            self._go(self._way, self._state)
+            self._go(self._ruckig_input, self._state)
         else:
             self.stop()
             self._stops_first = True
@@ -216,30 +216,30 @@ class JointMotion:
 
         The extreme positions reported by ruckig do not include braking phases.
         """
-        room = can_stop(self.q, self.dq, self.ddq, self._lower, self._upper, *self._braking)
-        return bool(room.all())
+        stoppable = can_stop(self.q, self.dq, self.ddq, self._lower, self._upper, *self._braking)
+        return bool(stoppable.all())
 
-    def _go(self, wanted: InputParameter, begin: Vector) -> None:
+    def _go(self, desired: InputParameter, start: Vector) -> None:
         """Start a planned motion from a joint state.
 
         Raises:
             ArithmeticError: If ruckig finds no plan.
         """
-        q, dq, ddq = begin.reshape(3, self._n).tolist()
-        wanted.current_position = q
-        wanted.current_velocity = dq
-        wanted.current_acceleration = ddq
-        if not (self._finds(wanted, Synchronization.Phase) or self._finds(wanted, _APART)):
+        q, dq, ddq = start.reshape(3, self._n).tolist()
+        desired.current_position = q
+        desired.current_velocity = dq
+        desired.current_acceleration = ddq
+        if not (self._finds(desired, Synchronization.Phase) or self._finds(desired, _APART)):
             raise ArithmeticError(f"ruckig finds no trajectory from {q}")
         self._points, self._stops_first = None, False
         duration = self._plan.duration
         self.goal[:] = self._plan.at_time(duration)[0]
-        self._start(begin, duration)
+        self._start(start, duration)
 
-    def _finds(self, wanted: InputParameter, synchronization: Synchronization) -> bool:
+    def _finds(self, desired: InputParameter, synchronization: Synchronization) -> bool:
         """Return True if ruckig finds a plan with this synchronisation of the joints."""
-        wanted.synchronization = synchronization
-        return has_plan(self._ruckig, wanted, self._plan)
+        desired.synchronization = synchronization
+        return has_plan(self._ruckig, desired, self._plan)
 
     def follow(self, points: Matrix, count: int) -> None:
         """Follow points, which must not change until the next motion.
@@ -248,51 +248,51 @@ class JointMotion:
             points: Time since now [s], then joint states, (p, 1 + 3 n) with p >= ``count``.
             count: Number of valid points.
         """
-        first, begin = points[0], self._begin
+        first, start = points[0], self._start_state
         time = float(first[0])
-        begin[:] = self._state
+        start[:] = self._state
         # The first point is too early for a blend, so the path is extrapolated to time 0.
         if time < BLEND_TIME:
             q, dq, ddq = first[1:].reshape(3, self._n)
-            joints = begin.reshape(3, self._n)
+            joints = start.reshape(3, self._n)
             joints[2] = ddq
             joints[1] = dq - time * ddq
             joints[0] = q - time * dq + (0.5 * time * time) * ddq
         self._points, self._count, self._stops_first = points, count, False
-        self._segment_begin = self._segment_end = 0.0
+        self._segment_start = self._segment_end = 0.0
         self._next = 0
-        self._enter(begin)
+        self._enter(start)
         self.goal[:] = points[count - 1, 1 : 1 + self._n]
-        self._start(begin, float(points[count - 1, 0]))
+        self._start(start, float(points[count - 1, 0]))
 
-    def _enter(self, begin: Vector) -> None:
-        """Join ``begin``, the end of the last segment, to the next point."""
+    def _enter(self, start: Vector) -> None:
+        """Join ``start``, the end of the last segment, to the next point."""
         points = self._points
         while points is not None and self._next < self._count:
             end = float(points[self._next, 0])
-            self._segment_begin, length = self._segment_end, end - self._segment_end
+            self._segment_start, length = self._segment_end, end - self._segment_end
             target = points[self._next, 1:]
             self._next += 1
             if length > 0.0:
                 self._segment_end = end
-                self._segment.join(begin, target, length)
+                self._segment.join(start, target, length)
                 return
-            begin = target
+            start = target
 
-    def _start(self, begin: Vector, duration: float) -> None:
+    def _start(self, start: Vector, duration: float) -> None:
         """Start a path at a joint state and blend out the offset of the reference.
 
         Args:
-            begin: Positions, velocities and accelerations of the path at its start, (3 n,).
+            start: Positions, velocities and accelerations of the path at its start, (3 n,).
             duration: Duration of the path [s].
         """
-        offset = _subtract(self._state, begin, self._offset_value)
+        offset = _subtract(self._state, start, self._offset_value)
         distance = float(np.abs(offset[: self._n]).max())
         rate = float(np.abs(offset[self._n : 2 * self._n]).max())
         self._blend_end = 0.0
         if distance > 1e-9 or rate > 1e-9:
-            v = _BLEND_SHARE * float(self._velocity.min())
-            a = _BLEND_SHARE * float(self._acceleration.min())
+            v = _BLEND_FRACTION * float(self._velocity.min())
+            a = _BLEND_FRACTION * float(self._acceleration.min())
             self._blend_end = max(
                 BLEND_TIME,
                 PEAK_RATE * distance / v,
@@ -311,7 +311,7 @@ class JointMotion:
         return self._own_dq
 
     @property
-    def share_of_speed(self) -> float:
+    def velocity_scale(self) -> float:
         """Maximum present joint speed, as a fraction of the speed that :meth:`go_to` may use."""
         return float((np.abs(self.dq) / self._speed).max())
 
@@ -346,7 +346,7 @@ class JointMotion:
             state[self._n :] = 0.0
             self.q[:] = self.goal
             if self._stops_first:
-                self._go(self._way, state)
+                self._go(self._ruckig_input, state)
             return
         if time >= self._path_end:
             state[self._n :] = 0.0
@@ -356,6 +356,6 @@ class JointMotion:
         else:
             while time > self._segment_end and self._next < self._count:
                 self._enter(self._points[self._next - 1, 1:])
-            self._segment.at(time - self._segment_begin, state)
+            self._segment.sample(time - self._segment_start, state)
         if time < self._blend_end:
-            _add(state, self._offset.at(time, self._offset_value), state)
+            _add(state, self._offset.sample(time, self._offset_value), state)

@@ -24,7 +24,7 @@ _ROUNDED_REST = 1e-12
 """Speeds [rad/s] and accelerations [rad/s^2] that are rounding errors at the end of a stop."""
 _ROUNDING = 1.0 + 1e-6
 """Tolerance of the limits, so that commands at a limit pass."""
-_SHARE = 0.98
+_FRACTION = 0.98
 """Fraction of the limits for ruckig, so that the differences of its plans stay within them."""
 
 
@@ -85,12 +85,12 @@ class MotionLimiter:
         bounds = (limits.velocity, limits.acceleration, limits.jerk)
         self._velocity, self._acceleration, self._jerk = (_ROUNDING * b for b in bounds)
         self._catch = 0.25 * limits.jerk * period**2
-        self._most = _SHARE * limits.velocity
-        self._braking = _SHARE * limits.acceleration, _SHARE * limits.jerk
+        self._max = _FRACTION * limits.velocity
+        self._braking = _FRACTION * limits.acceleration, _FRACTION * limits.jerk
         self._ruckig, self._plan = Ruckig(n), Trajectory(n)
-        self._way = self._input(ControlInterface.Position)
+        self._ruckig_input = self._input(ControlInterface.Position)
         self._stop = self._input(ControlInterface.Velocity)
-        let_go_at_exit(self, ("_ruckig", "_plan", "_way", "_stop"))
+        let_go_at_exit(self, ("_ruckig", "_plan", "_ruckig_input", "_stop"))
         # The first calls are slow, so they are made here.
         for step in (self.follow, self.follow_rate):
             step(self.q + 0.1)
@@ -98,14 +98,14 @@ class MotionLimiter:
 
     def _input(self, interface: ControlInterface) -> InputParameter:
         limits = self._limits
-        wanted = InputParameter(limits.n_joints)
-        wanted.control_interface = interface
-        wanted.synchronization = Synchronization.No
-        wanted.target_position = [0.0] * limits.n_joints
-        wanted.max_velocity = (_SHARE * limits.velocity).tolist()
-        wanted.max_acceleration = (_SHARE * limits.acceleration).tolist()
-        wanted.max_jerk = (_SHARE * limits.jerk).tolist()
-        return wanted
+        desired = InputParameter(limits.n_joints)
+        desired.control_interface = interface
+        desired.synchronization = Synchronization.No
+        desired.target_position = [0.0] * limits.n_joints
+        desired.max_velocity = (_FRACTION * limits.velocity).tolist()
+        desired.max_acceleration = (_FRACTION * limits.acceleration).tolist()
+        desired.max_jerk = (_FRACTION * limits.jerk).tolist()
+        return desired
 
     def start(self, q: Vector, dq: Vector | None = None, ddq: Vector | None = None) -> None:
         """Start at a command that was executed already, by default at rest.
@@ -115,7 +115,7 @@ class MotionLimiter:
             dq: Difference to the previous command, per period, (n,) [rad/s].
             ddq: Difference of dq to the previous one, per period, (n,) [rad/s^2].
         """
-        self._begin(q, dq, ddq)
+        self._start(q, dq, ddq)
         self._wanted[:] = q
         self._age = 1
 
@@ -127,9 +127,9 @@ class MotionLimiter:
             dq: Difference to the previous command, per period, (n,) [rad/s].
             ddq: Difference of dq to the previous one, per period, (n,) [rad/s^2].
         """
-        self._begin(q, dq, ddq)
+        self._start(q, dq, ddq)
 
-    def _begin(self, q: Vector, dq: Vector | None, ddq: Vector | None) -> None:
+    def _start(self, q: Vector, dq: Vector | None, ddq: Vector | None) -> None:
         self.q[:] = q
         self._rate[:] = 0.0 if dq is None else dq
         self._change[:] = 0.0 if ddq is None else ddq
@@ -148,30 +148,30 @@ class MotionLimiter:
         """True if velocity and acceleration of the command are zero."""
         return not (self.dq.any() or self.ddq.any())
 
-    def follow(self, wanted: Vector) -> None:
+    def follow(self, desired: Vector) -> None:
         """Advance the command towards finite positions, (n,) [rad]."""
         T, rate = self._period, self._rate
-        if self.at_rest and not rate.any() and (wanted == self.q).all():
+        if self.at_rest and not rate.any() and (desired == self.q).all():
             self.limited = False
-            self._wanted[:] = wanted
+            self._wanted[:] = desired
             self._age = 1
             return
-        v = (wanted - self.q) / T
-        speed = (wanted - self._wanted) / (self._age * T)
+        v = (desired - self.q) / T
+        speed = (desired - self._wanted) / (self._age * T)
         joins = np.abs(v - speed) <= self._catch
-        passed = self._passes(wanted, v, (v - rate) / T, joins)
+        passed = self._passes(desired, v, (v - rate) / T, joins)
         if self.limited:
-            self._keep(self._approach(wanted, speed), passed)
-        self._wanted[:] = wanted
+            self._keep(self._approach(desired, speed), passed)
+        self._wanted[:] = desired
         self._age = 1
 
-    def follow_rate(self, wanted: Vector) -> None:
+    def follow_rate(self, desired: Vector) -> None:
         """Advance the command towards finite velocities, (n,) [rad/s]."""
         T, bound = self._period, self._limits.velocity
-        v = np.minimum(np.maximum(wanted, -bound), bound)
+        v = np.minimum(np.maximum(desired, -bound), bound)
         passed = self._passes(self.q + T * v, v, (v - self._rate) / T, True)
         if self.limited:
-            self._keep(self._aim(np.minimum(np.maximum(v, -self._most), self._most)), passed)
+            self._keep(self._aim(np.minimum(np.maximum(v, -self._max), self._max)), passed)
 
     def brake(self) -> None:
         """Advance the command along the shortest stop."""
@@ -220,34 +220,41 @@ class MotionLimiter:
         # Speed when ddq has become zero.
         after = np.abs(dq + ddq * np.abs(ddq) / (2.0 * limits.jerk))
         lower, upper = np.minimum(limits.lower, self.q), np.maximum(limits.upper, self.q)
-        found = can_stop(q, dq, ddq, lower, upper, *self._braking)
+        result = can_stop(q, dq, ddq, lower, upper, *self._braking)
         if self._fastest is not None:
-            found &= after <= self._fastest(q, dq)
-        return np.asarray(found & (after <= self._velocity))
+            result &= after <= self._fastest(q, dq)
+        return np.asarray(result & (after <= self._velocity))
 
-    def _approach(self, wanted: Vector, speed: Vector) -> Matrix:
+    def _approach(self, desired: Vector, speed: Vector) -> Matrix:
         """Return one step of the fastest approach to positions with constant velocity, (3, n).
 
         The approach is planned relative to these moving positions and ends at relative rest. A
         plan to reach them with their absolute velocity would start with a run-up.
         """
-        limits, way, T, most = self._limits, self._way, self._period, self._most
+        limits, ruckig_input, T, max_value = (
+            self._limits,
+            self._ruckig_input,
+            self._period,
+            self._max,
+        )
         if self._catch_up is not None:
-            most = self._bound_correction(self._catch_up, speed)
-        moving = np.abs(speed) <= 0.9 * most
-        moving &= self._may_stop(np.array((wanted, speed, 0.0 * speed)))
+            max_value = self._bound_correction(self._catch_up, speed)
+        moving = np.abs(speed) <= 0.9 * max_value
+        moving &= self._may_stop(np.array((desired, speed, 0.0 * speed)))
         speed *= moving
-        goal = np.minimum(np.maximum(wanted, limits.lower), limits.upper)
-        way.current_position = (self.q - goal + T * speed).tolist()  # The goal moves on within T.
-        way.current_velocity = (self.dq - speed).tolist()
-        way.current_acceleration = self.ddq.tolist()
-        up = down = most
+        goal = np.minimum(np.maximum(desired, limits.lower), limits.upper)
+        ruckig_input.current_position = (
+            self.q - goal + T * speed
+        ).tolist()  # The goal moves on within T.
+        ruckig_input.current_velocity = (self.dq - speed).tolist()
+        ruckig_input.current_acceleration = self.ddq.tolist()
+        up = down = max_value
         if self._fastest is not None:  # ruckig must brake in time for a lower limit ahead.
-            up = np.minimum(most, self._fastest(self.q, self.dq.clip(min=_CREEP)))
-            down = np.minimum(most, self._fastest(self.q, self.dq.clip(max=-_CREEP)))
-        way.max_velocity = np.maximum(up - speed, _CREEP).tolist()
-        way.min_velocity = np.minimum(-down - speed, -_CREEP).tolist()
-        if not self._has_plan(way):
+            up = np.minimum(max_value, self._fastest(self.q, self.dq.clip(min=_CREEP)))
+            down = np.minimum(max_value, self._fastest(self.q, self.dq.clip(max=-_CREEP)))
+        ruckig_input.max_velocity = np.maximum(up - speed, _CREEP).tolist()
+        ruckig_input.min_velocity = np.minimum(-down - speed, -_CREEP).tolist()
+        if not self._has_plan(ruckig_input):
             return self._brake()
         q, dq, ddq = map(np.array, self._plan.at_time(T))
         return self._or_brake(np.array((q + goal, dq + speed, ddq)))
@@ -263,15 +270,15 @@ class MotionLimiter:
             catch_up: Maximum speed towards positions at rest [rad/s].
             speed: Speed of the desired positions, (n,) [rad/s].
         """
-        limits, way = self._limits, self._way
+        limits, ruckig_input = self._limits, self._ruckig_input
         acceleration = np.maximum(np.abs(self.dq), catch_up) / _CORRECTION_TIME
-        acceleration = np.minimum(acceleration, _SHARE * limits.acceleration)
+        acceleration = np.minimum(acceleration, _FRACTION * limits.acceleration)
         is_still = np.abs(speed) <= catch_up
-        acceleration = np.where(is_still, acceleration, _SHARE * limits.acceleration)
-        jerk = np.where(is_still, 4.0 * acceleration / _CORRECTION_TIME, _SHARE * limits.jerk)
-        way.max_acceleration = acceleration.tolist()
-        way.max_jerk = np.minimum(jerk, _SHARE * limits.jerk).tolist()
-        return np.minimum(self._most, np.maximum(np.abs(speed), catch_up))
+        acceleration = np.where(is_still, acceleration, _FRACTION * limits.acceleration)
+        jerk = np.where(is_still, 4.0 * acceleration / _CORRECTION_TIME, _FRACTION * limits.jerk)
+        ruckig_input.max_acceleration = acceleration.tolist()
+        ruckig_input.max_jerk = np.minimum(jerk, _FRACTION * limits.jerk).tolist()
+        return np.minimum(self._max, np.maximum(np.abs(speed), catch_up))
 
     def _aim(self, rate: Vector) -> Matrix:
         """Return one step of the fastest approach to velocities, (3, n).
@@ -279,8 +286,8 @@ class MotionLimiter:
         Args:
             rate: Velocities, (n,) [rad/s].
         """
-        found = self._to_rate(rate)
-        return self._brake() if found is None else self._or_brake(found)
+        result = self._to_rate(rate)
+        return self._brake() if result is None else self._or_brake(result)
 
     def _or_brake(self, motion: Matrix) -> Matrix:
         """Replace a step by braking for joints that could not stop after it."""
@@ -289,11 +296,13 @@ class MotionLimiter:
 
     def _brake(self) -> Matrix:
         """Return one step of the shortest stop, (3, n)."""
-        found = self._to_rate(np.zeros_like(self.q))
-        if found is not None:
-            return found
-        most = self._limits.acceleration * self._period  # Without a plan, jerk is not limited.
-        v = self._rate - np.clip(self._rate, -most, most)
+        result = self._to_rate(np.zeros_like(self.q))
+        if result is not None:
+            return result
+        max_value = (
+            self._limits.acceleration * self._period
+        )  # Without a plan, jerk is not limited.
+        v = self._rate - np.clip(self._rate, -max_value, max_value)
         return np.array((self.q + self._period * v, v, 0.0 * v))
 
     def _to_rate(self, rate: Vector) -> Matrix | None:
@@ -304,8 +313,8 @@ class MotionLimiter:
         plan.target_velocity = rate.tolist()
         return np.array(self._plan.at_time(self._period)) if self._has_plan(plan) else None
 
-    def _has_plan(self, wanted: InputParameter) -> bool:
-        return has_plan(self._ruckig, wanted, self._plan)
+    def _has_plan(self, desired: InputParameter) -> bool:
+        return has_plan(self._ruckig, desired, self._plan)
 
     def _keep(self, motion: Matrix, passed: _Passed | None) -> None:
         """Set a step as command; joints whose desired position passes use that instead."""

@@ -34,18 +34,18 @@ PEAK_CURVATURE_OF_RATE = 3.94
 """Maximum acceleration while a velocity is reduced to zero without displacement, relative to
 velocity / duration."""
 
-_ShareT = TypeVar("_ShareT", float, Vector)
+_FractionT = TypeVar("_FractionT", float, Vector)
 
 
-def rest_to_rest(share: _ShareT) -> _ShareT:
+def rest_to_rest(fraction: _FractionT) -> _FractionT:
     """Return the completed fraction of a motion from rest to rest.
 
     .. math:: 10 s^3 - 15 s^4 + 6 s^5
 
     Args:
-        share: Fraction s of its duration, 0 to 1.
+        fraction: Fraction s of its duration, 0 to 1.
     """
-    return share**3 * (10.0 - 15.0 * share + 6.0 * share * share)
+    return fraction**3 * (10.0 - 15.0 * fraction + 6.0 * fraction * fraction)
 
 
 class Quintic:
@@ -57,7 +57,7 @@ class Quintic:
     A joint state is positions, velocities and accelerations of n joints, (3 n,). Positions,
     velocities and accelerations at both ends determine the six coefficients :math:`c_k`. The
     parameter s keeps them of similar size for any duration T. Joining requires a few small matrix
-    products per segment, and :meth:`at` one.
+    products per segment, and :meth:`sample` one.
 
     Args:
         joints: Number of joints, n.
@@ -95,18 +95,18 @@ class Quintic:
         self._powers = np.ones(6)
         self._write: Any = self._powers.data
 
-    def join(self, begin: Vector, end: Vector, duration: float) -> None:
+    def join(self, start: Vector, end: Vector, duration: float) -> None:
         """Compute the coefficients.
 
         Args:
-            begin: Joint state at 0, (3 n,): q [rad], dq [rad/s], ddq [rad/s^2].
+            start: Joint state at 0, (3 n,): q [rad], dq [rad/s], ddq [rad/s^2].
             end: Joint state at ``duration``, (3 n,).
             duration: Duration T > 0 [s].
         """
         self.duration = duration
         self._scale_dq[:] = duration
         self._scale_ddq[:] = duration * duration
-        _multiply(begin, self._scale, self._ends[0])
+        _multiply(start, self._scale, self._ends[0])
         _multiply(end, self._scale, self._ends[1])
         rows, ends = self._rows, self._joint_ends
         self._q[:] = _dot(_FROM_ENDS, ends, rows)
@@ -115,7 +115,7 @@ class Quintic:
         _dot(_CURVATURE_FROM_ENDS, ends, rows)
         _multiply(rows, 1.0 / duration**2, self._ddq)
 
-    def at(self, time: float, out: Vector) -> Vector:
+    def sample(self, time: float, out: Vector) -> Vector:
         """Write the joint state at a time to ``out`` and return it, (3 n,).
 
         Args:
@@ -148,5 +148,5 @@ def evaluate(rows: Matrix, times: Vector) -> Matrix:
     ends = np.concatenate([states[:-1] * powers[..., None], states[1:] * powers[..., None]], 1)
     s = ((times - rows[segment, 0]) / powers[segment, 1])[:, None] ** np.arange(6)
     basis = np.stack([s @ m for m in (_FROM_ENDS, _RATE_FROM_ENDS, _CURVATURE_FROM_ENDS)], 1)
-    found: Matrix = basis @ ends[segment]
-    return found / powers[segment][..., None]
+    result: Matrix = basis @ ends[segment]
+    return result / powers[segment][..., None]

@@ -12,7 +12,13 @@ from multipanda_py.state import ArmLimits, Matrix, Vector
 
 
 def can_stop(
-    q: Vector, dq: Vector, ddq: Vector, lower: Vector, upper: Vector, most: Vector, jerk: Vector
+    q: Vector,
+    dq: Vector,
+    ddq: Vector,
+    lower: Vector,
+    upper: Vector,
+    max_value: Vector,
+    jerk: Vector,
 ) -> NDArray[np.bool_]:
     r"""Return a mask of the joints that have enough distance to brake, (n,).
 
@@ -27,20 +33,20 @@ def can_stop(
         ddq: Accelerations, (n,) [rad/s^2].
         lower: Lower position limits, (n,) [rad].
         upper: Upper position limits, (n,) [rad].
-        most: Braking accelerations a, (n,) [rad/s^2].
+        max_value: Braking accelerations a, (n,) [rad/s^2].
         jerk: Braking jerks j, (n,) [rad/s^3].
     """
     change = np.abs(ddq)
     rate = np.abs(dq) + change * change / (2.0 * jerk)
-    room = rate * (change / jerk + rate / (2.0 * most) + most / (2.0 * jerk))
+    braking_distance = rate * (change / jerk + rate / (2.0 * max_value) + max_value / (2.0 * jerk))
     up, down = upper - q, q - lower
     ahead = np.where(dq > 0.0, up, down)
-    turns = (dq * ddq < 0.0) | (dq == 0.0)
-    ahead = np.where(turns, np.minimum(up, down), ahead)
-    return np.asarray((room <= ahead) | (rate < 1e-6))
+    rotations = (dq * ddq < 0.0) | (dq == 0.0)
+    ahead = np.where(rotations, np.minimum(up, down), ahead)
+    return np.asarray((braking_distance <= ahead) | (rate < 1e-6))
 
 
-def stoppable_rate(room: Vector, most: Vector, period: float) -> Vector:
+def stoppable_rate(distance: Vector, max_value: Vector, period: float) -> Vector:
     r"""Return the maximum velocities from which joints can stop within a distance, (n,) [rad/s].
 
     .. math:: v(d) = a \left( \sqrt{T^2 + 2 d / a} - T \right)
@@ -48,12 +54,12 @@ def stoppable_rate(room: Vector, most: Vector, period: float) -> Vector:
     At this velocity, one more cycle of duration T and then braking with a take the distance d.
 
     Args:
-        room: Distances to stop within, d, (n,) [rad]. Negative ones count as zero.
-        most: Braking accelerations a, (n,) [rad/s^2].
+        distance: Distances to stop within, d, (n,) [rad]. Negative ones count as zero.
+        max_value: Braking accelerations a, (n,) [rad/s^2].
         period: Cycle time, T [s].
     """
-    reach = np.sqrt(period * period + 2.0 * np.maximum(room, 0.0) / most)
-    return np.asarray(most * (reach - period))
+    reach = np.sqrt(period * period + 2.0 * np.maximum(distance, 0.0) / max_value)
+    return np.asarray(max_value * (reach - period))
 
 
 BLEND_TIME = 0.1
@@ -101,8 +107,8 @@ def _slopes(step: Matrix, rise: Matrix) -> Matrix:
     before, after = slope[:-1], slope[1:]
     v = np.zeros((len(step) + 1, rise.shape[1]))
     central = (before * step[1:] + after * step[:-1]) / (step[1:] + step[:-1])
-    most = 2.0 * np.minimum(np.abs(before), np.abs(after))
-    v[1:-1] = np.where(before * after > 0.0, np.clip(central, -most, most), 0.0)
+    max_value = 2.0 * np.minimum(np.abs(before), np.abs(after))
+    v[1:-1] = np.where(before * after > 0.0, np.clip(central, -max_value, max_value), 0.0)
     return v
 
 
@@ -116,28 +122,28 @@ def _curvatures(step: Matrix, rise: Matrix, v: Matrix) -> Matrix:
     return a
 
 
-def thin(rows: Matrix, most: int, pieces: int = 1) -> tuple[Matrix, Vector]:
+def thin(rows: Matrix, max_value: int, pieces: int = 1) -> tuple[Matrix, Vector]:
     """Remove points evenly until a maximum number remains.
 
     Args:
         rows: Trajectory points, (n, 1 + 3 m).
-        most: Maximum number of remaining points, more than ``pieces``.
+        max_value: Maximum number of remaining points, more than ``pieces``.
         pieces: Number of intervals of equal size whose ends must remain.
 
     Returns:
         Remaining points, and the maximum distance of each joint from the removed ones, (m,), in
         the unit of the joint.
     """
-    if len(rows) <= most:
+    if len(rows) <= max_value:
         return rows, np.zeros((rows.shape[1] - 1) // 3)
-    each, of_each = (len(rows) - 1) // pieces, (most - 1) // pieces
+    each, of_each = (len(rows) - 1) // pieces, (max_value - 1) // pieces
     inside = np.linspace(0, each, of_each + 1).round()[:-1]
     stay = np.append(np.add.outer(each * np.arange(pieces), inside), len(rows) - 1).astype(int)
-    kept = rows[stay]
-    path = evaluate(kept, rows[:, 0])[:, 0]
+    selected = rows[stay]
+    path = evaluate(selected, rows[:, 0])[:, 0]
     missed = path - rows[:, 1 : 1 + path.shape[1]]
-    found: Vector = np.abs(missed).max(axis=0)
-    return kept, found
+    result: Vector = np.abs(missed).max(axis=0)
+    return selected, result
 
 
 def check_between(rows: Matrix, name: str, limits: ArmLimits) -> None:
@@ -154,12 +160,14 @@ def check_between(rows: Matrix, name: str, limits: ArmLimits) -> None:
     """
     if len(rows) < 2:
         return
-    share = np.arange(_SAMPLES) / _SAMPLES
-    times = np.append((rows[:-1, :1] + np.diff(rows[:, 0])[:, None] * share).ravel(), rows[-1, 0])
+    fraction = np.arange(_SAMPLES) / _SAMPLES
+    times = np.append(
+        (rows[:-1, :1] + np.diff(rows[:, 0])[:, None] * fraction).ravel(), rows[-1, 0]
+    )
     path = evaluate(rows, times)
     lower = np.minimum(limits.lower, path[0, 0]) - 1e-9  # An arm outside its limits may return.
     upper = np.maximum(limits.upper, path[0, 0]) + 1e-9
-    for order, what, unit, low, high in (
+    for order, quantity, unit, low, high in (
         (0, "position", "rad", lower, upper),
         (1, "velocity", "rad/s", *_both(limits.velocity * VELOCITY_MARGIN)),
         (2, "acceleration", "rad/s^2", *_both(limits.acceleration * ACCELERATION_MARGIN)),
@@ -170,7 +178,8 @@ def check_between(rows: Matrix, name: str, limits: ArmLimits) -> None:
             at, joint = outside[0]
             got = f"{values[at, joint]:.3f} {limits.unit(joint, unit)}"
             raise TargetRejected(
-                f"joint {joint + 1} of {name}: trajectory has {what} {got} at {times[at]:.3f} s, "
+                f"joint {joint + 1} of {name}: trajectory has {quantity} {got} at "
+                f"{times[at]:.3f} s, "
                 f"allowed [{low[joint]:.4g}, {high[joint]:.4g}]"
             )
 

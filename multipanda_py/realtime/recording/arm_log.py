@@ -151,7 +151,7 @@ class ArmLog:
         """
         after = np.searchsorted(self.time, self.gaps(longer_than)[:, 1]).tolist()
         bounds = sorted({0, *self.starts, *after, len(self)})
-        runs = [slice(begin, end) for begin, end in pairwise(bounds)]
+        runs = [slice(start, end) for start, end in pairwise(bounds)]
         return [run for run in runs if run.stop - run.start >= at_least]
 
     def part(self, run: slice) -> ArmLog:
@@ -160,9 +160,9 @@ class ArmLog:
         Args:
             run: Range of samples with a positive step.
         """
-        kept = range(len(self))[run]
-        starts = [max(0, -((kept.start - start) // kept.step)) for start in self.starts]
-        inside = tuple(sorted({0, *(start for start in starts if start < len(kept))}))
+        selected = range(len(self))[run]
+        starts = [max(0, -((selected.start - start) // selected.step)) for start in self.starts]
+        inside = tuple(sorted({0, *(start for start in starts if start < len(selected))}))
         return self.with_columns({name: self[name][run] for name in self.names}, inside)
 
     def with_columns(
@@ -185,9 +185,9 @@ class ArmLog:
             starts=starts,
         )
 
-    def between(self, begin: float, end: float) -> ArmLog:
-        """Return the samples in the interval [``begin``, ``end``) of robot time [s]."""
-        first, last = np.searchsorted(self.time, [begin, end]).tolist()
+    def between(self, start_time: float, end: float) -> ArmLog:
+        """Return the samples in the interval [``start_time``, ``end``) of robot time [s]."""
+        first, last = np.searchsorted(self.time, [start_time, end]).tolist()
         return self.part(slice(first, last))
 
     def to_pandas(self) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from multipanda_py.realtime.recording.log import EventMessage, fault_name
 from multipanda_py.realtime.recording.mcap_file import FileSink, utc
 from multipanda_py.realtime.recording.topics import CellPlan, Rows
-from multipanda_py.realtime.system.child_process import say
+from multipanda_py.realtime.system.child_process import write_stderr
 from multipanda_py.registry import needed
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def fault_folder(settings: RecorderConfig, cell: str) -> Path:
     return home / "multipanda" / cell
 
 
-def faults_are_kept(settings: RecorderConfig) -> bool:
+def records_faults(settings: RecorderConfig) -> bool:
     """Return True if cell file and environment enable fault recordings."""
     return settings.faults and os.environ.get(SWITCH, "").lower() not in ("off", "0", "false")
 
@@ -99,7 +99,7 @@ class FaultSink:
         at = np.argwhere(is_new)
         if len(at):
             first, arm = at[0].tolist()
-            self._begin(int(times[first]), self._plan.arms[arm].name, int(fault[first, arm]))
+            self._start(int(times[first]), self._plan.arms[arm].name, int(fault[first, arm]))
             self._until = int(times[at[-1][0]]) + self._after
         self._write(rows, times, events)
         self._ring.append((self._pack.compress(rows.tobytes()), times, events))
@@ -109,7 +109,7 @@ class FaultSink:
     def keep_now(self, reason: str) -> None:
         """Write the last seconds for a reason that is not in the records."""
         if self._ring and self._sink is None:
-            self._begin(int(self._ring[-1][1][-1]), "cell", reason)
+            self._start(int(self._ring[-1][1][-1]), "cell", reason)
 
     def finish(self, how_it_went: dict[str, str] | None = None) -> None:
         """Finish the current file, if any."""
@@ -121,7 +121,7 @@ class FaultSink:
             self._sink.give_up()
             self._sink = None
 
-    def _begin(self, time: int, arm: str, fault: int | str) -> None:
+    def _start(self, time: int, arm: str, fault: int | str) -> None:
         if self._sink is not None:
             return  # The current file is extended instead.
         kind = fault if isinstance(fault, str) else fault_name(fault).replace(" ", "_")
@@ -160,16 +160,16 @@ class FaultSink:
             sink.finish(how_it_went or {})
             for path in sink.files:
                 self.files.append(path)
-                say(f"multipanda recorder: recording of a fault: {path}")
+                write_stderr(f"multipanda recorder: recording of a fault: {path}")
             self._drop_old()
         except OSError as error:
             self._complain(error)
 
     def _drop_old(self) -> None:
-        found = sorted(
+        result = sorted(
             self._folder.glob(f"{self._plan.name}_*.mcap"), key=lambda path: path.stat().st_mtime
         )
-        for path in found[: max(0, len(found) - self._keep)]:
+        for path in result[: max(0, len(result) - self._keep)]:
             path.unlink(missing_ok=True)
 
     def _complain(self, error: OSError) -> None:
@@ -177,7 +177,7 @@ class FaultSink:
         self.give_up()
         if not self._complained:
             self._complained = True
-            say(
+            write_stderr(
                 f"multipanda recorder: recordings of faults of cell {self._plan.name!r} cannot be "
                 f"written to {self._folder}: {error.strerror or error}. Set recorder.folder of "
                 "the cell file to a writable folder"

@@ -118,12 +118,14 @@ class Log:
         if name is None and len(self.arms) == 1:
             return next(iter(self.arms.values()))
         if name is None or name not in self.arms:
-            what = "no arm was named" if name is None else f"no arm {name!r}"
-            raise LogError(f"{self.where}: {what}; there are {', '.join(self.arms)}")
+            description = "no arm was named" if name is None else f"no arm {name!r}"
+            raise LogError(
+                f"{self.source_description}: {description}; there are {', '.join(self.arms)}"
+            )
         return self.arms[name]
 
     @property
-    def where(self) -> str:
+    def source_description(self) -> str:
         """Paths of the files, for messages."""
         return ", ".join(map(str, self.source)) or "log"
 
@@ -162,21 +164,21 @@ def joined_logs(logs: Sequence[Log]) -> Log:
 
 def marks_of(arms: Mapping[str, ArmLog]) -> tuple[Mark, ...]:
     """Return marks for the start and end of faults, and for changes of controllets."""
-    found: list[Mark] = []
+    marks: list[Mark] = []
     for name, log in arms.items():
         fault = log.columns.get("fault")
         if fault is not None:
             before = np.concatenate([[0], fault[:-1]])
             for k in np.flatnonzero(fault != before):
                 kind = "fault" if fault[k] else "recovered"
-                found.append(Mark(float(log.time[k]), name, kind, fault_name(int(fault[k]))))
+                marks.append(Mark(float(log.time[k]), name, kind, fault_name(int(fault[k]))))
         owner = log.columns.get("owner")
         if owner is not None and log.laws:
-            found += [
+            marks += [
                 Mark(float(log.time[k]), name, "law", log.laws[int(owner[k])])
                 for k in np.flatnonzero(np.diff(owner, prepend=-1))
             ]
-    return tuple(sorted(found, key=lambda mark: mark.time))
+    return tuple(sorted(marks, key=lambda mark: mark.time))
 
 
 def fault_name(number: int) -> str:
@@ -209,7 +211,7 @@ _LACKING = 0.05
 """Maximum fraction of the time that may be in gaps."""
 
 
-def doubts(
+def check_log(
     log: ArmLog, robot: str | None = None, shortest: float = 0.0, *, moves: bool = True
 ) -> list[str]:
     """Check a log before computations; return one message per problem, empty without problems.
@@ -227,15 +229,15 @@ def doubts(
         UnknownName: If there is no such robot model.
     """
     name = robot or known_robot(log)
-    found = _of_another_robot(log, name) + holes(log, shortest)
-    if found:
-        return found  # Further checks would report the same problem again.
-    found = mistaken(log, name)
+    result = _of_another_robot(log, name) + holes(log, shortest)
+    if result:
+        return result  # Further checks would report the same problem again.
+    result = mistaken(log, name)
     more = still(log.q, log.joints) if moves else []
     if log.tau is not None:
         known = [] if name is None else saturated(log.tau, log.joints, MODELS[name].limits)
         more += known or cut_off(log.tau, log.joints)
-    return found + [f"{log.arm}: {sentence}" for sentence in more]
+    return result + [f"{log.arm}: {sentence}" for sentence in more]
 
 
 def mistaken(log: ArmLog, robot: str | None = None) -> list[str]:
@@ -252,35 +254,35 @@ def mistaken(log: ArmLog, robot: str | None = None) -> list[str]:
         UnknownName: If there is no such robot model.
     """
     name = robot or known_robot(log)
-    if found := _of_another_robot(log, name):
-        return found
-    if found := wrong_times(log.time):  # The check of velocities would report wrong times again.
-        return [f"{log.arm}: {sentence}" for sentence in found]
+    if result := _of_another_robot(log, name):
+        return result
+    if result := wrong_times(log.time):  # The check of velocities would report wrong times again.
+        return [f"{log.arm}: {sentence}" for sentence in result]
     numbers = np.hstack([log[column] for column in JOINT_COLUMNS if column in log.names])
     fine = np.isfinite(numbers).all(axis=1)
     if not fine.any():
         return []
     if not fine.all():
         log = log.with_columns({column: log[column][fine] for column in log.names})
-    found = []
+    result = []
     if log.dq is not None:
-        found += wrong_velocities(log.time, log.q, log.dq, log.joints, log.segments())
+        result += wrong_velocities(log.time, log.q, log.dq, log.joints, log.segments())
     if name is not None:
         limits = MODELS[name].limits
-        found += wrong_positions(log.q, log.joints, limits)
+        result += wrong_positions(log.q, log.joints, limits)
         if log.tau is not None:
-            found += wrong_torques(log.tau, log.joints, limits)
-    return [f"{log.arm}: {sentence}" for sentence in found]
+            result += wrong_torques(log.tau, log.joints, limits)
+    return [f"{log.arm}: {sentence}" for sentence in result]
 
 
 def unrecorded(log: Log) -> list[str]:
     """Return messages about a truncated recording and about lost records."""
-    found = []
+    result = []
     if torn := log.about.get("torn"):
-        found.append(f"{log.where}: the recording is truncated: {torn}")
+        result.append(f"{log.source_description}: the recording is truncated: {torn}")
     if (dropped := log.about.get("dropped", "0")) != "0":
-        found.append(f"{log.where}: {dropped} cycle records were lost")
-    return found
+        result.append(f"{log.source_description}: {dropped} cycle records were lost")
+    return result
 
 
 def known_robot(log: ArmLog) -> str | None:
@@ -295,17 +297,17 @@ def holes(log: ArmLog, shortest: float = 0.0) -> list[str]:
         log: Log of one arm.
         shortest: Minimum duration [s].
     """
-    found = _not_numbers(log)
+    holes = _not_numbers(log)
     if log.duration < shortest:
-        found.append(
+        holes.append(
             f"{log.arm}: got a duration of {log.duration:.1f} s, allowed >= {shortest:g} s"
         )
     lacking = float(np.diff(log.gaps(), axis=1).sum())
     if lacking > _LACKING * log.duration:
-        found.append(
+        holes.append(
             f"{log.arm}: {lacking:.2f} of {log.duration:.2f} s lie in {len(log.gaps())} gaps"
         )
-    return found
+    return holes
 
 
 def _of_another_robot(log: ArmLog, name: str | None) -> list[str]:
@@ -313,20 +315,20 @@ def _of_another_robot(log: ArmLog, name: str | None) -> list[str]:
         return []
     if name not in MODELS:
         raise UnknownName("robot", name, list(MODELS))
-    found = other_joints(log.joints, MODELS[name])
+    result = other_joints(log.joints, MODELS[name])
     if len(log.joints) == MODELS[name].n_joints and known_robot(log) not in (None, name):
-        found = [f"recorded on {log.robot}, not on {name}"]
-    return [f"{log.arm}: {sentence}" for sentence in found]
+        result = [f"recorded on {log.robot}, not on {name}"]
+    return [f"{log.arm}: {sentence}" for sentence in result]
 
 
 def _not_numbers(log: ArmLog) -> list[str]:
-    found = []
+    not_numbers = []
     for name in ("q", "dq", "tau", "tau_commanded"):
         if name in log.names and not np.isfinite(log[name]).all():
             at = np.argwhere(~np.isfinite(log[name]))
             k, joint = at[0].tolist()
-            found.append(
+            not_numbers.append(
                 f"{log.arm}: {name} of {log.joints[joint]} is {log[name][k, joint]} at "
                 f"{log.time[k]:.3f} s, and {len(at) - 1} more numbers are not finite"
             )
-    return found
+    return not_numbers

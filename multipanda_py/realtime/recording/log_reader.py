@@ -100,18 +100,18 @@ def _arm_of_table(table: pd.DataFrame, name: str, path: Path, robot: str | None)
     groups, alone = _grouped(names, path)
     if "q" not in groups:
         raise LogError(f"{path}: joint positions q1, q2 ... [rad] are missing; got {_list(names)}")
-    found = {key: _numbers(table, columns, path) for key, columns in groups.items()}
-    found |= {
+    result = {key: _numbers(table, columns, path) for key, columns in groups.items()}
+    result |= {
         key: np.asarray(table[column]) for key, column in alone.items()
         if column != clock and np.issubdtype(table[column].dtype, np.number)
     }  # fmt: skip
-    joints = found["q"].shape[1]
+    joints = result["q"].shape[1]
     for key in JOINT_COLUMNS:
-        if key in found and found[key].shape[1] != joints:
-            raise LogError(f"{path}: got {found[key].shape[1]} columns {key}, but {joints} of q")
-    found["time"] = _numbers(table, [clock], path)[:, 0]
+        if key in result and result[key].shape[1] != joints:
+            raise LogError(f"{path}: got {result[key].shape[1]} columns {key}, but {joints} of q")
+    result["time"] = _numbers(table, [clock], path)[:, 0]
     names_of_joints = _joint_names(robot, joints, path)
-    return ArmLog(name, robot, names_of_joints, found["time"], found["q"]).with_columns(found)
+    return ArmLog(name, robot, names_of_joints, result["time"], result["q"]).with_columns(result)
 
 
 def _grouped(names: dict[str, Any], path: Path) -> tuple[dict[str, list[Any]], dict[str, Any]]:
@@ -143,7 +143,7 @@ def _grouped(names: dict[str, Any], path: Path) -> tuple[dict[str, list[Any]], d
             raise LogError(
                 f"{path}: column of joint {number} of {name} is missing; got joints {_list(there)}"
             )
-    groups = {name: [found[k] for k in sorted(found)] for name, found in numbered.items()}
+    groups = {name: [result[k] for k in sorted(result)] for name, result in numbered.items()}
     return groups, alone
 
 
@@ -191,8 +191,8 @@ def read_bag(path: Path, robot: str | None = None) -> Log:
     store = typesys.get_typestore(typesys.Stores.ROS2_HUMBLE)
     try:
         with highlevel.AnyReader([path], default_typestore=store) as bag:
-            told = [c for c in bag.connections if c.msgtype == _JOINT_STATE]
-            measured = [c for c in told if c.topic.endswith("joint_states")] or told
+            connections = [c for c in bag.connections if c.msgtype == _JOINT_STATE]
+            measured = [c for c in connections if c.topic.endswith("joint_states")] or connections
             samples: dict[str, list[Any]] = {c.topic: [] for c in measured}
             for connection, time, raw in bag.messages(connections=measured):
                 message = bag.deserialize(raw, connection.msgtype)
@@ -201,10 +201,10 @@ def read_bag(path: Path, robot: str | None = None) -> Log:
         raise
     except Exception as error:  # rosbags raises other errors for each kind of bag.
         raise LogError(f"{path}: cannot be read as a bag: {error}") from error
-    filled = {topic: found for topic, found in samples.items() if found}
+    filled = {topic: result for topic, result in samples.items() if result}
     if not filled:
         raise LogError(f"{path}: the bag has no messages of type {_JOINT_STATE}")
-    logs = [_arm_of_topic(topic, found, robot, path) for topic, found in filled.items()]
+    logs = [_arm_of_topic(topic, result, robot, path) for topic, result in filled.items()]
     return Log({log.arm: log for log in logs}, (path,))
 
 
@@ -216,7 +216,7 @@ def _arm_of_topic(topic: str, samples: list[Any], robot: str | None, path: Path)
     at = [names.index(name) for name in chosen]
     first = matches[chosen[0]]
     prefix = first["prefix"].split("_")[-1] if first else ""
-    found = robot or _ROBOTS.get(prefix, prefix if prefix in MODELS else None)
+    result = robot or _ROBOTS.get(prefix, prefix if prefix in MODELS else None)
     joints = tuple(match["joint"] if (match := matches[name]) else name for name in chosen)
     stamps = np.array([m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for _, m in samples])
     # If the stamps are not set, the times of recording are used.
@@ -238,7 +238,7 @@ def _arm_of_topic(topic: str, samples: list[Any], robot: str | None, path: Path)
     if q is None:
         raise LogError(f"{path}: {topic} has no positions")
     arm = topic.rpartition("/")[0].strip("/").replace("/", "_") or path.stem
-    return ArmLog(arm, found, joints, stamps - stamps[0], q, column("velocity"), column("effort"))
+    return ArmLog(arm, result, joints, stamps - stamps[0], q, column("velocity"), column("effort"))
 
 
 _KINDS = {"float64": "<f8", "int64": "<i8"}
@@ -266,8 +266,8 @@ def read_mcap(path: Path) -> Log:
     except MultipandaError:
         raise
     except Exception as error:  # Damaged bytes may cause any error.
-        what = f"{type(error).__name__}: {error}"
-        raise LogError(f"{path}: is damaged, or of another version: {what}") from error
+        description = f"{type(error).__name__}: {error}"
+        raise LogError(f"{path}: is damaged, or of another version: {description}") from error
 
 
 def _log(content: McapContent, path: Path) -> Log:
@@ -290,12 +290,12 @@ def _events(content: McapContent, cycles: NDArray[np.void]) -> list[Mark]:
     if EVENTS not in content.messages:
         return []
     logged = np.concatenate(content.times[CYCLES])[: len(cycles)]
-    found = []
+    events = []
     for block, times in zip(content.messages[EVENTS], content.times[EVENTS]):
         for message, time in zip(block, times):
-            when = float(np.interp(time - logged[0], logged - logged[0], cycles["time"]))
-            found.append(read_event(message.tobytes(), when))
-    return found
+            stamp = float(np.interp(time - logged[0], logged - logged[0], cycles["time"]))
+            events.append(read_event(message.tobytes(), stamp))
+    return events
 
 
 def _records(content: McapContent, topic: str) -> NDArray[np.void]:
@@ -310,24 +310,24 @@ def _records(content: McapContent, topic: str) -> NDArray[np.void]:
     record = np.dtype(fields)
     whole = np.dtype({"names": ["x"], "formats": [record], "offsets": [_BEFORE],
                       "itemsize": _BEFORE + record.itemsize})  # fmt: skip
-    found: NDArray[np.void] = content.array(topic, whole)["x"]
-    return found
+    records: NDArray[np.void] = content.array(topic, whole)["x"]
+    return records
 
 
 def _shaped(records: NDArray[np.void]) -> dict[str, NDArray[Any]]:
     """Return the fields of an arm with the names and shapes of a cycle record."""
     joints = records.dtype["q"].shape[0]
-    found = {}
+    result = {}
     for name in records.dtype.names or ():
         values = np.ascontiguousarray(records[name])
         field = _OWN_NAMES.get(name)
         if field is None:  # A field of another version has no known shape.
-            found[name] = values
+            result[name] = values
             continue
         shape = [joints if size == "joints" else size for size in field.shape]
         shape = [-1 if isinstance(size, str) else size for size in shape]
-        found[field.name] = values.reshape(len(values), *shape) if field.shape else values
-    return found
+        result[field.name] = values.reshape(len(values), *shape) if field.shape else values
+    return result
 
 
 Paths = str | Path | Sequence[str | Path]

@@ -41,7 +41,7 @@ class Chunk:
         chunk_length: Number of bytes of the chunk itself.
         index_offsets: Offset of the index of each channel in ``data``, by channel number.
         counts: Number of messages, by channel number.
-        begin: Time of the first cycle record, since the epoch [ns].
+        start_time: Time of the first cycle record, since the epoch [ns].
         end: Time of the last cycle record, since the epoch [ns].
         size: Size of the messages [bytes].
         compressed: Size of the compressed messages [bytes].
@@ -50,7 +50,7 @@ class Chunk:
 
     data: bytes
     chunk_length: int
-    begin: int
+    start_time: int
     end: int
     size: int
     compressed: int
@@ -104,14 +104,14 @@ class ChunkMaker:
         ):
             chosen = None if topic.chosen is None else topic.chosen(rows)
             if chosen is None or chosen.all():
-                some, when = rows, times
+                some, time = rows, times
             else:
-                some, when = rows[chosen], times[chosen]
+                some, time = rows[chosen], times[chosen]
             if not len(some):
                 continue
-            block = _messages(topic, record, template, some, when)
+            block = _messages(topic, record, template, some, time)
             index = np.empty(len(some), _INDEX)
-            index["log_time"] = when
+            index["log_time"] = time
             index["offset"] = size + record.itemsize * np.arange(len(some))
             indexes.append((number, index))
             blocks.append(block)
@@ -135,12 +135,12 @@ class ChunkMaker:
         times: NDArray[np.int64],
     ) -> Chunk:
         compressed = self._compress(messages)
-        begin, end = int(times[0]), int(times[-1])
-        content = struct.pack("<QQQII", begin, end, len(messages), zlib.crc32(messages), 4)
+        start, end = int(times[0]), int(times[-1])
+        content = struct.pack("<QQQII", start, end, len(messages), zlib.crc32(messages), 4)
         content += b"zstd" + struct.pack("<Q", len(compressed)) + compressed
         data = [struct.pack("<BQ", _CHUNK, len(content)), content]
         length = at = _BEFORE_CONTENT + len(content)
-        chunk = Chunk(b"", length, begin, end, len(messages), len(compressed), len(times))
+        chunk = Chunk(b"", length, start, end, len(messages), len(compressed), len(times))
         for number, index in indexes:
             raw = index.tobytes()
             data += [struct.pack("<BQHI", _MESSAGE_INDEX, 6 + len(raw), number, len(raw)), raw]
@@ -304,8 +304,8 @@ def _keep(
         schemas[schema.id] = schema
     elif code == _CHANNEL:
         channel = records.Channel.read(_stream(data))
-        found = schemas.get(channel.schema_id)
-        text = (found.name, found.data.decode()) if found else ("", "")
+        result = schemas.get(channel.schema_id)
+        text = (result.name, result.data.decode()) if result else ("", "")
         content.schemas[channel.topic] = text
         if topics is not None:
             topics[channel.id] = channel.topic
@@ -360,10 +360,10 @@ def _blocks(raw: bytes) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.uin
         if code != _MESSAGE:
             at += size
             continue
-        most = (len(raw) - at) // size
-        bytes_ = np.frombuffer(raw, np.uint8, most * size, at).reshape(most, size)
+        max_value = (len(raw) - at) // size
+        bytes_ = np.frombuffer(raw, np.uint8, max_value * size, at).reshape(max_value, size)
         same = (bytes_[:, :11] == bytes_[0, :11]).all(axis=1)
-        count = most if same.all() else int(np.argmin(same))
+        count = max_value if same.all() else int(np.argmin(same))
         block = bytes_[:count]
         times = np.ascontiguousarray(block[:, 15:23]).view("<i8")[:, 0]
         yield number, times, block[:, _HEAD_SIZE:]

@@ -63,8 +63,8 @@ class McapFile:
         self._about: list[Any] = []
         self._schemas, self._channels = [], []
         numbers: dict[str, int] = {}
-        told = [(topic.name, topic.layout.schema, topic.definition) for topic in topics]
-        for number, (name, schema, text) in enumerate([*told, EVENTS_TOPIC], start=1):
+        channels = [(topic.name, topic.layout.schema, topic.definition) for topic in topics]
+        for number, (name, schema, text) in enumerate([*channels, EVENTS_TOPIC], start=1):
             if schema not in numbers:
                 numbers[schema] = len(numbers) + 1
                 self._schemas.append(
@@ -91,7 +91,7 @@ class McapFile:
         self._write(*self._schemas, *self._channels)
         for file, content in attachments.items():
             self._attach(file, content, begin)
-        self.say("multipanda_py", about)
+        self.write_metadata("multipanda_py", about)
         self._stream.flush()
 
     def add(self, chunk: Chunk) -> None:
@@ -107,22 +107,22 @@ class McapFile:
                 compressed_size=chunk.compressed,
                 message_index_length=len(chunk.data) - chunk.chunk_length,
                 message_index_offsets={k: start + at for k, at in chunk.index_offsets.items()},
-                message_start_time=chunk.begin,
+                message_start_time=chunk.start_time,
                 message_end_time=chunk.end,
                 uncompressed_size=chunk.size,
             )
         )
         self._counts.update(chunk.counts)
-        self._times += [chunk.begin, chunk.end]
+        self._times += [chunk.start_time, chunk.end]
 
-    def say(self, name: str, what: Mapping[str, str]) -> None:
+    def write_metadata(self, name: str, fields: Mapping[str, str]) -> None:
         """Write a metadata record.
 
         Args:
             name: Name of the record.
-            what: Content, texts by name.
+            fields: Content, texts by name.
         """
-        record = self._records.Metadata(name=name, metadata=dict(what))
+        record = self._records.Metadata(name=name, metadata=dict(fields))
         start = self.size
         self._write(record)
         self._about.append(self._records.MetadataIndex(start, self.size - start, name))
@@ -136,7 +136,7 @@ class McapFile:
         """
         records = self._records
         if how_it_went:
-            self.say("end", how_it_went)
+            self.write_metadata("end", how_it_went)
         self._write(records.DataEnd(0))
         start = self.size
         times = self._times or [0]
@@ -175,13 +175,13 @@ class McapFile:
         with contextlib.suppress(OSError):  # A full disk raises the same error again.
             self._stream.close()
 
-    def _attach(self, name: str, text: str, when: int) -> None:
+    def _attach(self, name: str, text: str, time: int) -> None:
         data, media = text.encode(), "text/plain"
         start = self.size
-        self._write(self._records.Attachment(when, when, name, media, data))
+        self._write(self._records.Attachment(time, time, name, media, data))
         self._attached.append(
             self._records.AttachmentIndex(
-                offset=start, length=self.size - start, create_time=when, log_time=when,
+                offset=start, length=self.size - start, create_time=time, log_time=time,
                 data_size=len(data), name=name, media_type=media,
             )
         )  # fmt: skip
@@ -233,7 +233,7 @@ class FileSink:
         """Write records as a chunk; see :meth:`.ChunkMaker.make`."""
         if not len(rows):
             return
-        file = self.begin(int(times[0]))
+        file = self.open_file(int(times[0]))
         file.add(self._maker.make(rows, times, events))
         self.rows += len(rows)
         if self._split and file.size >= self._split:
@@ -252,7 +252,7 @@ class FileSink:
         if file is not None:
             file.give_up()
 
-    def begin(self, time: int) -> McapFile:
+    def open_file(self, time: int) -> McapFile:
         """Return the current file, or create it.
 
         Args:

@@ -61,16 +61,17 @@ class MeasuredMotion:
             tables["dq"] = self.dq
         if np.ndim(self.time) != 1 or np.ndim(self.q) != 2 or not len(self.time):
             raise IdentificationRefused(f"{self.name}: the motion has no samples of joints")
-        for what, table in {"time": self.time[:, None], **tables}.items():
-            if what != "time" and table.shape != (len(self.time), self.q.shape[1]):
+        for quantity, table in {"time": self.time[:, None], **tables}.items():
+            if quantity != "time" and table.shape != (len(self.time), self.q.shape[1]):
                 raise IdentificationRefused(
-                    f"{self.name}: {what}: got shape {table.shape}, allowed "
+                    f"{self.name}: {quantity}: got shape {table.shape}, allowed "
                     f"{(len(self.time), self.q.shape[1])}"
                 )
             bad = ~np.isfinite(table).all(axis=1)
             if bad.any():
                 raise IdentificationRefused(
-                    f"{self.name}: {what}: not finite in {int(bad.sum())} of {len(bad)} samples, "
+                    f"{self.name}: {quantity}: not finite in {int(bad.sum())} of {len(bad)} "
+                    f"samples, "
                     f"first in sample {int(bad.argmax())}"
                 )
         back = np.flatnonzero(np.diff(self.time) <= 0.0)
@@ -91,11 +92,11 @@ class MeasuredMotion:
         step = np.diff(self.time)
         far = np.flatnonzero(step > max(GAP * self.period, BRIDGED)) + 1
         bounds = sorted({0, *self.starts, *far.tolist(), len(self.time)})
-        return [slice(begin, end) for begin, end in pairwise(bounds)]
+        return [slice(start, end) for start, end in pairwise(bounds)]
 
     def part(self, run: slice) -> MeasuredMotion:
-        begin, end, _ = run.indices(len(self.time))
-        inside = {0, *(s - begin for s in self.starts if begin < s < end)}
+        start, end, _ = run.indices(len(self.time))
+        inside = {0, *(s - start for s in self.starts if start < s < end)}
         return replace(
             self,
             time=self.time[run],
@@ -113,9 +114,9 @@ class MeasuredMotion:
         left, reached = (np.abs(self.q - self.q[k]).max(axis=1) > RESTS for k in (0, -1))
         if not left.any():
             return self
-        begin = self.time[int(left.argmax())] - AROUND
+        start = self.time[int(left.argmax())] - AROUND
         end = self.time[len(reached) - 1 - int(reached[::-1].argmax())] + AROUND
-        first, last = np.searchsorted(self.time, [begin, end]).tolist()
+        first, last = np.searchsorted(self.time, [start, end]).tolist()
         return self.part(slice(first, last))
 
     def split(self, held_out: float) -> tuple[MeasuredMotion, MeasuredMotion]:
@@ -136,9 +137,9 @@ BEYOND = 0.05
 TOO_MUCH, THOUSANDTHS = 1.5, 10.0
 """Factors on the torque limit. A measured torque above the first belongs to another joint;
 gravity adds to the command, so that 1.0 may be exceeded. Above the second, the unit is mNm."""
-LEAST_TORQUE = 0.2
+MIN_TORQUE = 0.2
 """Minimum of the largest measured torque; only a vertically stretched arm has less [Nm]."""
-SATURATED, MOST_SATURATED = 0.995, 0.01
+SATURATED, MAX_SATURATED_FRACTION = 0.995, 0.01
 """Fraction of the limit from which a torque is saturated, and maximum fraction of such samples."""
 ROUNDING = 1e-9
 """Torque below which differences are rounding errors [Nm]."""
@@ -194,7 +195,7 @@ def wrong_positions(q: Matrix, joints: Sequence[str], limits: ArmLimits) -> list
         One message per fault.
     """
     low, high = limits.lower - BEYOND, limits.upper + BEYOND
-    found = []
+    wrong_positions = []
     for joint in np.flatnonzero(((q < low) | (q > high)).any(axis=0)).tolist():
         in_degrees = np.deg2rad(q[:, joint])
         is_inside = (in_degrees >= low[joint]).all() and (in_degrees <= high[joint]).all()
@@ -202,12 +203,12 @@ def wrong_positions(q: Matrix, joints: Sequence[str], limits: ArmLimits) -> list
             hint = "are positions in degrees?"
         else:
             hint = "are columns swapped, or is it another robot?"
-        found.append(
+        wrong_positions.append(
             f"{joints[joint]}: got positions from {q[:, joint].min():.4g} to "
             f"{q[:, joint].max():.4g}, allowed {limits.lower[joint]:.4g} to "
             f"{limits.upper[joint]:.4g} {limits.unit(joint)}: {hint}"
         )
-    return found
+    return wrong_positions
 
 
 def wrong_torques(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str]:
@@ -222,7 +223,7 @@ def wrong_torques(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list
         One message per fault.
     """
     largest = np.abs(tau).max(axis=0)
-    if largest.max() < LEAST_TORQUE:
+    if largest.max() < MIN_TORQUE:
         return [f"no torque is above {largest.max():.2g} Nm: is it in kNm, or not measured?"]
     in_thousandths = bool((largest > THOUSANDTHS * limits.torque).any())
     hint = "is it in mNm?" if in_thousandths else "are columns swapped, or is it another robot?"
@@ -250,31 +251,31 @@ def wrong_velocities(
         return []
     window = max(1, round(WINDOW / float(np.median(np.diff(time)))))
     slope = _averaged(np.vstack([np.gradient(q[r], time[r], axis=0) for r in runs]), window)
-    given = _averaged(np.vstack([dq[r] for r in runs]), window)
-    size = _rms(given)
+    value = _averaged(np.vstack([dq[r] for r in runs]), window)
+    size = _rms(value)
     if len(zero := np.flatnonzero(~dq.any(axis=0) & (_rms(slope) > MOVES))):
         names = ", ".join(joints[int(k)] for k in zero)
         return [
             f"dq of {names} is zero throughout, while q changes. Remove columns of dq that were "
             "not measured"
         ]
-    odd = np.flatnonzero((size > MOVES) & (_rms(given - slope) > APART * size))
-    if not len(odd):
+    unusual = np.flatnonzero((size > MOVES) & (_rms(value - slope) > APART * size))
+    if not len(unusual):
         return []
-    joint, alike = int(odd[0]), correlations(given, slope)
-    what, changes = f"dq of {joints[joint]} is", "the slope of its q"
+    joint, alike = int(unusual[0]), correlations(value, slope)
+    description, changes = f"dq of {joints[joint]} is", "the slope of its q"
     best = int(np.argmax(np.nan_to_num(alike[joint], nan=-1.0)))
     if alike[joint, joint] > ALIKE:
         ratio = size[joint] / _rms(slope)[joint]
         unit = "what unit is it in?"
         if 40.0 < max(ratio, 1.0 / ratio) < 80.0:
             unit = f"are {'velocities' if ratio > 1.0 else 'positions'} in degrees?"
-        return [f"{what} {ratio:.3g} times {changes}: {unit}"]
+        return [f"{description} {ratio:.3g} times {changes}: {unit}"]
     if alike[joint, joint] < -ALIKE:
-        return [f"{what} opposite to {changes}"]
+        return [f"{description} opposite to {changes}"]
     if best != joint and alike[joint, best] > ALIKE:
-        return [f"{what} the slope of q of {joints[best]}: are columns swapped?"]
-    names = ", ".join(joints[int(k)] for k in odd)
+        return [f"{description} the slope of q of {joints[best]}: are columns swapped?"]
+    names = ", ".join(joints[int(k)] for k in unusual)
     return [f"dq of {names} is not the slope of q: are columns swapped?"]
 
 
@@ -289,12 +290,12 @@ def saturated(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str
     Returns:
         One message per joint.
     """
-    share = (np.abs(tau) >= SATURATED * limits.torque).mean(axis=0)
+    fraction = (np.abs(tau) >= SATURATED * limits.torque).mean(axis=0)
     return [
         f"{joints[joint]}: the torque is at its limit of {limits.torque[joint]:g} "
-        f"{limits.unit(joint, 'Nm')} in {share[joint]:.0%} of the samples, where it is not the "
+        f"{limits.unit(joint, 'Nm')} in {fraction[joint]:.0%} of the samples, where it is not the "
         "torque that the motion needs. Move slower"
-        for joint in np.flatnonzero(share > MOST_SATURATED).tolist()
+        for joint in np.flatnonzero(fraction > MAX_SATURATED_FRACTION).tolist()
     ]
 
 
@@ -309,15 +310,16 @@ def cut_off(tau: Matrix, joints: Sequence[str]) -> list[str]:
         One message per joint and end.
     """
     near = np.maximum(EQUAL * np.abs(tau).max(axis=0), ROUNDING)
-    found = []
+    result = []
     for ends in (tau.max(axis=0), tau.min(axis=0)):
-        share = (np.abs(tau - ends) <= near).mean(axis=0)
-        found += [
-            f"{joints[joint]}: the torque is clipped at {ends[joint]:.4g}, in {share[joint]:.0%} "
+        fraction = (np.abs(tau - ends) <= near).mean(axis=0)
+        result += [
+            f"{joints[joint]}: the torque is clipped at {ends[joint]:.4g}, in "
+            f"{fraction[joint]:.0%} "
             "of the samples, where it is not the torque that the motion needs"
-            for joint in np.flatnonzero((share > FLAT) & (np.ptp(tau, axis=0) > near)).tolist()
+            for joint in np.flatnonzero((fraction > FLAT) & (np.ptp(tau, axis=0) > near)).tolist()
         ]
-    return found
+    return result
 
 
 def still(q: Matrix, joints: Sequence[str]) -> list[str]:
@@ -347,8 +349,8 @@ def correlations(a: Matrix, b: Matrix) -> Matrix:
     one, other = (x - x.mean(axis=0) for x in (a, b))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         lengths = np.outer(np.linalg.norm(one, axis=0), np.linalg.norm(other, axis=0))
-        found: Matrix = (one.T @ other) / lengths
-    return found
+        correlations: Matrix = (one.T @ other) / lengths
+    return correlations
 
 
 def _averaged(values: Matrix, window: int) -> Matrix:

@@ -70,8 +70,8 @@ def _arm(log: Log, arm: ArmLog, path: Path) -> None:
         _panel(axis, shown, label, curves, bounds)
         _laws(axis, log, arm, is_named=axis is axes[0, 0])
         _faults(axis, log, arm, is_named=axis is axes[0, 0])
-        for begin, end in arm.gaps():
-            axis.axvspan(begin, end, color="0.6", alpha=0.4, lw=0)
+        for start, end in arm.gaps():
+            axis.axvspan(start, end, color="0.6", alpha=0.4, lw=0)
     axes[-1, 0].set_xlabel("robot time [s]")
     axes[-1, 0].set_xlim(arm.time[0], arm.time[-1] if len(arm) > 1 else arm.time[0] + 1.0)
     title = f"{arm.arm} ({arm.robot or 'unknown robot'}), {arm.duration:.1f} s"
@@ -89,18 +89,18 @@ def _panels(log: ArmLog) -> list[Panel]:
     """Return the panels: label, curves (name, (n,), line style), limits of each curve."""
     robot = log.robot
     limits = MODELS[robot].limits if robot is not None and robot in MODELS else None
-    found: list[Panel] = []
+    panels: list[Panel] = []
 
     def joints(label: str, values: Any, bounds: Any = None) -> None:
         curves = [(name, values[:, k], "-") for k, name in enumerate(log.joints)]
-        found.append((label, curves, bounds))
+        panels.append((label, curves, bounds))
 
     joints("q [rad]", log.q, (limits.lower, limits.upper) if limits else None)
     if log.dq is not None:
         joints("dq [rad/s]", log.dq, (-limits.velocity, limits.velocity) if limits else None)
     if log.tau is not None:
-        most = (-limits.torque, limits.torque) if limits else None
-        joints("measured\ntorque [Nm]", log.tau, most)
+        max_value = (-limits.torque, limits.torque) if limits else None
+        joints("measured\ntorque [Nm]", log.tau, max_value)
     if log.tau_commanded is not None:
         joints("commanded\ntorque [Nm]", log.tau_commanded)
     if "tau_ext" in log.names:
@@ -110,15 +110,19 @@ def _panels(log: ArmLog) -> list[Panel]:
     if pose.any():
         off = 1e3 * (log["target_pose"][:, :3] - log["position_ee_in_base"])
         error = np.where(pose[:, None], off, np.nan)
-        found.append(("end effector: target\nminus pose [mm]", _axes(error, "xyz"), None))
+        panels.append(("end effector: target\nminus pose [mm]", _axes(error, "xyz"), None))
     elif "position_ee_in_base" in log.names:
-        found.append(("end effector\nin base [m]", _axes(log["position_ee_in_base"], "xyz"), None))
+        panels.append(
+            ("end effector\nin base [m]", _axes(log["position_ee_in_base"], "xyz"), None)
+        )
     if joint.any():
         error = np.where(joint[:, None], log["target_joint"][:, 0] - log.q, np.nan)
         joints("joints: target\nminus q [rad]", error)
     if "wrench_ext_in_base" in log.names:
-        found.append(("external\nforce [N]", _axes(log["wrench_ext_in_base"][:, :3], "xyz"), None))
-    return found
+        panels.append(
+            ("external\nforce [N]", _axes(log["wrench_ext_in_base"][:, :3], "xyz"), None)
+        )
+    return panels
 
 
 def _timing(log: ArmLog, shown: ArmLog) -> Panel:

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from multipanda_py.exceptions import MultipandaError
-from multipanda_py.realtime.record_ring import RowReader
+from multipanda_py.realtime.record_ring import RecordReader
 from multipanda_py.realtime.recording.fault_recorder import FaultSink
 from multipanda_py.realtime.recording.log import event_message
 from multipanda_py.realtime.recording.mcap_file import FileSink
 from multipanda_py.realtime.recording.topics import CellPlan
-from multipanda_py.realtime.system.child_process import lines, say
+from multipanda_py.realtime.system.child_process import lines, write_stderr
 
 NICENESS = 15
 """Niceness of the process, so that it does not delay control."""
@@ -61,15 +61,15 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
     try:
-        told = lines()
-        first, second = next(told, b""), next(told, b"")
+        input_lines = lines()
+        first, second = next(input_lines, b""), next(input_lines, b"")
         if not second:
             return 1  # The parent was killed before it sent the plan.
         plan = CellPlan.from_json(first.decode())
         options: dict[str, Any] = json.loads(second)
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, options.get("cpus", os.sched_getaffinity(0)))
-        answer = _follow(plan, options, _End(told))
+        answer = _follow(plan, options, _End(input_lines))
     except (MultipandaError, OSError) as error:
         answer = {"error": f"{error}"}
     _say(answer)
@@ -79,14 +79,14 @@ def main() -> int:
 def _follow(plan: CellPlan, options: dict[str, Any], end: _End) -> dict[str, Any]:
     names = [arm.name for arm in plan.arms]
     fd = int(sys.argv[1])
-    ring, reports = plan.place.open(fd, names, plan.laws)
+    ring, reports = plan.records.open(fd, names, plan.laws)
     os.close(fd)
-    reader = RowReader(ring)
+    reader = RecordReader(ring)
     reader.seen = options.get("since", reader.seen)
-    told = options.get("told", reports.count)
+    event_count = options.get("told", reports.count)
     sink = _sink(plan, options, reader)
     if isinstance(sink, FileSink):
-        sink.begin(time.time_ns())
+        sink.open_file(time.time_ns())
     _say({})  # This reports to the parent that recording has begun.
     offset = time.time_ns() - time.monotonic_ns()
     threading.Thread(target=end.wait, daemon=True).start()
@@ -100,7 +100,7 @@ def _follow(plan: CellPlan, options: dict[str, Any], end: _End) -> dict[str, Any
         elif until < math.inf:
             time.sleep(PERIOD)
         rows = reader.take()
-        told, events = reports.since(told)
+        event_count, events = reports.since(event_count)
         messages = [event_message(event, event.time_ns + offset) for event in events]
         try:
             sink.add(rows, rows["wake_ns"] + offset, messages)
@@ -109,14 +109,14 @@ def _follow(plan: CellPlan, options: dict[str, Any], end: _End) -> dict[str, Any
             return _answer(sink, reader, f"{sink.files[-1]}: {error.strerror}")
         if reader.dropped and not is_late:
             is_late = True
-            say("multipanda recorder: cycle records were lost: this machine is too busy")
+            write_stderr("multipanda recorder: cycle records were lost: this machine is too busy")
         if until < math.inf and not len(rows):
             break
     sink.finish({"dropped": f"{reader.dropped}"})
     return _answer(sink, reader)
 
 
-def _sink(plan: CellPlan, options: dict[str, Any], reader: RowReader) -> FileSink | FaultSink:
+def _sink(plan: CellPlan, options: dict[str, Any], reader: RecordReader) -> FileSink | FaultSink:
     path = Path(options["path"])
     if options["kind"] == "file":
         return FileSink(plan, reader.dtype, path, options["split"])
@@ -125,20 +125,20 @@ def _sink(plan: CellPlan, options: dict[str, Any], reader: RowReader) -> FileSin
     )
 
 
-def _answer(sink: FileSink | FaultSink, reader: RowReader, error: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {
+def _answer(sink: FileSink | FaultSink, reader: RecordReader, error: str = "") -> dict[str, Any]:
+    result: dict[str, Any] = {
         "files": [str(path) for path in sink.files],
         "rows": reader.seen,
         "dropped": reader.dropped,
     }
     if isinstance(sink, FileSink):
-        found |= {"rows": sink.rows, "size": sink.size}
-    return {**found, "error": error} if error else found
+        result |= {"rows": sink.rows, "size": sink.size}
+    return {**result, "error": error} if error else result
 
 
-def _say(what: dict[str, Any]) -> None:
+def _say(message: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):  # The parent may have ended.
-        sys.stdout.write(json.dumps(what) + "\n")
+        sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()
 
 

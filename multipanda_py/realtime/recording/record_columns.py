@@ -68,31 +68,31 @@ def arm_log_of_records(
     time = own_time if own_time.any() else cycles["time"]
     is_new = (sensed == 0) | (sensed == cycles["wake_ns"])
     is_new[1:] &= (time[1:] != time[:-1]) | (sensed[1:] != sensed[:-1])
-    kept = np.flatnonzero(is_new) if is_new.any() else np.array([0])
-    time, starts, increasing = _forward(time[kept])
-    kept = kept[increasing]
+    selected = np.flatnonzero(is_new) if is_new.any() else np.array([0])
+    time, starts, increasing = _forward(time[selected])
+    selected = selected[increasing]
     joints = len(facts.joints)
-    found: dict[str, NDArray[Any]] = {"time": time}
+    result: dict[str, NDArray[Any]] = {"time": time}
     for name, values in records.items():
         # A size of 0 means that no arm has the field, such as actuators.
         if name in _LEFT_OUT or 0 in values.shape[1:]:
             continue
-        taken = values[kept]
+        taken = values[selected]
         if name in _PER_JOINT:  # The record has the size of the arm with the most joints.
             taken = taken[..., :joints]
-        found[_RENAMED.get(name, name)] = np.ascontiguousarray(taken)
-    if not found["terms_traced"].any():
-        del found["terms"]
+        result[_RENAMED.get(name, name)] = np.ascontiguousarray(taken)
+    if not result["terms_traced"].any():
+        del result["terms"]
     return ArmLog(
         arm=facts.name,
         robot=facts.robot,
         joints=tuple(facts.joints),
         time=time,
-        q=found["q"],
+        q=result["q"],
         laws=laws,
         gravity_in_base=np.array(facts.gravity_in_base),
         rotors_in_tau=facts.rotors_in_tau,
-    ).with_columns(found, starts)
+    ).with_columns(result, starts)
 
 
 def _forward(time: Vector) -> tuple[Vector, tuple[int, ...], NDArray[np.bool_]]:
@@ -102,12 +102,12 @@ def _forward(time: Vector) -> tuple[Vector, tuple[int, ...], NDArray[np.bool_]]:
         Time, first samples of the recordings, and flags of the samples without repeated times.
     """
     step = np.diff(time)
-    kept = np.concatenate([[True], step != 0.0])
-    time = time[kept].copy()
+    selected = np.concatenate([[True], step != 0.0])
+    time = time[selected].copy()
     back = np.flatnonzero(np.diff(time) < 0.0) + 1
     for at in back.tolist():
         time[at:] += time[at - 1] + 1.0 - time[at]
-    return time, (0, *back.tolist()), kept
+    return time, (0, *back.tolist()), selected
 
 
 def log_of_rows(rows: NDArray[np.void], config: CellConfig) -> Log:
@@ -138,12 +138,12 @@ def arm_logs(
     Raises:
         LogError: If there is no record.
     """
-    found = {}
+    arm_logs = {}
     for index, arm in enumerate(facts):
         records = rows["arms"][:, index]
         fields = {name: records[name] for name in records.dtype.names or ()}
-        found[arm.name] = arm_log_of_records(fields, rows, arm, laws)
-    return found
+        arm_logs[arm.name] = arm_log_of_records(fields, rows, arm, laws)
+    return arm_logs
 
 
 def arm_facts(config: CellConfig) -> list[ArmFacts]:

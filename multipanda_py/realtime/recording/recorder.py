@@ -81,7 +81,7 @@ class Recording:
             pass_fds=(fd,),
             start_new_session=True,  # Ctrl-C reaches only this process, which stops the recorder.
         )
-        self._tell(plan.to_json(), json.dumps(dict(options)))
+        self._send(plan.to_json(), json.dumps(dict(options)))
 
     @property
     def pid(self) -> int:
@@ -110,7 +110,7 @@ class Recording:
         Args:
             reason: Reason to keep the last seconds, as a word.
         """
-        self._tell(json.dumps({"end": reason}))
+        self._send(json.dumps({"end": reason}))
 
     def stop(self, reason: str = "") -> dict[str, Any]:
         """Stop the process and return its report; it contains ``error`` after an error.
@@ -118,18 +118,18 @@ class Recording:
         Safe to call twice.
         """
         self.ask_to_stop(reason)
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         while (answer := self._answer(END)) is not None:
-            found = answer
+            result = answer
         with contextlib.suppress(OSError, ValueError):
             if self._process.stdin is not None:
                 self._process.stdin.close()
         ended(self._process, END)
         if self._process.stdout is not None:
             self._process.stdout.close()
-        return found or {"error": "its process was killed"}
+        return result or {"error": "its process was killed"}
 
-    def _tell(self, *lines: str) -> None:
+    def _send(self, *lines: str) -> None:
         pipe = self._process.stdin
         # The recorder may have ended; it has then reported the reason.
         with contextlib.suppress(OSError, ValueError):

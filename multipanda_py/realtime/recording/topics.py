@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.realtime.cycle_record import ARM_FIELDS, ROW_FIELDS, TRACED_CHANNELS, Field
-from multipanda_py.realtime.record_ring import RowPlace
+from multipanda_py.realtime.record_ring import RecordLocation
 from multipanda_py.realtime.recording.messages import (
     Layout,
     Numbers,
@@ -44,12 +44,12 @@ class ArmPlan:
 
 @dataclass(frozen=True)
 class CellPlan:
-    """Description of a cell for a recorder; see :class:`.RowPlace`.
+    """Description of a cell for a recorder; see :class:`.RecordLocation`.
 
     Attributes:
         name: Name of the cell.
         rate: Number of cycles per second.
-        place: Layout of the cycle records in shared memory.
+        records: Layout of the cycle records in shared memory.
         arms: Arms in order.
         laws: Names of the controllets, by index.
         attachments: Texts attached to every file, by file name: the cell, robot descriptions.
@@ -58,7 +58,7 @@ class CellPlan:
 
     name: str
     rate: float
-    place: RowPlace
+    records: RecordLocation
     arms: tuple[ArmPlan, ...]
     laws: tuple[str, ...]
     attachments: dict[str, str] = field(default_factory=dict)
@@ -72,13 +72,13 @@ class CellPlan:
     def from_json(cls, text: str) -> CellPlan:
         """Return the description from a text of :meth:`to_json`."""
         data: dict[str, Any] = json.loads(text)
-        place = data.pop("place")
+        location = data.pop("records")
         arms = tuple(
             ArmPlan(arm["name"], tuple(arm["joints"]), arm["base"]) for arm in data.pop("arms")
         )
         laws = tuple(data.pop("laws"))
-        sizes = tuple(place.pop("sizes"))
-        return cls(place=RowPlace(**place, sizes=sizes), arms=arms, laws=laws, **data)
+        sizes = tuple(location.pop("sizes"))
+        return cls(records=RecordLocation(**location, sizes=sizes), arms=arms, laws=laws, **data)
 
 
 def quaternions(rotations: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -102,8 +102,8 @@ def quaternions(rotations: NDArray[np.float64]) -> NDArray[np.float64]:
         products[:, i, j] = products[:, j, i] = R[:, j, i] + R[:, i, j]
         products[:, k, 3] = products[:, 3, k] = R[:, j, i] - R[:, i, j]
     largest = np.argmax(products[:, range(4), range(4)], axis=1)
-    found = products[np.arange(len(R)), largest]
-    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
+    quaternions = products[np.arange(len(R)), largest]
+    return np.asarray(quaternions / np.linalg.norm(quaternions, axis=1, keepdims=True))
 
 
 Rows = NDArray[np.void]
@@ -151,10 +151,10 @@ def topics_of(plan: CellPlan, dtype: np.dtype[np.void]) -> list[Topic]:
         dtype: Type of a cycle record.
     """
     cycle = cycle_dtype(dtype)
-    found = [_as_it_is(CYCLES, "Cycle", CYCLE_FIELDS, cycle, lambda rows: packed(rows, cycle))]
+    topics = [_as_it_is(CYCLES, "Cycle", CYCLE_FIELDS, cycle, lambda rows: packed(rows, cycle))]
     for index, arm in enumerate(plan.arms):
-        found += _of_arm(index, arm, dtype["arms"].base)
-    return found
+        topics += _of_arm(index, arm, dtype["arms"].base)
+    return topics
 
 
 def cycle_dtype(dtype: np.dtype[np.void]) -> np.dtype[np.void]:
@@ -169,10 +169,10 @@ def packed(rows: Rows, dtype: np.dtype[np.void]) -> NDArray[np.void]:
         rows: Cycle records, (n,).
         dtype: Type of the result. Its names select the fields.
     """
-    found = np.empty(len(rows), dtype)
+    result = np.empty(len(rows), dtype)
     for name in dtype.names or ():
-        found[name] = rows[name]
-    return found
+        result[name] = rows[name]
+    return result
 
 
 def _as_it_is(

@@ -81,10 +81,10 @@ def examine_machine() -> Iterator[Finding]:
 def _discovery() -> Finding:
     """Check who can discover the node, because ROS 2 accepts commands from any participant."""
     name = "ROS_AUTOMATIC_DISCOVERY_RANGE"
-    wanted = os.environ.get(name, "")
+    desired = os.environ.get(name, "")
     return Finding(
-        wanted in ("LOCALHOST", "OFF"), "ROS 2 on the network",
-        f"{name}={wanted}" if wanted else f"{name} is not set: open to the network",
+        desired in ("LOCALHOST", "OFF"), "ROS 2 on the network",
+        f"{name}={desired}" if desired else f"{name} is not set: open to the network",
         "anyone on the networks of this machine may command the arms: use a separate lab network "
         f"and a firewall, and {name}=LOCALHOST if all programs run on this machine",
     )  # fmt: skip
@@ -98,11 +98,11 @@ def _leftovers() -> Finding:
     )  # fmt: skip
 
 
-def _limit(name: str, which: int, wanted: int, capability: int) -> Finding:
+def _limit(name: str, which: int, desired: int, capability: int) -> Finding:
     _, hard = resource.getrlimit(which)
     limit = "unlimited" if hard == resource.RLIM_INFINITY else str(hard)
     free, root = has_capability(capability), os.geteuid() == 0
-    ok = free or hard == resource.RLIM_INFINITY or hard >= wanted
+    ok = free or hard == resource.RLIM_INFINITY or hard >= desired
     value = "98" if name == "rtprio" else "unlimited"
     fix = f"add '@realtime - {name} {value}' to /etc/security/limits.conf, join group realtime"
     if root:
@@ -148,10 +148,10 @@ def examine_link(ip: str, trials: int = 20) -> Iterator[Finding]:
     times = []
     for _ in range(trials):
         time.sleep(PAUSE)
-        begin = time.perf_counter()
+        start = time.perf_counter()
         try:
             with socket.create_connection((ip, FCI_PORT), timeout=1.0):
-                times.append(time.perf_counter() - begin)
+                times.append(time.perf_counter() - start)
         except ConnectionRefusedError:
             yield Finding(
                 False, f"robot {ip}", "reachable, but FCI does not respond",
@@ -192,29 +192,29 @@ def machine_facts() -> dict[str, str]:
     }
     for library in LIBRARIES:
         facts[library] = _version(library)
-    found = {finding.what: finding.found for finding in examine_machine()}
-    wanted = ("limit rtprio", "limit memlock", "CPU governor", "sleep states of cores")
-    return facts | {name: found[name] for name in wanted if name in found}
+    machine_facts = {finding.what: finding.found for finding in examine_machine()}
+    desired = ("limit rtprio", "limit memlock", "CPU governor", "sleep states of cores")
+    return facts | {name: machine_facts[name] for name in desired if name in machine_facts}
 
 
 def _processor() -> str:
-    found = re.search(r"^model name\s*:\s*(.+)$", _read("/proc/cpuinfo"), re.MULTILINE)
+    match = re.search(r"^model name\s*:\s*(.+)$", _read("/proc/cpuinfo"), re.MULTILINE)
     clock = re.search(r"^cpu MHz\s*:\s*([0-9.]+)$", _read("/proc/cpuinfo"), re.MULTILINE)
-    name = found[1] if found else platform.processor() or platform.machine()
+    name = match[1] if match else platform.processor() or platform.machine()
     return f"{name}, {float(clock[1]) * 1e-3:.1f} GHz now" if clock else name
 
 
 def _memory() -> str:
-    found = re.search(r"^MemTotal:\s+(\d+) kB", _read("/proc/meminfo"), re.MULTILINE)
-    return f"{int(found[1]) / 2**20:.0f} GiB" if found else _UNKNOWN
+    match = re.search(r"^MemTotal:\s+(\d+) kB", _read("/proc/meminfo"), re.MULTILINE)
+    return f"{int(match[1]) / 2**20:.0f} GiB" if match else _UNKNOWN
 
 
 def _preemption() -> str:
     if _read("/sys/kernel/realtime") == "1":
         return "PREEMPT_RT"
     mode = re.search(r"\((\w+)\)", _read("/sys/kernel/debug/sched/preempt"))
-    found = re.search(r"PREEMPT\w*", platform.version())
-    return f"{found[0] if found else 'none'}{f' ({mode[1]})' if mode else ''}"
+    match = re.search(r"PREEMPT\w*", platform.version())
+    return f"{match[0] if match else 'none'}{f' ({mode[1]})' if mode else ''}"
 
 
 def _version(library: str) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Closing(ABC):
+class Closeable(ABC):
     """Base class of context managers that release their resources in :meth:`close`."""
 
     @abstractmethod
@@ -88,7 +88,7 @@ def never_wait_for_output(numbers: Sequence[int] = (1, 2)) -> None:
                 os.close(fd)
 
 
-def say(text: str) -> None:
+def write_stderr(text: str) -> None:
     """Write a line to standard error if this does not block."""
     with contextlib.suppress(OSError, ValueError):  # The terminal may be closed.
         if select.select([], [2], [], 0)[1]:
@@ -187,12 +187,12 @@ def lines() -> Iterator[bytes]:
     A thread that waits for ``sys.stdin`` holds its lock, and Python ends with a fatal error if the
     lock is held then.
     """
-    heard = b""
+    received = b""
     while data := os.read(0, 65536):
-        *whole, heard = (heard + data).split(b"\n")
+        *whole, received = (received + data).split(b"\n")
         yield from whole
-    if heard:
-        yield heard
+    if received:
+        yield received
 
 
 def end_of_input() -> threading.Event:
@@ -224,7 +224,7 @@ END = 5.0
 _PIECE = 1 << 16  # Size of the pieces in which output is read [bytes].
 
 
-class LineProcess:
+class JsonLinesChild:
     """Child process of a module that reads lines until the end of its input.
 
     Args:
@@ -254,7 +254,7 @@ class LineProcess:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def tell(self, line: str) -> None:
+    def send(self, line: str) -> None:
         """Send a line.
 
         Raises:
@@ -266,7 +266,7 @@ class LineProcess:
         pipe.write(f"{line}\n".encode())
         pipe.flush()
 
-    def tell_now(self, line: str) -> None:
+    def send_now(self, line: str) -> None:
         """Send a line without blocking; it is lost if the process has ended or does not read."""
         pipe = self._process.stdin
         if pipe is not None:

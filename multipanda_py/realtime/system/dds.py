@@ -31,7 +31,7 @@ _OF_USERS = ("FASTRTPS_DEFAULT_PROFILES_FILE", VARIABLE)
 _IN_FOLDERS = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
 
 
-def where_to_look() -> str:
+def discovery_hint() -> str:
     """Return hints for a message that nothing was found by discovery."""
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     return (
@@ -68,7 +68,7 @@ def announce_without_types() -> None:
 FOLDER = Path("/dev/shm")
 _SEGMENT = re.compile(r"^fast(dds|rtps)_[0-9a-f]{16}$")
 _PORT = re.compile(r"^fast(dds|rtps)_port\d+$")
-_GIVEN_UP = (3).to_bytes(4, "little").ljust(1 << 16, b"\0")
+_ABANDONED = (3).to_bytes(4, "little").ljust(1 << 16, b"\0")
 """Content of the file of a port whose creation failed. It is the corresponding state of boost's
 managed memory, filled up to the size that a waiting process expects. A process that opens the
 file then gets an error, and Fast DDS creates a new port."""
@@ -109,19 +109,19 @@ def release_half_made_ports(folder: Path = FOLDER) -> int:
 
     Thread: any; before this process has ports, because it may wait for one.
     """
-    found = 0
+    result = 0
     with contextlib.suppress(OSError):
         for port in sorted(folder.iterdir()):
             with contextlib.suppress(OSError):
                 if _PORT.match(port.name) and _is_half_made(port.lstat()):
                     fd = os.open(port, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
                     try:
-                        os.pwrite(fd, _GIVEN_UP, 0)
+                        os.pwrite(fd, _ABANDONED, 0)
                     finally:
                         os.close(fd)
                     port.unlink()
-                    found += 1
-    return found
+                    result += 1
+    return result
 
 
 def _is_half_made(file: os.stat_result) -> bool:
@@ -150,9 +150,9 @@ def keep_own_memory_private(folder: Path = FOLDER) -> int:
             if not (_SEGMENT.match(path.name) or _PORT.match(path.name)):
                 continue
             with contextlib.suppress(OSError):
-                found = path.lstat()
-                is_own = S_ISREG(found.st_mode) and found.st_uid == os.getuid()
-                if is_own and found.st_mode & 0o077:
+                result = path.lstat()
+                is_own = S_ISREG(result.st_mode) and result.st_uid == os.getuid()
+                if is_own and result.st_mode & 0o077:
                     path.chmod(0o600)
                     changed += 1
     return changed
@@ -174,8 +174,8 @@ def _own_segments(folder: Path) -> Iterator[tuple[Path, Path]]:
             lock = segment.with_name(f"{segment.name}_el")
             with contextlib.suppress(OSError):
                 if _SEGMENT.match(segment.name):
-                    found = lock.lstat()
-                    if found.st_uid == os.getuid() and time.time() - found.st_mtime > _YOUNG:
+                    result = lock.lstat()
+                    if result.st_uid == os.getuid() and time.time() - result.st_mtime > _YOUNG:
                         yield segment, lock
 
 

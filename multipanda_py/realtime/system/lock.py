@@ -73,7 +73,7 @@ def lock_folder() -> Path:
     """
     user = str(os.getuid())
     with contextlib.suppress(OSError):
-        if not _why_unsafe(os.stat(USERS / user)):
+        if not _unsafe_reason(os.stat(USERS / user)):
             return USERS / user / "multipanda"
     return SHARED / f"multipanda-{user}"
 
@@ -89,7 +89,7 @@ def _open_own_folder(folder: Path) -> int:
             f"{folder}: cannot be used for the locks of running cells: {_reason(error)}. "
             "Remove it: the locks need a folder of this user with mode 0700"
         ) from None
-    unsafe = _why_unsafe(os.fstat(fd))
+    unsafe = _unsafe_reason(os.fstat(fd))
     if unsafe:
         os.close(fd)
         raise LoopError(
@@ -106,8 +106,8 @@ def _open_own_file(path: Path, folder: int) -> int:
         fd = os.open(path.name, flags, 0o600, dir_fd=folder)
     except OSError as error:
         raise LoopError(f"{path}: cannot be opened as a lock: {_reason(error)}") from None
-    found = os.fstat(fd)
-    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_nlink != 1:
+    result = os.fstat(fd)
+    if not stat.S_ISREG(result.st_mode) or result.st_uid != os.getuid() or result.st_nlink != 1:
         os.close(fd)
         raise LoopError(f"{path}: is not a regular file of this user. Remove it")
     return fd
@@ -119,12 +119,12 @@ def _reason(error: OSError) -> str:
     return "it is a symbolic link" if link else str(error.strerror)
 
 
-def _why_unsafe(found: os.stat_result) -> str:
+def _unsafe_reason(result: os.stat_result) -> str:
     """Return why other users could put files into a folder, or an empty string."""
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(result.st_mode):
         return "is not a folder"
-    if found.st_uid != os.getuid():
-        return f"belongs to user {found.st_uid}, not {os.getuid()}"
-    if stat.S_IMODE(found.st_mode) & 0o077:
-        return f"has mode {stat.S_IMODE(found.st_mode):04o}, so that other users may enter"
+    if result.st_uid != os.getuid():
+        return f"belongs to user {result.st_uid}, not {os.getuid()}"
+    if stat.S_IMODE(result.st_mode) & 0o077:
+        return f"has mode {stat.S_IMODE(result.st_mode):04o}, so that other users may enter"
     return ""

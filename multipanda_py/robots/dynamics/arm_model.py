@@ -68,10 +68,10 @@ def _hessian_is_mislabelled() -> bool:
     return bool(np.abs(hessian[3:][:, np.tri(len(q)).T.astype(bool)]).max() > 1e-9)
 
 
-def _column_jacobian(*given: Any) -> Matrix:
+def _column_jacobian(*arguments: Any) -> Matrix:
     """Return the Jacobian of an arm with one joint as (6, 1); pinocchio returns a vector."""
-    found: Matrix = _frame_jacobian(*given).reshape(6, 1)
-    return found
+    result: Matrix = _frame_jacobian(*arguments).reshape(6, 1)
+    return result
 
 
 class LoadedFlange:
@@ -222,7 +222,7 @@ class ArmGravity:
         out: Array for the torques, (n,); default: ``tau_gravity`` of the state.
 
     Attributes:
-        share: Factor s.
+        load_fraction: Factor s.
 
     Thread: control.
     """
@@ -235,10 +235,10 @@ class ArmGravity:
         self._data = self._model.createData()
         self._state, self._out = state, state.tau_gravity if out is None else out
         self._base: Vector = np.array(arm.position_base_in_world)
-        self._turn: Matrix = np.array(arm.rotation_base_in_world)
-        self._up_in_base = self._turn[2]
+        self._rotation: Matrix = np.array(arm.rotation_base_in_world)
+        self._up_in_base = self._rotation[2]
         self._step = period / RAMP
-        self._mass = self.share = 0.0
+        self._mass = self.load_fraction = 0.0
         self._centre_in_world: Vector = np.zeros(3)
 
     def set_load(self, load: Load) -> None:
@@ -253,22 +253,22 @@ class ArmGravity:
             centre_in_world: Live view of the object's centre, (3,) [m].
         """
         if mass <= 0.0 or self._mass <= 0.0:
-            self.share = 0.0
+            self.load_fraction = 0.0
         self._mass, self._centre_in_world = mass, centre_in_world
 
     def update(self) -> None:
         """Compute the torques; if the joint positions are not finite, the last values stay."""
         tau = _gravity(self._model, self._data, self._state.q)
         if self._mass > 0.0:
-            tau = tau + self._of_held_thing()
+            tau = tau + self._of_attached_object()
         if math.isfinite(tau.dot(tau)):
             self._out[:] = tau
 
-    def _of_held_thing(self) -> Vector:
-        self.share = min(1.0, self.share + self._step)
+    def _of_attached_object(self) -> Vector:
+        self.load_fraction = min(1.0, self.load_fraction + self._step)
         state = self._state
-        force = self.share * self._mass * STANDARD_GRAVITY * self._up_in_base
-        centre = np.dot(self._centre_in_world - self._base, self._turn)
+        force = self.load_fraction * self._mass * STANDARD_GRAVITY * self._up_in_base
+        centre = np.dot(self._centre_in_world - self._base, self._rotation)
         torque = np.cross(centre - state.position_ee_in_base, force)
         tau: Vector = np.dot(np.concatenate([force, torque]), state.jacobian)
         return tau
@@ -288,7 +288,7 @@ class ToolJacobian:
         self._data = self._model.createData()
         self._frame = self._model.getFrameId(arm.ee_frame)
 
-    def at(self, q: Vector) -> Matrix:
+    def compute(self, q: Vector) -> Matrix:
         """Return J at joint positions q [rad], (6, n), along the axes of the base."""
         jacobian: Matrix = pin.computeFrameJacobian(self._model, self._data, q, self._frame, _AXES)
         return jacobian

@@ -19,7 +19,7 @@ from multipanda_py.robots import ArmDescription
 
 Grasps: TypeAlias = frozenset[tuple[int, int]]
 """Grasped objects: pairs of arm index and movable-object index, from 0."""
-NONE_HELD: Grasps = frozenset()
+NONE_ATTACHED: Grasps = frozenset()
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Group:
         free: Grasps that must not exist.
         is_touched: True if the gripper of the first body may touch the second body.
         is_foreseen: True if a reference that leads its arm must keep away, too.
-        places: Indices of the speeds of both links in :class:`.Proximity`, for every pair.
+        speed_indices: Indices of the speeds of both links in :class:`.Proximity`, for every pair.
     """
 
     def __init__(
@@ -115,8 +115,8 @@ class Group:
         second: int,
         pairs: Sequence[tuple[Solid, Solid]],
         movers: tuple[int, int] | None = None,
-        held: Grasps = NONE_HELD,
-        free: Grasps = NONE_HELD,
+        held: Grasps = NONE_ATTACHED,
+        free: Grasps = NONE_ATTACHED,
         is_touched: bool = False,
     ) -> None:
         self.kind, self.first, self.second = kind, first, second
@@ -131,7 +131,7 @@ class Group:
         self.results: list[Any] = []
         self.limit = -1.0
         self.begins = [math.inf] * len(pairs)
-        self.places: list[tuple[int, int]] = []
+        self.speed_indices: list[tuple[int, int]] = []
 
     def build(self) -> None:
         """Build the geometry for the distances, at the start or when it is first needed."""
@@ -265,7 +265,7 @@ class CollisionPairs:
         self._among: dict[tuple[tuple[int, int], ...], list[Group]] = {}
 
     def groups(self) -> Iterator[Group]:
-        """Create all groups with pairs that own joints can move, except :meth:`among_things`."""
+        """Create the groups of pairs that own joints can move, without :meth:`between_objects`."""
         n_own = self._n_own
         n, world = len(self._arms), self._world
         yield from self._held_groups()
@@ -289,13 +289,13 @@ class CollisionPairs:
                 yield Group("self", a, a, pairs)
             hand = [solid for solid in mine if solid.is_hand]
             links = [solid for solid in mine if not solid.is_hand]
-            things = [("floor", world, self._floor, NONE_HELD)]
-            things += [("fixed", world, solid, NONE_HELD) for solid in self._fixed]
-            things += [
+            objects = [("floor", world, self._floor, NONE_ATTACHED)]
+            objects += [("fixed", world, solid, NONE_ATTACHED) for solid in self._fixed]
+            objects += [
                 ("movable", n + index, solid, self._grasps_of(index))
                 for index, solid in enumerate(self._movable)
             ]
-            for kind, body, solid, free in things:
+            for kind, body, solid, free in objects:
                 touched = any(self._may_touch(part, solid) for part in hand)
                 for name, parts in ((kind, links), (f"{kind}_hand", hand)):
                     yield from self._group(
@@ -308,9 +308,9 @@ class CollisionPairs:
             frozenset(names) in self._touching for names in product(first.names, second.names)
         )
 
-    def _grasps_of(self, thing: int) -> Grasps:
+    def _grasps_of(self, object_index: int) -> Grasps:
         """Return all possible grasps of an object."""
-        return frozenset((arm, thing) for arm in range(len(self._arms)))
+        return frozenset((arm, object_index) for arm in range(len(self._arms)))
 
     def _held_groups(self) -> Iterator[Group]:
         """Create the groups of objects that may be grasped, against all other arms and solids."""
@@ -318,39 +318,41 @@ class CollisionPairs:
         n = len(self._arms)
         for a, index in product(range(n), range(len(self._movable))):
             body, grasp = n + index, frozenset({(a, index)})
-            thing = self._as_held(a, index)
+            obj = self._as_held(a, index)
             for b in range(n):
                 last = self._joints[b]
                 links = [s for s in self._arms[b] if a != b or last - s.own_joint >= SELF_JOINTS]
-                kind, free = ("self", NONE_HELD) if a == b else ("arms", frozenset({(b, index)}))
+                kind, free = (
+                    ("self", NONE_ATTACHED) if a == b else ("arms", frozenset({(b, index)}))
+                )
                 for section in self._sections[b] if min(a, b) < n_own else ():
                     yield from self._group(
-                        kind, b, body, _within(links, section), [thing], max(a, b) < n_own,
+                        kind, b, body, _within(links, section), [obj], max(a, b) < n_own,
                         movers=(b, a), held=grasp, free=free,
                     )  # fmt: skip
             for kind, solid in [("floor", self._floor), *(("fixed", s) for s in self._fixed)]:
                 if a < n_own:
                     yield from self._group(
-                        f"{kind}_hand", body, self._world, [thing], [solid],
+                        f"{kind}_hand", body, self._world, [obj], [solid],
                         movers=(a, self._world), held=grasp,
                     )  # fmt: skip
 
-    def among_things(self, held: Grasps) -> list[Group]:
+    def between_objects(self, held: Grasps) -> list[Group]:
         """Return the groups of grasped objects against other movable objects, grasped or not.
 
         The same grasps give the same groups. They are created while the loop runs, so that they
         are not built yet.
         """
-        found = []
+        result = []
         for arm, index in sorted(held):
             for other in range(len(self._movable)):
-                holders = [b for b, thing in held if thing == other]
+                holders = [b for b, obj in held if obj == other]
                 if other != index and not holders and arm < self._n_own:
-                    found += self._between((arm, index), (len(self._arms) + other, other))
+                    result += self._between((arm, index), (len(self._arms) + other, other))
                 for b in holders if other != index else ():
                     if b < arm and b < self._n_own:
-                        found += self._between((arm, index), (b, other))
-        return found
+                        result += self._between((arm, index), (b, other))
+        return result
 
     def _between(self, grasp: tuple[int, int], other: tuple[int, int]) -> list[Group]:
         """Return the group of a grasped object and another object, which has its own mover."""
@@ -368,9 +370,9 @@ class CollisionPairs:
 
     def _as_held(self, arm: int, index: int) -> Solid:
         """Return an object as a part of an arm's gripper."""
-        thing, name = self._movable[index], self._arms[arm][0].names[0]
-        names = (name, f"{name}/hand", *thing.names)
-        return replace(thing, own_joint=self._joints[arm], stays=False, is_hand=True, names=names)
+        obj, name = self._movable[index], self._arms[arm][0].names[0]
+        names = (name, f"{name}/hand", *obj.names)
+        return replace(obj, own_joint=self._joints[arm], stays=False, is_hand=True, names=names)
 
     def _group(
         self,

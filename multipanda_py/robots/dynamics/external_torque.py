@@ -45,7 +45,7 @@ class MomentumObserver:
         self._model, self._data = model, model.createData()
         self._integral = np.zeros(model.nv)
         self._estimate = np.zeros(model.nv)
-        self._begun = self._goes_on = False
+        self._start_time = self._goes_on = False
 
     @property
     def estimate(self) -> Vector:
@@ -54,7 +54,7 @@ class MomentumObserver:
 
     def restart(self) -> None:
         """Restart from zero with the next state."""
-        self._begun = False
+        self._start_time = False
         self._estimate[:] = 0.0
 
     def resume(self) -> None:
@@ -74,8 +74,8 @@ class MomentumObserver:
         mass = pin.crba(model, data, q)
         mass = np.triu(mass) + np.triu(mass, 1).T
         momentum = mass @ dq
-        if not self._begun:
-            self._begun, self._goes_on = True, False
+        if not self._start_time:
+            self._start_time, self._goes_on = True, False
             self._integral[:], self._estimate[:] = momentum, 0.0
         elif self._goes_on:
             self._goes_on = False
@@ -131,7 +131,7 @@ class ExternalEstimate:
         self._flange = LoadedFlange(model, arm.flange_frame)
         self._observer, self._losses = MomentumObserver(model, CROSSOVER), JointLosses(arm.robot)
         self._prompt, self._slow = np.zeros((2, arm.n_joints))
-        self._begun, self._interrupted, self._before = False, False, 0.0
+        self._start_time, self._interrupted, self._before = False, False, 0.0
 
     def set_load(self, load: Load) -> None:
         """Set the payload at the flange; it replaces the previous one."""
@@ -139,7 +139,7 @@ class ExternalEstimate:
 
     def restart(self) -> None:
         """Restart from the robot's estimate, for example after the arm was moved elsewhere."""
-        self._begun = False
+        self._start_time = False
 
     def update(self) -> None:
         """Replace ``tau_ext`` of a state that has just been read."""
@@ -148,22 +148,22 @@ class ExternalEstimate:
         self._before = now
         if not 0.0 < period < LONGEST:
             self._interrupted, period = True, self._period
-        felt, prompt, slow = state.tau_ext, self._prompt, self._slow
-        if not math.isfinite(felt.dot(felt)):  # The check of states reports it.
+        measured, prompt, slow = state.tau_ext, self._prompt, self._slow
+        if not math.isfinite(measured.dot(measured)):  # The check of states reports it.
             self._interrupted = True
             return
-        if not self._begun:
-            self._begun, self._interrupted = True, False
+        if not self._start_time:
+            self._start_time, self._interrupted = True, False
             self._observer.restart()
-            prompt[:], slow[:] = felt, 0.0
+            prompt[:], slow[:] = measured, 0.0
         observed = self._observe(state, period)
-        prompt += period / (SMOOTHING + period) * (felt - prompt)
+        prompt += period / (SMOOTHING + period) * (measured - prompt)
         slow += CROSSOVER * period / (1.0 + CROSSOVER * period) * (prompt - slow)
-        found = observed + prompt - slow
-        if not math.isfinite(found.dot(found)):  # Huge inputs overflow.
-            self._begun = False
+        result = observed + prompt - slow
+        if not math.isfinite(result.dot(result)):  # Huge inputs overflow.
+            self._start_time = False
             return
-        felt[:] = found
+        measured[:] = result
 
     def _observe(self, state: ArmState, period: float) -> Vector:
         """Return the observer's estimate, (n,) [Nm]; the last one if the state is not finite."""
@@ -197,24 +197,24 @@ class LearnedTorque:
     def __init__(
         self, state: ArmState, live: LiveResidual, felt: ExternalEstimate | None = None
     ) -> None:
-        self._state, self._live, self._felt = state, live, felt
+        self._state, self._live, self._tau_ext = state, live, felt
         self._torques = live.residual[2 * state.n_joints :]
 
     def set_load(self, load: Load) -> None:
         """Set the payload at the flange."""
-        if self._felt is not None:
-            self._felt.set_load(load)
+        if self._tau_ext is not None:
+            self._tau_ext.set_load(load)
 
     def restart(self) -> None:
         """Restart, for example after the arm was moved elsewhere."""
         self._live.reset()
-        if self._felt is not None:
-            self._felt.restart()
+        if self._tau_ext is not None:
+            self._tau_ext.restart()
 
     def update(self) -> None:
         """Correct ``tau_ext`` of a state that has just been read."""
         state = self._state
-        if self._felt is not None:
-            self._felt.update()
+        if self._tau_ext is not None:
+            self._tau_ext.update()
         self._live.step(state.q, state.dq, state.tau_J)
         state.tau_ext += self._torques

@@ -26,7 +26,7 @@ def fade(w: NDArray[np.float64], lost: float) -> NDArray[np.float64]:
     return faded
 
 
-def least_eigenvalue(solver: Any, diagonal: NDArray[np.float64]) -> float:
+def min_eigenvalue(solver: Any, diagonal: NDArray[np.float64]) -> float:
     r"""Return a lower bound of the smallest eigenvalue of a symmetric matrix N, (6, 6).
 
     The bound is :math:`\det N / (\mathrm{tr} N / 5)^5`, because the product of the other five
@@ -176,7 +176,7 @@ class TaskInertia:
         """
         normal = _dot(self._jacobian, self._jacobian.T, self._normal)
         self._kinematic.compute(normal)
-        if least_eigenvalue(self._kinematic, self._diagonal) > self.LOST**2:
+        if min_eigenvalue(self._kinematic, self._diagonal) > self.LOST**2:
             return self._exact
         self._axes.compute(normal)
         narrow = float(self._axes.eigenvalues()[0]) / self.LOST**2

@@ -11,12 +11,12 @@ import numpy as np
 
 from multipanda_py.robots.extra_data import default_capsules
 from multipanda_py.robots.geometry import Capsule
-from multipanda_py.robots.importing.geometry import Cloud, Shape, joined, least_capsule, volume
+from multipanda_py.robots.importing.geometry import Cloud, Shape, joined, min_capsule, volume
 from multipanda_py.robots.inertial import Load
 from multipanda_py.robots.tree import Chain
 
 
-def doubts(name: str, body: Load, around: Cloud) -> Iterator[str]:
+def check_plausible(name: str, body: Load, around: Cloud) -> Iterator[str]:
     r"""Yield warnings on inertial properties that no body within a link's geometry can have.
 
     With the points :math:`p_i` of the geometry, the centre of mass :math:`c`, the inertia I and
@@ -52,7 +52,7 @@ COMPARED = 6
 """Maximum number of parts of which all pairs are compared; further parts join their nearest."""
 
 
-def capsules_around(parts: Sequence[Cloud], most: int) -> tuple[Capsule, ...]:
+def capsules_around(parts: Sequence[Cloud], max_value: int) -> tuple[Capsule, ...]:
     """Return capsules that together contain all parts.
 
     Parts are joined while there are too many of them, or while one capsule is hardly larger than
@@ -60,7 +60,7 @@ def capsules_around(parts: Sequence[Cloud], most: int) -> tuple[Capsule, ...]:
 
     Args:
         parts: Convex parts of a link.
-        most: Maximum number of capsules.
+        max_value: Maximum number of capsules.
     """
     clouds = list(parts)
     while len(clouds) > COMPARED:
@@ -71,7 +71,7 @@ def capsules_around(parts: Sequence[Cloud], most: int) -> tuple[Capsule, ...]:
 
     def around(cloud: Cloud) -> Capsule:
         if cloud not in capsules:
-            capsules[cloud] = least_capsule(cloud)
+            capsules[cloud] = min_capsule(cloud)
         return capsules[cloud]
 
     def growth(one: Cloud, other: Cloud) -> float:
@@ -80,7 +80,7 @@ def capsules_around(parts: Sequence[Cloud], most: int) -> tuple[Capsule, ...]:
 
     while len(clouds) > 1:
         ratio, one, other = _least(clouds, growth)
-        if ratio > WORTH and len(clouds) <= most:
+        if ratio > WORTH and len(clouds) <= max_value:
             break
         _replace(clouds, one, other, pairs[one, other])
     return tuple(around(cloud) for cloud in clouds)
@@ -113,16 +113,16 @@ class Fit:
     Attributes:
         capsules: Capsules by link of the description, in its frame.
         origins: Source of the capsules, by link.
-        doubts: Warnings on inertias that contradict the geometry.
+        warnings: Warnings on inertias that contradict the geometry.
     """
 
     capsules: Mapping[str, tuple[Capsule, ...]]
     origins: Mapping[str, str]
-    doubts: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def fit_capsules(
-    chain: Chain, shapes: Mapping[str, Mapping[str, Sequence[Shape]]], most: int
+    chain: Chain, shapes: Mapping[str, Mapping[str, Sequence[Shape]]], max_value: int
 ) -> Fit:
     """Fit capsules to the geometry of links; a link without geometry gets one between its joints.
 
@@ -131,7 +131,7 @@ def fit_capsules(
     Args:
         chain: Chain of the arm.
         shapes: Shapes by link of the description, and by ``collision`` and ``visual``.
-        most: Maximum number of capsules per link of the description.
+        max_value: Maximum number of capsules per link of the description.
 
     Raises:
         ConfigurationError: A mesh cannot be read.
@@ -139,20 +139,20 @@ def fit_capsules(
     capsules: dict[str, tuple[Capsule, ...]] = {}
     origins: dict[str, str] = {}
     around: list[list[Cloud]] = [[] for _ in chain.links]
-    for link, (number, pose) in chain.places.items():
-        kinds = ((kind, found) for kind, found in shapes.get(link, {}).items() if found)
-        for kind, found in list(kinds)[:1]:
-            parts = [shape.cloud() for shape in found]
-            capsules[link] = capsules_around(parts, most)
+    for link, (number, pose) in chain.link_indices.items():
+        kinds = ((kind, value) for kind, value in shapes.get(link, {}).items() if value)
+        for kind, result in list(kinds)[:1]:
+            parts = [shape.cloud() for shape in result]
+            capsules[link] = capsules_around(parts, max_value)
             origins[link] = f"around its {kind} geometry"
             around[number].append(joined(parts).placed(pose[:3, 3], pose[:3, :3]))
-    _, place = chain.places[chain.tip]
-    rods = default_capsules(chain, place[:3, 3])
-    said: list[str] = []
+    _, placement = chain.link_indices[chain.tip]
+    rods = default_capsules(chain, placement[:3, 3])
+    warnings: list[str] = []
     for link, body, clouds in zip(chain.links, chain.bodies, around):
         if clouds and body.mass > 0.0:
-            said += doubts(link, body, joined(clouds))
+            warnings += check_plausible(link, body, joined(clouds))
         elif not clouds and link in rods:
             capsules[link] = rods[link]
             origins[link] = "from joint to joint, because it has no geometry. CHECK the radius"
-    return Fit(capsules, origins, tuple(said))
+    return Fit(capsules, origins, tuple(warnings))

@@ -30,7 +30,7 @@ CLEAR = 0.05
 """Minimum height of moving links above the floor in ready configurations [m]."""
 DEXTEROUS = 0.7
 """Minimum dexterity of a ready configuration, as a fraction of the best one."""
-ODD = 0.25
+NONZERO_JOINT_COST = 0.25
 """Cost of a joint that is not at zero. A tool that points down gains 1, and a tool in front at a
 distance of the arm's length gains 1."""
 
@@ -53,12 +53,12 @@ class RandomPostures:
             frame = self._model.frames[self._model.getFrameId(arm.prefix + link.name)]
             for capsule in link.capsules:
                 start, end = np.array(capsule.start), np.array(capsule.end)
-                place = pin.SE3(rotation_of_axis(end - start), (start + end) / 2.0)
+                placement = pin.SE3(rotation_of_axis(end - start), (start + end) / 2.0)
                 shape = coal.Capsule(capsule.radius, float(np.linalg.norm(end - start)))
                 name = f"{link.name}_{len(self._links)}"
                 parent = int(frame.parentJoint)
                 self._geometry.addGeometryObject(
-                    pin.GeometryObject(name, parent, frame.placement * place, shape)
+                    pin.GeometryObject(name, parent, frame.placement * placement, shape)
                 )
                 self._links.append(index)
         for i, j in combinations(range(len(self._links)), 2):
@@ -68,7 +68,7 @@ class RandomPostures:
             (self._links[pair.first], self._links[pair.second])
             for pair in self._geometry.collisionPairs
         ]
-        self._found = self._geometry.createData()
+        self._estimate = self._geometry.createData()
 
     def touching(self, q: Vector) -> set[tuple[int, int]]:
         """Return the pairs of non-adjacent links whose capsules touch at q, (n,) [rad]."""
@@ -115,15 +115,15 @@ class RandomPostures:
         zero = [0.0 in grid for grid in grids] & (random.random(postures.shape) < ZEROS)
         postures[zero] = 0.0
         postures = np.unique(postures, axis=0)
-        seen = [self._dexterity(q) for q in postures]
-        values = np.array([dexterity for dexterity, _ in seen])
+        scored = [self._dexterity(q) for q in postures]
+        values = np.array([dexterity for dexterity, _ in scored])
         known = set(overlapping)
         order = np.argsort(values)[::-1]
         best = next((i for i in order if self._is_clear(postures[i], known)), None)
         if best is None:
             return None
         good = np.flatnonzero(values >= DEXTEROUS * values[best])
-        plain = [seen[i][1] - ODD * np.count_nonzero(postures[i]) for i in good]
+        plain = [scored[i][1] - NONZERO_JOINT_COST * np.count_nonzero(postures[i]) for i in good]
         clear = (i for i in good[np.argsort(plain)[::-1]] if self._is_clear(postures[i], known))
         return np.array(postures[next(clear)])
 
@@ -132,21 +132,21 @@ class RandomPostures:
         return self.touching(q) <= known and self._lowest() > CLEAR
 
     def _place(self, q: Vector) -> None:
-        pin.computeCollisions(self._model, self._data, self._geometry, self._found, q, False)
+        pin.computeCollisions(self._model, self._data, self._geometry, self._estimate, q, False)
 
     def _hits(self) -> list[bool]:
-        return [result.isCollision() for result in self._found.collisionResults]
+        return [result.isCollision() for result in self._estimate.collisionResults]
 
     def _lowest(self) -> float:
         """Return the height of the lowest point of the moving links [m]."""
         heights = [np.inf]
-        for index, place, thing in zip(
-            self._links, self._found.oMg, self._geometry.geometryObjects
+        for index, pose, obj in zip(
+            self._links, self._estimate.oMg, self._geometry.geometryObjects
         ):
             # The link behind the first joint stands on the base, so its height does not count.
             if index > 1:
-                drop = abs(place.rotation[2, 2]) * thing.geometry.halfLength
-                heights.append(float(place.translation[2]) - drop - thing.geometry.radius)
+                drop = abs(pose.rotation[2, 2]) * obj.geometry.halfLength
+                heights.append(float(pose.translation[2]) - drop - obj.geometry.radius)
         return min(heights)
 
     def _dexterity(self, q: Vector) -> tuple[float, float]:
@@ -157,5 +157,5 @@ class RandomPostures:
         jacobian[:3] /= self._size
         pin.updateFramePlacement(self._model, self._data, self._tip)
         pose = self._data.oMf[self._tip]
-        place = float(pose.translation[0] / self._size - pose.rotation[2, 2])
-        return float(np.linalg.svd(jacobian, compute_uv=False)[-1]), place
+        preference = float(pose.translation[0] / self._size - pose.rotation[2, 2])
+        return float(np.linalg.svd(jacobian, compute_uv=False)[-1]), preference

@@ -45,14 +45,14 @@ def find_mesh(name: str, description: Path, packages: Sequence[Path] = ()) -> Pa
         tried += [folder / package / rest for folder in folders]
     else:
         tried = [description.parent / name.removeprefix("file://")]
-    found = next((path for path in tried if path.is_file()), None)
-    if found is None:
-        places = " or ".join(str(path) for path in tried[:3])
+    result = next((path for path in tried if path.is_file()), None)
+    if result is None:
+        paths = " or ".join(str(path) for path in tried[:3])
         hint = "; set the folder of packages with --package-path" if "://" in name else ""
         raise ConfigurationError(
-            f"{description}: mesh: {name!r} does not exist; searched: {places}{hint}"
+            f"{description}: mesh: {name!r} does not exist; searched: {paths}{hint}"
         )
-    return found
+    return result
 
 
 def read_mesh(path: Path, scale: Sequence[float]) -> tuple[Matrix, Triangles]:
@@ -232,7 +232,7 @@ def volume(capsule: Capsule) -> float:
     return pi * capsule.radius**2 * (length + 4.0 / 3.0 * capsule.radius)
 
 
-def least_capsule(cloud: Cloud) -> Capsule:
+def min_capsule(cloud: Cloud) -> Capsule:
     r"""Return a small capsule that contains a cloud.
 
     For a line, let ball :math:`i` with radius :math:`s_i` have the height :math:`t_i` along the
@@ -255,12 +255,12 @@ def least_capsule(cloud: Cloud) -> Capsule:
     centred = outer.points - outer.points.mean(axis=0)
     axes = np.linalg.eigh(centred.T @ centred)[1].T
     lines = [_search(outer, axis) for axis in axes]
-    places, axes = (np.array(values) for values in zip(*lines))
-    volumes, starts, ends, radii = _about(local, places, axes)
+    positions, axes = (np.array(values) for values in zip(*lines))
+    volumes, starts, ends, radii = _about(local, positions, axes)
     i = int(np.argmin(volumes))
     lack = max(0.0, SHORTEST / size - float(ends[i] - starts[i])) / 2.0
     heights = (starts[i] - lack, ends[i] + lack)
-    first, second = ((places[i] + height * axes[i]) * size + middle for height in heights)
+    first, second = ((positions[i] + height * axes[i]) * size + middle for height in heights)
     (x, y, z), (u, v, w) = first.tolist(), second.tolist()
     return Capsule((x, y, z), (u, v, w), float(radii[i] * size))
 
@@ -269,43 +269,43 @@ def _search(cloud: Cloud, axis: Vector) -> tuple[Vector, Vector]:
     """Improve the line along an axis until small steps do not help; return position, direction."""
     frame = rotation_of_axis(axis)
     across = cloud.points @ frame
-    place = frame @ ((across.min(axis=0) + across.max(axis=0)) / 2.0)
-    least, step = np.inf, FIRST_STEP
+    center = frame @ ((across.min(axis=0) + across.max(axis=0)) / 2.0)
+    min_value, step = np.inf, FIRST_STEP
     while step > LAST_STEP:
         sides = np.concatenate((frame[:, :2].T, -frame[:, :2].T)) * step
         tilted = frame[:, 2] + sides
         tilted /= np.linalg.norm(tilted, axis=1)[:, None]
         axes = np.concatenate((frame[None, :, 2], np.tile(frame[:, 2], (4, 1)), tilted))
-        places = np.concatenate((place[None], place + sides, np.tile(place, (4, 1))))
-        volumes = _about(cloud, places, axes)[0]
+        positions = np.concatenate((center[None], center + sides, np.tile(center, (4, 1))))
+        volumes = _about(cloud, positions, axes)[0]
         i = int(np.argmin(volumes))
-        if i and volumes[i] < least:
-            place, frame = places[i], rotation_of_axis(axes[i])
+        if i and volumes[i] < min_value:
+            center, frame = positions[i], rotation_of_axis(axes[i])
         else:
             step /= 2.0
-        least = volumes[i]
-    return place, frame[:, 2]
+        min_value = volumes[i]
+    return center, frame[:, 2]
 
 
-def _about(cloud: Cloud, places: Matrix, axes: Matrix) -> tuple[Vector, Vector, Vector, Vector]:
+def _about(cloud: Cloud, positions: Matrix, axes: Matrix) -> tuple[Vector, Vector, Vector, Vector]:
     """Return the smallest capsules along lines: volumes, heights of both ends, radii, (k,) each.
 
     Args:
         cloud: Balls that a capsule must contain.
-        places: Points on the lines, (k, 3) [m].
+        positions: Points on the lines, (k, 3) [m].
         axes: Unit directions of the lines, (k, 3).
     """
-    from_places = cloud.points - places[:, None]
+    from_places = cloud.points - positions[:, None]
     heights = np.einsum("knj,kj->kn", from_places, axes)
     away = np.sqrt(np.maximum((from_places**2).sum(axis=2) - heights**2, 0.0))
     radii = (away + cloud.radii).max(axis=1)[:, None] * RADII
-    room = (radii[:, :, None] - cloud.radii) ** 2 - away[:, None] ** 2
-    reach = np.sqrt(np.maximum(room, 0.0))
+    remaining = (radii[:, :, None] - cloud.radii) ** 2 - away[:, None] ** 2
+    reach = np.sqrt(np.maximum(remaining, 0.0))
     starts = (heights[:, None] + reach).min(axis=2)
     ends = (heights[:, None] - reach).max(axis=2)
     # If one ball contains the points, the start lies beyond the end. Both then move to the middle.
     middles = (starts + ends) / 2.0
     starts, ends = np.minimum(starts, middles), np.maximum(ends, middles)
     volumes = pi * radii**2 * (ends - starts + 4.0 / 3.0 * radii)
-    best = (np.arange(len(places)), volumes.argmin(axis=1))
+    best = (np.arange(len(positions)), volumes.argmin(axis=1))
     return volumes[best], starts[best], ends[best], radii[best]

@@ -38,7 +38,7 @@ def body_shapes(mjcf: Path, links: Sequence[str]) -> dict[str, dict[str, list[Sh
     """
     check_regular(mjcf, MAX_DESCRIPTION)
     model = mujoco.MjModel.from_xml_path(str(mjcf))
-    found: dict[str, dict[str, list[Shape]]] = {}
+    body_shapes: dict[str, dict[str, list[Shape]]] = {}
     for geom in range(model.ngeom):
         body = int(model.geom_bodyid[geom])
         name = str(model.body(body).name)
@@ -68,9 +68,9 @@ def body_shapes(mjcf: Path, links: Sequence[str]) -> dict[str, dict[str, list[Sh
             _geom_color(model, geom),
         )
         touches = bool(model.geom_contype[geom] or model.geom_conaffinity[geom])
-        kinds = found.setdefault(name, {"collision": [], "visual": []})
+        kinds = body_shapes.setdefault(name, {"collision": [], "visual": []})
         kinds["collision" if touches else "visual"].append(shape)
-    return found
+    return body_shapes
 
 
 def _geom_color(model: mujoco.MjModel, geom: int) -> tuple[float, ...]:
@@ -80,7 +80,7 @@ def _geom_color(model: mujoco.MjModel, geom: int) -> tuple[float, ...]:
 
 
 def _mesh(model: mujoco.MjModel, number: int) -> Mesh:
-    begin, count = model.mesh_vertadr[number], model.mesh_vertnum[number]
+    start, count = model.mesh_vertadr[number], model.mesh_vertnum[number]
     first, faces = model.mesh_faceadr[number], model.mesh_facenum[number]
-    points = model.mesh_vert[begin : begin + count].astype(np.float64)
+    points = model.mesh_vert[start : start + count].astype(np.float64)
     return points, model.mesh_face[first : first + faces].copy()

@@ -61,19 +61,19 @@ def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
             or tip is not a link; or they are not on one chain.
     """
     if base and tip:
-        way = tree.path_to(base, tip)
-        return ArmEnds(base, tip, tuple(joint.name for joint in way if joint.kind in MOVING))
+        joints = tree.path_to(base, tip)
+        return ArmEnds(base, tip, tuple(joint.name for joint in joints if joint.kind in MOVING))
     if base or tip:
         tree.path_to(base or tip, tip or base)  # This raises an error if the name is not a link.
-    found = [_up_from(tree, end, base) for end in ([tip] if tip else _tips(tree))]
-    arms = [arm for arm in found if arm.joints and base in ("", arm.base)]
+    matches = [_up_from(tree, end, base) for end in ([tip] if tip else _tips(tree))]
+    arms = [arm for arm in matches if arm.joints and base in ("", arm.base)]
     arms = [arm for arm in arms if not any(set(arm.joints) < set(other.joints) for other in arms)]
     if len(arms) == 1:
         return arms[0]
-    place = " and ".join(
-        f"{what} {link!r}" for what, link in (("base", base), ("tip", tip)) if link
+    path = " and ".join(
+        f"{role} {link!r}" for role, link in (("base", base), ("tip", tip)) if link
     )
-    within = f" with {place}" if place else ""
+    within = f" with {path}" if path else ""
     if not arms:
         raise ConfigurationError(
             f"{tree.path}: found no arm{within}. An arm is a chain with a joint of type "
@@ -107,7 +107,7 @@ def _tips(tree: Tree) -> list[str]:
 def _up_from(tree: Tree, tip: str, base: str) -> ArmEnds:
     """Return the arm from a tip to a base, or to the last joint that is moving or fixed."""
     joints: list[str] = []
-    link = begin = tip
+    link = start = tip
     for _ in tree.above:  # The loop is bounded, because joints may form a ring.
         joint = tree.above.get(link)
         if link == base or joint is None or joint.kind not in (*MOVING, "fixed"):
@@ -115,8 +115,8 @@ def _up_from(tree: Tree, tip: str, base: str) -> ArmEnds:
         link = joint.parent
         if joint.kind in MOVING:
             joints.insert(0, joint.name)
-            begin = link
-    return ArmEnds(base if link == base else begin, tip, tuple(joints))
+            start = link
+    return ArmEnds(base if link == base else start, tip, tuple(joints))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ class RobotDraft:
         known: Keys of the given YAML file.
         left_out: Notes on links and joints that are not part of the arm.
         ready: Source of the ready configuration.
-        doubts: Warnings on implausible values of the description.
+        warnings: Warnings on implausible values of the description.
     """
 
     kind: str
@@ -145,7 +145,7 @@ class RobotDraft:
     known: tuple[str, ...]
     left_out: tuple[str, ...]
     ready: str
-    doubts: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def draft_robot(
@@ -156,7 +156,7 @@ def draft_robot(
     name: str = "",
     extra: Path | None = None,
     packages: Sequence[Path] = (),
-    most_capsules: int = 2,
+    max_capsules: int = 2,
 ) -> RobotDraft:
     """Import an arm from a URDF or MJCF, fit its capsules and choose default values.
 
@@ -167,7 +167,7 @@ def draft_robot(
         name: Name of the robot; by default the name of the file.
         extra: YAML file with known data, whose numbers are kept; capsules are fitted anyway.
         packages: Folders for ``package://`` URLs.
-        most_capsules: Maximum number of capsules per link.
+        max_capsules: Maximum number of capsules per link.
 
     Raises:
         ConfigurationError: The file cannot be read, or it has no such arm or several. The arm has
@@ -187,9 +187,9 @@ def draft_robot(
 
     read(extra)  # A missing key is reported with the name of the user's file.
     chain = chain_of(tree, arm.base, arm.tip)
-    shapes = shapes_of(source, list(chain.places), packages)
-    fit = fit_capsules(chain, shapes, most_capsules)
-    found: dict[str, Any] = known | {
+    shapes = shapes_of(source, list(chain.link_indices), packages)
+    fit = fit_capsules(chain, shapes, max_capsules)
+    matches: dict[str, Any] = known | {
         "overlapping": [],
         "capsules": {
             link: [[list(c.start), list(c.end), c.radius] for c in capsules]
@@ -200,19 +200,19 @@ def draft_robot(
     def robot() -> Robot:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "extra.yaml"
-            path.write_text(yaml.safe_dump(found), encoding="utf-8")
+            path.write_text(yaml.safe_dump(matches), encoding="utf-8")
             return read(path)
 
     postures = RandomPostures(robot())
     overlapping = postures.overlapping()
-    found["overlapping"] = [list(pair) for pair in overlapping]
+    matches["overlapping"] = [list(pair) for pair in overlapping]
     origin = "as given"
     if "ready" not in known:
         origin = "most dexterous of simple configurations without collision; change it as needed"
         if (ready := postures.ready(overlapping)) is None:
             origin = "every simple configuration is in collision. CHECK this one"
         else:
-            found["ready"] = np.round(ready, 6).tolist()
+            matches["ready"] = np.round(ready, 6).tolist()
     left_out = tuple(_left_out(tree, chain))
     names = tuple(known)
     drafted = robot()
@@ -229,9 +229,9 @@ def _left_out(tree: Tree, chain: Chain) -> Iterator[str]:
                 f"the arm starts at {chain.links[0]}, behind joint {joint.name} ({joint.kind}). "
                 "This joint is not part of the arm and must not move while the arm moves"
             )
-    for link in chain.places:
+    for link in chain.link_indices:
         for joint in tree.below.get(link, ()):
-            if joint.child not in chain.places:
+            if joint.child not in chain.link_indices:
                 mass = tree.bodies[joint.child].mass
                 yield (
                     f"{joint.child} ({mass:.3g} kg), attached by joint {joint.name} "

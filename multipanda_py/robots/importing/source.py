@@ -42,11 +42,11 @@ def link_shapes(
     """
     root = read_xml(urdf)
     materials = {str(material.get("name")): material for material in root.findall("material")}
-    found: dict[str, dict[str, list[Shape]]] = {}
+    link_shapes: dict[str, dict[str, list[Shape]]] = {}
     for link in root.findall("link"):
         name = str(link.get("name"))
         if name in links:
-            found[name] = {
+            link_shapes[name] = {
                 kind: [
                     replace(
                         _shape(element, f"{urdf}: link {name}: {kind}", urdf, packages),
@@ -56,7 +56,7 @@ def link_shapes(
                 ]
                 for kind in KINDS
             }
-    return found
+    return link_shapes
 
 
 def _element_color(
@@ -76,31 +76,31 @@ def _element_color(
 
 
 def _shape(
-    element: ElementTree.Element, where: str, urdf: Path, packages: Sequence[Path]
+    element: ElementTree.Element, location: str, urdf: Path, packages: Sequence[Path]
 ) -> Shape:
     solid = next(iter(element.findall("geometry/*")), None)
     kind = "nothing" if solid is None else solid.tag
     if solid is None or kind not in (*_SIZES, "mesh"):
-        raise ConfigurationError(f"{where}: got {kind}, allowed {', '.join(_SIZES)}, mesh")
+        raise ConfigurationError(f"{location}: got {kind}, allowed {', '.join(_SIZES)}, mesh")
     position, rpy = np.zeros(3), np.zeros(3)
     if (origin := element.find("origin")) is not None:
-        position = _numbers(origin, "xyz", where, 3, "0 0 0")
-        rpy = _numbers(origin, "rpy", where, 3, "0 0 0")
+        position = _numbers(origin, "xyz", location, 3, "0 0 0")
+        rpy = _numbers(origin, "rpy", location, 3, "0 0 0")
     rotation = rotation_from_rpy(*rpy)
     if kind == "mesh":
-        scale = _numbers(solid, "scale", where, 3, "1 1 1")
+        scale = _numbers(solid, "scale", location, 3, "1 1 1")
         path = find_mesh(str(solid.get("filename")), urdf, packages)
         return Shape(kind, (), position, rotation, partial(read_mesh, path, tuple(scale)))
-    size = [_numbers(solid, key, where, count) for key, count in _SIZES[kind].items()]
+    size = [_numbers(solid, key, location, count) for key, count in _SIZES[kind].items()]
     if min(size[0]) <= 0.0:
         raise ConfigurationError(
-            f"{where}: {kind}: got size {min(size[0]):g} m, allowed above 0 m"
+            f"{location}: {kind}: got size {min(size[0]):g} m, allowed above 0 m"
         )
     return Shape(kind, tuple(np.concatenate(size)), position, rotation)
 
 
 def _numbers(
-    element: ElementTree.Element, key: str, where: str, count: int, default: str = ""
+    element: ElementTree.Element, key: str, path: str, count: int, default: str = ""
 ) -> Vector:
     text = element.get(key, default)
     try:
@@ -109,7 +109,7 @@ def _numbers(
         values = np.zeros(0)
     if values.shape != (count,) or not np.isfinite(values).all():
         numbers = "a number" if count == 1 else f"{count} numbers"
-        raise ConfigurationError(f"{where}: {element.tag} {key}: got {text!r}, allowed {numbers}")
+        raise ConfigurationError(f"{path}: {element.tag} {key}: got {text!r}, allowed {numbers}")
     return values
 
 

@@ -61,8 +61,10 @@ class BodyDifference:
         self._model = pin.Model()
         for number in range(n):
             kind = pin.JointModelPrismaticUnaligned if slides[number] else _turning
-            place = pin.SE3(placements[number, :3, :3], placements[number, :3, 3])
-            joint = self._model.addJoint(number, kind(axes[number]), place, f"joint_{number + 1}")
+            placement = pin.SE3(placements[number, :3, :3], placements[number, :3, 3])
+            joint = self._model.addJoint(
+                number, kind(axes[number]), placement, f"joint_{number + 1}"
+            )
             self._model.inertias[joint] = _body(parameters[number])
         self._model.gravity = pin.Motion(np.asarray(gravity, float), np.zeros(3))
         self._data: Any = self._model.createData()
@@ -82,8 +84,8 @@ class BodyDifference:
     @property
     def gravity(self) -> Vector:
         """Gravity in the base, (3,) [m/s^2]."""
-        found: Vector = np.array(self.parts["gravity"])
-        return found
+        gravity: Vector = np.array(self.parts["gravity"])
+        return gravity
 
     def torques(self, q: Vector, dq: Vector, ddq: Vector) -> Vector:
         """Return the torques of a state, (n,) [Nm]; the next call changes the array.
@@ -93,8 +95,8 @@ class BodyDifference:
             dq: Joint velocities, (n,) [rad/s].
             ddq: Joint accelerations, (n,) [rad/s^2].
         """
-        found: Vector = _rnea(self._model, self._data, q, dq, ddq)
-        return found
+        torques: Vector = _rnea(self._model, self._data, q, dq, ddq)
+        return torques
 
     def run(self, q: Matrix, dq: Matrix, rate: float) -> Matrix:
         """Return the torques of a motion, (k, n) [Nm]. Accelerations are backward differences.
@@ -115,8 +117,8 @@ def accelerations(dq: Matrix, rate: float) -> Matrix:
         dq: Joint velocities, (k, n) [rad/s].
         rate: Sample rate [Hz].
     """
-    found: Matrix = np.diff(dq, axis=0, prepend=dq[:1]) * rate
-    return found
+    accelerations: Matrix = np.diff(dq, axis=0, prepend=dq[:1]) * rate
+    return accelerations
 
 
 def _turning(axis: Vector) -> Any:
@@ -125,7 +127,7 @@ def _turning(axis: Vector) -> Any:
 
 def _body(parameters: Vector) -> Any:
     """Return the body for pinocchio, with a mass that is not zero."""
-    given = np.array(parameters, float)
-    if abs(given[0]) < LIGHT:
-        given[0] = LIGHT
-    return pin.Inertia.FromDynamicParameters(given)
+    value = np.array(parameters, float)
+    if abs(value[0]) < LIGHT:
+        value[0] = LIGHT
+    return pin.Inertia.FromDynamicParameters(value)

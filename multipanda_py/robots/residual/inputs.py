@@ -19,7 +19,7 @@ SIDES = ("twin", "plant")
 
 def row_labels(joints: int) -> list[str]:
     """Return the names of the numbers in a sample: ``q_1`` to ``tau_n``."""
-    return [f"{what}_{joint + 1}" for what in QUANTITIES for joint in range(joints)]
+    return [f"{quantity}_{joint + 1}" for quantity in QUANTITIES for joint in range(joints)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ class SlipSprings:
     Attributes:
         drawn: z, live, -1 to 1.
         last: Last position, live, (n,).
-        begun: True after the first position.
+        has_started: True after the first position.
 
     Raises:
         ConfigurationError: A distance is not positive and finite.
@@ -137,29 +137,29 @@ class SlipSprings:
     """
 
     def __init__(self, distances: Vector, unit: Vector, drawn: Vector) -> None:
-        given = np.asarray(distances, float)
-        if given.ndim != 1 or not ((given > 0.0) & np.isfinite(given)).all():
+        value = np.asarray(distances, float)
+        if value.ndim != 1 or not ((value > 0.0) & np.isfinite(value)).all():
             raise ConfigurationError(f"distances: got {distances}, allowed a list above 0")
         n = len(unit)
-        self.drawn, self.last, self.begun = drawn, np.zeros(n), False
-        self._stiffness = np.vstack([np.zeros((0, n)), *(np.diag(2.0 * unit / d) for d in given)])
-        self._way, self._change = np.zeros(n), np.zeros(drawn.size)
-        self._most, self._least = np.ones(drawn.size), -np.ones(drawn.size)
+        self.drawn, self.last, self.has_started = drawn, np.zeros(n), False
+        self._stiffness = np.vstack([np.zeros((0, n)), *(np.diag(2.0 * unit / d) for d in value)])
+        self._displacement, self._change = np.zeros(n), np.zeros(drawn.size)
+        self._max, self._min = np.ones(drawn.size), -np.ones(drawn.size)
 
     def reset(self) -> None:
         """Set all springs to zero; they start again from the next position."""
         self.drawn[:] = self.last[:] = 0.0
-        self.begun = False
+        self.has_started = False
 
     def follow(self, q: Vector) -> None:
         """Move to the next position, (n,), in its units."""
-        if not self.begun:
+        if not self.has_started:
             self.last[:] = q
-            self.begun = True
-        way, drawn = _subtract(q, self.last, self._way), self.drawn
+            self.has_started = True
+        displacement, drawn = _subtract(q, self.last, self._displacement), self.drawn
         self.last[:] = q
-        _add(drawn, _dot(self._stiffness, way, self._change), drawn)
-        _minimum(_maximum(drawn, self._least, out=drawn), self._most, out=drawn)
+        _add(drawn, _dot(self._stiffness, displacement, self._change), drawn)
+        _minimum(_maximum(drawn, self._min, out=drawn), self._max, out=drawn)
 
 
 _tanh, _multiply, _add = np.tanh, np.multiply, np.add
@@ -212,18 +212,18 @@ class Inputs:
         self.speeds: Vector = np.asarray(speeds, float)
         if self.speeds.ndim != 1 or not ((self.speeds > 0.0) & np.isfinite(self.speeds)).all():
             raise ConfigurationError(f"speeds: got {speeds}, allowed a list of numbers above 0")
-        n, ways = scale.joints, np.asarray(distances, float)
+        n, paths = scale.joints, np.asarray(distances, float)
         last = (3 + len(self.speeds)) * n
-        self.size = last + ways.size * n
+        self.size = last + paths.size * n
         self.seen = np.zeros(self.size)
         self.state, self._speeds = self.seen[: 3 * n], self.seen[3 * n : last]
         self._q = self.state[:n]
-        self._turns = bool(ways.size)
-        self._springs = SlipSprings(ways, scale.span[:n], self.seen[last:])
+        self._rotations = bool(paths.size)
+        self._springs = SlipSprings(paths, scale.span[:n], self.seen[last:])
         span, low = scale.span[n : 2 * n], scale.low[n : 2 * n]
         self._slopes: Vector = (span / self.speeds[:, None]).ravel()
         self._shifts: Vector = (low / self.speeds[:, None]).ravel()
-        self._places = np.tile(np.arange(n, 2 * n), len(self.speeds))
+        self._indices = np.tile(np.arange(n, 2 * n), len(self.speeds))
 
     def reset(self) -> None:
         """Reset the slip springs."""
@@ -231,13 +231,13 @@ class Inputs:
 
     def memory(self) -> tuple[Any, ...]:
         """Return the internal state; the next step changes it."""
-        return self._springs.drawn, self._springs.last, self._springs.begun
+        return self._springs.drawn, self._springs.last, self._springs.has_started
 
     def remember(self, memory: tuple[Any, ...]) -> None:
         """Restore an internal state from :meth:`memory`."""
-        self._springs.drawn[:], self._springs.last[:], self._springs.begun = memory
+        self._springs.drawn[:], self._springs.last[:], self._springs.has_started = memory
 
-    def of(self, state: Vector) -> Vector:
+    def compute(self, state: Vector) -> Vector:
         """Return the inputs for the next normalised state (3 n,); the next call changes them."""
         self.state[:] = state
         self.follow()
@@ -245,12 +245,12 @@ class Inputs:
 
     def follow(self) -> None:
         """Update the inputs for the values in ``state``."""
-        found = self.state.take(self._places, None, self._speeds, "clip")
-        _tanh(_add(_multiply(found, self._slopes, found), self._shifts, found), found)
-        if self._turns:
+        result = self.state.take(self._indices, None, self._speeds, "clip")
+        _tanh(_add(_multiply(result, self._slopes, result), self._shifts, result), result)
+        if self._rotations:
             self._springs.follow(self._q)
 
     def rows(self, states: Matrix) -> Matrix:
         """Return the inputs (k, m) of a motion from its normalised states (k, 3 n)."""
         self.reset()
-        return np.array([self.of(state).copy() for state in states]).reshape(-1, self.size)
+        return np.array([self.compute(state).copy() for state in states]).reshape(-1, self.size)

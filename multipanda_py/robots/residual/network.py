@@ -93,8 +93,8 @@ class Lstm:
         self._all = np.zeros((1 + GATES) * h, np.float32)
         self._parts = np.zeros(2 * h, np.float32)
         self._cell, self._gates = self._all[:h], self._all[h:]
-        self._before, self._shares = self._all[: 2 * h], self._all[2 * h : 4 * h]
-        self._out, self._kept, self._added = self._all[4 * h :], *np.split(self._parts, 2)
+        self._before, self._gate_values = self._all[: 2 * h], self._all[2 * h : 4 * h]
+        self._out, self._forget_gate, self._added = self._all[4 * h :], *np.split(self._parts, 2)
 
     @property
     def states(self) -> tuple[Single, Single]:
@@ -114,11 +114,11 @@ class Lstm:
 
     def go_on(self) -> None:
         """Process the input that is in the shared array."""
-        gates, cell, part = self._gates, self._cell, self._kept
+        gates, cell, part = self._gates, self._cell, self._forget_gate
         _dot(self._matrix, self._row, gates)
         _tanh(gates, gates)
         _add(_multiply(gates, self._scale, gates), self._shift, gates)
-        _multiply(self._before, self._shares, self._parts)
+        _multiply(self._before, self._gate_values, self._parts)
         _add(part, self._added, cell)
         _multiply(_tanh(cell, part), self._out, self.output)
 
@@ -130,11 +130,11 @@ class Lstm:
             backwards: True to process the last input first; outputs keep the order of the inputs.
         """
         self.reset()
-        found = np.zeros((len(rows), self.output.size))
+        result = np.zeros((len(rows), self.output.size))
         order = range(len(rows) - 1, -1, -1) if backwards else range(len(rows))
         for k in order:
-            found[k] = self.step(rows[k])
-        return found
+            result[k] = self.step(rows[k])
+        return result
 
 
 REAL_TIME, PRECISE = "real_time", "precise"
@@ -167,12 +167,12 @@ class Dense:
     def __init__(self, arrays: Arrays, hidden: int, inputs: int, outputs: int) -> None:
         self.weight, self.bias = arrays["dense.weight"], arrays["dense.bias"]
         self.direct = arrays.get("direct.weight", np.zeros((outputs, inputs)))
-        found = [self.weight.shape, self.bias.shape, self.direct.shape]
+        matches = [self.weight.shape, self.bias.shape, self.direct.shape]
         allowed = [(outputs, hidden), (outputs,), (outputs, inputs)]
-        if found != allowed:
+        if matches != allowed:
             raise ConfigurationError(
                 "dense layer: got shapes {} of weights, {} of bias and {} of direct weights, "
-                "allowed {}, {} and {}".format(*found, *allowed)
+                "allowed {}, {} and {}".format(*matches, *allowed)
             )
 
 
@@ -213,8 +213,8 @@ class RealTimeNetwork:
         self._second = Lstm(second, self._row[m + 1 :])
         dense = Dense(arrays, second.units, m, self.size)
         nothing = np.zeros((self.size, 1 + first.units))
-        found = np.column_stack([dense.direct, nothing, dense.bias, dense.weight])
-        self._dense: Single = found.astype(np.float32)
+        result = np.column_stack([dense.direct, nothing, dense.bias, dense.weight])
+        self._dense: Single = result.astype(np.float32)
         self._residual: Single = np.zeros(self.size, np.float32)
 
     @property
@@ -275,9 +275,9 @@ class PreciseNetwork:
         forwards, backwards, again, back = self._layers
         first = np.hstack([forwards.run(rows), backwards.run(rows, backwards=True)])
         second = again.run(first) + back.run(first, backwards=True)
-        found: Matrix = second @ self._dense.weight.T + rows @ self._dense.direct.T
-        found += self._dense.bias
-        return found
+        result: Matrix = second @ self._dense.weight.T + rows @ self._dense.direct.T
+        result += self._dense.bias
+        return result
 
 
 def network(kind: str, arrays: Arrays) -> RealTimeNetwork | PreciseNetwork:

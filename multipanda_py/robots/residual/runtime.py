@@ -100,8 +100,8 @@ class LiveResidual:
         size, n = net.size, len(joints)
         self._last_dq, self._ddq = np.zeros(n), np.zeros(n)
         self._of_torque = 1.0 / self._scale.span[2 * n :]
-        self._most = trained.bound[2 * n :] * self._scale.span[2 * n :]
-        self._least = -self._most
+        self._max = trained.bound[2 * n :] * self._scale.span[2 * n :]
+        self._min = -self._max
         self._state = self._inputs.state
         self._q, self._dq, self._tau = np.split(self._state, 3)
         self._hat, self._off = np.zeros(size), np.zeros(size)
@@ -115,7 +115,7 @@ class LiveResidual:
         """Reset all states and start the warm-up again."""
         self._net.reset()
         self._inputs.reset()
-        self._seen, self._turn = 0, self._first
+        self._sample_count, self._phase = 0, self._first
         self.residual[:] = self.of_bodies[:] = 0.0
         self.confidence = 0.0
 
@@ -123,12 +123,12 @@ class LiveResidual:
         """Return the internal state; the next step changes it."""
         return (
             *self._net.states, self._last_dq, self.residual, self.of_bodies,
-            self._inputs.memory(), self.confidence, self._seen, self._turn,
+            self._inputs.memory(), self.confidence, self._sample_count, self._phase,
         )  # fmt: skip
 
     def remember(self, memory: Any) -> None:
         """Restore an internal state from :meth:`memory`."""
-        *vectors, inputs, self.confidence, self._seen, self._turn = memory
+        *vectors, inputs, self.confidence, self._sample_count, self._phase = memory
         self._inputs.remember(inputs)
         live: tuple[Any, ...]
         live = (*self._net.states, self._last_dq, self.residual, self.of_bodies)
@@ -143,8 +143,8 @@ class LiveResidual:
             dq: Joint velocities, (n,) [rad/s].
             tau: Commanded torques, (n,) [Nm].
         """
-        turn, self._turn = self._turn, (self._turn + 1) % self._every
-        if turn:
+        phase, self._phase = self._phase, (self._phase + 1) % self._every
+        if phase:
             return self.residual
         state = self._state
         self._q[:], self._dq[:], self._tau[:] = q, dq, tau
@@ -153,15 +153,15 @@ class LiveResidual:
             self.reset()
             return self.residual
         self._inputs.follow()
-        found = self._hat
-        found[:] = self._net.step(self._inputs.seen)
+        result = self._hat
+        result[:] = self._net.step(self._inputs.seen)
         if self._bodies is not None:
             self._add_bodies(self._bodies, q, dq)
-        if not _isfinite(_dot(found, found)):  # A huge state overflows in the network.
+        if not _isfinite(_dot(result, result)):  # A huge state overflows in the network.
             self.reset()
             return self.residual
-        _minimum(_maximum(found, self._minus_bound, out=found), self._bound, out=found)
-        _multiply(found, self._span, self.residual)
+        _minimum(_maximum(result, self._minus_bound, out=result), self._bound, out=result)
+        _multiply(result, self._span, self.residual)
         self.confidence = known = self._known(state)
         if known != 1.0:
             _multiply(self.of_bodies, known, self.of_bodies)
@@ -171,22 +171,22 @@ class LiveResidual:
     def _add_bodies(self, bodies: BodyDifference, q: Vector, dq: Vector) -> None:
         """Add the torques of bodies to the normalised residual."""
         last, ddq = self._last_dq, self._ddq
-        _multiply(_subtract(dq, last if self._seen else dq, ddq), self._rate, ddq)
+        _multiply(_subtract(dq, last if self._sample_count else dq, ddq), self._rate, ddq)
         last[:] = dq
-        found = _maximum(bodies.torques(q, dq, ddq), self._least, out=self.of_bodies)
+        result = _maximum(bodies.torques(q, dq, ddq), self._min, out=self.of_bodies)
         # Noise causes large accelerations, so the torques are bounded.
-        _minimum(found, self._most, out=found)
-        _add(self._hat_tau, _multiply(found, self._of_torque, ddq), self._hat_tau)
+        _minimum(result, self._max, out=result)
+        _add(self._hat_tau, _multiply(result, self._of_torque, ddq), self._hat_tau)
 
     def _known(self, state: Vector) -> float:
         """Return s w for the next normalised state."""
-        if self._seen < 2 * self._warm_up:
-            self._seen += 1
+        if self._sample_count < 2 * self._warm_up:
+            self._sample_count += 1
         off = _subtract(state, self._middle, self._off)
         _subtract(_absolute(off, off), self._half, off)
         farthest = off[off.argmax()]
         inside = 1.0 if farthest <= 0.0 else max(0.0, 1.0 - float(farthest) / FADE)
-        return inside * max(0.0, self._seen / self._warm_up - 1.0)
+        return inside * max(0.0, self._sample_count / self._warm_up - 1.0)
 
 
 EARLY, LATE = 0.25, 0.5
@@ -214,7 +214,7 @@ class CorrectedStates:
     def __init__(self, trained: TrainedResidual) -> None:
         self._period = 1.0 / trained.rate
         self._live = LiveResidual(trained, self._period, trained.robot, trained.joints)
-        self._due: float | None = None
+        self._due_time: float | None = None
         self._last = -np.inf
         self.gaps = 0
 
@@ -230,21 +230,21 @@ class CorrectedStates:
             time: Time of the state [s].
             state: State of the simulator, (3 n,) [rad, rad/s, Nm].
         """
-        period, due = self._period, self._due
-        if due is None or time < self._last or time > due + LATE * period:
-            self.gaps += due is not None
+        period, deadline = self._period, self._due_time
+        if deadline is None or time < self._last or time > deadline + LATE * period:
+            self.gaps += deadline is not None
             self._live.reset()
-            due = time
+            deadline = time
         self._last = time
-        if time >= due - EARLY * period:
+        if time >= deadline - EARLY * period:
             self._live.step(*np.split(state, 3))
-            due += period
-        self._due = due
+            deadline += period
+        self._due_time = deadline
         corrected: Vector = state + self._live.residual
         return corrected
 
 
-def places_of(joints: Sequence[str], names: Sequence[str], prefix: str = "") -> list[int]:
+def indices_of(joints: Sequence[str], names: Sequence[str], prefix: str = "") -> list[int]:
     """Return the indices of joints in a message whose names have a common prefix.
 
     Args:
@@ -256,13 +256,13 @@ def places_of(joints: Sequence[str], names: Sequence[str], prefix: str = "") -> 
     Raises:
         ConfigurationError: No arm or more than one arm has all joints.
     """
-    first, given = joints[0], set(names)
+    first, known = joints[0], set(names)
     begins = [
         name.removesuffix(first)
         for name in names
         if name.startswith(prefix) and (name == first or name.endswith(f"_{first}"))
     ]
-    arms = [begin for begin in begins if given >= {begin + joint for joint in joints}]
+    arms = [start for start in begins if known >= {start + joint for joint in joints}]
     if len(arms) != 1:
         raise ConfigurationError(
             f"{first} to {joints[-1]}: found {len(arms)} arms with all of them among "

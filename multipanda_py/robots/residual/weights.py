@@ -48,10 +48,10 @@ def arrays_in(path: Path) -> dict[str, Any]:
             raise ValueError(f"got {size} bytes, allowed {LARGEST}")
         file.seek(0)
         with np.load(file, allow_pickle=False) as data:
-            found = {name: data[name] for name in data.files}
-    if others := [name for name, part in found.items() if not isinstance(part, np.ndarray)]:
+            arrays = {name: data[name] for name in data.files}
+    if others := [name for name, part in arrays.items() if not isinstance(part, np.ndarray)]:
         raise ValueError(f"got {', '.join(others)}, allowed arrays only")
-    return found
+    return arrays
 
 
 def check_about(path: Path, about: Any, formats: tuple[int, ...]) -> None:
@@ -71,8 +71,8 @@ def check_about(path: Path, about: Any, formats: tuple[int, ...]) -> None:
         known = " or ".join(map(str, formats))
         raise ConfigurationError(f"{path}: got format {form!r:.60}, allowed {known}")
     for name in ("kind", "robot", "data"):
-        if not isinstance(given := about.get(name, ""), str):
-            raise ConfigurationError(f"{path}: {name}: got {given!r:.60}, allowed a text")
+        if not isinstance(value := about.get(name, ""), str):
+            raise ConfigurationError(f"{path}: {name}: got {value!r:.60}, allowed a text")
     rate, joints = about.get("rate", 1.0), about.get("joints", [])
     if isinstance(rate, bool) or not isinstance(rate, (int, float)) or abs(rate) > FASTEST:
         raise ConfigurationError(
@@ -167,14 +167,16 @@ class TrainedResidual:
 
     def run(self, states: Matrix) -> Matrix:
         """Return the normalised residuals of a motion's states (k, 3 n), within the bound."""
-        found = self.network().run(self.inputs().rows(states))
+        result = self.network().run(self.inputs().rows(states))
         if self.bodies is not None:
             n = len(self.joints)
             q, dq, _ = np.hsplit(self.normalisation.state_of(states), 3)
             span = self.normalisation.span[2 * n :]
-            most = self.bound[2 * n :]
-            found[:, 2 * n :] += np.clip(self.bodies.run(q, dq, self.rate) / span, -most, most)
-        return np.clip(found, -self.bound, self.bound)
+            max_value = self.bound[2 * n :]
+            result[:, 2 * n :] += np.clip(
+                self.bodies.run(q, dq, self.rate) / span, -max_value, max_value
+            )
+        return np.clip(result, -self.bound, self.bound)
 
     def save(self, path: Path) -> None:
         """Write the file atomically.
@@ -206,35 +208,36 @@ def load_residual(path: Path) -> TrainedResidual:
         ConfigurationError: The file does not exist, is truncated or was changed.
     """
     try:
-        found = arrays_in(path)
-        text, digest = str(found.pop("about")), str(found.pop("digest"))
+        residual = arrays_in(path)
+        text, digest = str(residual.pop("about")), str(residual.pop("digest"))
         about = json.loads(text)
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (*UNREADABLE, KeyError, ValueError) as error:
         raise ConfigurationError(f"{path}: not a trained residual: {error}") from None
-    for name, part in found.items():
+    for name, part in residual.items():
         if part.dtype != np.float64:
             raise ConfigurationError(f"{path}: {name}: got {part.dtype}, allowed float64")
-    if digest_of(text, found) != digest:
+    if digest_of(text, residual) != digest:
         raise ConfigurationError(f"{path}: was cut or changed: its digest does not match its data")
     check_about(path, about, (OLDER, FORMAT))
     if about["format"] == OLDER:
-        found["distances"] = np.zeros(0)
+        residual["distances"] = np.zeros(0)
     weights = {
         name.removeprefix("weights."): part
-        for name, part in found.items() if name.startswith("weights.")
+        for name, part in residual.items() if name.startswith("weights.")
     }  # fmt: skip
     bodies = {
         name.removeprefix("bodies."): part
-        for name, part in found.items() if name.startswith("bodies.")
+        for name, part in residual.items() if name.startswith("bodies.")
     }  # fmt: skip
     try:
         return TrainedResidual(
-            about["kind"], weights, Normalisation(found["scale_low"], found["scale_high"]),
+            about["kind"], weights, Normalisation(residual["scale_low"], residual["scale_high"]),
             about["robot"], tuple(about["joints"]), float(about["rate"]),
-            found["low"], found["high"], found["bound"], about["data"], found["speeds"],
-            BodyDifference.of_parts(bodies) if bodies else None, found["distances"],
+            residual["low"], residual["high"], residual["bound"],
+            about["data"], residual["speeds"],
+            BodyDifference.of_parts(bodies) if bodies else None, residual["distances"],
         )  # fmt: skip
     except KeyError as error:
         raise ConfigurationError(f"{path}: not a trained residual: {error} is missing") from None
@@ -242,9 +245,9 @@ def load_residual(path: Path) -> TrainedResidual:
 
 def digest_of(text: str, parts: dict[str, Any]) -> str:
     """Return the SHA-256 of a file's description and arrays, as hexadecimal digits."""
-    found = hashlib.sha256(text.encode())
+    digest = hashlib.sha256(text.encode())
     for name in sorted(parts):
         part = np.ascontiguousarray(parts[name], float)
-        found.update(f"{name}{part.shape}".encode())
-        found.update(part.tobytes())
-    return found.hexdigest()
+        digest.update(f"{name}{part.shape}".encode())
+        digest.update(part.tobytes())
+    return digest.hexdigest()

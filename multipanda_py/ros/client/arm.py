@@ -29,7 +29,7 @@ from multipanda_py.robots.gripper import (
 )
 from multipanda_py.robots.parallel_gripper import ParallelGripper
 from multipanda_py.ros.client.cell_state import ArmStatus, NodeStatus
-from multipanda_py.ros.client.node_link import HeardTopic, NodeLink
+from multipanda_py.ros.client.node_link import LatestMessage, NodeLink
 from multipanda_py.ros.client.service_call import Call
 from multipanda_py.ros.node.conversions import read_joints, read_numbers, read_pose
 from multipanda_py.state import ArmSnapshot, Vector
@@ -58,11 +58,11 @@ class RemoteArm:
         name: str,
         description: ArmDescription,
         stale: float,
-        merged: HeardTopic,
+        merged: LatestMessage,
         said: NodeStatus,
     ) -> None:
         self.name, self._description = name, description
-        self._merged, self._said = merged, said
+        self._merged, self._reported = merged, said
         read_twist = partial(read_numbers, TwistStamped, ("linear", "angular"))
         read_wrench = partial(read_numbers, WrenchStamped, ("force", "torque"))
         self._joints, self._pose, self._twist, self._wrench = (
@@ -80,7 +80,7 @@ class RemoteArm:
     @property
     def status(self) -> ArmStatus:
         """Owner and fault of the arm in the newest diagnostics."""
-        return self._said.arms[self.name]
+        return self._reported.arms[self.name]
 
     @property
     def stamp(self) -> float:
@@ -91,7 +91,7 @@ class RemoteArm:
     @property
     def now(self) -> float:
         """Time of the node, estimated from the newest state and its age [s]."""
-        return self.stamp + time.monotonic() - self._joints.heard
+        return self.stamp + time.monotonic() - self._joints.received_at
 
     @property
     def width(self) -> float:
@@ -122,19 +122,19 @@ class RemoteArm:
         except TargetRejected as error:
             raise TopicLost(f"{self._joints.name}: {error}") from None
         n, status = self._description.n_joints, self.status
-        found = ArmSnapshot(
+        state = ArmSnapshot(
             self.name, time, _array(q, n), _array(dq, n), _array(joints.effort, n),
             np.full(n, np.nan), np.full(n, np.nan), pose.position, pose.rotation,
             np.array(self._twist.message().numbers), np.array(self._wrench.message().numbers),
             self._fingers(), status.owner, status.fault,
         )  # fmt: skip
         for topic, values in (
-            (self._joints, found.q), (self._joints, found.dq),
-            (self._twist, found.twist_ee_in_base), (self._wrench, found.wrench_ext_in_base),
+            (self._joints, state.q), (self._joints, state.dq),
+            (self._twist, state.twist_ee_in_base), (self._wrench, state.wrench_ext_in_base),
         ):  # fmt: skip
             if not np.isfinite(values).all():
                 raise TopicLost(f"{topic.name}: got {values.tolist()}, allowed finite numbers")
-        return found
+        return state
 
     def _fingers(self) -> Vector:
         names = self._description.finger_joint_names
@@ -176,15 +176,15 @@ class NodeHand:
 
     def __init__(self, link: NodeLink, root: str, arm: str, description: ParallelGripper) -> None:
         self.description = description
-        self._link, self._place = link, f"{root}/{arm}/gripper"
-        self._action = ActionClient(link.node, GripperAction, f"{self._place}/gripper_action")
-        link.offer(Trigger, f"{self._place}/close")
+        self._link, self._topic = link, f"{root}/{arm}/gripper"
+        self._action = ActionClient(link.node, GripperAction, f"{self._topic}/gripper_action")
+        link.offer(Trigger, f"{self._topic}/close")
 
     def move(self, width: float) -> HandGoal:
         """Start a motion of the fingers to a width [m]."""
         goal = GripperAction.Goal()
         goal.command.position = width / 2.0  # Half the width is the position of one finger.
-        return HandGoal(self._action, goal, f"{self._place}: move to {width:.4f} m")
+        return HandGoal(self._action, goal, f"{self._topic}: move to {width:.4f} m")
 
     def grasp(
         self, width: float, *, force: float = 0.0, epsilon_outer: float = 0.0
@@ -197,12 +197,12 @@ class NodeHand:
             epsilon_outer: Not used.
         """
 
-        def read(said: Any) -> object:
-            if not said.success:
-                raise NodeRefused(f"{self._place}: {said.message}")
-            return said
+        def read(response: Any) -> object:
+            if not response.success:
+                raise NodeRefused(f"{self._topic}: {response.message}")
+            return response
 
-        return self._link.call(f"{self._place}/close", Trigger.Request(), read, MOVES)
+        return self._link.call(f"{self._topic}/close", Trigger.Request(), read, MOVES)
 
 
 class HandGoal:
@@ -215,10 +215,10 @@ class HandGoal:
     """
 
     def __init__(self, client: Any, goal: Any, what: str) -> None:
-        self._what = what
+        self._description = what
         self._future = client.send_goal_async(goal)
 
-    def look(self) -> object | None:
+    def poll(self) -> object | None:
         """Return the goal's handle, or None while there is no answer.
 
         Raises:
@@ -229,7 +229,7 @@ class HandGoal:
         handle: object = self._future.result()
         if not getattr(handle, "accepted", False):
             raise NodeRefused(
-                f"{self._what}: rejected by the gripper, see the diagnostics of the arm"
+                f"{self._description}: rejected by the gripper, see the diagnostics of the arm"
             )
         return handle
 
@@ -281,16 +281,18 @@ class RemoteGripper(Gripper):
                 f"gripper of {self.arm}: got {command}, allowed full opening, closing and stop"
             )
         service = f"{self._root}/{name}"
-        if not self._link.is_found(service):
+        if not self._link.is_discovered(service):
             raise TopicLost(f"service {service}: not found")
         call = self._link.call(service, Trigger.Request(), self._read, math.inf)
-        self._motion = GripperMotion(command, call.look, self._wait)
+        self._motion = GripperMotion(command, call.poll, self._wait)
         return self._motion
 
     def _read(self, answer: Any) -> GripperResult:
         done = Outcome.SUCCEEDED if answer.success else Outcome.UNSUCCESSFUL
         return GripperResult(done, self._measured.width, answer.message)
 
-    def _wait(self, condition: Any, timeout: float, what: str) -> None:
+    def _wait(self, condition: Any, timeout: float, description: str) -> None:
         if not self._link.until(condition, timeout):
-            raise TopicLost(f"gripper of {self.arm}: {what} was not reached within {timeout:g} s")
+            raise TopicLost(
+                f"gripper of {self.arm}: {description} was not reached within {timeout:g} s"
+            )

@@ -25,7 +25,7 @@ from multipanda_py.ros.client.world import RemoteWorld
 from multipanda_py.ros.node.settings import ask_for_cell
 from multipanda_py.state import ArmSnapshot
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 """Timeout for the discovery of a node and for its answers [s]."""
 
 
@@ -54,10 +54,10 @@ class RosCell:
 
     is_remote = True
 
-    def __init__(self, namespace: str = "", patience: float = PATIENCE) -> None:
+    def __init__(self, namespace: str = "", patience: float = TIMEOUT) -> None:
         refuse_namespace(namespace)
         self._root = f"/{namespace.strip('/')}".rstrip("/")
-        self._patience = patience
+        self._timeout = patience
         try:
             self._connect(patience / 2.0)
         except TopicLost:
@@ -65,19 +65,19 @@ class RosCell:
             # them.
             self._connect(patience)
 
-    def _connect(self, patience: float) -> None:
+    def _connect(self, timeout: float) -> None:
         self._link = NodeLink(name_of_own("cell_client"))
         try:
-            self._begin(self._link, patience)
+            self._start(self._link, timeout)
         except BaseException:
             self._link.close()
             raise
 
-    def _begin(self, link: NodeLink, patience: float) -> None:
-        self.config = config = ask_for_cell(link, self._root, patience)
+    def _start(self, link: NodeLink, timeout: float) -> None:
+        self.config = config = ask_for_cell(link, self._root, timeout)
         self._names = CellNames(config)
         self.states = states = RemoteStates(link, self._root, config, self.descriptions)
-        self._world = RemoteWorld(link, self._root, config, states.things, patience)
+        self._world = RemoteWorld(link, self._root, config, states.things, timeout)
         self._grippers = {
             name: RemoteGripper(link, self._root, states.arms[name], arm.gripper)
             for name, arm in self.descriptions.items()
@@ -85,10 +85,8 @@ class RosCell:
         }
         self.targets = RemoteTargets(link, self._root, self._names, states.arms)
         self._motion: RemoteMotion | None = None
-        self._laws = RemoteLaws(
-            link, self._root, config, states.arms, self.targets, self._patience
-        )
-        states.begin(patience)
+        self._laws = RemoteLaws(link, self._root, config, states.arms, self.targets, self._timeout)
+        states.begin(timeout)
 
     @property
     def descriptions(self) -> Mapping[str, ArmDescription]:
@@ -103,7 +101,7 @@ class RosCell:
         """Time of the newest states of all arms, relative to the first ones [s]."""
         return self.states.time
 
-    def at(self, time: float) -> RosCell:
+    def snapshot_at(self, time: float) -> RosCell:
         """Return this cell, because earlier states are not stored."""
         return self
 
@@ -120,10 +118,10 @@ class RosCell:
                 targets stop, or the arm has no controllet to move to its start.
             UnknownName: If the cell has no such arm.
         """
-        found = self._laws.choose(arms, law, period)
-        self.targets.offer(found)
+        laws = self._laws.choose(arms, law, period)
+        self.targets.offer(laws)
         self._motion = self._motion_of(arms)
-        return found
+        return laws
 
     def _motion_of(self, arms: Iterable[str]) -> RemoteMotion:
         return RemoteMotion(self._link, self._root, {arm: f"{arm}/{FOLLOWER}" for arm in arms})
@@ -135,8 +133,8 @@ class RosCell:
             TopicLost: If the node does not subscribe, or states are missing.
         """
         self._link.start()
-        self.targets.wait(self._patience)
-        self.states.begin_anew(self._patience)
+        self.targets.wait(self._timeout)
+        self.states.restart(self._timeout)
 
     def close(self) -> None:
         """Let the arms hold, and disconnect; safe to call twice."""
@@ -260,25 +258,27 @@ class RosCell:
             now = self.states.arms[next(iter(points))].now
             if self._motion is None:
                 self._motion = self._motion_of(self.descriptions)
-            self._motion.follow(points, joints, now, self._patience)
+            self._motion.follow(points, joints, now, self._timeout)
         except (MotionFailed, TopicLost):
             self.hold()
             raise
         return plan
 
-    def wait(self, condition: Callable[[], bool], timeout: float, what: str = "condition") -> None:
+    def wait(
+        self, condition: Callable[[], bool], timeout: float, description: str = "condition"
+    ) -> None:
         """Wait for a condition.
 
         Args:
             condition: Function that returns True when the condition is met.
             timeout: Maximum waiting time [s].
-            what: Name of the condition, for the message.
+            description: Name of the condition, for the message.
 
         Raises:
             LoopTimeout: If it does not become true in time.
         """
         if not self._link.until(condition, timeout):
-            raise LoopTimeout(f"{what} was not reached within {timeout:g} s")
+            raise LoopTimeout(f"{description} was not reached within {timeout:g} s")
 
     def check(self) -> None:
         """Check that states arrive and that the arms follow the targets.

@@ -20,7 +20,7 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import describe_arms, movable_things
+from multipanda_py.config.describe import describe_arms, movable_objects
 from multipanda_py.config.node_names import NODE
 from multipanda_py.realtime.events import Event, LoopEvent
 from multipanda_py.realtime.timing import LoopStatistics
@@ -44,7 +44,7 @@ class ArmStatus(NamedTuple):
         reason: Text of the fault.
         refused: Number of targets that the node has rejected.
         refusal: Reason of the last rejection.
-        heard: Time of the newest message, CLOCK_MONOTONIC [s].
+        received_at: Time of the newest message, CLOCK_MONOTONIC [s].
         beginnings: Number of activations on the arm.
         hold_reason: Reason why it holds; empty while a controllet is active.
     """
@@ -54,7 +54,7 @@ class ArmStatus(NamedTuple):
     reason: str = ""
     refused: int = 0
     refusal: str = ""
-    heard: float = -1e9
+    received_at: float = -1e9
     beginnings: int = -1
     hold_reason: str = ""
 
@@ -77,16 +77,16 @@ class NodeStatus:
     Attributes:
         active: Names of the active controllets.
         arms: Status of each arm.
-        heard: Time of the newest diagnostics of the cell, CLOCK_MONOTONIC [s].
+        received_at: Time of the newest diagnostics of the cell, CLOCK_MONOTONIC [s].
 
-    Thread: :meth:`say` and callbacks that of the node, all other methods any.
+    Thread: :meth:`note` and callbacks that of the node, all other methods any.
     """
 
     def __init__(self, config: CellConfig, node: Any) -> None:
         self._cell = config.cell.name
         self.active: tuple[str, ...] = ()
         self.arms = dict.fromkeys(config.arms, ArmStatus())
-        self.heard = -1e9
+        self.received_at = -1e9
         self._events: deque[LoopEvent] = deque(maxlen=REMEMBERED)
         self._count = 0
         self._notices: dict[str, int] = {}
@@ -103,7 +103,7 @@ class NodeStatus:
         """True if the node uses the time of the machine."""
         return self._loop.get("time") == "system"
 
-    def say(self, text: str, time_ns: int) -> None:
+    def note(self, text: str, time_ns: int) -> None:
         """Store a line as an event."""
         self._remember(Line(Event.NOTICE, time_ns, "", "", text))
 
@@ -114,12 +114,12 @@ class NodeStatus:
 
     def statistics(self) -> LoopStatistics:
         """Return the timing of the loop over about the last second."""
-        said = self._loop
-        missed, _, cycles = said.get("missed cycles", "0 of 0").partition(" of ")
+        values = self._loop
+        missed, _, cycles = values.get("missed cycles", "0 of 0").partition(" of ")
 
         def number(name: str, scale: float = 1.0) -> float:
-            found = _NUMBER.match(said.get(name, ""))
-            return scale * float(found[0]) if found else 0.0
+            match = _NUMBER.match(values.get(name, ""))
+            return scale * float(match[0]) if match else 0.0
 
         micro = 1e-6
         return LoopStatistics(
@@ -138,7 +138,7 @@ class NodeStatus:
             if cell != self._cell:
                 continue
             if not arm and "active" in values:
-                self._loop, self.heard = values, time.monotonic()
+                self._loop, self.received_at = values, time.monotonic()
                 self.active = tuple(filter(None, values["active"].split(", ")))
             elif arm in self.arms and "fault" in values:
                 self._take_arm(arm, values)
@@ -171,8 +171,10 @@ class NodeStatus:
         if now.hold_reason and not fault and is_new:
             time_ns = time.monotonic_ns()
             self._remember(LoopEvent(Event.HOLDS, time_ns, arm, "", now.hold_reason))
-        if before.heard > 0.0 and now.refused > before.refused:  # A restarted node counts from 0.
-            self.say(f"refused: {now.refusal}", time.monotonic_ns())
+        if (
+            before.received_at > 0.0 and now.refused > before.refused
+        ):  # A restarted node counts from 0.
+            self.note(f"refused: {now.refusal}", time.monotonic_ns())
 
     def _remember(self, event: LoopEvent) -> None:
         self._events.append(event)
@@ -187,7 +189,7 @@ WARNING = 30
 """Minimum level of log lines that are shown."""
 
 
-class HeardCell:
+class CellStateSubscriber:
     """Subscriptions that are required to show a cell; messages are decoded on demand.
 
     Args:
@@ -205,14 +207,14 @@ class HeardCell:
         self._arms = describe_arms(config)
         self._index = {arm.name: index for index, arm in enumerate(self._arms)}
         self._logger = f"{root}/{NODE}".strip("/").replace("/", ".")
-        self._begin: float | None = None
+        self._start: float | None = None
         self.status = NodeStatus(config, link.node)
         self._order: dict[tuple[str, ...], list[tuple[int, list[int], list[int]]]] = {}
-        most = max(arm.n_joints for arm in self._arms)
-        of_arm = np.dtype([(name, np.float64, most) for name in ("q", "dq", "tau")]
+        max_value = max(arm.n_joints for arm in self._arms)
+        of_arm = np.dtype([(name, np.float64, max_value) for name in ("q", "dq", "tau")]
                           + [("fingers", np.float64, 2)])  # fmt: skip
         kind = [("time", np.float64), ("arms", of_arm, len(self._arms)),
-                ("objects", np.float64, (len(list(movable_things(config))), 7))]  # fmt: skip
+                ("objects", np.float64, (len(list(movable_objects(config))), 7))]  # fmt: skip
         self._row = np.zeros((), np.dtype(kind))
         read_wrench = partial(read_numbers, WrenchStamped, ("force", "torque"))
         self._joints = link.hear(JointState, f"{root}/joint_states")
@@ -226,9 +228,9 @@ class HeardCell:
             )
             for arm in self._arms
         }
-        self._things = [
-            link.hear(PoseStamped, f"{root}/objects/{thing}/pose", read=read_pose)
-            for thing in movable_things(config)
+        self._objects = [
+            link.hear(PoseStamped, f"{root}/objects/{obj}/pose", read=read_pose)
+            for obj in movable_objects(config)
         ]
         link.node.create_subscription(Log, "/rosout", self._take_line, LINES)
 
@@ -243,58 +245,61 @@ class HeardCell:
         row, message = self._row, self._joints.message()
         names = tuple(message.name)
         if names not in self._order:
-            self._order[names] = self._places(names)
+            self._order[names] = self._joint_indices(names)
         for index, joints, fingers in self._order[names]:
             arm = row["arms"][index]
             for field, values in (("q", message.position), ("dq", message.velocity),
                                   ("tau", message.effort)):  # fmt: skip
-                arm[field][: len(joints)] = [values[place] for place in joints]
+                arm[field][: len(joints)] = [values[index] for index in joints]
             if fingers:
-                arm["fingers"][:] = [message.position[place] for place in fingers]
+                arm["fingers"][:] = [message.position[index] for index in fingers]
         stamp = message.header.stamp
         now = stamp.sec + 1e-9 * stamp.nanosec
-        self._begin = now if self._begin is None else self._begin
-        row["time"] = now - self._begin
-        for place, thing in enumerate(self._things):
-            if thing.count:
-                pose = thing.message().pose
-                row["objects"][place] = [*pose.position, *np.roll(pose.quaternion_xyzw, 1)]
+        self._start = now if self._start is None else self._start
+        row["time"] = now - self._start
+        for position_index, obj in enumerate(self._objects):
+            if obj.count:
+                pose = obj.message().pose
+                row["objects"][position_index] = [
+                    *pose.position,
+                    *np.roll(pose.quaternion_xyzw, 1),
+                ]
         return row
 
     def state(self, arm: str) -> ArmSnapshot:
         """Return the state of an arm; ``tau`` is the measured torque."""
         row, index = self.row(), self._index[arm]
         n = self._arms[index].n_joints
-        found = row["arms"][index]
+        state = row["arms"][index]
         pose, wrench = self._poses[arm].message().pose, self._wrenches[arm].message().numbers
         status = self.status.arms[arm]
         return ArmSnapshot(
-            name=arm, time=float(row["time"]), q=found["q"][:n].copy(), dq=found["dq"][:n].copy(),
-            tau_J=found["tau"][:n].copy(), tau_ext=np.full(n, np.nan),
-            tau=found["tau"][:n].copy(), position_ee_in_base=pose.position,
+            name=arm, time=float(row["time"]), q=state["q"][:n].copy(), dq=state["dq"][:n].copy(),
+            tau_J=state["tau"][:n].copy(), tau_ext=np.full(n, np.nan),
+            tau=state["tau"][:n].copy(), position_ee_in_base=pose.position,
             rotation_ee_in_base=pose.rotation, twist_ee_in_base=np.full(6, np.nan),
-            wrench_ext_in_base=np.array(wrench), fingers=found["fingers"].copy(),
+            wrench_ext_in_base=np.array(wrench), fingers=state["fingers"].copy(),
             owner=status.owner, fault=status.fault,
         )  # fmt: skip
 
-    def silence(self, arm: str) -> float:
+    def message_age(self, arm: str) -> float:
         """Return the age of the newest pose of an arm [s]."""
-        return time.monotonic() - self.heard(arm)
+        return time.monotonic() - self.last_received(arm)
 
-    def heard(self, arm: str) -> float:
+    def last_received(self, arm: str) -> float:
         """Return the arrival time of the newest pose of an arm, CLOCK_MONOTONIC [s]."""
-        return self._poses[arm].heard
+        return self._poses[arm].received_at
 
-    def _places(self, names: tuple[str, ...]) -> list[tuple[int, list[int], list[int]]]:
+    def _joint_indices(self, names: tuple[str, ...]) -> list[tuple[int, list[int], list[int]]]:
         """Return index, joint positions and finger positions in a message for each arm in it."""
-        found = []
+        result = []
         for index, arm in enumerate(self._arms):
             if set(arm.joint_names) <= set(names):
                 fingers = [names.index(one) for one in arm.finger_joint_names if one in names]
-                found.append((index, [names.index(one) for one in arm.joint_names], fingers))
-        return found
+                result.append((index, [names.index(one) for one in arm.joint_names], fingers))
+        return result
 
     def _take_line(self, line: Log) -> None:
         level = line.level if isinstance(line.level, int) else line.level[0]
         if line.name == self._logger and level >= WARNING:
-            self.status.say(line.msg, time.monotonic_ns())
+            self.status.note(line.msg, time.monotonic_ns())

@@ -68,7 +68,7 @@ class RemoteLaws:
         targets: RemoteTargets,
         patience: float,
     ) -> None:
-        self._link, self._root, self._config, self._patience = link, root, config, patience
+        self._link, self._root, self._config, self._timeout = link, root, config, patience
         self._arms, self._targets = arms, targets
         for kind, name in (
             (SwitchController, "controller_manager/switch_controller"),
@@ -94,7 +94,7 @@ class RemoteLaws:
                 targets stop, or the arm has no controllet to move to its start.
             UnknownName: If the cell has no such arm.
         """
-        faults, found = [], {}
+        faults, result = [], {}
         for arm in arms:
             if arm not in self._arms:
                 raise UnknownName(f"arm of {self._root}/{NODE}", arm, tuple(self._arms))
@@ -116,12 +116,12 @@ class RemoteLaws:
                 )
             if f"{arm}/{FOLLOWER}" not in [one.name for one in own]:
                 faults.append(f"controllets: {arm} has no {FOLLOWER}, which moves it to its start")
-            found[arm] = fitting[0].name if fitting else ""
+            result[arm] = fitting[0].name if fitting else ""
             self._timeouts[arm] = fitting[0].target_timeout if fitting else 0.0
         if faults:
             raise ConfigurationError(*(f"{self._root}/{NODE}: {fault}" for fault in faults))
-        self._laws = found
-        return found
+        self._laws = result
+        return result
 
     def hold(self) -> None:
         """Stop all arms of the cell, which then hold.
@@ -130,7 +130,7 @@ class RemoteLaws:
             TopicLost: If the node does not answer.
             SwitchRejected: If the node rejects the request.
         """
-        answer = self._link.ask(f"{self._root}/stop", Trigger.Request(), self._patience)
+        answer = self._link.ask(f"{self._root}/stop", Trigger.Request(), self._timeout)
         if not answer.success:
             raise SwitchRejected(f"{self._root}/stop: {answer.message}")
 
@@ -153,7 +153,7 @@ class RemoteLaws:
         if failed:
             raise RecoveryFailed("; ".join(failed.values()), failed)
         self._link.until(
-            lambda: not any(self._arms[arm].status.fault for arm in arms), self._patience
+            lambda: not any(self._arms[arm].status.fault for arm in arms), self._timeout
         )
 
     def switch(
@@ -173,7 +173,7 @@ class RemoteLaws:
             activate_controllers=list(activate), deactivate_controllers=list(deactivate),
             strictness=int(Strictness[strictness.upper()]),
         )  # fmt: skip
-        answer = self._link.ask(name, request, self._patience)
+        answer = self._link.ask(name, request, self._timeout)
         if not answer.ok:
             raise SwitchRejected(f"{name}: {getattr(answer, 'message', '') or 'refused'}")
         self._targets.begin()
@@ -200,41 +200,42 @@ class RemoteLaws:
                 timeout of its targets.
             TargetRejected: If the node rejects targets; the message has the reason.
         """
-        silence = 3.0 / self._config.cell.diagnostics_rate + self._patience / 4.0
+        timeout = 3.0 / self._config.cell.diagnostics_rate + self._timeout / 4.0
         now = time.monotonic()
         for name, law in self._laws.items():
             arm = self._arms[name]
-            said = arm.status
+            status = arm.status
             for topic in arm.topics:
                 topic.check()
-            if now - said.heard > silence:
+            if now - status.received_at > timeout:
                 raise TopicLost(
-                    f"/diagnostics: no message about {name} for {now - said.heard:.1f} s, allowed "
-                    f"{silence:.1f} s"
+                    f"/diagnostics: no message about {name} for {now - status.received_at:.1f} "
+                    f"s, allowed "
+                    f"{timeout:.1f} s"
                 )
             self._check_alone(name)
-            if not self._since or said.heard < self._since + SETTLED:
+            if not self._since or status.received_at < self._since + SETTLED:
                 continue
-            if said.owner != law and not said.fault:
+            if status.owner != law and not status.fault:
                 raise LoopError(
-                    f"{name}: {said.owner} owns the arm, not {law}: another client switched or "
+                    f"{name}: {status.owner} owns the arm, not {law}: another client switched or "
                     "stopped it. Call reset()"
                 )
             before, sent_before = self._refused[name]
             sent = self._targets.sent[name]
-            if sent - sent_before < JUDGED or said.heard == self._judged[name]:
+            if sent - sent_before < JUDGED or status.received_at == self._judged[name]:
                 continue
-            self._refused[name], self._judged[name] = (said.refused, sent), said.heard
+            self._refused[name], self._judged[name] = (status.refused, sent), status.received_at
             # On a busy machine some targets are rejected, so only a majority is an error.
-            if said.refused - before > (sent - sent_before) / 2:
-                raise TargetRejected(f"{name}: the node rejects targets: {said.refusal}")
+            if status.refused - before > (sent - sent_before) / 2:
+                raise TargetRejected(f"{name}: the node rejects targets: {status.refusal}")
 
     def _check_alone(self, name: str) -> None:
         """Check that an arm's targets have not timed out, and that no other client sends any."""
-        silence, most = self._targets.silence(name), self._timeouts[name]
-        if silence > most:
+        age, max_value = self._targets.target_age(name), self._timeouts[name]
+        if age > max_value:
             raise LoopError(
-                f"{name}: received no target for {silence:.2f} s, allowed {most:g} s "
+                f"{name}: received no target for {age:.2f} s, allowed {max_value:g} s "
                 "(target_timeout): it holds, or another client has moved it. Call reset()"
             )
         if topic := self._targets.of_others(name):
@@ -277,7 +278,7 @@ class RemoteMotion:
         points: Mapping[str, Matrix],
         joints: Mapping[str, tuple[str, ...]],
         now: float,
-        patience: float,
+        timeout: float,
     ) -> None:
         """Execute trajectories, and wait for their ends.
 
@@ -286,25 +287,25 @@ class RemoteMotion:
                 accelerations.
             joints: Names of the joints, by arm.
             now: Time of the node [s].
-            patience: Timeout for the acceptance of a goal [s].
+            timeout: Timeout for the acceptance of a goal [s].
 
         Raises:
             MotionFailed: If a goal is rejected or ends early; the message has the reason.
             TopicLost: If the node does not answer.
         """
         for arm in points:
-            if not self._link.until(self._clients[arm].server_is_ready, patience):
+            if not self._link.until(self._clients[arm].server_is_ready, timeout):
                 raise TopicLost(f"{arm}: the action follow_joint_trajectory was not found")
-        begin = now + AHEAD
+        start = now + AHEAD
         moved, handles = [*points], dict[str, Any]()
-        self._say_moved(moved)
+        self._notify_moved(moved)
         try:
-            asked = {
-                arm: self._clients[arm].send_goal_async(_goal(rows, joints[arm], begin))
+            requested = {
+                arm: self._clients[arm].send_goal_async(_goal(rows, joints[arm], start))
                 for arm, rows in points.items()
             }
-            for arm, future in asked.items():
-                handles[arm] = self._wait(future, patience, arm, moved)
+            for arm, future in requested.items():
+                handles[arm] = self._wait(future, timeout, arm, moved)
             results = {arm: handle.get_result_async() for arm, handle in handles.items()}
             ends = AHEAD + max(float(rows[-1, 0]) for rows in points.values()) + LATE
             for arm, future in results.items():
@@ -316,12 +317,12 @@ class RemoteMotion:
             for handle in handles.values():
                 handle.cancel_goal_async()
             raise
-        self._say_moved([])
+        self._notify_moved([])
 
     def _wait(self, future: Any, timeout: float, arm: str, moved: list[str]) -> Any:
         def is_done() -> bool:
             if time.monotonic() > self._sign_at:
-                self._say_moved(moved)
+                self._notify_moved(moved)
             return bool(future.done())
 
         if not self._link.until(is_done, timeout):
@@ -330,13 +331,13 @@ class RemoteMotion:
             )
         return future.result()
 
-    def _say_moved(self, arms: list[str]) -> None:
+    def _notify_moved(self, arms: list[str]) -> None:
         """Send the heartbeat with the arms that this program moves now."""
         self._sign_at = time.monotonic() + LEASE / 5.0
         self._signs.publish(String(data=" ".join((self._link.node.get_name(), *arms))))
 
 
-def _goal(rows: Matrix, joints: tuple[str, ...], begin: float) -> Any:
+def _goal(rows: Matrix, joints: tuple[str, ...], start: float) -> Any:
     n = len(joints)
     points = [
         JointTrajectoryPoint(
@@ -348,5 +349,5 @@ def _goal(rows: Matrix, joints: tuple[str, ...], begin: float) -> Any:
         for row in rows
     ]
     trajectory = JointTrajectory(joint_names=list(joints), points=points)
-    trajectory.header.stamp = Time(sec=int(begin), nanosec=int(begin % 1.0 * 1e9))
+    trajectory.header.stamp = Time(sec=int(start), nanosec=int(start % 1.0 * 1e9))
     return FollowJointTrajectory.Goal(trajectory=trajectory)

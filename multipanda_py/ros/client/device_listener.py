@@ -30,7 +30,7 @@ from multipanda_py.realtime.system.dds import announce_without_types
 
 NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 """QoS profile of streams: a lost message is not repeated."""
-LOOK = 0.1
+POLL_PERIOD = 0.1
 """Period of the count of publishers [s]."""
 EVERY = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 """QoS profile of single events."""
@@ -49,7 +49,7 @@ def twist_numbers(message: Twist | TwistStamped) -> list[float]:
     return [v.x, v.y, v.z, w.x, w.y, w.z]
 
 
-HEARD: tuple[tuple[str, Any, str, Callable[[Any], Any], QoSProfile], ...] = (
+SUBSCRIPTIONS: tuple[tuple[str, Any, str, Callable[[Any], Any], QoSProfile], ...] = (
     ("pose", PoseStamped, "pose", pose_numbers, NEWEST),
     ("twist", TwistStamped, "twist", twist_numbers, NEWEST),
     ("cmd_vel", Twist, "twist", twist_numbers, NEWEST),
@@ -59,10 +59,10 @@ HEARD: tuple[tuple[str, Any, str, Callable[[Any], Any], QoSProfile], ...] = (
 """Topics of an arm: name, type, kind of the line, conversion, QoS profile."""
 
 
-def tell(arm: str, kind: str, read: Callable[[Any], Any], message: Any) -> None:
+def report(arm: str, kind: str, read: Callable[[Any], Any], message: Any) -> None:
     """Write a message as a line, with its arrival time on this machine, CLOCK_MONOTONIC [s]."""
-    said = {"arm": arm, "kind": kind, "value": read(message), "time": time.monotonic()}
-    sys.stdout.write(f"{json.dumps(said)}\n")
+    response = {"arm": arm, "kind": kind, "value": read(message), "time": time.monotonic()}
+    sys.stdout.write(f"{json.dumps(response)}\n")
     sys.stdout.flush()
 
 
@@ -76,11 +76,11 @@ class Crowds:
     """
 
     def __init__(self, node: Node, root: str, arms: Sequence[str]) -> None:
-        self._node, self._told = node, dict.fromkeys(arms, "")
-        streams = [topic for topic, _, kind, _, _ in HEARD if kind in ("pose", "twist")]
+        self._node, self._reported = node, dict.fromkeys(arms, "")
+        streams = [topic for topic, _, kind, _, _ in SUBSCRIPTIONS if kind in ("pose", "twist")]
         self._topics = {arm: [f"{root}/{arm}/{topic}" for topic in streams] for arm in arms}
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Count publishers, and write changes."""
         for arm, topics in self._topics.items():
             counts = {topic: self._node.count_publishers(topic) for topic in topics}
@@ -88,9 +88,9 @@ class Crowds:
                 f"{topic} has {count} publishers" for topic, count in counts.items() if count > 1
             ]
             now = crowd[0] if crowd else ""
-            if now != self._told[arm]:
-                self._told[arm] = now
-                tell(arm, "crowd", str, now)
+            if now != self._reported[arm]:
+                self._reported[arm] = now
+                report(arm, "crowd", str, now)
 
 
 def main() -> int:
@@ -104,18 +104,18 @@ def main() -> int:
         f"hand_listener_{os.getpid()}", enable_rosout=False, start_parameter_services=False
     )
     for arm in arms:
-        for topic, type_, kind, read, quality in HEARD:
-            take = partial(tell, arm, kind, read)
+        for topic, type_, kind, read, quality in SUBSCRIPTIONS:
+            take = partial(report, arm, kind, read)
             node.create_subscription(type_, f"{root}/{arm}/{topic}", take, quality)
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     crowds, next_look = Crowds(node, root, arms), 0.0
     with contextlib.suppress(BrokenPipeError):
         while not select.select([0], [], [], 0.0)[0] or os.read(0, 4096):
-            executor.spin_once(timeout_sec=LOOK)
+            executor.spin_once(timeout_sec=POLL_PERIOD)
             if time.monotonic() >= next_look:
-                crowds.look()
-                next_look = time.monotonic() + LOOK
+                crowds.update()
+                next_look = time.monotonic() + POLL_PERIOD
     node.destroy_node()
     rclpy.shutdown()
     return 0

@@ -27,9 +27,9 @@ from std_msgs.msg import Bool
 
 from multipanda_py.realtime.system.child_process import lines
 from multipanda_py.realtime.system.dds import announce_without_types
-from multipanda_py.ros.client.device_listener import EVERY, NEWEST, pose_numbers, tell
+from multipanda_py.ros.client.device_listener import EVERY, NEWEST, pose_numbers, report
 
-LOOK = 0.5
+POLL_PERIOD = 0.5
 """Period of the count of wrench subscribers [s]."""
 
 
@@ -51,9 +51,9 @@ def pass_on(publishers: Mapping[str, Any], ended: threading.Event) -> None:
     """
     try:
         for line in lines():
-            said = json.loads(line)
-            if time.monotonic() < said["until"]:
-                publishers[said["arm"]].publish(wrench_message(said["wrench"]))
+            message = json.loads(line)
+            if time.monotonic() < message["until"]:
+                publishers[message["arm"]].publish(wrench_message(message["wrench"]))
         for publisher in publishers.values():
             publisher.publish(wrench_message([0.0] * 6))
     finally:
@@ -62,28 +62,30 @@ def pass_on(publishers: Mapping[str, Any], ended: threading.Event) -> None:
 
 def main() -> int:
     """Forward messages in both directions until standard input ends."""
-    places = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+    namespaces = dict(zip(sys.argv[1::2], sys.argv[2::2]))
     announce_without_types()
     # No signal handlers, because the parent process ends this process.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node(
         f"leader_link_{os.getpid()}", enable_rosout=False, start_parameter_services=False
     )
-    heard: tuple[tuple[str, Any, str, Callable[[Any], Any], Any], ...] = (
+    received: tuple[tuple[str, Any, str, Callable[[Any], Any], Any], ...] = (
         ("current_pose", PoseStamped, "pose", pose_numbers, NEWEST),
         ("clutch", Bool, "clutch", lambda message: message.data, EVERY),
         ("gripper", Bool, "gripper", lambda message: message.data, EVERY),
     )
     publishers: dict[str, Any] = {}
-    for arm, place in places.items():
-        for topic, type_, kind, read, quality in heard:
-            take = partial(tell, arm, kind, read)
-            node.create_subscription(type_, f"{place}/{topic}", take, quality)
+    for arm, path in namespaces.items():
+        for topic, type_, kind, read, quality in received:
+            take = partial(report, arm, kind, read)
+            node.create_subscription(type_, f"{path}/{topic}", take, quality)
         publishers[arm] = publisher = node.create_publisher(
-            WrenchStamped, f"{place}/target_felt_wrench", NEWEST
+            WrenchStamped, f"{path}/target_felt_wrench", NEWEST
         )
-        count = partial(tell, arm, "takers", lambda who: who.get_subscription_count(), publisher)
-        node.create_timer(LOOK, count)
+        count = partial(
+            report, arm, "takers", lambda name: name.get_subscription_count(), publisher
+        )
+        node.create_timer(POLL_PERIOD, count)
     ended = threading.Event()
     threading.Thread(target=pass_on, args=(publishers, ended), daemon=True).start()
     executor = SingleThreadedExecutor()

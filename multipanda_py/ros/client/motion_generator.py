@@ -52,8 +52,8 @@ _OBSTACLES = (
     ((0.05, -0.05, -0.14), (0.0, 0.0, 0.03), 0.02),
 )
 """Start relative to that of the point [m], velocity [m/s], radius [m]."""
-_TURN = 4.0  # Time after which obstacles reverse [s].
-_LOOK = 50  # Number of messages between two checks of standard input.
+_FULL_TURN = 4.0  # Time after which obstacles reverse [s].
+_POLL_PERIOD = 50  # Number of messages between two checks of standard input.
 
 
 class PoseStream:
@@ -72,12 +72,12 @@ class PoseStream:
         p = start.pose.position
         self._start = np.array([p.x, p.y, p.z])
 
-    def send(self, moved: Vector, share: float, stamp_ns: int) -> float:
+    def send(self, moved: Vector, fraction: float, stamp_ns: int) -> float:
         """Publish the pose.
 
         Args:
             moved: Displacement of the point, (3,) [m].
-            share: Fraction of the shift of the start, 0 to 1.
+            fraction: Fraction of the shift of the start, 0 to 1.
             stamp_ns: Time stamp of the message [ns].
 
         Returns:
@@ -85,7 +85,9 @@ class PoseStream:
         """
         message = self._message
         position = message.pose.position
-        position.x, position.y, position.z = (self._start + moved + share * self._shift).tolist()
+        position.x, position.y, position.z = (
+            self._start + moved + fraction * self._shift
+        ).tolist()
         message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp_ns, 1_000_000_000)
         self._publisher.publish(message)
         return float(position.x)
@@ -153,16 +155,20 @@ def publish(streams: list[PoseStream]) -> list[tuple[float, float]]:
     sent: list[tuple[float, float]] = []
     deadline = time.monotonic()
     os.write(1, b"ready\n")
-    while len(sent) % _LOOK or not select.select([0], [], [], 0.0)[0] or os.read(0, 4096):
+    while len(sent) % _POLL_PERIOD or not select.select([0], [], [], 0.0)[0] or os.read(0, 4096):
         now = len(sent) * period
-        if sent and len(sent) % round(_TURN * RATE) == 0:
+        if sent and len(sent) % round(_FULL_TURN * RATE) == 0:
             for obstacle in field.obstacles:
                 obstacle.velocity *= -1.0
         moved = field.step(goal, period)
         if float(np.abs(goal - moved).max()) < ARRIVED:
             goal = next(goals)
-        share, stamp, at = rest_to_rest(min(1.0, now / APPROACH)), time.time_ns(), time.monotonic()
-        sent.append((at, [stream.send(moved, share, stamp) for stream in streams][0]))  # noqa: RUF015
+        fraction, stamp, at = (
+            rest_to_rest(min(1.0, now / APPROACH)),
+            time.time_ns(),
+            time.monotonic(),
+        )
+        sent.append((at, [stream.send(moved, fraction, stamp) for stream in streams][0]))  # noqa: RUF015
         deadline += period
         time.sleep(max(0.0, deadline - time.monotonic()))
     return sent

@@ -29,7 +29,7 @@ from multipanda_py.ros.node.qos import TARGETS
 from multipanda_py.ros.node.running import make_executor
 
 
-class HeardTopic:
+class LatestMessage:
     """Newest message of a topic, decoded on demand.
 
     Args:
@@ -65,14 +65,14 @@ class HeardTopic:
         self._newest, self.count = (raw, time.monotonic()), self.count + 1
 
     @property
-    def heard(self) -> float:
+    def received_at(self) -> float:
         """Arrival time of the newest message, CLOCK_MONOTONIC [s]."""
         return self._newest[1]
 
     @property
     def is_new(self) -> bool:
         """True if the newest message is not too old."""
-        return bool(self.count) and time.monotonic() - self.heard <= self.stale
+        return bool(self.count) and time.monotonic() - self.received_at <= self.stale
 
     def check(self) -> None:
         """Check that there is a recent message.
@@ -82,10 +82,8 @@ class HeardTopic:
         """
         if not self.count:
             raise TopicLost(f"{self.name}: no message yet")
-        if (silence := time.monotonic() - self.heard) > self.stale:
-            raise TopicLost(
-                f"{self.name}: no message for {silence:.2f} s, allowed {self.stale:g} s"
-            )
+        if (age := time.monotonic() - self.received_at) > self.stale:
+            raise TopicLost(f"{self.name}: no message for {age:.2f} s, allowed {self.stale:g} s")
 
     def message(self) -> Any:
         """Return the newest message.
@@ -103,7 +101,7 @@ class HeardTopic:
         return self._last[1]
 
 
-TURN = 0.05
+ROTATION = 0.05
 """Maximum wait for an event between two checks for calls to repeat [s]."""
 AGAIN = 3.0
 """Period of repeated calls [s]. A server may drop its first answer to a new client."""
@@ -111,7 +109,7 @@ ANSWERS = QoSProfile(depth=100)
 """QoS profile of answers. Fast DDS sends every answer of a service to all of its clients."""
 ENDS = 10.0
 """Timeout for the end of the thread [s]."""
-_LOOK = 0.005  # Pause between two checks of a condition [s].
+_POLL_PERIOD = 0.005  # Pause between two checks of a condition [s].
 _numbers = itertools.count()
 
 
@@ -167,9 +165,9 @@ class NodeLink:
         stale: float = math.inf,
         read: Callable[[bytes], Any] | None = None,
         qos: QoSProfile = TARGETS,
-    ) -> HeardTopic:
-        """Subscribe; see :class:`.HeardTopic`."""
-        return HeardTopic(self.node, kind, topic, stale, read, qos)
+    ) -> LatestMessage:
+        """Subscribe; see :class:`.LatestMessage`."""
+        return LatestMessage(self.node, kind, topic, stale, read, qos)
 
     def offer(self, kind: Any, service: str) -> None:
         """Create the client of a service."""
@@ -179,7 +177,7 @@ class NodeLink:
         """Return the services that have not been found yet."""
         return [name for name, one in self._clients.items() if not one.service_is_ready()]
 
-    def is_found(self, service: str) -> bool:
+    def is_discovered(self, service: str) -> bool:
         """Return True if a service has been found."""
         return bool(self._clients[service].service_is_ready())
 
@@ -195,69 +193,69 @@ class NodeLink:
             if time.monotonic() > deadline:
                 return False
             if self._thread.ident is None:
-                self._serve(_LOOK)
+                self._serve(_POLL_PERIOD)
             else:
-                time.sleep(_LOOK)
+                time.sleep(_POLL_PERIOD)
         return True
 
     def need(
-        self, missing: Callable[[], list[str]], patience: float, what: str, hint: str = ""
+        self, missing: Callable[[], list[str]], timeout: float, description: str, hint: str = ""
     ) -> None:
         """Wait until the list of missing names is empty.
 
         Args:
             missing: Function that returns the missing names.
-            patience: Maximum waiting time [s].
-            what: Statement about the missing names, for the message.
+            timeout: Maximum waiting time [s].
+            description: Statement about the missing names, for the message.
             hint: End of the message.
 
         Raises:
             TopicLost: If it is not empty in time; the message has the names.
         """
-        if not self.until(lambda: not missing(), patience):
-            raise TopicLost(f"{', '.join(missing())}: {what} within {patience:g} s{hint}")
+        if not self.until(lambda: not missing(), timeout):
+            raise TopicLost(f"{', '.join(missing())}: {description} within {timeout:g} s{hint}")
 
     def call(
         self,
         service: str,
         request: Any,
         read: Callable[[Any], Answer],
-        patience: float = 10.0,
+        timeout: float = 10.0,
         again: float = 0.0,
-        most: float = math.inf,
+        max_value: float = math.inf,
     ) -> Call[Answer]:
         """Call a service without waiting; see :class:`.Call`."""
-        call = Call(self._clients[service], request, read, patience, again, most)
+        call = Call(self._clients[service], request, read, timeout, again, max_value)
         with self._opening:
             self._open = [*(one for one in self._open if not one.is_done), call]
         return call
 
     def answer(self, call: Call[Answer]) -> Answer:
-        """Wait for an answer and return it; raises as :meth:`.Call.look`."""
+        """Wait for an answer and return it; raises as :meth:`.Call.poll`."""
         self.until(lambda: call.is_done, math.inf)
         try:
-            return cast("Answer", call.look())
+            return cast("Answer", call.poll())
         finally:
             call.forget()
 
-    def ask(self, service: str, request: Any, patience: float) -> Any:
+    def ask(self, service: str, request: Any, timeout: float) -> Any:
         """Call a service and wait. The first request to a service may be sent twice.
 
         Args:
             service: Name of the service.
             request: Request message.
-            patience: Maximum waiting time [s].
+            timeout: Maximum waiting time [s].
 
         Raises:
             TopicLost: If the service is not found, or does not answer in time.
         """
         self.need(
-            lambda: [] if self.is_found(service) else [f"service {service}"],
-            patience, "not found",
+            lambda: [] if self.is_discovered(service) else [f"service {service}"],
+            timeout, "not found",
         )  # fmt: skip
-        most = 0 if service in self._known else 1
+        max_value = 0 if service in self._known else 1
         self._known.add(service)
-        return self.answer(self.call(service, request, _as_it_is, patience, AGAIN, most))
+        return self.answer(self.call(service, request, _as_it_is, timeout, AGAIN, max_value))
 
     def check(self) -> None:
         """Check that the context is valid.
@@ -284,7 +282,7 @@ class NodeLink:
     def _run(self) -> None:
         with contextlib.suppress(ExternalShutdownException):
             while not self._ends:
-                self._serve(TURN)
+                self._serve(ROTATION)
 
     def _serve(self, timeout: float) -> None:
         """Execute one callback, and repeat calls that are due."""
@@ -293,5 +291,5 @@ class NodeLink:
             call.repeat_if_due()
 
 
-def _as_it_is(said: Any) -> Any:
-    return said
+def _as_it_is(response: Any) -> Any:
+    return response

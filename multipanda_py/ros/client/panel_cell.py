@@ -34,20 +34,20 @@ from multipanda_py.exceptions import (
 )
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.events import LoopEvent
-from multipanda_py.realtime.system.child_process import Closing
-from multipanda_py.realtime.system.dds import where_to_look
+from multipanda_py.realtime.system.child_process import Closeable
+from multipanda_py.realtime.system.dds import discovery_hint
 from multipanda_py.realtime.timing import LoopStatistics
 from multipanda_py.robots import ArmDescription
 from multipanda_py.ros.client.arm import NodeHand
-from multipanda_py.ros.client.cell_state import HeardCell
+from multipanda_py.ros.client.cell_state import CellStateSubscriber
 from multipanda_py.ros.client.node_link import NodeLink
-from multipanda_py.ros.client.service_call import Awaited, Call, FollowUp
-from multipanda_py.ros.client.target_publisher import SentTargets
+from multipanda_py.ros.client.service_call import Call, Pending, RequestChain
+from multipanda_py.ros.client.target_publisher import TargetPublisher
 from multipanda_py.ros.node.settings import ask_for_cell, parameters_of
 from multipanda_py.ros.services.arms import ANSWERED
 from multipanda_py.state import ArmSnapshot
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 """Timeout for the discovery of the node and for its configuration [s]."""
 GONE = 10.0
 """Time without a message after which the node is considered ended [s]."""
@@ -63,7 +63,7 @@ SHOWN = 3
 """Maximum number of missing names in a message."""
 
 
-class NodeCell(Closing):
+class NodeCell(Closeable):
     """Client for the panel that uses the public interfaces of a node.
 
     Only the constructor waits. Stop requests have a separate participant and thread, as in the
@@ -93,16 +93,16 @@ class NodeCell(Closing):
         try:
             self._stop.offer(Trigger, f"{self._root}/stop")
             self._stop.start()
-            self._begin(config)
+            self._start(config)
         except BaseException:
             self.link.close()
             self._stop.close()
             raise
 
-    def _begin(self, config: CellConfig | None) -> None:
+    def _start(self, config: CellConfig | None) -> None:
         root, link = self._root, self.link
         if not (from_file := config is not None):
-            config = ask_for_cell(link, root, PATIENCE)
+            config = ask_for_cell(link, root, TIMEOUT)
         self.config = config
         self.descriptions: Mapping[str, ArmDescription] = {
             arm.name: arm for arm in describe_arms(config)
@@ -110,7 +110,7 @@ class NodeCell(Closing):
         self.specs = instance_specs(config)
         self._by_name = {spec.name: spec for spec in self.specs}
         self.frames = Frames(config)
-        self.states = HeardCell(link, root, config)
+        self.states = CellStateSubscriber(link, root, config)
         self._manager = f"{root}/controller_manager"
         link.offer(SwitchController, f"{self._manager}/switch_controller")
         link.offer(ListControllers, f"{self._manager}/list_controllers")
@@ -124,17 +124,17 @@ class NodeCell(Closing):
             for arm, described in self.descriptions.items()
             if described.gripper is not None
         }
-        self._sent = SentTargets(
+        self._sent = TargetPublisher(
             link, root, config, self.frames, lambda: self.states.status.has_system_time
         )
         self._switches: list[Call[SwitchResult]] = []
         self._beginnings = dict.fromkeys(self.arms, -1)
         link.start()
         self._find(from_file)
-        link.need(self.states.silent, PATIENCE, "no message", where_to_look())
-        asked = {spec.name: self._ask_parameters(spec) for spec in self._laws()}
-        self._values = {name: link.answer(call) for name, call in asked.items()}
-        self._asked_at = dict.fromkeys(self._values, time.monotonic())
+        link.need(self.states.silent, TIMEOUT, "no message", discovery_hint())
+        pending_requests = {spec.name: self._ask_parameters(spec) for spec in self._laws()}
+        self._values = {name: link.answer(call) for name, call in pending_requests.items()}
+        self._requested_at = dict.fromkeys(self._values, time.monotonic())
 
     def _find(self, from_file: bool) -> None:
         """Wait until the node's services are there.
@@ -147,7 +147,7 @@ class NodeCell(Closing):
         def missing() -> list[str]:
             return [*self._stop.not_found(), *self.link.not_found()]
 
-        if self.link.until(lambda: not missing(), PATIENCE):
+        if self.link.until(lambda: not missing(), TIMEOUT):
             return
         names = missing()
         text = ", ".join(names[:SHOWN])
@@ -157,7 +157,7 @@ class NodeCell(Closing):
             raise ConfigurationError(
                 f"{self._root}/{NODE}: has no {text}. Check that the file is that of its cell"
             )
-        raise TopicLost(f"{text}: not found within {PATIENCE:g} s{where_to_look()}")
+        raise TopicLost(f"{text}: not found within {TIMEOUT:g} s{discovery_hint()}")
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -174,11 +174,13 @@ class NodeCell(Closing):
 
     def silence_reason(self) -> str:
         """Return a message if the node sends neither states nor diagnostics, else ""."""
-        since = max(self.states.status.heard, *(self.states.heard(arm) for arm in self.arms))
-        silence = time.monotonic() - since
-        if silence < max(QUIET, 5.0 / self.config.cell.joint_state_rate):
+        since = max(
+            self.states.status.received_at, *(self.states.last_received(arm) for arm in self.arms)
+        )
+        age = time.monotonic() - since
+        if age < max(QUIET, 5.0 / self.config.cell.joint_state_rate):
             return ""
-        return f"no message from the node for {silence:.0f} s"
+        return f"no message from the node for {age:.0f} s"
 
     def check(self) -> None:
         """Send the heartbeat, and check that of the node. Call it continuously.
@@ -186,10 +188,10 @@ class NodeCell(Closing):
         Raises:
             LoopError: If the node has sent nothing for ``GONE``.
         """
-        self._sent.say_life()
+        self._sent.publish_heartbeat()
         for arm in self.arms:
             self._take_back(arm)
-        if time.monotonic() - self.states.status.heard > max(
+        if time.monotonic() - self.states.status.received_at > max(
             GONE, 3.0 / self.config.cell.diagnostics_rate
         ):
             raise LoopError(f"no message from the node for {GONE:g} s: it has ended")
@@ -223,13 +225,13 @@ class NodeCell(Closing):
         if name not in self._values:
             return self._by_name[name].initial_values()
         now = time.monotonic()
-        if now > self._asked_at[name] + FRESH:
-            self._asked_at[name] = now
+        if now > self._requested_at[name] + FRESH:
+            self._requested_at[name] = now
             call = self._ask_parameters(self._by_name[name])
-            call.when_done(lambda: self._values.__setitem__(name, call.look() or {}))
+            call.when_done(lambda: self._values.__setitem__(name, call.poll() or {}))
         return dict(self._values[name])
 
-    def set_parameters(self, name: str, values: Mapping[str, object]) -> Awaited:
+    def set_parameters(self, name: str, values: Mapping[str, object]) -> Pending:
         """Change parameters of a controllet, if the node accepts them.
 
         Of a vector only elements that differ from :meth:`parameters` are changed. The others keep
@@ -242,21 +244,21 @@ class NodeCell(Closing):
         vectors = [key for key, one in accepted.items() if isinstance(one, np.ndarray)]
         if not vectors:
             return self._set(name, accepted)
-        newest = parameters_of(self.link, f"{self._root}/{name}", vectors, PATIENCE)
+        newest = parameters_of(self.link, f"{self._root}/{name}", vectors, TIMEOUT)
 
-        def go_on(said: Mapping[str, Any]) -> Awaited:
+        def go_on(response: Mapping[str, Any]) -> Pending:
             changed = {key: accepted[key] != np.array(known[key]) for key in vectors}
-            merged = {key: np.where(changed[key], accepted[key], said[key]) for key in vectors}
+            merged = {key: np.where(changed[key], accepted[key], response[key]) for key in vectors}
             return self._set(name, accepted | merged)
 
-        return FollowUp(newest, go_on)
+        return RequestChain(newest, go_on)
 
     def _set(self, name: str, accepted: dict[str, Any]) -> Call[object]:
-        def read(said: Any) -> object:
-            if reasons := [one.reason for one in said.results if not one.successful]:
+        def read(response: Any) -> object:
+            if reasons := [one.reason for one in response.results if not one.successful]:
                 raise ParameterRejected("; ".join(reasons))
             self._values[name] |= accepted
-            return said
+            return response
 
         parameters = [
             Parameter(key, value=_plain(value)).to_parameter_msg()
@@ -272,13 +274,13 @@ class NodeCell(Closing):
             TargetRejected: If it is beyond the gate, or the node is silent: another controllet may
                 be active when it continues. Rejections of the node are reported later.
         """
-        silence = self.states.silence(arm)
-        if silence > max(SILENT, 5.0 / self.config.cell.joint_state_rate):
+        age = self.states.message_age(arm)
+        if age > max(SILENT, 5.0 / self.config.cell.joint_state_rate):
             raise TargetRejected(
-                f"{arm}: target: no message from the node for {silence:.1f} s. Try again"
+                f"{arm}: target: no message from the node for {age:.1f} s. Try again"
             )
         if pose is not None:
-            self._sent.give(self.state(arm), pose, frame)
+            self._sent.publish(self.state(arm), pose, frame)
 
     def ask_switch(
         self,
@@ -290,9 +292,9 @@ class NodeCell(Closing):
     ) -> Call[SwitchResult]:
         """Request a switch; the node reports its service instead of ``by``."""
 
-        def read(said: Any) -> SwitchResult:
-            message = getattr(said, "message", "")  # Some distributions have no message here.
-            if not said.ok:
+        def read(response: Any) -> SwitchResult:
+            message = getattr(response, "message", "")  # Some distributions have no message here.
+            if not response.ok:
                 raise SwitchRejected(message or "the node has rejected the switch")
             self._ask_active()
             return SwitchResult(tuple(activate), tuple(deactivate), (), (), 0.0, (message,))
@@ -338,7 +340,7 @@ class NodeCell(Closing):
         law = self._by_name.get(status.owner)
         if before == status.beginnings or law is None or "pose" not in law.channel_table:
             return
-        if self._sent.has_just_given(arm):
+        if self._sent.has_just_published(arm):
             with contextlib.suppress(TargetRejected):
                 self.set_target(arm, self.pose(arm))
 
@@ -347,40 +349,40 @@ class NodeCell(Closing):
 
     def _ask_parameters(self, spec: InstanceSpec) -> Call[dict[str, Any]]:
         names = [one.name for one in spec.parameter_specs]
-        return parameters_of(self.link, f"{self._root}/{spec.name}", names, PATIENCE)
+        return parameters_of(self.link, f"{self._root}/{spec.name}", names, TIMEOUT)
 
     def _stop_now(self) -> Call[object]:
-        def read(said: Any) -> object:
+        def read(response: Any) -> object:
             self._ask_active()
-            return _done(said)
+            return _done(response)
 
         return self._stop.call(f"{self._root}/stop", Trigger.Request(), read, again=STOP_AGAIN)
 
     def _ask_active(self) -> None:
         """Request the active controllets, because diagnostics report them up to a second later."""
 
-        def read(said: Any) -> object:
-            names = [one.name for one in said.controller if one.state == "active"]
+        def read(response: Any) -> object:
+            names = [one.name for one in response.controller if one.state == "active"]
             laws = [self._by_name[name] for name in names if name in self._by_name]
             taken = {arm for law in laws for arm in law.config.arms}
             holds = [spec for spec in self.specs if spec.is_hold]
             free = [one.name for one in holds if not taken.intersection(one.config.arms)]
             self.states.status.active = (*(law.name for law in laws), *free)
-            return said
+            return response
 
         call = self.link.call(f"{self._manager}/list_controllers", ListControllers.Request(), read)
-        call.when_done(call.look)
+        call.when_done(call.poll)
 
 
-def _done(said: Any) -> object:
+def _done(response: Any) -> object:
     """Check the answer of a trigger.
 
     Raises:
         NodeRefused: If it has failed.
     """
-    if not said.success:
-        raise NodeRefused(said.message)
-    return said
+    if not response.success:
+        raise NodeRefused(response.message)
+    return response
 
 
 def _plain(value: Any) -> Any:

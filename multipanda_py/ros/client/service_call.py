@@ -20,7 +20,7 @@ class Call(Generic[Answer]):
     Args:
         client: Client of the service.
         request: Request message.
-        read: Function that converts the response to the result of :meth:`look`, which is not None;
+        read: Function that converts the response to the result of :meth:`poll`, which is not None;
             may raise an error.
         patience: Timeout of the answer [s].
         again: Period of repeated requests [s]; 0 for no repetition.
@@ -39,8 +39,8 @@ class Call(Generic[Answer]):
         most: float = math.inf,
     ) -> None:
         self._client, self._request, self._read = client, request, read
-        self._again, self._left, self._patience = again, most if again else 0, patience
-        self._due = time.monotonic() + again
+        self._again, self._left, self._timeout = again, most if again else 0, patience
+        self._due_time = time.monotonic() + again
         self._deadline = time.monotonic() + patience
         self._futures = [client.call_async(request)]
 
@@ -53,7 +53,7 @@ class Call(Generic[Answer]):
         """Execute a function in the link's thread when the answer arrives."""
         self._futures[0].add_done_callback(lambda _: act())
 
-    def look(self) -> Answer | None:
+    def poll(self) -> Answer | None:
         """Return the result, or None while there is no answer.
 
         Raises:
@@ -64,15 +64,15 @@ class Call(Generic[Answer]):
             return self._read(answer.result())
         if time.monotonic() > self._deadline:
             raise TopicLost(
-                f"service {self._client.srv_name}: no answer within {self._patience:g} s; the "
+                f"service {self._client.srv_name}: no answer within {self._timeout:g} s; the "
                 "request may still be executed"
             )
         return None
 
     def repeat_if_due(self) -> None:
         """Repeat the request if it is due. Thread: that which serves."""
-        if self._left and time.monotonic() > self._due and not self.is_done:
-            self._due += self._again
+        if self._left and time.monotonic() > self._due_time and not self.is_done:
+            self._due_time += self._again
             self._left -= 1
             self._futures.append(self._client.call_async(self._request))
 
@@ -82,14 +82,14 @@ class Call(Generic[Answer]):
             self._client.remove_pending_request(future)
 
 
-class Awaited(Protocol):
+class Pending(Protocol):
     """Request without an answer yet; see :class:`.Call`."""
 
-    def look(self) -> object | None:
+    def poll(self) -> object | None:
         """Return the answer, or None while it is pending; raises the reason of a failure."""
 
 
-class FollowUp:
+class RequestChain:
     """Second request that depends on the answer to a first one.
 
     Args:
@@ -100,28 +100,28 @@ class FollowUp:
     Thread: any.
     """
 
-    def __init__(self, first: Call[Any], go_on: Callable[[Any], Awaited]) -> None:
+    def __init__(self, first: Call[Any], go_on: Callable[[Any], Pending]) -> None:
         self._first, self._go_on = first, go_on
-        self._second: Awaited | None = None
+        self._second: Pending | None = None
         self._going_on = threading.Lock()
         first.when_done(self._take)
 
-    def look(self) -> object | None:
+    def poll(self) -> object | None:
         """Return the second answer, or None while it is pending; raises the errors of both."""
         if self._second is None:
             # The answer belongs to a repeated request. Only the first request has a callback.
-            if self._first.look() is not None:
+            if self._first.poll() is not None:
                 self._take()
             return None
-        return self._second.look()
+        return self._second.poll()
 
     def _take(self) -> None:
         with self._going_on:
             if self._second is not None:
                 return
             try:
-                said = self._first.look()
+                response = self._first.poll()
             except MultipandaError:  # look() raises this error.
                 return
-            if said is not None:
-                self._second = self._go_on(said)
+            if response is not None:
+                self._second = self._go_on(response)

@@ -24,7 +24,7 @@ from sensor_msgs.msg import JointState
 
 from multipanda_py.realtime.system.dds import announce_without_types
 
-HEARD = QoSProfile(depth=20, reliability=ReliabilityPolicy.BEST_EFFORT)
+SENSOR_QOS = QoSProfile(depth=20, reliability=ReliabilityPolicy.BEST_EFFORT)
 """QoS profile of sensor data: a lost message is not repeated."""
 
 
@@ -45,29 +45,29 @@ class ArmListener:
             (JointState, "joint_states", self._take_joints),
             (WrenchStamped, "external_wrench", self._take_wrench),
         ):
-            node.create_subscription(kind, f"{namespace}{arm}/{name}", take, HEARD)
+            node.create_subscription(kind, f"{namespace}{arm}/{name}", take, SENSOR_QOS)
 
     def _take_joints(self, message: JointState) -> None:
         self._joints = message
-        self._say()
+        self._log()
 
     def _take_wrench(self, message: WrenchStamped) -> None:
         self._wrench = message
-        self._say()
+        self._log()
 
-    def _say(self) -> None:
+    def _log(self) -> None:
         joints, wrench = self._joints, self._wrench
         if joints is None or wrench is None or joints.header.stamp != wrench.header.stamp:
             return
         self._joints = self._wrench = None
         stamp, force, torque = joints.header.stamp, wrench.wrench.force, wrench.wrench.torque
-        said = {
+        message = {
             "arm": self._arm, "time": stamp.sec + 1e-9 * stamp.nanosec,
             "joints": list(joints.name), "q": list(joints.position),
             "dq": list(joints.velocity), "tau": list(joints.effort),
             "wrench": [force.x, force.y, force.z, torque.x, torque.y, torque.z],
         }  # fmt: skip
-        sys.stdout.write(f"{json.dumps(said)}\n")
+        sys.stdout.write(f"{json.dumps(message)}\n")
         sys.stdout.flush()
 
 

@@ -9,7 +9,7 @@ from geometry_msgs.msg import PoseStamped
 from sensor_msgs.msg import JointState
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import movable_things
+from multipanda_py.config.describe import movable_objects
 from multipanda_py.config.node_names import NODE
 from multipanda_py.exceptions import TopicLost
 from multipanda_py.pose import Pose
@@ -17,9 +17,9 @@ from multipanda_py.realtime.events import LoopEvent
 from multipanda_py.robots import ArmDescription
 from multipanda_py.ros.client.arm import RemoteArm
 from multipanda_py.ros.client.cell_state import NodeStatus
-from multipanda_py.ros.client.node_link import HeardTopic, NodeLink
+from multipanda_py.ros.client.node_link import LatestMessage, NodeLink
 from multipanda_py.ros.node.conversions import read_pose
-from multipanda_py.ros.services.entities import WORLD
+from multipanda_py.ros.services.entity_helpers import WORLD
 
 STALE = 0.5
 """Minimum timeout of a state topic [s]; longer at low state rates."""
@@ -56,7 +56,7 @@ class RemoteStates:
         }
         self.things = {
             name: link.hear(PoseStamped, f"{root}/objects/{name}/pose", stale, read_pose)
-            for name in movable_things(config)
+            for name in movable_objects(config)
         }
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
@@ -64,7 +64,7 @@ class RemoteStates:
         return self._status.events_since(count)
 
     @property
-    def topics(self) -> list[HeardTopic]:
+    def topics(self) -> list[LatestMessage]:
         """Topics that every arm requires."""
         return [topic for arm in self.arms.values() for topic in arm.topics]
 
@@ -73,7 +73,7 @@ class RemoteStates:
         """Time of the newest states of all arms, relative to the first ones [s]."""
         return min(arm.stamp for arm in self.arms.values()) - self._origin
 
-    def begin(self, patience: float) -> None:
+    def begin(self, timeout: float) -> None:
         """Wait until a message of every topic has arrived. Time starts then.
 
         Raises:
@@ -81,24 +81,24 @@ class RemoteStates:
         """
 
         def silent() -> list[str]:
-            untold = [arm.name for arm in self.arms.values() if arm.status.heard < 0.0]
-            found = [topic.name for topic in self.topics if not topic.count]
-            return [*dict.fromkeys(found), *(f"/diagnostics of {name}" for name in untold)]
+            untold = [arm.name for arm in self.arms.values() if arm.status.received_at < 0.0]
+            result = [topic.name for topic in self.topics if not topic.count]
+            return [*dict.fromkeys(result), *(f"/diagnostics of {name}" for name in untold)]
 
         self._link.need(
-            silent, patience, f"no message from {self._root}/{NODE}",
+            silent, timeout, f"no message from {self._root}/{NODE}",
             ". Check that it is active and its simulation not paused",
         )  # fmt: skip
         self._origin = min(arm.stamp for arm in self.arms.values())
 
-    def begin_anew(self, patience: float) -> None:
+    def restart(self, timeout: float) -> None:
         """Wait until the states of all arms are recent.
 
         Raises:
             TopicLost: If a state stays outdated.
         """
         topics = self.topics
-        if not self._link.until(lambda: all(topic.is_new for topic in topics), patience):
+        if not self._link.until(lambda: all(topic.is_new for topic in topics), timeout):
             for topic in topics:
                 topic.check()
 
@@ -115,9 +115,9 @@ class RemoteStates:
         }
 
 
-def _in_world(topic: HeardTopic) -> Pose:
-    said = topic.message()
-    if said.frame not in ("", WORLD):
-        raise TopicLost(f"{topic.name}: got frame {said.frame!r}, allowed {WORLD}")
-    pose: Pose = said.pose
+def _in_world(topic: LatestMessage) -> Pose:
+    message = topic.message()
+    if message.frame not in ("", WORLD):
+        raise TopicLost(f"{topic.name}: got frame {message.frame!r}, allowed {WORLD}")
+    pose: Pose = message.pose
     return pose

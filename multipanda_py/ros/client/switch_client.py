@@ -23,7 +23,7 @@ from multipanda_py.realtime.system.dds import announce_without_types
 
 FORCE_AUTO = 4
 """Value of the strictness ``FORCE_AUTO`` of ``SwitchController``."""
-PATIENCE = 120.0
+TIMEOUT = 120.0
 """Timeout for the discovery of the node [s]."""
 ANSWER = 10.0
 """Timeout of an answer [s]."""
@@ -38,12 +38,12 @@ def main() -> int:
         f"switch_client_{os.getpid()}", enable_rosout=False, start_parameter_services=False
     )
     client = node.create_client(SwitchController, "controller_manager/switch_controller")
-    if not client.wait_for_service(PATIENCE):
+    if not client.wait_for_service(TIMEOUT):
         return 1
     recovery = node.create_client(Trigger, "error_recovery")
     _say("ready")
     for line in sys.stdin:
-        names, begun = json.loads(line)["activate"], time.monotonic()
+        names, started = json.loads(line)["activate"], time.monotonic()
         if names:
             future = client.call_async(
                 SwitchController.Request(activate_controllers=names, strictness=FORCE_AUTO)
@@ -51,7 +51,7 @@ def main() -> int:
         else:
             future = recovery.call_async(Trigger.Request())
         rclpy.spin_until_future_complete(node, future, timeout_sec=ANSWER)
-        answer, took = future.result(), time.monotonic() - begun
+        answer, took = future.result(), time.monotonic() - started
         done = bool(answer is not None and (answer.ok if names else answer.success))
         # Some distributions have no message in the answer to a switch.
         message = getattr(answer, "message", "") if answer else f"no answer in {ANSWER:g} s"

@@ -25,7 +25,7 @@ from multipanda_py.controllets.targets.pose import check_pose
 from multipanda_py.exceptions import MultipandaError, TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.ros.client.arm import RemoteArm
-from multipanda_py.ros.client.node_link import HeardTopic, NodeLink
+from multipanda_py.ros.client.node_link import LatestMessage, NodeLink
 from multipanda_py.ros.node.conversions import write_pose
 from multipanda_py.ros.node.guard import GuardedNode
 from multipanda_py.ros.node.qos import STATES
@@ -38,12 +38,12 @@ LEASE = 0.5
 """Time without a heartbeat of a client after which the arms that it moves hold [s]."""
 CHECK_PERIOD = 0.05
 """Period of the timeout check [s]."""
-MOST = 100
+MAX_CLIENTS = 100
 """Maximum number of stored senders."""
 _HEARTBEATS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
-class LifeSigns:
+class HeartbeatMonitor:
     """Receiver of heartbeats on ``life_sign``: the sender's name and the arms that it moves.
 
     An arm moves to its newest target and stays there, even if the sender has ended. For manual
@@ -63,32 +63,32 @@ class LifeSigns:
         self._cell, self._logger = cell, node.get_logger()
         self._moving: dict[str, tuple[float, list[str]]] = {}
         node.create_subscription(String, TOPIC, self._take, _HEARTBEATS)
-        every(node, CHECK_PERIOD, self._look)
+        every(node, CHECK_PERIOD, self._poll)
 
     def _take(self, message: String) -> None:
         sender, *names = message.data.split()[: 1 + len(self._cell.arms)] or [""]
         arms = [name for name in names if name in self._cell.arms]
         self._moving.pop(sender, None)
-        if arms and len(self._moving) < MOST:
+        if arms and len(self._moving) < MAX_CLIENTS:
             self._moving[sender] = time.monotonic(), arms
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         now = time.monotonic()
-        for sender, (heard, arms) in list(self._moving.items()):
-            if now > heard + LEASE:
+        for sender, (received, arms) in list(self._moving.items()):
+            if now > received + LEASE:
                 del self._moving[sender]
                 for arm in arms:
                     self._hold(arm, sender)
 
     def _hold(self, arm: str, sender: str) -> None:
-        why = f"no heartbeat for {LEASE:g} s from {sender!r:.60}, which moved it"
+        reason = f"no heartbeat for {LEASE:g} s from {sender!r:.60}, which moved it"
         try:
             self._stop(arm)
         except MultipandaError as error:
             # Its controllet accepts no such target, or the loop is stalled.
-            self._logger.warning(f"{arm} cannot be stopped: {error}; {why}")
+            self._logger.warning(f"{arm} cannot be stopped: {error}; {reason}")
         else:
-            self._logger.warning(f"{arm} holds: {why}")
+            self._logger.warning(f"{arm} holds: {reason}")
 
     def _stop(self, arm: str) -> None:
         """Send the first target that the controllet accepts out of those that stop the arm."""
@@ -112,7 +112,7 @@ MOVES = LEASE + 0.3
 """Time after its last target during which an arm counts as moved by this panel [s]."""
 HEARTBEAT_PERIOD = 0.1
 """Period of heartbeats [s]."""
-LAST_SIGNS = 3
+FINAL_HEARTBEATS = 3
 """Number of final heartbeats without arms, because messages may be lost."""
 DEAF = 0.5
 """Time after a suspension of this program in which it sends no targets, because its data are old
@@ -123,7 +123,7 @@ _UNSENT = 0.5  # Time for which a target waits for a subscriber [s].
 _TARGETS = QoSProfile(depth=1)
 
 
-class SentTargets:
+class TargetPublisher:
     """Publisher of tool poses for a panel, with the gate check of the node.
 
     A publisher gets no answer, so targets beyond the gate are rejected here. An arm has a
@@ -164,7 +164,7 @@ class SentTargets:
         self._others: dict[str, tuple[str, float]] = {}
         link.node.create_subscription(String, f"{root}/{TOPIC}", self._hear, _HEARTBEATS)
 
-    def give(self, state: ArmSnapshot, pose: Pose, frame: str) -> None:
+    def publish(self, state: ArmSnapshot, pose: Pose, frame: str) -> None:
         """Send a target.
 
         Args:
@@ -197,27 +197,27 @@ class SentTargets:
             self._sign_at = 0.0
         self._moved[arm] = now + MOVES
         self._unsent[arm] = now, message
-        self.say_life()
+        self.publish_heartbeat()
 
-    def has_just_given(self, arm: str) -> bool:
+    def has_just_published(self, arm: str) -> bool:
         """Return True if an arm's last target is newer than the node's reports can be."""
         return time.monotonic() < self._moved.get(arm, 0.0) - MOVES + JUST
 
-    def say_life(self) -> None:
+    def publish_heartbeat(self) -> None:
         """Send pending targets, and a heartbeat with the moved arms if it is due."""
         now = time.monotonic()
         if now > self._alive + LEASE and self._moved:  # The node has stopped these arms by now.
             self._deaf_until = now + DEAF
         self._alive = now
-        for arm, (given, message) in list(self._unsent.items()):
-            if now < given + _UNSENT:
+        for arm, (record, message) in list(self._unsent.items()):
+            if now < record + _UNSENT:
                 if not self._publishers[arm].get_subscription_count():
                     continue
                 self._publishers[arm].publish(message)
             del self._unsent[arm]
         if self._moved:
             self._moved = {arm: until for arm, until in self._moved.items() if until > now}
-            self._signs_left = LAST_SIGNS
+            self._signs_left = FINAL_HEARTBEATS
         if self._signs_left and now >= self._sign_at:
             self._sign_at = now + HEARTBEAT_PERIOD
             self._signs_left -= 1
@@ -225,9 +225,9 @@ class SentTargets:
 
     def _moved_by(self, arm: str, now: float) -> str:
         """Return the other client that moves an arm. Of two, the lower name has priority."""
-        name, heard = self._others.get(arm, ("", -LEASE))
+        name, received = self._others.get(arm, ("", -LEASE))
         is_ours = self._moved.get(arm, 0.0) > now
-        return name if now < heard + LEASE and not (is_ours and self._name < name) else ""
+        return name if now < received + LEASE and not (is_ours and self._name < name) else ""
 
     def _hear(self, sign: String) -> None:
         """Store the arms that another client moves. Thread: the link's."""
@@ -247,11 +247,11 @@ class SentTargets:
         for arm in [arm for arm, until in self._moved.items() if until > now]:
             here = state(arm)
             with contextlib.suppress(TargetRejected):  # The node may have stopped it already.
-                self.give(here, Pose(here.position_ee_in_base, here.rotation_ee_in_base), "")
+                self.publish(here, Pose(here.position_ee_in_base, here.rotation_ee_in_base), "")
         self._moved, self._sign_at = {}, 0.0
         if self._publishers:
             self._signs_left = 1
-            self.say_life()
+            self.publish_heartbeat()
 
     def _publisher(self, kind: Any, topic: str) -> Any:
         quiet = PublisherEventCallbacks(use_default_callbacks=False)
@@ -291,9 +291,9 @@ class RemoteTargets:
         self._link, self._root, self._names, self._arms = link, root, names, arms
         self.sent: Counter[str] = Counter()
         self._publishers: dict[tuple[str, str], Any] = {}
-        self._heard: dict[tuple[str, str], HeardTopic] = {}
+        self._latest: dict[tuple[str, str], LatestMessage] = {}
         self._counts: Counter[tuple[str, str]] = Counter()
-        self._begun: dict[tuple[str, str], int] = {}
+        self._start_time: dict[tuple[str, str], int] = {}
         self._last: dict[str, float] = {}
 
     def offer(self, laws: Mapping[str, str]) -> None:
@@ -303,35 +303,35 @@ class RemoteTargets:
                 key, topic = (arm, channel.name), f"{self._root}/{arm}/{channel.topic}"
                 if channel.name in _KINDS and key not in self._publishers:
                     kind = _KINDS[channel.name]
-                    self._heard[key] = self._link.hear(kind, topic, qos=_OWN)
+                    self._latest[key] = self._link.hear(kind, topic, qos=_OWN)
                     self._publishers[key] = self._link.node.create_publisher(kind, topic, STATES)
 
     def begin(self) -> None:
         """Reset the counts of sent and received messages."""
         self._last.clear()
         self._counts = Counter()
-        self._begun = {key: heard.count for key, heard in self._heard.items()}
+        self._start_time = {key: received.count for key, received in self._latest.items()}
 
-    def silence(self, arm: str) -> float:
+    def target_age(self, arm: str) -> float:
         """Return the time since the last target of an arm, by the node's clock [s]."""
         last = self._last.get(arm)
         return 0.0 if last is None else self._arms[arm].now - last
 
     def of_others(self, arm: str) -> str:
         """Return the topic on which another client also sends to an arm, or an empty string."""
-        for key, heard in self._heard.items():
+        for key, received in self._latest.items():
             sent = self._counts[key]
-            if key[0] == arm and sent and heard.count - self._begun.get(key, 0) > sent:
-                return str(heard.name)
+            if key[0] == arm and sent and received.count - self._start_time.get(key, 0) > sent:
+                return str(received.name)
         return ""
 
-    def wait(self, patience: float) -> None:
+    def wait(self, timeout: float) -> None:
         """Wait until the node subscribes.
 
         Raises:
             TopicLost: If it does not subscribe in time.
         """
-        self._link.need(self._unheard, patience, "no subscriber")
+        self._link.need(self._unheard, timeout, "no subscriber")
 
     def send(
         self, arm: str, pose: Pose | None, q: ArrayLike | None, wrench: ArrayLike | None
@@ -347,8 +347,8 @@ class RemoteTargets:
         Raises:
             TargetRejected: If a number is not finite; nothing is sent.
         """
-        given = {"joint": q, "wrench": wrench}
-        numbers = {name: np.asarray(v, float) for name, v in given.items() if v is not None}
+        overrides = {"joint": q, "wrench": wrench}
+        numbers = {name: np.asarray(v, float) for name, v in overrides.items() if v is not None}
         for name, values in numbers.items():
             if not np.isfinite(values).all():
                 raise TargetRejected(

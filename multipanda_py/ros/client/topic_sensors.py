@@ -17,11 +17,11 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image
 
 from multipanda_py.exceptions import ConfigurationError, TopicLost
-from multipanda_py.ros.client.node_link import HeardTopic, NodeLink, name_of_own
+from multipanda_py.ros.client.node_link import LatestMessage, NodeLink, name_of_own
 from multipanda_py.ros.node.qos import TARGETS
 from multipanda_py.state import Vector
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 """Timeout of the first message of each topic [s]."""
 STALE = 1.0
 """Default maximum age of the newest message [s]."""
@@ -53,28 +53,28 @@ class TopicSensors:
     """
 
     def __init__(
-        self, topics: Mapping[str, str | tuple[str, float]], patience: float = PATIENCE
+        self, topics: Mapping[str, str | tuple[str, float]], patience: float = TIMEOUT
     ) -> None:
         self._link = NodeLink(name_of_own("sensors"))
-        self._heard: dict[str, HeardTopic] = {}
-        self._readers: dict[str, Callable[[HeardTopic], NDArray[Any]]] = {}
+        self._latest: dict[str, LatestMessage] = {}
+        self._readers: dict[str, Callable[[LatestMessage], NDArray[Any]]] = {}
         self.pictures: dict[str, tuple[int, int]] = {}
         self.numbers: dict[str, int] = {}
         try:
             for name, topic in topics.items():
-                place, stale = (topic, STALE) if isinstance(topic, str) else topic
-                self._listen(name, place, float(stale), patience)
-            for name, heard in self._heard.items():
-                self._hear_once(name, heard, patience)
+                topic_name, stale = (topic, STALE) if isinstance(topic, str) else topic
+                self._listen(name, topic_name, float(stale), patience)
+            for name, received in self._latest.items():
+                self._hear_once(name, received, patience)
         except Exception:
             self._link.close()
             raise
         self._link.start()
 
-    def _listen(self, name: str, topic: str, stale: float, patience: float) -> None:
+    def _listen(self, name: str, topic: str, stale: float, timeout: float) -> None:
         node = self._link.node
-        if not self._link.until(lambda: node.count_publishers(topic) > 0, patience):
-            raise TopicLost(f"{topic}: no publisher within {patience:g} s")
+        if not self._link.until(lambda: node.count_publishers(topic) > 0, timeout):
+            raise TopicLost(f"{topic}: no publisher within {timeout:g} s")
         offers = node.get_publishers_info_by_topic(topic)
         kind = offers[0].topic_type
         if kind not in KINDS:
@@ -84,20 +84,20 @@ class TopicSensors:
         # An image has many packets, and best effort may lose one of them. Reliable transport is
         # therefore used if it is offered.
         reliable = all(one.qos_profile.reliability == ReliabilityPolicy.RELIABLE for one in offers)
-        self._heard[name] = self._link.hear(
+        self._latest[name] = self._link.hear(
             KINDS[kind][0], topic, stale, qos=QoSProfile(depth=1) if reliable else TARGETS
         )
         self._readers[name] = KINDS[kind][1]
 
-    def _hear_once(self, name: str, heard: HeardTopic, patience: float) -> None:
+    def _hear_once(self, name: str, received: LatestMessage, timeout: float) -> None:
         """Wait for the first message, which determines the size of an image."""
-        if not self._link.until(lambda: heard.count > 0, patience):
-            raise TopicLost(f"{heard.name}: no message within {patience:g} s")
-        found = self._readers[name](heard)
-        if found.ndim == 3:
-            self.pictures[name] = found.shape[:2]
+        if not self._link.until(lambda: received.count > 0, timeout):
+            raise TopicLost(f"{received.name}: no message within {timeout:g} s")
+        result = self._readers[name](received)
+        if result.ndim == 3:
+            self.pictures[name] = result.shape[:2]
         else:
-            self.numbers[name] = len(found)
+            self.numbers[name] = len(result)
 
     def read(self) -> tuple[dict[str, NDArray[Any]], dict[str, Vector], float]:
         """Return the newest images, (height, width, 3), and values.
@@ -109,26 +109,27 @@ class TopicSensors:
             TopicLost: If a message is too old, or an image has another size than the first one.
         """
         now, age = time.monotonic(), 0.0
-        pictures, numbers = {}, {}
-        for name, heard in self._heard.items():
-            found = self._readers[name](heard)
+        images, numbers = {}, {}
+        for name, received in self._latest.items():
+            result = self._readers[name](received)
             if name in self.numbers:
-                numbers[name] = found
+                numbers[name] = result
                 continue
-            if found.shape[:2] != self.pictures[name]:
+            if result.shape[:2] != self.pictures[name]:
                 raise TopicLost(
-                    f"{heard.name}: got {found.shape[:2]} pixels, allowed {self.pictures[name]} "
+                    f"{received.name}: got {result.shape[:2]} pixels, allowed "
+                    f"{self.pictures[name]} "
                     "as in the first image"
                 )
-            pictures[name], age = found, max(age, now - heard.heard)
-        return pictures, numbers, age
+            images[name], age = result, max(age, now - received.received_at)
+        return images, numbers, age
 
     def close(self) -> None:
         """Close all subscriptions; safe to call twice."""
         self._link.close()
 
 
-def picture_of(topic: HeardTopic) -> NDArray[Any]:
+def image_of(topic: LatestMessage) -> NDArray[Any]:
     """Return the pixels of an Image, (height, width, 3).
 
     Raises:
@@ -151,7 +152,7 @@ def picture_of(topic: HeardTopic) -> NDArray[Any]:
     return rows.reshape(height, width, size)[..., _ORDERS[message.encoding]]
 
 
-def unpacked(topic: HeardTopic) -> NDArray[Any]:
+def unpacked(topic: LatestMessage) -> NDArray[Any]:
     """Return the pixels of a CompressedImage, (height, width, 3).
 
     Raises:
@@ -164,7 +165,7 @@ def unpacked(topic: HeardTopic) -> NDArray[Any]:
         raise TopicLost(f"{topic.name}: not a valid image ({error})") from None
 
 
-def wrench_of(topic: HeardTopic) -> NDArray[Any]:
+def wrench_of(topic: LatestMessage) -> NDArray[Any]:
     """Return force and torque, (6,) [N, Nm].
 
     Raises:
@@ -172,14 +173,14 @@ def wrench_of(topic: HeardTopic) -> NDArray[Any]:
     """
     wrench = topic.message().wrench
     parts = (wrench.force, wrench.torque)
-    found = np.array([getattr(part, axis) for part in parts for axis in "xyz"])
-    if not (np.abs(found) <= LARGEST).all():
-        raise TopicLost(f"{topic.name}: got {found.tolist()}, allowed up to {LARGEST:.3g}")
-    return found
+    result = np.array([getattr(part, axis) for part in parts for axis in "xyz"])
+    if not (np.abs(result) <= LARGEST).all():
+        raise TopicLost(f"{topic.name}: got {result.tolist()}, allowed up to {LARGEST:.3g}")
+    return result
 
 
-KINDS: dict[str, tuple[type, Callable[[HeardTopic], NDArray[Any]]]] = {
-    "sensor_msgs/msg/Image": (Image, picture_of),
+KINDS: dict[str, tuple[type, Callable[[LatestMessage], NDArray[Any]]]] = {
+    "sensor_msgs/msg/Image": (Image, image_of),
     "sensor_msgs/msg/CompressedImage": (CompressedImage, unpacked),
     "geometry_msgs/msg/WrenchStamped": (WrenchStamped, wrench_of),
 }

@@ -9,9 +9,9 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import first_real_arm
 from multipanda_py.exceptions import SimulationRefused, TopicLost
 from multipanda_py.pose import Pose
-from multipanda_py.ros.client.node_link import HeardTopic, NodeLink
+from multipanda_py.ros.client.node_link import LatestMessage, NodeLink
 from multipanda_py.ros.node.conversions import write_pose
-from multipanda_py.ros.services.entities import WORLD
+from multipanda_py.ros.services.entity_helpers import WORLD
 
 try:
     from simulation_interfaces.msg import Result
@@ -36,11 +36,11 @@ class RemoteWorld:
         link: NodeLink,
         root: str,
         config: CellConfig,
-        things: Mapping[str, HeardTopic],
+        things: Mapping[str, LatestMessage],
         patience: float,
     ) -> None:
-        self._link, self._name, self._things = link, f"{root}/set_entity_state", things
-        self._real, self._patience = first_real_arm(config), patience
+        self._link, self._name, self._objects = link, f"{root}/set_entity_state", things
+        self._real, self._timeout = first_real_arm(config), patience
         if not self.refusal():
             link.offer(SetEntityState, self._name)
 
@@ -50,24 +50,24 @@ class RemoteWorld:
             return f"got {self._real}, allowed simulated arms"
         return "" if SetEntityState is not None else "simulation_interfaces is not installed"
 
-    def ask_pose(self, thing: str, pose: Pose) -> int:
+    def ask_pose(self, object_name: str, pose: Pose) -> int:
         """Set the pose of an object at rest, and wait until the node publishes it.
 
         Raises:
             SimulationRefused: If the pose is rejected; the message has the reason.
             TopicLost: If the node does not answer.
         """
-        request = SetEntityState.Request(entity=thing)
+        request = SetEntityState.Request(entity=object_name)
         request.state.header.frame_id = WORLD
         write_pose(request.state.pose, pose)
-        answer = self._link.ask(self._name, request, self._patience).result
+        answer = self._link.ask(self._name, request, self._timeout).result
         if answer.result != Result.RESULT_OK:
-            raise SimulationRefused(f"{thing}: {answer.error_message}")
-        topic, before = self._things[thing], self._things[thing].count
-        if not self._link.until(lambda: topic.count > before + 1, self._patience):
-            raise TopicLost(f"{topic.name}: no message within {self._patience:g} s")
+            raise SimulationRefused(f"{object_name}: {answer.error_message}")
+        topic, before = self._objects[object_name], self._objects[object_name].count
+        if not self._link.until(lambda: topic.count > before + 1, self._timeout):
+            raise TopicLost(f"{topic.name}: no message within {self._timeout:g} s")
         return 0
 
-    def is_placed(self, thing: str, number: int) -> bool:
+    def is_placed(self, object_name: str, number: int) -> bool:
         """Return True, because :meth:`ask_pose` waits for the answer."""
         return True

@@ -35,7 +35,7 @@ PER_JOINT = {
     "friction.fp2": "friction.phi_2",
     "friction.fp3": "friction.phi_3",
 }
-POSTURE = ("nullspace.stiffness", "nullspace.damping")
+CONFIGURATION = ("nullspace.stiffness", "nullspace.damping")
 WEIGHT = ("nullspace.weights.", ".value")
 _SWITCHES = ("limit_error", "use_local_jacobian")
 REFUSED = {
@@ -51,7 +51,7 @@ NOTHING: dict[str, tuple[Any, str]] = {
     "filter.target_pose": (1.0, "the governor of the controllet filters targets"),
     **dict.fromkeys(("nullspace.regularization", "operational_space_regularization"),
                     (0.0, "singular directions are detected automatically")),
-    **dict.fromkeys((f"log.{what}" for what in (
+    **dict.fromkeys((f"log.{description}" for description in (
         "enabled", "robot_state", "control_values", "limits", "controller_parameters",
         "computed_torques", "dynamic_params", "timing")), (False, "multipanda run records logs")),
     **dict.fromkeys(("noise.add_random_noise", "noise.amplitude"), (False, "there is no noise")),
@@ -61,8 +61,8 @@ NOTHING: dict[str, tuple[Any, str]] = {
 _SAME = {
     "damping_ratio": (*DAMPING,),
     "error_clip": (*CLIP, "limit_error"),
-    "nullspace.stiffness": POSTURE,
-    "nullspace.damping_ratio": POSTURE[1:],
+    "nullspace.stiffness": CONFIGURATION,
+    "nullspace.damping_ratio": CONFIGURATION[1:],
 }
 _LOW, _HIGH = 0.3, 5.0  # Bounds of converted damping ratios.
 _NO_CLIP = 10.0  # Error limit that has no effect [m, rad].
@@ -80,15 +80,25 @@ class CrispNames:
     def __init__(
         self, own: Collection[str], joints: Sequence[str], say: Callable[[str], None]
     ) -> None:
-        self._own, self._joints, self._say = own, joints, say
+        self._own, self._joints, self._log = own, joints, say
         self._given: dict[str, Any] = {}
 
     def has(self, name: str, value: Any = 0.0) -> bool:
         """Return True if a name, with such a value, is a CRISP parameter."""
         if name in self._own:  # CRISP has one number for all joints.
-            return name in POSTURE and type(value) in (int, float)
+            return name in CONFIGURATION and type(value) in (int, float)
         return (
-            name in {*STIFFNESS, *DAMPING, *CLIP, *FLAGS, *PER_JOINT, *POSTURE, *REFUSED, *NOTHING}
+            name
+            in {
+                *STIFFNESS,
+                *DAMPING,
+                *CLIP,
+                *FLAGS,
+                *PER_JOINT,
+                *CONFIGURATION,
+                *REFUSED,
+                *NOTHING,
+            }
             or name in (*_SWITCHES, "nullspace.projector_type")
             or self._weighed(name) is not None
         )
@@ -134,8 +144,8 @@ class CrispNames:
             return self._gains(name, value, read)
         if name in CLIP or name == "limit_error":
             return self._clip(name, value, read)
-        if name in POSTURE or self._weighed(name) is not None:
-            return self._posture(name, value, read)
+        if name in CONFIGURATION or self._weighed(name) is not None:
+            return self._configuration(name, value, read)
         if name == "use_local_jacobian":
             return {"gain_frame": "tool" if value else "base"}
         if name == "nullspace.projector_type":
@@ -146,11 +156,11 @@ class CrispNames:
             model = {"friction.model": "custom"} if own.startswith("friction.phi") else {}
             return {**model, own: [float(value)] * len(read(own)) if is_vector else value}
         if name in FLAGS and value:
-            self._say(
+            self._log(
                 f"{name}: the controllet has no feature {own.partition('.')[0]}; see the cell file"
             )
         elif name in NOTHING:
-            self._say(f"{name} has no effect: {NOTHING[name][1]}")
+            self._log(f"{name} has no effect: {NOTHING[name][1]}")
         return {}
 
     def keep(self, name: str, value: Any) -> None:
@@ -160,17 +170,17 @@ class CrispNames:
     def forget(self, own: str) -> None:
         """Delete the stored CRISP values of a parameter of the controllet."""
         weights = [name for name in self._given if name.startswith(WEIGHT[0])]
-        for name in (*_SAME.get(own, ()), *(weights if own == POSTURE[0] else ())):
+        for name in (*_SAME.get(own, ()), *(weights if own == CONFIGURATION[0] else ())):
             self._given.pop(name, None)
 
     def _gains(self, name: str, value: float, read: Read) -> dict[str, Any]:
         stiffness, ratio = list(read("stiffness")), list(read("damping_ratio"))
-        given = {**self._given, name: value}
+        values = {**self._given, name: value}
         if name in STIFFNESS:
             stiffness[STIFFNESS[name]] = float(value)
         for damping, i in DAMPING.items():
-            if damping in given:
-                ratio[i] = _ratio(float(given[damping]), stiffness[i], ratio[i])
+            if damping in values:
+                ratio[i] = _ratio(float(values[damping]), stiffness[i], ratio[i])
         return {"stiffness": stiffness, "damping_ratio": ratio}
 
     def _clip(self, name: str, value: float, read: Read) -> dict[str, Any]:
@@ -187,19 +197,19 @@ class CrispNames:
             clip = [_NO_CLIP] * len(clip)
         return {"error_clip": clip}
 
-    def _posture(self, name: str, value: float, read: Read) -> dict[str, Any]:
+    def _configuration(self, name: str, value: float, read: Read) -> dict[str, Any]:
         stiffness = list(read("nullspace.stiffness"))
         ratio = list(read("nullspace.damping_ratio"))
         weights = {
             self._weighed(n): float(v) for n, v in self._given.items() if n.startswith(WEIGHT[0])
         }
         joint = self._weighed(name)
-        if name == POSTURE[0]:
+        if name == CONFIGURATION[0]:
             stiffness = [float(value) * weights.get(i, 1.0) for i in range(len(stiffness))]
         elif joint is not None:
             before = stiffness[joint] / (weights.get(joint, 1.0) or 1.0)
-            stiffness[joint] = float(self._given.get(POSTURE[0], before)) * float(value)
-        damping = value if name == POSTURE[1] else self._given.get(POSTURE[1])
+            stiffness[joint] = float(self._given.get(CONFIGURATION[0], before)) * float(value)
+        damping = value if name == CONFIGURATION[1] else self._given.get(CONFIGURATION[1])
         if damping is not None:
             ratio = [_ratio(float(damping), *pair) for pair in zip(stiffness, ratio)]
         return {"nullspace.stiffness": stiffness, "nullspace.damping_ratio": ratio}
@@ -209,8 +219,8 @@ class CrispNames:
         joint = name.removeprefix(WEIGHT[0]).removesuffix(WEIGHT[1])
         if len(joint) + len("".join(WEIGHT)) != len(name):
             return None
-        found = (i for i, known in enumerate(self._joints) if f"_{known}".endswith(f"_{joint}"))
-        return next(found, None)
+        result = (i for i, known in enumerate(self._joints) if f"_{known}".endswith(f"_{joint}"))
+        return next(result, None)
 
 
 def _ratio(damping: float, stiffness: float, old: float) -> float:

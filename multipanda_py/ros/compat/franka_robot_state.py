@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.cell import Cell
-from multipanda_py.hardware.franka.configure import pose_ee_in_flange, told_load
+from multipanda_py.hardware.franka.configure import commanded_load, pose_ee_in_flange
 from multipanda_py.hardware.franka.errors import names_in
 from multipanda_py.hardware.franka.settings import FrankaSettings
 from multipanda_py.pose import quaternion_from_rotation
@@ -86,9 +86,9 @@ class RobotStateMessage:
         if errors != self._errors:
             self._errors = errors
             for part, bits in zip((message.current_errors, message.last_motion_errors), errors):
-                found = names_in(bits)
+                result = names_in(bits)
                 for name in part.get_fields_and_field_types():
-                    setattr(part, name, name in found)
+                    setattr(part, name, name in result)
         self._fill_elbow(record)
         collided = any(getattr(message.current_errors, name) for name in _COLLISIONS)
         self._fill_contacts(collided)
@@ -130,7 +130,10 @@ class RobotStateMessage:
             rotation_from_rpy(*settings.stiffness_rpy),
         )
         gripper = self._description.gripper
-        hand, load = gripper.load if gripper else NO_LOAD, told_load(settings, self._description)
+        hand, load = (
+            gripper.load if gripper else NO_LOAD,
+            commanded_load(settings, self._description),
+        )
         for part, body in (
             (message.inertia_ee, hand),
             (message.inertia_load, load),

@@ -70,7 +70,7 @@ class FrankaServices:
                 node,
                 ErrorRecovery,
                 f"{arm}/action_server/error_recovery",
-                execute_callback=partial(self._begin, arm),
+                execute_callback=partial(self._start, arm),
                 goal_callback=lambda _: GoalResponse.ACCEPT,
                 cancel_callback=lambda _: CancelResponse.REJECT,
             )
@@ -88,7 +88,7 @@ class FrankaServices:
         if reason:
             self._logger.warning(f"{arm}/service_server/{name}: rejected: {response.error}")
 
-    def _begin(self, arm: str, handle: Any) -> None:
+    def _start(self, arm: str, handle: Any) -> None:
         response = Trigger.Response()
         key = bytes(handle.goal_id.uuid).hex()
         work = self._recovery.recover((arm,), None, response)
@@ -154,11 +154,11 @@ def _tcp_frame(request: Any) -> Values:
 
 def _thresholds(request: Any, end: str = "_nominal") -> Values:
     return {
-        f"{bound}_{what}_thresholds": list(
-            map(float, getattr(request, f"{bound}_{what}_thresholds{end}"))
+        f"{bound}_{description}_thresholds": list(
+            map(float, getattr(request, f"{bound}_{description}_thresholds{end}"))
         )
         for bound in ("lower", "upper")
-        for what in ("torque", "force")
+        for description in ("torque", "force")
     }
 
 
@@ -196,9 +196,9 @@ class FrankaHandActions:
             def feedback(motion: GripperMotion, kind: Any = kind) -> Any:
                 return kind.Feedback(current_width=self._gripper.state().width)
 
-            def result(motion: GripperMotion, found: GripperResult, kind: Any = kind) -> Any:
-                text = "" if found.succeeded else shortened(found.text)
-                return kind.Result(success=found.succeeded, error=text)
+            def result(motion: GripperMotion, result: GripperResult, kind: Any = kind) -> Any:
+                text = "" if result.succeeded else shortened(result.text)
+                return kind.Result(success=result.succeeded, error=text)
 
             def refused(reason: str, kind: Any = kind) -> Any:
                 return kind.Result(success=False, error=shortened(reason))

@@ -92,27 +92,27 @@ class _FrankaArmTopics:
         self, row: NDArray[np.void], record: NDArray[np.void], stamp: tuple[int, int]
     ) -> None:
         """Publish the subscribed topics from one arm's record."""
-        if self._hand is not None and self._hand.wanted():
+        if self._hand is not None and self._hand.has_subscribers():
             fingers = record["fingers"].tolist()
             _set_joints(self._hand.message, self._hand.message.name, fingers, [0.0] * 2, [0.0] * 2)
             self._hand.send(stamp)
-        wanted = [topic for topic in self._topics if topic.wanted()]
-        if not wanted:
+        desired = [topic for topic in self._topics if topic.has_subscribers()]
+        if not desired:
             return
         self._fill(record)
-        if self._state in wanted:
+        if self._state in desired:
             self._fill_state(row, record, stamp)
-        for topic in wanted:
+        for topic in desired:
             topic.send(stamp)
 
     def _fill(self, record: NDArray[np.void]) -> None:
         n, targets = self._n, int(record["target_channels"])
-        place, turn = record["position_ee_in_base"], record["rotation_ee_in_base"]
-        set_pose(self._pose.message.pose, place, turn)
+        position, rotation = record["position_ee_in_base"], record["rotation_ee_in_base"]
+        set_pose(self._pose.message.pose, position, rotation)
         desired = record["target_pose"] if targets & _POSE else None
         if desired is not None:
-            place, turn = desired[:3], desired[3:].reshape(3, 3)
-        set_pose(self._last_pose.message.pose, place, turn)
+            position, rotation = desired[:3], desired[3:].reshape(3, 3)
+        set_pose(self._last_pose.message.pose, position, rotation)
         twist = record["target_twist"] if targets & _TWIST else np.zeros(6)
         _set_pair(self._twist.message.twist, "linear", "angular", twist)
         in_base, in_stiffness = self._wrenches(record)
@@ -138,10 +138,10 @@ class _FrankaArmTopics:
             each [N, Nm].
         """
         force, torque = np.split(-record["wrench_ext_in_base"], 2)
-        turn = record["rotation_ee_in_base"]
-        place, own = self._stiffness_frame()
-        torque = torque - np.cross(turn @ place, force)
-        own = turn @ own
+        rotation = record["rotation_ee_in_base"]
+        position, own = self._stiffness_frame()
+        torque = torque - np.cross(rotation @ position, force)
+        own = rotation @ own
         return np.hstack([force, torque]), np.hstack([own.T @ force, own.T @ torque])
 
     def _stiffness_frame(self) -> tuple[Vector, Vector]:

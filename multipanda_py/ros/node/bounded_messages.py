@@ -111,8 +111,8 @@ def size_of(layout: MessageLayout, address: int, limit: MessageSize) -> MessageS
         limit: Size beyond which counting stops.
     """
     parts, size = 0, 0
-    for found, count, total in _counts(layout, address, 1, limit):
-        parts += count * found.is_object
+    for result, count, total in _counts(layout, address, 1, limit):
+        parts += count * result.is_object
         size += total
         if parts > limit.parts or size > limit.bytes:
             break
@@ -128,8 +128,8 @@ def _counts(
     memory: Any = (ctypes.c_char * (number * layout.size)).from_address(address)
     words = np.frombuffer(memory, dtype=np.uintp).reshape(number, layout.size // _WORD)
     for inner in layout.inner:
-        place = inner.offset // _WORD
-        data, sizes = words[:, place], words[:, place + 1]
+        index = inner.offset // _WORD
+        data, sizes = words[:, index], words[:, index + 1]
         count = int(sizes.sum(dtype=object)) if number < 8 else int(sizes.sum())
         yield inner, count, count * inner.element.size
         if inner.element.inner and count <= limit.parts:
@@ -146,9 +146,9 @@ def _structure(kind: Any) -> tuple[type[ctypes.Structure], MessageLayout]:
     fields = [(name, form) for name, (form, _) in types] or [("empty", ctypes.c_uint8)]
     made = type(kind.__name__, (ctypes.Structure,), {"_fields_": fields})
     inner = [
-        found._replace(offset=getattr(made, name).offset + found.offset)
+        result._replace(offset=getattr(made, name).offset + result.offset)
         for name, (_, layout) in types
-        for found in layout.inner
+        for result in layout.inner
     ]
     return made, MessageLayout(ctypes.sizeof(made), tuple(inner))
 
@@ -165,9 +165,9 @@ def _type(slot: Any, kind: Any, name: str) -> tuple[Any, MessageLayout]:
     if isinstance(slot, Array):
         form, layout = _type(slot.value_type, kind, name)
         inner = [
-            found._replace(offset=number * layout.size + found.offset)
+            result._replace(offset=number * layout.size + result.offset)
             for number in range(slot.size)
-            for found in layout.inner
+            for result in layout.inner
         ]
         return form * slot.size, MessageLayout(layout.size * slot.size, tuple(inner))
     if isinstance(slot, AbstractSequence):

@@ -35,7 +35,7 @@ class NodeClock:
     def __init__(self, clock: Clock, steady: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._steady = clock, steady
         self._newest_ns, self._since = -1, 0.0
-        self._may_be_told = clock.clock_type == ClockType.ROS_TIME
+        self._may_warn = clock.clock_type == ClockType.ROS_TIME
 
     @property
     def nanoseconds(self) -> int:
@@ -47,10 +47,10 @@ class NodeClock:
     @property
     def comes_from_topic(self) -> bool:
         """True if ``use_sim_time`` is set."""
-        return self._may_be_told and bool(self._clock.ros_time_is_active)
+        return self._may_warn and bool(self._clock.ros_time_is_active)
 
     @property
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         """True if the time is known."""
         return not self.comes_from_topic or self.nanoseconds > 0
 

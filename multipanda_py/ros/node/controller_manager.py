@@ -98,7 +98,7 @@ def managers(node: Node, arms: Iterable[str]) -> Counter[str]:
     return Counter(name for name in names if name in ours)
 
 
-def refuse_taken_names(node: Node, arms: Iterable[str]) -> None:
+def check_name_conflicts(node: Node, arms: Iterable[str]) -> None:
     """Check that no other process uses names of this cell.
 
     A killed process may be listed for some more seconds, but does not answer. A restart within
@@ -119,10 +119,10 @@ def refuse_taken_names(node: Node, arms: Iterable[str]) -> None:
         "their process is alive"
     )
     if living := _living(node, arms, listed):
-        raise CellBusy(taken(node, living))
+        raise CellBusy(conflicting_names(node, living))
 
 
-def taken(node: Node, names: Iterable[str]) -> str:
+def conflicting_names(node: Node, names: Iterable[str]) -> str:
     """Return the message that another process uses names of this cell."""
     return (
         f"{', '.join(names)}: exists already on ROS domain {node.context.get_domain_id()}, and "
@@ -141,13 +141,13 @@ def _living(main: Node, arms: Iterable[str], listed: list[str]) -> list[str]:
             node.create_client(ListControllers, f"{name}/list_controllers") for name in listed
         ]
         futures = [client.call_async(ListControllers.Request()) for client in clients]
-        begun = asked = time.monotonic()
+        started = requested_at = time.monotonic()
         while still := sorted(managers(main, arms)):
             now = time.monotonic()
-            if any(one.done() for one in futures) or now - begun > FORGOTTEN:
+            if any(one.done() for one in futures) or now - started > FORGOTTEN:
                 return still
-            if now - asked > REPEAT:
-                asked = now
+            if now - requested_at > REPEAT:
+                requested_at = now
                 futures += [client.call_async(ListControllers.Request()) for client in clients]
             executor.spin_once(timeout_sec=0.05)
         return []

@@ -58,9 +58,9 @@ class StampedNumbers(NamedTuple):
 
 def write_pose(message: Any, pose: Pose) -> None:
     """Write a pose into a geometry_msgs/Pose."""
-    place, turn = message.position, message.orientation
-    place.x, place.y, place.z = pose.position.tolist()
-    turn.x, turn.y, turn.z, turn.w = pose.quaternion_xyzw.tolist()
+    position, orientation = message.position, message.orientation
+    position.x, position.y, position.z = pose.position.tolist()
+    orientation.x, orientation.y, orientation.z, orientation.w = pose.quaternion_xyzw.tolist()
 
 
 def read_pose(raw: bytes) -> StampedPose:
@@ -133,41 +133,43 @@ def read_message(kind: type, raw: bytes) -> Any:
         raise TargetRejected(f"message: not a valid {kind.__name__} ({error})") from None
 
 
-def joint_name_fault(given: Sequence[str], names: Sequence[str]) -> str:
+def joint_name_fault(values: Sequence[str], names: Sequence[str]) -> str:
     """Return how names differ from an arm's joint names, in any order; empty if they match."""
-    missing = [name for name in names if name not in given]
-    unknown = [f"{name:.60}" for name in given if name not in names]
+    missing = [name for name in names if name not in values]
+    unknown = [f"{name:.60}" for name in values if name not in names]
     if len(unknown) > len(names):
         unknown = [*unknown[: len(names)], "others"]
-    if not missing and not unknown and len(given) == len(names):
+    if not missing and not unknown and len(values) == len(names):
         return ""
-    what = "duplicate names"
+    description = "duplicate names"
     if missing or unknown:
-        what = f"{', '.join(missing)} missing" if missing else f"{', '.join(unknown)} unknown"
+        description = (
+            f"{', '.join(missing)} missing" if missing else f"{', '.join(unknown)} unknown"
+        )
     return (
-        f"got {len(given)} names, allowed {len(names)}: {what}; "
+        f"got {len(values)} names, allowed {len(names)}: {description}; "
         f"expected {', '.join(names)}, in any order"
     )
 
 
-def in_full(given: Sequence[str], names: Sequence[str]) -> Sequence[str]:
+def in_full(values: Sequence[str], names: Sequence[str]) -> Sequence[str]:
     """Return joint names with the name of the arm, if all lack the same prefix.
 
     Clients of one arm call its joints ``fr3_joint1``, in the namespace of the arm.
 
     Args:
-        given: Names from a message.
+        values: Names from a message.
         names: Joint names of the cell.
     """
-    if len(given) > len(names):
-        return given
-    found = [
-        [f"{prefix}_{one}" for one in given]
-        for name in (names if given else ())
-        for prefix in [name.removesuffix(f"_{given[0]}")]
-        if prefix != name and {f"{prefix}_{one}" for one in given} <= set(names)
+    if len(values) > len(names):
+        return values
+    result = [
+        [f"{prefix}_{one}" for one in values]
+        for name in (names if values else ())
+        for prefix in [name.removesuffix(f"_{values[0]}")]
+        if prefix != name and {f"{prefix}_{one}" for one in values} <= set(names)
     ]
-    return found[0] if len(found) == 1 else given  # The names are ambiguous if two arms match.
+    return result[0] if len(result) == 1 else values  # The names are ambiguous if two arms match.
 
 
 def read_joints(
@@ -183,12 +185,12 @@ def read_joints(
         TargetRejected: If a name is missing, unknown or duplicate, the lists differ in length, or
             both are empty.
     """
-    given = message.name
-    if joint_name_fault(given, names):
-        given = in_full(given, names)
-    if fault := joint_name_fault(given, names):
+    value = message.name
+    if joint_name_fault(value, names):
+        value = in_full(value, names)
+    if fault := joint_name_fault(value, names):
         raise TargetRejected(f"name: {fault}")
-    order = [given.index(name) for name in names]
+    order = [value.index(name) for name in names]
     lists = {"position": message.position, "velocity": message.velocity}
     for field, values in lists.items():
         needed = field == "position" and not message.velocity

@@ -28,7 +28,7 @@ Work = Generator[None, None, None]
 """Generator that yields until a response is filled in."""
 PERIOD = 2e-3
 """Period at which open requests are advanced [s]. The timer stops when all are answered."""
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 class _Open(NamedTuple):
@@ -61,7 +61,7 @@ class DeferredResponses:
     def start(self, node: Node) -> None:
         """Advance open requests by a timer of a node."""
         clock = Clock(clock_type=ClockType.STEADY_TIME)
-        self._timer = node.create_timer(PERIOD, self._look, clock=clock)
+        self._timer = node.create_timer(PERIOD, self._poll, clock=clock)
         self._timer.cancel()
 
     def serve(
@@ -74,7 +74,7 @@ class DeferredResponses:
             name: Name of the service.
             work: Function that creates the work from a request and its response.
         """
-        begun: dict[int, Work] = {}
+        started: dict[int, Work] = {}
 
         def refuse_large(response: Any, reason: str) -> Work:
             self._note_large(name, reason)
@@ -83,9 +83,9 @@ class DeferredResponses:
 
         def call(request: Any, response: Any) -> Any:
             if reason := too_large(request):
-                begun[id(response)] = refuse_large(response, reason)
+                started[id(response)] = refuse_large(response, reason)
             else:
-                begun[id(response)] = work(request, response)
+                started[id(response)] = work(request, response)
             return response
 
         service = create(call)
@@ -93,7 +93,7 @@ class DeferredResponses:
         send = service.send_response
 
         def keep(response: Any, header: Any) -> None:
-            item = _Open(name, begun.pop(id(response)), response, header, send)
+            item = _Open(name, started.pop(id(response)), response, header, send)
             if not self._advance(item):
                 self._open.append(item)
                 if self._timer is not None:
@@ -109,7 +109,7 @@ class DeferredResponses:
             self._send(item._replace(response=refuse(item.response, reason)))
         self._open = []
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         self._open = [item for item in self._open if not self._advance(item)]
         if not self._open:
             self._timer.cancel()
@@ -136,17 +136,17 @@ class DeferredResponses:
 
 def until(
     cell: Cell,
-    look: Callable[[], _Found | None],
-    what: str,
+    poll: Callable[[], _Result | None],
+    description: str,
     timeout: float,
     give_up: Callable[[], str],
-) -> Generator[None, None, _Found]:
+) -> Generator[None, None, _Result]:
     """Yield until the loop has answered; return the answer.
 
     Args:
         cell: Cell of the loop.
-        look: Function that returns the answer, or None while it is pending.
-        what: Name of the request, for the message.
+        poll: Function that returns the answer, or None while it is pending.
+        description: Name of the request, for the message.
         timeout: Timeout [s].
         give_up: Function that withdraws the request and returns a message about its state.
 
@@ -154,14 +154,16 @@ def until(
         LoopTimeout: If no answer arrives in time, or the loop does not run.
     """
     since = time.monotonic()
-    while (found := look()) is None:
+    while (result := poll()) is None:
         waited = time.monotonic() - since
         if waited > timeout or (waited > STILL and cell.silence() > STILL):
-            silence = cell.silence_reason()
-            why = f" ({silence})" if silence else ""
-            raise LoopTimeout(f"no answer to {what} within {waited:.1f} s{why}; {give_up()}")
+            stall_reason = cell.silence_reason()
+            reason = f" ({stall_reason})" if stall_reason else ""
+            raise LoopTimeout(
+                f"no answer to {description} within {waited:.1f} s{reason}; {give_up()}"
+            )
         yield
-    return found
+    return result
 
 
 def refuse(response: Any, reason: str) -> Any:

@@ -12,20 +12,20 @@ from rclpy.clock import Clock
 from multipanda_py.cell import Cell
 from multipanda_py.cell.recovery import HoldReasons
 from multipanda_py.config.instance_spec import InstanceSpec
-from multipanda_py.control.impedance.modal_damping import KEPT
+from multipanda_py.control.impedance.modal_damping import STIFFNESS_SCALE
 from multipanda_py.control.reference.reference_limits import FOLLOWED, HELD
 from multipanda_py.realtime.events import Event, LoopEvent
 from multipanda_py.realtime.timing import LoopStatistics
 from multipanda_py.realtime.torque_terms import BEGINS
 from multipanda_py.ros.node.clock import NodeClock
-from multipanda_py.ros.node.guard import PARAMETERS, GuardedNode, SaidOnce
+from multipanda_py.ros.node.guard import PARAMETERS, GuardedNode, ThrottledLog
 from multipanda_py.ros.node.qos import NUMBERS
 from multipanda_py.ros.node.running import every
 from multipanda_py.ros.topics.targets import Targets
 
-LOOK_PERIOD = 0.02
+POLL_PERIOD = 0.02
 """Period of the checks of loop and clock [s]."""
-MISSED_SHARE = 0.005
+MAX_MISSED_FRACTION = 0.005
 """Fraction of missed cycles above which the loop is at level WARN."""
 
 
@@ -54,9 +54,9 @@ class Diagnostics:
         self._stuck, self._timeless = False, False
         self._clipped: Counter[str] = Counter()
         self._beginnings = self._count_beginnings()
-        self._said = SaidOnce()
+        self._reported = ThrottledLog()
         every(node, 1.0 / cell.config.cell.diagnostics_rate, self._tick)
-        every(node, LOOK_PERIOD, self._look)
+        every(node, POLL_PERIOD, self._poll)
 
     def log_events(self) -> None:
         """Log the loop events since the last call."""
@@ -94,15 +94,15 @@ class Diagnostics:
         elif text.startswith(FOLLOWED):
             held.pop(name, None)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """Publish at once if the loop or the clock stops or continues, or a controllet starts."""
         if self._beginnings != (now := self._count_beginnings()):
             self._beginnings = now
             # A new controllet starts at the measured state, so the old reasons are obsolete.
             self._held.clear()
             self._tick()
-        self._look_at_loop()
-        self._look_at_gate()
+        self._check_loop()
+        self._check_gate()
         worry = self._clock.worry()
         if bool(worry) != self._timeless:
             self._timeless = bool(worry)
@@ -113,16 +113,16 @@ class Diagnostics:
     def _count_beginnings(self) -> list[int]:
         return [self._cell.beginnings(arm) for arm in self._cell.arms]
 
-    def _look_at_gate(self) -> None:
+    def _check_gate(self) -> None:
         """Warn once that an arm lags behind its stream of targets."""
-        for whose, count in self._cell.clipped.items():
-            if count != self._clipped[whose]:
-                self._clipped[whose] = count
-                text = f"{whose}: the target stream is beyond the gate; targets are clipped to it"
-                if news := self._said.news(text):
+        for owner, count in self._cell.clipped.items():
+            if count != self._clipped[owner]:
+                self._clipped[owner] = count
+                text = f"{owner}: the target stream is beyond the gate; targets are clipped to it"
+                if news := self._reported.new_text(text):
                     self._node.get_logger().warning(news)
 
-    def _look_at_loop(self) -> None:
+    def _check_loop(self) -> None:
         reason = self._cell.silence_reason()
         if bool(reason) == self._stuck:
             return
@@ -141,7 +141,7 @@ class Diagnostics:
 
     def _consequence(self) -> str:
         """Return the consequence of an unknown time."""
-        if self._clock.has_begun:
+        if self._clock.has_started:
             return "stamps do not change, and targets are refused"
         return "states are not published, and targets are refused"
 
@@ -152,7 +152,7 @@ class Diagnostics:
     def message(self) -> DiagnosticArray:
         """Return the present status of all parts."""
         message = DiagnosticArray()
-        clock = self._node.get_clock() if self._clock.has_begun else Clock()
+        clock = self._node.get_clock() if self._clock.has_started else Clock()
         message.header.stamp = clock.now().to_msg()
         message.status = [self._loop(), *(self._arm(arm) for arm in self._cell.arms)]
         active = self._cell.active
@@ -170,7 +170,7 @@ class Diagnostics:
         level, summary = judge(measured, rate)
         worry = self._clock.worry()
         if worry:
-            level = DiagnosticStatus.WARN if self._clock.has_begun else DiagnosticStatus.ERROR
+            level = DiagnosticStatus.WARN if self._clock.has_started else DiagnosticStatus.ERROR
             summary = f"{worry}; {self._consequence()}"
         if taken := self._node.guard.taken_twice:
             level, summary = DiagnosticStatus.WARN, f"{taken}: another node has the same name"
@@ -233,10 +233,10 @@ class Diagnostics:
             "takes laws": "no: it is inactive" if self._cell.is_resting(arm) else "yes",
             "fault": state.fault or "none",
             "reason": self.faults[arm].text if state.fault and arm in self.faults else "",
-            "hold reason": self._holds.of(arm) if self._is_hold(state.owner) else "",
+            "hold reason": self._holds.reason(arm) if self._is_hold(state.owner) else "",
             "refused targets": str(self._cell.rejected[f"{arm} target"]),
             "clipped targets": str(
-                sum(n for whose, n in self._cell.clipped.items() if whose.split()[0] == arm)
+                sum(n for owner, n in self._cell.clipped.items() if owner.split()[0] == arm)
             ),
             "refused gripper goals": str(self._cell.rejected[f"{arm} gripper"]),
             "last gripper refusal": self._targets.last_reason.get(f"{arm} gripper", ""),
@@ -254,13 +254,13 @@ class Diagnostics:
     def _is_hold(self, owner: str) -> bool:
         return bool(owner) and self._cell.spec(owner).is_hold
 
-    def _several(self, who: str) -> str:
+    def _several(self, owner: str) -> str:
         """Return the targets of an arm that several nodes publish, with these nodes."""
         senders = self._targets.senders.items()
         return "; ".join(
             f"{name}: {', '.join(nodes)}"
-            for (whose, name), nodes in senders
-            if whose == who and len(nodes) > 1
+            for (owner_name, name), nodes in senders
+            if owner_name == owner and len(nodes) > 1
         )
 
     def _tare(self, arm: str) -> str:
@@ -281,9 +281,10 @@ class Diagnostics:
         level, summary = DiagnosticStatus.OK, spec.config.type
         if held := self._held.get(spec.name):
             level, summary = DiagnosticStatus.WARN, "; ".join(held.values())
-        elif report.get(str(KEPT), 1.0) < BEGINS:
+        elif report.get(str(STIFFNESS_SCALE), 1.0) < BEGINS:
             summary = (
-                f"{summary}, stiffness reduced to {report[str(KEPT)]:.0%} in some direction: "
+                f"{summary}, stiffness reduced to {report[str(STIFFNESS_SCALE)]:.0%} in some "
+                f"direction: "
                 "in this configuration the latency allows no more"
             )
         return self._status(spec.name, hardware, level, summary, values)
@@ -316,7 +317,7 @@ def judge(measured: LoopStatistics, rate: float) -> tuple[bytes, str]:
         worries.append(
             f"1 % of the cycles are late by {measured.lateness_p99 * 1e6:.0f} us or more"
         )
-    if measured.missed > MISSED_SHARE * max(measured.cycles, 1):
+    if measured.missed > MAX_MISSED_FRACTION * max(measured.cycles, 1):
         worries.append(f"{measured.missed} of {measured.cycles} cycles missed")
     if worries:
         return DiagnosticStatus.WARN, "; ".join(worries)

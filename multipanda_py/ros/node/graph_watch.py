@@ -6,15 +6,15 @@ from __future__ import annotations
 import time
 
 from multipanda_py.cell import Cell
-from multipanda_py.ros.node.controller_manager import DISCOVERY, managers, taken
-from multipanda_py.ros.node.guard import GuardedNode, SaidOnce
-from multipanda_py.ros.node.qos import Mismatch, full_name, is_known, opposite, others, sentence
+from multipanda_py.ros.node.controller_manager import DISCOVERY, conflicting_names, managers
+from multipanda_py.ros.node.guard import GuardedNode, ThrottledLog
+from multipanda_py.ros.node.qos import QosMismatch, describe, full_name, is_known, opposite, others
 from multipanda_py.ros.node.running import every
 from multipanda_py.ros.topics.targets import Targets
 
 PERIOD = 0.5
 """Period of the check [s]."""
-PATIENCE = 10
+TIMEOUT = 10
 """Number of checks after which a node without a known name is reported as unknown."""
 
 
@@ -35,27 +35,27 @@ class GraphWatch:
 
     def __init__(self, node: GuardedNode, cell: Cell, targets: Targets) -> None:
         self._node, self._targets, self._arms = node, targets, cell.arms
-        self._begun = time.monotonic()
+        self._start_time = time.monotonic()
         self._seen: dict[str, frozenset[bytes]] = {}
         self._waited = dict.fromkeys(targets.topics, 0)
-        self._said = SaidOnce()
-        self._unsaid: list[tuple[Mismatch, int]] = []
-        self._unheard: dict[str, tuple[Mismatch, bool]] = {}
+        self._reported = ThrottledLog()
+        self._unsaid: list[tuple[QosMismatch, int]] = []
+        self._unheard: dict[str, tuple[QosMismatch, bool]] = {}
         every(node, PERIOD, self.check)
 
     def check(self) -> None:
         """Check QoS, publishers and node names once."""
-        self._look_at_mismatches()
+        self._check_qos()
         for topic in self._targets.topics:
-            self._look_at_publishers(topic)
-        self._look_at_names()
+            self._check_publishers(topic)
+        self._check_names()
 
-    def _look_at_mismatches(self) -> None:
+    def _check_qos(self) -> None:
         """Warn of QoS mismatches, and clear those whose endpoints have disappeared."""
         guard = self._node.guard
         for topic, (mismatch, is_named) in list(self._unheard.items()):
             if others(mismatch) if is_named else opposite(mismatch):
-                guard.unheard[topic] = sentence(mismatch)
+                guard.unheard[topic] = describe(mismatch)
             else:
                 del self._unheard[topic], guard.unheard[topic]
         self._unsaid += [(mismatch, 0) for mismatch in guard.mismatches]
@@ -63,28 +63,28 @@ class GraphWatch:
         waiting, self._unsaid = self._unsaid, []
         for mismatch, looks in waiting:  # Node names arrive after the mismatch event.
             is_named = bool(others(mismatch))
-            if looks < PATIENCE and not is_named:
+            if looks < TIMEOUT and not is_named:
                 self._unsaid.append((mismatch, looks + 1))
                 continue
             self._unheard[mismatch.topic] = mismatch, is_named
-            guard.unheard[mismatch.topic] = sentence(mismatch)
+            guard.unheard[mismatch.topic] = describe(mismatch)
             self._warn(guard.unheard[mismatch.topic])
 
-    def _look_at_publishers(self, topic: str) -> None:
+    def _check_publishers(self, topic: str) -> None:
         """Check the publishers of a target, if they have changed since the last check."""
         if not self._node.count_publishers(topic) and not self._seen.get(topic):
             return
         endpoints = self._node.get_publishers_info_by_topic(topic)
-        seen = frozenset(bytes(one.endpoint_gid) for one in endpoints)
-        if seen == self._seen.get(topic):
+        gids = frozenset(bytes(one.endpoint_gid) for one in endpoints)
+        if gids == self._seen.get(topic):
             return
         self._waited[topic] += 1
-        if self._waited[topic] < PATIENCE and not all(map(is_known, endpoints)):
+        if self._waited[topic] < TIMEOUT and not all(map(is_known, endpoints)):
             return
-        self._waited[topic], self._seen[topic] = 0, seen
-        who, name, kind = self._targets.topics[topic]
+        self._waited[topic], self._seen[topic] = 0, gids
+        owner, name, kind = self._targets.topics[topic]
         senders = sorted(full_name(one) for one in endpoints if one.topic_type == kind)
-        self._targets.senders[who, name] = senders
+        self._targets.senders[owner, name] = senders
         if len(senders) > 1:
             self._warn(
                 f"{topic} is published by {', '.join(senders)}. The newest message counts, so "
@@ -97,7 +97,7 @@ class GraphWatch:
                     f"must be {kind}. Its messages do not arrive."
                 )
 
-    def _look_at_names(self) -> None:
+    def _check_names(self) -> None:
         """Warn of a second node with a controller manager's name, or end if it was there first.
 
         The node checks the names at its start, but may not have discovered all nodes by then.
@@ -106,8 +106,8 @@ class GraphWatch:
         more = sorted(name for name, count in now.items() if count > 1)
         guard = self._node.guard
         guard.taken_twice = ", ".join(more)
-        if more and time.monotonic() - self._begun < DISCOVERY:
-            guard.failure = guard.failure or taken(self._node, more)
+        if more and time.monotonic() - self._start_time < DISCOVERY:
+            guard.failure = guard.failure or conflicting_names(self._node, more)
         elif more:
             self._warn(
                 f"{', '.join(more)}: another node has this name, so requests reach two robots. "
@@ -115,5 +115,5 @@ class GraphWatch:
             )
 
     def _warn(self, text: str) -> None:
-        if news := self._said.news(text):
+        if news := self._reported.new_text(text):
             self._node.get_logger().warning(news)

@@ -22,7 +22,7 @@ from multipanda_py.exceptions import LoopError, shortened
 from multipanda_py.ros.node.bounded_messages import MESSAGE, bounded_service, too_large
 from multipanda_py.ros.node.deferred_responses import DeferredResponses, Work, refuse
 from multipanda_py.ros.node.parameter_requests import ParameterNode, set_work, value_of
-from multipanda_py.ros.node.qos import REQUESTS, Mismatch
+from multipanda_py.ros.node.qos import REQUESTS, QosMismatch
 
 try:
     from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
@@ -67,30 +67,28 @@ class Guard:
         self.caught: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.last = ""
-        self.mismatches: list[Mismatch] = []
+        self.mismatches: list[QosMismatch] = []
         self.unheard: dict[str, str] = {}
         self.taken_twice = ""
         self.unresponsive = ""
         self._logger = get_logger(name)
-        self._said: set[tuple[str, str, int]] = set()
+        self._reported: set[tuple[str, str, int]] = set()
         self._large: set[str] = set()
 
-    def note(self, where: str, error: Exception) -> None:
+    def note(self, path: str, error: Exception) -> None:
         """Count an exception. Log it with its trace if it is the first of this origin."""
         text = shortened(f"{type(error).__name__}: {error}")
         if isinstance(error, FATAL):
             self.failure = self.failure or shortened(str(error)) or text
             return
-        self.caught[where] += 1
-        self.last = f"{where}: {text}"
+        self.caught[path] += 1
+        self.last = f"{path}: {text}"
         frames = traceback.extract_tb(error.__traceback__)
-        place = (where, type(error).__name__, frames[-1].lineno or 0 if frames else 0)
-        if place not in self._said:
-            self._said.add(place)
+        source = (path, type(error).__name__, frames[-1].lineno or 0 if frames else 0)
+        if source not in self._reported:
+            self._reported.add(source)
             trace = shortened("".join(traceback.format_exception(error)))
-            self._logger.error(
-                f"{where} failed. The node continues; this is logged once:\n{trace}"
-            )
+            self._logger.error(f"{path} failed. The node continues; this is logged once:\n{trace}")
 
     def count(self, service: str, response: Any) -> None:
         """Count a negative answer of any service."""
@@ -101,18 +99,18 @@ class Guard:
         elif not getattr(response, "success", getattr(response, "ok", True)):
             self.refused[service.lstrip("/")] += 1
 
-    def note_large(self, where: str, reason: str) -> None:
+    def note_large(self, path: str, reason: str) -> None:
         """Log the first request, goal or message of a name that is too large."""
-        if where not in self._large:
-            self._large.add(where)
-            self._logger.warning(f"{where}: rejected: {reason}; this is logged once")
+        if path not in self._large:
+            self._large.add(path)
+            self._logger.warning(f"{path}: rejected: {reason}; this is logged once")
 
-    def call(self, where: str, callback: Callable[..., Any], *args: Any) -> Any:
+    def call(self, path: str, callback: Callable[..., Any], *args: Any) -> Any:
         """Return what a callback returns, or None if it raises."""
         try:
             return callback(*args)
         except Exception as error:
-            self.note(where, error)
+            self.note(path, error)
             return None
 
 
@@ -246,7 +244,7 @@ class GuardedNode(ParameterNode):
     def _mismatched(self, topic: str, profile: Any, publishes: bool, event: Any) -> None:
         if isinstance(profile, int):
             profile = QoSProfile(depth=profile)
-        self.guard.mismatches.append(Mismatch(self, topic, profile, publishes))
+        self.guard.mismatches.append(QosMismatch(self, topic, profile, publishes))
 
     def destroy_node(self) -> None:
         """Destroy all entities, also action servers, which rclpy does not destroy."""
@@ -265,14 +263,14 @@ class GuardedNode(ParameterNode):
         return super().create_timer(period, tick, *args, **options)
 
 
-SILENCE = 10.0
+REPEAT_PERIOD = 10.0
 """Time after which a repeated message is logged again [s]."""
-MOST = 500
+MAX_TEXTS = 500
 """Maximum number of stored messages."""
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(e[-+]?\d+)?")
 
 
-class SaidOnce:
+class ThrottledLog:
     """Filter of repeated messages. Messages that differ in numbers only are the same.
 
     Args:
@@ -286,13 +284,13 @@ class SaidOnce:
         self._now = now
         self.known: dict[str, tuple[float, int]] = {}
 
-    def news(self, text: str) -> str:
+    def new_text(self, text: str) -> str:
         """Return a message to log, with its number of suppressed repetitions, or nothing."""
         key, now = _NUMBER.sub("#", text), self._now()
-        if len(self.known) > MOST:
+        if len(self.known) > MAX_TEXTS:
             self.known.clear()
-        last, unsaid = self.known.get(key, (-SILENCE, 0))
-        if now - last < SILENCE:
+        last, unsaid = self.known.get(key, (-REPEAT_PERIOD, 0))
+        if now - last < REPEAT_PERIOD:
             self.known[key] = now, unsaid + 1
             return ""
         self.known[key] = now, 0

@@ -26,22 +26,22 @@ _IDS = {
 }
 
 
-class _Way(NamedTuple):
+class _Transition(NamedTuple):
     number: int
     label: str
     start: str
     goal: str
 
 
-WHO = "the life cycle of the node"
-WAYS = (
-    _Way(Transition.TRANSITION_CONFIGURE, "configure", UNCONFIGURED, INACTIVE),
-    _Way(Transition.TRANSITION_CLEANUP, "cleanup", INACTIVE, UNCONFIGURED),
-    _Way(Transition.TRANSITION_ACTIVATE, "activate", INACTIVE, ACTIVE),
-    _Way(Transition.TRANSITION_DEACTIVATE, "deactivate", ACTIVE, INACTIVE),
-    _Way(Transition.TRANSITION_UNCONFIGURED_SHUTDOWN, "shutdown", UNCONFIGURED, FINALIZED),
-    _Way(Transition.TRANSITION_INACTIVE_SHUTDOWN, "shutdown", INACTIVE, FINALIZED),
-    _Way(Transition.TRANSITION_ACTIVE_SHUTDOWN, "shutdown", ACTIVE, FINALIZED),
+SUBJECT = "the life cycle of the node"
+TRANSITIONS = (
+    _Transition(Transition.TRANSITION_CONFIGURE, "configure", UNCONFIGURED, INACTIVE),
+    _Transition(Transition.TRANSITION_CLEANUP, "cleanup", INACTIVE, UNCONFIGURED),
+    _Transition(Transition.TRANSITION_ACTIVATE, "activate", INACTIVE, ACTIVE),
+    _Transition(Transition.TRANSITION_DEACTIVATE, "deactivate", ACTIVE, INACTIVE),
+    _Transition(Transition.TRANSITION_UNCONFIGURED_SHUTDOWN, "shutdown", UNCONFIGURED, FINALIZED),
+    _Transition(Transition.TRANSITION_INACTIVE_SHUTDOWN, "shutdown", INACTIVE, FINALIZED),
+    _Transition(Transition.TRANSITION_ACTIVE_SHUTDOWN, "shutdown", ACTIVE, FINALIZED),
 )
 
 
@@ -73,7 +73,7 @@ class LifeCycle:
         self.wants_cell, self.ends, self.state = wants_cell, False, UNCONFIGURED
         self._activates = wants_cell
         self._cell: Cell | None = None
-        self._failure = self._under_way = ""
+        self._failure = self._transition = ""
         self._laws: tuple[str, ...] = ()
         self._rested: set[str] = set()
         self.open(main)
@@ -86,18 +86,18 @@ class LifeCycle:
             namespace=main.get_namespace(),
             **BARE,
         )
-        whose = main.get_fully_qualified_name()
+        owner = main.get_fully_qualified_name()
         self._events = self.node.create_publisher(
-            TransitionEvent, f"{whose}/transition_event", NUMBERS
+            TransitionEvent, f"{owner}/transition_event", NUMBERS
         )
-        self.node.serve(ChangeState, f"{whose}/change_state", self.change)
+        self.node.serve(ChangeState, f"{owner}/change_state", self.change)
         for kind, name, answer in (
             (GetState, "get_state", self._get_state),
             (GetAvailableStates, "get_available_states", self._get_states),
             (GetAvailableTransitions, "get_available_transitions", self._get_transitions),
             (GetAvailableTransitions, "get_transition_graph", self._get_graph),
         ):
-            self.node.create_service(kind, f"{whose}/{name}", answer)
+            self.node.create_service(kind, f"{owner}/{name}", answer)
 
     @property
     def begins(self) -> bool:
@@ -127,54 +127,62 @@ class LifeCycle:
 
     def change(self, request: Any, response: Any) -> Work:
         """Execute a transition and answer, as a generator that waits for cell and loop."""
-        asked = request.transition.label or request.transition.id
+        requested = request.transition.label or request.transition.id
         start = self.state
-        way = next((way for way in WAYS if asked in way[:2] and way.start == start), None)
-        if way is None:
-            allowed = ", ".join(way.label for way in self._ways())
+        transition = next(
+            (
+                displacement
+                for displacement in TRANSITIONS
+                if requested in displacement[:2] and displacement.start == start
+            ),
+            None,
+        )
+        if transition is None:
+            allowed = ", ".join(displacement.label for displacement in self._ways())
             self._logger.warning(
-                f"life cycle: got {asked!r:.60} while {start}, allowed {allowed or 'nothing'}"
+                f"life cycle: got {requested!r:.60} while {start}, allowed {allowed or 'nothing'}"
             )
             response.success = False
             return
-        if self._under_way == way.label:  # Clients repeat a request without answer.
-            while self._under_way == way.label:
+        if self._transition == transition.label:  # Clients repeat a request without answer.
+            while self._transition == transition.label:
                 yield
-        elif self._under_way and way.goal != FINALIZED:
+        elif self._transition and transition.goal != FINALIZED:
             self._logger.warning(
-                f"life cycle: got {way.label!r} while {self._under_way} is in progress, allowed "
+                f"life cycle: got {transition.label!r} while {self._transition} is in progress, "
+                f"allowed "
                 "shutdown"
             )
         else:
-            yield from self._try(way)
-        response.success = self.state == way.goal
+            yield from self._try(transition)
+        response.success = self.state == transition.goal
 
-    def _try(self, way: _Way) -> Work:
-        self._under_way = way.label
+    def _try(self, transition: _Transition) -> Work:
+        self._transition = transition.label
         try:
-            yield from self._go(way)
+            yield from self._go(transition)
         except MultipandaError as error:
-            self._logger.warning(f"life cycle: {way.label} failed: {shortened(str(error))}")
+            self._logger.warning(f"life cycle: {transition.label} failed: {shortened(str(error))}")
         finally:
-            self._under_way = ""
+            self._transition = ""
 
-    def _go(self, way: _Way) -> Work:
-        if way.label == "configure":
+    def _go(self, transition: _Transition) -> Work:
+        if transition.label == "configure":
             self.wants_cell, self._activates, self._failure = True, False, ""
             while self.state == UNCONFIGURED and not self._failure:
                 yield
-        elif way.label == "cleanup":
+        elif transition.label == "cleanup":
             self.wants_cell = False
             while self.state == INACTIVE:
                 yield
-        elif way.label == "shutdown":
+        elif transition.label == "shutdown":
             self._arrive(FINALIZED)
             self.ends = True
         elif self._cell is not None:
-            move = self._deactivate if way.goal == INACTIVE else self._activate
+            move = self._deactivate if transition.goal == INACTIVE else self._activate
             yield from move(self._cell)
-            if self.state == way.start:  # No shutdown was requested meanwhile.
-                self._arrive(way.goal)
+            if self.state == transition.start:  # No shutdown was requested meanwhile.
+                self._arrive(transition.goal)
 
     def _deactivate(self, cell: Cell) -> Work:
         # After an attempt that failed half-way, the active controllets are stored already, and
@@ -190,8 +198,8 @@ class LifeCycle:
         controllets.
         """
         self._rested |= {arm for arm in cell.arms if not cell.is_resting(arm)}
-        pending = cell.ask_rest(*cell.arms, by=WHO)
-        while pending.look() is None:
+        pending = cell.ask_rest(*cell.arms, by=SUBJECT)
+        while pending.poll() is None:
             yield
 
     def _activate(self, cell: Cell) -> Work:
@@ -199,8 +207,8 @@ class LifeCycle:
         for arm in self._rested:
             cell.wake(arm)
         try:
-            pending = cell.ask_switch(self._laws, (), Strictness.AUTO, by=WHO)
-            while pending.look() is None:
+            pending = cell.ask_switch(self._laws, (), Strictness.AUTO, by=SUBJECT)
+            while pending.poll() is None:
                 yield
         except MultipandaError:
             yield from self._rest(cell)
@@ -210,15 +218,15 @@ class LifeCycle:
     def _arrive(self, state: str) -> None:
         start, self.state = self.state, state
         event = TransitionEvent(start_state=_state(start), goal_state=_state(state))
-        for way in WAYS:
-            if (way.start, way.goal) == (start, state):
-                event.transition = Transition(id=way.number, label=way.label)
+        for transition in TRANSITIONS:
+            if (transition.start, transition.goal) == (start, state):
+                event.transition = Transition(id=transition.number, label=transition.label)
         event.timestamp = self.node.get_clock().now().nanoseconds
         self._events.publish(event)
         self._logger.info(f"life cycle: {state}")
 
-    def _ways(self) -> Iterator[_Way]:
-        return (way for way in WAYS if way.start == self.state)
+    def _ways(self) -> Iterator[_Transition]:
+        return (transition for transition in TRANSITIONS if transition.start == self.state)
 
     def _get_state(self, request: Any, response: Any) -> Any:
         response.current_state = _state(self.state)
@@ -229,11 +237,11 @@ class LifeCycle:
         return response
 
     def _get_transitions(self, request: Any, response: Any) -> Any:
-        response.available_transitions = [_described(way) for way in self._ways()]
+        response.available_transitions = [_described(transition) for transition in self._ways()]
         return response
 
     def _get_graph(self, request: Any, response: Any) -> Any:
-        response.available_transitions = [_described(way) for way in WAYS]
+        response.available_transitions = [_described(transition) for transition in TRANSITIONS]
         return response
 
 
@@ -241,9 +249,9 @@ def _state(name: str) -> State:
     return State(id=_IDS[name], label=name)
 
 
-def _described(way: _Way) -> TransitionDescription:
+def _described(transition: _Transition) -> TransitionDescription:
     return TransitionDescription(
-        transition=Transition(id=way.number, label=way.label),
-        start_state=_state(way.start),
-        goal_state=_state(way.goal),
+        transition=Transition(id=transition.number, label=transition.label),
+        start_state=_state(transition.start),
+        goal_state=_state(transition.goal),
     )

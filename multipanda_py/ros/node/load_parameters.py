@@ -35,7 +35,7 @@ TYPE = "type"
 _ALLOWED = "allowed --params-file FILE and -p NAME:=VALUE; topics cannot be remapped"
 
 
-def asked_parameters(
+def requested_parameters(
     files: Sequence[str], arguments: Sequence[str], node: str, known: Sequence[str]
 ) -> dict[str, Any]:
     """Return the parameters of a controllet's node from files and arguments, by dotted name.
@@ -52,8 +52,8 @@ def asked_parameters(
         ConfigurationError: If a file cannot be read or has no section for the node, or an argument
             is not supported.
     """
-    more, given = _arguments(arguments)
-    found: dict[str, Any] = {}
+    more, overrides = _arguments(arguments)
+    result: dict[str, Any] = {}
     for path in filter(None, (*files, *more)):
         parts = list(sections(load_file(path, MAX_REMOTE)))
         meant = [(key, values) for key, values in parts if means(key, node, "")]
@@ -63,14 +63,14 @@ def asked_parameters(
                 f"/**/{node.split('/')[-1]}:"
             )
         for key, values in meant:
-            _take(values, key.strip("/") in ("**", "*"), known, found)
-    for key, values in given:
+            _take(values, key.strip("/") in ("**", "*"), known, result)
+    for key, values in overrides:
         if not key or means(f"/**/{key.lstrip('/')}", node, ""):
-            _take(values, False, known, found)
-    return found
+            _take(values, False, known, result)
+    return result
 
 
-def give_asked(
+def apply_requested(
     manager: GuardedNode, name: str, law: GuardedNode
 ) -> Generator[None, None, list[str]]:
     """Set the parameters with which a client loads a controllet; return their names.
@@ -86,7 +86,7 @@ def give_asked(
     files, arguments = (manager.get_parameter(leaf).value for leaf in _leaves(name))
     known = law.get_parameters_by_prefix("")
     node = law.get_fully_qualified_name()
-    values = asked_parameters(files, arguments, node, [*known])
+    values = requested_parameters(files, arguments, node, [*known])
     if reason := (yield from set_together(law, values)):
         own = _own_words(law, values)
         raise ParameterRejected(f"{node}: {own}" if own else reason)
@@ -114,7 +114,7 @@ def _has_text(value: Any) -> bool:
     return any(isinstance(part, (str, list)) for part in parts)
 
 
-def forget_asked(manager: GuardedNode, name: str) -> None:
+def clear_requested(manager: GuardedNode, name: str) -> None:
     """Clear the load parameters of a controllet, if they exist."""
     leaves = _leaves(name)
     if all(map(manager.has_parameter, leaves)):
@@ -126,9 +126,9 @@ def _leaves(name: str) -> list[str]:
 
 
 def _take(
-    values: Mapping[str, Any], for_all: bool, known: Sequence[str], found: dict[str, Any]
+    values: Mapping[str, Any], for_all: bool, known: Sequence[str], matches: dict[str, Any]
 ) -> None:
-    """Add the parameters of a section to ``found``, by dotted name.
+    """Add the parameters of a section to ``matches``, by dotted name.
 
     The caller has checked that the section is for this node. With ``for_all`` it is for all
     nodes, and unknown names are skipped.
@@ -136,22 +136,22 @@ def _take(
     for name, value in _flat(values):
         is_ours = name != TYPE and name.split(".")[0] not in OF_EVERY_NODE
         if is_ours and (name in known or not for_all):
-            found[name] = value
+            matches[name] = value
 
 
 def _arguments(words: Sequence[str]) -> tuple[list[str], list[tuple[str, Parameters]]]:
     """Return the files that arguments name, and the values for nodes."""
-    files, given = [], []
+    files, overrides = [], []
     rest = iter(word for word in words if word and word not in ("--ros-args", "--"))
     for option in rest:
         word = next(rest, "")
         if option == "--params-file" and word:
             files.append(word)
-        elif option in ("-p", "--param") and (found := single(word)) is not None:
-            given.append(found)
+        elif option in ("-p", "--param") and (result := single(word)) is not None:
+            overrides.append(result)
         else:
             raise ConfigurationError(f"arguments: got '{option} {word}', {_ALLOWED}")
-    return files, given
+    return files, overrides
 
 
 def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -37,24 +37,24 @@ def main() -> int:
     )  # fmt: skip
     diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", NUMBERS)
     states = node.create_publisher(JointState, "shadow/joint_states", STATES)
-    due, before = 0.0, ""
+    deadline, before = 0.0, ""
     for line in sys.stdin.buffer:
-        said = json.loads(line)
-        states.publish(joint_state(said))
-        outside = json.dumps([arm["outside"] for arm in said["arms"]])
-        if said["time"] >= due or outside != before:
-            due, before = said["time"] + PERIOD, outside
-            diagnostics.publish(diagnosis(said))
+        message = json.loads(line)
+        states.publish(joint_state(message))
+        outside = json.dumps([arm["outside"] for arm in message["arms"]])
+        if message["time"] >= deadline or outside != before:
+            deadline, before = message["time"] + PERIOD, outside
+            diagnostics.publish(diagnosis(message))
     node.destroy_node()
     rclpy.shutdown()
     return 0
 
 
-def joint_state(said: dict[str, Any]) -> JointState:
+def joint_state(response: dict[str, Any]) -> JointState:
     """Return the state of all twins, with the joint names of the arms."""
     message = JointState()
-    _stamp(message, said["time"])
-    for arm in said["arms"]:
+    _stamp(message, response["time"])
+    for arm in response["arms"]:
         message.name.extend(arm["joints"])
         message.position.extend(arm["q"])
         message.velocity.extend(arm["dq"])
@@ -62,11 +62,11 @@ def joint_state(said: dict[str, Any]) -> JointState:
     return message
 
 
-def diagnosis(said: dict[str, Any]) -> DiagnosticArray:
+def diagnosis(response: dict[str, Any]) -> DiagnosticArray:
     """Return a status per arm, a warning while it is outside the tolerance band."""
     message = DiagnosticArray()
-    _stamp(message, said["time"])
-    for arm in said["arms"]:
+    _stamp(message, response["time"])
+    for arm in response["arms"]:
         level, summary = DiagnosticStatus.OK, "within the tolerance band"
         if not arm["has_band"]:
             summary = "followed, without a tolerance band"
@@ -80,7 +80,7 @@ def diagnosis(said: dict[str, Any]) -> DiagnosticArray:
         message.status.append(
             DiagnosticStatus(
                 level=level, name=f"shadow: {arm['name']}", message=summary,
-                hardware_id=f"{said['cell']}/{arm['name']}/shadow",
+                hardware_id=f"{response['cell']}/{arm['name']}/shadow",
                 values=[KeyValue(key=key, value=value) for key, value in values.items()],
             )
         )  # fmt: skip

@@ -37,10 +37,10 @@ from multipanda_py.realtime.system.dds import (
     remove_leftovers,
 )
 from multipanda_py.realtime.system.signals import Interrupted
-from multipanda_py.ros.client.target_publisher import LifeSigns
+from multipanda_py.ros.client.target_publisher import HeartbeatMonitor
 from multipanda_py.ros.compat.franka import GRIPPER_ACTIONS, FrankaNames
 from multipanda_py.ros.node.clock import NodeClock
-from multipanda_py.ros.node.controller_manager import manager_node, refuse_taken_names
+from multipanda_py.ros.node.controller_manager import check_name_conflicts, manager_node
 from multipanda_py.ros.node.diagnostics import Diagnostics
 from multipanda_py.ros.node.graph_watch import GraphWatch
 from multipanda_py.ros.node.guard import GuardedNode
@@ -71,7 +71,7 @@ from multipanda_py.ros.services.tasks import TaskServices, does_tasks
 from multipanda_py.ros.services.trajectories import Trajectories
 from multipanda_py.ros.topics.camera_process import SceneCameras
 from multipanda_py.ros.topics.publishers import StatePublishers
-from multipanda_py.ros.topics.state_topic import WorldClock
+from multipanda_py.ros.topics.state_topic import SimClock
 from multipanda_py.ros.topics.targets import Targets, TargetStatus
 
 NAME = NODE
@@ -114,10 +114,10 @@ class MultimodeController:
         nodes.extend(manager_node(node, cell, laws, arm) for arm in ("", *cell.arms))
         clock = NodeClock(node.get_clock())
         targets = Targets(node, cell, clock, max_target_age(node))
-        self._world_clock = WorldClock(node, cell, clock) if cell.config.cell.clock_rate else None
+        self._world_clock = SimClock(node, cell, clock) if cell.config.cell.clock_rate else None
         self._target_status = TargetStatus(node, cell, targets)
         self._diagnostics = Diagnostics(node, cell, targets, clock)
-        self._life_signs = LifeSigns(node, cell)
+        self._life_signs = HeartbeatMonitor(node, cell)
         as_franka, plain = flag(node, FRANKA_NAMES), flag(node, PLAIN_JOINT_NAMES)
         self._recovery = RecoveryServices(node, cell)
         self._tare = TareServices(node, cell)
@@ -178,7 +178,7 @@ class MultimodeController:
     def _watch(self) -> None:
         self._diagnostics.log_events()
         if self.cameras is not None:
-            self.cameras.look()
+            self.cameras.check()
         self._cell.check()  # Errors of the cell are fatal.
 
 
@@ -309,7 +309,7 @@ def _serve(
         cell.beat_by_hand()  # Heartbeats start with the first callback.
         with signals.interruptible():
             cell.start()
-            refuse_taken_names(node, cell.arms)
+            check_name_conflicts(node, cell.arms)
         check = SelfCheck(node, cell, args)
         ends.callback(check.close)
         controller = MultimodeController(node, cell, serving.nodes, check)

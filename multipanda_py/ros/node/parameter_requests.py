@@ -36,7 +36,7 @@ MAX_LATER_REASON = 200
 """Maximum length of further rejections [characters]."""
 MAX_NAME = 200
 """Maximum length of a name for which similar names are searched [characters]."""
-_ASKED = "not asked for yet"
+_REQUESTED = "not asked for yet"
 _LAST_TYPE = ParameterType.PARAMETER_STRING_ARRAY
 
 
@@ -55,21 +55,21 @@ class LateParameters:
         self._asked: dict[str, Any] = {}
         self._granted = False
 
-    def check(self, asked: dict[str, Any]) -> None:
+    def check(self, requested: dict[str, Any]) -> None:
         """Store a request, and accept it only after it has been granted.
 
         Raises:
             SettingsRejected: If it is not granted yet.
         """
         if not self._granted:
-            self._asked = asked
-            raise SettingsRejected(_ASKED)
+            self._asked = requested
+            raise SettingsRejected(_REQUESTED)
 
     def set(self, node: Node, parameters: list[Parameter[Any]]) -> Change:
         """Set parameters of a node after they are granted."""
         self._asked = {}
         result = node.set_parameters_atomically(parameters)
-        if result.successful or result.reason != _ASKED:
+        if result.successful or result.reason != _REQUESTED:
             return "" if result.successful else result.reason or "refused"
         reason = yield from self._change(self._asked)
         if reason:
@@ -161,19 +161,19 @@ def _own_names(node: Node, names: CrispNames, messages: Sequence[Any]) -> list[A
     Raises:
         ParameterRejected: If a value has no equivalent.
     """
-    found: dict[str, Any] = {}
+    own_names: dict[str, Any] = {}
     pending: dict[str, Any] = {}
     for message in messages:
         value = Parameter.from_parameter_msg(message).value
         if not names.has(message.name, value):
-            found[message.name] = message
+            own_names[message.name] = message
             continue
         read = lambda own: pending.get(own, node.get_parameter(own).value)  # noqa: E731
-        given = list(value) if isinstance(value, array) else value
-        pending.update(names.ours(message.name, given, read))
+        text = list(value) if isinstance(value, array) else value
+        pending.update(names.ours(message.name, text, read))
     for name, value in pending.items():
-        found[name] = Parameter(name, value=value).to_parameter_msg()
-    return list(found.values())
+        own_names[name] = Parameter(name, value=value).to_parameter_msg()
+    return list(own_names.values())
 
 
 def _unknown(node: Node, name: str) -> str:
@@ -192,23 +192,23 @@ def _wrong_type(node: Node, message: Any) -> str:
 
     The message of rclpy would show its type numbers.
     """
-    got, kept = Parameter.Type(message.value.type), node.get_parameter(message.name).type_
-    if kept in (got, WIDER.get(got), Parameter.Type.NOT_SET):
+    got, declared = Parameter.Type(message.value.type), node.get_parameter(message.name).type_
+    if declared in (got, WIDER.get(got), Parameter.Type.NOT_SET):
         return ""
     allowed = node.describe_parameter(message.name).additional_constraints
-    where = f"{node.get_fully_qualified_name()}: {message.name}"
+    path = f"{node.get_fully_qualified_name()}: {message.name}"
     text, hint = message.value.string_value, ""
     if text.startswith("["):  # ros2 param set sends mixed number types as a string.
         hint = " (a string: write all numbers with a decimal point, or none)"
-    what = f"{text!r:.60}{hint}" if text else _kind(got)
-    return shortened(f"{where}: got {what}, allowed {allowed or _kind(kept)}")
+    description = f"{text!r:.60}{hint}" if text else _kind(got)
+    return shortened(f"{path}: got {description}, allowed {allowed or _kind(declared)}")
 
 
-def _read_only(node: Node, asked: Parameter[Any]) -> str:
+def _read_only(node: Node, requested: Parameter[Any]) -> str:
     """Return the message for a read-only parameter, with its value."""
-    stands, where = node.get_parameter(asked.name).value, node.get_fully_qualified_name()
+    stands, path = node.get_parameter(requested.name).value, node.get_fully_qualified_name()
     return (
-        f"{where}: {asked.name}: got {asked.value!r:.60}, but it is read-only with value "
+        f"{path}: {requested.name}: got {requested.value!r:.60}, but it is read-only with value "
         f"{stands!r:.200}"
     )
 
@@ -217,16 +217,16 @@ def _kind(kind: Parameter.Type) -> str:
     return "nothing" if kind is Parameter.Type.NOT_SET else kind.name.lower().replace("_", " ")
 
 
-def _stands(node: ParameterNode, asked: Parameter[Any]) -> bool:
+def _stands(node: ParameterNode, requested: Parameter[Any]) -> bool:
     """Return True if a read-only parameter has the requested value, so that dumped files load."""
-    if not node.describe_parameter(asked.name).read_only:
+    if not node.describe_parameter(requested.name).read_only:
         return False
-    if asked.value in node.same_values.get(asked.name, ()):
+    if requested.value in node.same_values.get(requested.name, ()):
         return True
-    stands, wanted = node.get_parameter(asked.name).value, asked.value
+    stands, desired = node.get_parameter(requested.name).value, requested.value
     if isinstance(stands, (array, list)):
-        return isinstance(wanted, (array, list)) and list(stands) == list(wanted)
-    return type(stands) is type(wanted) and bool(stands == wanted)
+        return isinstance(desired, (array, list)) and list(stands) == list(desired)
+    return type(stands) is type(desired) and bool(stands == desired)
 
 
 def _set(
@@ -265,8 +265,8 @@ def _set_own(
         if reason := _wrong_type(node, message):
             return SetParametersResult(successful=False, reason=reason)
     try:
-        asked = [Parameter.from_parameter_msg(message) for message in messages]
-        parameters = [parameter for parameter in asked if not _stands(node, parameter)]
+        requested = [Parameter.from_parameter_msg(message) for message in messages]
+        parameters = [parameter for parameter in requested if not _stands(node, parameter)]
         for parameter in parameters:
             if node.describe_parameter(parameter.name).read_only:
                 return SetParametersResult(successful=False, reason=_read_only(node, parameter))

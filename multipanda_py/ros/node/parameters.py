@@ -78,9 +78,9 @@ def _refuse_time(node: Node, main: str, parameters: list[Parameter]) -> SetParam
     for parameter in parameters:
         stands = node.get_parameter(SIM_TIME).value if node.has_parameter(SIM_TIME) else None
         if parameter.name == SIM_TIME and parameter.value != stands:
-            where = f"{node.get_fully_qualified_name()}: {SIM_TIME}"
+            path = f"{node.get_fully_qualified_name()}: {SIM_TIME}"
             reason = (
-                f"{where}: got {parameter.value}, but it has no effect here; set it for {main} "
+                f"{path}: got {parameter.value}, but it has no effect here; set it for {main} "
                 "at its start"
             )
             return SetParametersResult(successful=False, reason=reason)
@@ -100,7 +100,7 @@ def _parameter_node(main: GuardedNode, cell: Cell, instance: InstanceSpec) -> Gu
     if instance.config.type == "cartesian_impedance" and instance.config.per_arm:
         joints = cell.descriptions[arm].joint_names
         node.other_names = CrispNames(names, joints, _saying_once(main, instance.name))
-    hand_over(node, names, lambda asked: cell.set_parameters(instance.name, asked))
+    hand_over(node, names, lambda requested: cell.set_parameters(instance.name, requested))
     return node
 
 
@@ -115,10 +115,10 @@ def hand_over(node: Node, names: Collection[str], apply: Callable[[dict[str, Any
     """
 
     def check(parameters: list[Parameter]) -> SetParametersResult:
-        asked = {p.name: _plain(p.value) for p in parameters if p.name in names}
+        requested = {p.name: _plain(p.value) for p in parameters if p.name in names}
         try:
-            if asked:
-                apply(asked)
+            if requested:
+                apply(requested)
         except MultipandaError as error:
             return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
@@ -144,15 +144,15 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, array) else value
 
 
-def _saying_once(main: Node, whose: str) -> Callable[[str], None]:
-    heard = set()
+def _saying_once(main: Node, owner: str) -> Callable[[str], None]:
+    received = set()
 
-    def say(text: str) -> None:
-        if text not in heard:
-            heard.add(text)
-            main.get_logger().info(f"{whose}: {text}")
+    def log(text: str) -> None:
+        if text not in received:
+            received.add(text)
+            main.get_logger().info(f"{owner}: {text}")
 
-    return say
+    return log
 
 
 def robot_nodes(main: GuardedNode, cell: Cell) -> dict[str, GuardedNode]:
@@ -186,10 +186,10 @@ def _robot_node(main: GuardedNode, cell: Cell, arm: str) -> GuardedNode:
     return node
 
 
-def _change(cell: Cell, arm: str, asked: dict[str, Any]) -> Change:
+def _change(cell: Cell, arm: str, requested: dict[str, Any]) -> Change:
     """Send new settings to a robot. Return the reason of a rejection, or an empty string."""
     try:
-        request = cell.ask_robot_settings(arm, **asked)
+        request = cell.ask_robot_settings(arm, **requested)
         yield from until(
             cell,
             lambda: cell.settings_answer(request) or None,

@@ -12,7 +12,7 @@ TARGETS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 """Profile of targets. Best effort matches every publisher; only the newest target is used."""
 STATES = QoSProfile(depth=1)
 """Profile of states. Reliable matches every subscription; only the newest state is used."""
-KEPT = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 """Profile of latched data for late subscribers: descriptions, fixed transforms, names."""
 TRANSFORMS = QoSProfile(depth=100)
 """Profile of tf2 listeners."""
@@ -34,7 +34,7 @@ uses deadline or liveliness."""
 _UNKNOWN = "_UNKNOWN_"
 
 
-class Mismatch(NamedTuple):
+class QosMismatch(NamedTuple):
     """Incompatible publisher and subscription, as reported by the middleware.
 
     Attributes:
@@ -50,26 +50,26 @@ class Mismatch(NamedTuple):
     publishes: bool
 
 
-def opposite(mismatch: Mismatch) -> list[Any]:
+def opposite(mismatch: QosMismatch) -> list[Any]:
     """Return all remote endpoints of the other kind."""
     node, topic, _, publishes = mismatch
     ask = node.get_subscriptions_info_by_topic if publishes else node.get_publishers_info_by_topic
     return list(ask(node.resolve_topic_name(topic)))
 
 
-def others(mismatch: Mismatch) -> list[Any]:
+def others(mismatch: QosMismatch) -> list[Any]:
     """Return the known remote endpoints that are incompatible."""
     _, _, here, publishes = mismatch
-    found = []
+    others = []
     for there in filter(is_known, opposite(mismatch)):
-        offered, asked = (here, there.qos_profile) if publishes else (there.qos_profile, here)
-        if any(getattr(offered, name) == less and getattr(asked, name) == more
+        offered, requested = (here, there.qos_profile) if publishes else (there.qos_profile, here)
+        if any(getattr(offered, name) == less and getattr(requested, name) == more
                for name, less, more in POLICIES):  # fmt: skip
-            found.append(there)
-    return found
+            others.append(there)
+    return others
 
 
-def sentence(mismatch: Mismatch) -> str:
+def describe(mismatch: QosMismatch) -> str:
     """Return a message with the incompatible endpoints and policies."""
     node, topic, here, publishes = mismatch
     full = node.resolve_topic_name(topic)
@@ -77,14 +77,14 @@ def sentence(mismatch: Mismatch) -> str:
         f"{full_name(there)} has {_difference(there.qos_profile, here)}"
         for there in others(mismatch)
     ]
-    what = (
+    fault = (
         "it requests more than is offered here and receives"
         if publishes
         else "it offers too little"
     )
     end = "nothing" if publishes else "and is not received"
-    who = "; ".join(sides) or "an unknown node differs in deadline or liveliness"
-    return f"{full}: {who}: {what} {end} (quality of service)"
+    name = "; ".join(sides) or "an unknown node differs in deadline or liveliness"
+    return f"{full}: {name}: {fault} {end} (quality of service)"
 
 
 def full_name(endpoint: Any) -> str:

@@ -20,11 +20,11 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.robots.residual.runtime import CorrectedStates, places_of
+from multipanda_py.robots.residual.runtime import CorrectedStates, indices_of
 from multipanda_py.robots.residual.weights import TrainedResidual, load_residual
 from multipanda_py.ros.node.qos import NUMBERS, STATES
 
-HEARD = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
+STATES_QOS = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
 """QoS profile of the input. The network needs every state, hence the queue."""
 REASONS = 20
 """Maximum number of different reasons that are logged."""
@@ -51,18 +51,18 @@ class ResidualNode:
         self._node, self._prefix = node, prefix
         self._joints, self._states = trained.joints, CorrectedStates(trained)
         self._names: list[str] = []
-        self._places: list[int] = []
-        self._said: set[str] = set()
+        self._indices: list[int] = []
+        self._reported: set[str] = set()
         self._stamp, self._repeats = -1.0, 0
         self._out = node.create_publisher(JointState, "corrected/joint_states", STATES)
         self._confidence = node.create_publisher(Float64, "residual/confidence", NUMBERS)
-        node.create_subscription(JointState, "joint_states", self._take, HEARD)
+        node.create_subscription(JointState, "joint_states", self._take, STATES_QOS)
 
     def _take(self, message: JointState) -> None:
         if reason := self._unusable(message):
-            if reason not in self._said and len(self._said) < REASONS:
+            if reason not in self._reported and len(self._reported) < REASONS:
                 self._node.get_logger().error(f"message dropped: {reason}")
-                self._said.add(reason)
+                self._reported.add(reason)
             return
         rows = [np.array(part) for part in (message.position, message.velocity, message.effort)]
         stamp, gaps = message.header.stamp, self._states.gaps
@@ -73,7 +73,7 @@ class ResidualNode:
                 f"time stamps do not change ({time:g} s): states are not corrected",
                 throttle_duration_sec=5.0,
             )
-        state = np.concatenate([row[self._places] for row in rows])
+        state = np.concatenate([row[self._indices] for row in rows])
         corrected = self._states.correct(time, state)
         if self._states.gaps > gaps:
             self._node.get_logger().warning(
@@ -81,7 +81,7 @@ class ResidualNode:
                 throttle_duration_sec=5.0,
             )
         for row, part in zip(rows, np.split(corrected, 3)):
-            row[self._places] = part
+            row[self._indices] = part
         message.position, message.velocity, message.effort = (row.tolist() for row in rows)
         self._out.publish(message)
         self._confidence.publish(Float64(data=self._states.confidence))
@@ -91,13 +91,14 @@ class ResidualNode:
         names = list(message.name)
         if names != self._names:
             try:
-                self._places, self._names = places_of(self._joints, names, self._prefix), names
+                self._indices, self._names = indices_of(self._joints, names, self._prefix), names
             except ConfigurationError as error:
                 return str(error)
-        for what in ("position", "velocity", "effort"):
-            if len(getattr(message, what)) != len(names):
+        for field in ("position", "velocity", "effort"):
+            if len(getattr(message, field)) != len(names):
                 return (
-                    f"{what}: got {len(getattr(message, what))} numbers for {len(names)} joints, "
+                    f"{field}: got {len(getattr(message, field))} numbers for {len(names)} "
+                    f"joints, "
                     "allowed one per joint"
                 )
         return ""

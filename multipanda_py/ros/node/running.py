@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SPIN_TIMEOUT = 0.2
 """Maximum wait for an event between two checks of signals [s]."""
-CALLBACK_PATIENCE = 5.0
+CALLBACK_TIMEOUT = 5.0
 """Maximum time of a callback after a stop signal, before the process is ended [s]."""
 
 
@@ -76,7 +76,7 @@ class StopSignals:
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[None]:
-        """End the process if this context is not left :data:`CALLBACK_PATIENCE` after a signal."""
+        """End the process if this context is not left :data:`CALLBACK_TIMEOUT` after a signal."""
         with self._lock:
             self._serving = True
         try:
@@ -90,7 +90,7 @@ class StopSignals:
         while os.read(pipe, 1):
             with self._lock:
                 if self._serving:
-                    end_within(CALLBACK_PATIENCE)
+                    end_within(CALLBACK_TIMEOUT)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._number = self._number or number
@@ -114,7 +114,7 @@ def make_executor(context: Context | None = None) -> Executor:
     return EventsExecutor(context=context)
 
 
-def end_within(patience: float = 30.0) -> None:
+def end_within(timeout: float = 30.0) -> None:
     """End this process after a timeout and print the stacks of its threads, unless :func:`ended`.
 
     The middleware shares locks with other processes. If a process was killed while it held one,
@@ -122,10 +122,10 @@ def end_within(patience: float = 30.0) -> None:
     thread. The loop of an ended node brings its arms to rest. A further call restarts the timeout.
 
     Args:
-        patience: Timeout [s].
+        timeout: Timeout [s].
     """
     # A file descriptor works even if the node is started with standard error closed.
-    faulthandler.dump_traceback_later(patience, exit=True, file=2)
+    faulthandler.dump_traceback_later(timeout, exit=True, file=2)
 
 
 def ended() -> None:

@@ -22,7 +22,7 @@ from multipanda_py.ros.node.participants import SeparateParticipant
 from multipanda_py.ros.node.qos import NUMBERS
 from multipanda_py.ros.node.running import every
 
-PATIENCE = 2.0
+TIMEOUT = 2.0
 """Maximum age of the newest callback and of the newest answer of a responsive node [s]."""
 LOST = 5.0
 """Age of the newest answer at which the participant is recreated, while callbacks run [s]."""
@@ -43,25 +43,25 @@ class Responsiveness:
         deaf: Age of the newest answer, without the time in which no callback ran [s].
         unheard: Time in which the first participant had no first answer, without those times [s].
 
-    Thread: :meth:`answered` and :meth:`look` in one thread, all other methods in main.
+    Thread: :meth:`answered` and :meth:`update` in one thread, all other methods in main.
     """
 
     def __init__(self) -> None:
         self.standing = self.deaf = self.unheard = 0.0
         self._looked = 0.0
-        self._callbacks, self._callbacks_seen = 0, 0
+        self._callbacks, self._callback_count = 0, 0
         self._is_serving = False
         self._expects, self._has_answered = False, False
 
     @property
     def is_standing(self) -> bool:
-        """True if the newest callback is older than :data:`PATIENCE`."""
-        return self.standing > PATIENCE
+        """True if the newest callback is older than :data:`TIMEOUT`."""
+        return self.standing > TIMEOUT
 
     @property
     def is_deaf(self) -> bool:
-        """True if the newest answer is older than :data:`PATIENCE`."""
-        return self.deaf > PATIENCE
+        """True if the newest answer is older than :data:`TIMEOUT`."""
+        return self.deaf > TIMEOUT
 
     @property
     def is_unheard(self) -> bool:
@@ -90,22 +90,22 @@ class Responsiveness:
     def renew(self) -> None:
         """Treat a new participant as unresponsive until its first answer."""
         self._has_answered, self._expects = False, True
-        self.deaf = PATIENCE + MAX_STEP
+        self.deaf = TIMEOUT + MAX_STEP
 
     def answered(self) -> None:
         """Reset the age of the answer."""
         self._has_answered = self._expects = True
         self.deaf = 0.0
 
-    def look(self, now: float) -> None:
+    def update(self, now: float) -> None:
         """Update both ages.
 
         Args:
             now: Current time, CLOCK_MONOTONIC [s].
         """
         step, self._looked = min(now - self._looked, MAX_STEP), now
-        if self._callbacks != self._callbacks_seen or not self._is_serving:
-            self._callbacks_seen = self._callbacks
+        if self._callbacks != self._callback_count or not self._is_serving:
+            self._callback_count = self._callbacks
             self.standing = 0.0
         else:
             self.standing += step
@@ -121,7 +121,7 @@ SERVICE = "_self_check"
 """Name of the service, relative to the node; the underscore hides it from lists."""
 REQUEST_PERIOD = 0.5
 """Time between two requests [s]."""
-LOOK_PERIOD = 0.1
+POLL_PERIOD = 0.1
 """Time between two evaluations [s]."""
 MAX_PENDING = 4
 """Maximum number of requests that wait for an answer."""
@@ -191,7 +191,7 @@ class SelfCheck:
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", NUMBERS)
         self._clock = node.get_clock()
         every(node, REQUEST_PERIOD, self._request)
-        every(node, LOOK_PERIOD, self._look)
+        every(node, POLL_PERIOD, self._poll)
 
     def _request(self) -> None:
         while len(self._pending) >= MAX_PENDING:
@@ -207,9 +207,9 @@ class SelfCheck:
                 self._logger.info("the node answers its clients")
             self._state.answered()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         state, now = self._state, time.monotonic()
-        state.look(now)
+        state.update(now)
         if state.is_unheard and not self._is_unheard:
             self._is_unheard = True
             self._logger.warning(
@@ -231,8 +231,8 @@ class SelfCheck:
     def _reason(self) -> str:
         state = self._state
         if state.is_standing:
-            place = self._place()
-            return f"a callback of the node has not returned for {state.standing:.1f} s: {place}"
+            path = self._place()
+            return f"a callback of the node has not returned for {state.standing:.1f} s: {path}"
         if state.is_deaf:
             return (
                 "the participant that serves clients has not answered the self-check for "

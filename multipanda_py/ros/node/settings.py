@@ -35,7 +35,7 @@ from multipanda_py.config.parameter_file import (
 )
 from multipanda_py.exceptions import ConfigurationError, FileRefused
 from multipanda_py.files import MAX_TEXT, check_regular, fault_of, read_text
-from multipanda_py.realtime.system.dds import where_to_look
+from multipanda_py.realtime.system.dds import discovery_hint
 from multipanda_py.ros.client.node_link import AGAIN, NodeLink
 from multipanda_py.ros.client.service_call import Call
 
@@ -102,21 +102,21 @@ def sections_of_others(args: Sequence[str]) -> list[tuple[str, Parameters]]:
         ConfigurationError: If a file is not valid.
     """
     faults: list[str] = []
-    found: list[tuple[str, Parameters]] = []
+    result: list[tuple[str, Parameters]] = []
     for option, path in itertools.pairwise(args):
         if option == "--params-file":
             try:
-                found.extend(sections(load(read_text(path))))
+                result.extend(sections(load(read_text(path))))
             except OSError:
                 continue  # ROS 2 has read it already, so it may be deleted by now.
             except yaml.YAMLError as error:
                 faults.append(f"{path}: not valid YAML: {fault_of(error)}")
     if faults:
         raise ConfigurationError(*faults)
-    found.extend(_single(args, faults))
+    result.extend(_single(args, faults))
     if faults:
         raise ConfigurationError(*faults)
-    return [(key, values) for key, values in found if not may_reach_node(key)]
+    return [(key, values) for key, values in result if not may_reach_node(key)]
 
 
 def _single(args: Sequence[str], faults: list[str]) -> Iterator[tuple[str, Parameters]]:
@@ -132,11 +132,11 @@ def _single(args: Sequence[str], faults: list[str]) -> Iterator[tuple[str, Param
     }
     for option, word in itertools.pairwise(args):
         try:
-            found = single(word) if option in ("-p", "--param") else None
+            result = single(word) if option in ("-p", "--param") else None
         except ConfigurationError as error:
             faults.extend(error.faults)
             continue
-        node, values = found or ("", {})
+        node, values = result or ("", {})
         if node and node not in renamed:
             yield node if may_reach_node(node) else f"/**/{node.lstrip('/')}", values
 
@@ -259,7 +259,7 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, array) else value
 
 
-def ask_for_cell(link: NodeLink, root: str, patience: float) -> CellConfig:
+def ask_for_cell(link: NodeLink, root: str, timeout: float) -> CellConfig:
     """Return the configuration of the cell that a node runs.
 
     Files that it names must exist on this machine, too.
@@ -267,7 +267,7 @@ def ask_for_cell(link: NodeLink, root: str, patience: float) -> CellConfig:
     Args:
         link: Link to the node, without offered services.
         root: Namespace of the cell with a leading slash, or empty.
-        patience: Timeout for discovery and for each answer [s].
+        timeout: Timeout for discovery and for each answer [s].
 
     Raises:
         TopicLost: If there is no such node, or it does not answer.
@@ -277,12 +277,12 @@ def ask_for_cell(link: NodeLink, root: str, patience: float) -> CellConfig:
     listing = f"{node}/list_parameters"
     link.offer(ListParameters, listing)
     link.offer(GetParameters, f"{node}/get_parameters")
-    link.need(lambda: link.not_found()[:1], patience, "not there", where_to_look())
+    link.need(lambda: link.not_found()[:1], timeout, "not there", discovery_hint())
     ask: Any = ListParameters.Request
-    names = link.answer(link.call(listing, ask(), _names_of_cell, patience, AGAIN))
+    names = link.answer(link.call(listing, ask(), _names_of_cell, timeout, AGAIN))
     if not names:
         raise ConfigurationError(f"{node}: runs no cell. Configure and activate it.")
-    values = link.answer(parameters_of(link, node, names, patience))
+    values = link.answer(parameters_of(link, node, names, timeout))
     try:
         return CellConfig.from_dict(nested(values), node)
     except ConfigurationError as error:
@@ -294,7 +294,7 @@ def ask_for_cell(link: NodeLink, root: str, patience: float) -> CellConfig:
 
 
 def parameters_of(
-    link: NodeLink, node: str, names: list[str], patience: float
+    link: NodeLink, node: str, names: list[str], timeout: float
 ) -> Call[dict[str, Any]]:
     """Request parameters of a node; the answer has them by name.
 
@@ -302,15 +302,17 @@ def parameters_of(
         link: Connection to the node.
         node: Full name of the node.
         names: Names of the parameters.
-        patience: Timeout of the answer [s].
+        timeout: Timeout of the answer [s].
     """
 
-    def read(said: Any) -> dict[str, Any]:
-        return {name: parameter_value_to_python(one) for name, one in zip(names, said.values)}
+    def read(response: Any) -> dict[str, Any]:
+        return {name: parameter_value_to_python(one) for name, one in zip(names, response.values)}
 
     request = GetParameters.Request(names=names)
-    return link.call(f"{node}/get_parameters", request, read, patience, AGAIN)
+    return link.call(f"{node}/get_parameters", request, read, timeout, AGAIN)
 
 
-def _names_of_cell(said: Any) -> list[str]:
-    return [name for name in said.result.names if name.split(".")[0] in CellConfig.model_fields]
+def _names_of_cell(response: Any) -> list[str]:
+    return [
+        name for name in response.result.names if name.split(".")[0] in CellConfig.model_fields
+    ]

@@ -43,7 +43,7 @@ class RecoveryServices:
         """Recover arms; the response has ``success`` and ``message``."""
         try:
             pending = self._cell.ask_recovery(arms)
-            while pending.look() is None:
+            while pending.poll() is None:
                 yield
             response.success = True
             cleared = "; ".join(f"{arm}: {was} cleared" for arm, was in pending.faults.items())
@@ -74,13 +74,13 @@ class TareServices:
     def _tare(self, arm: str, undo: bool, request: Any, response: Any) -> Work:
         cell = self._cell
         try:
-            asked = cell.ask_tare(arm, undo=undo)
+            pending = cell.ask_tare(arm, undo=undo)
             offset = yield from until(
                 cell,
-                lambda: cell.tare_answer(asked),
+                lambda: cell.tare_answer(pending),
                 f"the tare of {arm}",
                 TARE_TIMEOUT,
-                lambda: cell.withdraw_tare(asked),
+                lambda: cell.withdraw_tare(pending),
             )
             numbers = ", ".join(f"{value:.2f}" for value in offset)
             response.success = True
@@ -93,9 +93,9 @@ class TareServices:
             response.success, response.message = False, str(error)
 
 
-PATIENCE = 5e-3
+TIMEOUT = 5e-3
 """Maximum time that the thread blocks for the loop, which answers at its next cycle [s]."""
-LOOK_PERIOD = 2e-4
+POLL_PERIOD = 2e-4
 """Period of checking for an answer of the loop [s]."""
 
 
@@ -135,10 +135,10 @@ class Stop:
     def handle(self, request: Any, response: Any) -> Work:
         """Request a hold of all arms and answer, as a generator that waits for the loop."""
         try:
-            pending, asked = self._cell.ask_hold(by=self._by), time.monotonic()
-            while (result := pending.look()) is None:
-                if time.monotonic() - asked < PATIENCE:
-                    time.sleep(LOOK_PERIOD)
+            pending, requested_at = self._cell.ask_hold(by=self._by), time.monotonic()
+            while (result := pending.poll()) is None:
+                if time.monotonic() - requested_at < TIMEOUT:
+                    time.sleep(POLL_PERIOD)
                 else:  # The loop is stalled, so other clients are served meanwhile.
                     yield
             stopped = ", ".join(result.deactivated) or "no controllet was active"
@@ -182,19 +182,19 @@ class HoldingServices:
     def _change(self, arm: str, name: str, request: Any, response: Any) -> Work:
         cell = self._cell
         try:
-            asked = cell.ask_attach(arm) if name == "attach" else cell.ask_detach(arm)
+            pending = cell.ask_attach(arm) if name == "attach" else cell.ask_detach(arm)
             yield from until(
                 cell,
-                lambda: cell.holding_answer(asked) or None,
+                lambda: cell.holding_answer(pending) or None,
                 f"{name} of {arm}",
                 HOLDING_TIMEOUT,
-                lambda: cell.withdraw_holding(asked),
+                lambda: cell.withdraw_holding(pending),
             )
             response.success = True
             response.message = (
-                f"{arm} holds {asked.thing}, which is now part of its gripper"
+                f"{arm} holds {pending.thing}, which is now part of its gripper"
                 if name == "attach"
-                else f"{arm} has detached {asked.thing or 'nothing'}"
+                else f"{arm} has detached {pending.thing or 'nothing'}"
             )
         except MultipandaError as error:
             response.success, response.message = False, str(error)

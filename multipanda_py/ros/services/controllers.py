@@ -30,7 +30,7 @@ from multipanda_py.exceptions import (
 )
 from multipanda_py.ros.node.deferred_responses import Work
 from multipanda_py.ros.node.guard import GuardedNode
-from multipanda_py.ros.node.load_parameters import forget_asked, give_asked
+from multipanda_py.ros.node.load_parameters import apply_requested, clear_requested
 from multipanda_py.targets import TRAJECTORY_CONTROLLETS
 
 BROADCASTER = "joint_state_broadcaster"
@@ -43,7 +43,7 @@ REPORTED = dict.fromkeys(
 )
 """Controllets that are listed with the type of the ros2_control controller with the same action.
 MoveIt finds the action of a controller by this type (moveit_ros_control_interface)."""
-FOR_GOOD = {
+BUILTIN_REASONS = {
     BROADCASTER: "joint states are always published",
     GRIPPER: "the gripper is always controlled",
 }
@@ -54,12 +54,12 @@ def reported_type(law: str) -> str:
     return REPORTED.get(law, law)
 
 
-def why_for_good(name: str) -> str:
+def builtin_reason(name: str) -> str:
     """Return why a controller cannot be deactivated, or an empty string for controllets."""
-    return FOR_GOOD.get(name.rpartition("/")[2], "")
+    return BUILTIN_REASONS.get(name.rpartition("/")[2], "")
 
 
-def standing_controllers(cell: Cell, arms: Sequence[str], is_cell: bool) -> list[ControllerState]:
+def builtin_controllers(cell: Cell, arms: Sequence[str], is_cell: bool) -> list[ControllerState]:
     """Return the list entries of controllers that are always active.
 
     Args:
@@ -128,7 +128,7 @@ class ControllerManager:
         self._cell, self._arm, self._logger = cell, arm, main.get_logger()
         self._node, self._laws = node, laws
         self._prefix = f"{arm}/" if arm else ""
-        self._standing = standing_controllers(cell, [arm] if arm else cell.arms, not arm)
+        self._standing = builtin_controllers(cell, [arm] if arm else cell.arms, not arm)
         self._joints = {name: arm.joint_names for name, arm in cell.descriptions.items()}
         switch = main.resolve_service_name(f"{prefix}switch_controller")
         self._by = f"service {switch}"
@@ -160,12 +160,12 @@ class ControllerManager:
         wait = request.timeout.sec + request.timeout.nanosec * 1e-9
         try:
             rule = request.strictness or Strictness.BEST_EFFORT
-            kept = [
-                f"{name}: {why_for_good(name)}"
+            selected = [
+                f"{name}: {builtin_reason(name)}"
                 for name in filter(self._is_standing, request.deactivate_controllers)
             ]
-            if kept and rule != Strictness.BEST_EFFORT:
-                raise SwitchRejected("; ".join(kept))
+            if selected and rule != Strictness.BEST_EFFORT:
+                raise SwitchRejected("; ".join(selected))
             pending = self._cell.ask_switch(
                 self._full(request.activate_controllers),
                 self._full(request.deactivate_controllers),
@@ -173,9 +173,9 @@ class ControllerManager:
                 min(wait, MAX_TIMEOUT) if wait > 0 else DEFAULT_TIMEOUT,
                 by=self._by,
             )
-            while (result := pending.look()) is None:
+            while (result := pending.poll()) is None:
                 yield
-            response.ok, message = True, "; ".join([result.message, *kept])
+            response.ok, message = True, "; ".join([result.message, *selected])
             if result.missing:
                 self._logger.warning(f"switched partially: {shortened(message)}")
             else:
@@ -207,14 +207,14 @@ class ControllerManager:
             return
         try:
             full = self._checked(request.name, ("unloaded",))
-            given = yield from give_asked(self._node, request.name, self._laws[full])
+            overrides = yield from apply_requested(self._node, request.name, self._laws[full])
             self._cell.set_lifecycle(full, "unconfigured")
             response.ok = True
-            if given:
-                self._logger.info(f"{full}: loaded with {shortened(', '.join(given))}")
+            if overrides:
+                self._logger.info(f"{full}: loaded with {shortened(', '.join(overrides))}")
         except MultipandaError as error:
             # Without this, these parameters would make the next load fail too.
-            forget_asked(self._node, request.name)
+            clear_requested(self._node, request.name)
             self._logger.warning(f"cannot load {request.name:.200}: {shortened(str(error))}")
 
     def _configure(self, request: Any, response: Any) -> Any:

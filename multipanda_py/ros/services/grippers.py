@@ -17,7 +17,7 @@ from multipanda_py.exceptions import MultipandaError
 from multipanda_py.robots.gripper import Action, Gripper, GripperMotion, GripperResult, Outcome
 from multipanda_py.ros.node.action_server import PlainActionServer
 from multipanda_py.ros.node.deferred_responses import Work
-from multipanda_py.ros.node.guard import GuardedNode, SaidOnce
+from multipanda_py.ros.node.guard import GuardedNode, ThrottledLog
 from multipanda_py.ros.node.running import every
 from multipanda_py.ros.topics.targets import Targets
 
@@ -67,12 +67,12 @@ class GripperGoals:
     def __init__(self, node: GuardedNode, gripper: Gripper, keep: Callable[[str], None]) -> None:
         self._node, self._gripper, self._keep = node, gripper, keep
         self._open: list[_Goal] = []
-        self._said = SaidOnce()
+        self._reported = ThrottledLog()
 
     def offer(self, name: str, action: GripperAction) -> None:
         """Offer an action under a name."""
 
-        def begin(handle: Any) -> None:
+        def start(handle: Any) -> None:
             try:
                 motion = action.start(handle.request)
             except MultipandaError as error:
@@ -84,12 +84,12 @@ class GripperGoals:
             self._node,
             action.kind,
             name,
-            execute_callback=begin,
+            execute_callback=start,
             goal_callback=action.accept,
             cancel_callback=self._cancel,
         )
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Answer finished goals, and publish feedback of the others."""
         goals, self._open = self._open, []
         for goal in goals:
@@ -109,7 +109,7 @@ class GripperGoals:
             how = "abort"
             self._keep(f"{goal.name}: {result.text}")
             # Clients send goals at the rate of a stream, so an equal reason is logged once.
-            if news := self._said.news(result.text):
+            if news := self._reported.new_text(result.text):
                 self._node.get_logger().warning(f"{goal.name}: {news}")
         goal.server.finish(goal.handle, how, goal.action.result(goal.motion, result))
 
@@ -158,7 +158,7 @@ class GripperServers:
 
     def _tick(self) -> None:
         for hand in self.hands.values():
-            hand.look()
+            hand.poll()
 
 
 class Hand:
@@ -196,7 +196,7 @@ class Hand:
         self._targets = targets
         self._gripper: Gripper = cell.gripper(arm)
         self._speed = min(SPEED, self._gripper.description.speed)
-        self._problem, self._said = "", SaidOnce()
+        self._problem, self._reported = "", ThrottledLog()
         self.goals = GripperGoals(
             node, self._gripper, partial(targets.last_reason.__setitem__, f"{arm} gripper abort")
         )
@@ -211,7 +211,7 @@ class Hand:
         for names, answered_part in ((ACTIONS, 0.5), (whole_width, 1.0)):
             action = GripperAction(
                 GripperCommand,
-                self._begin,
+                self._start,
                 partial(self._feedback, answered_part),
                 partial(self._result, answered_part),
                 self._refused,
@@ -224,9 +224,9 @@ class Hand:
         """Stop the fingers at their present position; work of a service."""
         return self._trigger("stop", self._gripper.stop, request, response)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Update the goals, and log a problem of the gripper once."""
-        self.goals.look()
+        self.goals.poll()
         problem = self._gripper.state().problem
         if problem and problem != self._problem:
             self._logger.warning(problem)
@@ -255,42 +255,42 @@ class Hand:
                 f"closed at {result.width:.4f} m, no object is grasped" if closed else result.text
             )
             response.success, response.message = result.succeeded or closed, text
-        said = f"{self._arm}/gripper/{name}: {response.message}"
+        reply = f"{self._arm}/gripper/{name}: {response.message}"
         # Two calls, because a rclpy logger has one severity for each place that it is called from.
         if response.success:
-            self._logger.info(said)
+            self._logger.info(reply)
         else:
-            self._logger.warning(said)
+            self._logger.warning(reply)
 
     def _accept(self, goal: Any) -> GoalResponse:
         position, effort = goal.command.position, goal.command.max_effort
         can = self._gripper.description
-        least, largest = can.lower, self._gripper.state().max_width / 2.0
-        if not (math.isfinite(position) and least - _SAME <= position <= largest + _SAME):
-            allowed = f"[{least:g}, {largest:g}] m for one finger"
+        min_value, largest = can.lower, self._gripper.state().max_width / 2.0
+        if not (math.isfinite(position) and min_value - _SAME <= position <= largest + _SAME):
+            allowed = f"[{min_value:g}, {largest:g}] m for one finger"
             fault = f"position: got {position:g}, allowed {allowed}"
-        elif not (math.isfinite(effort) and 0.0 <= effort <= can.most_force):
-            fault = f"max_effort: got {effort:g}, allowed [0, {can.most_force:g}] N, 0 to move"
+        elif not (math.isfinite(effort) and 0.0 <= effort <= can.max_force):
+            fault = f"max_effort: got {effort:g}, allowed [0, {can.max_force:g}] N, 0 to move"
         else:
             return GoalResponse.ACCEPT
         self._refuse(f"goal rejected: {fault}")
         return GoalResponse.REJECT
 
     def _refuse(self, reason: str) -> None:
-        whose = f"{self._arm} gripper"
-        self._cell.rejected[whose] += 1
-        self._targets.last_reason[whose] = reason
-        if news := self._said.news(reason):
+        owner = f"{self._arm} gripper"
+        self._cell.rejected[owner] += 1
+        self._targets.last_reason[owner] = reason
+        if news := self._reported.new_text(reason):
             self._logger.warning(f"{self._arm}/gripper/gripper_action: {news}")
 
     def _refused(self, reason: str) -> Any:
         self._refuse(reason)
         return GripperCommand.Result()
 
-    def _begin(self, goal: Any) -> GripperMotion:
+    def _start(self, goal: Any) -> GripperMotion:
         command, state = goal.command, self._gripper.state()
-        least = self._gripper.description.min_width
-        width = min(max(2.0 * command.position, least), state.max_width)
+        min_value = self._gripper.description.min_width
+        width = min(max(2.0 * command.position, min_value), state.max_width)
         if command.max_effort > 0.0 and width < state.width - _SAME:
             return self._gripper.grasp(width, self._speed, command.max_effort)
         return self._gripper.move(width, self._speed)

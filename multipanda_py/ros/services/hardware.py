@@ -22,7 +22,7 @@ from multipanda_py.ros.node.deferred_responses import Work
 from multipanda_py.ros.node.guard import GuardedNode
 
 MEASURED = ("position", "velocity", "effort")
-PATIENCE = 0.8
+TIMEOUT = 0.8
 """Maximum time that an activation waits for a recovery [s]. A longer recovery continues
 afterwards."""
 _LABELS = {
@@ -75,26 +75,26 @@ class HardwareServices:
 
     def _set(self, request: Any, response: Any) -> Work:
         arm, target = request.name, request.target_state
-        wanted = target.label or _LABELS.get(target.id, str(target.id))
+        desired = target.label or _LABELS.get(target.id, str(target.id))
         try:
             if arm not in self._arms:
                 raise SwitchRejected(
                     f"hardware component {arm!r:.60}: does not exist; known: "
                     f"{', '.join(self._arms)}"
                 )
-            if wanted == "active":
+            if desired == "active":
                 yield from self._activate(arm)
-            elif wanted == "inactive":
+            elif desired == "inactive":
                 pending = self._cell.ask_rest(arm, by=self._name)
-                while pending.look() is None:
+                while pending.poll() is None:
                     yield
             else:
                 raise SwitchRejected(
-                    f"{arm}: cannot become {wanted:.60}, allowed inactive or active. Arms stay "
+                    f"{arm}: cannot become {desired:.60}, allowed inactive or active. Arms stay "
                     "configured while their cell runs"
                 )
             response.ok = True
-            self._logger.info(f"{arm} is {wanted} on request")
+            self._logger.info(f"{arm} is {desired} on request")
         except MultipandaError as error:
             response.ok = False
             self._logger.warning(f"life cycle request rejected: {shortened(str(error))}")
@@ -103,10 +103,10 @@ class HardwareServices:
     def _activate(self, arm: str) -> Work:
         self._cell.wake(arm)
         pending, since = self._cell.ask_recovery([arm]), time.monotonic()
-        while pending.look() is None:
-            if time.monotonic() - since > PATIENCE:
+        while pending.poll() is None:
+            if time.monotonic() - since > TIMEOUT:
                 raise SwitchRejected(
-                    f"{arm}: the fault {pending.faults[arm]} is not cleared after {PATIENCE:g} s; "
+                    f"{arm}: the fault {pending.faults[arm]} is not cleared after {TIMEOUT:g} s; "
                     "the recovery continues"
                 )
             yield

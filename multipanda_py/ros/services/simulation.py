@@ -26,7 +26,7 @@ from multipanda_py.exceptions import (
 from multipanda_py.ros.node.conversions import write_pose
 from multipanda_py.ros.node.deferred_responses import Work
 from multipanda_py.ros.node.guard import GuardedNode
-from multipanda_py.ros.services.entities import WORLD, pose_in_world, refuse, until_entered
+from multipanda_py.ros.services.entity_helpers import WORLD, pose_in_world, refuse, until_entered
 
 MISSING = (
     "spawn_entity, delete_entity and get_spawnables are not offered: the installed "
@@ -72,15 +72,15 @@ class SimulationServices:
         return response
 
     def _set_state(self, request: Any, response: Any) -> Work:
-        wanted = request.state.state
-        if wanted == SimulationState.STATE_PLAYING:
+        desired = request.state.state
+        if desired == SimulationState.STATE_PLAYING:
             self._world.resume()
-        elif wanted == SimulationState.STATE_PAUSED:
+        elif desired == SimulationState.STATE_PAUSED:
             yield from self._wait(self._world.pause(), response.result)
             return
         else:
             response.result.result = Result.RESULT_FEATURE_UNSUPPORTED
-            response.result.error_message = f"state: got {wanted}, allowed 1 or 2 (play, pause)"
+            response.result.error_message = f"state: got {desired}, allowed 1 or 2 (play, pause)"
             return
         response.result.result = Result.RESULT_OK
 
@@ -106,13 +106,13 @@ class SimulationServices:
         result.result = Result.RESULT_OK
 
     def _get_entity(self, request: Any, response: Any) -> Any:
-        things = self._cell.objects()
-        if request.entity not in things:
-            error = UnknownName("movable object", request.entity, tuple(things))
+        objects = self._cell.objects()
+        if request.entity not in objects:
+            error = UnknownName("movable object", request.entity, tuple(objects))
             refuse(response.result, Result.RESULT_NOT_FOUND, error)
             return response
         response.state.header.frame_id = WORLD
-        write_pose(response.state.pose, things[request.entity])
+        write_pose(response.state.pose, objects[request.entity])
         response.result.result = Result.RESULT_OK
         return response
 
@@ -123,8 +123,8 @@ class SimulationServices:
             speed, spin = request.state.twist.linear, request.state.twist.angular
             # MuJoCo expects the angular velocity of a free body along the axes of that body.
             own = target.rotation.T @ (spin.x, spin.y, spin.z)
-            asked = cell.ask_move(request.entity, target, (speed.x, speed.y, speed.z, *own))
-            yield from until_entered(cell, asked)
+            pending = cell.ask_move(request.entity, target, (speed.x, speed.y, speed.z, *own))
+            yield from until_entered(cell, pending)
         except UnknownName as error:
             refuse(result, Result.RESULT_NOT_FOUND, error)
         except LoopTimeout as error:

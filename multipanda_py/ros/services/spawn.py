@@ -11,7 +11,7 @@ from simulation_interfaces.msg import Bounds, Result, Spawnable
 from simulation_interfaces.srv import DeleteEntity, GetSpawnables, SpawnEntity
 
 from multipanda_py.cell import Cell
-from multipanda_py.config.describe import movable_things
+from multipanda_py.config.describe import movable_objects
 from multipanda_py.exceptions import (
     LoopTimeout,
     SimulationRefused,
@@ -20,7 +20,7 @@ from multipanda_py.exceptions import (
 )
 from multipanda_py.ros.node.deferred_responses import Work
 from multipanda_py.ros.node.guard import GuardedNode
-from multipanda_py.ros.services.entities import pose_in_world, refuse, until_entered
+from multipanda_py.ros.services.entity_helpers import pose_in_world, refuse, until_entered
 
 _WRONG = SpawnEntity.Response
 
@@ -47,7 +47,7 @@ class SpawnServices:
     """
 
     def __init__(self, node: GuardedNode, cell: Cell) -> None:
-        self._cell, self._movable = cell, movable_things(cell.config)
+        self._cell, self._movable = cell, movable_objects(cell.config)
         node.serve(SpawnEntity, "spawn_entity", self._spawn)
         node.serve(DeleteEntity, "delete_entity", self._delete)
         node.create_service(GetSpawnables, "get_spawnables", self._list)
@@ -55,10 +55,10 @@ class SpawnServices:
     def _spawn(self, request: Any, response: Any) -> Work:
         result = response.result
         try:
-            thing = self._choose(request)
+            obj = self._choose(request)
             header = request.initial_pose.header
             pose = pose_in_world(header.frame_id, request.initial_pose.pose)
-            yield from until_entered(self._cell, self._cell.ask_spawn(thing, pose))
+            yield from until_entered(self._cell, self._cell.ask_spawn(obj, pose))
         except _Refused as error:
             refuse(result, error.code, error)
         except UnknownName as error:
@@ -68,7 +68,7 @@ class SpawnServices:
         except (SimulationRefused, TargetRejected) as error:
             refuse(result, _WRONG.INVALID_POSE, error)
         else:
-            result.result, response.entity_name = Result.RESULT_OK, thing
+            result.result, response.entity_name = Result.RESULT_OK, obj
 
     def _delete(self, request: Any, response: Any) -> Work:
         result = response.result
@@ -101,29 +101,29 @@ class SpawnServices:
                 f"entity_namespace: got {request.entity_namespace!r:.60}, allowed none, "
                 "because objects have no ROS interfaces",
             )
-        thing = str(resource.uri or request.name)
-        if not thing:
+        obj = str(resource.uri or request.name)
+        if not obj:
             raise _Refused(
                 _WRONG.NO_RESOURCE, "uri: missing, allowed the name of an absent object"
             )
-        if thing not in self._movable:
-            raise UnknownName("movable object", thing, tuple(self._movable))
+        if obj not in self._movable:
+            raise UnknownName("movable object", obj, tuple(self._movable))
         may_rename = request.allow_renaming
-        if request.name not in ("", thing) and not may_rename:
+        if request.name not in ("", obj) and not may_rename:
             raise _Refused(
                 _WRONG.NAME_INVALID,
-                f"name: got {request.name!r:.60}, allowed {thing}, as in the cell file. Use "
+                f"name: got {request.name!r:.60}, allowed {obj}, as in the cell file. Use "
                 "that name or set allow_renaming",
             )
-        if thing in self._cell.absent:
-            return thing
-        other = self._cell.absent_like(thing) if may_rename else ""
+        if obj in self._cell.absent:
+            return obj
+        other = self._cell.absent_like(obj) if may_rename else ""
         if not other:
             like = (
                 "no similar object is absent" if may_rename else "set allow_renaming for another"
             )
             raise _Refused(
-                _WRONG.NAME_NOT_UNIQUE, f"name: got {thing}, which is in the scene; {like}"
+                _WRONG.NAME_NOT_UNIQUE, f"name: got {obj}, which is in the scene; {like}"
             )
         return other
 
@@ -134,12 +134,12 @@ class SpawnServices:
                 f"sources: got {unknown:.200}, allowed none; the cell is the only source"
             )
         for name in self._cell.absent:
-            thing = self._cell.config.objects[name]
-            item = Spawnable(description=f"{thing.shape} of {thing.mass:g} kg")
+            obj = self._cell.config.objects[name]
+            item = Spawnable(description=f"{obj.shape} of {obj.mass:g} kg")
             getattr(item, "entity_resource", item).uri = name
-            radius = float(np.linalg.norm(thing.size))
-            if thing.shape == "capsule":
-                radius = sum(thing.size)
+            radius = float(np.linalg.norm(obj.size))
+            if obj.shape == "capsule":
+                radius = sum(obj.size)
             item.spawn_bounds.type = Bounds.TYPE_SPHERE
             item.spawn_bounds.points = [Vector3(), Vector3(x=radius)]
             response.spawnables.append(item)

@@ -17,7 +17,7 @@ from multipanda_py.exceptions import MultipandaError, TaskFailed, shortened
 from multipanda_py.ros.node.action_server import PlainActionServer
 from multipanda_py.ros.node.deferred_responses import PERIOD
 from multipanda_py.ros.node.guard import GuardedNode
-from multipanda_py.ros.node.qos import KEPT
+from multipanda_py.ros.node.qos import LATCHED
 
 _LEVELS = {"failed": DiagnosticStatus.ERROR, "aborted": DiagnosticStatus.WARN}
 
@@ -38,7 +38,7 @@ class TaskState:
     def __init__(self, node: GuardedNode, cell: str) -> None:
         self._cell, self._words = cell, ""
         topic = node.resolve_topic_name("~/state")
-        self._publisher = node.create_publisher(DiagnosticStatus, topic, KEPT)
+        self._publisher = node.create_publisher(DiagnosticStatus, topic, LATCHED)
 
     def send(self, runner: TaskRunner, event: TaskEvent | None) -> None:
         """Publish the state of a task, with or without a new event."""
@@ -92,7 +92,7 @@ class TaskAction:
         from btcpp_ros2_interfaces.msg import NodeStatus
 
         self._kind, self._status = ExecuteTree, NodeStatus
-        self._begin, self._end = begin, end
+        self._start, self._end = begin, end
         self._starting: tuple[Any, Generator[None, None, TaskRunner]] | None = None
         self._ending: list[Generator[None, None, str]] = []
         self._goal: tuple[Any, TaskRunner] | None = None
@@ -107,7 +107,7 @@ class TaskAction:
             cancel_callback=self._cancel,
         )
         self._timer = node.create_timer(
-            PERIOD, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME)
+            PERIOD, self._poll, clock=Clock(clock_type=ClockType.STEADY_TIME)
         )
         self._timer.cancel()  # The timer runs only while a task is to start or to end.
 
@@ -125,7 +125,7 @@ class TaskAction:
 
     def close(self) -> None:
         """Answer a goal whose task was cancelled before its start."""
-        self._look()
+        self._poll()
 
     @property
     def is_answering(self) -> bool:
@@ -137,7 +137,7 @@ class TaskAction:
         if request.payload:
             self._answer(handle, False, f"payload: got {request.payload!r:.200}, allowed ''")
             return
-        work = self._begin(request.target_tree)
+        work = self._start(request.target_tree)
         if not self._has_started(handle, work):  # Meanwhile, _begin rejects a second goal.
             self._starting = (handle, work)
             self._timer.reset()
@@ -151,7 +151,7 @@ class TaskAction:
         self._timer.reset()
         return CancelResponse.ACCEPT
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         self._ending = [work for work in self._ending if not self._has_ended(work)]
         if self._starting is not None and self._has_started(*self._starting):
             self._starting = None

@@ -72,10 +72,10 @@ def task_of(name: str) -> TaskFile:
 def _shipped() -> dict[str, Path]:
     """Return the task files of the package by name."""
     try:
-        share = Path(get_package_share_directory("multipanda_py"))
+        share_folder = Path(get_package_share_directory("multipanda_py"))
     except PackageNotFoundError:
         return {}
-    return {path.stem: path for path in (share / "config" / "tasks").glob("*.yaml")}
+    return {path.stem: path for path in (share_folder / "config" / "tasks").glob("*.yaml")}
 
 
 SWITCH_TIMEOUT = 2.0
@@ -119,7 +119,7 @@ class TaskServices:
         self._is_starting, self._called_off = False, ""
         self._action: TaskAction | None = None
         self._held_off: list[tuple[str, str]] = []
-        self._said_at = 0.0
+        self._reported_at = 0.0
         self.node = plain_node(TASKS, main, "")
         self.node.declare_parameter(
             "file",
@@ -130,10 +130,10 @@ class TaskServices:
             ),
         )
         hand_over(self.node, {"file"}, self._change)
-        self._told = [TaskState(self.node, cell.config.cell.name).send]
+        self._listeners = [TaskState(self.node, cell.config.cell.name).send]
         with contextlib.suppress(ImportError):
             self._action = TaskAction(self.node, self.begin, self.end)
-            self._told.append(self._action.hear)
+            self._listeners.append(self._action.hear)
         for name, work in (
             ("start", self.start),
             ("stop", self.stop),
@@ -145,16 +145,16 @@ class TaskServices:
         self._timer = self.node.create_timer(TICK, self.step, clock=clock)
         self._timer.cancel()  # The timer runs only while a task runs.
 
-    def close(self, why: str = "the node ends") -> None:
+    def close(self, reason: str = "the node ends") -> None:
         """Abort a running or starting task; all arms hold."""
         # Without a loop the arms hold anyway, and the node logs the reason.
         with contextlib.suppress(MultipandaError):
             if self._is_starting:
-                self._called_off = why
+                self._called_off = reason
                 if self._action is not None:
                     self._action.close()
             elif self.runner is not None:
-                self.runner.abort(why)
+                self.runner.abort(reason)
                 self.runner.close()
 
     @property
@@ -205,7 +205,7 @@ class TaskServices:
                     [runner.task.law], (), Strictness.FORCE_AUTO, SWITCH_TIMEOUT,
                     f"task {runner.task.name}",
                 )  # fmt: skip
-                while not self._called_off and pending.look() is None:
+                while not self._called_off and pending.poll() is None:
                     yield
             self.runner = runner
             if self._called_off:  # The controllet may be active already, but the arms must hold.
@@ -231,26 +231,26 @@ class TaskServices:
         start = look(cell, cell.spec(task.law).config.arms)
         pool, ended = ThreadPoolExecutor(1, "task check"), threading.Event()
 
-        def tell(check: SubtaskCheck) -> None:
+        def notify(check: SubtaskCheck) -> None:
             # The process waits for this thread before it ends, so planning is cancelled.
             if self._called_off or ended.is_set():
                 raise TaskFailed(f"{check.subtask}: the check was cancelled")
 
         try:
-            found = pool.submit(check_task, cell.config, task, start, tell)
-            while not (self._called_off or found.done()):
+            result = pool.submit(check_task, cell.config, task, start, notify)
+            while not (self._called_off or result.done()):
                 yield
             if not self._called_off:
-                found.result()
+                result.result()
         finally:
             ended.set()
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def end(self, why: str = "as requested") -> Ending:
+    def end(self, reason: str = "as requested") -> Ending:
         """Stop the running task, or cancel its start and let the arms hold.
 
         Args:
-            why: Reason, for the message.
+            reason: Reason, for the message.
 
         Returns:
             Generator that yields until the task has ended, and returns a message.
@@ -259,13 +259,13 @@ class TaskServices:
             TaskFailed: If no task runs.
         """
         if self._is_starting:
-            self._called_off = why
-            pending = self._cell.ask_hold(by=f"the end of a task: {why}")
-            while pending.look() is None:
+            self._called_off = reason
+            pending = self._cell.ask_hold(by=f"the end of a task: {reason}")
+            while pending.poll() is None:
                 yield
             return "not started; every arm holds"
         runner = self._going()
-        runner.abort(why)
+        runner.abort(reason)
         self._after()
         return f"{runner.reason}; every arm holds"
 
@@ -295,11 +295,11 @@ class TaskServices:
     def _resume(self, request: Any, response: Any) -> Work:
         return self._do("resume", TaskRunner.resume, response)
 
-    def _do(self, name: str, what: Callable[[TaskRunner], None], response: Any) -> Work:
+    def _do(self, name: str, action: Callable[[TaskRunner], None], response: Any) -> Work:
         yield from ()
         try:
             runner = self._going()
-            what(runner)
+            action(runner)
             response.success = True
             response.message = f"{runner.task.name} is {runner.state}, in {runner.subtask}"
         except MultipandaError as error:
@@ -315,9 +315,9 @@ class TaskServices:
             raise TaskFailed("no task runs")
         return self.runner
 
-    def _refuse(self, response: Any, what: str, error: MultipandaError) -> None:
+    def _refuse(self, response: Any, description: str, error: MultipandaError) -> None:
         response.success, response.message = False, str(error)
-        self._logger.warning(f"{TASKS}: {what} rejected: {error}")
+        self._logger.warning(f"{TASKS}: {description} rejected: {error}")
 
     def step(self) -> None:
         """Advance the task, or stop the timer after its end."""
@@ -325,8 +325,8 @@ class TaskServices:
             self._go_on(self.runner)
         if self.runner is None or not self.runner.is_going:
             self._after()
-        elif time.monotonic() - self._said_at >= STATE_PERIOD:
-            self._say(self.runner)
+        elif time.monotonic() - self._reported_at >= STATE_PERIOD:
+            self._log(self.runner)
 
     def _go_on(self, runner: TaskRunner) -> None:
         try:
@@ -349,25 +349,25 @@ class TaskServices:
             self._logger.warning(text)
         else:
             self._logger.info(text)
-        self._say(runner, event)
+        self._log(runner, event)
 
-    def _say(self, runner: TaskRunner, event: TaskEvent | None = None) -> None:
-        self._said_at = time.monotonic()
-        for tell in self._told:
-            tell(runner, event)
+    def _log(self, runner: TaskRunner, event: TaskEvent | None = None) -> None:
+        self._reported_at = time.monotonic()
+        for notify in self._listeners:
+            notify(runner, event)
 
     def _hold_off(self, runner: TaskRunner) -> None:
         """Reject targets of other clients for the controllet during the task."""
         spec = self._cell.spec(runner.task.law)
         for channel in spec.channel_table.values():
-            for who in (spec.name,) if channel.shared else spec.config.arms:
+            for name in (spec.name,) if channel.shared else spec.config.arms:
                 reason = f"{channel.name}: the task {runner.task.name} runs; stop it first"
-                self._targets.held_off.begin(who, channel.name, reason)
-                self._held_off.append((who, channel.name))
+                self._targets.held_off.inhibit(name, channel.name, reason)
+                self._held_off.append((name, channel.name))
 
     def _after(self) -> None:
         """Stop the timer, and accept targets again."""
         self._timer.cancel()
-        for who, channel in self._held_off:
-            self._targets.held_off.end(who, channel)
+        for name, channel in self._held_off:
+            self._targets.held_off.release(name, channel)
         self._held_off = []

@@ -47,7 +47,7 @@ from multipanda_py.targets import TRAJECTORY_CONTROLLETS, Reports
 Result = FollowJointTrajectory.Result
 PERIOD = 0.05
 """Period of feedback and of the check for the end of a goal [s]."""
-PATIENCE = 1.0
+TIMEOUT = 1.0
 """Timeout of the loop for the start of a motion [s]."""
 _STAMPS = 64  # Maximum number of stored stamps of goals.
 
@@ -84,7 +84,7 @@ class Trajectories:
 
     def _tick(self) -> None:
         for server in self._servers:
-            server.look()
+            server.poll()
 
 
 class _FollowedGoal:
@@ -111,7 +111,7 @@ class _FollowedGoal:
         self.number = 0
         self.canceled_at = -1
         self.asked = time.monotonic()
-        self.deadline = self.asked + ahead + PATIENCE
+        self.deadline = self.asked + ahead + TIMEOUT
 
 
 class _Starts:
@@ -122,13 +122,13 @@ class _Starts:
     """
 
     def __init__(self) -> None:
-        self._found: dict[int, float] = {}
+        self._estimate: dict[int, float] = {}
 
     def at(self, stamp_ns: int, start: float) -> float:
         """Return the start time of goals with a stamp; ``start`` for the first of them [s]."""
-        if stamp_ns not in self._found and len(self._found) >= _STAMPS:
-            self._found.pop(next(iter(self._found)))
-        return self._found.setdefault(stamp_ns, start)
+        if stamp_ns not in self._estimate and len(self._estimate) >= _STAMPS:
+            self._estimate.pop(next(iter(self._estimate)))
+        return self._estimate.setdefault(stamp_ns, start)
 
 
 class _Follower:
@@ -158,12 +158,12 @@ class _Follower:
             FollowJointTrajectory,
             f"{spec.name}/follow_joint_trajectory",
             limit=bounded_messages.TRAJECTORY,
-            execute_callback=self._begin,
+            execute_callback=self._start,
             goal_callback=lambda _: GoalResponse.ACCEPT,
             cancel_callback=self._cancel,
         )
 
-    def _begin(self, handle: Any) -> None:
+    def _start(self, handle: Any) -> None:
         """Send the goal to the loop, or end it at once."""
         try:
             self._clock.check()
@@ -191,7 +191,7 @@ class _Follower:
         self._goal = _FollowedGoal(handle, _whole_path(goal, q), before, goal.ahead)
         reason = f"joint: {self._name} follows a trajectory; wait for its end or cancel it"
         for arm in self._arms:
-            self._targets.held_off.begin(arm, JOINT.name, reason)
+            self._targets.held_off.inhibit(arm, JOINT.name, reason)
 
     def _read(self, request: Any) -> TrajectoryGoal:
         """Return a goal for all arms. Arms that it does not name rest at their positions.
@@ -200,21 +200,21 @@ class _Follower:
             GoalRefused: If it cannot be followed, or an arm without joints in the goal moves.
         """
         named = named_arms(request.trajectory.joint_names, self._joints)
-        names = [name for place in named for name in self._joints[place]]
-        places = [self._names.index(name) for name in names]
-        units = [self._units[place] for place in places]
+        names = [name for position_index in named for name in self._joints[position_index]]
+        indices = [self._names.index(name) for name in names]
+        units = [self._units[position_index] for position_index in indices]
         goal = read_goal(request, names, self._clock.nanoseconds, units)
         if len(named) == len(self._arms):
             return goal
-        for place, arm in enumerate(self._arms):
+        for index, arm in enumerate(self._arms):
             fastest = float(np.abs(self._cell.state(arm).dq).max())
-            if place not in named and fastest > STILL:
+            if index not in named and fastest > STILL:
                 raise GoalRefused(
                     Result.INVALID_GOAL,
                     f"joint_names: {arm} has no joints in the goal but moves at {fastest:.3f} "
                     f"rad/s; allowed below {STILL:g} rad/s",
                 )
-        return with_resting(goal, places, self._measured()[0])
+        return with_resting(goal, indices, self._measured()[0])
 
     def _follow_all(self, goal: TrajectoryGoal) -> None:
         """Send every arm its part of a goal, with a common start."""
@@ -272,7 +272,7 @@ class _Follower:
     def _motions(self) -> int:
         return int(self._cell.report(self._name).value(MOTIONS))
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Poll the goal, and publish its feedback or result."""
         goal = self._goal
         if goal is None:
@@ -289,8 +289,8 @@ class _Follower:
             goal.number = motions
         if self._name not in self._cell.active or motions < goal.before:
             fault = next(filter(None, (self._cell.state(arm).fault for arm in self._arms)), "")
-            what = self._cell.ended_by(self._name, goal.asked)
-            by = f"by {what or 'the loop; see its events'}"
+            reason = self._cell.ended_by(self._name, goal.asked)
+            by = f"by {reason or 'the loop; see its events'}"
             how = f"after a fault: {fault}" if fault else by
             self._finish("abort", Result.INVALID_GOAL, f"{self._name} was deactivated {how}")
         elif canceling and goal.canceled_at >= 0:
@@ -319,12 +319,12 @@ class _Follower:
             self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)
         elif state is MotionState.CONTACT:
             joint, size = int(report.value(CONTACT_JOINT)), report.value(CONTACT)
-            what = (
+            reason = (
                 f"external torque of joint {joint} reached {size:.1f} Nm (contact_torque)"
                 if joint
                 else f"force at the tool reached {size:.1f} N (contact_force)"
             )
-            text = f"contact: {what}; the arm yields"
+            text = f"contact: {reason}; the arm yields"
             self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)
         elif state is MotionState.BLOCKED:
             text = "stopped in front of an obstacle"
@@ -341,7 +341,7 @@ class _Follower:
         goal, self._goal = self._goal, None
         if goal is not None:
             for arm in self._arms:
-                self._targets.held_off.end(arm, JOINT.name)
+                self._targets.held_off.release(arm, JOINT.name)
             if how == "abort" and goal.handle.is_cancel_requested:
                 how = "canceled"
             self._end(goal.handle, how, code, text)

@@ -61,15 +61,15 @@ class TrajectoryGoal(NamedTuple):
     ahead: float
 
 
-def named_arms(given: Sequence[str], arms: Sequence[Sequence[str]]) -> list[int]:
+def named_arms(values: Sequence[str], arms: Sequence[Sequence[str]]) -> list[int]:
     """Return the indices of the arms to which joints belong, or of all arms if none fits.
 
     Args:
-        given: Names of joints.
+        values: Names of joints.
         arms: Names of the joints of every arm.
     """
-    found = [place for place, names in enumerate(arms) if not set(names).isdisjoint(given)]
-    return found or list(range(len(arms)))
+    result = [index for index, names in enumerate(arms) if not set(names).isdisjoint(values)]
+    return result or list(range(len(arms)))
 
 
 def with_resting(goal: TrajectoryGoal, named: Sequence[int], q: Vector) -> TrajectoryGoal:
@@ -145,7 +145,7 @@ def read_goal(
                 f"header.stamp: the trajectory ended {-rows[-1, 0]:.3f} s ago",
             )
         rows = rows[rows[:, 0] >= 0]
-    kept, missed = thin(rows, TRAJECTORY_POINTS)
+    selected, missed = thin(rows, TRAJECTORY_POINTS)
     if missed.max() > THIN_TOLERANCE:
         worst = int(missed.argmax())
         unit = units[worst] if units else "rad"
@@ -157,7 +157,7 @@ def read_goal(
         )
     time = goal.goal_time_tolerance
     return TrajectoryGoal(
-        kept,
+        selected,
         _tolerances("path_tolerance", goal.path_tolerance, names),
         _tolerances("goal_tolerance", goal.goal_tolerance, names),
         _seconds(time),
@@ -183,11 +183,11 @@ def _refuse_extras(goal: Any, names: Sequence[str]) -> None:
         raise GoalRefused(Result.INVALID_GOAL, "effort: not supported. Remove it")
 
 
-def _order(given: list[str], names: Sequence[str]) -> list[int]:
-    given = list(in_full(given, names))
-    if fault := joint_name_fault(given, names):
+def _order(values: list[str], names: Sequence[str]) -> list[int]:
+    values = list(in_full(values, names))
+    if fault := joint_name_fault(values, names):
         raise GoalRefused(Result.INVALID_JOINTS, fault)
-    return [given.index(name) for name in names]
+    return [values.index(name) for name in names]
 
 
 def _gather(
@@ -217,10 +217,10 @@ def _gather(
     return table
 
 
-def _tolerances(field: str, given: Sequence[Any], names: Sequence[str]) -> Vector:
+def _tolerances(field: str, values: Sequence[Any], names: Sequence[str]) -> Vector:
     """Return the position tolerances in joint order; 0 for joints that are not named."""
-    found = np.zeros(len(names))
-    for item in given:
+    tolerances = np.zeros(len(names))
+    for item in values:
         [name] = in_full([item.name], names)
         if name not in names:
             raise GoalRefused(Result.INVALID_JOINTS, f"{field}: {item.name} unknown")
@@ -230,8 +230,8 @@ def _tolerances(field: str, given: Sequence[Any], names: Sequence[str]) -> Vecto
                 f"{field}: {item.name}: only positions are monitored. Set velocity and "
                 "acceleration to 0",
             )
-        found[names.index(name)] = item.position
-    return found
+        tolerances[names.index(name)] = item.position
+    return tolerances
 
 
 def _seconds(duration: Any) -> float:

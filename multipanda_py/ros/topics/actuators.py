@@ -40,10 +40,10 @@ class ActuatorTopics:
     def send(self, fresh: Fresh) -> None:
         """Publish the subscribed topics of the newest states."""
         for index, stamp in zip(fresh.arms, fresh.stamps):
-            if index in self._arms and (wanted := self._arms[index].wanted()):
-                found = self._cell.actuators(self._cell.arms[index], fresh.row)
-                for topics in wanted:
-                    topics.send(found, stamp)
+            if index in self._arms and (desired := self._arms[index].subscribed()):
+                actuators = self._cell.actuators(self._cell.arms[index], fresh.row)
+                for topics in desired:
+                    topics.send(actuators, stamp)
 
 
 class _SprungArmTopics:
@@ -61,21 +61,21 @@ class _SprungArmTopics:
         joints = description.actuated
         prefix = f"{arm}_" if plain_names else ""
         names = [
-            description.joint_names[place].removeprefix(prefix)
-            for place in (joints.places.tolist() if joints else ())
+            description.joint_names[position_index].removeprefix(prefix)
+            for position_index in (joints.indices.tolist() if joints else ())
         ]
         every = np.arange(len(names))
         self._all: list[_StateTopics | _JointNumbers] = [
             _StateTopics(node, arm, "robot_state", names, every)
         ]
-        for place, joint in enumerate(joints.names if joints else ()):
-            own, at = f"{arm}/{joint}", np.array([place])
-            self._all.append(_StateTopics(node, own, "link_state", [names[place]], at))
-            self._all.append(_JointNumbers(node, own, place))
+        for index, joint in enumerate(joints.names if joints else ()):
+            own, at = f"{arm}/{joint}", np.array([index])
+            self._all.append(_StateTopics(node, own, "link_state", [names[index]], at))
+            self._all.append(_JointNumbers(node, own, index))
 
-    def wanted(self) -> list[_StateTopics | _JointNumbers]:
+    def subscribed(self) -> list[_StateTopics | _JointNumbers]:
         """Return the topics that have subscribers."""
-        return [topics for topics in self._all if topics.wanted()]
+        return [topics for topics in self._all if topics.subscribed()]
 
 
 class _StateTopics:
@@ -105,13 +105,13 @@ class _StateTopics:
         for topic in self._topics:
             topic.message.name = list(names)
 
-    def wanted(self) -> bool:
-        return any(topic.wanted() for topic in self._topics)
+    def subscribed(self) -> bool:
+        return any(topic.has_subscribers() for topic in self._topics)
 
-    def send(self, found: ActuatorSnapshot, stamp: Stamp) -> None:
-        motors = zip(found.position, found.velocity, found.motor_torque)
-        for topic, numbers in zip(self._topics, [(found.q, found.dq, found.torque), *motors]):
-            if topic.wanted():
+    def send(self, result: ActuatorSnapshot, stamp: Stamp) -> None:
+        motors = zip(result.position, result.velocity, result.motor_torque)
+        for topic, numbers in zip(self._topics, [(result.q, result.dq, result.torque), *motors]):
+            if topic.has_subscribers():
                 position, velocity, effort = (self._array(one) for one in numbers)
                 message = topic.message
                 message.position, message.velocity = position, velocity
@@ -138,16 +138,16 @@ class _JointNumbers:
             PlainTopic(node, Float64, f"{where}/torque_el{motor}_state") for motor in (1, 2)
         ]
 
-    def wanted(self) -> bool:
-        return any(topic.wanted() for topic in (self._link, *self._loads))
+    def subscribed(self) -> bool:
+        return any(topic.has_subscribers() for topic in (self._link, *self._loads))
 
-    def send(self, found: ActuatorSnapshot, stamp: Stamp) -> None:
-        place = self._place
-        if self._link.wanted():
-            numbers = (found.q, found.dq, *found.reference, found.torque, found.stiffness)
-            self._link.message.data = array("d", [float(one[place]) for one in numbers])
+    def send(self, result: ActuatorSnapshot, stamp: Stamp) -> None:
+        index = self._place
+        if self._link.has_subscribers():
+            numbers = (result.q, result.dq, *result.reference, result.torque, result.stiffness)
+            self._link.message.data = array("d", [float(one[index]) for one in numbers])
             self._link.send()
-        for topic, load in zip(self._loads, found.load):
-            if topic.wanted():
-                topic.message.data = float(load[place])
+        for topic, load in zip(self._loads, result.load):
+            if topic.has_subscribers():
+                topic.message.data = float(load[index])
                 topic.send()

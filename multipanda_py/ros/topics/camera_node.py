@@ -39,9 +39,9 @@ from multipanda_py.realtime.running_cell import RowFollower
 from multipanda_py.realtime.system.child_process import end_of_input, leave, read_data
 from multipanda_py.realtime.system.dds import announce_without_types, keep_own_memory_private
 from multipanda_py.ros.node.clock import NodeClock
-from multipanda_py.ros.node.qos import KEPT, STATES
+from multipanda_py.ros.node.qos import LATCHED, STATES
 from multipanda_py.ros.node.running import make_executor
-from multipanda_py.ros.services.entities import WORLD
+from multipanda_py.ros.services.entity_helpers import WORLD
 from multipanda_py.ros.topics.state_topic import Stamp, world_time
 from multipanda_py.simulation import rendering
 from multipanda_py.simulation.rendering import Renderer
@@ -101,11 +101,11 @@ class CameraTopics:
             topic.get_subscription_count() for topic in (self._raw, self._packed, self._info)
         )
 
-    def send(self, picture: rendering.Image, stamp: Stamp, cycle: int) -> None:
+    def send(self, image: rendering.Image, stamp: Stamp, cycle: int) -> None:
         """Publish an image once per cycle.
 
         Args:
-            picture: Image, (height, width, 3).
+            image: Image, (height, width, 3).
             stamp: Time stamp of the state that it shows.
             cycle: Number of the cycle. Further calls with the same cycle publish nothing.
         """
@@ -115,12 +115,12 @@ class CameraTopics:
         for message in self._messages:
             message.header.stamp.sec, message.header.stamp.nanosec = stamp
         if self._raw.get_subscription_count():
-            self._image.data = array("B", picture.tobytes())
+            self._image.data = array("B", image.tobytes())
             self._raw.publish(self._image)
         if self._packed.get_subscription_count():
-            kept = io.BytesIO()
-            Pillow.fromarray(picture).save(kept, "JPEG", quality=QUALITY)
-            self._compressed.data = array("B", kept.getvalue())
+            buffer = io.BytesIO()
+            Pillow.fromarray(image).save(buffer, "JPEG", quality=QUALITY)
+            self._compressed.data = array("B", buffer.getvalue())
             self._packed.publish(self._compressed)
         if self._info.get_subscription_count():
             self._info.publish(self._about)
@@ -153,13 +153,13 @@ def camera_info(fovy: float, width: int, height: int) -> CameraInfo:
 def optical_frame(view: SceneView, name: str, world: str) -> TransformStamped:
     """Return the pose of a fixed camera's optical frame in the world."""
     camera = mujoco.mj_name2id(view.model, mujoco.mjtObj.mjOBJ_CAMERA, name)
-    found = TransformStamped(child_frame_id=FRAME.format(name))
-    found.header.frame_id = world
-    place, turn = found.transform.translation, found.transform.rotation
-    place.x, place.y, place.z = view.data.cam_xpos[camera].tolist()
+    optical_frame = TransformStamped(child_frame_id=FRAME.format(name))
+    optical_frame.header.frame_id = world
+    translation, angle = optical_frame.transform.translation, optical_frame.transform.rotation
+    translation.x, translation.y, translation.z = view.data.cam_xpos[camera].tolist()
     rotation = view.data.cam_xmat[camera].reshape(3, 3) @ _OPTICAL
-    turn.x, turn.y, turn.z, turn.w = quaternion_from_rotation(rotation)
-    return found
+    angle.x, angle.y, angle.z, angle.w = quaternion_from_rotation(rotation)
+    return optical_frame
 
 
 NICENESS = 10
@@ -174,15 +174,15 @@ def main() -> int:
     """Publish images until the cell's node ends."""
     # Mesa renders if there is no GPU, and must not take all cores.
     os.environ.setdefault("LP_NUM_THREADS", "1")
-    asked = read_data()
-    config = CellConfig.from_dict(asked["cell"])
+    options = read_data()
+    config = CellConfig.from_dict(options["cell"])
     ended = end_of_input()
     announce_without_types()
     # No signal handlers, because the parent process ends this process.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node(
         CAMERAS, namespace=sys.argv[2], start_parameter_services=False,
-        parameter_overrides=[Parameter("use_sim_time", value=asked["use_sim_time"])],
+        parameter_overrides=[Parameter("use_sim_time", value=options["use_sim_time"])],
     )  # fmt: skip
     keep_own_memory_private()
     try:
@@ -209,7 +209,7 @@ def _send(
         if size not in renderers:
             renderers[size] = Renderer(view.model, *size)
     topics = [CameraTopics(node, name, one, view) for name, one in config.cameras.items()]
-    fixed = node.create_publisher(TFMessage, "/tf_static", KEPT)
+    fixed = node.create_publisher(TFMessage, "/tf_static", LATCHED)
     if config.cell.tf_rate:  # Without this rate, another node publishes all frames.
         frames = [optical_frame(view, name, WORLD) for name in config.cameras]
         fixed.publish(TFMessage(transforms=frames))
@@ -219,14 +219,14 @@ def _send(
     while not ended.is_set():
         pause = min(topic.due for topic in topics) - time.monotonic()
         executor.spin_once(timeout_sec=min(max(pause, 0.0), LONGEST))
-        due = [topic for topic in topics if topic.is_due(time.monotonic())]
-        if not due or (row := follower.newest()) is None or not clock.has_begun:
+        deadline = [topic for topic in topics if topic.is_due(time.monotonic())]
+        if not deadline or (row := follower.newest()) is None or not clock.has_started:
             continue
         stamp = world_time(row) if config.cell.clock_rate else clock.stamp(int(row["wake_ns"]))
         view.show(row)
-        for topic in due:
-            picture = renderers[topic.width, topic.height].frame(view.data, topic.name)
-            topic.send(picture, stamp, int(row["cycle"]))
+        for topic in deadline:
+            image = renderers[topic.width, topic.height].frame(view.data, topic.name)
+            topic.send(image, stamp, int(row["cycle"]))
     executor.shutdown()
     for renderer in renderers.values():
         renderer.close()

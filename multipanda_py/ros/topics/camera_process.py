@@ -40,17 +40,17 @@ class SceneCameras:
             stdin=subprocess.PIPE, pass_fds=(fd,), preexec_fn=end_with_parent,
             start_new_session=True,  # The owner handles Ctrl-C.
         )  # fmt: skip
-        told = {
+        options = {
             "cell": json.loads(cell.config.model_dump_json()),
             "use_sim_time": bool(node.get_parameter("use_sim_time").value),
         }
         # A process that has ended reports the reason itself.
         with contextlib.suppress(BrokenPipeError):
             if process.stdin is not None:
-                process.stdin.write(json.dumps(told).encode() + b"\n")
+                process.stdin.write(json.dumps(options).encode() + b"\n")
                 process.stdin.flush()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Warn once if the process was killed; the cell continues."""
         if self.process is None or self.process.poll() is None:
             return

@@ -11,7 +11,7 @@ from pal_statistics_msgs.msg import StatisticsNames, StatisticsValues
 from rclpy.node import Node
 
 from multipanda_py.cell import Cell
-from multipanda_py.ros.node.qos import KEPT, NUMBERS
+from multipanda_py.ros.node.qos import LATCHED, NUMBERS
 from multipanda_py.ros.topics.state_topic import Fresh, Pace
 from multipanda_py.state import Vector
 
@@ -44,7 +44,7 @@ class Introspection:
         }
         self._names: list[str] = []
         self._version, self._is_traced = 0, False
-        self._name_topic = node.create_publisher(StatisticsNames, f"{TOPIC}/names", KEPT)
+        self._name_topic = node.create_publisher(StatisticsNames, f"{TOPIC}/names", LATCHED)
         self._value_topic = node.create_publisher(StatisticsValues, f"{TOPIC}/values", NUMBERS)
 
     def send(self, fresh: Fresh) -> None:
@@ -70,19 +70,19 @@ class Introspection:
         self._value_topic.publish(message)
 
     def _numbers(self, row: NDArray[np.void]) -> dict[str, float]:
-        found: dict[str, float] = {}
+        numbers: dict[str, float] = {}
         for arm, record in zip(self._cell.arms, row["arms"]):
             vectors: dict[str, Vector] = {"tau": record["tau"], "tau_ext": record["tau_ext"]}
             vectors.update(self._follower.terms(row, arm))
             for name, vector in vectors.items():
                 for joint, value in zip(self._joints[arm], vector.tolist()):
-                    found[f"{arm}/{name}/{joint}"] = value
+                    numbers[f"{arm}/{name}/{joint}"] = value
         active = self._cell.active
         for spec in self._reporting:
             if spec.name in active:
                 values = row["reports"][spec.index].tolist()
                 for title, value in zip(spec.law.report_names, values):
-                    found[f"{spec.name}/{title}"] = value
-        found["loop/lateness [us]"] = 1e-3 * float(row["wake_ns"] - row["deadline_ns"])
-        found["loop/compute [us]"] = 1e-3 * float(row["compute_ns"])
-        return found
+                    numbers[f"{spec.name}/{title}"] = value
+        numbers["loop/lateness [us]"] = 1e-3 * float(row["wake_ns"] - row["deadline_ns"])
+        numbers["loop/compute [us]"] = 1e-3 * float(row["compute_ns"])
+        return numbers

@@ -16,7 +16,7 @@ from std_msgs.msg import Header, String
 from tf2_msgs.msg import TFMessage
 
 from multipanda_py.cell import Cell
-from multipanda_py.config.describe import describe_objects, movable_things
+from multipanda_py.config.describe import describe_objects, movable_objects
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.frames import MovingLinks, fixed_links
@@ -24,9 +24,9 @@ from multipanda_py.robots.urdf import cell_urdf
 from multipanda_py.ros.compat.franka import franka_arms
 from multipanda_py.ros.compat.franka_topics import FrankaTopics
 from multipanda_py.ros.node.clock import NodeClock
-from multipanda_py.ros.node.qos import KEPT, TRANSFORMS
+from multipanda_py.ros.node.qos import LATCHED, TRANSFORMS
 from multipanda_py.ros.node.running import every
-from multipanda_py.ros.services.entities import WORLD
+from multipanda_py.ros.services.entity_helpers import WORLD
 from multipanda_py.ros.topics.actuators import ActuatorTopics
 from multipanda_py.ros.topics.introspection import Introspection
 from multipanda_py.ros.topics.state_topic import Fresh, FreshStates, Pace, Stamp, StateTopic
@@ -45,9 +45,11 @@ class _Moving:
     ) -> list[TransformStamped]:
         for own in self._stamps:
             own.sec, own.nanosec = stamp
-        for (place, turn), p, quaternion in zip(self._parts, positions.tolist(), xyzw.tolist()):
-            place.x, place.y, place.z = p
-            turn.x, turn.y, turn.z, turn.w = quaternion
+        for (position, orientation), p, quaternion in zip(
+            self._parts, positions.tolist(), xyzw.tolist()
+        ):
+            position.x, position.y, position.z = p
+            orientation.x, orientation.y, orientation.z, orientation.w = quaternion
         return self.transforms
 
 
@@ -68,27 +70,29 @@ class Transforms:
         arms = list(cell.descriptions.values())
         self._links = [MovingLinks(arm) for arm in arms]
         self._arms = [_Moving((a.parent, a.child) for a in links.links) for links in self._links]
-        movable = movable_things(cell.config)
-        self._things = _Moving((WORLD, name) for name in movable)
-        self._fixed = node.create_publisher(TFMessage, "/tf_static", KEPT)
+        movable = movable_objects(cell.config)
+        self._objects = _Moving((WORLD, name) for name in movable)
+        self._fixed = node.create_publisher(TFMessage, "/tf_static", LATCHED)
         self._fixed.publish(TFMessage(transforms=list(_fixed(cell, arms, movable))))
         self._moving = node.create_publisher(TFMessage, "/tf", TRANSFORMS)
 
     def send(self, fresh: Fresh) -> None:
         """Publish the transforms, if there are subscribers and the period has passed."""
         if self._pace.is_due(fresh.row) and self._moving.get_subscription_count():
-            self._moving.publish(TFMessage(transforms=self._found(fresh)))
+            self._moving.publish(TFMessage(transforms=self._estimate(fresh)))
 
-    def _found(self, fresh: Fresh) -> list[TransformStamped]:
+    def _estimate(self, fresh: Fresh) -> list[TransformStamped]:
         records = fresh.row["arms"]
-        found: list[TransformStamped] = []
+        result: list[TransformStamped] = []
         for index, stamp in zip(fresh.arms, fresh.stamps):
             links, record = self._links[index], records[index]
-            found += self._arms[index].fill(stamp, *links.at(record["q"], record["fingers"]))
+            result += self._arms[index].fill(
+                stamp, *links.forward_kinematics(record["q"], record["fingers"])
+            )
         objects = fresh.row["objects"]
-        things = self._things.fill(fresh.stamp, objects[:, :3], objects[:, [4, 5, 6, 3]])
-        found += compress(things, fresh.row["present"].tolist())
-        return found
+        scene_objects = self._objects.fill(fresh.stamp, objects[:, :3], objects[:, [4, 5, 6, 3]])
+        result += compress(scene_objects, fresh.row["present"].tolist())
+        return result
 
 
 def _fixed(
@@ -97,24 +101,26 @@ def _fixed(
     """Yield the fixed transforms: mounts of arms, grippers and tools, and objects without mass."""
     for arm in arms:
         for link in fixed_links(arm):
-            place = _transform(link.origin.position, link.origin.rotation)
-            yield _stamped(link.parent, link.child, place)
-    for thing in describe_objects(cell.config):
-        if thing.name not in movable:
-            yield _stamped(WORLD, thing.name, _transform(thing.position, thing.rotation))
+            transform = _transform(link.origin.position, link.origin.rotation)
+            yield _stamped(link.parent, link.child, transform)
+    for obj in describe_objects(cell.config):
+        if obj.name not in movable:
+            yield _stamped(WORLD, obj.name, _transform(obj.position, obj.rotation))
 
 
 def _transform(position: Iterable[float], rotation: NDArray[np.float64]) -> Transform:
     result = Transform()
-    place, turn = result.translation, result.rotation
-    place.x, place.y, place.z = map(float, position)
-    turn.x, turn.y, turn.z, turn.w = quaternion_from_rotation(rotation)
+    translation, angle = result.translation, result.rotation
+    translation.x, translation.y, translation.z = map(float, position)
+    angle.x, angle.y, angle.z, angle.w = quaternion_from_rotation(rotation)
     return result
 
 
-def _stamped(parent: str, child: str, place: Transform | None = None) -> TransformStamped:
+def _stamped(parent: str, child: str, transform: Transform | None = None) -> TransformStamped:
     header = Header(frame_id=parent)
-    return TransformStamped(header=header, child_frame_id=child, transform=place or Transform())
+    return TransformStamped(
+        header=header, child_frame_id=child, transform=transform or Transform()
+    )
 
 
 _XYZ = ("x", "y", "z")
@@ -143,13 +149,13 @@ class _ArmTopics:
     def send(self, record: NDArray[np.void], stamp: tuple[int, int]) -> None:
         """Publish the subscribed topics from one arm's record."""
         read = record.__getitem__
-        if self.joints.wanted():
+        if self.joints.has_subscribers():
             message = self.joints.message
             message.position = array("d", read("q").tobytes())
             message.velocity = array("d", read("dq").tobytes())
             message.effort = array("d", read("tau_J").tobytes())
             self.joints.send(stamp)
-        if self.pose.wanted():
+        if self.pose.has_subscribers():
             pose = self.pose.message.pose
             _fill(pose.position, _XYZ, read("position_ee_in_base").tolist())
             quaternion = quaternion_from_rotation(read("rotation_ee_in_base"))
@@ -159,7 +165,7 @@ class _ArmTopics:
             (self.twist, "twist_ee_in_base", ("linear", "angular")),
             (self.wrench, "wrench_ext_in_base", ("force", "torque")),
         ):
-            if topic.wanted():
+            if topic.has_subscribers():
                 body = topic.message.twist if topic is self.twist else topic.message.wrench
                 values = read(field).tolist()
                 _fill(getattr(body, parts[0]), _XYZ, values[:3])
@@ -208,22 +214,22 @@ class StatePublishers:
         self._fingers = [arm.finger_joint_names for arm in arms]
         self._names = [[*arm.joint_names, *arm.finger_joint_names] for arm in arms]
         self._in_message: list[int] = []
-        things = movable_things(cell.config)
-        self._things = [
-            StateTopic(node, PoseStamped, f"objects/{n}/pose", "world") for n in things
+        objects = movable_objects(cell.config)
+        self._objects = [
+            StateTopic(node, PoseStamped, f"objects/{n}/pose", "world") for n in objects
         ]
-        self._description = node.create_publisher(String, "robot_description", KEPT)
+        self._description = node.create_publisher(String, "robot_description", LATCHED)
         self._description.publish(String(data=cell_urdf(arms, settings.name)))
         every(node, 1.0 / settings.joint_state_rate, self._tick)
 
     def _tick(self) -> None:
-        fresh = self._fresh.look()
+        fresh = self._fresh.poll()
         if fresh is None:
             return
         records, new = fresh.row["arms"], fresh.arms
         for index, stamp in zip(new, fresh.stamps):
             self._arms[index].send(records[index], stamp)
-        if self._merged.wanted():
+        if self._merged.has_subscribers():
             message = self._merged.message
             if new != self._in_message:
                 self._in_message = new
@@ -233,10 +239,10 @@ class StatePublishers:
             message.effort = self._gather(records, new, "tau_J")
             self._merged.send(fresh.stamp)
         there = fresh.row["present"].tolist()
-        for topic, pose, is_present in zip(self._things, fresh.row["objects"], there):
-            if is_present and topic.wanted():
-                place, (w, *xyz) = pose[:3].tolist(), pose[3:].tolist()
-                _fill(topic.message.pose.position, _XYZ, place)
+        for topic, pose, is_present in zip(self._objects, fresh.row["objects"], there):
+            if is_present and topic.has_subscribers():
+                position, (w, *xyz) = pose[:3].tolist(), pose[3:].tolist()
+                _fill(topic.message.pose.position, _XYZ, position)
                 _fill(topic.message.pose.orientation, ("x", "y", "z", "w"), (*xyz, w))
                 topic.send(fresh.stamp)
         for other in self._others:

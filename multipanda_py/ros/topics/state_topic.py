@@ -34,7 +34,7 @@ class PlainTopic:
         self.message = kind()
         self._publisher: Publisher = node.create_publisher(kind, name, STATES)
 
-    def wanted(self) -> bool:
+    def has_subscribers(self) -> bool:
         """Return True if the topic has subscribers; otherwise the message need not be filled."""
         return bool(self._publisher.get_subscription_count())
 
@@ -56,7 +56,7 @@ class StateTopic:
 
     def __init__(self, node: Node, kind: type, name: str, frame: str = "") -> None:
         self._topic = PlainTopic(node, kind, name)
-        self.message, self.wanted = self._topic.message, self._topic.wanted
+        self.message, self.has_subscribers = self._topic.message, self._topic.has_subscribers
         self.message.header.frame_id = frame
         self._stamp = self.message.header.stamp
 
@@ -108,7 +108,7 @@ class FreshStates:
         self._is_clock = bool(cell.config.cell.clock_rate)
         self._sent = [0] * len(cell.arms)
 
-    def look(self) -> Fresh | None:
+    def poll(self) -> Fresh | None:
         """Return the new states since the last call, or None if there is no new measurement."""
         row = self._cell.row()
         sensed = row["arms"]["sensed_ns"].tolist()
@@ -120,7 +120,7 @@ class FreshStates:
         if not new:  # The loop or every robot has stopped.
             return None
         self._sent = sensed
-        if not self._clock.has_begun:  # The stamps would be zero. Diagnostics report the reason.
+        if not self._clock.has_started:  # The stamps would be zero. Diagnostics report the reason.
             return None
         if self._is_clock:  # The stamp is the time on /clock, but without its steps.
             return Fresh(row, new, [world_time(row)] * len(new))
@@ -137,19 +137,19 @@ class Pace:
     """
 
     def __init__(self, rate: float) -> None:
-        self._period, self._due = round(1e9 / rate), 0
+        self._period, self._due_time = round(1e9 / rate), 0
 
     def is_due(self, row: NDArray[np.void]) -> bool:
         """Return True if this cycle is to be published, and count it as published."""
         now = int(row["wake_ns"])
-        if now < self._due:
+        if now < self._due_time:
             return False
-        late = now - self._due
-        self._due = now + self._period - (late if late < self._period else 0)
+        late = now - self._due_time
+        self._due_time = now + self._period - (late if late < self._period else 0)
         return True
 
 
-class WorldClock:
+class SimClock:
     """Publisher of the world's time on ``/clock``; silent while the loop is stopped.
 
     Thread: executor.

@@ -19,8 +19,8 @@ from multipanda_py.cell import Cell
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.ros.node.bounded_messages import MESSAGE, TARGET
 from multipanda_py.ros.node.clock import NodeClock
-from multipanda_py.ros.node.guard import GuardedNode, SaidOnce
-from multipanda_py.ros.node.qos import KEPT, TARGETS
+from multipanda_py.ros.node.guard import GuardedNode, ThrottledLog
+from multipanda_py.ros.node.qos import LATCHED, TARGETS
 from multipanda_py.ros.node.running import every
 from multipanda_py.ros.topics.target_messages import (
     NUMBER,
@@ -37,7 +37,7 @@ PAUSE = 0.5
 """Time without a message after which a stream has ended and a target is a new one [s]."""
 
 
-class HeldOff:
+class TargetInhibit:
     """Target streams that are rejected for a while.
 
     Many clients repeat their last target forever, also while a trajectory is followed, and for
@@ -59,25 +59,25 @@ class HeldOff:
     def __bool__(self) -> bool:
         return bool(self._reasons or self._repeated)
 
-    def begin(self, who: str, channel: str, reason: str) -> None:
+    def inhibit(self, name: str, channel: str, reason: str) -> None:
         """Reject all targets of a channel from now on."""
-        self._reasons[who, channel] = reason
+        self._reasons[name, channel] = reason
 
-    def end(self, who: str, channel: str) -> None:
+    def release(self, name: str, channel: str) -> None:
         """Accept targets of a channel again, as soon as it sends a new value."""
-        self._reasons.pop((who, channel), None)
+        self._reasons.pop((name, channel), None)
 
-    def channels(self, who: str) -> list[str]:
+    def channels(self, owner: str) -> list[str]:
         """Return the rejected channels of an arm or a controllet."""
-        return [channel for name, channel in self._reasons if name == who]
+        return [channel for name, channel in self._reasons if name == owner]
 
-    def reason(self, who: str, channel: str) -> str:
+    def reason(self, name: str, channel: str) -> str:
         """Return why a channel is rejected now, or an empty string."""
-        return self._reasons.get((who, channel), "")
+        return self._reasons.get((name, channel), "")
 
-    def refusal(self, who: str, channel: str, value: Any) -> str:
+    def refusal(self, name: str, channel: str, value: Any) -> str:
         """Return why a target is rejected, or an empty string."""
-        key, now = (who, channel), self._now()
+        key, now = (name, channel), self._now()
         if reason := self._reasons.get(key):
             self._repeated[key] = now, value
             return reason
@@ -151,21 +151,21 @@ class Targets:
         self.received: Counter[str] = Counter()
         self.last_reason: dict[str, str] = {}
         self.channels: dict[str, dict[str, ChannelRecord]] = {}
-        self.held_off = HeldOff()
+        self.held_off = TargetInhibit()
         self._warn_at: defaultdict[str, float] = defaultdict(float)
-        self._said = SaidOnce()
+        self._reported = ThrottledLog()
         listening: set[tuple[str, str]] = set()
         self.topics: dict[str, tuple[str, str, str]] = {}
         self.senders: dict[tuple[str, str], list[str]] = {}
         for spec in cell.specs:
             for channel in spec.channel_table.values():
-                whose = (spec.name,) if channel.shared else spec.config.arms
-                for who in whose:
-                    if not channel.is_action and (who, channel.name) not in listening:
-                        listening.add((who, channel.name))
-                        self._listen(who, channel.name, channel.topic, channel.message,
+                owner_name = (spec.name,) if channel.shared else spec.config.arms
+                for owner in owner_name:
+                    if not channel.is_action and (owner, channel.name) not in listening:
+                        listening.add((owner, channel.name))
+                        self._listen(owner, channel.name, channel.topic, channel.message,
                                      *reader_of(channel))  # fmt: skip
-                        self._listen_to_joints(who, channel)
+                        self._listen_to_joints(owner, channel)
 
     def _listen_to_joints(self, arm: str, channel: Channel) -> None:
         """Subscribe to the topics of single joints of an arm."""
@@ -176,67 +176,67 @@ class Targets:
                 self._listen(arm, channel.name, f"{joint}/{topic}", NUMBER, kind, read)
 
     def _listen(
-        self, who: str, channel: str, topic: str, message: str, kind: type, read: Reader
+        self, name: str, channel: str, topic: str, message: str, kind: type, read: Reader
     ) -> None:
         """Subscribe to raw bytes, because rclpy drops unreadable messages without notice."""
-        record = self.channels.setdefault(who, {}).setdefault(channel, ChannelRecord())
+        record = self.channels.setdefault(name, {}).setdefault(channel, ChannelRecord())
         limit = TARGET if kind in PLAIN_KINDS else MESSAGE
-        callback = partial(self._receive, who, channel, record, read, limit)
-        self.topics[self._node.resolve_topic_name(f"{who}/{topic}")] = who, topic, message
+        callback = partial(self._receive, name, channel, record, read, limit)
+        self.topics[self._node.resolve_topic_name(f"{name}/{topic}")] = name, topic, message
         self._node.create_subscription(
-            kind, f"{who}/{topic}", callback, TARGETS, raw=True, max_size=sys.maxsize
+            kind, f"{name}/{topic}", callback, TARGETS, raw=True, max_size=sys.maxsize
         )
 
     def _receive(
-        self, who: str, channel: str, record: ChannelRecord, read: Reader, limit: int, raw: bytes
+        self, name: str, channel: str, record: ChannelRecord, read: Reader, limit: int, raw: bytes
     ) -> None:
-        self.received[who] += 1
+        self.received[name] += 1
         record.received += 1
         try:
             now_ns = self._clock.check()
             if len(raw) > limit:
                 raise TargetRejected(f"message: got {len(raw)} bytes, allowed {limit}")
-            value, frame, stamp_ns = read(raw, self._names.get(who, ()))
+            value, frame, stamp_ns = read(raw, self._names.get(name, ()))
             if stamp_ns is not None:
                 self._clock.check_age(now_ns, stamp_ns, self._max_age)
-            if self.held_off and (reason := self.held_off.refusal(who, channel, value)):
+            if self.held_off and (reason := self.held_off.refusal(name, channel, value)):
                 raise TargetRejected(reason)
         except TargetRejected as error:
             # The cell counts only the rejections that it makes itself.
-            self._cell.rejected[f"{who} target"] += 1
-            self._refuse(who, record, str(error))
+            self._cell.rejected[f"{name} target"] += 1
+            self._refuse(name, record, str(error))
             return
         try:
-            self._cell.set_channel(who, channel, value, frame=frame)
+            self._cell.set_channel(name, channel, value, frame=frame)
         except TargetRejected as error:
-            self._refuse(who, record, str(error))
+            self._refuse(name, record, str(error))
         else:
             record.is_refused = False
 
-    def remember(self, who: str, reason: str) -> str:
+    def remember(self, name: str, reason: str) -> str:
         """Store the reason of a rejected target for diagnostics, and return it with the name.
 
         Names in the reason come from the sender and may be long, so the text is shortened.
 
         Args:
-            who: Name of the arm or controllet.
+            name: Name of the arm or controllet.
             reason: Reason of the rejection.
         """
-        text = reason if reason.startswith(who) or f"of {who}" in reason else f"{who}: {reason}"
+        text = reason if reason.startswith(name) or f"of {name}" in reason else f"{name}: {reason}"
         if len(text) > MAX_REASON:
             half = MAX_REASON // 2
             text = f"{text[:half]} ... {text[-half:]}"
-        self.last_reason[who] = text
+        self.last_reason[name] = text
         return text
 
-    def _refuse(self, who: str, record: ChannelRecord, reason: str) -> None:
+    def _refuse(self, name: str, record: ChannelRecord, reason: str) -> None:
         """Store the reason. Log it once, then count, because a stream would repeat it forever."""
-        text, now = self.remember(who, reason), time.monotonic()
+        text, now = self.remember(name, reason), time.monotonic()
         record.refused += 1
         record.reason, record.is_refused = text, True
-        if now >= self._warn_at[who] and (news := self._said.news(text)):
+        if now >= self._warn_at[name] and (news := self._reported.new_text(text)):
             self._logger.warning(f"target refused: {news}")
-            self._warn_at[who] = now + WARN_PERIOD
+            self._warn_at[name] = now + WARN_PERIOD
 
 
 PERIOD = 0.05
@@ -245,7 +245,7 @@ COUNT_PERIOD = 0.5
 """Time between two messages that differ only in their counts [s]."""
 STREAM_PAUSE = 1.0
 """Time without a message after which a channel is not in use [s]."""
-ACCEPTED, NONE_YET = "accepted", "no target received"
+ACCEPTED, NO_TARGET_YET = "accepted", "no target received"
 CLIPPED = "clipped to the gate: the target stream is beyond the gate"
 
 
@@ -284,13 +284,13 @@ class _Status:
         self, node: Node, cell: Cell, name: str, channels: dict[str, ChannelRecord]
     ) -> None:
         self._cell, self._name, self._channels = cell, name, channels
-        self._publisher = node.create_publisher(DiagnosticStatus, f"{name}/target_status", KEPT)
+        self._publisher = node.create_publisher(DiagnosticStatus, f"{name}/target_status", LATCHED)
         self._message = DiagnosticStatus(
-            name=name, hardware_id=f"{cell.config.cell.name}/{name}", message=NONE_YET
+            name=name, hardware_id=f"{cell.config.cell.name}/{name}", message=NO_TARGET_YET
         )
         self._received = dict.fromkeys(channels, 0)
         self._clipped = dict.fromkeys(channels, 0)
-        self._heard_at = dict.fromkeys(channels, -STREAM_PAUSE)
+        self._received_at = dict.fromkeys(channels, -STREAM_PAUSE)
         self._refused = dict.fromkeys(channels, 0)
         self._sent_at, self._has_news = 0.0, False
         self._publisher.publish(self._message)
@@ -300,9 +300,9 @@ class _Status:
         now, states = time.monotonic(), {}
         for name, record in self._channels.items():
             if record.received != self._received[name]:
-                self._received[name], self._heard_at[name] = record.received, now
+                self._received[name], self._received_at[name] = record.received, now
                 self._has_news = True
-            if now - self._heard_at[name] < STREAM_PAUSE:
+            if now - self._received_at[name] < STREAM_PAUSE:
                 states[name] = self._judge(name, record)
         if not self._has_news or not states:
             return

@@ -15,7 +15,7 @@ from multipanda_py.config.actuator_section import (
     ActuatorConfig,
     LinkPidConfig,
     MotorConfig,
-    places_of,
+    indices_of,
 )
 from multipanda_py.config.sections import ArmConfig
 from multipanda_py.registry import extras_named
@@ -23,9 +23,9 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.actuated_joints import OperationMode
 from multipanda_py.robots.dynamics.arm_model import heavy_model
 from multipanda_py.simulation.actuators.joints import CompliantJoints
-from multipanda_py.simulation.actuators.link_torque import KeptMotors, LinkTorque
+from multipanda_py.simulation.actuators.link_torque import LinkTorque, MotorWindupLimiter
 from multipanda_py.simulation.actuators.motors import LinkPid, Motors
-from multipanda_py.simulation.drivetrain.drive import Stage
+from multipanda_py.simulation.drivetrain.drivetrain import DrivetrainStage
 from multipanda_py.simulation.mjcf_elements import put
 from multipanda_py.state import ArmState, Vector
 
@@ -49,7 +49,7 @@ def free_motors(spec: mujoco.MjSpec, arm: ArmDescription, elastic: Sequence[int]
         put(motor, ctrllimited=False, forcelimited=False)
 
 
-class CompliantArm(Stage):
+class CompliantArm(DrivetrainStage):
     r"""Drivetrain stage that has springs exert the commanded torque and the weight of an arm.
 
     Springs must exert the following torque on the links.
@@ -73,7 +73,7 @@ class CompliantArm(Stage):
     Attributes:
         name: Name of the arm.
         joint_names: Names of its compliant joints, with the arm's prefix.
-        wanted: Torques that springs must exert, (m,) [Nm]; updated in place.
+        desired_torque: Torques that springs must exert, (m,) [Nm]; updated in place.
         most: Torque limits of controllets at the preset of the cell file, (m,) [Nm].
         bears: Torque limits of the links at any preset, (m,) [Nm].
         dofs: Indices of these joints in MuJoCo's velocities, (m,).
@@ -85,7 +85,7 @@ class CompliantArm(Stage):
     Thread: control.
     """
 
-    CHANGING = ("wanted",)
+    CHANGING = ("desired_torque",)
 
     def __init__(
         self,
@@ -103,29 +103,29 @@ class CompliantArm(Stage):
         self.joint_names = tuple(arm.joint_names[joint] for joint in elastic)
         self.most: Vector = arm.limits.torque[self.elastic]
         self.bears: Vector = bears[self.elastic]
-        places = [model.joint(name) for name in self.joint_names]
-        self.dofs = np.array([int(place.dofadr[0]) for place in places])
-        self.positions = np.array([int(place.qposadr[0]) for place in places])
+        joints = [model.joint(name) for name in self.joint_names]
+        self.dofs = np.array([int(joint.dofadr[0]) for joint in joints])
+        self.positions = np.array([int(joint.qposadr[0]) for joint in joints])
         self.motors = np.array([int(model.actuator(name).id) for name in self.joint_names])
         first = int(model.joint(arm.joint_names[0]).qposadr[0])
         self._q = data.qpos[first : first + arm.n_joints]
         self._believed: Any = heavy_model(arm) if arm.compensates_gravity else None
         self._data = None if self._believed is None else self._believed.createData()
-        self.wanted: Vector = self._with_weight(np.zeros(arm.n_joints))[self.elastic]
-        self.actuators.carried[self.elastic] = self.wanted
+        self.desired_torque: Vector = self._with_weight(np.zeros(arm.n_joints))[self.elastic]
+        self.actuators.carried[self.elastic] = self.desired_torque
 
     def execute(self, tau: Vector) -> None:
         """Move the torques of compliant joints from ``tau``, (n,) [Nm], to their springs."""
         tau[:] = self._with_weight(tau)
-        self.wanted = tau[self.elastic]
-        self.actuators.carried[self.elastic] = self.wanted - self._tau[self.elastic]
+        self.desired_torque = tau[self.elastic]
+        self.actuators.carried[self.elastic] = self.desired_torque - self._tau[self.elastic]
         tau[self.elastic] = 0.0
 
     def _with_weight(self, tau: Vector) -> Vector:
         if self._believed is None:
             return tau
-        found: Vector = tau + self._scale * _gravity(self._believed, self._data, self._q)
-        return found
+        result: Vector = tau + self._scale * _gravity(self._believed, self._data, self._q)
+        return result
 
 
 MOTOR_KEYS = tuple(MotorConfig.model_fields)
@@ -134,7 +134,7 @@ MOTOR_KEYS = tuple(MotorConfig.model_fields)
 def elastic_of(settings: ArmConfig) -> list[int]:
     """Return the indices of an arm's compliant joints, in ascending order from 0."""
     names = tuple(joint.name for joint in settings.robot.joints)
-    return sorted(chain.from_iterable(places_of(settings.actuators, names).values()))
+    return sorted(chain.from_iterable(indices_of(settings.actuators, names).values()))
 
 
 class CompliantGroups:
@@ -152,23 +152,23 @@ class CompliantGroups:
 
     def __init__(self, arms: Sequence[ArmConfig]) -> None:
         self.count, self.groups = 0, list[tuple[ActuatorConfig, list[int]]]()
-        most: list[float] = []
+        max_value: list[float] = []
         speed: list[float] = []
         for arm in arms:
             names, elastic = tuple(joint.name for joint in arm.robot.joints), elastic_of(arm)
-            numbers = {joint: self.count + place for place, joint in enumerate(elastic)}
-            for key, joints in places_of(arm.actuators, names).items():
+            numbers = {joint: self.count + index for index, joint in enumerate(elastic)}
+            for key, joints in indices_of(arm.actuators, names).items():
                 self.groups.append((arm.actuators[key], [numbers[joint] for joint in joints]))
             self.count += len(elastic)
-            most += arm.robot.limits.torque[elastic].tolist()
+            max_value += arm.robot.limits.torque[elastic].tolist()
             speed += arm.robot.limits.velocity[elastic].tolist()
-        self._most: Vector = np.array(most)
+        self._max: Vector = np.array(max_value)
         self._speed: Vector = np.array(speed)
 
     @property
     def springs(self) -> list[tuple[Actuator[Any], list[int]]]:
         """Springs and their joint numbers; all springs of one type are one object."""
-        found = []
+        result = []
         for kind in dict.fromkeys(group.type for group, _ in self.groups):
             parts = [(group.actuator(len(at)), at) for group, at in self.groups
                      if group.type == kind]  # fmt: skip
@@ -178,25 +178,25 @@ class CompliantGroups:
                 name: np.concatenate([springs.of[name] for springs, _ in parts])[order]
                 for name in parts[0][0].of
             }
-            found.append((type(parts[0][0])(len(joints), params), sorted(joints)))
-        return found
+            result.append((type(parts[0][0])(len(joints), params), sorted(joints)))
+        return result
 
     @property
     def presets(self) -> Vector:
         """Stiffness presets, (n,) [rad or m]."""
-        found = np.zeros(self.count)
+        presets = np.zeros(self.count)
         for group, at in self.groups:
-            found[at] = group.preset
-        return found
+            presets[at] = group.preset
+        return presets
 
     @property
     def modes(self) -> list[OperationMode]:
         """Operation mode of each joint."""
-        found = [OperationMode.EQUILIBRIUM] * self.count
+        modes = [OperationMode.EQUILIBRIUM] * self.count
         for group, at in self.groups:
             for joint in at:
-                found[joint] = OperationMode.of(group.mode)
-        return found
+                modes[joint] = OperationMode.from_value(group.mode)
+        return modes
 
     @property
     def motors(self) -> Motors | None:
@@ -207,11 +207,11 @@ class CompliantGroups:
         """
         if not any(group.motor for group, _ in self.groups):
             return None
-        given: dict[str, Any] = {key: np.zeros(self.count) for key in MOTOR_KEYS}
+        values: dict[str, Any] = {key: np.zeros(self.count) for key in MOTOR_KEYS}
         for group, at in self.groups:
             for key in MOTOR_KEYS:
-                given[key][at] = getattr(group.motor or MotorConfig(), key)
-        both = Motors.of(self.springs, **given)
+                values[key][at] = getattr(group.motor or MotorConfig(), key)
+        both = Motors.of(self.springs, **values)
         rows = {key: getattr(both, key).copy() for key in MOTOR_KEYS}
         for group, at in self.groups:
             for key in MOTOR_KEYS if group.motor_2 else ():
@@ -221,16 +221,18 @@ class CompliantGroups:
     @property
     def link_pid(self) -> LinkPid:
         """Link controllers, whose default torque limits are those of the joints."""
-        given = {key: np.zeros(self.count) for key in LinkPidConfig.model_fields}
+        overrides = {key: np.zeros(self.count) for key in LinkPidConfig.model_fields}
         for group, at in self.groups:
-            for key, values in given.items():
+            for key, values in overrides.items():
                 own = getattr(group.link_pid, key)
-                values[at] = self._most[at] if own is None else own
-        return LinkPid.of(self.count, **given)
+                values[at] = self._max[at] if own is None else own
+        return LinkPid.from_config(self.count, **overrides)
 
     def drive(self, period: float) -> LinkTorque:
         """Build the torque control of the joints for a cycle time [s]."""
         motors, modes = self.motors, self.modes
         joints = CompliantJoints(self.springs, self.count, motors, modes, link_pid=self.link_pid)
-        kept = None if motors is None else KeptMotors(joints, motors, self._speed, period)
-        return LinkTorque(joints, modes, motors, self.presets, period, kept)
+        windup_limiter = (
+            None if motors is None else MotorWindupLimiter(joints, motors, self._speed, period)
+        )
+        return LinkTorque(joints, modes, motors, self.presets, period, windup_limiter)

@@ -96,5 +96,5 @@ class Awas2(Actuator[Awas2Params]):
         s = np.minimum(np.maximum(theta_2, self.preset_low), self.preset_high)
         phi = theta_1 - q
         c = self._scale * np.square(s / (self._lever - s))
-        found: Vector = c * np.cos(2.0 * self.clipped(phi)) * self.within(phi)
-        return found
+        link_stiffness: Vector = c * np.cos(2.0 * self.clipped(phi)) * self.within(phi)
+        return link_stiffness

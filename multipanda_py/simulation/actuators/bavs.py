@@ -74,5 +74,5 @@ class Bavs(Actuator[BavsParams]):
         second = np.exp(exponent * self.clipped(d_2))
         slope_1 = (self._b * first + self._a / first) * self.within(d_1)
         slope_2 = (self._a * second + self._b / second) * self.within(d_2)
-        found: Vector = exponent * (slope_1 + slope_2)
-        return found
+        link_stiffness: Vector = exponent * (slope_1 + slope_2)
+        return link_stiffness

@@ -67,7 +67,7 @@ class CommandedJoints(Readings):
         if motors is not None and motors.n_joints != n_joints:
             raise ActuatorRefused(f"motors: got {motors.n_joints} joints, allowed {n_joints}")
         super().__init__(JointSprings(actuators, n_joints))
-        self._motors, self._link_pid = motors, link_pid or LinkPid.of(n_joints)
+        self._motors, self._link_pid = motors, link_pid or LinkPid.from_config(n_joints)
         self._commands = Commands(self.springs)
         self._deflection = np.zeros(n_joints)
         # Commanded presets. Loads shift the presets of the motors away from them.
@@ -88,19 +88,21 @@ class CommandedJoints(Readings):
         self, q: ArrayLike, torque: ArrayLike = 0.0, preset: ArrayLike | None = None
     ) -> None:
         """Set links and motors to rest; see :meth:`.CompliantJoints.reset`."""
-        q, wanted = (finite_numbers(*one, self.n_joints) for one in (("q", q), ("torque", torque)))
+        q, desired = (
+            finite_numbers(*one, self.n_joints) for one in (("q", q), ("torque", torque))
+        )
         flow, chosen = (
             self.flow,
             self._preset if preset is None else self._commands.presets(preset),
         )
-        elastic, equilibrium = np.where(self.equations.elastic > 0.0, wanted, 0.0), q
+        elastic, equilibrium = np.where(self.equations.elastic > 0.0, desired, 0.0), q
         if elastic.any():
             equilibrium = self.springs.equilibrium_for(q, elastic, chosen)
         flow, before = self.flow, self.flow.state.copy()
         flow.state[:] = 0.0
         flow.x[0], flow.x[1:] = q, self.springs.references(equilibrium, chosen)
         try:
-            self._take_over(self.modes, np.arange(self.n_joints), wanted, anew=True)
+            self._take_over(self.modes, np.arange(self.n_joints), desired, from_scratch=True)
         except ActuatorRefused:
             flow.state[:] = before
             raise
@@ -121,7 +123,7 @@ class CommandedJoints(Readings):
                 changes then.
         """
         try:
-            new, at = OperationMode.of(mode), joints_of(joints, self.n_joints)
+            new, at = OperationMode.from_value(mode), joints_of(joints, self.n_joints)
             modes = list(self.modes)
             for joint in at:
                 modes[joint] = new
@@ -146,7 +148,7 @@ class CommandedJoints(Readings):
             ActuatorRefused: If the mode of a joint does not accept the command, or a value is not
                 finite or out of range. The previous command stays, and ``refused`` increases.
         """
-        name, at = self._commands.take(name, values, joints, self.modes)
+        name, at = self._commands.receive(name, values, joints, self.modes)
         if name == "stiffness_preset":
             self._preset[at] = self._commands.values[name][at]
         self._apply()
@@ -175,8 +177,10 @@ class CommandedJoints(Readings):
         if self._motors is None:
             return {}
         aim, low, high = self._asked, self._motors.low, self._motors.high
-        told = np.array([mode.takes_references for mode in self.modes])
-        beyond = np.array([told, told & self.springs.has_second]) & ((aim < low) | (aim > high))
+        takes_references = np.array([mode.takes_references for mode in self.modes])
+        beyond = np.array([takes_references, takes_references & self.springs.has_second]) & (
+            (aim < low) | (aim > high)
+        )
         return {
             (joint, motor): (aim[motor, joint], low[motor, joint], high[motor, joint])
             for motor, joint in np.argwhere(beyond).tolist()
@@ -192,8 +196,8 @@ class CommandedJoints(Readings):
         """Commanded motor torques, (2, n) [Nm or N]; zero in modes without such a command."""
         values = self._commands.values
         commands = values["motor_1_command"], values["motor_2_command"]
-        found: Matrix = self._drives * np.array(commands)
-        return found
+        motor_commands: Matrix = self._drives * np.array(commands)
+        return motor_commands
 
     def restrain(self, aims: Matrix, torques: Matrix) -> None:
         """Limit motor references and torques until the next commands, without checks.
@@ -204,7 +208,7 @@ class CommandedJoints(Readings):
         """
         self._aim[1:] = aims
         self._direct[1:] = self._drives * torques
-        self._tell()
+        self._send()
 
     def command_link_torque(self, torque: ArrayLike, preset: ArrayLike | None = None) -> None:
         """Have springs exert the torques on links that an effort controllet commands.
@@ -223,17 +227,19 @@ class CommandedJoints(Readings):
                 control. The previous command stays, and ``refused`` increases.
         """
         try:
-            wanted = finite_numbers("torque", torque, self.n_joints)
+            desired = finite_numbers("torque", torque, self.n_joints)
             chosen = self._chosen_preset(preset)
         except ActuatorRefused:
             self._commands.refused += 1
             raise
         q = self.flow.x[0]
-        equilibrium = self._equilibrium_for_torque(q, wanted, chosen)
+        equilibrium = self._equilibrium_for_torque(q, desired, chosen)
         commands, exerted = commands_for_torque(
-            self.springs, self.modes, q, wanted, chosen, equilibrium, self.equations.gains[0, 1:]
+            self.springs, self.modes, q, desired, chosen, equilibrium, self.equations.gains[0, 1:]
         )
-        self.bounded += bool((np.abs(exerted - wanted) > _BOUNDED * (1.0 + np.abs(wanted))).any())
+        self.bounded += bool(
+            (np.abs(exerted - desired) > _BOUNDED * (1.0 + np.abs(desired))).any()
+        )
         for name, values in commands.items():
             self._commands.values[name][:] = values
         self._apply()
@@ -314,7 +320,7 @@ class CommandedJoints(Readings):
         modes: Sequence[OperationMode],
         at: NDArray[np.intp],
         torque: Vector,
-        anew: bool = False,
+        from_scratch: bool = False,
     ) -> None:
         """Change the modes of some joints and keep the torques on links.
 
@@ -322,16 +328,16 @@ class CommandedJoints(Readings):
             modes: New modes of all joints.
             at: Indices of the joints to change.
             torque: Torques on links to keep, (n,) [Nm].
-            anew: True if the joints start at rest, without a previous mode.
+            from_scratch: True if the joints start at rest, without a previous mode.
 
         Raises:
             ActuatorRefused: If springs or controllers cannot exert the torques; nothing changes.
         """
         flow, equations, springs = self.flow, self.equations, self.springs
-        flow.look()
+        flow.evaluate()
         now = Driven(
             flow.x[0], flow.v[0], flow.x[1:], flow.v[1:], torque, flow.torques[1:3].copy(),
-            equations.aim[1:].copy(), None if anew else self.modes,
+            equations.aim[1:].copy(), None if from_scratch else self.modes,
         )  # fmt: skip
         before, memory = self.modes, equations.memory
         try:
@@ -345,12 +351,14 @@ class CommandedJoints(Readings):
         for name, values in commands.items():
             self._commands.values[name][at] = values[at]
         flow.x[1:, at], flow.v[1:, at] = theta[:, at], dtheta[:, at]
-        sticks = [j for j in at if anew or not before[j].has_motors]
+        sticks = [j for j in at if from_scratch or not before[j].has_motors]
         clears = [
-            j for j in at if anew or not (before[j].has_motor_pid and modes[j].has_motor_pid)
+            j
+            for j in at
+            if from_scratch or not (before[j].has_motor_pid and modes[j].has_motor_pid)
         ]
         equations.forget(flow.x[1:], sticks, clears)
-        flow.look_for_limits()
+        flow.find_limits()
         self._apply()
 
     def _apply(self) -> None:
@@ -369,9 +377,9 @@ class CommandedJoints(Readings):
             torque[0] = self._links * values["torque_command"]
             torque[1:] = values["motor_1_command"], values["motor_2_command"]
             torque[1:] *= self._drives
-        self._tell()
+        self._send()
 
-    def _tell(self) -> None:
+    def _send(self) -> None:
         """Move motors without dynamics to their references; send controllers their references."""
         flow, aim = self.flow, self._aim
         if self._stands:
@@ -386,7 +394,7 @@ class CommandedJoints(Readings):
 
 def _modes_of(mode: ModeName | Sequence[ModeName], n_joints: int) -> list[OperationMode]:
     if isinstance(mode, (str, int)):
-        return [OperationMode.of(mode)] * n_joints
+        return [OperationMode.from_value(mode)] * n_joints
     if len(mode) != n_joints:
         raise ActuatorRefused(f"mode: got {len(mode)} modes, allowed one or {n_joints}")
-    return [OperationMode.of(one) for one in mode]
+    return [OperationMode.from_value(one) for one in mode]

@@ -59,17 +59,17 @@ class AskedOfJoints:
     def restore(self, saved: Matrix) -> None:
         """Restore the result of :meth:`save`; the joints must be restored separately."""
         self._asked = saved.copy()
-        self._look()
+        self._poll()
 
-    def take(
-        self, q: Vector, dq: Vector, asked: Matrix, bounds: Matrix | None = None
+    def receive(
+        self, q: Vector, dq: Vector, command: Matrix, bounds: Matrix | None = None
     ) -> NDArray[np.intp] | None:
         """Apply the current commands of controllets to the joints.
 
         Args:
             q: Link angles, (m,) [rad].
             dq: Link velocities, (m,) [rad/s].
-            asked: First three rows of :attr:`.ActuatorState.command`, (3, m).
+            command: First three rows of :attr:`.ActuatorState.command`, (3, m).
             bounds: Minimum and maximum torques of links, (2, m) [Nm]; unlimited by default.
 
         Returns:
@@ -77,22 +77,22 @@ class AskedOfJoints:
             changed.
         """
         before = self._asked
-        if asked.tobytes() == before.tobytes():
+        if command.tobytes() == before.tobytes():
             return None
-        changed = asked[0] != before[0]
-        is_new = ~np.isnan(asked[1:]) & ((asked[1:] != before[1:]) | changed)
-        self._asked = asked.copy()
+        changed = command[0] != before[0]
+        is_new = ~np.isnan(command[1:]) & ((command[1:] != before[1:]) | changed)
+        self._asked = command.copy()
         if changed.any():
             self._joints.sense(q, dq)
             self._change(np.flatnonzero(changed))
-            self._look()
+            self._poll()
         is_new &= self.led & ~self.direct
         if bounds is not None and is_new.any():
             is_new &= ~self._beyond_bounds(q, is_new, bounds)
         self._command(is_new)
         return np.flatnonzero(changed & ~self.led)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         self.led = self._asked[0] != LAWS
         self.leads = bool(self.led.any())
         self.direct = self._asked[0] == OperationMode.LINK_TORQUE
@@ -135,42 +135,42 @@ class AskedOfJoints:
         equilibrium, preset, first, second = now.values()
         maps = np.array([mode.takes_equilibrium for mode in joints.modes])
         with np.errstate(over="ignore", invalid="ignore"):
-            told = np.where(maps, springs.references(equilibrium, preset), [first, second])
-            exerted = springs.torque(q, told)
+            references = np.where(maps, springs.references(equilibrium, preset), [first, second])
+            exerted = springs.torque(q, references)
             torque, load = exerted.link, np.abs(exerted[1:]).max(axis=0)
         tightest = _TIGHT * np.abs(bounds).max(axis=0)
-        borne = (bounds[0] <= torque) & (torque <= bounds[1]) & (maps | (load <= tightest))
-        found: NDArray[np.bool_] = at_once & ~borne
-        for joint in np.flatnonzero(found).tolist():
-            low, high, most = (float(one[joint]) for one in (*bounds, tightest))
+        supported = (bounds[0] <= torque) & (torque <= bounds[1]) & (maps | (load <= tightest))
+        beyond_bounds: NDArray[np.bool_] = at_once & ~supported
+        for joint in np.flatnonzero(beyond_bounds).tolist():
+            low, high, max_value = (float(one[joint]) for one in (*bounds, tightest))
             self.refused[joint] = (
                 f"{' and '.join(joints.modes[joint].commands)}: with this command springs would "
                 f"exert {torque[joint]:.4g} Nm on the link and up to {load[joint]:.4g} Nm on a "
-                f"motor, allowed {low:.4g} to {high:.4g} Nm and {most:.4g} Nm"
+                f"motor, allowed {low:.4g} to {high:.4g} Nm and {max_value:.4g} Nm"
             )
-        return found
+        return beyond_bounds
 
     def _command(self, is_new: NDArray[np.bool_]) -> None:
         """Send new commands to the joints; a rejected command leaves the previous one."""
         before = self._joints.beyond_stops() if is_new.any() else {}
-        found: defaultdict[str, list[int]] = defaultdict(list)
+        result: defaultdict[str, list[int]] = defaultdict(list)
         values: defaultdict[str, list[float]] = defaultdict(list)
-        for row, joint in zip(*(places.tolist() for places in np.nonzero(is_new))):
+        for row, joint in zip(*(indices.tolist() for indices in np.nonzero(is_new))):
             name = self._joints.modes[joint].commands[row]
-            found[name].append(joint)
+            result[name].append(joint)
             values[name].append(float(self._asked[1 + row, joint]))
-        for name, at in found.items():
+        for name, at in result.items():
             try:
                 self._joints.command(name, values[name], at)
             except ActuatorRefused as error:
                 self.refused[at[0]] = str(error)
-        if found:
+        if result:
             beyond, known = self._joints.beyond_stops(), {*self._beyond}
             self.stopped |= {
-                motor: what
-                for motor, what in beyond.items()
+                motor: description
+                for motor, description in beyond.items()
                 # A motor can also be beyond its stop because a load has moved its reference. Only
                 # changes by these commands are reported.
-                if motor not in known and before.get(motor) != what
+                if motor not in known and before.get(motor) != description
             }
             self._beyond = beyond

@@ -43,10 +43,10 @@ class Equations:
         low: Lower limits of s, (5n,) [Nm].
         high: Upper limits of s, (5n,) [Nm].
         after: Matrix A, (7n, 11n + 1).
-        least: Lower limits of x and v, (6n,): motor stops and maximum motor speeds.
-        most: Upper limits of x and v, (6n,).
+        lower: Lower limits of x and v, (6n,): motor stops and maximum motor speeds.
+        upper: Upper limits of x and v, (6n,).
         fastest: Maximum rate of friction, dampers and controllers of motors [1/s].
-        wanted: Value of ``fastest`` for the given motors, before :meth:`slow_down` [1/s].
+        desired_rates: Value of ``fastest`` for the given motors, before :meth:`slow_down` [1/s].
         integrates: True if a controller has integral action.
         aim: References of the controllers of links and motors, (3, n) [rad].
         gains: Proportional, integral and velocity gains of controllers, (3, 3, n); the second
@@ -61,8 +61,8 @@ class Equations:
         self.before = np.zeros((5 * n, 6 * n + 1))
         self.low, self.high = np.zeros(5 * n), np.zeros(5 * n)
         self.after = np.zeros((7 * n, 11 * n + 1))
-        self.least, self.most = np.full(6 * n, -np.inf), np.full(6 * n, np.inf)
-        self.fastest, self.wanted, self.integrates = 0.0, 0.0, False
+        self.lower, self.upper = np.full(6 * n, -np.inf), np.full(6 * n, np.inf)
+        self.fastest, self.desired_rates, self.integrates = 0.0, 0.0, False
         self._squares, self._drags = np.zeros((2, n)), np.zeros((2, n))
         self._each = np.arange(n)
         self._constant = self.before[:, 0].reshape(5, n)
@@ -75,7 +75,7 @@ class Equations:
         self._integral, self.gains = np.zeros((3, n)), np.zeros((3, 3, n))
         self._largest: Vector = np.zeros((3, n))
         self._lightness = np.zeros((2, n))
-        self._motor_damping, self._shares = np.zeros((2, n)), np.zeros((2, n))
+        self._motor_damping, self._coefficients = np.zeros((2, n)), np.zeros((2, n))
         self.elastic: Vector = np.ones(n)
         self._has_pid = np.zeros(n, dtype=bool)
         self._softness = 1.0
@@ -125,21 +125,21 @@ class Equations:
         self._largest[LINK, linked] = link_pid.max_torque[linked]
         friction, stick = np.zeros((2, n)), np.zeros((2, n))
         self._lightness[:] = self._motor_damping[:] = 0.0
-        least, most = np.full((6, n), -np.inf), np.full((6, n), np.inf)
+        min_value, max_value = np.full((6, n), -np.inf), np.full((6, n), np.inf)
         if motors is not None:
             self._lightness[:] = exists * moving / motors.inertia
             self._motor_damping[:] = motors.damping
             self.gains[:, FIRST:] = exists * pid * np.array([motors.p, motors.i, motors.d])
             self._largest[FIRST:] = motors.max_torque
             friction, stick = motors.friction, motors.friction_stiffness * (motors.friction > 0.0)
-            where = moving & (exists > 0.0)
-            least[1:3], most[1:3] = np.where(
-                where, [motors.low, motors.high], [[[-np.inf]], [[np.inf]]]
+            path = moving & (exists > 0.0)
+            min_value[1:3], max_value[1:3] = np.where(
+                path, [motors.low, motors.high], [[[-np.inf]], [[np.inf]]]
             )
-            most[4:] = np.where(where, motors.max_velocity, np.inf)
-            least[4:] = -most[4:]
-        self._shares[:] = np.where(is_antagonistic, 0.5, np.array([[1.0], [0.0]]))
-        self.least[:], self.most[:] = least.ravel(), most.ravel()
+            max_value[4:] = np.where(path, motors.max_velocity, np.inf)
+            min_value[4:] = -max_value[4:]
+        self._coefficients[:] = np.where(is_antagonistic, 0.5, np.array([[1.0], [0.0]]))
+        self.lower[:], self.upper[:] = min_value.ravel(), max_value.ravel()
         self.integrates = bool(self.gains[1].any())
         rows = self.before[:, 1:].reshape(5, n, 6, n)
         rows[:] = 0.0
@@ -153,7 +153,7 @@ class Equations:
         rate = (self.gains[0, FIRST:] + stick) * self._lightness
         drag = (self.gains[2, FIRST:] + self._motor_damping) * self._lightness
         self._squares, self._drags = rate, drag
-        self.fastest = self.wanted = max(math.sqrt(rate.max()), float(drag.max()))
+        self.fastest = self.desired_rates = max(math.sqrt(rate.max()), float(drag.max()))
         self._put_motors()
         self.set_damping(np.zeros(n))
         self._put_constant()
@@ -166,12 +166,12 @@ class Equations:
         Args:
             fastest: Maximum rate for which substeps are stable [1/s].
         """
-        share = np.minimum(
+        scale = np.minimum(
             fastest**2 / np.maximum(self._squares, fastest**2),
             fastest / np.maximum(self._drags, fastest),
         )
         for rates in (self._lightness, self._squares, self._drags):
-            rates *= share
+            rates *= scale
         self.fastest = max(math.sqrt(self._squares.max()), float(self._drags.max()))
         self._put_motors()
         self.set_damping(np.zeros(self.n_joints))
@@ -197,11 +197,13 @@ class Equations:
         links, rows = self._links.reshape(n, 11, n), self.after[:, :-1].reshape(7, n, 11, n)
         links[each, LINK, each] = -damping
         for motor in range(2):
-            share = self._shares[motor] * (self._lightness[motor] > 0.0)
-            links[each, 1 + motor, each] = share * damping
-            rows[4 + motor, each, LINK, each] = self._lightness[motor] * share * damping
+            fraction = self._coefficients[motor] * (self._lightness[motor] > 0.0)
+            links[each, 1 + motor, each] = fraction * damping
+            rows[4 + motor, each, LINK, each] = self._lightness[motor] * fraction * damping
             for other in range(2):
-                both = share * self._shares[other] * (self._lightness[other] > 0.0) * damping
+                both = (
+                    fraction * self._coefficients[other] * (self._lightness[other] > 0.0) * damping
+                )
                 own = self._motor_damping[motor] * (motor == other)
                 rows[4 + motor, each, 1 + other, each] = -self._lightness[motor] * (both + own)
 
@@ -270,8 +272,8 @@ class Equations:
         gain = self.gains[1]
         has = gain > 0.0
         limit = np.divide(self._largest, gain, out=np.zeros_like(gain), where=has)
-        found = self._integral + duration * (self.aim - x)
-        self._integral[:] = np.where(has, np.clip(found, -limit, limit), 0.0)
+        result = self._integral + duration * (self.aim - x)
+        self._integral[:] = np.where(has, np.clip(result, -limit, limit), 0.0)
         self._put_constant()
 
     def _put_constant(self) -> None:

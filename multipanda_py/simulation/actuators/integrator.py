@@ -19,7 +19,7 @@ _STAGES = (0.5, 0.5, 1.0)  # Fractions of the time step at the stages of the Run
 _WEIGHTS = np.array([1.0, 2.0, 2.0, 1.0]) / 6.0
 
 
-class Flow:
+class SpringIntegrator:
     r"""Integrator of :class:`.Equations` by the classical fourth-order Runge-Kutta method.
 
     Non-smooth parts are treated as follows:
@@ -58,7 +58,7 @@ class Flow:
         # ones multiply the constant columns of L and A.
         now = np.zeros(2 + 14 * n)
         now[0] = now[-1] = 1.0
-        self._seen, self._stage_motion = now[: 6 * n + 1], now[1 : 6 * n + 1]
+        self._last_state, self._stage_motion = now[: 6 * n + 1], now[1 : 6 * n + 1]
         self._stage_x = now[1 : 3 * n + 1].reshape(3, n)
         self._q, self._theta_1, self._theta_2 = self._stage_x
         self.loads = now[6 * n + 1 : 9 * n + 1].reshape(3, n)
@@ -69,7 +69,7 @@ class Flow:
         # ``Equations`` updates both arrays in place.
         self._before, self._after = equations.before, equations.after
         self._low, self._high = equations.low, equations.high
-        self._least, self._most = equations.least, equations.most
+        self._min, self._max = equations.lower, equations.upper
         self._raw_friction, self._friction = self._raw[3 * n :], self._bounded[3 * n :]
         self._rates = np.zeros((4, 7 * n))
         self._rate_rows = list(self._rates)
@@ -79,33 +79,33 @@ class Flow:
         self._kept, self._over = np.zeros(6 * n), np.zeros(6 * n)
         self._all_free = np.ones(2 * n)
         self._free: NDArray[np.float64] | None = None
-        self._ways, self._seen_limits = np.zeros(2 * n), b""
+        self._errors, self._last_limits = np.zeros(2 * n), b""
         self._left_free, self._is_at_limits = self._all_free, False
         self._n = n
         # Parts of the motors in motions, changes, and excesses over limits, as views.
         self._theta, self._speed = self._of_motors(self._motion)
-        self._past_stop, self._too_fast = self._of_motors(self._over)
-        self._way, self._fastest = self.change[n : 3 * n], self._most[4 * n :]
+        self._beyond_stop, self._too_fast = self._of_motors(self._over)
+        self._displacement, self._fastest = self.change[n : 3 * n], self._max[4 * n :]
         self._are_at = np.zeros((2, 6 * n), dtype=bool)
         self._is_top, self._is_bottom = self._are_at
         self._tops, self._bottoms = map(self._of_motors, (self._is_top, self._is_bottom))
 
     @property
     def rates(self) -> Vector:
-        """Rates of the state at the last :meth:`begin`, (7n,)."""
+        """Rates of the state at the last :meth:`start_step`, (7n,)."""
         return self._rate_rows[0]
 
-    def look(self) -> Vector:
+    def evaluate(self) -> Vector:
         """Compute loads, torques and friction at the current state; return its rates, (7n,)."""
         self._stage_motion[:] = self._motion
         self._evaluate(3)
         return self._rate_rows[3]
 
-    def look_for_limits(self) -> None:
+    def find_limits(self) -> None:
         """Check all motors for limits in the next step; needed after the state was set."""
         self._free = self._all_free
 
-    def begin(self) -> None:
+    def start_step(self) -> None:
         """Compute the rates at the current state, and update the memory of friction."""
         self._stage_motion[:] = self._motion
         self._evaluate(0)
@@ -122,12 +122,12 @@ class Flow:
             substeps: Number of substeps.
         """
         dt, equations = duration / substeps, self._equations
-        weights, shares = dt * _WEIGHTS, [np.array(dt * share) for share in _STAGES]
+        weights, fractions = dt * _WEIGHTS, [np.array(dt * fraction) for fraction in _STAGES]
         step, change, rates = self._step, self.change, self._motion_rates
         for _ in range(substeps):
-            self.begin()
-            for stage, share in enumerate(shares):
-                np.multiply(rates[stage], share, out=step)
+            self.start_step()
+            for stage, weight in enumerate(fractions):
+                np.multiply(rates[stage], weight, out=step)
                 np.add(self._motion, step, out=self._stage_motion)
                 self._evaluate(stage + 1)
                 if self._free is not None:
@@ -145,26 +145,28 @@ class Flow:
         Args:
             dt: Length of the step [s].
         """
-        kept, over = self._kept, self._over
-        np.minimum(self._motion, self._most, out=kept)
-        np.maximum(kept, self._least, out=kept)
-        np.subtract(self._motion, kept, out=over)
+        held_back, over = self._kept, self._over
+        np.minimum(self._motion, self._max, out=held_back)
+        np.maximum(held_back, self._min, out=held_back)
+        np.subtract(self._motion, held_back, out=over)
         if not over.dot(over):
             return
-        self._motion[:] = kept
-        past, most = self._past_stop, dt * self._fastest
+        self._motion[:] = held_back
+        history, max_value = self._beyond_stop, dt * self._fastest
         # A motor that exceeds its maximum speed in the step moves no further than at that speed.
-        excess = self._way - np.minimum(np.maximum(self._way, -most), most)
+        excess = self._displacement - np.minimum(
+            np.maximum(self._displacement, -max_value), max_value
+        )
         excess *= self._too_fast != 0.0
-        if past.dot(past):
-            self._speed *= past * self._speed <= 0.0
-            excess *= past == 0.0
+        if history.dot(history):
+            self._speed *= history * self._speed <= 0.0
+            excess *= history == 0.0
         self._theta -= excess
         self._free = self._all_free
 
     def _evaluate(self, stage: int) -> None:
         raw, bounded = self._raw, self._bounded
-        self._before.dot(self._seen, out=raw)
+        self._before.dot(self._last_state, out=raw)
         np.minimum(raw, self._high, out=bounded)
         np.maximum(bounded, self._low, out=bounded)
         self._springs.load(self._q, self._theta_1, self._theta_2, self.loads)
@@ -173,16 +175,16 @@ class Flow:
     def _hold_at_limits(self) -> None:
         """Remove accelerations that point out of a limit from motors at that limit."""
         rates = self._motor_rates[0]
-        np.greater_equal(self._motion, self._most, out=self._is_top)
-        np.less_equal(self._motion, self._least, out=self._is_bottom)
-        np.sign(rates, out=self._ways)
-        seen = self._are_at.tobytes() + self._ways.tobytes()
+        np.greater_equal(self._motion, self._max, out=self._is_top)
+        np.less_equal(self._motion, self._min, out=self._is_bottom)
+        np.sign(rates, out=self._errors)
+        limit_state = self._are_at.tobytes() + self._errors.tobytes()
         # The set of held motors rarely changes between steps, so the masks are reused.
-        if seen != self._seen_limits:
+        if limit_state != self._last_limits:
             up, down = self._tops[0] | self._tops[1], self._bottoms[0] | self._bottoms[1]
             held = (up & (rates > 0.0)) | (down & (rates < 0.0))
             self._left_free, self._is_at_limits = 1.0 - held, bool((up | down).any())
-            self._seen_limits = seen
+            self._last_limits = limit_state
         rates *= self._left_free
         self._free = self._left_free if self._is_at_limits else None
 
@@ -199,7 +201,7 @@ HELD = 0.02
 
 
 @dataclass(eq=False)
-class SlowPart:
+class QuasiStaticTerm:
     r"""Low-pass filtered accelerations of links, (n,) each [rad/s^2].
 
     The effect of contacts and joint friction is known only after a step, from the velocity
@@ -219,7 +221,7 @@ class SlowPart:
     last: Vector
 
     @classmethod
-    def none(cls, n_joints: int) -> SlowPart:
+    def zero(cls, n_joints: int) -> QuasiStaticTerm:
         """Return the state of joints before their first step."""
         return cls(np.zeros(n_joints), np.zeros(n_joints), np.full(n_joints, np.nan))
 
@@ -242,21 +244,21 @@ class SlowPart:
             self.acceleration[:] = rest
         else:
             kick = 0.5 * duration * inner * (rest - self.last)
-            found = (dq - expected - kick) / duration + self.held
-            self.held += -math.expm1(-duration / HELD) * (found - self.held)
+            result = (dq - expected - kick) / duration + self.held
+            self.held += -math.expm1(-duration / HELD) * (result - self.held)
             self.acceleration += -math.expm1(-duration / SLOW) * (rest - self.acceleration)
         self.last[:] = rest
 
 
-SHARE = 0.08
+SPRING_STEP_RATIO = 0.08
 """Maximum substep relative to the inverse of the local angular frequency of springs. A vibration
 of up to 200 Hz then loses less than 0.1 % of its energy in 10 s."""
-FAST_SHARE = 1.0
+FAST_STEP_RATIO = 1.0
 """Maximum substep relative to the inverse rate of controllers, friction and dampers, whose
 motions decay quickly."""
-HELD_SHARE = 1.0
+STABLE_STEP_RATIO = 1.0
 """Maximum relative substep for which springs are stable; stiffer springs are softened."""
-MOST = 50
+MAX_SUBSTEPS = 50
 """Default maximum number of substeps in a step."""
 
 
@@ -285,7 +287,7 @@ def choose_substeps(
     damping: Vector,
     own_damping: Vector,
     duration: float,
-    most: int,
+    max_value: int,
 ) -> Plan:
     r"""Choose the division of a step from the local angular frequency.
 
@@ -312,7 +314,7 @@ def choose_substeps(
         damping: Damping of the links' own joints, (n,) [Nm s/rad].
         own_damping: Damping between motors and links, (n,) [Nm s/rad].
         duration: Length of the step [s].
-        most: Maximum number of substeps.
+        max_value: Maximum number of substeps.
 
     Raises:
         BackendError: If the frequency is not finite.
@@ -325,18 +327,18 @@ def choose_substeps(
     if springs.moves_pivots and equations.lightness[1].any():
         square = _with_pivots(square, springs, equations, x, reach)
     omega = math.sqrt(square)
-    held = HELD_SHARE * most / duration
+    held = STABLE_STEP_RATIO * max_value / duration
     eased = own_damping * equations.elastic
     drag = eased + equations.gains[2, LINK]
     dampers = max((reach.dot(drag) + eased * equations.lightness).ravel().tolist())
     fastest = max(equations.fastest, dampers, *reach.dot(damping).tolist())
-    wanted = duration * max(omega / SHARE, fastest / FAST_SHARE)
-    if not math.isfinite(wanted):
+    desired = duration * max(omega / SPRING_STEP_RATIO, fastest / FAST_STEP_RATIO)
+    if not math.isfinite(desired):
         raise BackendError(
             f"springs: got stiffness {sigma.tolist()!r:.200} Nm/rad at {x.tolist()!r:.200} rad, "
             "allowed finite values only"
         )
-    count = max(1, math.ceil(wanted))
+    count = max(1, math.ceil(desired))
     complaint, softness, ease = "", 1.0, min(1.0, held / max(dampers, held))
     if omega * duration > math.pi:
         complaint = (
@@ -344,21 +346,24 @@ def choose_substeps(
             "more than half of that period, so it may cause resonance; allowed up to "
             f"{1e3 * math.pi / omega:.3g} ms"
         )
-    if count > most:
-        count = most
-    if duration * omega / SHARE > most:
+    if count > max_value:
+        count = max_value
+    if duration * omega / SPRING_STEP_RATIO > max_value:
         complaint = (
-            f"springs of {sigma.max():.4g} Nm/rad vibrate at {omega / math.tau:.0f} Hz: {most} "
+            f"springs of {sigma.max():.4g} Nm/rad vibrate at {omega / math.tau:.0f} Hz: "
+            f"{max_value} "
             f"substeps in {1e3 * duration:.3g} ms are accurate up to "
-            f"{SHARE / HELD_SHARE * held / math.tau:.0f} Hz"
+            f"{SPRING_STEP_RATIO / STABLE_STEP_RATIO * held / math.tau:.0f} Hz"
         )
         if omega > held:
             softness = (held / omega) ** 2
             complaint += f"; their stiffness is scaled by {softness:.2g}"
-    elif max(fastest, equations.wanted) > held:
+    elif max(fastest, equations.desired_rates) > held:
         complaint = (
-            f"motors, controllers and dampers respond at {max(fastest, equations.wanted):.4g} "
-            f"1/s: {most} substeps in {1e3 * duration:.3g} ms are stable up to {held:.4g} 1/s; "
+            f"motors, controllers and dampers respond at "
+            f"{max(fastest, equations.desired_rates):.4g} "
+            f"1/s: {max_value} substeps in {1e3 * duration:.3g} ms are stable up to {held:.4g} "
+            f"1/s; "
             "motors are simulated as heavier and dampers as weaker"
         )
     return Plan(count, softness, ease, complaint)

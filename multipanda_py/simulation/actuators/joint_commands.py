@@ -12,7 +12,7 @@ from multipanda_py.actuator import ElasticTorque, finite_numbers
 from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.robots.actuated_joints import ALIASES, COMMANDS, LARGEST_COMMAND, OperationMode
 from multipanda_py.simulation.actuators.equations import Equations
-from multipanda_py.simulation.actuators.integrator import Flow
+from multipanda_py.simulation.actuators.integrator import SpringIntegrator
 from multipanda_py.simulation.actuators.springs import JointSprings
 from multipanda_py.state import Matrix, Vector
 
@@ -37,7 +37,7 @@ class Commands:
         self.values["reference_2"][:] = np.where(springs.is_antagonistic, 0.0, springs.preset_low)
         self.refused = 0
 
-    def take(
+    def receive(
         self,
         name: str,
         values: ArrayLike,
@@ -96,9 +96,9 @@ class Commands:
                     f"({modes[joint].name.lower()}), which takes {taken}"
                 )
         numbers = finite_numbers(name, values, len(at))
-        for place in np.flatnonzero(np.abs(numbers) > LARGEST_COMMAND):
+        for index in np.flatnonzero(np.abs(numbers) > LARGEST_COMMAND):
             raise ActuatorRefused(
-                f"{name} of joint {at[place] + 1}: got {numbers[place]:g}, allowed "
+                f"{name} of joint {at[index] + 1}: got {numbers[index]:g}, allowed "
                 f"{-LARGEST_COMMAND:g} to {LARGEST_COMMAND:g}"
             )
         if name == "stiffness_preset" or name == "reference_2":
@@ -119,10 +119,10 @@ class Commands:
         bounded = springs.has_second[at]
         if name == "reference_2":
             bounded = bounded & ~springs.is_antagonistic[at]
-        for place in np.flatnonzero(bounded & ((values < low) | (values > high))):
+        for index in np.flatnonzero(bounded & ((values < low) | (values > high))):
             raise ActuatorRefused(
-                f"{name} of joint {at[place] + 1}: got {values[place]:g}, allowed {low[place]:g} "
-                f"to {high[place]:g} {springs.preset_units[at[place]]}"
+                f"{name} of joint {at[index] + 1}: got {values[index]:g}, allowed {low[index]:g} "
+                f"to {high[index]:g} {springs.preset_units[at[index]]}"
             )
 
 
@@ -168,7 +168,7 @@ class Readings:
     def __init__(self, springs: JointSprings) -> None:
         self.springs = springs
         self.equations = Equations(springs.n_joints)
-        self.flow = Flow(springs, self.equations)
+        self.flow = SpringIntegrator(springs, self.equations)
         self._ease = 1.0  # Factor on the dampers in the last step.
 
     @property
@@ -177,7 +177,7 @@ class Readings:
 
     def look(self) -> None:
         """Evaluate springs and motors at the current state, for :meth:`as_stepped`."""
-        self.flow.look()
+        self.flow.evaluate()
 
     def as_stepped(self) -> Matrix:
         """Return the state after the last step, without a new evaluation.
@@ -206,8 +206,8 @@ class Readings:
     @property
     def elastic(self) -> ElasticTorque:
         """Spring torques on links, and loads of motors, (n,) each [Nm]; zero for rigid joints."""
-        found = self.springs.torque(self.flow.x[0], self.flow.x[1:])
-        return ElasticTorque(*(self.equations.elastic * torque for torque in found))
+        result = self.springs.torque(self.flow.x[0], self.flow.x[1:])
+        return ElasticTorque(*(self.equations.elastic * torque for torque in result))
 
     @property
     def link_torque(self) -> Vector:
@@ -218,7 +218,7 @@ class Readings:
         if self.springs.are_damped:
             self.equations.set_damping(self._ease * self.springs.damping(self.flow.x[1:]))
         self.equations.put_torques()
-        return self.flow.look()[6 * self.n_joints :].copy()
+        return self.flow.evaluate()[6 * self.n_joints :].copy()
 
     @property
     def motor_torque(self) -> Matrix:
@@ -226,22 +226,22 @@ class Readings:
 
         At a stop it includes the torque with which the motor presses on the stop.
         """
-        self.flow.look()
-        found: Matrix = self.flow.torques[1:3] * (self.equations.lightness > 0.0)
-        return found
+        self.flow.evaluate()
+        motor_torque: Matrix = self.flow.torques[1:3] * (self.equations.lightness > 0.0)
+        return motor_torque
 
     @property
     def integrated(self) -> Matrix:
         """Integral parts of the motor controllers' torques, (2, n) [Nm]."""
-        found: Matrix = self.equations.gains[1, 1:] * self.equations.memory[3:]
-        return found
+        result: Matrix = self.equations.gains[1, 1:] * self.equations.memory[3:]
+        return result
 
     @property
     def friction(self) -> Matrix:
         """Friction torques that oppose the motors, (2, n) [Nm]."""
-        self.flow.look()
-        found: Matrix = self.flow.torques[3:] * (self.equations.lightness > 0.0)
-        return found
+        self.flow.evaluate()
+        friction: Matrix = self.flow.torques[3:] * (self.equations.lightness > 0.0)
+        return friction
 
     @property
     def link_stiffness(self) -> Vector:

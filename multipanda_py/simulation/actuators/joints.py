@@ -15,10 +15,10 @@ from multipanda_py.exceptions import ActuatorRefused, BackendError
 from multipanda_py.robots.actuated_joints import OperationMode
 from multipanda_py.simulation.actuators.command_modes import CommandedJoints, ModeName
 from multipanda_py.simulation.actuators.integrator import (
-    HELD_SHARE,
-    MOST,
-    Flow,
-    SlowPart,
+    MAX_SUBSTEPS,
+    STABLE_STEP_RATIO,
+    QuasiStaticTerm,
+    SpringIntegrator,
     choose_substeps,
 )
 from multipanda_py.simulation.actuators.motors import LinkPid, Motors
@@ -26,7 +26,7 @@ from multipanda_py.simulation.actuators.springs import Actuators
 from multipanda_py.state import Matrix, Vector
 
 
-def original_step(flow: Flow, duration: float) -> Vector:
+def toolbox_step(flow: SpringIntegrator, duration: float) -> Vector:
     r"""Advance motors by one step of the toolbox's method; return the link torques, (n,) [Nm].
 
     Links stand still. Controllers and springs use the old positions of motors. Then
@@ -44,14 +44,14 @@ def original_step(flow: Flow, duration: float) -> Vector:
         duration: Step length h [s].
     """
     n = len(flow.impulse)
-    flow.begin()
+    flow.start_step()
     flow.change[:] = 0.0
     flow.change[4 * n : 6 * n] = duration * flow.rates[4 * n : 6 * n]
     flow.v[1:] += flow.change[4 * n : 6 * n].reshape(2, n)
     flow.change[n : 3 * n] = duration * flow.v[1:].ravel()
     flow.x[1:] += flow.change[n : 3 * n].reshape(2, n)
     flow.keep_limits(duration)
-    torque: Vector = flow.look()[6 * n :].copy()
+    torque: Vector = flow.evaluate()[6 * n :].copy()
     return torque
 
 
@@ -87,8 +87,8 @@ class Push(NamedTuple):
         """
         less = 0.5 * self.duration * (dq - self.velocity)
         low, high = np.minimum(self.shift, 0.0), np.maximum(self.shift, 0.0)
-        found: Vector = np.minimum(np.maximum(self.shift - less, low), high)
-        return found
+        result: Vector = np.minimum(np.maximum(self.shift - less, low), high)
+        return result
 
 
 class Saved(NamedTuple):
@@ -117,9 +117,9 @@ class CompliantJoints(CommandedJoints):
     3. half a kick again.
 
     Links at rest therefore also rest within a step, and so do links that a contact or friction
-    holds (:class:`.SlowPart`). The world receives the mean spring torque. Afterwards it receives
-    the difference between the positions by the springs and those by its own step, which uses the
-    velocity of the end only.
+    holds (:class:`.QuasiStaticTerm`). The world receives the mean spring torque. Afterwards it
+    receives the difference between the positions by the springs and those by its own step, which
+    uses the velocity of the end only.
 
     The second half kick uses r of the next step. The caller that steps the world must therefore
     add :math:`\tfrac h2 (r_k - r_{k-1})` to the velocities before step k, where :attr:`inner` is
@@ -155,16 +155,16 @@ class CompliantJoints(CommandedJoints):
         *,
         link_pid: LinkPid | None = None,
         scheme: str = "accurate",
-        most_substeps: int = MOST,
+        most_substeps: int = MAX_SUBSTEPS,
     ) -> None:
         if scheme not in SCHEMES:
             raise ActuatorRefused(f"scheme: got {scheme!r:.40}, allowed {', '.join(SCHEMES)}")
-        self._most = whole_number("most_substeps", most_substeps)
+        self._max = whole_number("most_substeps", most_substeps)
         n_joints = whole_number("joints", n_joints)
-        self._slow, self.scheme = SlowPart.none(n_joints), scheme
+        self._slow, self.scheme = QuasiStaticTerm.zero(n_joints), scheme
         super().__init__(actuators, n_joints, motors, mode, link_pid=link_pid)
         self.complaint, self.unheld = "", 0
-        self._none, self._velocity = np.zeros(n_joints), np.zeros(n_joints)
+        self._empty, self._velocity = np.zeros(n_joints), np.zeros(n_joints)
         self._torque, self._shift = np.zeros(n_joints), np.zeros(n_joints)
 
     def reset(
@@ -184,7 +184,7 @@ class CompliantJoints(CommandedJoints):
                 such a torque. Nothing changes then.
         """
         super().reset(q, torque, preset)
-        self._slow = SlowPart.none(self.n_joints)
+        self._slow = QuasiStaticTerm.zero(self.n_joints)
 
     def advance(
         self,
@@ -216,7 +216,7 @@ class CompliantJoints(CommandedJoints):
         """
         if not 0.0 < duration < math.inf:
             raise ActuatorRefused(f"step: got {duration!r:.40}, allowed more than 0 s")
-        flow, damping = self.flow, self._none if damping is None else damping
+        flow, damping = self.flow, self._empty if damping is None else damping
         before = flow.state.copy()
         flow.x[0], flow.v[0] = q, dq
         try:
@@ -224,7 +224,7 @@ class CompliantJoints(CommandedJoints):
                 if self.springs.are_damped:
                     self.equations.set_damping(self.springs.damping(flow.x[1:]))
                 self.equations.set_links(compliance, damping, rest_acceleration)
-                np.copyto(self._torque, original_step(flow, duration))
+                np.copyto(self._torque, toolbox_step(flow, duration))
                 # This scheme does not use the velocity for its result.
                 self._shift[:], self._velocity[:] = 0.0, dq
             else:
@@ -244,11 +244,11 @@ class CompliantJoints(CommandedJoints):
         self, q: Vector, rest: Vector, compliance: Matrix, damping: Vector, duration: float
     ) -> None:
         flow, equations = self.flow, self.equations
-        own = self.springs.damping(flow.x[1:]) if self.springs.are_damped else self._none
-        if equations.fastest * duration > 1.001 * HELD_SHARE * self._most:
-            equations.slow_down(HELD_SHARE * self._most / duration)
+        own = self.springs.damping(flow.x[1:]) if self.springs.are_damped else self._empty
+        if equations.fastest * duration > 1.001 * STABLE_STEP_RATIO * self._max:
+            equations.slow_down(STABLE_STEP_RATIO * self._max / duration)
         plan = choose_substeps(
-            self.springs, equations, flow.x, compliance, damping, own, duration, self._most
+            self.springs, equations, flow.x, compliance, damping, own, duration, self._max
         )
         if self.springs.are_damped:
             equations.set_damping(plan.ease * own)
@@ -298,8 +298,10 @@ class CompliantJoints(CommandedJoints):
         """Return a copy of the state for :meth:`restore`."""
         commands = {name: values.copy() for name, values in self._commands.values.items()}
         memory, slow = self.equations.memory, (self._velocity.copy(), *self._slow.copied())
-        seen = self.flow.loads.copy(), self.flow.torques.copy()
-        return Saved(self.modes, commands, self.flow.state.copy(), memory, slow, seen, self._ease)
+        last_state = self.flow.loads.copy(), self.flow.torques.copy()
+        return Saved(
+            self.modes, commands, self.flow.state.copy(), memory, slow, last_state, self._ease
+        )
 
     def restore(self, saved: Saved) -> None:
         """Restore the result of :meth:`save`."""
@@ -309,7 +311,7 @@ class CompliantJoints(CommandedJoints):
         self.flow.state[:] = saved.state
         self.equations.memory = saved.memory
         self._velocity[:], self._ease = saved.slow[0], saved.ease
-        self._slow = SlowPart(*(part.copy() for part in saved.slow[1:]))
-        self.flow.look_for_limits()
+        self._slow = QuasiStaticTerm(*(part.copy() for part in saved.slow[1:]))
+        self.flow.find_limits()
         self._apply()
         self.flow.loads[:], self.flow.torques[:] = saved.seen

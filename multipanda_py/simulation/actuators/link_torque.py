@@ -15,7 +15,7 @@ from multipanda_py.simulation.actuators.joints import CompliantJoints
 from multipanda_py.simulation.actuators.motors import Motors
 from multipanda_py.state import Matrix, Vector
 
-PATIENCE = 0.1
+WARNING_DELAY = 0.1
 """Time for which motors must be limited before a notice is sent [s]."""
 FORGETS = 1.0
 """Time without a limit after which the next limit is reported again [s]."""
@@ -29,7 +29,7 @@ _WALL = 200.0, 0.3
 """Bandwidth of the critically damped motor limit: maximum [rad/s], and maximum per cycle."""
 
 
-class KeptMotors:
+class MotorWindupLimiter:
     r"""Limiter of motors that keeps spring torques within the torque limits of links.
 
     The torque that springs exert on a link is limited to
@@ -80,9 +80,9 @@ class KeptMotors:
         self._modes: tuple[OperationMode, ...] = ()
         self._moved, self._pid = np.zeros((2, n), bool)
         self._keeps = False
-        self._patience, self._forgets = round(PATIENCE / period), round(FORGETS / period)
+        self._timeout, self._forgets = round(WARNING_DELAY / period), round(FORGETS / period)
         self._lasting, self._within = np.zeros((2, n), np.int64)
-        self._is_said = np.zeros(n, bool)
+        self._is_reported = np.zeros(n, bool)
 
     def apply(self, q: Vector, dq: Vector, bounds: Matrix, led: NDArray[np.bool_]) -> None:
         """Limit the motors for a cycle.
@@ -102,24 +102,24 @@ class KeptMotors:
         if not (at.any() or self._keeps):
             return
         aims, torques = joints.aims, joints.motor_commands
-        found = self._kept(q, dq, self._window(dq, bounds), at, aims, torques)
-        kept = ((found[0] != aims) | (found[1] != torques)).any(axis=0)
-        keeps = bool(kept.any())
+        result = self._limited(q, dq, self._window(dq, bounds), at, aims, torques)
+        limited = ((result[0] != aims) | (result[1] != torques)).any(axis=0)
+        keeps = bool(limited.any())
         if keeps or self._keeps:
-            joints.restrain(*found)
+            joints.restrain(*result)
         self._keeps = keeps
-        self._lasting = np.where(kept, self._lasting + 1, 0)
-        self._within = np.where(kept, 0, self._within + 1)
+        self._lasting = np.where(limited, self._lasting + 1, 0)
+        self._within = np.where(limited, 0, self._within + 1)
 
     def news(self) -> list[int]:
         """Return joints whose motors are newly limited for 0.1 s.
 
         A joint is returned again after 1 s without a limit.
         """
-        self._is_said &= self._within < self._forgets
-        found = (self._lasting >= self._patience) & ~self._is_said
-        self._is_said |= found
-        joints: list[int] = np.flatnonzero(found).tolist()
+        self._is_reported &= self._within < self._forgets
+        result = (self._lasting >= self._timeout) & ~self._is_reported
+        self._is_reported |= result
+        joints: list[int] = np.flatnonzero(result).tolist()
         return joints
 
     def _window(self, dq: Vector, bounds: Matrix) -> Matrix:
@@ -130,13 +130,13 @@ class KeptMotors:
             bounds: Minimum and maximum spring torques at rest, (2, m) [Nm].
         """
         middle, reach = 0.5 * (bounds[0] + bounds[1]), 0.5 * _SHARE * (bounds[1] - bounds[0])
-        share, room = dq / self._speed, _SLOWED[1] - _SLOWED[0]
-        up = np.clip((_SLOWED[1] - share) / room, -1.0, 1.0)
-        down = np.clip((_SLOWED[1] + share) / room, -1.0, 1.0)
-        found: Matrix = np.array([middle - reach * down, middle + reach * up])
-        return found
+        speed_ratio, width = dq / self._speed, _SLOWED[1] - _SLOWED[0]
+        up = np.clip((_SLOWED[1] - speed_ratio) / width, -1.0, 1.0)
+        down = np.clip((_SLOWED[1] + speed_ratio) / width, -1.0, 1.0)
+        result: Matrix = np.array([middle - reach * down, middle + reach * up])
+        return result
 
-    def _kept(
+    def _limited(
         self, q: Vector, dq: Vector, window: Matrix, at: NDArray[np.bool_],
         aims: Matrix, torques: Matrix,
     ) -> tuple[Matrix, Matrix]:  # fmt: skip
@@ -153,11 +153,11 @@ class KeptMotors:
         joints, springs, motors = self._joints, self._joints.springs, self._motors
         theta, rate = joints.theta, joints.dtheta
         own = joints.integrated - motors.d * rate
-        asked = np.where(self._pid, motors.p * (aims - theta) + own, torques)
-        asked = np.clip(asked, -motors.max_torque, motors.max_torque)
+        motor_torque = np.where(self._pid, motors.p * (aims - theta) + own, torques)
+        motor_torque = np.clip(motor_torque, -motors.max_torque, motors.max_torque)
         now = springs.torque(q, theta)
         loads = np.array(now[1:])
-        heads = theta + (self._damper * rate + asked - loads) / self._spring
+        heads = theta + (self._damper * rate + motor_torque - loads) / self._spring
         torque = springs.torque(q, heads).link
         damping = springs.damping(theta) if springs.are_damped else np.zeros_like(q)
         near = at & ((torque < window[0]) | (torque > window[1]) | (damping > 0.0))
@@ -174,19 +174,19 @@ class KeptMotors:
         wall = held + self._spring * (stands - theta) - self._damper * rate
         walls = [np.where(is_high, -np.inf, wall), np.where(is_high, wall, np.inf)]
         if springs.are_damped:
-            for side, most, bound in zip(walls, window, (np.fmax, np.fmin)):
+            for side, max_value, bound in zip(walls, window, (np.fmax, np.fmin)):
                 # fmax and fmin ignore the NaN of joints without damping.
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    fastest = dq + (most - now.link) / damping
+                    fastest = dq + (max_value - now.link) / damping
                     bound(side, loads + self._damper * (fastest - rate), out=side)
-        kept = np.minimum(np.maximum(asked, walls[0]), walls[1])
-        bounded = near & self._winds & (kept != asked)
+        limited = np.minimum(np.maximum(motor_torque, walls[0]), walls[1])
+        bounded = near & self._winds & (limited != motor_torque)
         aimed = theta + np.divide(
-            kept - own, motors.p, out=np.zeros_like(kept), where=motors.p > 0.0
+            limited - own, motors.p, out=np.zeros_like(limited), where=motors.p > 0.0
         )
         return (
             np.where(bounded & self._pid, aimed, aims),
-            np.where(bounded & ~self._pid, kept, torques),
+            np.where(bounded & ~self._pid, limited, torques),
         )
 
 
@@ -224,11 +224,11 @@ class LinkTorque:
         motors: Motors of the joints, if any.
         preset: Stiffness presets, (m,) [rad or m].
         period: Cycle time T [s].
-        kept: Limiter of motors with actuator commands; none by default.
+        windup_limiter: Limiter of motors with actuator commands; none by default.
 
     Attributes:
         joints: Compliant joints.
-        kept: Limiter of motors with actuator commands, or None.
+        windup_limiter: Limiter of motors with actuator commands, or None.
         asked: Actuator commands of controllets.
 
     Thread: control.
@@ -241,9 +241,9 @@ class LinkTorque:
         motors: Motors | None,
         preset: Vector,
         period: float,
-        kept: KeptMotors | None = None,
+        kept: MotorWindupLimiter | None = None,
     ) -> None:
-        self.joints, self._period, self._preset, self.kept = joints, period, preset, kept
+        self.joints, self._period, self._preset, self.windup_limiter = joints, period, preset, kept
         self._modes = [mode_of_laws(mode) for mode in modes]
         self.asked = AskedOfJoints(joints, self._modes)
         self._rigid = [j for j, mode in enumerate(self._modes) if mode.is_rigid]
@@ -260,7 +260,7 @@ class LinkTorque:
             )
             np.divide(1.0, motors.p, out=self._per_load, where=has)
             np.divide(motors.damping + motors.d, motors.p, out=self._lead, where=has)
-        self._most = joints.springs.exertable(preset, strength)
+        self._max = joints.springs.exertable(preset, strength)
         self._deflection: Vector = np.zeros(len(preset))
         self._before: Matrix = np.zeros((2, len(preset)))
         self._begins: NDArray[np.intp] = _NONE
@@ -271,7 +271,7 @@ class LinkTorque:
     def restore(self, saved: tuple[Vector, Matrix, Matrix]) -> None:
         self._deflection, self._before = saved[0].copy(), saved[1].copy()
         self.asked.restore(saved[2])
-        self._look()
+        self._poll()
 
     def reachable(self, q: Vector, torque: Vector) -> Vector:
         """Return torques limited to those that springs and motors can exert, (m,) [Nm].
@@ -283,9 +283,9 @@ class LinkTorque:
         springs = self.joints.springs
         equilibrium = springs.nearest_equilibrium(q, torque, self._preset, q)
         exerted: Vector = springs.torque(q, springs.references(equilibrium, self._preset)).link
-        found = np.minimum(np.maximum(exerted, -self._most), self._most)
-        found[self._rigid] = torque[self._rigid]
-        return found
+        result = np.minimum(np.maximum(exerted, -self._max), self._max)
+        result[self._rigid] = torque[self._rigid]
+        return result
 
     def beyond_stops(self, q: Vector, torque: Vector) -> dict[int, tuple[float, float, float]]:
         """Return joints whose motors would need a position beyond a stop to exert torques.
@@ -340,20 +340,20 @@ class LinkTorque:
         Returns:
             Stiffness of each joint, (m,) [Nm/rad].
         """
-        springs, found = self.joints.springs, np.zeros(len(q))
-        for wanted in (torque, -torque, np.zeros_like(q)):
-            equilibrium = springs.nearest_equilibrium(q, wanted, self._preset, q)
+        springs, stiffness = self.joints.springs, np.zeros(len(q))
+        for desired in (torque, -torque, np.zeros_like(q)):
+            equilibrium = springs.nearest_equilibrium(q, desired, self._preset, q)
             motors = springs.references(equilibrium, self._preset)
-            np.maximum(found, springs.largest_stiffness(q, motors), out=found)
-        found[self._rigid] = 0.0
-        return found
+            np.maximum(stiffness, springs.largest_stiffness(q, motors), out=stiffness)
+        stiffness[self._rigid] = 0.0
+        return stiffness
 
     def command(
         self,
         q: Vector,
         dq: Vector,
         torque: Vector,
-        asked: Matrix | None = None,
+        command: Matrix | None = None,
         bounds: Matrix | None = None,
     ) -> None:
         """Command torques of links; values that are not finite, as after divergence, are ignored.
@@ -362,17 +362,17 @@ class LinkTorque:
             q: Link angles, (m,) [rad].
             dq: Link velocities, (m,) [rad/s].
             torque: Torques that springs must exert, (m,) [Nm].
-            asked: Actuator commands, as :class:`.AskedOfJoints` takes them, (3, m).
+            command: Actuator commands, as :class:`.AskedOfJoints` takes them, (3, m).
             bounds: Minimum and maximum torques of links, (2, m) [Nm].
         """
         if not math.isfinite(sum((q + dq + torque).tolist())):
             return
-        if asked is not None:
-            self._take(q, dq, asked, bounds)
+        if command is not None:
+            self._take(q, dq, command, bounds)
         self._exert(q, dq, torque)
-        if self.kept is not None and bounds is not None and self.asked.leads:
+        if self.windup_limiter is not None and bounds is not None and self.asked.leads:
             led = self.asked.led & ~self.asked.direct
-            self.kept.apply(q + 0.5 * self._period * dq, dq, bounds, led)
+            self.windup_limiter.apply(q + 0.5 * self._period * dq, dq, bounds, led)
 
     def _exert(self, q: Vector, dq: Vector, torque: Vector) -> None:
         joints, springs = self.joints, self.joints.springs
@@ -396,24 +396,24 @@ class LinkTorque:
             motors = motors + self._per_load * loads + self._lead * rate
         joints.follow(motors, sprung)
 
-    def _take(self, q: Vector, dq: Vector, asked: Matrix, bounds: Matrix | None) -> None:
+    def _take(self, q: Vector, dq: Vector, command: Matrix, bounds: Matrix | None) -> None:
         """Apply actuator commands; return joints without them to torque control.
 
         Args:
             q: Link angles, (m,) [rad].
             dq: Link velocities, (m,) [rad/s].
-            asked: First three rows of :attr:`.ActuatorState.command`, (3, m).
+            command: First three rows of :attr:`.ActuatorState.command`, (3, m).
             bounds: Minimum and maximum torques of links, (2, m) [Nm]; None for no bounds.
         """
-        begins = self.asked.take(q, dq, asked, bounds)
+        begins = self.asked.receive(q, dq, command, bounds)
         if begins is None:
             return
         if len(begins):
             self._deflection[begins] = (self.joints.equilibrium - q)[begins]
             self._begins = begins
-        self._look()
+        self._poll()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """Update the joints that execute torques, directly and through springs."""
         led, direct = self.asked.led, self.asked.direct
         by_law = np.array([not mode.is_rigid for mode in self._modes])

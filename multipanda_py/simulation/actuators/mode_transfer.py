@@ -67,13 +67,13 @@ def motors_for(
     preset = np.where(springs.has_second, np.clip(preset, low, high), 0.0)
     damping = springs.damping(springs.references(now.q, preset))
     # The motors start at rest, so the springs must also compensate the torque of their dampers.
-    wanted = now.torque + damping * now.dq
+    desired = now.torque + damping * now.dq
     exerted = springs.torque(now.q, now.theta).link
-    keeps = was_elastic & (moving | (np.abs(wanted - exerted) <= _SAME * (1.0 + np.abs(wanted))))
+    keeps = was_elastic & (moving | (np.abs(desired - exerted) <= _SAME * (1.0 + np.abs(desired))))
     solves = elastic & ~keeps
     theta, dtheta = now.theta.copy(), np.where(moving, now.dtheta, 0.0)
     if solves.any():
-        equilibrium = springs.equilibrium_for(now.q, np.where(solves, wanted, 0.0), preset)
+        equilibrium = springs.equilibrium_for(now.q, np.where(solves, desired, 0.0), preset)
         theta = np.where(solves, springs.references(equilibrium, preset), theta)
     return theta, dtheta
 

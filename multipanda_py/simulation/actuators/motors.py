@@ -103,12 +103,12 @@ class Motors:
         """
         pinion = positive_number("motors.pinion", pinion, "m")
         n = sum(len(joints) for _, joints in actuators)
-        given = {
+        overrides = {
             "inertia": inertia, "damping": damping, "max_torque": max_torque,
             "max_velocity": max_velocity, "low": low, "high": high, "friction": friction,
             "friction_stiffness": friction_stiffness, "p": p, "i": i, "d": d,
         }  # fmt: skip
-        values = {name: _two_rows(name, value, n) for name, value in given.items()}
+        values = {name: _two_rows(name, value, n) for name, value in overrides.items()}
         for actuator, joints in actuators:
             if actuator.preset_unit != "m":
                 continue
@@ -177,7 +177,7 @@ class LinkPid:
     max_torque: Vector
 
     @classmethod
-    def of(
+    def from_config(
         cls,
         n_joints: int,
         *,
@@ -198,13 +198,13 @@ class LinkPid:
         Raises:
             ActuatorRefused: If a value is negative, not finite, or has a wrong shape.
         """
-        n_joints, found = whole_number("joints", n_joints), {}
+        n_joints, result = whole_number("joints", n_joints), {}
         for name, value in (("p", p), ("i", i), ("d", d), ("max_torque", max_torque)):
-            found[name] = _rows(f"link_pid.{name}", value, (n_joints,))
-            most = np.inf if name == "max_torque" else np.finfo(float).max
-            if not ((found[name] >= 0.0) & (found[name] <= most)).all():
+            result[name] = _rows(f"link_pid.{name}", value, (n_joints,))
+            max_value = np.inf if name == "max_torque" else np.finfo(float).max
+            if not ((result[name] >= 0.0) & (result[name] <= max_value)).all():
                 raise ActuatorRefused(f"link_pid.{name}: got {value!r:.60}, allowed 0 or more")
-        return cls(**found)
+        return cls(**result)
 
 
 def _two_rows(name: str, value: ArrayLike, n_joints: int) -> Matrix:

@@ -66,5 +66,5 @@ class Qbmove(Actuator[QbmoveParams]):
         of, d_1, d_2 = self.of, theta_1 - q, theta_2 - q
         first = of["a_1"] * of["k_1"] * np.cosh(of["a_1"] * self.clipped(d_1)) * self.within(d_1)
         second = of["a_2"] * of["k_2"] * np.cosh(of["a_2"] * self.clipped(d_2)) * self.within(d_2)
-        found: Vector = first + second
-        return found
+        link_stiffness: Vector = first + second
+        return link_stiffness

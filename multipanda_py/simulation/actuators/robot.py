@@ -23,14 +23,14 @@ with extras_named():
 
 LONGEST_STEP = 4e-3
 """Default maximum of :func:`suggested_step` [s], in which a robot moves little."""
-_STEP_SHARE = 0.5
+_STEP_FRACTION = 0.5
 """Maximum step relative to the inverse of the angular frequency of the fastest spring."""
-MOST_TURN = np.pi
+MAX_ROTATION = np.pi
 """Maximum motion of a joint in a step [rad or m]. Beyond it, MuJoCo's explicit centrifugal forces
 and joint limits add energy."""
 
 
-_Places: TypeAlias = "slice | NDArray[np.intp]"
+_Indices: TypeAlias = "slice | NDArray[np.intp]"
 
 
 class CompliantRobot:
@@ -107,10 +107,10 @@ class CompliantRobot:
         Raises:
             ActuatorRefused: If springs cannot exert these torques.
         """
-        found = self.model.qpos0[self._positions] if q is None else q
-        self.joints.reset(found, 0.0 if torque is None else torque)
+        result = self.model.qpos0[self._positions] if q is None else q
+        self.joints.reset(result, 0.0 if torque is None else torque)
         mujoco.mj_resetData(self.model, self.data)
-        self._qpos[self._positions] = found
+        self._qpos[self._positions] = result
         self.external_torque[:] = 0.0
         self._kicks: Vector | None = None
         mujoco.mj_forward(self.model, self.data)
@@ -118,22 +118,22 @@ class CompliantRobot:
     @property
     def q(self) -> Vector:
         """Joint angles, (n,) [rad]."""
-        found: Vector = self._qpos[self._positions].copy()
-        return found
+        result: Vector = self._qpos[self._positions].copy()
+        return result
 
     @property
     def dq(self) -> Vector:
         """Joint velocities, (n,) [rad/s]."""
-        found: Vector = self._qvel[self._dofs].copy()
-        return found
+        result: Vector = self._qvel[self._dofs].copy()
+        return result
 
     @property
     def compliance(self) -> Matrix:
         """Inverse mass matrix of these joints at the current state, (n, n) [1/(kg m^2)]."""
         mujoco.mj_forward(self.model, self.data)
         mujoco.mj_solveM(self.model, self.data, self._columns, self._units)
-        found: Matrix = self._columns[:, self._dofs]
-        return found
+        compliance: Matrix = self._columns[:, self._dofs]
+        return compliance
 
     @property
     def link_torque(self) -> Vector:
@@ -147,8 +147,8 @@ class CompliantRobot:
         scratch = mujoco.MjData(self.model)
         scratch.qpos[:] = self._qpos
         mujoco.mj_forward(self.model, scratch)
-        found: Vector = (scratch.qfrc_bias - scratch.qfrc_passive)[self._dofs]
-        return found
+        weight: Vector = (scratch.qfrc_bias - scratch.qfrc_passive)[self._dofs]
+        return weight
 
     def step(self) -> None:
         """Advance by one step.
@@ -192,17 +192,17 @@ class CompliantRobot:
             warnings.warn(self.joints.complaint, RuntimeWarning, stacklevel=2)
 
     def _hold_back(self, start: Vector) -> None:
-        """Limit the motion of each joint in this step to :data:`MOST_TURN`."""
+        """Limit the motion of each joint in this step to :data:`MAX_ROTATION`."""
         h = self.model.opt.timestep
-        way, speed = self._qpos[self._positions] - start, self._qvel[self._dofs]
-        moved = max(map(abs, [*way.tolist(), *(h * speed).tolist()]))
-        if moved <= MOST_TURN:
+        displacement, speed = self._qpos[self._positions] - start, self._qvel[self._dofs]
+        moved = max(map(abs, [*displacement.tolist(), *(h * speed).tolist()]))
+        if moved <= MAX_ROTATION:
             return
-        self._qpos[self._positions] = start + np.clip(way, -MOST_TURN, MOST_TURN)
-        self._qvel[self._dofs] = np.clip(speed, -MOST_TURN / h, MOST_TURN / h)
+        self._qpos[self._positions] = start + np.clip(displacement, -MAX_ROTATION, MAX_ROTATION)
+        self._qvel[self._dofs] = np.clip(speed, -MAX_ROTATION / h, MAX_ROTATION / h)
         self.joints.complain(
             f"joints move by {moved:.3g} rad or m in a step of {1e3 * h:.3g} ms: limited to "
-            f"{MOST_TURN:.3g}, beyond which the simulation is unstable"
+            f"{MAX_ROTATION:.3g}, beyond which the simulation is unstable"
         )
 
 
@@ -218,10 +218,10 @@ def suggested_step(robot: CompliantRobot, longest: float = LONGEST_STEP) -> floa
         longest: Maximum of the result [s].
     """
     omega = np.sqrt(np.dot(np.abs(robot.compliance), robot.joints.link_stiffness).max())
-    return float(min(longest, _STEP_SHARE / omega)) if omega else longest
+    return float(min(longest, _STEP_FRACTION / omega)) if omega else longest
 
 
-def _places(model: mujoco.MjModel, names: Sequence[str]) -> tuple[_Places, _Places]:
+def _places(model: mujoco.MjModel, names: Sequence[str]) -> tuple[_Indices, _Indices]:
     """Return the indices of joints in MuJoCo's positions and velocities.
 
     Raises:
@@ -241,8 +241,8 @@ def _places(model: mujoco.MjModel, names: Sequence[str]) -> tuple[_Places, _Plac
     )
 
 
-def _row(places: list[int]) -> slice | NDArray[np.intp]:
+def _row(indices: list[int]) -> slice | NDArray[np.intp]:
     """Return consecutive indices as a slice, which makes indexing faster."""
-    if places == list(range(places[0], places[0] + len(places))):
-        return slice(places[0], places[0] + len(places))
-    return np.array(places)
+    if indices == list(range(indices[0], indices[0] + len(indices))):
+        return slice(indices[0], indices[0] + len(indices))
+    return np.array(indices)

@@ -47,7 +47,7 @@ class JointSprings:
     def __init__(self, actuators: Actuators, n_joints: int) -> None:
         self.n_joints = n_joints
         self._groups = [(actuator, np.asarray(at, dtype=np.intp)) for actuator, at in actuators]
-        _refuse_odd_groups(self._groups, n_joints)
+        _check_groups(self._groups, n_joints)
         self._whole = None
         if len(self._groups) == 1 and (self._groups[0][1] == np.arange(n_joints)).all():
             self._whole = self._groups[0][0]
@@ -101,9 +101,9 @@ class JointSprings:
             q: Link angles, (n,) [rad].
             theta: Positions of the first and second motors, (2, n).
         """
-        found = np.empty((3, self.n_joints))
-        self.load(q, theta[0], theta[1], found)
-        return ElasticTorque(*found)
+        torque = np.empty((3, self.n_joints))
+        self.load(q, theta[0], theta[1], torque)
+        return ElasticTorque(*torque)
 
     def stiffness(self, q: Vector, theta: Matrix) -> Vector:
         return self._each(lambda of, at: of.link_stiffness(q[at], theta[0][at], theta[1][at]))
@@ -134,7 +134,9 @@ class JointSprings:
         """
         low, high = self.preset_low, self.preset_high
         near = _NEAR * (high - low)
-        below, above = (np.minimum(np.maximum(theta[1] + way, low), high) for way in (-near, near))
+        below, above = (
+            np.minimum(np.maximum(theta[1] + offset, low), high) for offset in (-near, near)
+        )
         before, after = (self.torque(q, np.array([theta[0], at])) for at in (below, above))
         per = np.divide(
             1.0, above - below, out=np.zeros_like(q), where=self._pivots & (above > below)
@@ -151,10 +153,10 @@ class JointSprings:
             equilibrium: Equilibrium angles of the joints, (n,) [rad].
             preset: Stiffness presets, (n,).
         """
-        found = np.empty((2, self.n_joints))
+        references = np.empty((2, self.n_joints))
         for actuator, at in self._groups:
-            found[0, at], found[1, at] = actuator.references(equilibrium[at], preset[at])
-        return found
+            references[0, at], references[1, at] = actuator.references(equilibrium[at], preset[at])
+        return references
 
     def exertable(self, preset: Vector, motors: Matrix) -> Vector:
         """Return the maximum torque that each joint can receive in both directions, (n,) [Nm].
@@ -207,15 +209,13 @@ class JointSprings:
         """Evaluate a function for each group; return its results in the order of joints."""
         if self._whole is not None:
             return of(self._whole, slice(None))
-        found = np.empty(self.n_joints)
+        result = np.empty(self.n_joints)
         for actuator, at in self._groups:
-            found[at] = of(actuator, at)
-        return found
+            result[at] = of(actuator, at)
+        return result
 
 
-def _refuse_odd_groups(
-    groups: Sequence[tuple[Actuator[Any], NDArray[np.intp]]], n_joints: int
-) -> None:
+def _check_groups(groups: Sequence[tuple[Actuator[Any], NDArray[np.intp]]], n_joints: int) -> None:
     times = np.zeros(n_joints, dtype=int)
     for actuator, at in groups:
         kind = type(actuator).__name__.lower()

@@ -78,8 +78,8 @@ class CompliantWorld:
         self._damping: Vector = np.array(model.dof_damping)[self.dofs]
         self._kicks: Vector | None = None
         self._push = np.zeros(len(self.dofs))
-        self._said = set[str]()
-        self._most = np.concatenate([arm.bears for arm in arms])
+        self._reported = set[str]()
+        self._max = np.concatenate([arm.bears for arm in arms])
         self._bounds = np.zeros((2, len(self.dofs)))
         owners = [(number, joint) for number, arm in enumerate(arms) for joint in arm.elastic]
         self._owner = [number for number, _ in owners]
@@ -91,10 +91,10 @@ class CompliantWorld:
         """Names of the compliant arms."""
         return tuple(arm.name for arm in self._arms)
 
-    def places(self, arm: str) -> list[int]:
+    def joint_indices(self, arm: str) -> list[int]:
         """Return the indices of an arm's joints in :attr:`joints`."""
         owners = [one.name for one in self._arms for _ in one.dofs]
-        return [place for place, owner in enumerate(owners) if owner == arm]
+        return [index for index, owner in enumerate(owners) if owner == arm]
 
     def start(self) -> None:
         """Set all motors to rest where springs compensate the weight of the arms.
@@ -102,47 +102,47 @@ class CompliantWorld:
         Raises:
             BackendError: If springs cannot, or motors would be beyond their stops.
         """
-        q, wanted = self._qpos[self._positions], self._wanted()
-        exerted = self.drive.reachable(q, wanted)
+        q, desired = self._qpos[self._positions], self._wanted()
+        exerted = self.drive.reachable(q, desired)
         names = [(arm.name, name) for arm in self._arms for name in arm.joint_names]
-        for joint in np.flatnonzero(np.abs(exerted - wanted) > 1e-6 * (1.0 + np.abs(wanted))):
+        for joint in np.flatnonzero(np.abs(exerted - desired) > 1e-6 * (1.0 + np.abs(desired))):
             arm, name = names[joint]
             raise BackendError(
-                f"arms.{arm}.actuators: {name}: needs {abs(wanted[joint]):.4g} Nm at q_start to "
+                f"arms.{arm}.actuators: {name}: needs {abs(desired[joint]):.4g} Nm at q_start to "
                 f"carry the weight, allowed up to {abs(exerted[joint]):.4g} Nm (springs and "
                 f"motors)"
             )
-        for at, (theta, low, high) in self.drive.beyond_stops(q, wanted).items():
+        for at, (theta, low, high) in self.drive.beyond_stops(q, desired).items():
             arm, name = names[at]
             raise BackendError(
                 f"arms.{arm}.actuators: {name}: a motor needs the position {theta:.4g} to carry "
                 f"the weight at q_start, allowed {low:.4g} to {high:.4g} (its stops)"
             )
-        self.drive.start(q, wanted)
-        self._ctrl[self._motors] = wanted
+        self.drive.start(q, desired)
+        self._ctrl[self._motors] = desired
         self.joints.look()
         self.show()
 
     def stiffest(self) -> Vector:
         """Return the maximum stiffness of springs within the torque limits, (n,) [Nm/rad]."""
-        most = np.concatenate([arm.most for arm in self._arms])
-        return self.drive.stiffness(self._qpos[self._positions], most)
+        max_value = np.concatenate([arm.most for arm in self._arms])
+        return self.drive.stiffness(self._qpos[self._positions], max_value)
 
     def compliance(self) -> Matrix:
         """Return the inverse mass matrix of these joints, (n, n) [1/(kg m^2)]."""
         mujoco.mj_solveM(self._model, self._data, self._rows, self._unit)
-        found: Matrix = self._rows[:, self.dofs]
-        return found
+        compliance: Matrix = self._rows[:, self.dofs]
+        return compliance
 
     def command(self) -> None:
         """Command motors according to the torques or actuator commands of the arms."""
-        asked = np.concatenate([a.actuators.command[:, a.elastic] for a in self._arms], axis=1)
+        command = np.concatenate([a.actuators.command[:, a.elastic] for a in self._arms], axis=1)
         q, dq = self._qpos[self._positions], self._qvel[self.dofs]
         carried = np.concatenate([arm.actuators.carried[arm.elastic] for arm in self._arms])
-        np.subtract(carried, self._most, out=self._bounds[0])
-        np.add(carried, self._most, out=self._bounds[1])
-        self.drive.command(q, dq, self._wanted(), asked[:3], self._bounds)
-        push = asked[3]
+        np.subtract(carried, self._max, out=self._bounds[0])
+        np.add(carried, self._max, out=self._bounds[1])
+        self.drive.command(q, dq, self._wanted(), command[:3], self._bounds)
+        push = command[3]
         # Only the change is applied, because other sources may also apply forces.
         if push.tobytes() != self._push.tobytes():
             self._data.qfrc_applied[self.dofs] += push - self._push
@@ -151,9 +151,11 @@ class CompliantWorld:
     def refusals(self) -> list[tuple[str, str]]:
         """Return arms with rejected commands since the last call, and the reasons."""
         refused = self.drive.asked.refused
-        found = [(self._arms[self._owner[joint]].name, why) for joint, why in refused.items()]
+        refusals = [
+            (self._arms[self._owner[joint]].name, reason) for joint, reason in refused.items()
+        ]
         refused.clear()
-        return found
+        return refusals
 
     def news(self) -> list[str]:
         """Return new notices about accuracy and limits, mostly none.
@@ -161,37 +163,37 @@ class CompliantWorld:
         Each kind of accuracy message is returned once, even if modes change. Limited motors and
         commands beyond a stop are returned when they begin.
         """
-        joints, stopped, found = self.joints, self.drive.asked.stopped, list[str]()
+        joints, stopped, news = self.joints, self.drive.asked.stopped, list[str]()
         kind = _NUMBER.sub("", joints.complaint)
-        if kind and kind not in self._said:
-            self._said.add(kind)
-            found.append(f"compliant arms ({', '.join(self.arms)}): {joints.complaint}")
+        if kind and kind not in self._reported:
+            self._reported.add(kind)
+            news.append(f"compliant arms ({', '.join(self.arms)}): {joints.complaint}")
         names = [name for arm in self._arms for name in arm.joint_names]
-        for joint in [] if self.drive.kept is None else self.drive.kept.news():
-            found.append(
+        for joint in [] if self.drive.windup_limiter is None else self.drive.windup_limiter.news():
+            news.append(
                 f"actuators of {self._arms[self._owner[joint]].name}: {names[joint]}: motors are "
-                f"limited, because the command needs more than {self._most[joint]:g} Nm; "
+                f"limited, because the command needs more than {self._max[joint]:g} Nm; "
                 "the limit falls with the speed of the link"
             )
-        for (joint, motor), (told, low, high) in stopped.items():
+        for (joint, motor), (torque, low, high) in stopped.items():
             unit = joints.springs.preset_units[joint] if motor else "rad"
-            found.append(
+            news.append(
                 f"actuators of {self._arms[self._owner[joint]].name}: {names[joint]}: motor "
-                f"{motor + 1}: got {told:.4g}, which is beyond its stop, allowed {low:g} to "
+                f"{motor + 1}: got {torque:.4g}, which is beyond its stop, allowed {low:g} to "
                 f"{high:g} {unit}"
             )
         stopped.clear()
-        return found
+        return news
 
     def show(self) -> None:
         """Write modes and measurements of motors and springs to the arm states."""
-        found, modes = self.joints.as_stepped(), self.joints.mode_numbers
+        result, modes = self.joints.as_stepped(), self.joints.mode_numbers
         for arm, own in zip(self._arms, self._own):
             to, at = arm.actuators, arm.elastic
             to.mode[at] = modes[own]
-            to.reference[:, at], to.position[:, at] = found[:2, own], found[2:4, own]
-            to.velocity[:, at], to.torque[:, at] = found[4:6, own], found[6:8, own]
-            to.load[:, at] = found[8:, own]
+            to.reference[:, at], to.position[:, at] = result[:2, own], result[2:4, own]
+            to.velocity[:, at], to.torque[:, at] = result[4:6, own], result[6:8, own]
+            to.load[:, at] = result[8:, own]
 
     def step(self, steps: int) -> None:
         """Advance by some steps of MuJoCo, with unchanged controls of rigid joints.
@@ -223,17 +225,17 @@ class CompliantWorld:
             push = self.joints.advance(q, dq, rest, compliance, duration, self._damping)
             self._ctrl[self._motors] = push.torque
             if self.drive.asked.leads:
-                self._look_for_overload(push.torque)
+                self._check_overload(push.torque)
             mujoco.mj_step2(model, data)
             self._qpos[self._positions] += push.shift_for(self._qvel[dofs])
 
-    def _look_for_overload(self, torque: Vector) -> None:
+    def _check_overload(self, torque: Vector) -> None:
         """Record a reason to end the command where spring torques exceed the link limits."""
         low, high = self._bounds
-        asked = self.drive.asked
-        beyond = asked.led & ~((low <= torque) & (torque <= high))
+        requested = self.drive.asked
+        beyond = requested.led & ~((low <= torque) & (torque <= high))
         for joint in np.flatnonzero(beyond).tolist():
-            asked.refused.setdefault(joint, (
+            requested.refused.setdefault(joint, (
                 f"springs exert {torque[joint]:.4g} Nm on a link, allowed {low[joint]:.4g} to "
                 f"{high[joint]:.4g} Nm"
             ))  # fmt: skip
@@ -251,13 +253,13 @@ class CompliantWorld:
         self._kicks = None if saved.kicks is None else saved.kicks.copy()
 
     def _wanted(self) -> Vector:
-        return np.concatenate([arm.wanted for arm in self._arms])
+        return np.concatenate([arm.desired_torque for arm in self._arms])
 
 
-STEP_SHARE = 1.0
+STEP_FRACTION = 1.0
 """Maximum step of the world relative to the inverse angular frequency of the fastest spring.
 Spring impulses resonate with steps of about half a period."""
-MOST_STEPS = 8
+MAX_STEPS = 8
 """Maximum number of steps per cycle."""
 
 
@@ -273,16 +275,16 @@ def spring_steps(world: CompliantWorld, period: float) -> tuple[int, list[str]]:
         period: Cycle time [s].
     """
     fastest = np.sqrt(np.dot(np.abs(world.compliance()), world.stiffest()))
-    steps, found = 1, []
+    steps, spring_steps = 1, []
     for arm in world.arms:
-        omega = float(fastest[world.places(arm)].max())
-        wanted = math.ceil(period * omega / STEP_SHARE)
-        steps = max(steps, min(wanted, MOST_STEPS))
-        if wanted > MOST_STEPS:
-            found.append(
+        omega = float(fastest[world.joint_indices(arm)].max())
+        desired = math.ceil(period * omega / STEP_FRACTION)
+        steps = max(steps, min(desired, MAX_STEPS))
+        if desired > MAX_STEPS:
+            spring_steps.append(
                 f"arms.{arm}.actuators: springs vibrate at up to {omega / math.tau:.0f} Hz, but "
-                f"{MOST_STEPS} steps per cycle are accurate only up to "
-                f"{MOST_STEPS * STEP_SHARE / (math.tau * period):.0f} Hz. Use softer springs, a "
+                f"{MAX_STEPS} steps per cycle are accurate only up to "
+                f"{MAX_STEPS * STEP_FRACTION / (math.tau * period):.0f} Hz. Use softer springs, a "
                 "lower preset or more output_inertia"
             )
-    return steps, found
+    return steps, spring_steps

@@ -13,17 +13,17 @@ from multipanda_py.config.sections import JointsConfig
 from multipanda_py.exceptions import BackendError
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription
-from multipanda_py.simulation.drivetrain.drive import Measured, Stage
+from multipanda_py.simulation.drivetrain.drivetrain import DrivetrainStage, Measured
 from multipanda_py.simulation.mjcf_elements import put
 from multipanda_py.state import Vector
 
 with extras_named():
     import mujoco
 
-STEP_SHARE = 0.3
+STEP_FRACTION = 0.3
 """Maximum simulation step relative to the inverse angular frequency of the fastest vibration.
 Frequencies are then accurate to 1 %, and the energy varies by 3 % without drift."""
-MOST_STEPS = 20
+MAX_STEPS = 20
 """Maximum number of steps per cycle; faster vibrations are simulated inaccurately."""
 _TINY = 1e-6  # Mass [kg] and inertia [kg m^2] of a rotor body. Its armature is the rotor inertia.
 
@@ -104,12 +104,12 @@ def motor_addresses(
         settings: Properties of its joints.
     """
     elastic = elastic_joints(settings)
-    found = [
+    motor_addresses = [
         model.joint(_rotor(arm, joint) if joint in elastic else arm.joint_names[joint])
         for joint in range(arm.n_joints)
     ]
-    positions = np.array([int(joint.qposadr[0]) for joint in found])
-    return positions, np.array([int(joint.dofadr[0]) for joint in found])
+    positions = np.array([int(joint.qposadr[0]) for joint in motor_addresses])
+    return positions, np.array([int(joint.dofadr[0]) for joint in motor_addresses])
 
 
 def choose_steps(
@@ -120,9 +120,9 @@ def choose_steps(
 ) -> int:
     r"""Return the number of simulation steps per cycle; 1 if all joints are rigid.
 
-    A step h lasts up to :data:`STEP_SHARE` of :math:`1/\omega`. Here :math:`\omega^2` is the
+    A step h lasts up to :data:`STEP_FRACTION` of :math:`1/\omega`. Here :math:`\omega^2` is the
     largest eigenvalue of :math:`M^{-1} K` over links and rotors together. The number of steps is
-    limited to :data:`MOST_STEPS`. A damper at a very light link is unstable with explicit steps.
+    limited to :data:`MAX_STEPS`. A damper at a very light link is unstable with explicit steps.
     It is reduced to :math:`D_i \le 0.5 / (h c_i)`, with the inverse inertia :math:`c_i` on which
     its spring acts. Such dampers still stop the motion within a few steps.
 
@@ -153,15 +153,15 @@ def choose_steps(
         compliance = difference @ np.linalg.solve(mass[np.ix_(dofs, dofs)], difference.T)
         root = np.sqrt(np.array(settings.stiffness)[elastic])
         omega = math.sqrt(np.linalg.eigvalsh(root[:, None] * compliance * root)[-1])
-        if omega * period > MOST_STEPS:
+        if omega * period > MAX_STEPS:
             raise BackendError(
                 f"arms.{arm.name}.joints.stiffness: vibrates at {omega / math.tau:.0f} Hz, "
-                f"allowed {MOST_STEPS / (math.tau * period):.0f} Hz. Lower the stiffness, or use "
+                f"allowed {MAX_STEPS / (math.tau * period):.0f} Hz. Lower the stiffness, or use "
                 "a heavier gripper or tool"
             )
         fastest = max(fastest, omega)
         springs += [(_rotor(arm, j), c) for j, c in zip(elastic, compliance.diagonal())]
-    steps = min(max(1, math.ceil(period * fastest / STEP_SHARE)), MOST_STEPS)
+    steps = min(max(1, math.ceil(period * fastest / STEP_FRACTION)), MAX_STEPS)
     for name, inverse in springs:
         tendon = model.tendon(name).id
         highest = 0.5 * steps / (period * inverse)
@@ -169,7 +169,7 @@ def choose_steps(
     return steps
 
 
-class Springs(Stage):
+class Springs(DrivetrainStage):
     r"""Torque sensors in the springs of elastic joints.
 
     Measured positions and velocities remain those of the links, as ``q`` of a Franka; ``theta`` is

@@ -15,7 +15,7 @@ from multipanda_py.config.sections import JointsConfig
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.arm_model import heavy_model
-from multipanda_py.simulation.drivetrain.drive import Measured, Stage
+from multipanda_py.simulation.drivetrain.drivetrain import DrivetrainStage, Measured
 from multipanda_py.state import Matrix, Vector
 
 with extras_named():
@@ -27,7 +27,7 @@ SLIPPING = (0.125, 0.25, 0.5, 1.0)
 increasing distances model the gradual softening of strain wave gears."""
 
 
-class Hysteresis(Stage):
+class Hysteresis(DrivetrainStage):
     r"""Rate-independent hysteretic friction by the Maxwell-slip model.
 
     .. math::
@@ -64,23 +64,23 @@ class Hysteresis(Stage):
         strength: Vector = np.array(settings.hysteresis) / len(SLIPPING)
         distances = np.outer(SLIPPING, settings.hysteresis_distance)
         self._stiffness: Matrix = 2.0 * strength / distances
-        self._most: Matrix = np.tile(strength, (len(SLIPPING), 1))
-        self._least: Matrix = -self._most
+        self._max: Matrix = np.tile(strength, (len(SLIPPING), 1))
+        self._min: Matrix = -self._max
         # Joint positions of the last cycle; None before the first one.
         self._last: Vector | None = None
         self._springs, self._torque = np.zeros((len(SLIPPING), n)), np.zeros(n)
-        self._way, self._change = np.zeros(n), np.zeros((len(SLIPPING), n))
+        self._displacement, self._change = np.zeros(n), np.zeros((len(SLIPPING), n))
 
     def execute(self, tau: Vector) -> None:
         """Update the elements by the motion since the last cycle, and subtract their torque."""
         if self._last is None:
             self._last = self._q.copy()
         springs, change = self._springs, self._change
-        way = np.subtract(self._q, self._last, self._way)
+        displacement = np.subtract(self._q, self._last, self._displacement)
         self._last[:] = self._q
-        np.add(springs, np.multiply(self._stiffness, way, change), springs)
-        np.maximum(springs, self._least, out=springs)
-        np.minimum(springs, self._most, out=springs)
+        np.add(springs, np.multiply(self._stiffness, displacement, change), springs)
+        np.maximum(springs, self._min, out=springs)
+        np.minimum(springs, self._max, out=springs)
         tau -= springs.sum(axis=0, out=self._torque)
 
     def measure(self, state: Measured) -> None:
@@ -93,7 +93,7 @@ _add, _subtract, _multiply = np.add, np.subtract, np.multiply
 _divide, _negative, _exp = np.divide, np.negative, np.exp
 
 
-class JointFriction(Stage):
+class JointFriction(DrivetrainStage):
     r"""Coulomb, Stribeck and viscous friction with an offset, which the robot does not know.
 
     .. math::
@@ -145,8 +145,8 @@ class JointFriction(Stage):
         self.known = self._bounds - self._own
         self._varies = bool(self._stribeck.any())
         self._rubs = bool(self._own.any())
-        self._shares_bounds = bool(self.known.any())
-        self._dry, self._felt = np.zeros(model.nv), np.zeros(n)
+        self._has_shared_bounds = bool(self.known.any())
+        self._dry, self._tau_ext = np.zeros(model.nv), np.zeros(n)
         self._falling, self._bound = np.zeros((2, n))
 
     def execute(self, tau: Vector) -> None:
@@ -160,11 +160,11 @@ class JointFriction(Stage):
 
     def measure(self, state: Measured) -> None:
         """Add the friction that the estimate counts as external torque."""
-        felt, data = self._felt, self._data
-        _subtract(_multiply(self._slowing, self._speeds, felt), self._offset, felt)
+        measured, data = self._tau_ext, self._data
+        _subtract(_multiply(self._slowing, self._speeds, measured), self._offset, measured)
         if self._rubs and data.nf:
-            _add(felt, self._dry_friction(), felt)
-        state.tau_ext += felt
+            _add(measured, self._dry_friction(), measured)
+        state.tau_ext += measured
         # The sensor is on the motor side of the friction, so it measures this offset.
         state.tau_J += self._offset
 
@@ -176,15 +176,15 @@ class JointFriction(Stage):
         dry[:] = 0.0
         dry[data.efc_id[rows]] = data.efc_force[rows]
         own: Vector = dry[self._dofs]
-        if not self._shares_bounds:
+        if not self._has_shared_bounds:
             return own
         bounds = _add(self.known, self._own, self._bound)
-        share = np.divide(self._own, bounds, out=np.zeros_like(bounds), where=bounds > 0.0)
-        found: Vector = share * own
-        return found
+        fraction = np.divide(self._own, bounds, out=np.zeros_like(bounds), where=bounds > 0.0)
+        dry_friction: Vector = fraction * own
+        return dry_friction
 
 
-class Ripple(Stage):
+class Ripple(DrivetrainStage):
     r"""Torque ripple of gears, periodic in the motor angle.
 
     .. math:: \tau_i \leftarrow \tau_i + a_i \sin(n_i \theta_i) .
@@ -206,12 +206,12 @@ class Ripple(Stage):
 
     def __init__(self, settings: JointsConfig, qpos: Vector, places: NDArray[np.int64]) -> None:
         self._amplitude, self._waves = np.array(settings.ripple), np.array(settings.ripple_waves)
-        self._qpos, self._places = qpos, places
+        self._qpos, self._indices = qpos, places
         self._angle = np.zeros(len(places))
 
     def execute(self, tau: Vector) -> None:
         """Add the ripple at the current motor angles."""
-        angle = self._qpos.take(self._places, None, self._angle, "clip")
+        angle = self._qpos.take(self._indices, None, self._angle, "clip")
         np.sin(np.remainder(np.multiply(self._waves, angle, angle), math.tau, angle), angle)
         tau += np.multiply(self._amplitude, angle, angle)
 
@@ -222,7 +222,7 @@ _gravity, _inverse_dynamics = pin.computeGeneralizedGravity, pin.rnea
 _subtract, _multiply = np.subtract, np.multiply
 
 
-class ModelError(Stage):
+class ModelError(DrivetrainStage):
     r"""Torque error of a robot controller that uses wrong inertial parameters.
 
     .. math::

@@ -10,12 +10,12 @@ import numpy as np
 
 from multipanda_py.config.sections import NoiseConfig
 from multipanda_py.robots.residual.runtime import LiveResidual
-from multipanda_py.simulation.drivetrain.drive import Measured, Stage
+from multipanda_py.simulation.drivetrain.drivetrain import DrivetrainStage, Measured
 from multipanda_py.simulation.robot import SimRobot
 from multipanda_py.state import Vector
 
 
-class Delay(Stage):
+class Delay(DrivetrainStage):
     r"""Delay of the measured state by whole cycles, :math:`x_{measured}(t) = x(t - \Delta)`.
 
     Args:
@@ -37,12 +37,12 @@ class Delay(Stage):
         """Replace the measured state by the delayed one."""
         now = (state.q, state.dq, state.tau_J, state.tau_ext)
         self.past.append(tuple(part.copy() for part in now))
-        seen = self.past.popleft() if len(self.past) > self._cycles else self.past[0]
-        for part, value in zip(now, seen):
+        delayed = self.past.popleft() if len(self.past) > self._cycles else self.past[0]
+        for part, value in zip(now, delayed):
             part[:] = value
 
 
-class CommandDelay(Stage):
+class CommandDelay(DrivetrainStage):
     r"""Delay of the torque by whole cycles, :math:`\tau_m(t) = \tau(t - \Delta)`; zero before.
 
     Torques that are pending when the robot stops are never executed, even after a recovery.
@@ -63,7 +63,7 @@ class CommandDelay(Stage):
 
     def __init__(self, cycles: int, joints: int, robot: SimRobot) -> None:
         self.past: Vector = np.zeros((cycles, joints))
-        self._due: Vector = np.zeros(joints)
+        self._due_time: Vector = np.zeros(joints)
         self.at, self._robot = 0, robot
 
     def execute(self, tau: Vector) -> None:
@@ -74,17 +74,17 @@ class CommandDelay(Stage):
         """
         if self._robot.stopped:
             self.past[:] = tau
-        due, place = self._due, self.past[self.at]
-        due[:] = place
-        place[:] = tau
-        tau[:] = due
+        deadline, slot = self._due_time, self.past[self.at]
+        deadline[:] = slot
+        slot[:] = tau
+        tau[:] = deadline
         self.at = (self.at + 1) % len(self.past)
 
 
 _rint = np.rint
 
 
-class SensorNoise(Stage):
+class SensorNoise(DrivetrainStage):
     r"""White noise of all measurements, with bias and random walk of the torque sensors.
 
     .. math::
@@ -142,7 +142,7 @@ class SensorNoise(Stage):
         state.tau_ext += torque
 
 
-class TorqueStep(Stage):
+class TorqueStep(DrivetrainStage):
     """Quantization of executed torques.
 
     Args:
@@ -161,7 +161,7 @@ class TorqueStep(Stage):
         tau *= self._step
 
 
-class MeasuredStep(Stage):
+class MeasuredStep(DrivetrainStage):
     """Quantization of measurements.
 
     Args:
@@ -186,7 +186,7 @@ class MeasuredStep(Stage):
             values *= step
 
 
-class ShownResidual(Stage):
+class SensorResidual(DrivetrainStage):
     r"""Trained residual of the measured state.
 
     .. math:: (q, \dot q, \tau_J) \leftarrow (q, \dot q, \tau_J) + r, \qquad
@@ -219,11 +219,11 @@ class ShownResidual(Stage):
     def measure(self, state: Measured) -> None:
         """Add the residual to positions, velocities and torques."""
         n = state.n_joints
-        found = self._live.step(state.q, state.dq, state.tau_J)
-        state.q += found[:n]
-        state.dq += found[n : 2 * n]
-        state.tau_J += found[2 * n :]
-        state.tau_ext -= found[2 * n :]
+        result = self._live.step(state.q, state.dq, state.tau_J)
+        state.q += result[:n]
+        state.dq += result[n : 2 * n]
+        state.tau_J += result[2 * n :]
+        state.tau_ext -= result[2 * n :]
 
     def reseed(self, seed: int) -> None:
         """Reset the state of the network."""

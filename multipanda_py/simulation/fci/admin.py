@@ -228,7 +228,7 @@ class Admin:
         if robot.mode is not Mode.IDLE:
             raise ConfigurationError(f"place: the robot must be idle, got mode {robot.mode.name}")
         robot.hold_q = _vector("q", q, 7)
-        robot.physics.place(robot.hold_q)
+        robot.physics.reset_to(robot.hold_q)
 
     def do_object(self, width: float) -> None:
         """Put an object of a width [m] between the fingers; 0 removes it."""
@@ -243,7 +243,7 @@ class Admin:
 
     def do_things(self) -> Result:
         """Return the positions of all movable objects."""
-        return {"things": self._unit.robot.physics.world.places()}
+        return {"things": self._unit.robot.physics.world.object_positions()}
 
     def do_stats(self) -> Result:
         """Return counters and the state of the robot."""
@@ -291,9 +291,9 @@ class Admin:
         """Start a new log of the latest commands, with this maximum length."""
         self._unit.robot.cycles.keep(commands)
 
-    def do_log(self, skip: int = 0, most: int = 1000) -> Result:
-        """Return logged commands, oldest first: up to ``most`` after the first ``skip``."""
-        return {"commands": self._unit.robot.cycles.log(skip, most)}
+    def do_log(self, skip: int = 0, max_value: int = 1000) -> Result:
+        """Return logged commands, oldest first: up to ``max_value`` after the first ``skip``."""
+        return {"commands": self._unit.robot.cycles.log(skip, max_value)}
 
 
 def _vector(name: str, values: Sequence[float], size: int) -> np.ndarray[Any, Any]:

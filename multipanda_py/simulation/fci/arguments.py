@@ -87,8 +87,8 @@ def read(command: Callable[..., Any], texts: Iterable[str]) -> dict[str, Any]:
     declared = _declared(command)
     arguments: dict[str, Any] = {}
     for text in texts:
-        name, given, value = text.partition("=")
-        if not given:
+        name, overrides, value = text.partition("=")
+        if not overrides:
             raise ConfigurationError(f"{text!r} is not an argument. Use NAME=VALUE")
         is_list = name in declared and declared[name].annotation.startswith("Sequence")
         arguments[name] = [_value(part) for part in value.split(",")] if is_list else _value(value)

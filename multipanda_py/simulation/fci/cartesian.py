@@ -81,7 +81,7 @@ class Trend:
         velocity = self._arrived + periods * mean * PERIOD
         self._take(velocity, mean, exact=periods == 1)
 
-    def told(self, velocity: Vector, *, exact: bool = True) -> None:
+    def update(self, velocity: Vector, *, exact: bool = True) -> None:
         """Process a velocity.
 
         Args:
@@ -188,7 +188,7 @@ class CartesianReference:
 
     def take_twist(self, twist: Vector) -> str | None:
         """Process a commanded twist, (6,) [m/s, rad/s]; return the error it causes, or None."""
-        self.trend.told(twist)
+        self.trend.update(twist)
         self.pose = displaced(self.pose, twist * PERIOD)
         return self._fault()
 
@@ -227,14 +227,14 @@ class CartesianReference:
         here, A = self._physics.kinematics_at(q_d, self._F_T_EE)
         twist = self.trend.velocity
         behind = difference(here, displaced(self.pose, -twist * PERIOD))
-        wanted = twist + _CATCH_UP / PERIOD * behind
+        desired = twist + _CATCH_UP / PERIOD * behind
         if self._elbow is not None:
             speed = float(self._elbow.velocity[0])
             behind_elbow = self._elbow_position - speed * PERIOD - q_d[2]
             A = np.vstack((A, np.eye(7)[2]))
-            wanted = np.append(wanted, speed + _CATCH_UP / PERIOD * behind_elbow)
+            desired = np.append(desired, speed + _CATCH_UP / PERIOD * behind_elbow)
         normal = A @ A.T + _DAMPING * np.eye(len(A))
-        return np.asarray(A.T @ np.linalg.solve(normal, wanted))
+        return np.asarray(A.T @ np.linalg.solve(normal, desired))
 
     def _fault(self) -> str | None:
         fault = self.trend.fault(VELOCITY)
@@ -248,9 +248,9 @@ def difference(one: Vector, other: Vector) -> Vector:
         one: First pose, (4, 4).
         other: Second pose, (4, 4).
     """
-    turn = other[:3, :3] @ one[:3, :3].T
+    angle = other[:3, :3] @ one[:3, :3].T
     rotation = 0.5 * np.array(
-        (turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1])
+        (angle[2, 1] - angle[1, 2], angle[0, 2] - angle[2, 0], angle[1, 0] - angle[0, 1])
     )
     return np.concatenate((other[:3, 3] - one[:3, 3], rotation))
 
@@ -268,6 +268,6 @@ def displaced(pose: Vector, change: Vector) -> Vector:
     if angle > 0.0:
         x, y, z = change[3:] / angle
         skew = np.array(((0.0, -z, y), (z, 0.0, -x), (-y, x, 0.0)))
-        turn = np.eye(3) + np.sin(angle) * skew + (1.0 - np.cos(angle)) * (skew @ skew)
-        moved[:3, :3] = turn @ pose[:3, :3]
+        rotation = np.eye(3) + np.sin(angle) * skew + (1.0 - np.cos(angle)) * (skew @ skew)
+        moved[:3, :3] = rotation @ pose[:3, :3]
     return moved

@@ -79,7 +79,7 @@ class ControlUnit:
         place: int = 0,
     ) -> None:
         self.address, self._selector, self._timing = address, selector, timing
-        self._world, self._place = world, place
+        self._world, self._arm_index = world, place
         self._wake_at = 0
         self._open()
 
@@ -99,7 +99,7 @@ class ControlUnit:
         self.port = TcpPort(selector, robot, ROBOT_HEADER, self._on_request, self._on_gone)
         self.link = UdpLink(self.address)
         selector.register(self.link.socket, selectors.EVENT_READ, self._collect)
-        self.robot = FciRobot(self.port.send, Physics(self._world, self._place))
+        self.robot = FciRobot(self.port.send, Physics(self._world, self._arm_index))
         self._gripper_port = TcpPort(
             selector, gripper, GRIPPER_HEADER, self._on_gripper_request, self._on_gripper_gone
         )
@@ -217,9 +217,9 @@ class ControlUnit:
             self.robot.cycles.lateness(*timing)
 
     def _do_planned(self, cycle: int) -> None:
-        due = [action for when, action in self._planned if when <= cycle]
+        deadline = [action for time, action in self._planned if time <= cycle]
         self._planned = [plan for plan in self._planned if plan[0] > cycle]
-        for action in due:
+        for action in deadline:
             action()
 
     def _collect(self) -> None:

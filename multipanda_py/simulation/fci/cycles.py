@@ -22,7 +22,7 @@ The client uses the first state to detect the start of the motion and answers th
 if it consumed both, it needs another. The robot holds still meanwhile. The gaps are long so that
 also on a busy machine the first answered state is the newest one.
 """
-PATIENCE = 700_000_000
+TIMEOUT = 700_000_000
 """Time without a command after which the robot continues, in lockstep [ns].
 
 A client waits one second for a state before it gives up.
@@ -64,11 +64,11 @@ class Clock:
         """
         if self.lockstep and waiting and answered:
             return 0
-        due = self._next
+        deadline = self._next
         # The motion may have ended during the longer wait for its command.
         if self.lockstep and not waiting:
-            due = min(due, self._sent + self._period)
-        return max(0, due - now)
+            deadline = min(deadline, self._sent + self._period)
+        return max(0, deadline - now)
 
     def sent(
         self, now: int, *, waiting: bool, started: bool, answered: bool
@@ -92,7 +92,7 @@ class Clock:
             elif not started:
                 gap = FIRST_GAP if self._unanswered == 1 else NEXT_GAP
             else:
-                gap = PATIENCE if answered else LOST_GAP
+                gap = TIMEOUT if answered else LOST_GAP
             self._next = now + gap
             return None
         late = now - self._next
@@ -138,7 +138,7 @@ class Cycles:
         self._latencies: deque[int] = deque(maxlen=100_000)
         self._lateness: deque[int] = deque(maxlen=100_000)
 
-    def begin(self) -> None:
+    def start_motion(self) -> None:
         """Reset the counters of the motion."""
         self.run = self.in_motion = 0
         self._fresh_at = 0.0
@@ -207,14 +207,14 @@ class Cycles:
         """Start a new log with a maximum number of commands."""
         self._log = deque(maxlen=commands)
 
-    def log(self, skip: int = 0, most: int | None = None) -> list[dict[str, Any]]:
+    def log(self, skip: int = 0, max_value: int | None = None) -> list[dict[str, Any]]:
         """Return logged commands, oldest first.
 
         Args:
             skip: Number of the oldest commands to skip.
-            most: Maximum number of commands; None for no limit.
+            max_value: Maximum number of commands; None for no limit.
         """
-        return list(islice(self._log, skip, None if most is None else skip + most))
+        return list(islice(self._log, skip, None if max_value is None else skip + max_value))
 
     def summary(self) -> dict[str, Any]:
         """Return all counters."""

@@ -57,7 +57,10 @@ class GripperServer:
         self._task: tuple[GripperRequest, int] | None = None
         self._stops: list[float] = []  # Remaining target widths [m].
         self._speed = FINGER_VELOCITY
-        self._wanted = (0.0, MAX_WIDTH)  # Range of widths in which the command succeeds [m].
+        self._success_range = (
+            0.0,
+            MAX_WIDTH,
+        )  # Range of widths in which the command succeeds [m].
 
     def put_object(self, width: float) -> None:
         """Put an object of a width [m] between the fingers; 0 removes it.
@@ -105,11 +108,11 @@ class GripperServer:
                 return
             self._start([0.0], speed, (width - inner, width + outer))
 
-    def _start(self, stops: list[float], speed: float, wanted: tuple[float, float]) -> None:
+    def _start(self, stops: list[float], speed: float, desired: tuple[float, float]) -> None:
         if not (speed > 0.0 and all(0.0 <= stop <= MAX_WIDTH for stop in stops)):
             self._finish(GripperStatus.FAIL)
             return
-        self._stops, self._wanted = stops, wanted
+        self._stops, self._success_range = stops, desired
         self._speed = min(speed, FINGER_VELOCITY)
 
     def disconnect(self) -> None:
@@ -147,7 +150,7 @@ class GripperServer:
         del self._stops[0]
         if self._stops and (homing or not blocked):
             return
-        low, high = self._wanted
+        low, high = self._success_range
         grasp = self._task is not None and self._task[0] is GripperRequest.GRASP
         done = low <= self.width <= high
         self.is_grasped = grasp and done

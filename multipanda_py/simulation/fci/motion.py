@@ -54,16 +54,16 @@ def violations(
         wrench: External wrench in the stiffness frame, (6,) [N, Nm].
         thresholds: Collision thresholds.
     """
-    found = []
+    violations = []
     if ((q < LOWER) | (q > UPPER)).any():
-        found.append("joint_position_limits_violation")
+        violations.append("joint_position_limits_violation")
     if (np.abs(dq) > VELOCITY).any():
-        found.append("joint_velocity_violation")
+        violations.append("joint_velocity_violation")
     if (np.abs(tau_ext) > thresholds.upper_torque).any():
-        found.append("joint_reflex")
+        violations.append("joint_reflex")
     if (np.abs(wrench) > thresholds.upper_force).any():
-        found.append("cartesian_reflex")
-    return found
+        violations.append("cartesian_reflex")
+    return violations
 
 
 TORQUE_STEP = 1.0
@@ -124,7 +124,7 @@ class Motion:
         """True if the client commands torques."""
         return self.controller is Controller.EXTERNAL
 
-    def take(self, command: np.void) -> str | None:
+    def receive(self, command: np.void) -> str | None:
         """Execute a command; return the name of the error that it causes, or None."""
         first, self.started = not self.started, True
         if self.external:
@@ -172,7 +172,7 @@ class Motion:
         self, dq: Vector, kind: str = "joint_motion_generator_", exact: bool = True
     ) -> str | None:
         before, self.q_d = self.q_d, self.q_d + dq * PERIOD
-        self._joints.told(dq, exact=exact)
+        self._joints.update(dq, exact=exact)
         return self._fault(before, kind)
 
     def _take_cartesian(
@@ -193,8 +193,8 @@ class Motion:
         """Return the error of the newest desired positions, or None."""
         if ((self.q_d < LOWER) | (self.q_d > UPPER)).any():
             return f"{kind}position_limits_violation"
-        room = np.where(self.dq_d > 0.0, UPPER - before, before - LOWER)
-        fault = self._joints.fault(velocity_towards(room))
+        distance = np.where(self.dq_d > 0.0, UPPER - before, before - LOWER)
+        fault = self._joints.fault(velocity_towards(distance))
         return None if fault is None else kind + fault
 
     def _approach(self) -> None:

@@ -112,7 +112,7 @@ class TcpPort:
 
     def _accept(self) -> None:
         try:
-            client, where = self._listener.accept()
+            client, path = self._listener.accept()
         except OSError:
             return
         if self._client is not None:
@@ -121,7 +121,7 @@ class TcpPort:
             return
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         client.settimeout(_SEND_TIMEOUT)
-        self._client, self.peer = client, where[0]
+        self._client, self.peer = client, path[0]
         self._received.clear()
         self._selector.register(client, selectors.EVENT_READ, self._read)
 
@@ -244,8 +244,8 @@ class UdpLink:
 
     def next_delivery(self) -> int | None:
         """Return the time at which the next delayed datagram is due [ns], or None."""
-        due = [queue[0][0] for queue in (self._states, self._commands) if queue]
-        return min(due) if due else None
+        deadline = [queue[0][0] for queue in (self._states, self._commands) if queue]
+        return min(deadline) if deadline else None
 
     def disconnect(self) -> None:
         """Remove the client and pending datagrams."""

@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Self
 
 from multipanda_py.exceptions import BackendError, MultipandaError
-from multipanda_py.realtime.system.child_process import Closing, ended, module_command, say
+from multipanda_py.realtime.system.child_process import (
+    Closeable,
+    ended,
+    module_command,
+    write_stderr,
+)
 from multipanda_py.realtime.system.signals import time_left
 from multipanda_py.simulation.fci.admin import AdminClient
 from multipanda_py.simulation.fci.arguments import FIRST_ADDRESS, add_arguments
@@ -33,7 +38,7 @@ READY = "ready"
 START_TIMEOUT = 20.0  # Timeout of the start [s].
 
 
-class FciSim(Closing):
+class FciSim(Closeable):
     """Simulated robots that run while the ``with`` block is active.
 
     .. code-block:: python
@@ -208,7 +213,7 @@ def main() -> int:
     try:
         server.run(_owner_lives)
     except MultipandaError as error:
-        say(f"simulated robots: {error}")
+        write_stderr(f"simulated robots: {error}")
         return 1
     finally:
         server.close()

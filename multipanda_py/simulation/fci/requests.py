@@ -70,7 +70,7 @@ def _move(robot: FciRobot, request_id: int, body: bytes) -> bytes | None:
         return bytes([MoveStatus.INVALID_ARGUMENT])
     if robot.mode is not Mode.IDLE:
         return bytes([MoveStatus.NOT_POSSIBLE])
-    robot.begin(
+    robot.start_motion(
         Motion(request_id, Controller(controller), Generator(generator), asynchronous, speeds,
                robot.physics, robot.frames, robot.hold_q)
     )  # fmt: skip

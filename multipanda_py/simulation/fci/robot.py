@@ -72,14 +72,14 @@ class RobotState:
         self._fields[f"F_x_C{name}"][:] = load.com
         self._fields[f"I_{name}"][:] = load.inertia.ravel(order="F")
 
-    def errors(self, name: str, found: tuple[str, ...]) -> None:
+    def errors(self, name: str, matches: tuple[str, ...]) -> None:
         """Write error flags.
 
         Args:
             name: Field ``errors`` or ``reflex_reason``.
-            found: Names of the errors to set; all others are cleared.
+            matches: Names of the errors to set; all others are cleared.
         """
-        self._fields[name][:] = [error in found for error in ERRORS]
+        self._fields[name][:] = [error in matches for error in ERRORS]
 
     def fill(self, message_id: int, success_rate: float) -> bytearray:
         """Write all fields that change every cycle, and return the datagram.
@@ -224,12 +224,12 @@ class FciRobot:
         carried = known and Load(known.mass, known.com_in_flange, known.inertia)
         self.state = RobotState(self, carried or NO_LOAD)
 
-    def begin(self, motion: Motion) -> None:
+    def start_motion(self, motion: Motion) -> None:
         """Start a motion; the robot must be idle."""
         self.mode, self.motion = Mode.MOVE, motion
         self.physics.begins()
         self._damping = self._critical_damping()
-        self.cycles.begin()
+        self.cycles.start_motion()
         self._send(RobotRequest.MOVE, motion.request_id, MoveStatus.MOTION_STARTED)
 
     def end_motion(self, status: MoveStatus, mode: Mode = Mode.IDLE) -> None:
@@ -295,9 +295,9 @@ class FciRobot:
         self._observe()
         if self.motion is not None:
             q, dq = self.physics.q, self.physics.dq
-            found = violations(q, dq, self.tau_ext, self.wrench_stiffness, self.thresholds)
-            if found:
-                self.fault(*found)
+            result = violations(q, dq, self.tau_ext, self.wrench_stiffness, self.thresholds)
+            if result:
+                self.fault(*result)
         if self._recovery is not None and self.message_id >= self._recovery[1]:
             self._finish_recovery(self._recovery[0])
         self.message_id += 1
@@ -313,7 +313,7 @@ class FciRobot:
             self.end_motion(MoveStatus.SUCCESS)
             return
         before = motion.tau
-        error = motion.take(command)
+        error = motion.receive(command)
         if self.reports_measured:
             error = None
         self.cycles.answered(int(command["message_id"]), command["tau_J_d"],
@@ -354,9 +354,9 @@ class FciRobot:
         self.wrench_base, self.wrench_stiffness = np.zeros(6), np.zeros(6)
         if self.tau_ext.any():
             self.wrench_base = physics.wrench_at(stiffness[:3, 3], self.tau_ext)
-            turn = stiffness[:3, :3].T
-            self.wrench_stiffness[:3] = turn @ self.wrench_base[:3]
-            self.wrench_stiffness[3:] = turn @ self.wrench_base[3:]
+            rotation = stiffness[:3, :3].T
+            self.wrench_stiffness[:3] = rotation @ self.wrench_base[:3]
+            self.wrench_stiffness[3:] = rotation @ self.wrench_base[3:]
 
     def _critical_damping(self) -> Vector:
         return np.asarray(2.0 * np.sqrt(self.stiffness * self.physics.inertias()))

@@ -17,8 +17,8 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.actuators.arm import elastic_of
-from multipanda_py.simulation.drivetrain.drive import Drive
-from multipanda_py.simulation.drivetrain.stages import flaws_of, torque_steps
+from multipanda_py.simulation.drivetrain.drivetrain import Drivetrain
+from multipanda_py.simulation.drivetrain.drivetrain_stages import flaws_of, torque_steps
 from multipanda_py.simulation.fci.arguments import FIRST_ADDRESS
 from multipanda_py.simulation.fci.world import PERIOD, RobotWorld, WorldArm
 from multipanda_py.simulation.perturbed_arm import (
@@ -56,10 +56,10 @@ def robots_of(config: CellConfig, addresses: Sequence[str]) -> dict[str, str]:
                 f"each of {', '.join(config.arms)}"
             )
         named = dict(zip(config.arms, addresses))
-    found = {address: name for name, address in named.items()}
-    if len(found) < len(named):
+    robots = {address: name for name, address in named.items()}
+    if len(robots) < len(named):
         raise ConfigurationError(f"addresses: got {', '.join(named.values())}, allowed each once")
-    return found
+    return robots
 
 
 def world_of(config: CellConfig, names: Sequence[str], *, tidy: bool = False) -> RobotWorld:
@@ -80,22 +80,22 @@ def world_of(config: CellConfig, names: Sequence[str], *, tidy: bool = False) ->
     arms = {name: config.arms[name] for name in names}
     for name, arm in arms.items():
         _check(name, arm)
-    made = [_arm(place, name, arm) for place, (name, arm) in enumerate(arms.items())]
-    things = [thing for thing in describe_objects(config) if thing.present]
-    return RobotWorld(made, things, tidy=tidy)
+    made = [_arm(index, name, arm) for index, (name, arm) in enumerate(arms.items())]
+    objects = [obj for obj in describe_objects(config) if obj.present]
+    return RobotWorld(made, objects, tidy=tidy)
 
 
 def left_out(config: CellConfig) -> list[str]:
     """Return messages about settings of a cell that these robots ignore."""
-    found = []
+    result = []
     for name, arm in config.arms.items():
         keys = [key for key in ("delay", "command_delay") if getattr(arm.perturbation, key)]
         if keys:
-            found.append(
+            result.append(
                 f"arms.{name}.perturbation: {', '.join(keys)}: left out. States and commands "
                 "already take time on the network (multipanda inject ADDRESS delay)"
             )
-    return found
+    return result
 
 
 def _check(name: str, arm: ArmConfig) -> None:
@@ -115,7 +115,7 @@ def _check(name: str, arm: ArmConfig) -> None:
         )
 
 
-def _arm(place: int, name: str, arm: ArmConfig) -> WorldArm:
+def _arm(index: int, name: str, arm: ArmConfig) -> WorldArm:
     arm = with_all_friction(with_rigid_hand(arm))
     described = describe_arm(name, arm)
     real = perturbed(described, arm.perturbation, arm.robot_of_body)
@@ -125,7 +125,7 @@ def _arm(place: int, name: str, arm: ArmConfig) -> WorldArm:
         real,
         np.array(arm.q_start),
         partial(add_payload, arm=real, settings=arm.perturbation),
-        None if perfect else partial(_drive, arm=arm, described=described, real=real, seed=place),
+        None if perfect else partial(_drive, arm=arm, described=described, real=real, seed=index),
     )
 
 
@@ -138,9 +138,9 @@ def _drive(
     described: ArmDescription,
     real: ArmDescription,
     seed: int,
-) -> Drive:
+) -> Drivetrain:
     """Build the drivetrain stages of an arm in a compiled scene."""
     if arm.perturbation.inertia_scale != 1.0:
         scale_inertia(model, real, arm.perturbation.inertia_scale)
     flaws = flaws_of(model, data, described, real, arm, dof, seed, PERIOD)
-    return Drive([*torque_steps(arm), *flaws])
+    return Drivetrain([*torque_steps(arm), *flaws])

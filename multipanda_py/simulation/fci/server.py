@@ -46,8 +46,8 @@ class Server:
         self._selector = selectors.SelectSelector()
         self._together = together
         self.control_units: list[ControlUnit] = []
-        for place, (address, timing) in enumerate(zip(addresses, timings)):
-            unit = ControlUnit(address, self._selector, timing, world, place if world else 0)
+        for index, (address, timing) in enumerate(zip(addresses, timings)):
+            unit = ControlUnit(address, self._selector, timing, world, index if world else 0)
             self.control_units.append(unit)
             AdminPort(self._selector, address, Admin(unit))
 

@@ -14,7 +14,7 @@ from multipanda_py.registry import extras_named
 from multipanda_py.robots import MODELS, READY_POSTURE, ArmDescription, SceneObject, Tool
 from multipanda_py.robots.franka import ARMATURE, FLANGE_HEIGHT, LOWER, UPPER
 from multipanda_py.robots.inertial import NO_LOAD, Load
-from multipanda_py.simulation.drivetrain.drive import Drive
+from multipanda_py.simulation.drivetrain.drivetrain import Drivetrain
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mjcf_elements import put
 from multipanda_py.simulation.sliding_contact import correct_friction
@@ -52,7 +52,7 @@ class WorldArm:
     real: ArmDescription
     q_start: Vector
     add: Callable[[mujoco.MjSpec], None] | None = None
-    drive: Callable[[mujoco.MjModel, mujoco.MjData, int], Drive] | None = None
+    drive: Callable[[mujoco.MjModel, mujoco.MjData, int], Drivetrain] | None = None
 
 
 def lone_arm() -> WorldArm:
@@ -121,45 +121,45 @@ class RobotWorld:
         self.rests = len(arms) == 1 and not len(free) and arms[0].drive is None
         self._sense: list[Callable[[Vector], None] | None] = [None] * len(arms)
         self._contact = np.zeros(model.nv)
-        self._said = 0
+        self._reported = 0
 
-    def join(self, place: int, sense: Callable[[Vector], None]) -> bool:
+    def join(self, index: int, sense: Callable[[Vector], None]) -> bool:
         """Register a function that updates the measurements of an arm after every step.
 
         Args:
-            place: Index of the arm.
+            index: Index of the arm.
             sense: Function that takes the generalized contact forces of the scene, (nv,), and
                 updates the measurements.
 
         Returns:
             True if the arm is new in the scene; False after a restart of its robot.
         """
-        is_new = self._sense[place] is None
-        self._sense[place] = sense
+        is_new = self._sense[index] is None
+        self._sense[index] = sense
         return is_new
 
-    def go_on(self, place: int) -> None:
+    def go_on(self, index: int) -> None:
         """Record that an arm has commanded its torque, and advance if all have.
 
         Raises:
             BackendError: If the simulation has diverged.
         """
-        mine = 1 << place
-        again = bool(self._said & mine)
-        self._said |= mine
-        if again or self._said == (1 << len(self.arms)) - 1:
-            self._said = mine if again else 0
+        mine = 1 << index
+        again = bool(self._reported & mine)
+        self._reported |= mine
+        if again or self._reported == (1 << len(self.arms)) - 1:
+            self._reported = mine if again else 0
             self._step()
 
-    def begins(self, place: int) -> None:
+    def begins(self, index: int) -> None:
         """Record that a robot begins a motion."""
         if self._tidy and not self._moving:
             self.put_back()
-        self._moving |= 1 << place
+        self._moving |= 1 << index
 
-    def ends(self, place: int) -> None:
+    def ends(self, index: int) -> None:
         """Record that a robot has stopped."""
-        self._moving &= ~(1 << place)
+        self._moving &= ~(1 << index)
 
     def put_back(self) -> bool:
         """Move all movable objects back to their initial poses, at rest.
@@ -178,7 +178,7 @@ class RobotWorld:
             return False
         return True
 
-    def places(self) -> dict[str, list[float]]:
+    def object_positions(self) -> dict[str, list[float]]:
         """Return the positions of all movable objects by name, (3,) [m]."""
         model, data = self.model, self.data
         free = np.flatnonzero(model.jnt_type == mujoco.mjtJoint.mjJNT_FREE)
@@ -216,12 +216,12 @@ class Physics:
 
     Here M is the mass matrix, B the rotor inertia, c the Coriolis torque, :math:`\tau` the motor
     torque and :math:`\tau_{env}` the torque by the environment. All public quantities are in the
-    base frame of the arm. An arm that differs from its description has a :class:`.Drive` between
-    command, joints and sensors.
+    base frame of the arm. An arm that differs from its description has a :class:`.Drivetrain`
+    between command, joints and sensors.
 
     Args:
         world: Scene of the arm; None for a separate scene.
-        place: Index of the arm in the scene.
+        reset_to: Index of the arm in the scene.
 
     Attributes:
         world: Scene of the arm.
@@ -239,11 +239,11 @@ class Physics:
 
     def __init__(self, world: RobotWorld | None = None, place: int = 0) -> None:
         self.world = world = world or RobotWorld([lone_arm()])
-        self._place, arm = place, world.arms[place]
+        self._arm_index, arm = place, world.arms[place]
         model, data, real = world.model, world.data, arm.real
         self.end_effector = arm.described.tool
         self.gravity_in_base: Vector = arm.described.rotation_base_in_world.T @ _GRAVITY
-        self._position, self._turn = real.position_base_in_world, real.rotation_base_in_world
+        self._position, self._rotation = real.position_base_in_world, real.rotation_base_in_world
         first = model.joint(real.joint_names[0])
         at, dof = int(first.qposadr[0]), int(first.dofadr[0])
         self._at, self._dofs = slice(at, at + 7), slice(dof, dof + 7)
@@ -262,13 +262,13 @@ class Physics:
         self.tau_ext, self.tau_J = np.zeros(7), np.zeros(7)
         self._pushed, self._executed = np.zeros(model.nv), np.zeros(7)
         if world.join(place, self.sense):
-            self.place(arm.q_start)
+            self.reset_to(arm.q_start)
         else:
             self.ends()
             self.set_load(NO_LOAD)
             self.refresh()
 
-    def place(self, q: Vector) -> None:
+    def reset_to(self, q: Vector) -> None:
         """Move the arm to joint positions, (7,) [rad], at rest."""
         if self.world.rests:
             mujoco.mj_resetData(self.world.model, self.world.data)
@@ -293,15 +293,15 @@ class Physics:
         self._velocities[:] = 0.0
         for torques in (self._pushed, self._executed, self._applied):
             torques[:] = 0.0
-        self.world.go_on(self._place)
+        self.world.go_on(self._arm_index)
 
     def begins(self) -> None:
         """Record that the robot begins a motion."""
-        self.world.begins(self._place)
+        self.world.begins(self._arm_index)
 
     def ends(self) -> None:
         """Record that the robot has stopped."""
-        self.world.ends(self._place)
+        self.world.ends(self._arm_index)
 
     def set_load(self, load: Load) -> None:
         """Attach a load to the flange, in place of the previous one."""
@@ -333,16 +333,16 @@ class Physics:
         pushed = self._pushed
         pushed[self._dofs] = tau_pushed
         if wrench.any():
-            turn = self._turn
+            rotation = self._rotation
             mujoco.mj_applyFT(
-                self.world.model, self.world.data, turn @ wrench[:3], turn @ wrench[3:],
-                self._position + turn @ point, self._link7, pushed,
+                self.world.model, self.world.data, rotation @ wrench[:3], rotation @ wrench[3:],
+                self._position + rotation @ point, self._link7, pushed,
             )  # fmt: skip
         self._executed[:] = tau
         if self._drive:
             self._drive.execute(self._executed)
         np.add(self._executed, pushed[self._dofs], self._applied)
-        self.world.go_on(self._place)
+        self.world.go_on(self._arm_index)
 
     def sense(self, contact: Vector) -> None:
         """Update the measurements after a step, before other quantities are computed.
@@ -404,16 +404,16 @@ class Physics:
 
     def _flange(self, data: mujoco.MjData) -> Vector:
         pose = np.eye(4)
-        turn = data.xmat[self._link7].reshape(3, 3)
-        pose[:3, :3] = self._turn.T @ turn
-        tip = data.xpos[self._link7] + FLANGE_HEIGHT * turn[:, 2]
-        pose[:3, 3] = self._turn.T @ (tip - self._position)
+        rotation = data.xmat[self._link7].reshape(3, 3)
+        pose[:3, :3] = self._rotation.T @ rotation
+        tip = data.xpos[self._link7] + FLANGE_HEIGHT * rotation[:, 2]
+        pose[:3, 3] = self._rotation.T @ (tip - self._position)
         return pose
 
     def _jacobian(self, data: mujoco.MjData, point: Vector) -> Vector:
         model = self.world.model
         J = np.empty((6, model.nv))
-        where = self._position + self._turn @ point
-        mujoco.mj_jac(model, data, J[:3], J[3:], where, self._link7)
+        path = self._position + self._rotation @ point
+        mujoco.mj_jac(model, data, J[:3], J[3:], path, self._link7)
         own = J[:, self._dofs]
-        return np.vstack([self._turn.T @ own[:3], self._turn.T @ own[3:]])
+        return np.vstack([self._rotation.T @ own[:3], self._rotation.T @ own[3:]])

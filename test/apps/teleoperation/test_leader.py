@@ -23,7 +23,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_msgs.msg import Bool
 
 from multipanda_py.apps.teleoperation import Teleoperator
-from multipanda_py.apps.teleoperation.ros_sources import SILENCE, Leader
+from multipanda_py.apps.teleoperation.ros_sources import TIMEOUT, Leader
 from multipanda_py.testing import simple_cell
 
 pytestmark = pytest.mark.node
@@ -116,7 +116,7 @@ def led():
 
 
 def test_it_follows_is_felt_and_holds_when_leader_or_link_stands_still(led):
-    silent = f"no message on {led.topic.rpartition('/')[0]}/current_pose for {SILENCE:g} s"
+    silent = f"no message on {led.topic.rpartition('/')[0]}/current_pose for {TIMEOUT:g} s"
     begin = led.z()
     led.engage()
     led.until(lambda: led.said, "words that nobody feels anything")
@@ -131,7 +131,7 @@ def test_it_follows_is_felt_and_holds_when_leader_or_link_stands_still(led):
     process = led.leader.listener.pid
     os.kill(process, signal.SIGSTOP)
     led.until(lambda: silent in str(led.said), "words of an arm that holds")
-    end = time.monotonic() + 2 * SILENCE
+    end = time.monotonic() + 2 * TIMEOUT
     led.until(lambda: time.monotonic() > end, "what waits to be old")
     led.press(0.0)
     led.sent.clear()

@@ -19,7 +19,7 @@ from rclpy.context import Context
 from std_msgs.msg import Bool
 
 from multipanda_py.apps.teleoperation import Teleoperator
-from multipanda_py.apps.teleoperation.ros_sources import SILENCE, RosStreams
+from multipanda_py.apps.teleoperation.ros_sources import TIMEOUT, RosStreams
 from multipanda_py.exceptions import SourceLost
 from multipanda_py.testing import simple_cell
 
@@ -101,7 +101,7 @@ def test_poses_move_the_arm_and_silence_and_nonsense_hold_it(hand):
     hand.until(lambda: hand.z() > before + 0.055, lambda: hand.pose(next(heights)))
     assert hand.said == []
     hand.until(lambda: hand.said)  # the stream pauses
-    assert f"{hand.root}/left/pose for {SILENCE:g} s" in hand.said[0]
+    assert f"{hand.root}/left/pose for {TIMEOUT:g} s" in hand.said[0]
     held = hand.z()
     hand.clutch(False)
     engage(hand)  # 6 cm lower than where the hand was: nothing moves by that

@@ -9,7 +9,7 @@ from held_box import AUGMENTED, BASES, BESIDE, BOTH, TABLE, arms_at_box
 from long_form import long_form
 
 from multipanda_py.cell.tasks import TaskFile, TaskRunner
-from multipanda_py.cell.tasks.metrics import TaskBook
+from multipanda_py.cell.tasks.metrics import TaskMetrics
 from multipanda_py.exceptions import ConfigurationError, TaskFailed
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.events import Event
@@ -37,7 +37,7 @@ class Doing:
         self.runner = TaskRunner(
             self.cell, TaskFile.from_dict({**task, "subtasks": list(subtasks)}), without=without
         )
-        self.book = TaskBook(self.runner)
+        self.book = TaskMetrics(self.runner)
         self.runner.start()
 
     @property

@@ -54,7 +54,7 @@ def unit(*parts):
 )  # fmt: skip
 def test_along_the_force_the_spring_does_nothing_and_across_everything(u):
     bench = Bench()
-    bench.subspace.aim(u)
+    bench.subspace.set_direction(u)
     seen = bench.error(200)
     assert u @ seen == pytest.approx(0.0, abs=1e-9)
     across = np.eye(6) - np.outer(u, u)
@@ -68,7 +68,7 @@ def test_along_the_force_the_spring_does_nothing_and_across_everything(u):
 def test_gains_along_the_tool_lose_the_same_direction():
     bench = Bench()
     u = unit(1, 2, 3, 0, 0, 0)
-    bench.subspace.aim(u)
+    bench.subspace.set_direction(u)
     bench.error(200)
     turn = np.kron(np.eye(2), bench.state.rotation_ee_in_base)
     wrench = np.arange(1.0, 7.0)
@@ -88,7 +88,7 @@ def test_nothing_jumps_whatever_is_asked_for(seed):
             bench.subspace.release()
         else:
             turn = rng.normal(size=6) * rng.choice([0.05, 1.0])
-            bench.subspace.aim(unit(*(bench.subspace.direction + turn)))
+            bench.subspace.set_direction(unit(*(bench.subspace.direction + turn)))
         for _ in range(int(rng.integers(1, 150))):
             seen = bench.error()
             worst = max(worst, float(np.linalg.norm(seen - last)))
@@ -100,7 +100,7 @@ def test_nothing_jumps_whatever_is_asked_for(seed):
 def test_the_spring_comes_back_relaxed_and_with_bounded_speed():
     bench = Bench()
     u = unit(0, 0, 1, 0, 0, 0)
-    bench.subspace.aim(u)
+    bench.subspace.set_direction(u)
     seen = bench.error(500)
     bench.subspace.release()
     back = bench.error()
@@ -118,7 +118,7 @@ def test_a_direction_that_turns_slowly_stays_free_of_the_spring():
     for k in range(300):
         angle = 0.01 * k
         u = unit(np.sin(angle), 0, -np.cos(angle), 0, 0, 0)
-        bench.subspace.aim(u)
+        bench.subspace.set_direction(u)
         seen = bench.error(10)
         if k > 30:
             assert abs(u @ seen) < 0.1 * np.linalg.norm(bench.whole)

@@ -132,7 +132,7 @@ def test_bounded_under_a_huge_force_and_back_without_windup(size):
     free = body(bounds=(0.2, 0.5), speed=(0.3, 1.0))
     free.displacement[:] = [0.12, 0, -0.16, 0, 0.5, 0]
     c, s = np.cos(0.5), np.sin(0.5)
-    free.turn = np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]])
+    free.rotation_matrix = np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]])
     assert np.allclose(run(free, np.zeros(6), 301)[1:], path, atol=1e-12)
 
 

@@ -32,9 +32,11 @@ def test_the_wrench_is_that_of_spring_and_damper_and_no_spring_exceeds_its_bound
         wrench = spring.wrench(state, goal, np.eye(3), twist).copy()
         parts.measure(state, goal, np.eye(3), twist)
         both = parts.spring + parts.damper
-        assert wrench == pytest.approx(parts.turn @ both if in_tool else both, rel=1e-12)
-        assert np.linalg.norm(parts.spring) <= spring.most_pull * (1 + 1e-12)
+        assert wrench == pytest.approx(
+            parts.rotation_to_base @ both if in_tool else both, rel=1e-12
+        )
+        assert np.linalg.norm(parts.spring) <= spring.wrench_bound * (1 + 1e-12)
         rate = twist - state.twist_ee_in_base
         if in_tool:
-            rate = rate @ parts.turn
+            rate = rate @ parts.rotation_to_base
         assert parts.damper == pytest.approx(parts.damping @ rate, rel=1e-12)

@@ -8,7 +8,7 @@ import pytest
 from postures import stretched
 
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
-from multipanda_py.control.impedance.singularity import LostModes, curvature
+from multipanda_py.control.impedance.singularity import SingularityDamping, curvature
 from multipanda_py.testing import StateMaker
 
 pytestmark = pytest.mark.inline
@@ -37,7 +37,7 @@ def test_a_lost_direction_is_braked_critically_against_the_pull_and_no_other():
         assert w[1] > THRESHOLD > w[0]
         stiffness = -curvature(state, minv @ j.T @ v[:, 0] / np.sqrt(w[0]), wrench)
         own = rng.uniform(0.0, 30.0) / w[0]
-        found = LostModes().damp(state, wrench, lambda v, own=own: own * v @ v)
+        found = SingularityDamping().damp(state, wrench, lambda v, own=own: own * v @ v)
         if stiffness <= 0.0:
             free += 1
             assert found is None
@@ -56,7 +56,7 @@ def test_a_lost_direction_is_braked_critically_against_the_pull_and_no_other():
 
 def test_nothing_is_braked_away_from_singular_postures():
     state = stretched(StateMaker(), -2.0, np.ones(7))
-    assert LostModes().damp(state, np.full(6, 50.0), lambda v: 0.0) is None
+    assert SingularityDamping().damp(state, np.full(6, 50.0), lambda v: 0.0) is None
 
 
 @pytest.mark.parametrize("in_tool", [False, True])

@@ -102,12 +102,12 @@ def test_no_mode_is_faster_than_the_bandwidth(ratio, coupled):
         assert np.linalg.eigvalsh(d)[0] > -1e-6
         # Squared frequencies of the spring that is left: as asked for, or at the bound.
         asked = np.sort(np.linalg.eigvals(inverse @ stiffness).real)
-        left = stiffness if modal.kept == 1.0 else modal.stiffness
+        left = stiffness if modal.stiffness_scale == 1.0 else modal.stiffness
         found = np.sort(np.linalg.eigvals(inverse @ left).real)
         np.testing.assert_allclose(found, np.minimum(asked, 2500.0), rtol=1e-6)
-        assert modal.kept == pytest.approx(min(1.0, 2500.0 / asked[-1]), rel=1e-9)
+        assert modal.stiffness_scale == pytest.approx(min(1.0, 2500.0 / asked[-1]), rel=1e-9)
         assert np.linalg.eigvalsh(stiffness - left)[0] > -1e-6  # never stiffer anywhere
-        cut += modal.kept < 1.0
+        cut += modal.stiffness_scale < 1.0
         if np.ndim(z) == 0:  # never less damped than asked for, or critically
             for k, w in zip(asked, np.sort(np.linalg.eigvals(inverse @ d).real)):
                 least = min(z, 1.0) * 2 * np.sqrt(min(k, 2500.0))
@@ -122,8 +122,8 @@ def test_gains_within_the_bandwidth_are_left_alone_and_the_bound_sets_in_without
     _, free = designed(half, inverse)
     above, d_above = designed(half, inverse, bandwidth=fastest * (1 + 1e-7))
     below, d_below = designed(half, inverse, bandwidth=fastest * (1 - 1e-7))
-    assert above.kept == 1.0
-    assert 1.0 - 1e-6 < below.kept < 1.0
+    assert above.stiffness_scale == 1.0
+    assert 1.0 - 1e-6 < below.stiffness_scale < 1.0
     np.testing.assert_allclose(d_above, free, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(d_below, free, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(below.stiffness, half @ half, rtol=1e-4, atol=1e-3)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
-from multipanda_py.control.impedance.limit_scaling import SpeedMargin
+from multipanda_py.control.impedance.limit_scaling import VelocityLimitScaling
 from multipanda_py.control.impedance.modal_damping import BANDWIDTH
 from multipanda_py.robots.franka import FR3_LIMITS
 from multipanda_py.testing import StateMaker
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.inline
 
 def test_no_fast_joint_is_among_what_counts_as_slow():
     maker, rng, found = StateMaker(), np.random.default_rng(1), 0
-    margin = SpeedMargin(FR3_LIMITS)
+    margin = VelocityLimitScaling(FR3_LIMITS)
     for _ in range(200):
         (state,) = maker.random(rng)
         state.dq[:] = rng.normal(size=7) * rng.choice([0.2, 1.0], 7)
@@ -29,7 +29,7 @@ def test_no_fast_joint_is_among_what_counts_as_slow():
 
 
 def test_a_spring_is_whole_up_to_what_a_reference_may_ask_for_and_gone_at_the_limit():
-    shares = [SpeedMargin.spring(used) for used in (0.0, 0.7, 0.72, 0.86, 1.0, 1.1)]
+    shares = [VelocityLimitScaling.spring(used) for used in (0.0, 0.7, 0.72, 0.86, 1.0, 1.1)]
     assert shares == pytest.approx([1.0, 1.0, 1.0, 0.5, 0.0, 0.0])
 
 
@@ -47,10 +47,10 @@ def test_a_damper_becomes_critical_and_brakes_no_faster_than_latency_stands(rati
         spring.measure(state, state.position_ee_in_base, state.rotation_ee_in_base)
         inverse = state.jacobian @ np.linalg.solve(state.mass, state.jacobian.T)
         omega = np.sqrt(np.linalg.eigvals(inverse * stiffness).real.max())
-        grown = SpeedMargin.damper(1.0, ratio, spring.kept)
+        grown = VelocityLimitScaling.damper(1.0, ratio, spring.stiffness_scale)
         rate = np.linalg.eigvals(inverse @ spring.damping).real.max()
         expected = min(2.0 * max(1.0, ratio) * omega, BANDWIDTH)
         assert grown * rate == pytest.approx(expected, rel=1e-3)
-        assert SpeedMargin.damper(0.35, ratio, spring.kept) == 1.0
-        seen.add(spring.kept < 1.0)
+        assert VelocityLimitScaling.damper(0.35, ratio, spring.stiffness_scale) == 1.0
+        seen.add(spring.stiffness_scale < 1.0)
     assert len(seen) == 2

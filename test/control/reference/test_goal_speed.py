@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.control.reference.target_estimation import GoalSpeed
+from multipanda_py.control.reference.target_estimation import TargetVelocityEstimator
 
 pytestmark = pytest.mark.inline
 
@@ -15,7 +15,7 @@ DT = 1e-3
 
 def speeds(steps, cycles):
     """Return the speed per cycle for steps {cycle: size}."""
-    goal, seen = GoalSpeed(DT), np.zeros(cycles)
+    goal, seen = TargetVelocityEstimator(DT), np.zeros(cycles)
     for k in range(cycles):
         if k in steps:
             goal.step(steps[k])
@@ -45,7 +45,9 @@ def test_a_jump_of_a_goal_that_trembles_is_no_motion():
     rng = np.random.default_rng(0)
     steps = {k: float(rng.uniform(0, 1e-4)) for k in range(0, 2000, 10)}
     trembling = speeds(steps, 2000).max()
-    assert speeds(steps | {1000: 0.1}, 2000).max() < trembling + 1e-4 / GoalSpeed.TIME
+    assert (
+        speeds(steps | {1000: 0.1}, 2000).max() < trembling + 1e-4 / TargetVelocityEstimator.TIME
+    )
 
 
 def test_a_stream_that_ends_is_forgotten():

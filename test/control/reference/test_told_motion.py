@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.control.reference.target_estimation import ToldMotion
-from multipanda_py.control.reference.trajectory_generator import Tracker
+from multipanda_py.control.reference.target_estimation import FeedforwardReference
+from multipanda_py.control.reference.trajectory_generator import TrajectoryGenerator
 from multipanda_py.targets import ReferenceMotion
 
 pytestmark = pytest.mark.inline
@@ -17,7 +17,7 @@ DT = 1e-3
 
 def reference(speed):
     """A tracker that moves along x."""
-    tracker = Tracker(3)
+    tracker = TrajectoryGenerator(3)
     tracker.start([speed, 0.0, 0.0], 5, DT)
     return tracker
 
@@ -25,13 +25,13 @@ def reference(speed):
 def told(distances, goal_rate=None, moves=0.3):
     """Return the twist that is told after steps of a goal, one per 10 ms, turning 1 rad/s."""
     motion = ReferenceMotion()
-    motion_told = ToldMotion(motion)
+    motion_told = FeedforwardReference(motion)
     motion_told.start(DT)
     for distance in distances:
         motion_told.step(distance, 0.01)
         for _ in range(10):
             motion_told.advance()
-    motion_told.tell(reference(moves), reference(1.0), goal_rate)
+    motion_told.write(reference(moves), reference(1.0), goal_rate)
     return motion.twist
 
 

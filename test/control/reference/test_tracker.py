@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.control.reference.trajectory_generator import Tracker
+from multipanda_py.control.reference.trajectory_generator import TrajectoryGenerator
 
 pytestmark = pytest.mark.inline
 
@@ -17,7 +17,7 @@ class Follower:
     """A tracker with the point that it moves, and all that it gave out."""
 
     def __init__(self, size, cycles, acceleration, speed, start=None):
-        self.tracker = Tracker(size)
+        self.tracker = TrajectoryGenerator(size)
         self.tracker.set_bounds(acceleration, speed)
         self.tracker.start([0.0] * size if start is None else start, cycles, T)
         self.point = np.array(self.tracker.lag)

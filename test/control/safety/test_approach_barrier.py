@@ -8,14 +8,18 @@ import math
 import numpy as np
 import pytest
 
-from multipanda_py.control.safety.collision_forces import MAX_FORCE, ApproachBarrier, settle
+from multipanda_py.control.safety.collision_forces import (
+    MAX_FORCE,
+    CollisionVelocityDamper,
+    settle,
+)
 from multipanda_py.testing import StateMaker
 
 pytestmark = pytest.mark.inline
 
 
 def barrier(stop=0.015, deceleration=8.0, bandwidth=20.0):
-    found = ApproachBarrier()
+    found = CollisionVelocityDamper()
     found.set(stop, deceleration, bandwidth)
     return found
 

@@ -10,7 +10,7 @@ import pinocchio as pin
 import pytest
 from postures import READY
 
-from multipanda_py.control.safety.collision_forces import ApproachBarrier
+from multipanda_py.control.safety.collision_forces import CollisionVelocityDamper
 from multipanda_py.control.safety.collision_geometry import CollisionGeometry
 from multipanda_py.control.safety.proximity import Proximity
 from multipanda_py.robots import SceneObject
@@ -44,7 +44,7 @@ def test_no_end_of_a_capsule_is_faster_than_its_arm_is_said_to_be():
         states = maker.random(rng, speed=2.0)
         scene.raw[:] = np.concatenate([state.q for state in states])
         scene.v[:] = np.concatenate([state.dq for state in states])
-        scene.place()
+        scene.update_placements()
         speeds = scene.speeds().reshape(2, 7).max(axis=1)
         for model, arm, state, most in zip(models, arms, states, speeds):
             data, step = model.createData(), 1e-7 * state.dq
@@ -65,7 +65,7 @@ def towards(maker):
 def test_pairs_that_matter_are_those_of_looking_at_all_of_them(quickness):
     """Arms pass each other at changing speeds; nothing near is missed, nothing else returned."""
     maker, rng = StateMaker(2), np.random.default_rng(4)
-    reach = ApproachBarrier().reach
+    reach = CollisionVelocityDamper().reach
     found, everything = (Proximity(maker.context, reach) for _ in range(2))
     everything.scene.speeds = lambda: np.full(14, 100.0)  # so that no group is far or slow enough
     for proximity in (found, everything):
@@ -77,7 +77,7 @@ def test_pairs_that_matter_are_those_of_looking_at_all_of_them(quickness):
     for cycle in range(cycles):
         angle = phases + rates * 2e-3 * cycle
         maker.at(middle + 0.4 * np.sin(angle), 0.4 * rates * np.cos(angle))
-        pairs, expected = ([(p.distance, p.rate, p.begin) for p in p_.find()] for p_ in
+        pairs, expected = ([(p.distance, p.rate, p.near_distance) for p in p_.find()] for p_ in
                            (found, everything))  # fmt: skip
         assert pairs == expected
         near += bool(pairs)
@@ -113,7 +113,7 @@ def test_groups_of_held_things_among_others_are_made_once_and_built_when_they_ma
     assert groups == among()
     assert len(groups) == 13  # either thing and six that nobody holds, and both
     assert sorted(group.kind for group in groups) == ["arms", *["movable_hand"] * 12]
-    scene.place()
+    scene.update_placements()
     for group in groups:
         assert group.measure(scene.model, scene.data, 0.05) >= 0.0
         exact = 0.1 * abs(group.first - group.second) - 0.04

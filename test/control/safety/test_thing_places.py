@@ -7,7 +7,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from multipanda_py.control.safety.collision_geometry import ThingPlaces
+from multipanda_py.control.safety.collision_geometry import ObjectPlacements
 
 pytestmark = pytest.mark.inline
 
@@ -20,7 +20,7 @@ def test_placements_are_those_of_free_joints():
         free.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), f"thing{k}")
         own.addJoint(0, pin.JointModelRZ(), pin.SE3.Identity(), f"thing{k}")
     data, expected, poses = own.createData(), free.createData(), np.zeros((n, 7))
-    places, q = ThingPlaces(data, range(2, 2 + n), poses), np.zeros(own.nq)
+    places, q = ObjectPlacements(data, range(2, 2 + n), poses), np.zeros(own.nq)
     for _ in range(20):
         poses[:, :3] = rng.normal(size=(n, 3))
         turns = rng.normal(size=(n, 4))
@@ -37,4 +37,4 @@ def test_placements_are_those_of_free_joints():
 
 def test_no_thing_is_nothing():
     model = pin.Model()
-    ThingPlaces(model.createData(), range(1, 1), np.zeros((0, 7))).write()
+    ObjectPlacements(model.createData(), range(1, 1), np.zeros((0, 7))).write()

@@ -112,7 +112,7 @@ def contact(felt, feedback, delay=(0.0, 0.0), loss=0.0, keeps_account=True, seco
     line, back = (Line(np.random.default_rng(k), delay, loss) for k in (1, 2))
     felt, feed = Felt(**felt), WrenchFeedback(feedback)
     if not keeps_account:
-        felt.feature.arms[0].account.pass_on = lambda *_: 1.0
+        felt.feature.arms[0].account.apply = lambda *_: 1.0
         felt.feature.arms[0].damping[:] = 0.0
     x = y = v = u = goal = asked = 0.0
     rows = []
@@ -124,7 +124,7 @@ def contact(felt, feedback, delay=(0.0, 0.0), loss=0.0, keeps_account=True, seco
             line.send(now, x)
             asked = [asked, *line.heard(now)][-1]
             sensed = np.array([0.0, 0.0, wall, 0.0, 0.0, 0.0])
-            back.send(now, feed.of(Touch(sensed, True, 1.0, 1 / RATE)))
+            back.send(now, feed.compute(Touch(sensed, True, 1.0, 1 / RATE)))
         for wrench in back.heard(now):
             felt.ask(*wrench)
         goal += (asked - goal) * PERIOD / 0.03

@@ -9,7 +9,7 @@ import pytest
 from clearance import Clearance
 from long_form import every_nth
 
-from multipanda_py.control.reference.trajectory_generator import Tracker
+from multipanda_py.control.reference.trajectory_generator import TrajectoryGenerator
 from multipanda_py.pose import Pose
 
 READY = [0, -0.785, 0, -2.356, 0, 1.571, 0.785]
@@ -120,7 +120,7 @@ def test_the_reference_stops_before_the_other_arm_and_leaves_at_once(make_cell):
 
 
 def test_slowing_keeps_the_direction_and_what_the_lag_is_worth():
-    tracker = Tracker(2)
+    tracker = TrajectoryGenerator(2)
     tracker.start([0.0, 0.0], 40, 1e-3)
     tracker.set_bounds(8.0, 1.0)
     tracker.wake()

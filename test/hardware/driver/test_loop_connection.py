@@ -12,14 +12,14 @@ from needs import needs_two_cores
 
 DRIVER = """
 import os, sys, time
-from multipanda_py.hardware.driver.driver_side import LoopConnection
+from multipanda_py.hardware.driver.driver_side import DriverSide
 from multipanda_py.hardware.driver.memory import DriverMemory, DriverWord
 
 os.sched_setaffinity(0, {int(sys.argv[1])})
 memory = DriverMemory(7)
-loop = LoopConnection(memory, os.eventfd(0), os.eventfd(0))
+loop = DriverSide(memory, os.eventfd(0), os.eventfd(0))
 loop.words[DriverWord.ENABLED] = 1
-loop.begin_motion()
+loop.start_motion()
 number = loop.publish(*[0.0] * 31)
 memory.torque.write(number, *range(1, 8))  # and nobody is woken
 began = time.monotonic()

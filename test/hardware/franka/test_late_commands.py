@@ -109,7 +109,7 @@ class Loop:
         self._motion.follow_rate(np.full(7, 0.4 * (-1.0) ** (number // 120)))
         return tuple(self._motion.q)
 
-    def begin_motion(self, kind):
+    def start_motion(self, kind):
         assert kind == POSITIONS
 
     def busy(self, seconds):

@@ -82,7 +82,7 @@ def test_old_states_of_a_stopped_controller_manager_were_published_as_new(rig):
     states, arms = FreshStates(rig.cell, NodeClock(Clock())), list(rig.cell.arms)
 
     def newest():
-        fresh = states.look()
+        fresh = states.poll()
         return {arms[index] for index in fresh.arms} if fresh else set()
 
     wait_until(lambda: "ur" in newest())

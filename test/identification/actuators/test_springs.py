@@ -61,7 +61,7 @@ def test_springs_are_found_within_three_standard_deviations(kind):
         assert found.deviations[name] < 0.1 * value
         assert abs(found.values[name] - value) < 3.0 * found.deviations[name], name
     assert found.rmse["tau"] == pytest.approx(noise, rel=0.2)
-    assert found.told > 0.99
+    assert found.explained_variance > 0.99
     assert found.independent > 0.9 * found.samples
 
 

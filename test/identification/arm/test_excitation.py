@@ -13,7 +13,12 @@ import pytest
 from multipanda_py import registry
 from multipanda_py.apps.cli import main
 from multipanda_py.apps.commands import excite
-from multipanda_py.identification.arm.excitation import OF_ITSELF, Clearance, Excitation, Wanted
+from multipanda_py.identification.arm.excitation import (
+    OF_ITSELF,
+    Clearance,
+    Excitation,
+    ExcitationSettings,
+)
 from multipanda_py.identification.arm.fourier import FourierMotion
 from multipanda_py.robots import ArmDescription
 
@@ -44,7 +49,7 @@ def test_motions_begin_and_end_at_rest_in_one_posture():
 
 @pytest.fixture(scope="module")
 def search():
-    wanted = Wanted(evaluations=200, seed=3)
+    wanted = ExcitationSettings(evaluations=200, seed=3)
     return Excitation(ARM, wanted, Clearance(ARM))
 
 
@@ -76,14 +81,14 @@ def test_it_tells_more_than_random_motions(search, found):
 
 
 def test_one_seed_is_one_motion():
-    wanted = Wanted(evaluations=30, seed=4)
+    wanted = ExcitationSettings(evaluations=30, seed=4)
     one, other = (Excitation(ARM, wanted).search() for _ in range(2))
     np.testing.assert_array_equal(one.a, other.a)
 
 
 def test_several_mountings_are_served_together():
     gravities = [None, np.array([9.81, 0.0, 0.0])]
-    assert Excitation(ARM, Wanted(evaluations=30), None, gravities).parameters == 45
+    assert Excitation(ARM, ExcitationSettings(evaluations=30), None, gravities).parameters == 45
 
 
 def test_an_arm_that_holds_is_kept_clear_of():
@@ -99,7 +104,7 @@ def test_an_arm_that_holds_is_kept_clear_of():
 @pytest.mark.long
 @pytest.mark.parametrize("case", ["for three mountings", "beside an arm that holds"])
 def test_it_tells_more_than_random_motions_also_there(case):
-    search = benchmark.searches(Wanted(evaluations=200, seed=1))[case]
+    search = benchmark.searches(ExcitationSettings(evaluations=200, seed=1))[case]
     rng = np.random.default_rng(9)
     others = [search.condition(search.motion(search.random(rng))) for _ in range(10)]
     assert search.condition(search.search()) < min(others)

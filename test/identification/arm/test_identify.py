@@ -13,7 +13,7 @@ from rail import railed_ur5e
 
 from multipanda_py.exceptions import IdentificationRefused
 from multipanda_py.identification.arm.estimators import fit
-from multipanda_py.identification.arm.friction import FoundFriction, FrictionShape
+from multipanda_py.identification.arm.friction import FrictionEstimate, FrictionShape
 from multipanda_py.identification.arm.identify import Options, identify
 from multipanda_py.identification.arm.regressor import ArmRegressor, pseudo_inertia
 from multipanda_py.identification.arm.stack import stack
@@ -151,7 +151,7 @@ def test_a_sigmoid_is_found_again_at_every_joint(seed, noise, most):
     q, dq, ddq = motion.sample(time)
     width, shift = np.linspace(0.1, 0.3, 7), np.linspace(-0.02, 0.02, 7)
     shape = FrictionShape(width, shift)
-    friction = FoundFriction(np.full(7, 0.1), np.linspace(0.3, 0.9, 7), np.zeros(7), shape)
+    friction = FrictionEstimate(np.full(7, 0.1), np.linspace(0.3, 0.9, 7), np.zeros(7), shape)
     tau = regressor.rows(q, dq, ddq) @ regressor.prior + ddq * arm.robot.armature
     tau += friction.torque(dq) + noise * np.random.default_rng(seed).normal(size=tau.shape)
     log = MeasuredMotion("sigmoid", time, q, tau, dq)

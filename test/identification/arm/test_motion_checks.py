@@ -12,7 +12,7 @@ from measured_arm import some_motion
 from multipanda_py.exceptions import IdentificationRefused
 from multipanda_py.identification.arm.identify import identify
 from multipanda_py.identification.arm.regressor import ArmRegressor
-from multipanda_py.identification.arm.stack import MOST, check_motion
+from multipanda_py.identification.arm.stack import MAX_SAMPLES, check_motion
 from multipanda_py.realtime.recording import measured_motion as mistaken_columns
 from multipanda_py.realtime.recording.arm_log import ArmLog, motion_of
 from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
@@ -170,6 +170,8 @@ def test_identification_has_the_gaps_that_the_log_has_but_for_those_that_filters
 
 def test_a_log_of_twenty_minutes_is_refused_before_it_takes_the_memory():
     """Some 6 GB of regressors, after minutes without a word."""
-    motion = MeasuredMotion("long", 1e-3 * np.arange(MOST + 1), *np.zeros((2, MOST + 1, 7)))
+    motion = MeasuredMotion(
+        "long", 1e-3 * np.arange(MAX_SAMPLES + 1), *np.zeros((2, MAX_SAMPLES + 1, 7))
+    )
     with pytest.raises(IdentificationRefused, match=r"^long: .*\b300001\b"):
         check_motion(motion, REGRESSOR)

@@ -20,7 +20,7 @@ from multipanda_py.identification.calibration import (
     refine,
     report,
 )
-from multipanda_py.identification.calibration.improvement import Gain, gain_of
+from multipanda_py.identification.calibration.improvement import Improvement, gain_of
 from multipanda_py.identification.validation import Comparison, Run, make_task
 from multipanda_py.identification.validation.compare import QUANTITIES
 from multipanda_py.realtime.recording import ArmLog
@@ -109,7 +109,7 @@ class Rig:
         monkeypatch.setattr(MODULE, "measure", self.measure)
         monkeypatch.setattr(MODULE, "identify", lambda *_, **__: found)
         monkeypatch.setattr(MODULE, "parameters_text", lambda *_: "robot: fr3\n")
-        gain = Gain(1, "", {}, {}, 1, (0, 0))
+        gain = Improvement(1, "", {}, {}, 1, (0, 0))
         monkeypatch.setattr(MODULE, "gain_of", lambda *_: gain)
         self.broken = {}
 

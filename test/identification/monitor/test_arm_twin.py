@@ -11,11 +11,11 @@ from shadow_rig import Rig
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ShadowRefused
-from multipanda_py.identification.monitor import ArmShadow, ArmTwin
+from multipanda_py.identification.monitor import ArmTwin, TwinFollower
 from multipanda_py.identification.monitor.arm_monitor import (
     QUANTITIES,
     STIFFNESS,
-    places,
+    quantity_slices,
     smallest,
 )
 from multipanda_py.identification.monitor.cell_monitor import CellShadow
@@ -39,7 +39,7 @@ def exact():
 def test_a_described_arm_needs_no_correction(exact):
     """MuJoCo has moved it: another library, with another way to integrate."""
     rig, log = exact
-    found = ArmShadow(rig.arm).follow(log)
+    found = TwinFollower(rig.arm).follow(log)
     judged = found.judged
     assert np.ptp(log.q[:, 3]) > 0.7
     assert np.abs(found.q - log.q)[judged].max() < 1e-3
@@ -49,8 +49,8 @@ def test_a_described_arm_needs_no_correction(exact):
 
 def test_pieces_are_followed_as_the_whole(exact):
     rig, log = exact
-    whole = ArmShadow(rig.arm).follow(log)
-    shadow = ArmShadow(rig.arm)
+    whole = TwinFollower(rig.arm).follow(log)
+    shadow = TwinFollower(rig.arm)
     parts = [shadow.follow(log.part(slice(max(0, k - 3), k + 100))) for k in range(0, 1000, 100)]
     residuals = np.vstack([part.residuals for part in parts])
     np.testing.assert_allclose(residuals, whole.residuals[: len(residuals)], atol=2e-6)
@@ -64,7 +64,7 @@ def test_the_correction_is_what_was_not_told(model):
     twin, n = ArmTwin(arm), arm.n_joints
     q, still = np.array(arm.robot.ready), np.zeros(n)
     untold = np.linspace(-0.02, 0.03, n) * arm.limits.torque
-    twin.place(q, still)
+    twin.reset_to(q, still)
     for _ in range(4000):
         twin.step(q, still, twin.gravity(q) - untold, 1e-3)
     np.testing.assert_allclose(twin.correction, untold, atol=1e-3 * np.abs(untold).max())
@@ -97,9 +97,9 @@ def slow_log(rate, **columns):
 def test_a_log_without_commands_and_velocities_is_followed_by_its_torques():
     """At 30 Hz, as of a bag; torques by inverse dynamics."""
     arm, log = slow_log(30.0)
-    found = ArmShadow(arm).follow(log)
+    found = TwinFollower(arm).follow(log)
     assert np.abs(found.q - log.q)[found.judged].max() < 5e-3
-    at = places(7)
+    at = quantity_slices(7)
     assert np.isnan(found.residuals[:, at["wrench"]]).all()
     assert np.isfinite(found.residuals[:, at["tau"]][found.judged]).all()
 
@@ -111,7 +111,7 @@ def test_behind_a_gap_a_fault_and_a_nan_it_begins_anew():
     columns = {name: log[name].copy() for name in log.names} | {"fault": fault}
     columns["tau"][300, 2] = np.nan
     columns = {name: np.delete(values, np.s_[50:100], axis=0) for name, values in columns.items()}
-    shadow = ArmShadow(arm)
+    shadow = TwinFollower(arm)
     found = shadow.follow(log.with_columns(columns))
     assert shadow.skipped == 1
     assert not found.judged[: 50 + 100 + 10].any()
@@ -126,8 +126,8 @@ def test_a_measurement_that_is_no_number_once_does_not_silence_its_residual_for_
     tau = log.tau.copy()
     tau[200, 2] = np.nan
     columns = {name: log[name] for name in log.names} | {"tau": tau, "tau_commanded": log.tau}
-    found = ArmShadow(arm).follow(log.with_columns(columns))
-    residuals = found.residuals[:, places(7)["tau"]]
+    found = TwinFollower(arm).follow(log.with_columns(columns))
+    residuals = found.residuals[:, quantity_slices(7)["tau"]]
     assert found.judged[101:].all()
     assert np.isnan(residuals[200, 2])
     assert np.isfinite(residuals[201:]).all()
@@ -136,20 +136,20 @@ def test_a_measurement_that_is_no_number_once_does_not_silence_its_residual_for_
 def test_what_cannot_be_followed_is_refused_in_a_sentence():
     arm, log = slow_log(100.0)
     with pytest.raises(ShadowRefused, match=r"\b7 joints\b.*\b6\b"):
-        ArmShadow(ArmDescription("arm", "ur5e", hand=False)).follow(log)
+        TwinFollower(ArmDescription("arm", "ur5e", hand=False)).follow(log)
     bare = ArmLog("arm", "fr3", log.joints, log.time, log.q)
     with pytest.raises(ShadowRefused, match="torques"):
-        ArmShadow(arm).follow(bare)
+        TwinFollower(arm).follow(bare)
     with pytest.raises(ShadowRefused, match=r"\b5\.0\b.*\b10\b"):
-        ArmShadow(arm).follow(log.part(slice(None, None, 20)))
+        TwinFollower(arm).follow(log.part(slice(None, None, 20)))
 
 
 def test_every_number_has_a_least_band():
     limits = ArmDescription("arm", "fr3").limits
-    width = max(place.stop for place in places(7).values())
+    width = max(place.stop for place in quantity_slices(7).values())
     assert smallest(limits).shape == (width,)
     assert (smallest(limits) > 0.0).all()
-    assert len({quantity.name for quantity in QUANTITIES}) == len(places(7))
+    assert len({quantity.name for quantity in QUANTITIES}) == len(quantity_slices(7))
 
 
 def test_a_twin_went_by_the_data_sheet_where_its_cell_knows_better(tmp_path):

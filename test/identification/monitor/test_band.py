@@ -10,7 +10,7 @@ import pytest
 
 from multipanda_py.exceptions import ShadowRefused
 from multipanda_py.identification.monitor import Band, Shadowed, learn
-from multipanda_py.identification.monitor.arm_monitor import places, smallest
+from multipanda_py.identification.monitor.arm_monitor import quantity_slices, smallest
 from multipanda_py.realtime.recording import ArmLog
 from multipanda_py.robots import ArmDescription
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.inline
 
 ARM = ArmDescription("arm", "fr3")
 JOINTS = tuple(joint.name for joint in ARM.robot.joints)
-WIDTH = max(place.stop for place in places(7).values())
+WIDTH = max(place.stop for place in quantity_slices(7).values())
 
 
 def shadowed(seconds=4.0):
@@ -38,14 +38,14 @@ def test_it_is_the_quantiles_with_their_margin():
 
 def test_it_comes_back_from_its_file(tmp_path):
     run = shadowed()
-    run.residuals[:, places(7)["wrench"]] = np.nan  # nobody has measured it
+    run.residuals[:, quantity_slices(7)["wrench"]] = np.nan  # nobody has measured it
     band = learn({"arm": [run]}, {"arm": ARM.limits})
     path = tmp_path / "band.yaml"
     path.write_text(band.to_yaml())
     again = Band.from_yaml(path).of("arm", JOINTS)
     np.testing.assert_allclose(again.low, band.arms["arm"].low, rtol=1e-4)
     np.testing.assert_allclose(again.high, band.arms["arm"].high, rtol=1e-4)
-    assert np.isnan(again.low[places(7)["wrench"]]).all()
+    assert np.isnan(again.low[quantity_slices(7)["wrench"]]).all()
 
 
 def test_too_little_is_no_band():

@@ -8,7 +8,7 @@ import pytest
 from long_form import LONG
 from shadow_rig import BREAKS, Rig, friction, payload, sensor
 
-from multipanda_py.identification.monitor import BandWatch, learn
+from multipanda_py.identification.monitor import BandMonitor, learn
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 BROKEN = {  # what, within how many seconds, and where among others
@@ -28,9 +28,9 @@ def learnt(request):
 
 def watched(rig, band, seed, what=None):
     found = rig.shadowed(seed, what)
-    watch = BandWatch("arm", band.of("arm", found.log.joints))
-    watch.look(found)
-    assert watch.seen > 3000
+    watch = BandMonitor("arm", band.of("arm", found.log.joints))
+    watch.check(found)
+    assert watch.sample_count > 3000
     return watch
 
 
@@ -66,8 +66,8 @@ def test_an_alarm_is_said_once_until_the_arm_was_back(learnt):
     place = slice(0, 7)
     for begin, end in ((1500, 1700), (2000, 2050), (3200, 3400)):
         found.residuals[begin:end, place] = 1.0  # 0.2 s, too short, and again 1.15 s later
-    watch = BandWatch("arm", band.of("arm", found.log.joints))
-    times = np.unique([round(alarm.time, 2) for alarm in watch.look(found)])
+    watch = BandMonitor("arm", band.of("arm", found.log.joints))
+    times = np.unique([round(alarm.time, 2) for alarm in watch.check(found)])
     begin = found.time[0]
     np.testing.assert_allclose(times - begin, [1.6, 3.3], atol=0.02)
     assert {alarm.quantity for alarm in watch.alarms} == {"q"}

@@ -38,10 +38,10 @@ def test_a_resumed_data_set_is_the_whole_one_to_the_last_bit(tmp_path):
 
     whole, again, said = tmp_path / "whole", tmp_path / "again", []
     with pytest.raises(Broken):
-        record_pairs(TWIN, PLANT, "arm", whole, WISHED, jobs=1, say=stop)
+        record_pairs(TWIN, PLANT, "arm", whole, WISHED, jobs=1, log=stop)
     assert not (whole / TABLE).exists()
     first = {file.name for file in (whole / RECORDED).glob("*.npz")}
-    assert record_pairs(TWIN, PLANT, "arm", whole, WISHED, jobs=1, say=said.append) == 2
+    assert record_pairs(TWIN, PLANT, "arm", whole, WISHED, jobs=1, log=said.append) == 2
     assert "of 2 motions" in said[0]
     shutil.copytree(whole, again)  # as it was broken off before the motion that came first here
     for file in (again / TABLE, *(again / RECORDED / name for name in first)):

@@ -133,7 +133,7 @@ def test_the_twin_does_what_was_recorded_at_its_times_and_the_table_says_how(tmp
     file, said = tmp_path / "run.csv", []
     recording().to_pandas().to_csv(file, index=False)
     folder = tmp_path / "pairs"
-    assert replay_logs(TWIN, [file], "arm", folder, jobs=1, say=said.append) == 2
+    assert replay_logs(TWIN, [file], "arm", folder, jobs=1, report=said.append) == 2
     assert said[0].startswith("2 motions")
     assert said[0].endswith("joint_trajectory")
     table = parquet.read_table(folder / TABLE)
@@ -144,7 +144,7 @@ def test_the_twin_does_what_was_recorded_at_its_times_and_the_table_says_how(tmp
     about = json.loads(table.schema.metadata[b"multipanda_pairs"])
     assert (about["aligned_by"], about["twin_follows"]) == ("clock", "measured")
     assert (about["laws"]["twin"], about["logs"]) == ("joint_trajectory", ["run.csv"])
-    assert replay_logs(TWIN, [file], "arm", folder, jobs=1, say=said.append) == 2
+    assert replay_logs(TWIN, [file], "arm", folder, jobs=1, report=said.append) == 2
     assert said[-1].startswith("2 of 2 motions")
     with pytest.raises(ConfigurationError, match="Use another folder"):
         replay_logs(TWIN, [file], "arm", folder, jobs=1, law="joint_position")

@@ -61,7 +61,7 @@ def test_a_plant_in_real_time_does_what_its_twin_does_and_says_before_that_it_mo
     begin = motion_of(TWIN, "arm", WISHED, "multi", 0).points[0, 1:8]
     near = (begin + 0.03 * np.sign(TWIN.arms["arm"].q_start - begin)).tolist()
     said, cell = [], plant({"arm": {"backend": "mock", "q_start": near}})
-    assert record_pairs(TWIN, cell, "arm", tmp_path, WISHED, say=said.append) == 1
+    assert record_pairs(TWIN, cell, "arm", tmp_path, WISHED, log=said.append) == 1
     assert said[0].startswith("REAL ARMS MOVE: arm of plant_")
     assert said[1:] == ["1 of 1 motions: multi 0"]
     pair = recorded(tmp_path)
@@ -72,7 +72,7 @@ def test_a_plant_in_real_time_does_what_its_twin_does_and_says_before_that_it_mo
     assert (about["aligned_by"], about["plant_is_real"]) == ("told", True)
     assert about["laws"] == {"twin": "joint_trajectory", "plant": "joint_trajectory"}
     said.clear()  # nothing is left, so nothing moves, and nobody is told so
-    assert record_pairs(TWIN, cell, "arm", tmp_path, WISHED, say=said.append) == 1
+    assert record_pairs(TWIN, cell, "arm", tmp_path, WISHED, log=said.append) == 1
     assert said == ["1 of 1 motions are already done"]
 
 
@@ -102,10 +102,10 @@ def test_what_a_plant_cannot_do_is_refused_before_it_is_connected(tmp_path):
 
 def test_motions_are_clear_of_what_is_fixed_around_the_real_arm():
     mock = plant({"arm": {"backend": "mock", "position": [1.0, 0.0, 0.0]}})
-    room = Sides(TWIN, mock, "arm").room
+    room = Sides(TWIN, mock, "arm").collision_cell
     assert set(room.objects) == {"wall"}
     assert list(room.arms["arm"].position) == [1.0, 0.0, 0.0]
-    assert Sides(TWIN, TWIN, "arm").room is TWIN
+    assert Sides(TWIN, TWIN, "arm").collision_cell is TWIN
 
 
 def test_an_arm_that_had_stopped_was_said_to_have_a_fault_and_not_which():
@@ -157,11 +157,11 @@ def test_a_robot_that_stops_ends_it_in_one_line_and_it_goes_on_where_it_was(law,
 
     with FciSim([address], tidy=True, priority=40) as sim:
         with pytest.raises(ValidationRefused, match=r"(?s)^multi-00001: .*1 of 2"):
-            record_pairs(TWIN, cell, "arm", tmp_path, wished, laws=laws, say=say)
+            record_pairs(TWIN, cell, "arm", tmp_path, wished, laws=laws, log=say)
         assert not (tmp_path / TABLE).exists()
         sim.admin(address, "reboot", seconds=0.0)
         wait_until(lambda: sim.admin(address, "stats")["running"])
-        assert record_pairs(TWIN, cell, "arm", tmp_path, wished, laws=laws, say=said.append) == 2
+        assert record_pairs(TWIN, cell, "arm", tmp_path, wished, laws=laws, log=said.append) == 2
     assert any(text.startswith("1 of 2 ") for text in said)
     for name in ("multi-00000", "multi-00001"):
         twin, other = recorded(tmp_path, name).cut("told")

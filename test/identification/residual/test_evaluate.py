@@ -66,6 +66,6 @@ def test_data_of_another_robot_are_refused(pairs):
         evaluate(replace(constant(pairs, 0.0), robot="r2"), pairs)
     with pytest.raises(ConfigurationError, match="at 50"):
         evaluate(replace(constant(pairs, 0.0), rate=50.0), pairs)
-    without = replace(pairs, motions=tuple(pairs.of("train")))
+    without = replace(pairs, motions=tuple(pairs.select("train")))
     with pytest.raises(ConfigurationError, match=r"\btest\b"):
         evaluate(constant(pairs, 0.0), without)

@@ -57,7 +57,7 @@ def test_bodies_are_found_beside_friction():
     found, tau = zip(*motions(14, 0))
     pairs = PairedMotions(found, SCALE, ARM.robot.name, JOINTS, 100.0, "")
     bodies = fit_bodies(pairs, ARM)
-    for motion, plant in zip(pairs.of("test"), tau[-2:]):
+    for motion, plant in zip(pairs.select("test"), tau[-2:]):
         q, dq, torque = np.hsplit(SCALE.state_of(motion.twin), 3)
         missing = np.array(plant) - torque
         left = missing - bodies.run(q, dq, 100.0)

@@ -20,10 +20,10 @@ def test_motions_are_normalised_and_split(tmp_path):
     path = tmp_path / "pairs.parquet"
     written = write_table(path)
     found = read_pairs(path)
-    assert [len(found.of(split)) for split in ("train", "validation", "test")] == [12, 3, 3]
+    assert [len(found.select(split)) for split in ("train", "validation", "test")] == [12, 3, 3]
     assert (found.robot, found.joints, found.rate) == ("robot", ("one", "two"), 100.0)
-    assert len(found.of("test", ["linear"])) == 3
-    assert not found.of("test", ["single"])
+    assert len(found.select("test", ["linear"])) == 3
+    assert not found.select("test", ["single"])
     for one, (twin, plant) in zip(found.motions, written):
         assert one.twin == pytest.approx((twin + LIMITS) / (2.0 * LIMITS))
         assert one.residual * 2.0 * LIMITS == pytest.approx(plant - twin, abs=1e-12)

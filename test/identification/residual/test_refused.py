@@ -13,7 +13,7 @@ from residual_weights import arrays
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.identification.residual.motions import read_pairs
 from multipanda_py.identification.residual.torch_network import TrainingSettings
-from multipanda_py.identification.residual.train import check_begin, train
+from multipanda_py.identification.residual.train import check_initial_weights, train
 from multipanda_py.robots.residual.network import PRECISE, REAL_TIME
 from multipanda_py.robots.residual.weights import TrainedResidual
 
@@ -32,8 +32,8 @@ def weights(pairs, kind=REAL_TIME, units=None):
 def test_weights_of_something_else_are_refused_to_begin_with(tmp_path):
     write_table(tmp_path / "pairs.parquet")
     pairs = read_pairs(tmp_path / "pairs.parquet")
-    check_begin(weights(pairs), pairs, PLAIN)
-    check_begin(weights(pairs, units=5), pairs, replace(PLAIN, units=5))
+    check_initial_weights(weights(pairs), pairs, PLAIN)
+    check_initial_weights(weights(pairs, units=5), pairs, replace(PLAIN, units=5))
     for begin, settings, said in (
         (weights(pairs), TrainingSettings(), r".* 0 springs.* 3 speeds, 6 springs"),
         (weights(pairs, units=5), PLAIN, ".* 5 units.* 6 units"),
@@ -42,7 +42,7 @@ def test_weights_of_something_else_are_refused_to_begin_with(tmp_path):
         (replace(weights(pairs), joints=("two", "one")), PLAIN, ".*robot.*two, one"),
     ):
         with pytest.raises(ConfigurationError, match=f"--begin: {said}"):
-            check_begin(begin, pairs, settings)
+            check_initial_weights(begin, pairs, settings)
 
 
 @pytest.mark.parametrize(

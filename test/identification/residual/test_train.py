@@ -69,7 +69,7 @@ def test_lost_samples_hurt_less_what_was_trained_with_them(pairs):
     for dropout in (0.0, 0.15):
         found, _ = train(pairs, replace(SHORT, dropout=dropout))
         errors = []
-        for one in pairs.of("test"):
+        for one in pairs.select("test"):
             states = one.twin.copy()
             states[rng.random(len(states)) < 0.15] = 0.0
             errors.append(np.square(one.residual - found.run(states))[:, 4:].mean())
@@ -93,7 +93,7 @@ def test_training_ends_where_nothing_is_gained_and_goes_on_from_weights(pairs):
     said = []
     short = replace(SHORT, epochs=400, rate=1e-6, patience=2)
     begin, _ = train(pairs, SHORT)
-    found, history = train(pairs, short, said.append, begin=begin)
+    found, history = train(pairs, short, said.append, start=begin)
     assert len(history.train) < 400
     assert "no improvement since epoch" in said[-1]
     assert found.arrays["dense.bias"] == pytest.approx(begin.arrays["dense.bias"], abs=1e-3)

@@ -15,7 +15,7 @@ from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ValidationRefused
 from multipanda_py.identification.validation import make_task, run_task, validate
 from multipanda_py.identification.validation.approach_paths import tool_in_world
-from multipanda_py.identification.validation.tasks import in_task, wanted, with_tools_of
+from multipanda_py.identification.validation.tasks import in_task, required_objects, with_tools_of
 from multipanda_py.identification.validation.validate import check_thresholds, with_measured_force
 from multipanda_py.simulation.fci.scene import world_of
 from multipanda_py.simulation.fci.world import Physics
@@ -69,11 +69,11 @@ def test_a_twin_carries_what_its_plant_does_and_keeps_a_tool_of_its_own():
 
 def test_what_has_to_be_there_is_said_with_its_size_and_place():
     tasks = [make_task(1), make_task(3, "ufic"), make_task(3, "plain_pi"), make_task(5)]
-    table, under, box = wanted(tasks, real())
+    table, under, box = required_objects(tasks, real())
     assert re.match(r"task 3\b.*\btable\b.*\b0\.36 x 0\.36 x 0\.04 m, fixed", table)
     assert re.match(r"task 5\b.*\btable\b", under)
     assert re.search(r"\b0\.12 x 0\.19 x 0\.2 m\b.*\b0\.8 kg\b.*\(0\.500, 0\.000, 0\.400\)", box)
-    assert list(wanted(tasks, simulated())) == []
+    assert list(required_objects(tasks, simulated())) == []
 
 
 def test_robots_in_a_task_have_its_things_around_them():
@@ -81,11 +81,11 @@ def test_robots_in_a_task_have_its_things_around_them():
     assert set(config.objects) == {"table", "box"}
     made = world_of(config, ["left", "right"])
     robots = [Physics(made, place) for place in (0, 1)]
-    assert made.places()["box"] == pytest.approx([0.5, 0.0, 0.4], abs=1e-3)
+    assert made.object_positions()["box"] == pytest.approx([0.5, 0.0, 0.4], abs=1e-3)
     for _ in range(300):
         for robot in robots:
             robot.rest()
-    assert made.places()["box"] == pytest.approx([0.5, 0.0, 0.4], abs=1e-3)  # it stands
+    assert made.object_positions()["box"] == pytest.approx([0.5, 0.0, 0.4], abs=1e-3)  # it stands
     with pytest.raises(ValidationRefused, match="task: got 7"):
         in_task(simulated(), 7)
 

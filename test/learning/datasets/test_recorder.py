@@ -14,8 +14,8 @@ import pytest
 from multipanda_py.apps.cli import main
 from multipanda_py.exceptions import ConfigurationError, DatasetRefused
 from multipanda_py.learning.datasets import Dataset, EpisodeRecorder, replay
-from multipanda_py.learning.datasets.reader import data_file, episode_file, film_file
-from multipanda_py.learning.datasets.recorder import FilmWriter, count_pictures
+from multipanda_py.learning.datasets.reader import data_file, episode_file, video_file
+from multipanda_py.learning.datasets.recorder import VideoWriter, count_frames
 from multipanda_py.learning.datasets.replay import check
 from multipanda_py.learning.gym import CellEnv
 
@@ -202,8 +202,8 @@ def test_pictures_are_films_with_a_picture_a_frame(tmp_path, capsys):
         recorder.end()
     env.close()
     dataset = Dataset(tmp_path / "set")
-    film = film_file(dataset.folder, "observation.images.overview", 0)
-    assert count_pictures(film) == 5
+    film = video_file(dataset.folder, "observation.images.overview", 0)
+    assert count_frames(film) == 5
     assert check(dataset) == []
     assert main(["dataset", "check", str(dataset.folder)]) == 0
     assert main(["dataset", "stats", str(dataset.folder)]) == 0
@@ -212,7 +212,7 @@ def test_pictures_are_films_with_a_picture_a_frame(tmp_path, capsys):
     middle = whole.index(b"mdat") + len(whole) // 4
     torn = bytes(0xA5 ^ one for one in whole[middle : middle + 200])
     film.write_bytes(whole[:middle] + torn + whole[middle + 200 :])
-    assert count_pictures(film) == 5
+    assert count_frames(film) == 5
     assert main(["dataset", "check", str(dataset.folder)]) == 1, "it was whole, and looked torn"
     assert f"{film}: " in capsys.readouterr().err
     film.write_bytes(whole[:1000])
@@ -330,7 +330,7 @@ def test_seeds_successes_and_instructions_that_are_none_were_taken(env, tmp_path
 
 
 def test_a_film_of_nothing_had_its_encoder_print_three_lines(tmp_path, capfd, caplog):
-    film = FilmWriter(tmp_path / "film.mp4", 64, 96, 30)
+    film = VideoWriter(tmp_path / "film.mp4", 64, 96, 30)
     film.close()
     assert capfd.readouterr().err == ""
     assert caplog.text == ""

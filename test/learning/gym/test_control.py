@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multipanda_py.learning.gym.control import CONTROLS, TURN, pose_numbers, pose_of
+from multipanda_py.learning.gym.control import CONTROLS, ROTATION, pose_numbers, pose_of
 from multipanda_py.learning.gym.spaces import HandControl
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
@@ -49,7 +49,7 @@ def test_steps_toward_a_pose_come_there(position, turn):
         step = control.toward(goal)
         assert np.abs(step).max() <= 1.0 + 1e-9
         moved = control.pose.position + 0.4 * 0.05 * step[:3]
-        control.pose = Pose(moved, pin.exp3(TURN * 0.05 * step[3:6]) @ control.pose.rotation)
+        control.pose = Pose(moved, pin.exp3(ROTATION * 0.05 * step[3:6]) @ control.pose.rotation)
     assert control.pose.position == pytest.approx(goal.position, abs=1e-9)
     assert control.pose.rotation == pytest.approx(goal.rotation, abs=1e-9)
 
@@ -62,7 +62,7 @@ def test_joints_go_to_no_poses():
 def test_a_hand_closes_opens_and_is_told_once():
     with simple_cell({"arm": {}}) as cell:
         hand, gripper = HandControl("arm"), cell.gripper("arm")
-        hand.begin(cell)
+        hand.reset(cell)
         assert hand.is_open
         widths = []
         for number in (1.0, 0.5, 0.3, 0.5, 0.55, 0.65):

@@ -12,9 +12,9 @@ import pytest
 
 from multipanda_py import Pose
 from multipanda_py.exceptions import PlanRejected
-from multipanda_py.planning.motions.find_motion import LIMIT_MARGIN, find_move, refuse_impossible
+from multipanda_py.planning.motions.find_motion import LIMIT_MARGIN, check_feasible, find_move
 from multipanda_py.planning.motions.motion_request import MoveRequest
-from multipanda_py.planning.motions.path_constraints import Grip, kept_apart
+from multipanda_py.planning.motions.path_constraints import AttachedObject, clearance_constraints
 from multipanda_py.planning.optimiser import Scene
 from multipanda_py.robots import ArmDescription, SceneObject
 
@@ -34,17 +34,17 @@ def two_arms(*things):
 
 def refuse(scene, request, grips=()):
     held = {one.arm: one.thing for one in grips}
-    distances = kept_apart(scene, held, request)
-    refuse_impossible(scene, request, grips, distances, LIMIT_MARGIN)
+    distances = clearance_constraints(scene, held, request)
+    check_feasible(scene, request, grips, distances, LIMIT_MARGIN)
 
 
 def refusals(scene, arm):
     """Return what says why a place is refused, empty if it is not."""
-    distances = kept_apart(scene, {}, MoveRequest([{arm: DOWN}], clearance=0.0))
+    distances = clearance_constraints(scene, {}, MoveRequest([{arm: DOWN}], clearance=0.0))
 
     def said(place):
         try:
-            refuse_impossible(scene, MoveRequest([{arm: place}]), (), distances, LIMIT_MARGIN)
+            check_feasible(scene, MoveRequest([{arm: place}]), (), distances, LIMIT_MARGIN)
         except PlanRejected as error:
             return str(error)
         return ""
@@ -81,7 +81,7 @@ def test_what_no_search_could_find_was_searched_for(said):
 def test_a_thing_in_a_hand_cannot_be_in_another_thing():
     rod = SceneObject("rod", "capsule", (0.01, 0.15), np.array([-0.5, 0.5, 0.4]), mass=0.1)
     scene = two_arms(TABLE, rod)
-    grip = Grip("left", "rod", Pose(np.zeros(3), np.eye(3)))
+    grip = AttachedObject("left", "rod", Pose(np.zeros(3), np.eye(3)))
     above = MoveRequest([{"left": at(0.5, 0.0, 0.33)}])
     refuse(scene, above)
     with pytest.raises(PlanRejected, match=r"^goal: rod and table "):

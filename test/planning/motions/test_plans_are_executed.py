@@ -64,7 +64,7 @@ def walls_near(rng, starts, count):
     arms = describe_arms(cell_of(starts).config)
     scene = Scene(arms, (), starts)
     links = [f"{arm}/link{number}" for arm in BASES for number in (4, 5, 6, 7)]
-    frames = Kinematics(scene, links).place(scene.start[None]).frames
+    frames = Kinematics(scene, links).forward_kinematics(scene.start[None]).frames
     while True:
         centre = frames[rng.choice(links)].position[0]
         out = np.append(rng.normal(size=2), 0.3 * rng.normal())
@@ -87,7 +87,11 @@ def walls_near(rng, starts, count):
         around = Scene(arms, things, starts)
         kept = [Distance(around, arm, name, 0.0) for arm in BASES for name in walls]
         apart = [
-            float(-one.evaluate(Kinematics(around, one.frames).place(around.start[None]))[0].max())
+            float(
+                -one.evaluate(
+                    Kinematics(around, one.frames).forward_kinematics(around.start[None])
+                )[0].max()
+            )
             for one in kept
         ]
         if 0.001 < min(apart) < 0.03:

@@ -41,7 +41,7 @@ def problem_of(scene, *more):
 def poses_of(scene, q):
     x = scene.start.copy()
     x[:14] = q
-    tools = Kinematics(scene, ["left/tool", "right/tool"]).place(x[None]).frames
+    tools = Kinematics(scene, ["left/tool", "right/tool"]).forward_kinematics(x[None]).frames
     return {
         name.partition("/")[0]: Pose(tool.position[0], tool.rotation[0])
         for name, tool in tools.items()

@@ -26,17 +26,19 @@ def test_a_thing_in_one_hand_had_numbers_of_its_own():
     rng, near = np.random.default_rng(1), 0
     for _ in range(20):
         q = carried.start + rng.uniform(-0.4, 0.4, 7)
-        tool = Kinematics(scene, ["arm/tool"]).place(scene.configuration({"arm": q})[None])
+        tool = Kinematics(scene, ["arm/tool"]).forward_kinematics(
+            scene.configuration({"arm": q})[None]
+        )
         placed = tool.frames["arm/tool"]
         pose = Pose(placed.position[0], placed.rotation[0]) @ GRIP
         x = scene.configuration({"arm": q}, {"rod": pose})
-        values, rates = one.evaluate(Kinematics(carried, one.frames).place(q[None]))
-        expected, _ = other.evaluate(Kinematics(scene, other.frames).place(x[None]))
+        values, rates = one.evaluate(Kinematics(carried, one.frames).forward_kinematics(q[None]))
+        expected, _ = other.evaluate(Kinematics(scene, other.frames).forward_kinematics(x[None]))
         np.testing.assert_allclose(values, expected, atol=1e-9)
         if values.max() > -0.1:
             near += 1
             assert np.isclose(space.nearest(q), 0.1 - values.max(), atol=1e-6)
             steps = q + 1e-6 * np.vstack([np.eye(7), -np.eye(7)])
-            there, _ = one.evaluate(Kinematics(carried, one.frames).place(steps))
+            there, _ = one.evaluate(Kinematics(carried, one.frames).forward_kinematics(steps))
             np.testing.assert_allclose((there[:7] - there[7:]).T / 2e-6, rates[0], atol=1e-4)
     assert near > 5

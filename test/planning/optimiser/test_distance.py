@@ -47,7 +47,7 @@ def near_ones(distance, seed, count):
     rng, found = np.random.default_rng(seed), []
     while len(found) < count:
         x = SCENE.start + rng.uniform(-1.2, 1.2, (50, SCENE.size))
-        values, _ = distance.evaluate(Kinematics(SCENE, distance.frames).place(x))
+        values, _ = distance.evaluate(Kinematics(SCENE, distance.frames).forward_kinematics(x))
         good = (values > -0.9 * AHEAD) & (values < distance.margin - 2e-3)
         found += list(x[good.any(axis=1)])
     return np.array(found[:count])
@@ -57,7 +57,7 @@ def near_ones(distance, seed, count):
 def test_distances_are_those_of_coal(pair):
     distance = Distance(SCENE, *pair)
     x = near_ones(distance, 1, 4)
-    placed = Kinematics(SCENE, distance.frames).place(x)
+    placed = Kinematics(SCENE, distance.frames).forward_kinematics(x)
     values, _ = distance.evaluate(placed)
     compared = 0
     for row in range(len(x)):
@@ -79,15 +79,15 @@ def test_derivatives_are_those_of_finite_differences(pair):
     distance = Distance(SCENE, *pair)
     x = near_ones(distance, 2, 3)
     kinematics = Kinematics(SCENE, distance.frames)
-    values, jacobian = distance.evaluate(kinematics.place(x))
+    values, jacobian = distance.evaluate(kinematics.forward_kinematics(x))
     h = 1e-5
     # Not at the end of what is looked at, and not within each other, where coal's are rough.
     smooth = (values > -AHEAD + 1e-3) & (values < distance.margin - 1e-3)
     assert smooth.any()
     for column in range(SCENE.size):
         step = h * np.eye(SCENE.size)[column]
-        ahead, _ = distance.evaluate(kinematics.place(x + step))
-        behind, _ = distance.evaluate(kinematics.place(x - step))
+        ahead, _ = distance.evaluate(kinematics.forward_kinematics(x + step))
+        behind, _ = distance.evaluate(kinematics.forward_kinematics(x - step))
         error = np.abs(jacobian[:, :, column] - (ahead - behind) / (2 * h))[smooth]
         # An edge that takes over from another one within the step has two derivatives.
         assert np.quantile(error, 0.9) < 2e-3
@@ -115,5 +115,7 @@ def test_a_rod_was_measured_beyond_its_tip_and_not_where_it_is():
         ball = SceneObject("ball", "sphere", (0.01,), tip.act(np.array([0.0, 0.0, along])))
         scene = Scene([arm], [ball])
         distance = Distance(scene, "left", "ball", parts="hand")
-        value, _ = distance.evaluate(Kinematics(scene, distance.frames).place(scene.start[None]))
+        value, _ = distance.evaluate(
+            Kinematics(scene, distance.frames).forward_kinematics(scene.start[None])
+        )
         assert distance.margin - value.max() == pytest.approx(apart, abs=2e-3)

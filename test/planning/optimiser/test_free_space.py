@@ -39,14 +39,14 @@ def random_postures(count):
 def smallest(slices):
     """Return by how much distances are kept or not, by the solver's own, (s,)."""
     frames = dict.fromkeys(name for one in DISTANCES for name in one.frames)
-    placed = Kinematics(SCENE, frames).place(slices)
+    placed = Kinematics(SCENE, frames).forward_kinematics(slices)
     return -np.max([one.evaluate(placed)[0].max(axis=1) for one in DISTANCES], axis=0)
 
 
 def test_what_is_free_is_what_the_solvers_distances_allow():
     space = space_of(IN_HAND)
     postures = random_postures(300)
-    spare = smallest(space.with_things(postures))
+    spare = smallest(space.with_objects(postures))
     told = np.array([space.is_free(q) for q in postures])
     clear = np.abs(spare + SLACK) > 1e-6
     assert 30 < told.sum() < 270
@@ -58,8 +58,8 @@ def test_what_is_free_is_what_the_solvers_distances_allow():
 
 
 def test_things_are_where_hands_carry_them():
-    [slice_] = space_of(IN_HAND).with_things(random_postures(1))
-    tool = Kinematics(SCENE, ["left/tool"]).place(slice_[None]).frames["left/tool"]
+    [slice_] = space_of(IN_HAND).with_objects(random_postures(1))
+    tool = Kinematics(SCENE, ["left/tool"]).forward_kinematics(slice_[None]).frames["left/tool"]
     expected = Pose(tool.position[0], tool.rotation[0]) @ GRIP
     found = SCENE.pose(slice_, "can")
     assert found.position == pytest.approx(expected.position, abs=1e-12)

@@ -87,18 +87,20 @@ def test_derivative_is_that_of_finite_differences(objective, seed):
     x = random_slices(np.random.default_rng(seed), 4)
     objective.check(SCENE)
     kinematics = Kinematics(SCENE, objective.frames)
-    _, jacobian = objective.evaluate(kinematics.place(x))
+    _, jacobian = objective.evaluate(kinematics.forward_kinematics(x))
     h = 1e-6
     for column in range(SCENE.size):
         step = h * np.eye(SCENE.size)[column]
-        ahead, _ = objective.evaluate(kinematics.place(x + step))
-        behind, _ = objective.evaluate(kinematics.place(x - step))
+        ahead, _ = objective.evaluate(kinematics.forward_kinematics(x + step))
+        behind, _ = objective.evaluate(kinematics.forward_kinematics(x - step))
         assert np.allclose(jacobian[:, :, column], (ahead - behind) / (2 * h), atol=2e-7)
 
 
 def test_frames_are_where_pinocchio_and_the_descriptions_put_them():
     x = random_slices(np.random.default_rng(7), 3)
-    placed = Kinematics(SCENE, ["left/tool", "box", "box/side", "table", "world"]).place(x)
+    placed = Kinematics(
+        SCENE, ["left/tool", "box", "box/side", "table", "world"]
+    ).forward_kinematics(x)
     pose = SCENE.pose(x[1], "box")
     assert np.allclose(placed.frames["box"].rotation[1], pose.rotation)
     side = pose @ SCENE.frames["box/side"][1]
@@ -128,6 +130,6 @@ def test_rotation_vectors_are_those_of_pinocchio():
 def test_axis_says_the_angle_and_does_not_take_the_opposite_for_the_goal(angle):
     box = Placed.from_rpy([0, 0, 0], (0.0, angle, 0.0))
     x = SCENE.configuration({}, {"box": box})
-    placed = Kinematics(SCENE, ["box", "world"]).place(x[None])
+    placed = Kinematics(SCENE, ["box", "world"]).forward_kinematics(x[None])
     value, _ = Axis("box", [0, 0, 1], [0, 0, 1]).evaluate(placed)
     assert np.linalg.norm(value) == pytest.approx(angle, abs=1e-5)

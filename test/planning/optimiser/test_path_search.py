@@ -57,7 +57,7 @@ def nearest_solids(scene, path):
     full = np.concatenate([scene.start[None], path])
     at = np.linspace(0.0, len(path), 40 * len(path) + 1)
     fine = np.stack([np.interp(at, np.arange(len(full)), column) for column in full.T], 1)
-    placed = Kinematics(scene, scene.frame_names).place(fine)
+    placed = Kinematics(scene, scene.frame_names).forward_kinematics(fine)
     return min(d.margin - d.evaluate(placed)[0].max() for d in clearances(scene))
 
 
@@ -65,7 +65,7 @@ def random_goals(scene, rng):
     """Return poses of both tools in a random posture whose solids are apart."""
     while True:
         q = rng.uniform(scene.lower + 0.1, scene.upper - 0.1)
-        placed = Kinematics(scene, scene.frame_names).place(q[None])
+        placed = Kinematics(scene, scene.frame_names).forward_kinematics(q[None])
         tools = [placed.frames[f"{arm}/tool"] for arm in scene.arms]
         apart = min(d.margin - d.evaluate(placed)[0].max() for d in clearances(scene))
         if apart > 0.01 and min(tool.position[0, 2] for tool in tools) > 0.05:

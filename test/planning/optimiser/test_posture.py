@@ -47,7 +47,7 @@ def reached(scene, x, arm):
 
 
 def nearest_solids(scene, x):
-    kinematics = Kinematics(scene, scene.frame_names).place(x[None])
+    kinematics = Kinematics(scene, scene.frame_names).forward_kinematics(x[None])
     return min(d.margin - d.evaluate(kinematics)[0].max() for d in clearances(scene))
 
 
@@ -149,7 +149,9 @@ def test_out_of_reach_says_by_how_much():
     # A stretched arm of 0.316 + 0.384 m and what is beyond its wrist reaches about 1.1 m.
     off = float(str(refused.value).split("off by ")[1].split()[0])
     drawn = np.random.default_rng(0).uniform(scene.lower, scene.upper, (3000, 7))
-    tools = Kinematics(scene, ("left/tool",)).place(drawn).frames["left/tool"].position
+    tools = (
+        Kinematics(scene, ("left/tool",)).forward_kinematics(drawn).frames["left/tool"].position
+    )
     farthest = float(tools[:, 0].max())
     assert 0.8 < off < 2.0 - farthest + 0.01
 

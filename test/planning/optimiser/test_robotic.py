@@ -37,7 +37,9 @@ def scene_at(q):
 
 
 def hand_at(scene, q):
-    return Kinematics(scene, ["arm/hand"]).place(q[None]).frames["arm/hand"].position[0]
+    return (
+        Kinematics(scene, ["arm/hand"]).forward_kinematics(q[None]).frames["arm/hand"].position[0]
+    )
 
 
 def test_hands_are_in_the_same_place(config):

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from multipanda_py.planning.optimiser.path_search import FINE, along, sampled_way
+from multipanda_py.planning.optimiser.path_search import FINE, along, plan_sampled
 
 pytestmark = pytest.mark.inline
 BOUNDS = (np.full(2, -2.0), np.full(2, 2.0))
@@ -27,14 +27,14 @@ class Wall:
         low, high = self.hole
         return abs(q[0]) > 0.2 or low < q[1] < high
 
-    def is_way_free(self, begin, end, step):
+    def is_path_free(self, begin, end, step):
         count = max(1, int(np.ceil(np.abs(end - begin).max() / step)))
         return all(self.is_free(begin + (end - begin) * k / count) for k in range(1, count + 1))
 
 
 def way(wall, seed=0, seconds=60.0):
     until = time.monotonic() + seconds
-    return sampled_way(wall, BEGIN, END, BOUNDS, PARTS, np.random.default_rng(seed), until)
+    return plan_sampled(wall, BEGIN, END, BOUNDS, PARTS, np.random.default_rng(seed), until)
 
 
 def test_what_is_free_is_gone_straight():
@@ -47,7 +47,7 @@ def test_arms_go_one_after_another_where_that_is_enough():
             return not (abs(q[0]) < 0.5 and abs(q[1] - 0.5) < 0.2)
 
     begin, end = np.array([-1.0, 0.0]), np.array([1.0, 1.0])
-    found = sampled_way(
+    found = plan_sampled(
         Corner((0.0, 0.0)), begin, end, BOUNDS, PARTS, np.random.default_rng(0), np.inf
     )
     assert found == pytest.approx(np.array([begin, [1.0, 0.0], [1.0, 1.0]]))
@@ -73,7 +73,9 @@ def test_where_there_is_no_way_it_gives_up():
     assert way(Wall((3.0, 4.0)), seconds=0.2) is None
     closed = Wall((3.0, 4.0))
     begin = np.zeros(2)
-    assert sampled_way(closed, begin, END, BOUNDS, PARTS, np.random.default_rng(0), np.inf) is None
+    assert (
+        plan_sampled(closed, begin, END, BOUNDS, PARTS, np.random.default_rng(0), np.inf) is None
+    )
     assert closed.asked == 1  # the beginning is not free: nothing else is looked at
 
 

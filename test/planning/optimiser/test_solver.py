@@ -42,7 +42,9 @@ def carry(slices=9, reach=0.3):
     problem = Problem(scene, 1, slices, 4.0)
     problem.add(Smoothness(), "cost", scale=0.3)
     problem.add(WithinLimits()).add(VelocityLimits())
-    start = Kinematics(scene, ["left/tool", "right/tool"]).place(scene.start[None]).frames
+    start = (
+        Kinematics(scene, ["left/tool", "right/tool"]).forward_kinematics(scene.start[None]).frames
+    )
     for arm in ("left", "right"):
         tool = start[f"{arm}/tool"]
         held = Placed(tool.position[0], tool.rotation[0]).inverse() @ scene.pose(
@@ -99,7 +101,7 @@ def test_banded_equations_are_the_dense_ones(order):
     kinematics = Kinematics(scene, ["left/tool", "world"])
 
     def residual(flat, term):
-        placed = kinematics.place(np.concatenate([before, flat.reshape(n, size)]))
+        placed = kinematics.forward_kinematics(np.concatenate([before, flat.reshape(n, size)]))
         return term.evaluate(placed, 3)
 
     hessian, gradient = np.zeros((n * size, n * size)), np.zeros(n * size)
@@ -136,7 +138,7 @@ def test_two_arms_carry_a_box_and_neither_lets_go(slices):
         q, limits = found.posture(arm), scene.arms[arm].limits
         assert (q > limits.lower - 1e-4).all()
         assert (q < limits.upper + 1e-4).all()
-    frames = Kinematics(scene, ["left/tool", "right/tool"]).place(found.path).frames
+    frames = Kinematics(scene, ["left/tool", "right/tool"]).forward_kinematics(found.path).frames
     apart = np.linalg.norm(frames["left/tool"].position - frames["right/tool"].position, axis=1)
     assert np.ptp(apart) < 3e-4
 
@@ -180,14 +182,14 @@ def test_poses_of_random_postures_are_reached(seed):
     rng = np.random.default_rng(seed)
     scene = one_arm()
     q = np.clip(scene.start + rng.uniform(-0.8, 0.8, 7), scene.lower + 0.05, scene.upper - 0.05)
-    tool = Kinematics(scene, ["left/tool"]).place(q[None]).frames["left/tool"]
+    tool = Kinematics(scene, ["left/tool"]).forward_kinematics(q[None]).frames["left/tool"]
     goal = Placed(tool.position[0], tool.rotation[0])
     problem = Problem(scene, 1, 10, 4.0)
     problem.add(Smoothness(), "cost").add(WithinLimits()).add(Rest(), at=1)
     problem.add(PoseGoal("left/tool", goal), at=1)
     found = problem.solve(PATIENT)
     assert found.is_feasible, found.reason
-    tool = Kinematics(scene, ["left/tool"]).place(found.path[-1:]).frames["left/tool"]
+    tool = Kinematics(scene, ["left/tool"]).forward_kinematics(found.path[-1:]).frames["left/tool"]
     assert goal.distance_from(tool.position[0], tool.rotation[0]) < (2e-4, 2e-4)
 
 
@@ -203,7 +205,7 @@ def test_a_hand_that_grasps_somewhere_carries_on_rigidly():
     held = [
         scene.pose(x, "box").inverse() @ Placed(p, r)
         for x in found.path[4:]
-        for f in [Kinematics(scene, ["left/tool"]).place(x[None]).frames["left/tool"]]
+        for f in [Kinematics(scene, ["left/tool"]).forward_kinematics(x[None]).frames["left/tool"]]
         for p, r in [(f.position[0], f.rotation[0])]
     ]
     assert all(np.allclose(h.record, held[0].record, atol=3e-4) for h in held)

@@ -137,7 +137,7 @@ def test_any_request_at_any_moment_leaves_the_reference_continuous():
         elif kind == 1:
             motion.stop()
         elif kind == 2:
-            motion.give_way(motion.q + rng.uniform(-0.1, 0.1, 7), motion.dq * 0.5)
+            motion.yield_motion(motion.q + rng.uniform(-0.1, 0.1, 7), motion.dq * 0.5)
         else:
             goal = np.clip(motion.q + rng.uniform(-0.3, 0.3, 7), LIMIT.lower, LIMIT.upper)
             rows = complete([0.0, 1.0], [motion.q + 0.01, goal])
@@ -190,7 +190,7 @@ def test_a_way_too_short_for_ruckig_to_time_all_joints_does_not_stop_the_law():
     motion.set_speed(0.3)
     for q in postures(rng, 100):
         goal = q + 1e-12 * rng.normal(size=7)
-        motion.place(q, 1e-9 * rng.normal(size=7))
+        motion.reset_to(q, 1e-9 * rng.normal(size=7))
         motion.go_to(goal)
         np.testing.assert_allclose(run(motion)[-1], [goal, REST, REST], atol=1e-8)
 
@@ -238,7 +238,7 @@ def test_giving_way_ends_where_the_measured_motion_would_stop():
     motion.rest(REST, REST)
     run(motion)
     measured = np.full(7, -0.15)
-    motion.give_way(measured, REST)
+    motion.yield_motion(measured, REST)
     states = run(motion)
     assert np.allclose(states[-1][0], measured)
     assert np.abs(np.diff(states[:, 0], axis=0)).max() < LIMIT.velocity.min() * T

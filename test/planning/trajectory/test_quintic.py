@@ -36,7 +36,7 @@ def test_segment_meets_its_six_conditions(duration):
         segment.join(begin, end, duration)
         polynomials = solved(begin, end, duration)
         for time in np.linspace(0.0, duration, 9):
-            segment.at(time, out)
+            segment.sample(time, out)
             for joint, p in enumerate(polynomials):
                 expected = [p(time), p.deriv()(time), p.deriv(2)(time)]
                 assert np.allclose(out[joint::7], expected, rtol=0, atol=1e-9)
@@ -66,7 +66,7 @@ def test_peaks_from_rest_to_rest():
         begin = np.zeros(21)
         begin[first] = 1.0
         segment.join(begin, np.zeros(21), 1.0)
-        path = np.array([segment.at(t, out).copy() for t in np.linspace(0, 1, 4001)])
+        path = np.array([segment.sample(t, out).copy() for t in np.linspace(0, 1, 4001)])
         for order, peak in enumerate(peaks):
             if peak is not None:
                 assert np.abs(path[:, 7 * order]).max() == pytest.approx(peak, rel=1e-3)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.realtime.recording.arm_log import ArmLog
-from multipanda_py.realtime.recording.log import doubts, mistaken
+from multipanda_py.realtime.recording.log import check_log, mistaken
 from multipanda_py.robots import MODELS
 
 pytestmark = pytest.mark.inline
@@ -37,14 +37,14 @@ def changed(log, name, column, value):
 
 @pytest.mark.parametrize("rate", [30.0, 100.0, 1000.0])
 def test_a_good_log_raises_no_doubt(rate):
-    assert doubts(good(rate)) == []
+    assert check_log(good(rate)) == []
 
 
 def test_a_few_lost_samples_are_no_reason():
     kept = np.ones(1000, bool)
     kept[[100, 400, 401]] = False
     log = good()
-    assert doubts(log.with_columns({name: log[name][kept] for name in log.names})) == []
+    assert check_log(log.with_columns({name: log[name][kept] for name in log.names})) == []
 
 
 CASES = {
@@ -70,23 +70,23 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_bad_log_is_told_in_a_sentence(case):
     change, says = CASES[case]
-    found = doubts(change(good()), shortest=5.0)
+    found = check_log(change(good()), shortest=5.0)
     assert any(says in sentence for sentence in found), found
 
 
 def test_logs_of_other_robots_are_not_taken():
-    assert re.search(r"\bfr3\b.*\bfer\b", doubts(good(), robot="fer")[0])
-    assert "7 joints, allowed 6" in doubts(good(), robot="ur5e")[0]
+    assert re.search(r"\bfr3\b.*\bfer\b", check_log(good(), robot="fer")[0])
+    assert "7 joints, allowed 6" in check_log(good(), robot="ur5e")[0]
 
 
 def test_a_log_of_an_arm_that_is_no_built_in_model_is_looked_at_without_its_limits():
     log = replace(good(), robot="rail")
-    assert doubts(log) == []
+    assert check_log(log) == []
     assert "columns swapped" in mistaken(replace(log, dq=log.dq[:, ::-1]))[0]
 
 
 def test_an_arm_at_rest_was_said_to_be_odd_where_it_may_well_rest():
     log = good()
     at_rest = changed(changed(log, "q", 3, lambda x: x * 0 - 2.0), "dq", 3, lambda x: x * 0)
-    assert any("joint4: does not move" in sentence for sentence in doubts(at_rest))
-    assert doubts(at_rest, moves=False) == []
+    assert any("joint4: does not move" in sentence for sentence in check_log(at_rest))
+    assert check_log(at_rest, moves=False) == []

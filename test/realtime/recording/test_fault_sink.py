@@ -26,7 +26,7 @@ SECOND = 1_000_000_000
 def parts():
     with Cell.from_yaml("config/single_sim.yaml", placement="inline") as cell:
         cell.step(10)
-        plan = plan_of(cell.config, cell.specs, cell.loop.mailbox.row_place)
+        plan = plan_of(cell.config, cell.specs, cell.loop.mailbox.record_location)
         yield plan, cell.rows()[1][:1]
 
 

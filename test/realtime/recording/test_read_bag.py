@@ -9,7 +9,7 @@ from recordings import PANDA, needs_panda
 
 from multipanda_py.exceptions import LogError
 from multipanda_py.realtime import recording as logs
-from multipanda_py.realtime.recording.log import doubts
+from multipanda_py.realtime.recording.log import check_log
 
 rosbag2 = pytest.importorskip("rosbags.rosbag2")
 typesys = pytest.importorskip("rosbags.typesys")
@@ -60,4 +60,4 @@ def test_a_real_panda_raises_no_doubt():
     log = logs.read(PANDA).the_arm()
     assert (log.robot, len(log)) == ("fer", 727)
     assert log.rate == pytest.approx(30.0, abs=0.01)
-    assert doubts(log, shortest=20.0) == []
+    assert check_log(log, shortest=20.0) == []

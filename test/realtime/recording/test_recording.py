@@ -164,7 +164,7 @@ def test_a_recording_that_did_not_begin_leaves_no_torque_terms_on(tmp_path, monk
     """The loop went on recording them for as long as the cell ran."""
     with Cell.from_yaml("config/single_sim.yaml", placement="inline") as cell:
         with monkeypatch.context() as patch:
-            patch.setattr(FileSink, "begin", full)
+            patch.setattr(FileSink, "open_file", full)
             with pytest.raises(LogError, match="No space left"):
                 cell.recorder.start(tmp_path / "run.mcap", torque_terms=True)
         assert not cell.recorder.is_recording

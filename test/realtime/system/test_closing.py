@@ -7,7 +7,7 @@ import pytest
 
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import LoopError, SwitchRejected
-from multipanda_py.realtime.system.child_process import Closing
+from multipanda_py.realtime.system.child_process import Closeable
 from multipanda_py.simulation.fci import FciSim
 from multipanda_py.simulation.rendering import Renderer, VideoWriter
 from multipanda_py.testing import simple_cell
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.inline
 
 @pytest.mark.parametrize("kind", [Cell, FciSim, Renderer, VideoWriter])
 def test_what_holds_processes_contexts_or_files_is_closed_by_its_block(kind):
-    assert issubclass(kind, Closing)
+    assert issubclass(kind, Closeable)
     assert "__exit__" not in vars(kind)
 
 

@@ -15,7 +15,7 @@ from multipanda_py.robots.importing.geometry import (
     corners,
     cylinder,
     joined,
-    least_capsule,
+    min_capsule,
     sphere,
     volume,
 )
@@ -61,7 +61,7 @@ CLOUDS = {
 
 @pytest.mark.parametrize("cloud", CLOUDS.values(), ids=CLOUDS)
 def test_it_contains_all_and_random_ones_are_larger(cloud):
-    found = least_capsule(cloud)
+    found = min_capsule(cloud)
     assert outside(cloud, found) < 1e-9
     assert np.linalg.norm(np.subtract(found.end, found.start)) > 0.9e-3  # it has a direction
     rng = np.random.default_rng(0)
@@ -78,7 +78,7 @@ def test_a_capsule_is_found_again_from_its_surface(seed):
     points = radius * directions
     points[:, 2] += ends * length
     turn, place = rotation_from_rpy(*rng.uniform(-3, 3, 3)), rng.uniform(-1, 1, 3)
-    found = least_capsule(corners(points @ turn.T + place))
+    found = min_capsule(corners(points @ turn.T + place))
     assert volume(found) == pytest.approx(np.pi * radius**2 * (length + 4 / 3 * radius), rel=0.02)
     axis = np.subtract(found.end, found.start) / np.linalg.norm(
         np.subtract(found.end, found.start)
@@ -91,7 +91,7 @@ def test_a_cube_has_the_capsule_of_the_closed_form():
     r = np.linspace(0.5**0.5, 0.75**0.5, 100_001)
     length = 1.0 - 2.0 * np.sqrt(r**2 - 0.5)
     best = (np.pi * r**2 * (length + 4.0 / 3.0 * r)).min()
-    assert volume(least_capsule(box(1.0, 1.0, 1.0))) == pytest.approx(best, rel=2e-3)
+    assert volume(min_capsule(box(1.0, 1.0, 1.0))) == pytest.approx(best, rel=2e-3)
 
 
 def test_an_angle_gets_two_capsules_and_a_rod_in_pieces_one():
@@ -105,12 +105,12 @@ def test_an_angle_gets_two_capsules_and_a_rod_in_pieces_one():
     assert outside(joined((upright, across)), single) < 1e-9
     pieces = [cylinder(0.03, 0.1).placed(np.array([0, 0, 0.1 * i]), np.eye(3)) for i in range(9)]
     (rod,) = capsules_around(pieces, 2)
-    assert volume(rod) < 1.1 * volume(least_capsule(cylinder(0.03, 0.9)))
+    assert volume(rod) < 1.1 * volume(min_capsule(cylinder(0.03, 0.9)))
 
 
 def test_a_capsule_of_urdf_is_a_cylinder_and_two_balls():
     parts = [cylinder(0.05, 0.3)]
     parts += [sphere(0.05).placed(np.array([0, 0, z]), np.eye(3)) for z in (-0.15, 0.15)]
     (found,) = capsules_around(parts, 2)
-    assert volume(found) == pytest.approx(volume(least_capsule(capsule(0.05, 0.3))), rel=0.02)
+    assert volume(found) == pytest.approx(volume(min_capsule(capsule(0.05, 0.3))), rel=0.02)
     assert found.radius == pytest.approx(0.05, rel=0.02)

@@ -9,7 +9,7 @@ from residual_weights import write_residual
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.residual.runtime import CorrectedStates, LiveResidual, places_of
+from multipanda_py.robots.residual.runtime import CorrectedStates, LiveResidual, indices_of
 from multipanda_py.robots.residual.weights import load_residual
 
 pytestmark = pytest.mark.inline
@@ -76,15 +76,15 @@ def test_states_that_come_too_seldom_go_through_as_they_are(trained):
 
 def test_joints_are_found_by_their_names():
     names = ["left_fr3_finger_joint1", *(f"left_fr3_{name}" for name in reversed(NAMES))]
-    assert places_of(NAMES[1:], names) == [6, 5, 4, 3, 2, 1]
+    assert indices_of(NAMES[1:], names) == [6, 5, 4, 3, 2, 1]
     both = [f"{arm}_fr3_{name}" for arm in ("left", "right") for name in NAMES]
-    assert places_of(NAMES, both, "right_") == list(range(7, 14))
+    assert indices_of(NAMES, both, "right_") == list(range(7, 14))
     for prefix, names, count in (("", both, 2), ("", NAMES[:6], 0), ("up", both, 0), ("", [], 0),
                                  ("", NAMES * 2, 2)):  # fmt: skip
         with pytest.raises(ConfigurationError, match=rf"joint1.*joint7.*\b{count}\b"):
-            places_of(NAMES, names, prefix)
+            indices_of(NAMES, names, prefix)
 
 
 def test_fingers_beside_an_arm_were_taken_for_its_joints():
     names = ["fr3_finger_joint1", "fr3_finger_joint2", *(f"fr3_{name}" for name in NAMES)]
-    assert places_of(NAMES, names) == list(range(2, 9))
+    assert indices_of(NAMES, names) == list(range(2, 9))

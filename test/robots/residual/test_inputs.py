@@ -43,7 +43,7 @@ def test_springs_begin_at_rest_with_every_motion():
     saved = copy.deepcopy(inputs.memory())
     other = Inputs(SCALE, np.array([0.1]), [0.01, 0.2])
     other.remember(saved)
-    assert np.array_equal(other.of(SCALE.state(rows[10])), found[10])
+    assert np.array_equal(other.compute(SCALE.state(rows[10])), found[10])
 
 
 @pytest.mark.parametrize("speeds", [[0.0], [-0.1], [np.nan], [[0.1]]])

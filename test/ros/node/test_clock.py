@@ -32,7 +32,7 @@ def simulated(ros):
 def test_the_machines_time_is_never_doubted_and_is_that_of_the_measurement(ros):
     clock = NodeClock(ROSClock())
     assert clock.worry() == ""
-    assert clock.has_begun
+    assert clock.has_started
     seconds, nanoseconds = clock.stamp(time.monotonic_ns() - 250_000_000)
     assert time.time() - (seconds + nanoseconds * 1e-9) == pytest.approx(0.25, abs=0.05)
 
@@ -60,11 +60,11 @@ def test_a_stamp_went_back_when_the_process_was_kept_waiting_between_two_clocks(
 
 def test_time_that_has_not_begun_is_no_time(simulated):
     clock, move, _ = simulated
-    assert not clock.has_begun
+    assert not clock.has_started
     with pytest.raises(TargetRejected, match="/clock"):
         clock.check()
     move(5.0)
-    assert clock.has_begun
+    assert clock.has_started
     clock.check()
 
 

@@ -119,9 +119,9 @@ def test_arm_that_takes_no_law_and_stream_that_is_held_off_are_there(seen):
     cell, _, targets, diagnostics = seen
     arm = cell.arms[0]
     assert "takes laws: yes" in said(diagnostics)
-    targets.held_off.begin(arm, "joint", "a trajectory is followed")
+    targets.held_off.inhibit(arm, "joint", "a trajectory is followed")
     pending = cell.ask_rest(arm)
-    while pending.look() is None:
+    while pending.poll() is None:
         cell.step(1)
     text = said(diagnostics)
     assert "takes laws: no: it is inactive" in text

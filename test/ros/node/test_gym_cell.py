@@ -31,7 +31,7 @@ from multipanda_py.learning.gym import CellEnv, GymTask
 from multipanda_py.learning.policies import PolicyRunner, ThreadInference
 from multipanda_py.ros.client.cell import RosCell
 from multipanda_py.ros.node.conversions import write_pose
-from multipanda_py.ros.node.qos import KEPT
+from multipanda_py.ros.node.qos import LATCHED
 
 CELL = Path(__file__).with_name("gym_cell.yaml")
 LAB = "/gym_lab"
@@ -185,7 +185,7 @@ def test_an_action_of_zeros_moved_an_arm_to_a_target_of_long_ago(lab, env, cell)
     """Somebody else may have moved it meanwhile, and given the law back."""
     env.reset(seed=6)
     env.step([0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5])
-    cell.wait(lambda: cell.targets.silence("arm") > 1.05, LONG, "a target that is old")
+    cell.wait(lambda: cell.targets.target_age("arm") > 1.05, LONG, "a target that is old")
     sent = cell.targets.sent["arm"]
     with pytest.raises(LoopError, match=r"^arm:.*\d s\b.*\b1 s\b"):
         env.step(env.hold_action())
@@ -360,7 +360,7 @@ def test_a_picture_shows_a_thing_where_frames_and_camera_info_say(lab, client):
     move.pose.orientation.w = 1.0
     info = client.newest(CameraInfo, f"{LAB}/side/camera_info", LONG)
     frames = {}
-    client.listen(TFMessage, "/tf_static", KEPT)
+    client.listen(TFMessage, "/tf_static", LATCHED)
     client.until(lambda: _frames(client, frames), LONG, "the camera's frame")
     place, turn = frames["side_optical_frame"]
     before = client.newest(Image, f"{LAB}/side/image_raw", LONG)
@@ -380,7 +380,7 @@ def test_a_picture_shows_a_thing_where_frames_and_camera_info_say(lab, client):
 
 
 def _frames(client, frames):
-    get = client.listen(TFMessage, "/tf_static", KEPT)
+    get = client.listen(TFMessage, "/tf_static", LATCHED)
     for item in get().transforms if get() else ():
         p, q = item.transform.translation, item.transform.rotation
         frames[item.child_frame_id] = np.array([p.x, p.y, p.z]), np.array([q.x, q.y, q.z, q.w])

@@ -127,13 +127,13 @@ def test_a_drag_that_goes_on_while_the_node_is_silent_was_done_by_whatever_came_
     page, rest, asked = rig.page(in_command=True), rig.z(), rig.target(up=UP)
     os.kill(cell.process.pid, signal.SIGSTOP)
     try:
-        until(lambda: rig.cell.states.silence("left") > 0.6, "it is silent")
+        until(lambda: rig.cell.states.message_age("left") > 0.6, "it is silent")
         page.grasp_gizmo("left")
         page.drag("left", *asked)
         rig.until(rig.noted("no message from the node for"), "it is refused")
     finally:
         os.kill(cell.process.pid, signal.SIGCONT)
-    rig.until(lambda: rig.cell.states.silence("left") < 0.3, "it speaks again")
+    rig.until(lambda: rig.cell.states.message_age("left") < 0.3, "it speaks again")
     page.drag("left", *asked)
     rig.until(partial(is_past, time.monotonic()), "a wish would be done")
     assert abs(rig.z() - rest) < 2e-3
@@ -215,7 +215,7 @@ def test_a_slider_put_back_what_another_client_had_changed(rig):
         change = other.set_parameters(
             LEFT, {"stiffness": [x - 100.0, *other.parameters(LEFT)["stiffness"][1:]]}
         )
-        rig.until(lambda: change.look() is not None, "the node has it")
+        rig.until(lambda: change.poll() is not None, "the node has it")
         rig.until(lambda: not rig.panel.desk.stale_reason(), "the panel is awake")
         slide(rig, page, 1, float(y + 50.0))
         rig.until(lambda: rig.cell.parameters(LEFT)["stiffness"][1] == y + 50.0, "it is changed")

@@ -18,7 +18,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64
 
 from multipanda_py.ros.node.guard import GuardedNode
-from multipanda_py.ros.node.qos import others, sentence
+from multipanda_py.ros.node.qos import describe, others
 
 pytestmark = pytest.mark.node
 
@@ -120,7 +120,7 @@ def test_publisher_that_is_not_heard_is_named(ros, beside):
             break
     (mismatch,) = here.guard.mismatches
     names = r"^/much: /offers_little .*\bBEST_EFFORT\b.*\bRELIABLE\b"
-    assert re.match(names, sentence(mismatch))
+    assert re.match(names, describe(mismatch))
     executor.shutdown()
     here.destroy_node()
 

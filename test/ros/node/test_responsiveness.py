@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from multipanda_py.ros.node.self_check import FIRST, LOST, PATIENCE, Responsiveness
+from multipanda_py.ros.node.self_check import FIRST, LOST, TIMEOUT, Responsiveness
 
 pytestmark = pytest.mark.inline
 
@@ -17,7 +17,7 @@ def state():
     """State of a node that has answered itself, after a look at 0 s."""
     state = Responsiveness()
     state.served()
-    state.look(0.0)
+    state.update(0.0)
     state.answered()
     return state
 
@@ -29,7 +29,7 @@ def pass_time(state, seconds, start=0.0, callbacks=True, answers=False):
             state.served()
         if answers:
             state.answered()
-        state.look(start + step * STEP)
+        state.update(start + step * STEP)
     return start + seconds
 
 
@@ -39,25 +39,25 @@ def test_a_node_that_answers_itself_is_responsive(state):
 
 
 def test_callbacks_that_stand_are_no_deaf_participant(state):
-    now = pass_time(state, PATIENCE + 1.0, callbacks=False)
+    now = pass_time(state, TIMEOUT + 1.0, callbacks=False)
     assert state.is_standing
-    assert state.standing == pytest.approx(PATIENCE + 1.0)
+    assert state.standing == pytest.approx(TIMEOUT + 1.0)
     assert not state.is_deaf
     pass_time(state, STEP, now)
     assert not state.is_standing
 
 
 def test_a_silent_participant_is_deaf_first_and_lost_later(state):
-    now = pass_time(state, PATIENCE + STEP)
+    now = pass_time(state, TIMEOUT + STEP)
     assert (state.is_deaf, state.is_lost) == (True, False)
-    pass_time(state, LOST - PATIENCE, now)
+    pass_time(state, LOST - TIMEOUT, now)
     assert state.is_lost
     state.answered()
     assert (state.is_deaf, state.is_lost) == (False, False)
 
 
 def test_a_process_that_was_stopped_is_not_blamed_for_it(state):
-    state.look(60.0)
+    state.update(60.0)
     assert not state.is_standing
     assert not state.is_deaf
 
@@ -80,7 +80,7 @@ def test_a_new_participant_is_deaf_until_its_first_answer(state):
     state.pause()
     state.renew()
     assert (state.is_deaf, state.is_lost) == (True, False)
-    now = pass_time(state, FIRST - PATIENCE - 1.0, now)
+    now = pass_time(state, FIRST - TIMEOUT - 1.0, now)
     assert (state.is_deaf, state.is_lost) == (True, False)
     pass_time(state, 1.0, now)
     assert state.is_lost

@@ -11,7 +11,7 @@ from processes import wait_until
 from rclpy.context import Context
 
 from multipanda_py.exceptions import CellBusy
-from multipanda_py.ros.node.controller_manager import managers, refuse_taken_names
+from multipanda_py.ros.node.controller_manager import check_name_conflicts, managers
 
 pytestmark = pytest.mark.node
 
@@ -44,17 +44,17 @@ def test_a_living_node_that_did_not_answer_was_taken_for_dead(mute, begins, monk
     monkeypatch.setattr("multipanda_py.ros.node.controller_manager.FORGOTTEN", 1.0)
     wait_until(lambda: is_listed(begins), 10.0)
     with pytest.raises(CellBusy, match=f"{SPACE}/controller_manager: "):
-        refuse_taken_names(begins, ["left"])
+        check_name_conflicts(begins, ["left"])
 
 
 def test_who_is_forgotten_while_it_is_asked_is_in_nobody_s_way(mute, begins):
     wait_until(lambda: is_listed(begins), 10.0)
     dies = threading.Timer(0.5, mute.destroy_node)
     dies.start()
-    refuse_taken_names(begins, ["left"])
+    check_name_conflicts(begins, ["left"])
     dies.join()
     assert not is_listed(begins)
 
 
 def test_where_nobody_is_nothing_is_waited_for(begins):
-    refuse_taken_names(begins, ["left"])
+    check_name_conflicts(begins, ["left"])

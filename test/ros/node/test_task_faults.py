@@ -14,7 +14,7 @@ from std_srvs.srv import Trigger
 from multipanda_py import Cell
 from multipanda_py.ros.node.clock import NodeClock
 from multipanda_py.ros.node.guard import GuardedNode
-from multipanda_py.ros.node.qos import KEPT
+from multipanda_py.ros.node.qos import LATCHED
 from multipanda_py.ros.services.tasks import TaskServices
 from multipanda_py.ros.topics.targets import Targets
 
@@ -32,7 +32,7 @@ class Served:
         targets = Targets(self.node, cell, NodeClock(self.node.get_clock()), 1.0)
         self.tasks = TaskServices(self.node, cell, targets)
         client.node.create_subscription(
-            DiagnosticStatus, "/served/task_runner/state", self.heard.append, KEPT
+            DiagnosticStatus, "/served/task_runner/state", self.heard.append, LATCHED
         )
         sides = {"sides": {"thing": "box", "arms": list(ARMS), "side": "+y"}}
         step = {"name": "away", "contacts": ["sides"], "distance": 0.05}

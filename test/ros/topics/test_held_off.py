@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from multipanda_py.ros.node.guard import MOST, SILENCE, SaidOnce
-from multipanda_py.ros.topics.targets import PAUSE, HeldOff
+from multipanda_py.ros.node.guard import MAX_TEXTS, REPEAT_PERIOD, ThrottledLog
+from multipanda_py.ros.topics.targets import PAUSE, TargetInhibit
 
 pytestmark = pytest.mark.inline
 
@@ -26,45 +26,47 @@ def time():
 
 
 def test_a_stream_is_taken_again_when_it_says_something_else_or_pauses(time):
-    held = HeldOff(time)
+    held = TargetInhibit(time)
     assert not held
-    held.begin("left", "joint", "busy")
+    held.inhibit("left", "joint", "busy")
     assert held
     assert held.refusal("left", "joint", OLD) == "busy"
     assert held.refusal("right", "joint", OLD) == held.refusal("left", "pose", OLD) == ""
-    held.end("left", "joint")
+    held.release("left", "joint")
     for _ in range(100):
         time.now += 0.9 * PAUSE
         assert "repeats" in held.refusal("left", "joint", OLD)
     assert held.refusal("left", "joint", NEW) == held.refusal("left", "joint", OLD) == ""
     assert not held
-    held.begin("left", "joint", "busy")
+    held.inhibit("left", "joint", "busy")
     held.refusal("left", "joint", OLD)
-    held.end("left", "joint")
+    held.release("left", "joint")
     time.now += 1.1 * PAUSE
     assert held.refusal("left", "joint", OLD) == ""
 
 
 def test_nothing_came_meanwhile_so_nothing_is_held_off(time):
-    held = HeldOff(time)
-    held.begin("left", "joint", "busy")
-    held.end("left", "joint")
+    held = TargetInhibit(time)
+    held.inhibit("left", "joint", "busy")
+    held.release("left", "joint")
     assert held.refusal("left", "joint", OLD) == ""
 
 
 def test_what_differs_in_numbers_is_said_once_until_it_has_been_silent(time):
-    said = SaidOnce(time)
-    assert said.news("0.31 m away") == "0.31 m away"
+    said = ThrottledLog(time)
+    assert said.new_text("0.31 m away") == "0.31 m away"
     for _ in range(5):
-        time.now += 0.9 * SILENCE
-        assert said.news("-3.2e-05 m away") == ""
-    assert said.news("unknown frame") == "unknown frame"
-    time.now += 1.1 * SILENCE
-    assert said.news("0.4 m away") == "0.4 m away (and 5 repetitions since the previous message)"
+        time.now += 0.9 * REPEAT_PERIOD
+        assert said.new_text("-3.2e-05 m away") == ""
+    assert said.new_text("unknown frame") == "unknown frame"
+    time.now += 1.1 * REPEAT_PERIOD
+    assert (
+        said.new_text("0.4 m away") == "0.4 m away (and 5 repetitions since the previous message)"
+    )
 
 
 def test_a_sender_of_ever_new_names_fills_no_memory(time):
-    said = SaidOnce(time)
-    for number in range(3 * MOST):
-        said.news("frame " + "x" * number)
-    assert len(said.known) <= MOST + 1
+    said = ThrottledLog(time)
+    for number in range(3 * MAX_TEXTS):
+        said.new_text("frame " + "x" * number)
+    assert len(said.known) <= MAX_TEXTS + 1

@@ -100,7 +100,7 @@ def test_where_nothing_can_be_drawn_one_line_says_so_and_the_cell_goes_on(
         wait_until(is_said, 60.0, lambda: said)
         process = cameras.process
         wait_until(lambda: process.poll() is not None, 60.0)
-        cameras.look()
+        cameras.check()
         assert process.returncode == 0
         assert said.count("no images of the scene: MUJOCO_GL is 'off'") == 1
         cell.check()

@@ -16,7 +16,7 @@ from rclpy.serialization import serialize_message
 from real_rig import position
 from sensor_msgs.msg import JointState
 
-from multipanda_py.ros.node.qos import KEPT
+from multipanda_py.ros.node.qos import LATCHED
 
 pytestmark = [pytest.mark.node, pytest.mark.workspace]
 
@@ -216,7 +216,7 @@ def test_a_frame_s_name_of_any_length_was_repeated_in_every_diagnosis(cell, clie
 
 def test_a_publisher_of_refused_targets_was_told_nothing(cell, client):
     """``target_status`` answers on the arm's own topic: taken, refused, taken again."""
-    status = client.listen(DiagnosticStatus, "/left/target_status", KEPT)
+    status = client.listen(DiagnosticStatus, "/left/target_status", LATCHED)
     start = pose_now(client)
     topic, counts = "/left/target_pose", []
 

@@ -77,7 +77,9 @@ def test_a_damper_that_steps_do_hold_is_not_touched():
 
 
 def test_the_controller_of_a_light_link_is_counted_in_the_steps():
-    robot = _robot(Sea(1), step=4e-3, mode="link_pid", link_pid=LinkPid.of(1, p=50.0, d=100.0))
+    robot = _robot(
+        Sea(1), step=4e-3, mode="link_pid", link_pid=LinkPid.from_config(1, p=50.0, d=100.0)
+    )
     robot.joints.command("link_command", 0.3)
     with pytest.warns(RuntimeWarning, match="respond at"):
         robot.step()

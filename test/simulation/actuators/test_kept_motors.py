@@ -36,7 +36,9 @@ def drive_of(cell):
 
 def ask(cell, mode, share):
     """Command a share of a far step, or of all that motors exert."""
-    names = [name for name in OperationMode.of(mode).commands if name != "stiffness_preset"]
+    names = [
+        name for name in OperationMode.from_value(mode).commands if name != "stiffness_preset"
+    ]
     joints = drive_of(cell).joints
     step = share * (PULL if mode == "motor_torque" else FAR)
     cell.command_actuators("left", **{name: joints.commanded(name) + step for name in names})
@@ -71,7 +73,7 @@ def test_what_links_bear_is_not_touched(make_cell, mode):
     for is_kept in (True, False):
         cell = commanded(make_cell, mode)
         if not is_kept:
-            drive_of(cell).kept = None
+            drive_of(cell).windup_limiter = None
         ask(cell, mode, 0.1 if mode != "motor_torque" else 0.02)
         cell.step(100)
         assert np.abs(cell.state("left").dq).max() > 1e-3

@@ -108,7 +108,7 @@ def test_a_link_under_torque_is_the_plain_robot():
 
 
 def test_the_controller_of_a_link_holds_it_where_its_gains_say():
-    n_pid = LinkPid.of(1, p=2.0, d=0.2)
+    n_pid = LinkPid.from_config(1, p=2.0, d=0.2)
     joints = CompliantJoints([(Sea(1), [0])], 1, mode=1, link_pid=n_pid)
     robot = pendulum(Sea)
     robot = type(robot)(robot.model, ["j1"], joints)
@@ -262,7 +262,7 @@ def test_a_mode_is_refused_in_which_springs_cannot_carry_the_link():
 
 
 def test_a_controller_without_gain_cannot_carry_a_link():
-    joints = CompliantJoints([(Sea(1), [0])], 1, mode=0, link_pid=LinkPid.of(1, p=0.0))
+    joints = CompliantJoints([(Sea(1), [0])], 1, mode=0, link_pid=LinkPid.from_config(1, p=0.0))
     joints.command("torque_command", 1.0)
     with pytest.raises(ActuatorRefused, match="p = 0"):
         joints.set_mode(1)
@@ -272,12 +272,12 @@ def test_a_controller_without_gain_cannot_carry_a_link():
 @pytest.mark.parametrize("mode", [7, -1, 2.5, "soft", None, True])
 def test_modes_that_do_not_exist_are_named(mode):
     with pytest.raises(ActuatorRefused, match="0 link_torque, 1 link_pid"):
-        OperationMode.of(mode)
+        OperationMode.from_value(mode)
 
 
 def test_modes_have_numbers_and_names():
-    assert OperationMode.of(6) is OperationMode.of("equilibrium_pid")
-    assert OperationMode.of(np.int64(3)) is OperationMode.EQUILIBRIUM
+    assert OperationMode.from_value(6) is OperationMode.from_value("equilibrium_pid")
+    assert OperationMode.from_value(np.int64(3)) is OperationMode.EQUILIBRIUM
 
 
 @pytest.mark.parametrize("name", KINDS)

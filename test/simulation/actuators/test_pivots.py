@@ -12,7 +12,7 @@ from spring_links import INERTIA, awas2, pendulum
 
 from multipanda_py.simulation.actuators import Motors
 from multipanda_py.simulation.actuators.awas2 import Awas2
-from multipanda_py.simulation.actuators.integrator import SHARE, choose_substeps
+from multipanda_py.simulation.actuators.integrator import SPRING_STEP_RATIO, choose_substeps
 from multipanda_py.simulation.actuators.sea import Sea
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
@@ -69,7 +69,7 @@ def test_the_local_frequency_is_within_the_bound(s):
     slopes = [(rates(flow.x[:, 0] + d) - rates(flow.x[:, 0] - d)) / (2.0 * d.max())
               for d in np.diag(steps)]  # fmt: skip
     omega = math.sqrt(np.abs(np.linalg.eigvals(np.array(slopes).T)).max())
-    needed = 1e-3 * omega / SHARE
+    needed = 1e-3 * omega / SPRING_STEP_RATIO
     assert needed <= plan_of(robot).substeps <= 2.0 * needed + 10.0
 
 

@@ -321,7 +321,7 @@ def test_a_number_of_joints_of_the_wrong_type_raised_a_bare_type_error(wrong):
     with pytest.raises(ActuatorRefused, match=said):
         CompliantJoints([(Sea(2), [0, 1])], wrong)
     with pytest.raises(ActuatorRefused, match=said):
-        LinkPid.of(wrong)
+        LinkPid.from_config(wrong)
 
 
 def test_numbers_of_joints_may_be_numpys():

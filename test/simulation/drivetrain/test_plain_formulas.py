@@ -181,7 +181,7 @@ def test_stages_do_what_their_formulas_say_in_motion_and_contact():
         rig.task.settling = 700
         rig.task.settle(cell, cell.step)
         for k in range(10):
-            rig.task.aim(cell, 0.01 * k)
+            rig.task.set_target(cell, 0.01 * k)
             cell.step(10)
         assert not wrong, wrong[0]
         assert backend.data.ncon > 0

@@ -164,7 +164,7 @@ def test_joint_velocity_near_a_position_limit(peer):
     assert velocity_towards(np.full(7, 10.0)).tolist() == VELOCITY.tolist()
     expected = math.sqrt(2.0 * 6.0 * 0.01) - 0.30
     assert velocity_towards(np.full(7, 0.01))[0] == pytest.approx(expected)
-    peer.robot.physics.place(q)
+    peer.robot.physics.reset_to(q)
     peer.robot.hold_q = q  # a motion begins where the robot holds
     peer.move(Controller.JOINT_IMPEDANCE, Generator.JOINT_VELOCITY)
     dq, speed = np.zeros(7), 0.0

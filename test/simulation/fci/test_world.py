@@ -80,14 +80,14 @@ def test_two_robots_share_a_world_in_which_things_fall():
                               "position": [2.0, 0.0, 0.1]}},
     )  # fmt: skip
     left, right = robots(made)
-    assert made.places()["box"] == pytest.approx([2.0, 0.0, 0.1])
+    assert made.object_positions()["box"] == pytest.approx([2.0, 0.0, 0.1])
     made.data.qpos[-7:-4] = (2.0, 0.0, 0.6)
     for robot in (left, right) * 600:
         robot.cycle(None)
-    assert made.places()["box"][2] == pytest.approx(0.1, abs=5e-3)  # it fell
+    assert made.object_positions()["box"][2] == pytest.approx(0.1, abs=5e-3)  # it fell
     made.data.qpos[-7] = 3.0
     made.put_back()
-    assert made.places()["box"] == pytest.approx([2.0, 0.0, 0.1])
+    assert made.object_positions()["box"] == pytest.approx([2.0, 0.0, 0.1])
     for robot in (left, right):
         np.testing.assert_allclose(robot.physics.q, lone_arm().q_start, atol=1e-6)
 
@@ -202,7 +202,7 @@ def test_things_are_put_back_when_a_robot_begins_and_no_other_one_moves():
     made.data.qpos[-7] = 3.0
     for robot in (left, right):
         move(robot)
-        assert made.places()["box"][0] == pytest.approx(2.0, abs=1e-3)
+        assert made.object_positions()["box"][0] == pytest.approx(2.0, abs=1e-3)
     made.data.qpos[-7] = 3.0
     left.fault("joint_reflex")
     left.mode = Mode.IDLE

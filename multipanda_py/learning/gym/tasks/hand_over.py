@@ -60,8 +60,10 @@ class HandOver(GymTask):
         if not (left or right):
             return near / 6.0
         if not right:
-            way = scene.distance(scene.tool("right").position, scene.thing("bar").position) - _END
-            return (1.0 + closeness(way, 0.2)) / 3.0
+            distance = (
+                scene.distance(scene.tool("right").position, scene.thing("bar").position) - _END
+            )
+            return (1.0 + closeness(distance, 0.2)) / 3.0
         return 0.8
 
     def is_done(self, scene: TaskScene) -> bool:

@@ -119,6 +119,6 @@ class LiftBox(GymTask):
         }
 
 
-def _share(value: float, full: float, none: float) -> float:
-    """Return 1 up to ``full``, 0 from ``none`` on, and a linear transition in between."""
-    return float(np.clip((none - value) / (none - full), 0.0, 1.0))
+def _share(value: float, full: float, empty: float) -> float:
+    """Return 1 up to ``full``, 0 from ``empty`` on, and a linear transition in between."""
+    return float(np.clip((empty - value) / (empty - full), 0.0, 1.0))

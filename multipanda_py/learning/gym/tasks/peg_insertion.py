@@ -65,8 +65,10 @@ class PegInsertion(GymTask):
     def reward(self, scene: TaskScene) -> float:
         """Return the proximity of the tip to the hole and its insertion depth."""
         tip = scene.tool("arm").position
-        way = scene.distance(tip, [*_HOLE, TOP + _HEIGHT - _DEEP])
-        return 0.3 * closeness(way, 0.1) + 0.7 * min(1.0, max(0.0, self._depth(scene) / _DEEP))
+        distance = scene.distance(tip, [*_HOLE, TOP + _HEIGHT - _DEEP])
+        return 0.3 * closeness(distance, 0.1) + 0.7 * min(
+            1.0, max(0.0, self._depth(scene) / _DEEP)
+        )
 
     def is_done(self, scene: TaskScene) -> bool:
         """Return True if the tip is inserted by 25 mm."""
@@ -75,11 +77,11 @@ class PegInsertion(GymTask):
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Press lightly near the observed hole and search in a spiral until the tip enters it."""
         tip = scene.tool("arm").position
-        seen = scene.goal
+        goal = scene.goal
         if self._depth(scene) > 0.004:
             return {"arm": (Pose(np.array([*tip[:2], tip[2] - 0.05]), DOWN), 1.0)}
         if time < 2.0:
-            return {"arm": (Pose(np.array([*seen, TOP + _HEIGHT + 0.03]), DOWN), 1.0)}
-        turn = 4.0 * max(0.0, time - 3.0) ** 0.75
-        spiral = 0.0009 * turn / (2.0 * np.pi) * 1.3 * np.array([np.cos(turn), np.sin(turn)])
-        return {"arm": (Pose(np.array([*(seen + spiral), TOP + _HEIGHT - 0.02]), DOWN), 1.0)}
+            return {"arm": (Pose(np.array([*goal, TOP + _HEIGHT + 0.03]), DOWN), 1.0)}
+        angle = 4.0 * max(0.0, time - 3.0) ** 0.75
+        spiral = 0.0009 * angle / (2.0 * np.pi) * 1.3 * np.array([np.cos(angle), np.sin(angle)])
+        return {"arm": (Pose(np.array([*(goal + spiral), TOP + _HEIGHT - 0.02]), DOWN), 1.0)}

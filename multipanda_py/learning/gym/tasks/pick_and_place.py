@@ -52,18 +52,18 @@ class PickAndPlace(GymTask):
 
 
 def grasp_and_carry(
-    scene: TaskScene, arm: str, thing: str, goal: Vector, grasped: float
+    scene: TaskScene, arm: str, object_name: str, goal: Vector, grasped: float
 ) -> tuple[Pose, float]:
     """Return tool pose and gripper opening that move the centre of an object to a point.
 
     Args:
         scene: Current scene.
         arm: Name of an arm with a gripper.
-        thing: Name of the object, which is grasped from above across its x axis.
+        object_name: Name of the object, which is grasped from above across its x axis.
         goal: Goal of the centre in the world frame, (3,) [m].
         grasped: Maximum opening of a gripper that holds the object.
     """
-    pose, tool = scene.thing(thing), scene.tool(arm)
+    pose, tool = scene.thing(object_name), scene.tool(arm)
     yaw = float(np.arctan2(pose.rotation[1, 0], pose.rotation[0, 0]))
     yaw = (yaw + np.pi / 4) % (np.pi / 2) - np.pi / 4  # A cube has a symmetry of 90 degrees.
     down = turned(yaw) @ DOWN

@@ -33,8 +33,8 @@ class PushPuck(GymTask):
         """Place the puck and draw a goal at a distance of 10 to 18 cm."""
         at = random.uniform([0.42, -0.12], [0.54, 0.12])
         scene.place("puck", Pose(np.array([*at, TOP + _HALF]), np.eye(3)))
-        direction, way = random.uniform(-1.2, 1.2), random.uniform(0.1, 0.18)
-        return at + way * np.array([np.cos(direction), np.sin(direction)])
+        direction, distance = random.uniform(-1.2, 1.2), random.uniform(0.1, 0.18)
+        return at + distance * np.array([np.cos(direction), np.sin(direction)])
 
     def _left(self, scene: TaskScene) -> float:
         return scene.distance(scene.thing("puck").position[:2], scene.goal)
@@ -51,14 +51,17 @@ class PushPuck(GymTask):
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Lower the rod behind the puck and push along the line to the goal."""
         puck, tool = scene.thing("puck").position[:2], scene.tool("arm").position
-        way = scene.goal - puck
-        way = way / max(float(np.linalg.norm(way)), 1e-9)
-        behind = puck - _BEHIND * way
+        displacement = scene.goal - puck
+        displacement = displacement / max(float(np.linalg.norm(displacement)), 1e-9)
+        behind = puck - _BEHIND * displacement
         low, high = TOP + _HALF, TOP + 0.1
         off = tool[:2] - puck
-        is_behind = float(off @ way) < 0.0 and abs(float(off[0] * way[1] - off[1] * way[0])) < 0.02
+        is_behind = (
+            float(off @ displacement) < 0.0
+            and abs(float(off[0] * displacement[1] - off[1] * displacement[0])) < 0.02
+        )
         if is_behind and tool[2] < low + 0.015:
-            goal = np.array([*(puck - 0.02 * way), low])
+            goal = np.array([*(puck - 0.02 * displacement), low])
         elif scene.distance(tool[:2], behind) < 0.012:
             goal = np.array([*behind, low])
         else:

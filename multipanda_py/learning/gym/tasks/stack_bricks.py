@@ -77,12 +77,14 @@ class StackBricks(GymTask):
             return aside | {"right": self._bring(scene, "right", "upper", on_top)}
         return aside | {"right": self._leave(scene, "right")}
 
-    def _bring(self, scene: TaskScene, arm: str, thing: str, goal: Vector) -> tuple[Pose, float]:
+    def _bring(
+        self, scene: TaskScene, arm: str, object_name: str, goal: Vector
+    ) -> tuple[Pose, float]:
         """Carry a brick above its goal, then down."""
-        at = scene.thing(thing).position
+        at = scene.thing(object_name).position
         over = goal + [0.0, 0.0, 0.08]
         is_over = scene.distance(at[:2], goal[:2]) < 0.006
-        return grasp_and_carry(scene, arm, thing, goal if is_over else over, _GRASPED)
+        return grasp_and_carry(scene, arm, object_name, goal if is_over else over, _GRASPED)
 
     def _leave(self, scene: TaskScene, arm: str) -> tuple[Pose, float]:
         """Open the gripper, move up, then aside."""

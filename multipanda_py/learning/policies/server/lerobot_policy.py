@@ -58,11 +58,11 @@ def make(path: str, sizes: str, task: str, device: str) -> Callable[[dict[str, A
 
 def check(config: Any, sizes: dict[str, list[int]]) -> None:
     """Raise ValueError if observations or actions of a policy have other shapes."""
-    wanted = {key: list(feature.shape) for key, feature in config.input_features.items()}
-    wanted |= {key: list(feature.shape) for key, feature in config.output_features.items()}
+    desired = {key: list(feature.shape) for key, feature in config.input_features.items()}
+    desired |= {key: list(feature.shape) for key, feature in config.output_features.items()}
     faults = [
         f"{key}: trained with {shape}, the environment has {sizes.get(key, 'none')}"
-        for key, shape in wanted.items()
+        for key, shape in desired.items()
         if sizes.get(key) != shape
     ]
     if getattr(config, "n_obs_steps", 1) != 1:

@@ -87,14 +87,14 @@ def main() -> None:
         made.append(getattr(importlib.import_module(module), name)(*sys.argv[2:]))
         return []
 
-    said = _answer(make)
-    send(answers, said)
-    while ERROR not in said or made:
+    response = _answer(make)
+    send(answers, response)
+    while ERROR not in response or made:
         try:
-            seen = receive(questions)
+            obs = receive(questions)
         except EOFError:
             return
-        send(answers, _answer(lambda seen=seen: made[0](seen)))  # type: ignore[misc]
+        send(answers, _answer(lambda seen=obs: made[0](seen)))  # type: ignore[misc]
 
 
 if __name__ == "__main__":

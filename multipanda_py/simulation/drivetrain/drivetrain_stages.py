@@ -7,7 +7,7 @@ from multipanda_py.config.arm_residual import residual_of
 from multipanda_py.config.sections import ArmConfig
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription
-from multipanda_py.simulation.drivetrain.drive import Stage
+from multipanda_py.simulation.drivetrain.drivetrain import DrivetrainStage
 from multipanda_py.simulation.drivetrain.elasticity import motor_addresses
 from multipanda_py.simulation.drivetrain.friction import (
     Hysteresis,
@@ -20,7 +20,7 @@ from multipanda_py.simulation.drivetrain.sensors import (
     Delay,
     MeasuredStep,
     SensorNoise,
-    ShownResidual,
+    SensorResidual,
     TorqueStep,
 )
 from multipanda_py.simulation.perturbed_arm import Perturbation, differs
@@ -43,7 +43,7 @@ def stages_of(
     dof: int,
     seed: int,
     period: float,
-) -> list[Stage]:
+) -> list[DrivetrainStage]:
     """Build the stages between the commanded torque and the joints of an arm, except springs.
 
     Args:
@@ -61,7 +61,7 @@ def stages_of(
     late = round(spoiled.delay / period)
     stages = torque_steps(settings)
     if file := settings.residual.state:
-        stages.append(ShownResidual(residual_of(arm, "state", file, period, dof)))
+        stages.append(SensorResidual(residual_of(arm, "state", file, period, dof)))
     if late:
         stages.append(Delay(late))
     if held_up := round(spoiled.command_delay / period):
@@ -69,7 +69,7 @@ def stages_of(
     return [*stages, robot, *flaws_of(model, data, arm, real, settings, dof, seed, period)]
 
 
-def torque_steps(settings: ArmConfig) -> list[Stage]:
+def torque_steps(settings: ArmConfig) -> list[DrivetrainStage]:
     """Return the stage that quantizes commanded torques, if any."""
     step = settings.noise.torque_step
     return [TorqueStep(step)] if step > 0.0 else []
@@ -84,7 +84,7 @@ def flaws_of(
     dof: int,
     seed: int,
     period: float,
-) -> list[Stage]:
+) -> list[DrivetrainStage]:
     """Build the stages behind the robot's own control: sensors, motors, bodies and gears.
 
     Args:
@@ -98,7 +98,7 @@ def flaws_of(
         period: Cycle time [s].
     """
     noise, spoiled, joints = settings.noise, settings.perturbation, settings.joints
-    stages: list[Stage] = []
+    stages: list[DrivetrainStage] = []
     steps = {"q_step": 0.0, "dq_step": 0.0, "tau_step": 0.0}
     if any(getattr(noise, step) > 0.0 for step in steps):
         stages.append(MeasuredStep(noise))

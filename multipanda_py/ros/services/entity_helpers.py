@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from multipanda_py.cell import Cell
-from multipanda_py.cell.scene_editor import ENTRY_TIMEOUT, EntryRequest
+from multipanda_py.cell.scene_editor import SCENE_CHANGE_TIMEOUT, EntryRequest
 from multipanda_py.exceptions import SimulationRefused
 from multipanda_py.pose import Pose
 from multipanda_py.ros.node.deferred_responses import Work, until
@@ -38,8 +38,11 @@ def pose_in_world(frame: str, pose: Any) -> Pose:
     """
     if frame not in ("", WORLD):
         raise SimulationRefused(f"header.frame_id: got {frame!r:.60}, allowed {WORLD}")
-    place, turn = pose.position, pose.orientation
-    return Pose.from_quaternion((place.x, place.y, place.z), (turn.x, turn.y, turn.z, turn.w))
+    position, orientation = pose.position, pose.orientation
+    return Pose.from_quaternion(
+        (position.x, position.y, position.z),
+        (orientation.x, orientation.y, orientation.z, orientation.w),
+    )
 
 
 def until_entered(cell: Cell, request: EntryRequest) -> Work:
@@ -54,6 +57,6 @@ def until_entered(cell: Cell, request: EntryRequest) -> Work:
         lambda: cell.entry_answer(request) or None,
         f"the request for {request.thing}",
         # A paused loop runs no cycles, but answers within this timeout too.
-        ENTRY_TIMEOUT,
+        SCENE_CHANGE_TIMEOUT,
         lambda: cell.withdraw_entry(request),
     )

@@ -28,7 +28,7 @@ class Measured(Protocol):
     tau_ext: Vector
 
 
-class Stage:
+class DrivetrainStage:
     """Base class of an effect between command and joint, such as a lag, a gear or a sensor.
 
     A stage overrides only the methods that it needs. The others take no time.
@@ -55,7 +55,7 @@ class Stage:
         """Restart random number generators; equal seeds give equal runs."""
 
 
-class Drive:
+class Drivetrain:
     """All stages of one arm, in the order in which a torque passes them.
 
     Measurements pass the stages in reverse order, from the joint to the loop. Everything that
@@ -74,14 +74,16 @@ class Drive:
     Thread: control.
     """
 
-    def __init__(self, stages: Sequence[Stage]) -> None:
+    def __init__(self, stages: Sequence[DrivetrainStage]) -> None:
         self.stages = tuple(stages)
-        self.is_random = any(type(stage).reseed is not Stage.reseed for stage in stages)
+        self.is_random = any(type(stage).reseed is not DrivetrainStage.reseed for stage in stages)
         self.executing: list[Callable[[Vector], None]] = [
-            stage.execute for stage in stages if type(stage).execute is not Stage.execute
+            stage.execute for stage in stages if type(stage).execute is not DrivetrainStage.execute
         ]
         self.measuring: list[Callable[[Measured], None]] = [
-            stage.measure for stage in reversed(stages) if type(stage).measure is not Stage.measure
+            stage.measure
+            for stage in reversed(stages)
+            if type(stage).measure is not DrivetrainStage.measure
         ]
 
     def execute(self, tau: Vector) -> None:
