@@ -35,6 +35,13 @@ def test_a_good_docstring_has_no_fault(check):
     assert check(GOOD) == []
 
 
+def test_an_argument_of_another_name_is_found(check):
+    head = "def limit(dq: float) -> None:\n"
+    source = head + '    """Limit.\n\n    Args:\n        {}: Velocity.\n    """\n'
+    assert check(source.format("dq")) == []
+    assert [fault[0] for fault in check(source.format("velocity"))] == [5]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line"),
     [

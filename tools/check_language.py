@@ -50,6 +50,36 @@ def check_docstring(text: str, line: int) -> Iterator[Finding]:
             yield line, f"split a sentence of {words} words", " ".join(sentence.split())
 
 
+def parameters_of(node: ast.AST) -> set[str] | None:
+    """Return the names that the Args of a function or class may document; None if unknown."""
+    if isinstance(node, ast.ClassDef):
+        made = [one for one in node.body if getattr(one, "name", "") == "__init__"]
+        if made:
+            return parameters_of(made[0])
+        fields = {
+            one.target.id
+            for one in node.body
+            if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+        }
+        return None if node.bases else fields
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return None
+    a = node.args
+    every = [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
+    return {one.arg for one in every}
+
+
+def check_arguments(text: str, line: int, names: set[str]) -> Iterator[Finding]:
+    """Yield documented arguments that do not exist."""
+    section = ""
+    for number, row in enumerate(text.split("\n")):
+        if SECTION.match(row.strip()):
+            section = row.strip()
+        entry = re.match(r"    \*{0,2}(\w+): ", row)
+        if section == "Args:" and entry and entry[1] not in names:
+            yield line + number, "document an argument that exists", row.strip()
+
+
 def check_source(source: str) -> list[Finding]:
     """Return the faults of a Python file."""
     found: list[Finding] = []
@@ -57,7 +87,10 @@ def check_source(source: str) -> list[Finding]:
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             text = ast.get_docstring(node)
             if text:
-                found += check_docstring(text, node.body[0].lineno)
+                line, names = node.body[0].lineno, parameters_of(node)
+                found += check_docstring(text, line)
+                if names is not None:
+                    found += check_arguments(text, line, names)
     return sorted(found)
 
 

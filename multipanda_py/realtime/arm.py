@@ -113,7 +113,7 @@ class Arm:
         up_in_base: Unit vector against gravity in the base frame, (3,); by default the z axis.
         motion: Motion generator for position and velocity commands; None for torques only.
         interface: First command interface.
-        external_estimate: Estimator that replaces the robot's estimate of the external torques,
+        felt: Estimator that replaces the robot's estimate of the external torques,
             or None.
 
     Attributes:

@@ -121,7 +121,7 @@ class _Fade:
 
     Args:
         feature: Feature that is enabled or disabled.
-        weight: Initial factor s, 0 or 1.
+        share: Initial factor s, 0 or 1.
     """
 
     def __init__(self, feature: Feature[Any], share: float) -> None:

@@ -224,7 +224,7 @@ class LinkTorque:
         motors: Motors of the joints, if any.
         preset: Stiffness presets, (m,) [rad or m].
         period: Cycle time T [s].
-        windup_limiter: Limiter of motors with actuator commands; none by default.
+        kept: Limiter of motors with actuator commands; none by default.
 
     Attributes:
         joints: Compliant joints.

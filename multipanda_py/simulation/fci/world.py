@@ -221,7 +221,7 @@ class Physics:
 
     Args:
         world: Scene of the arm; None for a separate scene.
-        reset_to: Index of the arm in the scene.
+        place: Index of the arm in the scene.
 
     Attributes:
         world: Scene of the arm.
