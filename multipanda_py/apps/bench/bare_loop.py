@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Minimal torque loop of a robot: pylibfranka with zero torques.
 
-Run it with ``python -m multipanda_py.apps.bench.bare_loop IP CYCLES PRIORITY``. At the end it
-prints ``ready``, or the reason why it stopped early. The process exits without running
-destructors, because those of libfranka wait until the motion has ended.
+Run it with ``python -m multipanda_py.apps.bench.bare_loop IP CYCLES PRIORITY``. After the last
+cycle it prints ``ready``; if it stops early, it prints the reason. The process exits without
+running destructors, because those of libfranka wait until the motion has ended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def main() -> None:
         _answer(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
         last = READY
     except (pylibfranka.FrankaException, RuntimeError) as error:
-        # The robot ends the motion if a busy machine is too late.
+        # The robot ends the motion if torques arrive too late, as on a busy machine.
         last = " ".join(f"{error}".split())
     os.write(1, f"{last}\n".encode())
     os._exit(0 if last == READY else 1)
@@ -33,7 +33,7 @@ def _answer(address: str, cycles: int, priority: int) -> None:
 
     robot = pylibfranka.Robot(address, pylibfranka.RealtimeConfig.kIgnore)
     robot.automatic_error_recovery()  # The previous loop may have left a communication error.
-    # libfranka has set another policy, which is replaced.
+    # This replaces the scheduling policy that libfranka has set for this thread.
     policy = os.SCHED_FIFO if priority else os.SCHED_OTHER
     os.sched_setscheduler(0, policy, os.sched_param(priority))
     control, torques = robot.start_torque_control(), pylibfranka.Torques([0.0] * 7)

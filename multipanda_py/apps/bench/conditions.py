@@ -25,7 +25,7 @@ class Effort:
     Attributes:
         seconds: Duration of each condition, with simulated arms and with simulated robots [s].
         trials: Number of controllet switches.
-        rounds: Number of rounds in the hot loop.
+        rounds: Number of rounds in the hot loop, which calls controllets without pauses.
         parts: Parts to measure, from :data:`PARTS`.
     """
 
@@ -44,7 +44,7 @@ BASE = ("nullspace", "coriolis")
 ARMS = {"left": 0.3, "right": -0.3}
 """Base positions of the two arms along y of the world [m]."""
 GATE = {"position": 0.6, "rotation": 1.0}
-"""Gate that lets an arm follow again after a busy machine has delayed it [m, rad]."""
+"""Gate wide enough for an arm to follow its target again after a delay [m, rad]."""
 _CARTESIAN = {
     "DC-NF": (),
     "DC-CA": ("collision_avoidance",),
@@ -53,9 +53,9 @@ _CARTESIAN = {
 }
 COUPLED = "C-MA"
 CONDITIONS = (*_CARTESIAN, COUPLED)
-"""Conditions in the order of the paper: a Cartesian impedance on each arm (DC), without features,
-with collision avoidance (CA), with manipulability (MA) and with both; a coupled impedance (C) with
-manipulability."""
+"""Conditions in the order of the paper: a Cartesian impedance on each arm (DC), without features
+(NF), with collision avoidance (CA), with manipulability (MA) and with both; a coupled impedance
+(C) with manipulability."""
 FORCE = "UFIC x 2"
 """Unified force-impedance control on each arm; not in the paper."""
 PLAIN = "plain"
@@ -65,7 +65,7 @@ Data = dict[str, Any]
 
 
 def law_of(condition: str) -> Data:
-    """Return the section of a condition's controllet in a cell file."""
+    """Return the cell-file section of the controllet that a condition measures."""
     if condition == COUPLED:
         features = [*BASE, "manipulability"]
         return {"type": "coupled_impedance", "arms": list(ARMS), "features": features}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computing time of controllets and of the parts of a cycle, in a hot loop on one core.
+"""Computing time of controllets and of the parts of a cycle, in a loop without pauses.
 
 Run it with ``python -m multipanda_py.apps.bench.hot ROUNDS [N ...]``, where each N is a number of
 arms in a row. It prints JSON. The process stays on one core and disables garbage collection.
@@ -38,7 +38,7 @@ Block = Callable[[], object]
 
 
 def measure(blocks: dict[str, Block], rounds: int, repeat: int = _REPEAT) -> dict[str, Any]:
-    """Time functions in turn, so that a busy moment affects all of them.
+    """Time functions in turn, so that other load on the machine affects all of them.
 
     Args:
         blocks: Functions to time, by name.

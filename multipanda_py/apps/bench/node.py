@@ -29,7 +29,7 @@ START = 120.0
 APPROACH = 2.3
 """Time for the arms to reach the motion generator's target [s]."""
 SETTLE = 0.3
-"""Time to settle after a switch [s]."""
+"""Time for the arms to settle after a switch [s]."""
 ANSWER = 15.0
 """Time limit for the response to a switch request [s]."""
 _LOG = 2000  # Number of characters at the end of the log that a message shows.

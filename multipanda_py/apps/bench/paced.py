@@ -125,7 +125,7 @@ def _trials(node: BenchNode, trials: int) -> tuple[Vector, Vector]:
 FLOOR_SECONDS = 3.0
 """Maximum duration of the C loop after each condition [s]; it stops the node's loop meanwhile."""
 PLAIN_SECONDS = 5.0
-"""Maximum duration of measuring the delay from a topic to the loop [s]."""
+"""Maximum duration of the measurement of the delay from a topic to the loop [s]."""
 Samples = dict[str, dict[str, Vector]]
 
 

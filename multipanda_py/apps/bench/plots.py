@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 COLORS = ("#3b75af", "#c4663a", "#6b9e5b", "#8a6bab", "#b8a03c", "#6f6f6f")
 WIDTH = 0.36
-"""Distance between distributions of one group; groups have the distance 1."""
+"""Distance between the distributions of one group on the x axis; groups have the distance 1."""
 _SHOWN = 99.9  # Upper percentile of the plotted distributions [%].
 _LONGEST_SWITCH = 3.5  # Upper limit of the time axis of switches [ms].
 

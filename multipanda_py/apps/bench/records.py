@@ -45,7 +45,7 @@ class CycleTimes:
         x: Position x of the first arm's reference [m].
         held: True where an arm held instead of following its controllet, for example while targets
             paused.
-        dropped: Number of cycles that were not read in time.
+        dropped: Number of cycles that are missing, because they were not read in time.
     """
 
     wake: Counts

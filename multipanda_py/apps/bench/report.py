@@ -44,7 +44,7 @@ Figures = Mapping[str, Any]
 
 
 def scaling_lines(scaling: Figures | None, image: str = "") -> Iterator[str]:
-    """Yield the section on numbers of arms; empty if they were not measured."""
+    """Yield the report lines on cells with different numbers of arms; none if not measured."""
     if not scaling:
         return
     if image:
@@ -103,7 +103,7 @@ def _paced(result: Figures) -> list[str]:
 
 
 def _end(end: Figures) -> str:
-    """Return the text on the maximum number of arms at 1 kHz and the hardware for more."""
+    """Return the text on the maximum number of arms at 1 kHz and on hardware for more arms."""
     if not end:
         return "**Limit of 1 kHz:** unknown, because fewer than two numbers of arms were measured."
     return (
@@ -131,7 +131,7 @@ PAPER = {"DC-NF": "< 25", "DC-CA": "above it", "DC-MA": "+ 40 to 60", "DC-CA-MA"
 """Control time in section VI-A of the paper [us]."""
 PAPER_DELAY = "about 0.5 ms"
 PAPER_SWITCH = (2.117, 0.493)
-"""Mean and standard deviation of 50 trials in the paper [ms]."""
+"""Mean and standard deviation of the switch delay over 50 trials in the paper [ms]."""
 PAPER_MEMORY = "0.2 % of 32 GB"
 
 Report = Mapping[str, Any]

@@ -38,7 +38,7 @@ from multipanda_py.realtime.system.child_process import end_with_parent, module_
 from multipanda_py.realtime.system.dds import remove_leftovers
 
 ROW = (1, 2, 4, 8)
-"""Numbers of arms."""
+"""Measured numbers of arms in a row."""
 CELLS = {
     "one cell": ("",),
     "two, a ROS domain each": ("", ""),
@@ -96,7 +96,7 @@ def _together(
     seconds: float,
     folder: Path,
 ) -> list[dict[str, Any]]:
-    """Run cells at the same time; return the figures of each, or the reason for their lack."""
+    """Run cells at the same time; return the figures of each, or why they are missing."""
     try:
         with contextlib.ExitStack() as stack:
             nodes, users = [], []

@@ -131,7 +131,7 @@ class Answers:
         sent: Time at which each state was sent, CLOCK_MONOTONIC, (n,) [s].
         arrived: Arrival time of the torque for this state, (n,) [s].
         tau: Received torques, (n, 7) [Nm].
-        lost: Number of states without a torque in time.
+        lost: Number of states for which no torque arrived in time.
         cycles: Number of states sent during motions.
         longest_run: Maximum number of successive lost states.
     """
@@ -156,7 +156,8 @@ class BenchRobots(Closeable):
             for ip, drift in zip(self.addresses, (0.0, DRIFT))
         ]
         cores = os.sched_getaffinity(0)
-        if len(cores) >= _ENOUGH:  # On fewer cores, this would leave no time for the node.
+        # With fewer cores, robots outside the loop's core would leave no time for the node.
+        if len(cores) >= _ENOUGH:
             os.sched_setaffinity(0, other_cpus(RealtimeConfig()))
         try:
             for sim in self._sims:

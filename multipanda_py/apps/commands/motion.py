@@ -21,8 +21,8 @@ from multipanda_py.state import ArmSnapshot, Matrix, Vector
 
 LAW = "joint_trajectory"
 NEAR = 0.02
-"""Tolerance of the start and end of a motion: joint positions [rad, m] and velocities at the start
-[rad/s, m/s]."""
+"""Tolerance of the joint positions at the start and end of a motion [rad, m], and of the
+velocities at its start [rad/s, m/s]."""
 MAX_PATH_LENGTH = 60.0
 """Time limit for the approach to the start of a motion [s]."""
 AFTERWARDS = 0.2

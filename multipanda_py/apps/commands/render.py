@@ -37,12 +37,12 @@ RAMP = 0.6
 
 
 class Demo:
-    """Demo that moves every arm on a circle, neighbours in opposite phase, and switches once.
+    """Demo motion: every arm on a circle, neighbours in opposite phase, with one switch.
 
     The tools move on circles around their start poses, in the y-z plane of the base. The radius
     grows from zero and shrinks to zero at the end. It is reduced if the gate is smaller than the
-    circle. Half-way, other controllets take over in motion. Controllets with poses as targets come
-    first, then those of more arms.
+    circle. Half-way, other controllets take over in motion. Those with pose targets are preferred,
+    then those of several arms.
 
     Args:
         cell: A started cell.
@@ -70,7 +70,7 @@ class Demo:
         self._q = {arm: cell.state(arm).q for arm in cell.arms}
 
     def update(self, time: float) -> str:
-        """Send the targets of one instant.
+        """Send the targets for a time, and switch half-way.
 
         Args:
             time: Time since the start [s].

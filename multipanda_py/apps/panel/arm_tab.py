@@ -159,7 +159,7 @@ _COLORS = ("#d62728", "#2ca02c", "#1f77b4", "#ff7f0e", "#9467bd", "#8c564b", "#1
 
 
 class Plots:
-    """Plots of the external force and the joint torques of one arm, which any viewer selects.
+    """Plots of the external force and the joint torques of one arm; any viewer selects the arm.
 
     Args:
         desk: Session of the panel.

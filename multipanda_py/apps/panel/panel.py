@@ -193,8 +193,10 @@ class CellPanel(Closeable):
     """Server of a page that shows a running cell, which one viewer at a time may move.
 
     All viewers see the same page, and each of them may stop the arms. Other requests need the
-    command, which any viewer may take. The panel does not run in the loop. It is a client of the
-    cell, which checks its requests as those of any other client.
+    command over the cell (:class:`.Command`), which any viewer may take.
+
+    The panel does not run in the loop. It is a client of the cell, which checks its requests as
+    those of any other client.
 
     Args:
         cell: A started cell, or the client of a node.

@@ -103,7 +103,11 @@ class Command:
         return before
 
     def release(self, viewer: int | None = None) -> bool:
-        """Take the command from a viewer, or from any holder; return True if it was taken."""
+        """End the command of a viewer over the cell; return True if this viewer had it.
+
+        Args:
+            viewer: Number of the viewer; None for any viewer.
+        """
         with self._lock:
             if self.holder is None or viewer not in (None, self.holder):
                 return False
@@ -122,9 +126,9 @@ class Command:
 REMEMBERED = 8
 """Number of notes that the page shows."""
 STOOD_STILL = 1.0
-"""Time without :meth:`Desk.work` after which requests of pages are stale [s]."""
+"""Time without a call of :meth:`Session.work` after which requests of pages are stale [s]."""
 DEAF = 0.5
-"""Time after such a pause during which delayed requests are rejected [s]."""
+"""Time after a pause of ``STOOD_STILL`` during which requests are rejected as stale [s]."""
 
 
 def viewer_named(viewer: int) -> str:
@@ -159,7 +163,7 @@ class Session:
         self._waiting: list[PendingResponse] = []
         self._stopping: deque[tuple[PendingResponse, str, str]] = (
             deque()
-        )  # Each stop with its two notes.
+        )  # Each stop with the notes on its request and on its confirmation.
         self._stops = 0
         self._worked, self._deaf_until = math.inf, -math.inf
 
@@ -194,7 +198,8 @@ class Session:
             use: Callback with the viewer's number and the new value; it must not wait.
         """
 
-        # viser runs it in its own thread. A pool of threads would change the order.
+        # viser runs coroutines one after another in its own thread. Plain functions would run in
+        # a thread pool, in any order.
         async def used(event: Any) -> None:
             if event.client_id is not None:  # None means that the panel itself has set the value.
                 use(event.client_id, value_of(event.target))

@@ -21,7 +21,7 @@ from multipanda_py.registry import require
 from multipanda_py.state import Vector
 
 TIMEOUT = 0.25
-"""Timeout of a stream [s]."""
+"""Time without a pose or twist after which the arm holds [s]."""
 
 
 @dataclass

@@ -33,7 +33,7 @@ class HandCommand:
         frame: Frame of the axes of twist or pose: ``tool``, ``world`` or an arm, for its base; by
             default the base of the moved arm.
         gripper: Gripper command, set once per opening or closing.
-        problem: Reason why the device gives no valid command; the arm holds.
+        problem: Reason why the device gives no valid command, so that the arm holds; else empty.
     """
 
     is_engaged: bool = False
@@ -84,11 +84,11 @@ class FeelingSource(Source, Protocol):
     """Input device with force feedback."""
 
     def feel(self, arm: str, touch: Touch) -> None:
-        """Take the external wrench of an arm after each :meth:`read`, without waiting."""
+        """Receive the external wrench of an arm after each :meth:`read`, without waiting."""
 
 
 MAX_SPEED = (2.0, 6.0)
-"""Maximum plausible speed; a faster device has jumped [m/s, rad/s]."""
+"""Maximum plausible speed of a device; a faster motion counts as a jump [m/s, rad/s]."""
 JITTER = (0.02, 0.06)
 """Step between two readings that is always allowed [m, rad]: the maximum speed at 100 Hz."""
 LONGEST = 0.05

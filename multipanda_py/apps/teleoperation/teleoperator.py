@@ -41,7 +41,7 @@ compliant arm is displaced under load."""
 class GuidedArm:
     """Arm that receives targets from its clutch; the cell checks them as from any client.
 
-    After the arm had to hold, the clutch must be opened and closed again.
+    After a hold, the arm moves again only when the clutch has been opened and closed.
 
     Args:
         cell: A started cell.
@@ -131,7 +131,7 @@ class GuidedArm:
         return self._cell.frames.base_from(frame, self._arm).rotation
 
     def _send(self) -> None:
-        """Send the target in every tick, because a stream that pauses counts as lost."""
+        """Send the target. It is sent in every tick, because a paused stream would time out."""
         if self.sent is None:
             return
         try:

@@ -44,11 +44,11 @@ class RemoteArm:
         name: Name of the arm.
         description: Description of the arm.
         stale: Maximum age of a state [s].
-        merged: Topic ``joint_states`` of the cell, for the fingers.
-        said: Diagnostics of the cell.
+        merged: Subscription to ``joint_states`` of the cell, which contains the fingers.
+        said: Diagnostics of the cell, for owner and fault.
 
     Attributes:
-        topics: Topics that are required.
+        topics: Subscriptions that must be recent for :meth:`state`.
     """
 
     def __init__(
@@ -108,13 +108,14 @@ class RemoteArm:
         return pose
 
     def state(self, time: float) -> ArmSnapshot:
-        """Return the newest state; values without a topic are NaN.
+        """Return the newest state; NaN for quantities that no topic reports.
 
         Args:
             time: Time of the cell [s].
 
         Raises:
-            TopicLost: If a part of it is too old, or not finite.
+            TopicLost: If one of its messages is missing, too old, or has values that are not
+                finite.
         """
         joints, pose = self._joints.message(), self.pose()
         try:
@@ -149,7 +150,7 @@ class RemoteArm:
 
 
 def _array(values: Any, size: int) -> Vector:
-    """Return an array, or NaN values if the size differs."""
+    """Return values as an array of length ``size``; NaN if their number differs."""
     if values is None or len(values) != size:
         return np.full(size, np.nan)
     return np.array(values)
@@ -160,7 +161,7 @@ MOVES = 20.0
 
 
 class NodeHand:
-    """Client of one gripper that returns requests to poll.
+    """Client of one gripper whose methods return a request to poll instead of waiting.
 
     Args:
         link: Link to the node, before its start.
@@ -206,7 +207,7 @@ class NodeHand:
 
 
 class HandGoal:
-    """Goal of a gripper, until it is accepted or rejected.
+    """Request of a gripper motion, pending until the gripper accepts or rejects the goal.
 
     Args:
         client: Client of the action.
@@ -235,11 +236,12 @@ class HandGoal:
 
 
 _APART = 1e-3
-"""Finger distance above which a closed gripper holds an object [m]."""
+"""Finger distance above which a closed gripper counts as holding an object [m]. It is also the
+tolerance of full opening."""
 
 
 class RemoteGripper(Gripper):
-    """Client of one gripper with open, close and stop; the newest command counts.
+    """Client of one gripper that can open, close and stop; a new command replaces an older one.
 
     Args:
         link: Link to the node.
@@ -268,10 +270,10 @@ class RemoteGripper(Gripper):
         )  # fmt: skip
 
     def start(self, command: GripperCommand) -> GripperMotion:
-        """Start to open, to close around an object, or to stop.
+        """Start to open fully, to close around an object, or to stop.
 
         Raises:
-            TargetRejected: If it is another command.
+            TargetRejected: If the command is another one, such as a move to a given width.
             TopicLost: If the node does not offer the service.
         """
         names = {Action.MOVE: "open", Action.GRASP: "close", Action.STOP: "stop"}

@@ -45,8 +45,8 @@ class ArmStatus(NamedTuple):
         refused: Number of targets that the node has rejected.
         refusal: Reason of the last rejection.
         received_at: Time of the newest message, CLOCK_MONOTONIC [s].
-        beginnings: Number of activations on the arm.
-        hold_reason: Reason why it holds; empty while a controllet is active.
+        beginnings: Number of controllet activations on the arm so far.
+        hold_reason: Reason why the arm holds; empty while a controllet is active.
     """
 
     owner: str = ""
@@ -79,7 +79,7 @@ class NodeStatus:
         arms: Status of each arm.
         received_at: Time of the newest diagnostics of the cell, CLOCK_MONOTONIC [s].
 
-    Thread: :meth:`note` and callbacks that of the node, all other methods any.
+    Thread: the node's for :meth:`note` and callbacks, any for all other methods.
     """
 
     def __init__(self, config: CellConfig, node: Any) -> None:
@@ -95,16 +95,16 @@ class NodeStatus:
 
     @property
     def is_known(self) -> bool:
-        """True after the first message."""
+        """True after the first diagnostics of the cell's loop."""
         return bool(self._loop)
 
     @property
     def has_system_time(self) -> bool:
-        """True if the node uses the time of the machine."""
+        """True if the node uses the system time, not ``/clock``."""
         return self._loop.get("time") == "system"
 
     def note(self, text: str, time_ns: int) -> None:
-        """Store a line as an event."""
+        """Store a line of the node's log as an event."""
         self._remember(Line(Event.NOTICE, time_ns, "", "", text))
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
@@ -131,7 +131,7 @@ class NodeStatus:
         )  # fmt: skip
 
     def receive(self, message: Any) -> None:
-        """Process diagnostics, which may be of another node."""
+        """Process diagnostics; those of other nodes are ignored."""
         for status in message.status:
             values = {item.key: item.value for item in status.values}
             cell, _, arm = status.hardware_id.partition("/")
@@ -200,7 +200,7 @@ class CellStateSubscriber:
     Attributes:
         status: Diagnostics of the cell.
 
-    Thread: callbacks that of the link, all other methods any.
+    Thread: the link's for callbacks, any for all other methods.
     """
 
     def __init__(self, link: NodeLink, root: str, config: CellConfig) -> None:

@@ -38,7 +38,7 @@ from multipanda_py.ros.services.arms import ANSWERED
 from multipanda_py.state import Matrix
 
 SETTLED = 0.5
-"""Time after a switch in which diagnostics may still be older [s]."""
+"""Time after a switch during which received diagnostics may still show the state before it [s]."""
 JUDGED = 10
 """Number of targets in one check. The node may reject up to half of them."""
 FOLLOWER = "joint_trajectory_controller"
@@ -48,15 +48,15 @@ RECOVERY = "error_recovery"
 
 
 class RemoteLaws:
-    """Client that switches controllets of a node, and checks that the arms follow.
+    """Client that switches controllets of a node, and checks that arms follow their targets.
 
     Args:
         link: Link to the node.
         root: Namespace of the cell with a leading slash, or empty.
         config: Configuration of the cell.
         arms: States of the arms, by name.
-        targets: Publisher of their targets.
-        patience: Timeout of answers [s].
+        targets: Publisher of the arms' targets.
+        patience: Timeout of service answers [s].
     """
 
     def __init__(

@@ -29,11 +29,11 @@ from std_msgs.msg import Bool
 from multipanda_py.realtime.system.dds import announce_without_types
 
 NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""QoS profile of streams: a lost message is not repeated."""
+"""QoS profile of pose and twist streams: a lost message is not sent again."""
 POLL_PERIOD = 0.1
 """Period of the count of publishers [s]."""
 EVERY = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
-"""QoS profile of single events."""
+"""QoS profile of clutch and gripper messages, each of which must arrive."""
 
 
 def pose_numbers(message: PoseStamped) -> list[float]:
@@ -67,7 +67,9 @@ def report(arm: str, kind: str, read: Callable[[Any], Any], message: Any) -> Non
 
 
 class Crowds:
-    """Detector of streams with several publishers; writes a line when an arm's state changes.
+    """Detector of pose and twist topics with several publishers, whose motions would mix.
+
+    A line is written for an arm when such a conflict starts or ends.
 
     Args:
         node: Node of this process.

@@ -51,19 +51,19 @@ _OBSTACLES = (
     ((0.02, 0.00, -0.09), (0.02, 0.0, 0.0), 0.02),
     ((0.05, -0.05, -0.14), (0.0, 0.0, 0.03), 0.02),
 )
-"""Start relative to that of the point [m], velocity [m/s], radius [m]."""
-_FULL_TURN = 4.0  # Time after which obstacles reverse [s].
+"""Obstacles: start relative to that of the point [m], velocity [m/s], radius [m]."""
+_FULL_TURN = 4.0  # Time after which the velocities of the obstacles change sign [s].
 _POLL_PERIOD = 50  # Number of messages between two checks of standard input.
 
 
 class PoseStream:
-    """Publisher of a pose that follows the point.
+    """Publisher of a target pose that follows the moving point of this module.
 
     Args:
         node: Node that publishes.
         topic: Target topic.
         start: Initial pose.
-        shift: Additional offset to which the pose moves, (3,) [m].
+        shift: Offset from the point that the pose takes gradually at the start, (3,) [m].
     """
 
     def __init__(self, node: Node, topic: str, start: PoseStamped, shift: Vector) -> None:
@@ -77,7 +77,7 @@ class PoseStream:
 
         Args:
             moved: Displacement of the point, (3,) [m].
-            fraction: Fraction of the shift of the start, 0 to 1.
+            fraction: Fraction of ``shift`` that is applied, 0 to 1.
             stamp_ns: Time stamp of the message [ns].
 
         Returns:
@@ -118,7 +118,8 @@ def make_streams(
         node: Node that publishes.
         bases: Position of each arm's base along y in the world, by arm [m].
         controllet: Name of the controllet that holds the object; empty for a stream per arm.
-        each: True if each arm moves at its own place, False to move two arms side by side.
+        each: True if each arm follows from its initial pose, False to move two arms side by
+            side.
     """
     poses = measured_poses(node, list(bases))
     hands = {arm: pose.pose.position.y + bases[arm] for arm, pose in poses.items()}

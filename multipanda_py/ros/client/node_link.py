@@ -102,7 +102,7 @@ class LatestMessage:
 
 
 ROTATION = 0.05
-"""Maximum wait for an event between two checks for calls to repeat [s]."""
+"""Maximum wait for a message, so that service calls are repeated in time [s]."""
 AGAIN = 3.0
 """Period of repeated calls [s]. A server may drop its first answer to a new client."""
 ANSWERS = QoSProfile(depth=100)
@@ -170,7 +170,7 @@ class NodeLink:
         return LatestMessage(self.node, kind, topic, stale, read, qos)
 
     def offer(self, kind: Any, service: str) -> None:
-        """Create the client of a service."""
+        """Create the client of a service, for :meth:`call`."""
         self._clients[service] = self.node.create_client(kind, service, qos_profile=ANSWERS)
 
     def not_found(self) -> list[str]:
@@ -210,7 +210,7 @@ class NodeLink:
             hint: End of the message.
 
         Raises:
-            TopicLost: If it is not empty in time; the message has the names.
+            TopicLost: If names are still missing after the timeout; the message has them.
         """
         if not self.until(lambda: not missing(), timeout):
             raise TopicLost(f"{', '.join(missing())}: {description} within {timeout:g} s{hint}")

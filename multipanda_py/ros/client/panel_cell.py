@@ -52,7 +52,7 @@ TIMEOUT = 30.0
 GONE = 10.0
 """Time without a message after which the node is considered ended [s]."""
 SILENT = 0.5
-"""Time without a message after which targets must be requested again [s]."""
+"""Time without a message after which targets are rejected until messages arrive again [s]."""
 QUIET = 1.5
 """Time without a message after which the panel shows a warning [s]."""
 FRESH = 1.0
@@ -67,8 +67,8 @@ class NodeCell(Closeable):
     """Client for the panel that uses the public interfaces of a node.
 
     Only the constructor waits. Stop requests have a separate participant and thread, as in the
-    node, so that they wait for no answer and no state. After a switch in progress the stop is
-    repeated.
+    node, so that they never queue behind other messages. If a switch is in progress, the stop is
+    sent again after it.
 
     Args:
         namespace: Namespace of the cell.
@@ -137,7 +137,7 @@ class NodeCell(Closeable):
         self._requested_at = dict.fromkeys(self._values, time.monotonic())
 
     def _find(self, from_file: bool) -> None:
-        """Wait until the node's services are there.
+        """Wait until the services of the node are discovered.
 
         Raises:
             ConfigurationError: If the node lacks services of the given configuration.
@@ -271,8 +271,9 @@ class NodeCell(Closeable):
         """Send a tool pose to the controllet of an arm.
 
         Raises:
-            TargetRejected: If it is beyond the gate, or the node is silent: another controllet may
-                be active when it continues. Rejections of the node are reported later.
+            TargetRejected: If the target is beyond the gate, or no message of the node has arrived
+                for a while. In that case another controllet may be active by now. Rejections by
+                the node are reported later.
         """
         age = self.states.message_age(arm)
         if age > max(SILENT, 5.0 / self.config.cell.joint_state_rate):
@@ -290,7 +291,7 @@ class NodeCell(Closeable):
         timeout: float = 1.0,
         by: str = "",
     ) -> Call[SwitchResult]:
-        """Request a switch; the node reports its service instead of ``by``."""
+        """Request a switch. ``by`` is ignored: events of the node name its service as origin."""
 
         def read(response: Any) -> SwitchResult:
             message = getattr(response, "message", "")  # Some distributions have no message here.
@@ -375,10 +376,10 @@ class NodeCell(Closeable):
 
 
 def _done(response: Any) -> object:
-    """Check the answer of a trigger.
+    """Check the answer of a service of type Trigger.
 
     Raises:
-        NodeRefused: If it has failed.
+        NodeRefused: If the node reports a failure.
     """
     if not response.success:
         raise NodeRefused(response.message)

@@ -70,7 +70,7 @@ class Call(Generic[Answer]):
         return None
 
     def repeat_if_due(self) -> None:
-        """Repeat the request if it is due. Thread: that which serves."""
+        """Send the request again if it is due. Thread: the link's."""
         if self._left and time.monotonic() > self._due_time and not self.is_done:
             self._due_time += self._again
             self._left -= 1
@@ -121,7 +121,7 @@ class RequestChain:
                 return
             try:
                 response = self._first.poll()
-            except MultipandaError:  # look() raises this error.
+            except MultipandaError:  # ``poll`` of this chain raises the same error.
                 return
             if response is not None:
                 self._second = self._go_on(response)

@@ -29,7 +29,7 @@ SENSOR_QOS = QoSProfile(depth=20, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 class ArmListener:
-    """Subscriptions to joints and wrench of an arm; writes pairs with the same stamp.
+    """Subscriptions to joints and wrench of an arm; writes both as one line if stamps agree.
 
     Args:
         node: Node that subscribes.

@@ -36,7 +36,7 @@ class RemoteStates:
 
     Attributes:
         arms: States of the arms, by name.
-        things: Poses of movable objects, by name.
+        things: Subscriptions to the poses of movable objects, by name.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class RemoteStates:
 
     @property
     def topics(self) -> list[LatestMessage]:
-        """Topics that every arm requires."""
+        """Subscriptions that are required for the states of all arms."""
         return [topic for arm in self.arms.values() for topic in arm.topics]
 
     @property
@@ -74,10 +74,13 @@ class RemoteStates:
         return min(arm.stamp for arm in self.arms.values()) - self._origin
 
     def begin(self, timeout: float) -> None:
-        """Wait until a message of every topic has arrived. Time starts then.
+        """Wait until every topic has a message, then set :attr:`time` to zero.
+
+        Args:
+            timeout: Maximum time to wait [s].
 
         Raises:
-            TopicLost: If a topic has no message in time; lists these topics.
+            TopicLost: If a topic has no message in time; the message lists these topics.
         """
 
         def silent() -> list[str]:

@@ -39,7 +39,7 @@ LEASE = 0.5
 CHECK_PERIOD = 0.05
 """Period of the timeout check [s]."""
 MAX_CLIENTS = 100
-"""Maximum number of stored senders."""
+"""Maximum number of senders whose heartbeats are stored."""
 _HEARTBEATS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
@@ -297,7 +297,11 @@ class RemoteTargets:
         self._last: dict[str, float] = {}
 
     def offer(self, laws: Mapping[str, str]) -> None:
-        """Create the publishers for the channels of controllets, which are given by arm."""
+        """Create publishers for all channels of controllets.
+
+        Args:
+            laws: Name of the controllet, by arm.
+        """
         for arm, law in laws.items():
             for channel in self._names.spec(law).channel_table.values():
                 key, topic = (arm, channel.name), f"{self._root}/{arm}/{channel.topic}"
@@ -326,10 +330,10 @@ class RemoteTargets:
         return ""
 
     def wait(self, timeout: float) -> None:
-        """Wait until the node subscribes.
+        """Wait until the node subscribes to the targets.
 
         Raises:
-            TopicLost: If it does not subscribe in time.
+            TopicLost: If a topic has no subscription in time.
         """
         self._link.need(self._unheard, timeout, "no subscriber")
 

@@ -34,7 +34,9 @@ _BYTES = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
 
 
 class TopicSensors:
-    """Subscriptions to Image, CompressedImage and WrenchStamped topics, by their present type.
+    """Subscriptions to topics of type Image, CompressedImage or WrenchStamped.
+
+    The present publishers of a topic determine its type.
 
     Args:
         topics: Topics by name of the observation, optionally with a maximum age [s]; by default

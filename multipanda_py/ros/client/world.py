@@ -45,7 +45,7 @@ class RemoteWorld:
             link.offer(SetEntityState, self._name)
 
     def refusal(self) -> str:
-        """Return why objects cannot be moved, or an empty string."""
+        """Return why no object of this cell can be moved, or an empty string."""
         if self._real:
             return f"got {self._real}, allowed simulated arms"
         return "" if SetEntityState is not None else "simulation_interfaces is not installed"

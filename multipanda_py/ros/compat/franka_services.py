@@ -24,7 +24,7 @@ from multipanda_py.ros.services.arms import RecoveryServices
 from multipanda_py.ros.services.grippers import GripperAction, Hand
 
 PERIOD = 0.02
-"""Period at which recoveries are advanced [s]."""
+"""Period at which the action checks recoveries [s]."""
 _ORTHONORMAL = 1e-5  # Tolerance of the orthonormality of a rotation matrix.
 Values = dict[str, Any]
 
@@ -104,7 +104,7 @@ class FrankaServices:
 
 
 def _with(work: Work, response: Any) -> Any:
-    """Execute work, and return True on success; the log has the reason of a failure."""
+    """Execute the work of a service, and return ``success`` of its response."""
     yield from work
     return bool(response.success)
 
@@ -163,7 +163,7 @@ def _thresholds(request: Any, end: str = "_nominal") -> Values:
 
 
 def _lowest_thresholds(request: Any) -> Values:
-    """Return the lower thresholds of accelerated and steady motion, for one set for both."""
+    """Return one set of thresholds: the minima of those for accelerated and steady motion."""
     steady, fast = _thresholds(request), _thresholds(request, "_acceleration")
     return {name: np.minimum(steady[name], fast[name]).tolist() for name in steady}
 
@@ -175,7 +175,7 @@ class FrankaHandActions:
         node: Node that offers them.
         cell: Cell of the arm.
         arm: Name of the arm with the gripper.
-        hand: Other interfaces of the gripper, which update the goals.
+        hand: Interfaces of this package for the same gripper, which also update these goals.
 
     Raises:
         ImportError: If franka_msgs is not installed.

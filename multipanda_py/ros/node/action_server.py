@@ -24,7 +24,10 @@ def refuse_goal(result: Any, reason: str) -> Any:
 
 
 class PlainActionServer(ActionServer):
-    """Action server whose goals are not tasks of the executor; only their answers are.
+    """Action server whose accepted goals occupy no task of the executor.
+
+    ``execute_callback`` starts a goal and returns; :meth:`finish` ends it. Only sending the result
+    is a task of the executor.
 
     Args:
         node: Node that offers the action.

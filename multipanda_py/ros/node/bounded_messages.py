@@ -189,9 +189,9 @@ def _class_of(slot: Any, kind: Any, name: str) -> Any:
 
 
 REQUEST = MessageSize(1000, 1 << 18)
-"""Maximum size of a request."""
+"""Maximum size of a request: 1000 strings and messages, 256 KiB."""
 TRAJECTORY = MessageSize(6_000, 1 << 22)
-"""Maximum size of a trajectory goal."""
+"""Maximum size of a trajectory goal: 6000 strings and messages, 4 MiB."""
 MESSAGE = 1 << 20
 """Maximum size of a message of a topic [bytes]."""
 TARGET = 1 << 16
@@ -243,7 +243,7 @@ def _with(kind: Any, **parts: Any) -> SimpleNamespace:
 
 @cache
 def bounded(kind: Any, limit: MessageSize) -> Any:
-    """Return a subclass of a message class that rclpy counts before it converts.
+    """Return a subclass of a message class whose messages are counted before their conversion.
 
     Args:
         kind: Class of the message; returned unchanged if it has neither sequences nor strings.

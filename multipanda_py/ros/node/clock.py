@@ -90,8 +90,8 @@ class NodeClock:
     def check_age(now_ns: int, stamp_ns: int, max_age: float) -> None:
         """Reject a stamp that is too old or in the future.
 
-        A sender whose clock leads could be late by that amount without detection. A zero stamp or
-        a zero ``max_age`` disables the check.
+        If the sender's clock is ahead, a delay of the same amount stays undetected. A zero stamp
+        or a zero ``max_age`` disables the check.
 
         Args:
             now_ns: Time of the node from :meth:`check` [ns].
@@ -99,7 +99,8 @@ class NodeClock:
             max_age: Maximum age [s].
 
         Raises:
-            TargetRejected: If it is older, or newer than now by more than ``MAX_AHEAD``.
+            TargetRejected: If the stamp is older than ``max_age``, or ahead of ``now_ns`` by more
+                than ``MAX_AHEAD``.
         """
         if not stamp_ns or not max_age:
             return
@@ -118,8 +119,9 @@ class NodeClock:
     def stamp(self, monotonic_ns: int) -> tuple[int, int]:
         """Return the stamp of a measurement.
 
-        ``/clock`` has another rate and comes in steps. So the age of the measurement is not
-        subtracted from it: stamps would decrease between two steps.
+        With ``use_sim_time`` it is the present time on ``/clock``. The age of the measurement is
+        not subtracted, because ``/clock`` advances in steps, and stamps would decrease between
+        two steps.
 
         Args:
             monotonic_ns: Time of the measurement, CLOCK_MONOTONIC [ns].

@@ -132,7 +132,10 @@ def conflicting_names(node: Node, names: Iterable[str]) -> str:
 
 
 def _living(main: Node, arms: Iterable[str], listed: list[str]) -> list[str]:
-    """Return the listed names if a node answers or stays listed too long, else an empty list."""
+    """Wait for an answer of the listed nodes; return the names that belong to a live process.
+
+    A node that does not answer counts as alive if it is still listed after ``FORGOTTEN``.
+    """
     node = rclpy.create_node(f"{main.get_name()}_start", context=main.context, **BARE)
     executor = SingleThreadedExecutor(context=main.context)
     executor.add_node(node)

@@ -98,7 +98,8 @@ class Diagnostics:
         """Publish at once if the loop or the clock stops or continues, or a controllet starts."""
         if self._beginnings != (now := self._count_beginnings()):
             self._beginnings = now
-            # A new controllet starts at the measured state, so the old reasons are obsolete.
+            # A new controllet starts at the measured state, so the reasons why earlier targets
+            # were not followed are obsolete.
             self._held.clear()
             self._tick()
         self._check_loop()
@@ -140,7 +141,7 @@ class Diagnostics:
         self._tick()
 
     def _consequence(self) -> str:
-        """Return the consequence of an unknown time."""
+        """Return what the node does while its time is unknown, for messages."""
         if self._clock.has_started:
             return "stamps do not change, and targets are refused"
         return "states are not published, and targets are refused"

@@ -15,7 +15,7 @@ from multipanda_py.ros.topics.targets import Targets
 PERIOD = 0.5
 """Period of the check [s]."""
 TIMEOUT = 10
-"""Number of checks after which a node without a known name is reported as unknown."""
+"""Number of checks after which a mismatch is reported with an unknown node name."""
 
 
 class GraphWatch:

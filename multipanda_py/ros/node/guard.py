@@ -55,7 +55,7 @@ class Guard:
         last: Message of the newest exception.
         refused: Number of rejected requests by service; parameters of all nodes together.
         mismatches: New QoS mismatches of publishers and subscriptions, not yet evaluated.
-        unheard: Messages about QoS mismatches, by topic.
+        unheard: Warnings about endpoints with incompatible QoS, by topic.
         taken_twice: Names of this cell that another node has too.
         unresponsive: Reason of a failed self-check of the node, or an empty string.
 

@@ -185,17 +185,17 @@ class LifeCycle:
                 self._arrive(transition.goal)
 
     def _deactivate(self, cell: Cell) -> Work:
-        # After an attempt that failed half-way, the active controllets are stored already, and
-        # some of them are inactive by now.
+        # If an earlier attempt failed half-way, the controllets are stored already, and some of
+        # them are inactive by now.
         if not self._rested:
             self._laws = tuple(cell.active)
         yield from self._rest(cell)
 
     def _rest(self, cell: Cell) -> Work:
-        """Let all arms hold and accept no controllet.
+        """Make all arms hold, and reject controllets for them.
 
-        The request includes arms that accept none: after a timeout they may still have
-        controllets.
+        Arms that already reject controllets are included. If an earlier request timed out, their
+        controllets may still be active.
         """
         self._rested |= {arm for arm in cell.arms if not cell.is_resting(arm)}
         pending = cell.ask_rest(*cell.arms, by=SUBJECT)

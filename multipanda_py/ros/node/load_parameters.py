@@ -140,7 +140,7 @@ def _take(
 
 
 def _arguments(words: Sequence[str]) -> tuple[list[str], list[tuple[str, Parameters]]]:
-    """Return the files that arguments name, and the values for nodes."""
+    """Return the parameter files in arguments, and the values set by ``-p`` with their node."""
     files, overrides = [], []
     rest = iter(word for word in words if word and word not in ("--ros-args", "--"))
     for option in rest:

@@ -189,7 +189,7 @@ def main(args: Sequence[str] | None = None) -> int:
         0, or 1 after a fatal log entry, or 130, 143 or 129 if a signal arrived during the start.
     """
     code = _main(args)
-    if has_abandoned():  # Finalizing the interpreter would wait for the middleware's threads.
+    if has_abandoned():  # A normal exit would wait for blocked threads of the middleware.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -208,7 +208,7 @@ def _main(args: Sequence[str] | None) -> int:
         return 1
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
-    except RuntimeError as error:  # rcl cannot read an option or a parameter file.
+    except RuntimeError as error:  # Raised if rcl cannot read an option or a parameter file.
         get_logger(NAME).fatal(f"{type(error).__name__}: {' '.join(str(error).split())}")
         return 1
     try:
@@ -219,7 +219,7 @@ def _main(args: Sequence[str] | None) -> int:
             )
         signals.check()
         return _sessions(signals, started, args)
-    except ParameterException as error:  # rclpy cannot read use_sim_time.
+    except ParameterException as error:  # Raised if use_sim_time is not valid.
         get_logger(NAME).fatal(" ".join(str(error).split()))
         return 1
     except Interrupted as signal:
@@ -323,7 +323,7 @@ def _serve(
         ends.callback(cameras.close)
         for warning in (*cell.warnings, *([refused] if refused else [])):
             logger.warning(warning)
-        # A collection of these objects would block all threads for up to 0.1 s.
+        # Garbage collection of the objects of the start would block all threads for up to 0.1 s.
         gc.freeze()
         signals.check()
         for _ in life.has(cell):

@@ -41,7 +41,8 @@ class Responsiveness:
     Attributes:
         standing: Age of the newest callback [s].
         deaf: Age of the newest answer, without the time in which no callback ran [s].
-        unheard: Time in which the first participant had no first answer, without those times [s].
+        unheard: Time for which the first participant has waited for its first answer, without the
+            time in which no callback ran [s].
 
     Thread: :meth:`answered` and :meth:`update` in one thread, all other methods in main.
     """
@@ -175,7 +176,7 @@ class SelfCheck:
             self._cell.beat()
 
     def pause(self) -> None:
-        """Expect no callbacks until the next heartbeat."""
+        """Suspend the check, because no callback runs until the next heartbeat."""
         self._state.pause()
 
     def renew(self) -> None:

@@ -142,7 +142,7 @@ def _single(args: Sequence[str], faults: list[str]) -> Iterator[tuple[str, Param
 
 
 def unreadable_files(args: Sequence[str]) -> list[str]:
-    """Return reasons why ROS 2 cannot read parameter files. It would block on a FIFO.
+    """Return reasons why parameter files cannot be read; ROS 2 would block on a FIFO.
 
     ROS 2 itself reports missing files.
     """

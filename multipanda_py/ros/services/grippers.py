@@ -30,7 +30,7 @@ class GripperAction(NamedTuple):
         start: Function that starts the motion of a goal.
         feedback: Function that returns the feedback message of a motion.
         result: Function that returns the result message of a motion.
-        refused: Function that returns the result message of a rejected goal from the reason.
+        refused: Function that converts the reason of a rejection to the result message.
         accept: Function that accepts or rejects a goal before it starts.
     """
 
@@ -124,7 +124,7 @@ class GripperGoals:
 PERIOD = 0.05
 """Period at which the grippers are polled [s]."""
 SPEED = 0.1
-"""Default speed of the width, because the messages contain no speed [m/s]."""
+"""Speed at which the width changes [m/s]; the messages contain none."""
 CLOSE_FORCE = 20.0
 """Grasp force of the service ``close`` [N]."""
 ACTIONS = ("gripper/gripper_action", "gripper/gripper_cmd")

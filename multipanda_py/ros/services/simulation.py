@@ -93,7 +93,7 @@ class SimulationServices:
         yield from self._wait(goal, response.result)
 
     def _wait(self, goal: int, result: Any) -> Work:
-        """Wait until the loop has run ``goal`` cycles, while cycles still occur."""
+        """Wait until the loop has run ``goal`` cycles; give up after ``STILL`` without a cycle."""
         before, since = self._world.cycles, time.monotonic()
         while (now := self._world.cycles) < goal:
             if now != before:

@@ -88,11 +88,12 @@ class Trajectories:
 
 
 class _FollowedGoal:
-    """Goal in execution.
+    """Goal of ``FollowJointTrajectory`` that the controllet executes.
 
     Args:
         handle: Handle of the action.
-        points: Path from the initial positions of the arms, (p, 1 + 3 n).
+        points: Path from the initial positions of the arms, (p, 1 + 3 n): time, positions,
+            velocities, accelerations.
         before: Number of motions that the controllet had started before.
         ahead: Time from the acceptance to the requested start [s].
 
@@ -101,7 +102,7 @@ class _FollowedGoal:
         points: Path from the initial positions of the arms, (p, 1 + 3 n).
         before: Number of motions that the controllet had started before.
         number: Number of this motion, or 0 until the loop has started it.
-        canceled_at: Number of started motions at the cancellation, -1 before.
+        canceled_at: Number of motions started before the stop was requested; -1 without a stop.
         asked: Time of acceptance [s].
         deadline: Latest time of the start [s].
     """
@@ -117,8 +118,8 @@ class _FollowedGoal:
 class _Starts:
     """Start times of goals with a stamp, in the time of the controlled world.
 
-    Two readings of two clocks differ by some microseconds, which may change the cycle. Therefore
-    all goals with one stamp use the result of the first.
+    Converting a stamp twice gives times that differ by microseconds, so that two arms might start
+    in different cycles. Therefore all goals with one stamp use the result of the first.
     """
 
     def __init__(self) -> None:

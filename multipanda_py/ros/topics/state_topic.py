@@ -112,8 +112,7 @@ class FreshStates:
         """Return the new states since the last call, or None if there is no new measurement."""
         row = self._cell.row()
         sensed = row["arms"]["sensed_ns"].tolist()
-        # No backend sends states independently of the cycles, so each cycle has a new state of
-        # every arm.
+        # All are zero if no robot wakes the loop. Then each cycle has a new state of every arm.
         if not any(sensed):
             sensed = [int(row["wake_ns"])] * len(self._sent)
         new = [index for index, ns in enumerate(sensed) if ns != self._sent[index]]

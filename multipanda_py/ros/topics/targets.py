@@ -42,7 +42,7 @@ class TargetInhibit:
 
     Many clients repeat their last target forever, also while a trajectory is followed, and for
     some messages after its end. Accepted, such a target would move the arm back to where it came
-    from. Therefore a stream that repeats its target of that time stays rejected, until it sends
+    from. Therefore a stream that repeats the last rejected target stays rejected, until it sends
     another value or pauses.
 
     Args:
@@ -64,7 +64,7 @@ class TargetInhibit:
         self._reasons[name, channel] = reason
 
     def release(self, name: str, channel: str) -> None:
-        """Accept targets of a channel again, as soon as it sends a new value."""
+        """Accept targets of a channel again, as soon as their value changes or they pause."""
         self._reasons.pop((name, channel), None)
 
     def channels(self, owner: str) -> list[str]:
@@ -139,7 +139,7 @@ class Targets:
         channels: Record of every channel, by arm or controllet and by name.
         held_off: Streams that are rejected at present.
         topics: Arm or controllet, name and message type of every topic, by its full name.
-        senders: Nodes that publish a target, by arm or controllet, and name.
+        senders: Names of the nodes that publish a target, by arm or controllet and by channel.
 
     Thread: executor.
     """
