@@ -15,7 +15,7 @@ ALIASES = {"torque_m1_command": "motor_1_command", "torque_m2_command": "motor_2
 """Alternative names of commands: names in the toolbox's code, mapped to those in its paper."""
 
 LARGEST_COMMAND = 1e6
-"""Maximum absolute value of a command; its square must stay finite."""
+"""Maximum absolute value of a command in its unit, so that products with it stay finite."""
 
 
 class OperationMode(IntEnum):

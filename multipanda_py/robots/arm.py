@@ -142,7 +142,10 @@ class Tool:
 
     @property
     def capsules(self) -> tuple[Capsule, ...]:
-        """Rod from the flange to the tool centre point in the flange's frame; empty if short."""
+        """Rod from the flange to the tool centre point, in the flange's frame.
+
+        Empty if the tool centre point is closer to the flange than 32 mm.
+        """
         tip = self.pose_tcp_in_flange[:3, 3]
         length = float(np.linalg.norm(tip))
         if length < 4.0 * ROD_RADIUS:

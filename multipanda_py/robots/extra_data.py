@@ -24,17 +24,19 @@ FULL_SPEED_IN = 0.25
 JERK_PER_ACCELERATION = 500.0
 """Jerk limit over acceleration limit, as for Franka arms [1/s]."""
 TORQUE_RATE, FULL_TORQUE_RATE = 1000.0, 12.0
-"""Minimum torque rate, as for Franka arms [Nm/s], and torque rate over torque limit, as for their
-large joints [1/s]."""
+"""Minimum torque-rate limit, as for Franka arms [Nm/s], and ratio of torque-rate limit to torque
+limit, as for their large joints [1/s]."""
 ROTOR = 2.5e-3
-"""Rotor inertia over torque limit [kg m^2/Nm]. A Franka arm under torque control has 2.8e-3 in its
-large joints and 5e-3 in its wrist."""
+"""Ratio of apparent rotor inertia to torque limit [kg m^2/Nm]. A Franka arm under torque control
+has 2.8e-3 in its large joints and 5e-3 in its wrist."""
 LACKING = 5.0 / 87.0
-"""Torque of a nullspace spring over the torque limit: 5 of 87 Nm, as for an FR3."""
+"""Ratio of the maximum torque of a nullspace spring to the torque limit: 5 to 87 Nm, as for an
+FR3."""
 LACKING_IN_WRIST = 5.0 / 12.0
-"""Maximum of this ratio for any joint: 5 of 12 Nm, as for the wrist of an FR3."""
+"""Maximum of the ratio ``LACKING`` for any joint: 5 to 12 Nm, as for the wrist of an FR3."""
 STRONG = 1.0 / 3.0
-"""Minimum torque limit of an arm joint over the largest one; other joints are wrist joints."""
+"""Minimum torque limit of an arm joint, relative to the largest one of the arm. Joints with less
+count as wrist joints."""
 ROD = 0.04
 """Radius of the rods that represent links without geometry [m]."""
 POSTURES, INNER = 60, 0.5
@@ -147,7 +149,7 @@ def default_ready(chain: Chain, tip_in_last: Vector, lower: Vector, upper: Vecto
         tip = poses[-1][:3, :3] @ tip_in_last + poses[-1][:3, 3]
         reach = np.linalg.norm(np.diff(np.vstack([points, tip]), axis=0), axis=1).sum()
         columns = jacobian(chain, poses, tip, len(q))
-        # The reach is 0 if the tip of a single joint is on its axis.
+        # The reach is 0 if an arm of one joint has its tip on the axis.
         columns[:3] /= 0.5 * reach or 1.0
         size = np.linalg.svd(columns, compute_uv=False)[-1]
         height = min(float(points[:, 2].min()), float(tip[2]))

@@ -141,17 +141,20 @@ FIGURES: dict[str, tuple[float, ...]] = {
     "tare_torque": (4.0, 4.0, 4.0, 4.0, 1.5, 1.5, 1.5),
     # Maximum difference of commanded and measured torque that counts as friction and bias [Nm].
     "unmeasured_torque": (8.0, 8.0, 8.0, 8.0, 4.0, 4.0, 4.0),
-    # Fraction of the torque limit below which ``hold`` counts a braking joint as slow, and
-    # attaches it to a spring. The springs of the arm joints return them to this position. Without
-    # them, or with early springs at the wrist, an arm with an unknown payload stops later or
-    # oscillates.
+    # Torque, as fraction of the torque limit, with which the brake of ``hold`` stops a joint at
+    # the momentum below which the joint counts as slow. A slow joint gets a spring to its present
+    # position. Arm joints get it early and return to this position, wrist joints get it late.
+    # Without these springs, or with early ones at the wrist, an arm with an unknown payload stops
+    # later or oscillates.
     "slow": (0.6, 0.6, 0.6, 0.6, 0.35, 0.35, 0.35),
-    # Time in which the torque of these springs grows to its full value [s]. Without it, a joint
-    # that an earlier torque moves away from its anchor would return faster than it left.
+    # Time in which the torque of the springs of ``hold`` grows to its full value [s]. With the
+    # full value at once, a joint that an earlier torque moves away from its spring's rest position
+    # would return faster than it left.
     "growth": (0.5, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0),
-    # Factors on the damping of held joints until they are at rest. A payload of 3 kg has up to ten
-    # times the inertia of a wrist, and would oscillate on its spring. A bare wrist is stable even
-    # with 7 ms delay at half its inertia, but the other joints would not be.
+    # Factors on the damping of joints in ``hold`` until they are at rest. A payload of 3 kg has up
+    # to ten times the inertia of a wrist, and would oscillate on its spring. With these factors, a
+    # wrist without payload is stable even with a delay of 7 ms and half its inertia. The other
+    # joints would not be.
     "settling": (1.0, 1.0, 1.0, 1.0, 1.6, 1.6, 1.6),
     # Friction parameters [Nm], [s/rad] and [rad/s], identified on a Panda by Gaz et al., RA-L
     # 2019.

@@ -168,7 +168,7 @@ class Turned:
         return float(np.linalg.norm(np.subtract(self.end, self.start)))
 
     def outline(self, steps: int = 6) -> NDArray[np.float64]:
-        """Return the half section of the solid, from first to second pole.
+        """Return the profile of the solid whose rotation about the axis generates the surface.
 
         Args:
             steps: Number of rings per dome.

@@ -133,7 +133,7 @@ class GripperMotion:
 
     Args:
         command: The command.
-        look: Function that returns the result, or None while the command runs.
+        look: Function that checks for the result and returns it, or None while the command runs.
         wait: Function that waits for a condition, such as :meth:`multipanda_py.cell.Cell.wait`.
     """
 
@@ -185,7 +185,7 @@ class Gripper(ABC):
 
     Attributes:
         silence: Function that returns the reason why the loop does not run, and an empty string
-            while it runs. Without a running loop, only a stop can start.
+            while it runs. Without a running loop, only :meth:`stop` is accepted.
     """
 
     silence: Callable[[], str] = staticmethod(lambda: "")

@@ -89,7 +89,7 @@ def _bodies(robot: Robot, path: Path, links: Any) -> dict[str, Load]:
 
 
 def _numbers(path: str, value: Any, size: int) -> list[float]:
-    """Return a list of finite numbers; a single number may stand without a list."""
+    """Return a value as a list of finite numbers. If one is expected, it need not be in a list."""
     values = value if isinstance(value, list) else [value]
     numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
     if not numbers or len(values) != size or not np.isfinite(values).all():

@@ -59,7 +59,7 @@ FRANKA_HAND = ParallelGripper(
     velocity=FINGER_VELOCITY,
     speed=FINGER_VELOCITY,
     force=FINGER_FORCE,
-    max_force=2.0 * FINGER_FORCE,  # The product sheet allows half of it continuously.
+    max_force=2.0 * FINGER_FORCE,  # The product sheet allows half of this force continuously.
     capsules=HAND_CAPSULES,
 )
 
@@ -77,9 +77,9 @@ def _franka(name: str) -> Robot:
         armature=ARMATURE,
         ready=READY_POSTURE,
         sections=((0, 1, 2, 3), (4, 5), (6, 7)),
-        # Capsules of links 1 and 3 overlap if joint 2 exceeds about 1.3 rad, which holds in a
-        # quarter of 3000 random configurations. Every other pair touched in less than 2.5 % of
-        # them, as real links would.
+        # Capsules of links 1 and 3 overlap if joint 2 exceeds about 1.3 rad, as in a quarter of
+        # 3000 random configurations. The capsules of other pairs touched in less than 2.5 % of the
+        # configurations, as real links would.
         overlapping=((1, 3),),
         hand=FRANKA_HAND,
         figures=FIGURES,

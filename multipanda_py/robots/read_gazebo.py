@@ -155,7 +155,7 @@ def _numbers(
 
 
 def _own_names(kind: str) -> dict[str, str]:
-    """Return the parameter names of a type that the toolbox lacks; tags have the same names."""
+    """Return the parameter names of an actuator type without a toolbox plug-in, as tag names."""
     return {name: name for name in registry.find("actuators", kind).Params.__dataclass_fields__}
 
 

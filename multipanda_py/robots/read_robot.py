@@ -125,7 +125,7 @@ USUAL = {
     "velocity": ("rad/s", (0.05, 50.0), (0.005, 20.0)),
     "torque": ("Nm", (0.05, 3000.0), (1.0, 50_000.0)),
 }
-"""Usual ranges for revolute and for prismatic joints, wide enough for commercial arms."""
+"""Usual ranges of limits for revolute and for prismatic joints, which commercial arms meet."""
 MASS, SIZE = (1e-3, 150.0), (1e-3, 1.0)
 """Usual ranges of the mass [kg] and radius of gyration [m] of a moving link."""
 FULL_TURNS = 4.0 * np.pi + 1e-3
@@ -304,7 +304,7 @@ def _limits(chain: Chain, extra: Overrides) -> tuple[ArmLimits, Vector]:
         key: [joint.limits.get(key) for joint in chain.joints] for key in (*_FROM_URDF, *_DERIVED)
     }
     limits = {key: extra.per_joint(key, stated[key]) for key in _FROM_URDF}
-    # These are checked first, because other limits are computed from them.
+    # Velocity and torque limits are checked first, because defaults of others depend on them.
     for key in ("velocity", "torque"):
         for joint, value in zip(chain.joints, limits[key]):
             if not value > 0.0:

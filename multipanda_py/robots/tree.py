@@ -166,7 +166,7 @@ def check_body(path: str, body: Load) -> None:
     """Check that a rigid body can have a mass and inertia; a link without mass passes.
 
     Args:
-        path: Place of the values, for error messages.
+        path: File and link of the values, for error messages.
         body: Mass, centre of mass and inertia.
 
     Raises:

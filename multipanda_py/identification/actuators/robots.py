@@ -188,7 +188,9 @@ def robot_of(
 
 
 def offset(springs: Actuator[Any], preset: float) -> Vector:
-    """Return the equilibrium of unequal springs at zero angle without load, (n,) [rad].
+    """Return the equilibrium angles to command so that unloaded joints rest at zero, (n,) [rad].
+
+    They are zero if both springs of a joint are equal.
 
     Args:
         springs: Springs of the n joints.

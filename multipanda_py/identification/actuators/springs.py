@@ -107,8 +107,8 @@ class SpringEstimate:
         rmse: Root mean square residual of every measured torque, by column [Nm].
         explained_variance: Fraction of the torque variance that the springs explain.
         samples: Number of samples.
-        independent: Effective number of independent samples, considering the autocorrelation of
-            the residual.
+        independent: Effective number of independent samples. It is below ``samples`` if the
+            residuals of neighbouring samples are correlated.
     """
 
     kind: str
@@ -315,7 +315,7 @@ class _Fit:
         Args:
             jacobian: Jacobian of the residuals, (m, p).
             left: Residuals, with m elements [Nm].
-            alike: Number of correlated samples that count as one.
+            alike: Number of neighbouring samples that count as one, because they are correlated.
 
         Raises:
             IdentificationRefused: If parameters cannot be separated or one is undetermined.

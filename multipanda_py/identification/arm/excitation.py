@@ -93,7 +93,8 @@ CRITERIA = ("condition", "d-optimal")
 FREE = 2.0
 """Maximum displacement of a joint to either side of its ready position [rad]."""
 STEP, SHORTEST_STEP = 0.3, 1e-3
-"""Initial and minimum step size of the search, in units of random coefficients."""
+"""Initial and minimum step size of the search, relative to the standard deviation of the random
+coefficients."""
 FIRST = 20
 """Number of random motions. The search starts from the best of them."""
 TRIES = 50

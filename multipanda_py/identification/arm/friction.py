@@ -14,7 +14,7 @@ from multipanda_py.state import Matrix, Vector
 SHARP = 0.01
 """Width w of the Coulomb friction step if it is not identified [rad/s, m/s]."""
 STEEPEST = 100.0
-"""Maximum steepness accepted by the feature ``friction`` [s/rad]."""
+"""Maximum steepness of a friction sigmoid that the feature ``friction`` accepts [s/rad]."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,7 +39,7 @@ WIDTHS = np.geomspace(NARROWEST, WIDEST, 9)
 SWEEPS = 2
 """Sweeps over all joints for the initial guess."""
 FURTHEST = 5.0
-"""Bound of a shift, relative to its prior standard deviation."""
+"""Maximum shift of a sigmoid, relative to the prior standard deviation of shifts."""
 
 
 def fit_shape(
@@ -166,8 +166,8 @@ OF_SPEED = 0.25
 LATEST = 0.02
 """Maximum delay of measured torques that is attributed to the recording [s]."""
 NO_OFFSET = 1e-3
-"""Standard deviation of the offset of a joint whose offset cannot be separated from a weight [Nm,
-N]."""
+"""Prior standard deviation of the torque offset of a joint whose offset cannot be separated from a
+weight [Nm, N]. The small value assigns the torque to the weight of the links."""
 SAID = 1.0
 """Minimum duration of rest, removed from a log, that is reported [s]."""
 
@@ -183,7 +183,8 @@ class Options:
             torques do not contain it. ``auto`` selects ``fit`` or ``unseen`` by the sensors stated
             in the logs.
         cutoff: Cutoff frequency of the filter of torques and regressors [Hz].
-        held_out: Fraction at the end of every log, without final rest, that is only predicted.
+        held_out: Fraction of the motion at the end of every log that serves only for testing. The
+            final standstill is removed first.
     """
 
     friction: str = "coulomb"
@@ -432,7 +433,6 @@ def _bounds(
 def _robot(
     robot: Robot, bodies: Sequence[Load], friction: FrictionEstimate, armature: Vector | None
 ) -> Robot:
-    """Return a robot with the identified parameters."""
     links = [
         replace(link, inertial=inertial_of(body)) for link, body in zip(robot.links[1:], bodies)
     ]

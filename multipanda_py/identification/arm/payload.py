@@ -20,10 +20,10 @@ from multipanda_py.robots.inertial import Load
 from multipanda_py.state import Matrix, Vector
 
 GUESS = Load(1.0, np.array([0.0, 0.0, 0.1]), np.diag([4e-3, 4e-3, 4e-3]))
-"""Prior of the payload, an object of ordinary size."""
+"""Prior of the payload: a body of 1 kg whose centre is 0.1 m in front of the flange."""
 SPREAD = 3.0
-"""Relative standard deviation of that prior: wide for mass and centre of mass, a regularisation
-for inertia."""
+"""Relative standard deviation of ``GUESS``. The log determines mass and centre of mass in spite of
+it, whereas the inertia stays close to ``GUESS`` if the log contains no fast motion."""
 MOVING = 0.3
 """Joint velocity above which a log counts as a motion, not as static
 configurations [rad/s, m/s]."""
@@ -39,8 +39,9 @@ class PayloadEstimate:
         load: Payload in the flange frame, without gripper and tool.
         mass_deviation: Standard deviation of the mass [kg].
         com_deviation: Standard deviation of the centre of mass, (3,) [m].
-        tells_inertia: True if the log contains motion. If False, the inertia is a prior of
-            ordinary density that only keeps the payload physically consistent.
+        tells_inertia: True if the log contains motion. If False, the inertia is not identified. It
+            is that of ``GUESS``, changed only for physical consistency with mass and centre of
+            mass.
         rmse: Root mean square of the torque residual, (n,) [Nm].
     """
 

@@ -163,7 +163,12 @@ def _thick_parameters(parameters: Vector) -> Vector:
 
 
 def _symmetric_basis() -> tuple[Matrix, Matrix]:
-    """Return an orthonormal basis of symmetric 4 x 4 matrices, as columns and as parameters."""
+    """Return an orthonormal basis of the symmetric 4 x 4 matrices.
+
+    Returns:
+        Basis matrices as flat columns, (16, 10), and their inertial parameters as columns,
+        (10, 10).
+    """
     matrices, parameters = [], []
     for i in range(4):
         for j in range(i, 4):

@@ -200,7 +200,11 @@ class Stack:
         return np.concatenate(slow) < 0.1
 
     def late_by(self, delay: float) -> Stack:
-        """Return the stack with torques shifted by a delay [s]."""
+        """Return the stack with torques of a later time, which undoes their delay.
+
+        Args:
+            delay: Delay of the measured torques [s].
+        """
         return replace(self, tau=self.tau + delay * self.slope)
 
 

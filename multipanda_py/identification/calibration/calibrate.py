@@ -127,7 +127,7 @@ class CalibrationRun:
         self.say(text)
 
     def _shown(self) -> list[tuple[Task, list[Run]]]:
-        """Run the tasks on the plant and keep those that it completes.
+        """Run the tasks on the plant, and return those that it completes with their runs.
 
         Raises:
             ValidationRefused: If it completes none of them.
@@ -158,7 +158,7 @@ class CalibrationRun:
         ]
 
     def _surface_fit(self) -> ContactFit | None:
-        """Return the estimator of the twin's table parameters, or None without data for it."""
+        """Return the estimator of the twin's table parameters, or None without suitable data."""
         first = self.plant.arms[next(iter(self.plant.arms))]
         if TABLE not in self.twin.objects:
             return None

@@ -21,7 +21,7 @@ from multipanda_py.registry import needed
 from multipanda_py.state import Matrix, Vector
 
 DEPTH, FORCE = 2e-5, 0.3
-"""Scales of position and force differences, which have a weight of one [m, N]."""
+"""Differences of tool height [m] and tangential force [N] that have a residual of 1 in the fit."""
 CALM, QUICK = 50, 4
 """Block sizes for averaging noisy forces and heights, in samples."""
 TOUCH = 5.0
@@ -99,7 +99,7 @@ not smooth."""
 EVALUATIONS = 8
 """Maximum iterations of a fit. Each takes one run plus one per parameter."""
 UNLIKE = 10.0
-"""Residual assigned where the twin fails the task."""
+"""Residual of samples that the twin does not reach, because it ends the task early."""
 _ALLOWED: Mapping[str, tuple[float, float]] = {
     "friction": (0.01, 5.0), "contact_time": (0.002, 0.5), "contact_damping": (0.01, 10.0),
 }  # fmt: skip
@@ -233,7 +233,7 @@ class ContactFit:
         )
         off = np.linalg.norm(result.fun) / np.maximum(_own_lengths(result.jac), 1e-9)
         ends = np.exp([np.maximum(result.x - off, low), np.minimum(result.x + off, high)]).T
-        # Correlated parameters can compensate each other, so they are found all or none.
+        # Parameters of one task can compensate each other. Either all or none are accepted.
         is_determined = all(
             max_value < MAX_RANGE_RATIO * min_value for min_value, max_value in ends
         )

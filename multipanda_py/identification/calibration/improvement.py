@@ -29,12 +29,20 @@ from multipanda_py.targets import TRAJECTORY_POINTS
 
 
 def body_layer(files: Mapping[str, str]) -> dict[str, Any]:
-    """Return the cell file overlay of a twin that sets the parameters of simulated arms."""
+    """Return cell file keys that give simulated arms the parameters of files.
+
+    Args:
+        files: Paths of the parameter files, by arm.
+    """
     return {"arms": {arm: {"perturbation": {"parameters": path}} for arm, path in files.items()}}
 
 
 def law_layer(files: Mapping[str, str]) -> dict[str, Any]:
-    """Return the cell file overlay that sets the model of controllets and estimators."""
+    """Return cell file keys that give controllets and estimators the model of files.
+
+    Args:
+        files: Paths of the parameter files, by arm.
+    """
     return {"arms": {arm: {"identified": path} for arm, path in files.items()}}
 
 
@@ -83,8 +91,8 @@ def with_surface(cell: CellConfig, object_name: str, surface: Mapping[str, float
 MARGIN = 0.05
 """Minimum distance of the motion to floor, objects and other arms [m]."""
 ELSEWHERE = 0.2
-"""Distance from the end of a motion that counts as a stopped arm [rad, m]. Gravity and friction
-errors stay below it."""
+"""Distance of an arm from the end of its motion above which it has stopped early [rad, m].
+Position errors due to gravity and friction are smaller."""
 
 
 def find_motion(
@@ -141,7 +149,7 @@ def measure(
 
 
 def _moved(plant: CellConfig, arm: str, points: Matrix, seed: int, recover: bool) -> Run:
-    """Run a motion. The fault of the run also reports an incomplete motion."""
+    """Run a motion. The fault of the result also covers a motion that is incomplete."""
     run = run_task(MotionTask(arm, points), plant, seed, recover=recover)
     if run.fault or run.seconds < points[-1, 0]:
         reason = run.fault or "the recording ended"

@@ -149,7 +149,11 @@ class ResidualKind:
     doc: str
 
     def labels(self, joints: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of the axes for an arm with the given joints."""
+        """Return the names of the components of the residual: its axes, or by default the joints.
+
+        Args:
+            joints: Names of the joints.
+        """
         return self.axes or tuple(joints)
 
 
@@ -200,10 +204,10 @@ SMOOTHING = 0.05
 SETTLES = 1.0
 """Time after a reset of the twin during which residuals are not evaluated [s]."""
 STRANGE = 0.25
-"""Fraction of a joint's torque limit. A larger mean correction means that the log does not match
-the described arm."""
+"""Root mean square of the correction, relative to a joint's torque limit, above which a log does
+not match the described arm."""
 _ADAPTS = 50
-"""Samples between two updates of the correction damping."""
+"""Samples between two updates of the damping D to the present effective inertias."""
 _LONGEST_PERIOD = 0.1
 """Maximum sample period of a log [s]."""
 
@@ -389,7 +393,7 @@ class TwinFollower:
             raw[self._places["external"]] = estimated[k]
             raw[self._places["wrench"]] = wrench[k]
             raw[self._places["correction"]] = twin.correction
-            # The first values start the filter.
+            # The filter starts at the first valid value of each residual.
             np.copyto(self._smooth, raw, where=np.isnan(self._smooth))
             self._smooth += passed / (passed + SMOOTHING) * (raw - self._smooth)
             residuals[k] = self._smooth

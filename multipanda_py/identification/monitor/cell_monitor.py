@@ -137,7 +137,7 @@ class BandMonitor:
         return raised
 
     def _one(self, k: int, times: Vector, values: Vector, used: Vector) -> list[Alarm]:
-        """Evaluate one residual. It raises one alarm until it has returned into its band.
+        """Evaluate one residual, and return its alarm if it has newly left its band.
 
         Args:
             k: Index of the residual.

@@ -22,7 +22,8 @@ BLOCK = 0.02
 HEAVIEST, FARTHEST = 20.0, 0.5
 """Maximum mass [kg] and maximum distance of its centre from the flange along each axis [m]."""
 RESTS = 0.02
-"""Joint speed below which the static friction is unknown within its bound [rad/s]."""
+"""Joint speed below which a joint is at rest, where friction has any value up to its bound
+[rad/s]."""
 _NOISE = 0.01
 """Standard deviation of a torque, relative to the torque limit of the joint."""
 _SPREAD_OF_LOAD = (2.0, 0.3, 0.3, 0.3)

@@ -209,7 +209,7 @@ def _one_after_another(sides: Sides, wished: Wished, folder: Folder, log: Say) -
                 of_twin = side(motion, arm, sides.twin, sides.laws[0], wished.seed)
                 try:
                     of_plant = plant.record(motion)
-                except PlanRejected as error:  # The arm has not moved, so the reason is a refusal.
+                except PlanRejected as error:  # The arm has not moved, so the motion is skipped.
                     raise ValidationRefused(str(error)) from None
                 except MultipandaError as error:
                     words = " ".join(str(error).split())
@@ -268,7 +268,10 @@ def record_one(sides: Sides, wished: Wished, name: Name) -> tuple[Name, bytes]:
 
 
 def _of_arm(plant: CellConfig, twin: CellConfig, arm: str) -> tuple[CellConfig, CellConfig]:
-    """Return plant and twin with the arms of both cells paired, the moving arm first."""
+    """Return plant and twin with their arms in the same order, the moving arm first.
+
+    The plant keeps only arms that the twin has, too.
+    """
     names = [arm, *(name for name in twin.arms if name != arm and name in plant.arms)]
     alone = {name: plant.arms[name] for name in names}
     ordered = {name: twin.arms[name] for name in [*names, *twin.arms]}

@@ -248,15 +248,16 @@ def _timed(
 LAWS = ("joint_trajectory", "joint_impedance", "joint_position")
 """Controllets that execute motions. The first is the default."""
 STREAMED = "joint_impedance"
-"""Controllet of these that receives streamed joint targets instead of a trajectory."""
+"""Controllet of :data:`LAWS` that receives streamed joint targets instead of a trajectory."""
 PACE = {"joint_acceleration": 1.0, "joint_speed": 1.0, "smoothing": 0.1, "share": 1.0}
 """Governor parameters that do not limit motions up to 0.6 of the speed limits."""
 CATCHES_UP = 0.8
-"""Additional time after a streamed motion, because the governor limits its targets [s]."""
+"""Time after a streamed motion in which the reference, limited by the governor, reaches the last
+target [s]."""
 
 
 def known_law(law: str, option: str) -> str:
-    """Return a controllet that can execute motions.
+    """Return the given controllet name, and refuse one that cannot execute motions.
 
     Args:
         law: Name of the controllet.

@@ -67,7 +67,7 @@ LEFT_OUT = "left out: "
 
 
 def left_to_do(folder: Folder, log: Say) -> list[Name]:
-    """Return the motions that a folder lacks, and report how many are done.
+    """Return the motions that a folder lacks, and report the number of finished ones.
 
     Args:
         folder: Folder of the motions.

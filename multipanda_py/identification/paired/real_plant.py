@@ -44,8 +44,8 @@ AT_START = 0.1
 """Maximum distance of a stationary arm from the configuration used in collision
 checks [rad, m]."""
 ELSEWHERE = 0.2
-"""Distance from the end of a motion that counts as a stopped arm [rad, m]. Gravity and friction
-errors stay below it."""
+"""Distance of an arm from the end of its motion above which it has stopped early [rad, m].
+Position errors due to gravity and friction are smaller."""
 LONGEST_GAP = 0.02
 """Maximum time between two recorded states [s]. States in between are interpolated linearly."""
 MAX_BLOCKED = 3
@@ -226,7 +226,7 @@ class RealPlant:
         return start
 
     def _told(self, cell: Cell, on_event: Callable[[], _T]) -> _T:
-        """Send a command, and retry if the loop rejected it because of a late cycle."""
+        """Send a command, and repeat it if the loop rejects it because of a late cycle."""
         for _ in range(_TRIES):
             with suppress(TargetRejected):
                 return on_event()

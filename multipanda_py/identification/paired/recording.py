@@ -131,11 +131,11 @@ class AlignedPair:
         """Return both sides from the start of the motion on, with equal length, (k, 3 n) each.
 
         Args:
-            by: Alignment. ``clock`` cuts both sides at the sample at which the first one starts to
-                move. Both references start at the same sample, so the delay of the plant stays in
-                the data. ``command_start`` also removes the delay between the references, since
-                commands to a real arm take some cycles. ``rest`` cuts each side where it starts
-                to move. ``correlation`` cuts the twin there and shifts the plant by the delay from
+            by: Alignment. ``clock`` cuts both sides at the same sample, at which the first of them
+                starts to move. The delay of the plant thus stays in the data. ``told`` does the
+                same after removal of the delay between both references, since commands to a real
+                arm take some cycles. ``rest`` cuts each side where it starts to move.
+                ``correlation`` cuts the twin there and shifts the plant by the delay from
                 cross-correlation.
 
         Raises:

@@ -88,7 +88,7 @@ class ResidualGain:
 
     @property
     def ratio(self) -> Matrix:
-        """Ratio of the errors without and with the residual, (3, n)."""
+        """Errors without the residual divided by those with it, (3, n)."""
         return self.before / np.maximum(self.after, 1e-300)
 
 

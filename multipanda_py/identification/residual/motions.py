@@ -21,8 +21,8 @@ from multipanda_py.robots.residual.inputs import SIDES, Inputs, Normalisation, r
 from multipanda_py.state import Matrix, Vector
 
 BEYOND = 0.25
-"""Maximum excess of a value beyond its limits, relative to its range. A larger excess is a
-recording error, which would enlarge the bound of the residual."""
+"""Maximum excess of a state component beyond its limits, relative to their distance. A larger
+excess is a recording error, which would enlarge the bound of the residual."""
 LEAST = 20
 """Minimum number of samples of a motion."""
 SPLITS = ("train", "validation", "test")
@@ -172,7 +172,8 @@ def _check(path: str, time: Matrix, sides: list[Matrix], rate: float) -> None:
 
 
 TINY = 1e-9
-"""Spread or size below which a quantity is not normalised."""
+"""Standard deviation of an input, or root mean square of a residual, below which it is not
+normalised."""
 START_FRACTION = 1.0 / 3.0
 """Fraction of an interval length by which start samples extend before the motion. Negative starts
 are set to zero, so that more intervals start at rest."""

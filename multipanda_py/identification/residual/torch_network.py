@@ -20,7 +20,8 @@ class TrainingSettings:
     """Settings of a training.
 
     Attributes:
-        kind: Kind of the network: ``real_time`` or ``precise``.
+        kind: Kind of the network. ``real_time`` predicts from past states, ``precise`` from all
+            states of a motion.
         units: Units of each layer and direction. 0 selects 3 n.
         epochs: Maximum number of epochs. An epoch draws as many intervals as there are motions.
         batch: Intervals per optimisation step.

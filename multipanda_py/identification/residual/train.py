@@ -76,8 +76,8 @@ def fit_direct(motions: Sequence[MotionSample], weights: tuple[float, float, flo
 EVERY = 4
 """Decimation of the samples, since neighbours are almost equal."""
 SPEEDS, DISTANCES = (0.002, 0.01, 0.05), (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
-"""Velocity scales and slip distances of the friction and hysteresis that are fitted as well
-[rad/s, m/s; rad, m]."""
+"""Velocity scales [rad/s, m/s] and slip distances [rad, m] of the friction and hysteresis that are
+fitted together with the inertial differences."""
 BODY_RIDGE, TINY = 1e-6, 1e-6
 """Regularisation of scaled parameters, and minimum of their scales relative to the largest."""
 
@@ -204,9 +204,10 @@ def train(
 
     Symbols: residual r, its prediction :math:`\hat r`, the weights :math:`\omega`, and T samples.
     Each component is scaled by its mean square v in the training data. Small torques of the wrist
-    are therefore learned as well as those of the shoulder, whereas Realeasy weights all
-    components alike. Intervals of a batch start at random samples. Their length is a fraction of
-    the shortest motion. With inertial differences, r is the residual that they do not explain.
+    are therefore learned as well as those of the shoulder, whereas the loss of Realeasy (the
+    source) weights all components alike. Intervals of a batch start at random samples. Their
+    length is a fraction of the shortest motion. With ``bodies``, r is the residual minus the
+    torques of these inertial differences.
 
     Args:
         pairs: Paired motions.

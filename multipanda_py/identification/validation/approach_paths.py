@@ -18,7 +18,7 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.arm_model import build_pinocchio
 from multipanda_py.state import Matrix, Vector
 
-# Gain [1/s], time step [s], steps per try, and tries of the inverse kinematics.
+# Inverse kinematics: gain [1/s], time step [s], steps per initial guess, initial guesses.
 _GAIN, _PERIOD, _STEPS, _TRIES = 20.0, 0.01, 300, 20
 _CLOSE = np.array((1e-4, 1e-4, 1e-4, 1e-3, 1e-3, 1e-3))
 MARGIN = 0.05
@@ -99,9 +99,10 @@ def configuration_at(
 
 
 TO_START = "to_start"
-"""Name of the controllet that executes these motions."""
+"""Name of the controllet that moves real arms to the start of a task and away from it."""
 AWAY = 0.08
-"""Distance from the object before the final approach, opposite to the force to exert [m]."""
+"""Distance of the waypoint before the final approach from the start, opposite to the force that
+the arm will exert [m]."""
 THERE, NEAR = 5e-3, 0.05
 """Tolerances at the end of a motion and at a waypoint [rad, m]."""
 SLOW = 0.02

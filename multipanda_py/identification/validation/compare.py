@@ -32,7 +32,7 @@ class Quantity:
         axes: Names of its axes. If empty, it has one axis per joint.
         ceiling: Maximum error that the multipanda_ros2 paper reports between its simulation and
             real arms, over all tasks.
-        counted: Number of leading axes in the overall error. All axes count if 0.
+        counted: Number of axes, from the first, that the overall error covers; 0 for all.
     """
 
     name: str
@@ -62,7 +62,7 @@ QUANTITIES = (
 count in the overall error), and commanded minus achieved torque."""
 
 
-# Enough for one comparison. A sweep has thousands of arms, which must not stay in memory.
+# The cache holds the arms of one comparison. A sweep has thousands, which must not stay in memory.
 @lru_cache(maxsize=4)
 def _model(arm: ArmDescription) -> tuple[pin.Model, pin.Data]:
     model = heavy_model(arm)
@@ -102,7 +102,7 @@ def quantities(log: ArmLog, arm: ArmDescription, times: Vector) -> Mapping[str, 
         achieved = log.tau
         if log.gravity_in_tau and not log.gravity_in_tau_commanded:
             achieved = achieved - gravity_of(arm, log.q)
-        # The torque measured in a cycle was commanded in the previous one.
+        # A torque that is measured in one cycle was commanded in the cycle before it.
         commanded = np.vstack([log.tau_commanded[:1], log.tau_commanded[:-1]])
         quantities["control error"] = commanded - achieved
     return {name: at_times(times, log.time, values) for name, values in quantities.items()}

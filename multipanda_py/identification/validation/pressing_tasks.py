@@ -214,7 +214,7 @@ class ForceSine(PressingTask):
     """
 
     number, title = 3, "0 to 30 N on a plane"
-    keeps_settling = True  # The first contact oscillates, which shows its parameters.
+    keeps_settling = True  # The oscillation after first contact depends on the contact parameters.
     most_force = 30.0
 
     def desired_force(self, times: Vector) -> Vector | None:

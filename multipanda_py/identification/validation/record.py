@@ -127,7 +127,7 @@ class TaskCell:
         return ""
 
     def _left(self, cell: Cell, pace: PassTime, run: Run) -> Run:
-        """Restore the scene for the next run."""
+        """Restore the scene for the next run, and return the run with the fault if this fails."""
         try:
             self.task.leave(cell, pace)
         except MultipandaError as error:

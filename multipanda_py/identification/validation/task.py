@@ -99,15 +99,15 @@ class Task(ABC):
 
         Args:
             cell: Running cell of the task.
-            pace: Function that lets time pass [s].
+            pace: Function that advances the cell by a number of cycles.
         """
 
     def leave(self, cell: Cell, pace: PassTime) -> None:
-        """Return moved objects before real arms move elsewhere.
+        """Put objects down and move tools away from them, so that real arms can move on.
 
         Args:
             cell: Running cell of the task.
-            pace: Function that lets time pass [s].
+            pace: Function that advances the cell by a number of cycles.
         """
 
     @abstractmethod
@@ -225,7 +225,7 @@ def task_cell(
 
 
 AFTERWARDS = 0.2
-"""Time for an arm to come to rest after a motion [s]."""
+"""Time after a motion in which the arm comes to rest and is still recorded [s]."""
 
 
 class MotionTask(Task):

@@ -50,7 +50,8 @@ LIFT, SQUEEZE = 0.2, 20.0
 """Height of the lift [m] and internal force on the box [N]."""
 UPRIGHT = Pose.identity()
 COMPLIANCE_OFFSET = 0.006
-"""Sag of the compliant controllet under the weight of the box, added to the lift [m]."""
+"""Distance by which the weight of the box deflects the compliant controllet, added to the lift
+[m]."""
 LOWERING, LET_GO, AWAY = 2.5, 500, 0.03
 """Duration of lowering the box [s], cycles at zero internal force, and retreat distance [m] of
 real arms."""

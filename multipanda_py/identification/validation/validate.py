@@ -171,7 +171,7 @@ def validate(
 
 
 def laws_of(number: int, laws: Sequence[str]) -> Sequence[str]:
-    """Return the controllets of a task that are among ``laws``, or all if none of them is."""
+    """Return the controllets of a task that are among ``laws``; if there are none, all of them."""
     known = make_task(number).laws
     return [law for law in known if law in laws] or known
 
@@ -274,7 +274,8 @@ def runs_of(
         repeats: Number of runs.
         seed: Random seed of the first repeat.
         log: Callback that receives progress messages.
-        keep: Function called for every repeat, by its number from 1.
+        keep: Function that returns a stored run or performs it. The name of a run is its repeat
+            from 1.
         recover: True to recover real arms that have stopped on a fault before the next run.
     """
     if isinstance(side, Log):

@@ -22,7 +22,7 @@ CHUNK = 1000
 """Maximum number of files in a folder."""
 INFO, STATS, TASKS = "meta/info.json", "meta/stats.json", "meta/tasks.parquet"
 OURS = "meta/multipanda.json"
-"""File for metadata outside the format: arms, control and cell."""
+"""File for metadata that the LeRobot format does not have: arms, control and cell."""
 RUNNING = "running"
 """Folder of the videos of the episode that is being recorded."""
 _FILE = "chunk-{chunk_index:03d}/file-{file_index:03d}"
@@ -64,10 +64,11 @@ def count_episodes(folder: Path) -> int:
 
 
 def missing_word(folder: Path, count: int, expected: int) -> Path | None:
-    """Return a missing metadata file that hides later episodes, or None.
+    """Return the missing metadata file of episode ``count`` if later episodes exist, else None.
 
-    The writer creates the metadata file of an episode last and deletes it first, one episode at a
-    time. An interrupted writer therefore leaves files only of episode ``count``.
+    An interrupted writer leaves files of no later episode than ``count``, because it creates the
+    metadata file of an episode last and deletes it first. Files of later episodes show that the
+    metadata file was lost afterwards.
 
     Args:
         folder: Folder of the data set.
@@ -173,7 +174,7 @@ _NEEDED = ("task", "control", "rate", "things", "features", "arms", "fps")
 
 
 class Dataset:
-    """Episodes of a folder. Files of an interrupted recording after the last episode are ignored.
+    """Data set in a folder, as a sequence of its complete episodes.
 
     Args:
         folder: Folder of the data set.

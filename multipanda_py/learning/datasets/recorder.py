@@ -35,7 +35,7 @@ from multipanda_py.registry import VERSION, needed
 from multipanda_py.simulation.rendering import Image
 
 WAITING = 120
-"""Maximum number of queued images. With a full queue, :meth:`FilmWriter.add` blocks."""
+"""Maximum number of queued images. With a full queue, :meth:`VideoWriter.add` blocks."""
 _OPTIONS = ["-crf", "20", "-preset", "veryfast", "-g", "2", "-bf", "0", "-threads", "1"]
 """Encoder options. Every second image is a key frame, for fast random access."""
 
@@ -152,8 +152,8 @@ class EpisodeRecorder(Closeable):
     """Recorder that steps an environment and keeps or discards each episode.
 
     A frame consists of an observation and the action that follows it. If the program is late by
-    more than 0.1 s, frames are filled from the records of the loop with the hold action. An
-    episode is added to the data set only in :meth:`end`. A crash loses the running episode only.
+    more than 0.1 s, missed frames get the recorded state of the loop and the hold action.
+    :meth:`end` adds the episode to the data set, so that a crash loses only the running episode.
 
     Args:
         env: Environment of the episodes. It is not closed with the recorder.
@@ -199,7 +199,7 @@ class EpisodeRecorder(Closeable):
 
     @property
     def is_running(self) -> bool:
-        """True after :meth:`start_episode` until the episode is ended or discarded."""
+        """True from :meth:`begin` until the episode is ended or discarded."""
         return self._is_running
 
     def begin(self, seed: int | None = None) -> tuple[Observation, dict[str, Any]]:
@@ -276,8 +276,8 @@ class EpisodeRecorder(Closeable):
         """Add queued images to the videos in order.
 
         Args:
-            waits: True to defer rendering until a step has spare time, so that rendering does not
-                prolong a delay.
+            waits: True to render only if enough time is left before the next step. False to render
+                all queued images.
         """
         while self._unfilmed:
             images, moment = self._unfilmed[0]

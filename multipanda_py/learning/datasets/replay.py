@@ -96,7 +96,7 @@ def _faults(dataset: Dataset, episode: Episode, first: int) -> list[str]:
 
 
 def _rest(dataset: Dataset) -> list[str]:
-    """Return messages about leftover files that other readers would read as episodes."""
+    """Return messages about files of an incomplete episode, which other readers would read."""
     there = {data_file(dataset.folder, number) for number in range(len(dataset))}
     pattern = DATA_PATH.partition("/")[0] + "/*/*.parquet"
     faults = [

@@ -278,7 +278,8 @@ class DatasetWriter:
             self.count -= 1
             self._stats.pop()
             self._lengths.pop()
-            # Written first, because a count above that of the files would look like lost files.
+            # The summary is written before the files are removed. Otherwise a crash in between
+            # would look like lost files.
             self._write_summary()
             episode_file(self.folder, self.count).unlink()
             self._remove_rest()
@@ -336,7 +337,11 @@ class DatasetWriter:
                 )
 
     def _refuse_hidden(self) -> None:
-        """Refuse a folder with hidden episodes, which would be overwritten."""
+        """Refuse a folder whose later episodes lack a metadata file and would be overwritten.
+
+        Raises:
+            DatasetRefused: If a metadata file is missing.
+        """
         there = (self.folder / INFO).exists()
         expected = read_info(self.folder)["total_episodes"] if there else 0
         if lost := missing_word(self.folder, self.count, expected):

@@ -17,17 +17,18 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.state import Matrix, Vector
 
 SPEED, ROTATION = 0.4, 1.5
-"""Speeds of a pose step with components of 1 [m/s, rad/s]."""
+"""Tool speeds for action components of 1 [m/s, rad/s]."""
 JOINT_SPEED = 1.0
-"""Speed of a joint step with a component of 1 [rad/s, m/s]."""
+"""Joint speed for an action component of 1 [rad/s, m/s]."""
 FORCE = 30.0
-"""Force of a component of 1 along an axis [N]."""
+"""Force along an axis for an action component of 1 [N]."""
 REACH = 1.5
-"""Maximum position of an absolute action along each axis of the base frame [m]."""
+"""Maximum absolute coordinate of a tool position in an action, in the base frame [m]."""
 FIRM: Mapping[str, Any] = {"stiffness": [800.0, 800.0, 800.0, 40.0, 40.0, 40.0]}
 """Stiffness of the Cartesian controllet, 8 N per centimetre [N/m, Nm/rad]."""
 NEAR = 0.9
-"""Fraction of the gate to which targets are limited, so that they stay close to a blocked arm."""
+"""Maximum distance of a target from the measured state, as fraction of the gate, which rejects
+distant targets. Targets of a blocked arm thus stay valid."""
 
 
 class Control(ABC):
@@ -121,7 +122,7 @@ class StepOfPose(Control):
 
     @property
     def target(self) -> Vector:
-        """Position and the first two columns of the rotation matrix, (9,)."""
+        """Target pose in the base frame: position, first two columns of the rotation, (9,)."""
         return pose_numbers(self.pose)
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
@@ -169,7 +170,7 @@ class AbsolutePose(Control):
 
     @property
     def target(self) -> Vector:
-        """Target in the format of an action, (9,)."""
+        """Target pose in the base frame, in the format of an action, (9,)."""
         return pose_numbers(self.pose)
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
@@ -182,7 +183,7 @@ class AbsolutePose(Control):
 
 
 class StepOfPoseAndForce(StepOfPose):
-    """Incremental pose control with an additional force of the tool, three components."""
+    """Incremental pose control with three more action components for the force of the tool."""
 
     def __init__(self, arm: ArmDescription, period: float) -> None:
         super().__init__(arm, period)
@@ -203,7 +204,7 @@ class StepOfPoseAndForce(StepOfPose):
 
     @property
     def target(self) -> Vector:
-        """Pose and force, (12,)."""
+        """Target pose (9 numbers) and force [N] in the base frame, (12,)."""
         return np.concatenate([super().target, self.force])
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
@@ -212,7 +213,7 @@ class StepOfPoseAndForce(StepOfPose):
 
 
 class StepOfJoints(Control):
-    """Incremental joint control with components from -1 to 1."""
+    """Incremental joint control. Action components from -1 to 1 scale :data:`JOINT_SPEED`."""
 
     law = "joint_impedance"
     followed = "q"
@@ -283,7 +284,7 @@ def control_named(name: str) -> type[Control]:
 
 
 def pose_numbers(pose: Pose) -> Vector:
-    """Return position and the first two columns of the rotation matrix, (9,)."""
+    """Convert a pose to its position and the first two columns of its rotation matrix, (9,)."""
     return np.concatenate([pose.position, pose.rotation[:, 0], pose.rotation[:, 1]])
 
 

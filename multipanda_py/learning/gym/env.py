@@ -207,7 +207,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     @property
     def past(self) -> History:
-        """Observations at steps that this program missed.
+        """Recorded states at the steps that this program missed because it was late.
 
         Raises:
             ActionRejected: If no episode has begun.
@@ -217,7 +217,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     @property
     def scene(self) -> TaskScene:
-        """Scene as seen by the task."""
+        """Scene that the task observes and changes."""
         return self._scene
 
     def reset(
@@ -385,7 +385,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         try:
             self._actions.send(self._cell, numbers, arm)
         except TargetRejected:
-            # An arm that has just stopped rejects its target, which is no error.
+            # An arm that stops during the step rejects its target. The step reports this fault.
             if not (self._cell.state(arm).fault or self._taken()):
                 raise
 

@@ -26,7 +26,7 @@ from multipanda_py.simulation.rendering import Image
 from multipanda_py.state import Vector
 
 CAUGHT_UP = 0.1
-"""Maximum lateness that is recovered by running steps without waiting [s]."""
+"""Maximum delay of a program that is made up for by steps without waiting [s]."""
 STEP_TIMEOUT = 2.0
 """Maximum time that a step waits while the time of the cell does not advance [s]."""
 SHORTEST = 2e-4
@@ -45,7 +45,7 @@ class StepClock:
     Attributes:
         period: Duration of a step [s].
         due: Cell time of the latest step [s].
-        left_out: Cell times of the steps that were missed before it [s].
+        left_out: Cell times of the steps that were missed directly before ``due`` [s].
 
     Thread: that of the environment.
     """
@@ -82,8 +82,8 @@ class StepClock:
         missed = (deadline + k * period for k in range(count))
         self.left_out = tuple(instant for instant in missed if instant > now - REMEMBERED)
         deadline += count * period
-        # The cell time stops while a loop is paused, so the next step must not be due later than
-        # one period.
+        # The cell time stops while a loop is paused. The limit of one period keeps the next step
+        # from waiting for missed steps.
         self.due = min(deadline, now + period)
         timeout = time.monotonic() + STEP_TIMEOUT
         while (left := self.due - cell.time) > 0.0 and time.monotonic() < timeout:
@@ -129,7 +129,7 @@ class StartPose:
         self._stopped.refuse()
         try:
             self._go()
-        except MultipandaError:  # A stopped arm explains the failure better.
+        except MultipandaError:  # If an arm has stopped, its fault is raised instead.
             self._stopped.refuse()
             raise
 
@@ -252,7 +252,7 @@ class History:
     def observation(self, moment: RecordedMoment) -> tuple[Observation, dict[str, Any]]:
         """Return observation and info at a recorded state, without camera images.
 
-        Targets, gripper commands and topics have their current values.
+        Targets, gripper commands and topics were not recorded. They have their current values.
         """
         with self._looking_at(moment):
             obs = self._observer.see(self._scene, draws=False)
@@ -273,6 +273,6 @@ class History:
         try:
             yield
         finally:
-            # This restores the state that was shown before.
+            # The scene shows the same state as before.
             if isinstance(before, RecordedMoment):
                 self._scene.show(before)

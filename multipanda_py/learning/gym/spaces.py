@@ -30,7 +30,7 @@ CLOSED, OPEN = 0.4, 0.6
 
 
 class HandControl:
-    """Gripper control by one action component with hysteresis.
+    """Gripper control by one action component, with hysteresis between opening and closing.
 
     A command is sent only when it changes, because a real gripper needs about 1 s for a command.
 
@@ -278,7 +278,11 @@ class Observer:
         }
 
     def oldest_image_time(self, instant: float) -> float:
-        """Return the cell time of the oldest image, if camera images are from ``instant`` [s]."""
+        """Return the cell time of the oldest image of cameras and topics [s].
+
+        Args:
+            instant: Cell time of the camera images [s].
+        """
         received = self.picture_time
         return float(np.fmin(received, instant)) if self._cameras else received
 

@@ -89,7 +89,7 @@ def closeness(distance: float, scale: float) -> float:
 
 
 LAW = "gym"
-"""Instance name of the controllets of an environment."""
+"""Name of the controllet entry of an environment. Its instances are ``<arm>/gym``."""
 Residual: TypeAlias = "str | Path | Mapping[str, str | Path] | None"
 """File of ``multipanda residual train`` for all arms, or files by arm."""
 STALLED = 1.0

@@ -120,7 +120,7 @@ class RecordImages(Closeable):
 
 
 FREE = "free"
-"""Name of the initial view of the viewer, available in every scene."""
+"""Name of a camera that every scene has: the view with which the viewer starts."""
 
 
 class TaskScene:
@@ -247,7 +247,7 @@ class TaskScene:
         return 1.0 if hand is None else self.cell.gripper(arm).state().width / hand.max_width
 
     def place(self, name: str, pose: Pose) -> None:
-        """Place a movable object at rest. It takes effect in the next cycle.
+        """Place a movable object at rest. In real time, wait until it is at the new pose.
 
         Args:
             name: Name of the object.

@@ -22,11 +22,11 @@ Policy = Callable[[dict[str, Any]], Any]
 """Map from an observation to actions, (n, k). The first action belongs to the time of the
 observation."""
 _ROUNDING = 1e-6
-"""Tolerance of the time of an answer [s]."""
+"""Tolerance for rounding errors of the time at which a latency has passed [s]."""
 
 
 class Inference(ABC):
-    """Interface for non-blocking policy inference with one open request.
+    """Interface for non-blocking policy inference with a maximum of one open request.
 
     Thread: one, always the same. The policy may run in another.
     """
@@ -120,7 +120,7 @@ def call_policy(policy: Policy, observation: dict[str, Any]) -> Any:
     """Return the answer of a policy, or the exception that it raised as :class:`Raised`."""
     try:
         answer = policy(observation)
-    except Exception as error:  # After any error, the arms have to hold.
+    except Exception as error:  # Any error is sent to the runner, which lets the arms hold.
         return Raised(f"policy: raised {in_a_line(error)}")
     return Raised("policy: got None, allowed actions") if answer is None else answer
 

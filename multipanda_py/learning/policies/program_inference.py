@@ -114,7 +114,7 @@ class ProgramInference(Inference):
         except (EOFError, OSError):
             return Raised(self._end())
         except (ValueError, BadZipFile) as error:
-            self._process.kill()  # The start of the next message is unknown.
+            self._process.kill()  # After an invalid message, the start of the next one is unknown.
             return Raised(f"its program sent an invalid message: {error}")
         if serving.ERROR in response:
             return Raised(f"raised {' '.join(str(response[serving.ERROR]).split())}")

@@ -19,15 +19,15 @@ from multipanda_py.learning.policies.inference import Inference, is_time
 from multipanda_py.state import Matrix, Vector
 
 _ROUNDING = 1e-6
-"""Tolerance of times, relative to the period."""
+"""Tolerance for the comparison of times with an action chunk, as fraction of its period."""
 
 
 @dataclass(frozen=True)
 class ActionChunk:
     """Actions at equidistant times, starting at the time of the observation.
 
-    This compensates the latency: actions whose time has passed when the answer arrives are
-    skipped.
+    The times compensate the latency of the policy. Actions whose time has passed when the answer
+    arrives are skipped.
 
     Attributes:
         actions: Actions, one per row, (n, k).
@@ -316,7 +316,7 @@ class PolicyRunner:
             try:
                 self._hear(now, hold)
                 self._ask(now)
-                self._hear(now, hold)  # A second look receives an answer without latency.
+                self._hear(now, hold)  # In lockstep without latency, the answer is ready at once.
             except PolicyFailed as error:
                 self.fault = str(error)
                 self._player.clear()

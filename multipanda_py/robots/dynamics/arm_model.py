@@ -115,7 +115,8 @@ class ArmModel:
     """
 
     WRENCH_REGULARISATION = 1e-7
-    """Epsilon, far below the squared singular values of J outside of singularities (>= 1e-3)."""
+    """Regularisation epsilon of the wrench estimate. The squared singular values of J are 1e-3 or
+    more outside of singularities."""
 
     def __init__(self, arm: ArmDescription) -> None:
         self.arm = arm
@@ -177,7 +178,7 @@ class ArmModel:
         _update_frame(model, data, self._frame)
         jacobian = self._jacobian(model, data, self._frame, _AXES)
         state.jacobian = jacobian
-        # The mode "clip" takes half the time of "raise".
+        # ``take`` with mode "clip" needs half the time of the default "raise".
         self._pose.take(_ROW_BY_ROW, None, state.pose_ee_in_base, "clip")
         jacobian.dot(dq, state.twist_ee_in_base)
         gram = jacobian.dot(jacobian.T, self._gram)
@@ -196,7 +197,7 @@ _gravity = pin.computeGeneralizedGravity
 
 
 def heavy_model(arm: ArmDescription) -> Any:
-    """Return the pinocchio model of an arm with gravity, along the vertical of its mounting."""
+    """Return the pinocchio model of an arm with gravity in the direction given by its mounting."""
     model = build_pinocchio(arm)
     down_in_base = -arm.rotation_base_in_world[2]
     model.gravity = pin.Motion(STANDARD_GRAVITY * down_in_base, np.zeros(3))

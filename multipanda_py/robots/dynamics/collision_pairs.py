@@ -85,8 +85,8 @@ class Solid:
 class Group:
     """Pairs of solids of two bodies whose distances are computed together.
 
-    Building the geometry for the distances takes 0.1 ms. A group that is created while the loop
-    runs is therefore built when balls around its solids first come too close to each other.
+    Building the geometry of a group takes 0.1 ms. If a group is created while the loop runs, it is
+    built only once bounding balls of its solids come too close to each other.
 
     Attributes:
         kind: ``arms``, ``self``, ``fixed``, ``fixed_hand``, ``movable``, ``movable_hand``,
@@ -97,14 +97,15 @@ class Group:
         pairs: Indices of the joints of both solids in their arms, for every pair.
         links: Sorted joint indices of the first solids and of the second solids.
         results: Live results of coal, for every pair; empty before :meth:`build`.
-        limit: Travel of both bodies up to which no pair can have touched.
-        begins: Distance at rest from which each pair counts as near [m].
+        limit: Sum of the travels of both bodies up to which :class:`.Proximity` need not measure
+            the distance again [m].
+        begins: Distance of each pair below which it counts as near [m].
         movers: Indices of the bodies whose joints move the solids: the bodies themselves, or the
             arms that grasp them.
         held: Grasps (arm, object) that must exist for this group to count.
         free: Grasps that must not exist.
         is_touched: True if the gripper of the first body may touch the second body.
-        is_foreseen: True if a reference that leads its arm must keep away, too.
+        is_foreseen: True if its distances also limit a reference that is ahead of its arm.
         speed_indices: Indices of the speeds of both links in :class:`.Proximity`, for every pair.
     """
 
@@ -134,7 +135,7 @@ class Group:
         self.speed_indices: list[tuple[int, int]] = []
 
     def build(self) -> None:
-        """Build the geometry for the distances, at the start or when it is first needed."""
+        """Build the geometry with which distances are computed."""
         self._geometry = geometry = pin.GeometryModel()
         at: dict[int, int] = {}
         for solid in (solid for pair in self.solids for solid in pair):
@@ -145,8 +146,8 @@ class Group:
         for a, b in self.solids:
             geometry.addCollisionPair(pin.CollisionPair(at[id(a)], at[id(b)]))
         self._data = geometry.createData()
-        # Each search starts from scratch. If it started at the last result, distances would depend
-        # in their last bits on motions before an episode.
+        # The search of coal has no warm start. With one, the last bits of a distance would depend
+        # on earlier motions, and episodes with equal seeds would differ.
         requests = self._data.distanceRequests
         for index in range(len(requests)):
             requests[index] = coal.DistanceRequest(True)
@@ -177,7 +178,10 @@ class Group:
         return nearest
 
     def _at_least(self, data: Any) -> float:
-        """Return the distance of balls around the solids [m]; negative without such balls."""
+        """Return a lower bound of the distance of a pair, from balls around both solids [m].
+
+        It is minus infinity if a solid has no finite ball.
+        """
         a, b = self.solids[0]  # Only movable objects, each with its own joint, have finite radii.
         centres = [data.oMi[solid.joint].translation.tolist() for solid in (a, b)]
         return math.dist(*centres) - a.radius - b.radius
@@ -265,14 +269,19 @@ class CollisionPairs:
         self._among: dict[tuple[tuple[int, int], ...], list[Group]] = {}
 
     def groups(self) -> Iterator[Group]:
-        """Create the groups of pairs that own joints can move, without :meth:`between_objects`."""
+        """Create the groups of all pairs that own joints can move.
+
+        Groups of grasped objects against other movable objects are not included, see
+        :meth:`between_objects`.
+        """
         n_own = self._n_own
         n, world = len(self._arms), self._world
         yield from self._held_groups()
         for a, b in combinations(range(n), 2):
             if a < n_own:
                 mine, theirs = self._arms[a], self._arms[b]
-                # The shared base counts only as a link of its own arm.
+                # The arms of one robot share a base. Only its distances to links of the same arm
+                # are computed.
                 if self._everyone[a].shares_base(self._everyone[b]):
                     mine, theirs = ([s for s in arm if s.own_joint] for arm in (mine, theirs))
                 for here, there in product(self._sections[a], self._sections[b]):

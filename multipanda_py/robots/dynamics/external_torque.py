@@ -91,7 +91,8 @@ class MomentumObserver:
 
 
 CROSSOVER = 20.0
-"""Crossover frequency K: the observer applies below, the robot's own estimate above [1/s]."""
+"""Crossover frequency K: below it the estimate of the observer counts, above it that of the robot
+[1/s]."""
 SMOOTHING = 0.005
 """Time constant T of the filter for the robot's estimate, which has white noise [s]."""
 LONGEST = 0.05
@@ -189,7 +190,7 @@ class LearnedTorque:
     Args:
         state: Live state of the arm.
         live: Residual of the arm.
-        felt: Estimator that replaces the robot's external torques first, if any.
+        felt: Estimator that replaces the robot's external torques before the correction, or None.
 
     Thread: control.
     """

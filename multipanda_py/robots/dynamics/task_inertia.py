@@ -133,7 +133,7 @@ class TaskInertia:
         self.minv_jt: NDArray[np.float64] = np.zeros((joints, 6))
         self.inertia_inv: NDArray[np.float64] = np.eye(6)
         self.inertia: NDArray[np.float64] = np.eye(6)
-        self.damping = self.MAX_DAMPING**2  # Value before the first update.
+        self.damping = self.MAX_DAMPING**2  # The first update then checks the inverse.
 
     def update(self, mass: NDArray[np.float64], jacobian: NDArray[np.float64]) -> None:
         """Recompute all terms.

@@ -47,16 +47,18 @@ def check_plausible(name: str, body: Load, around: Cloud) -> Iterator[str]:
 
 
 WORTH = 1.1
-"""Parts share one capsule if its volume does not exceed this multiple of the sum of theirs."""
+"""Maximum volume of a common capsule of two parts, relative to the sum of their own capsules."""
 COMPARED = 6
-"""Maximum number of parts of which all pairs are compared; further parts join their nearest."""
+"""Maximum number of parts of which all pairs are compared. If there are more, the nearest ones are
+joined first."""
 
 
 def capsules_around(parts: Sequence[Cloud], max_value: int) -> tuple[Capsule, ...]:
     """Return capsules that together contain all parts.
 
-    Parts are joined while there are too many of them, or while one capsule is hardly larger than
-    two. The pair with the smallest growth in volume is joined first.
+    Two parts are joined while there are too many of them, or while the common capsule of two is
+    hardly larger than their own capsules together. The pair with the smallest growth in volume is
+    joined first.
 
     Args:
         parts: Convex parts of a link.
@@ -89,7 +91,7 @@ def capsules_around(parts: Sequence[Cloud], max_value: int) -> tuple[Capsule, ..
 def _least(
     clouds: Sequence[Cloud], measure: Callable[[Cloud, Cloud], float]
 ) -> tuple[float, Cloud, Cloud]:
-    """Return the pair with the smallest measure."""
+    """Return the smallest measure of all pairs, and its pair."""
     return min(
         ((measure(one, other), one, other) for one, other in combinations(clouds, 2)),
         key=lambda entry: entry[0],

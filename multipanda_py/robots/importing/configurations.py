@@ -19,7 +19,8 @@ from multipanda_py.state import Vector
 POSTURES, TESTS = 3000, 300_000
 """Number of random configurations, and maximum number of capsule pairs to test in all of them."""
 OFTEN = 0.1
-"""Fraction of configurations in contact above which capsules count as wider than links."""
+"""Fraction of configurations in which the capsules of two links touch, above which the capsules
+count as wider than the links."""
 GRID = np.pi / 4.0
 """Grid of the joint angles of ready configurations [rad]."""
 TRIED, ZEROS = 3000, 0.4
@@ -29,10 +30,11 @@ MARGIN = 0.3
 CLEAR = 0.05
 """Minimum height of moving links above the floor in ready configurations [m]."""
 DEXTEROUS = 0.7
-"""Minimum dexterity of a ready configuration, as a fraction of the best one."""
+"""Minimum of the Jacobian's smallest singular value in a ready configuration, as a fraction of its
+value in the best one."""
 NONZERO_JOINT_COST = 0.25
-"""Cost of a joint that is not at zero. A tool that points down gains 1, and a tool in front at a
-distance of the arm's length gains 1."""
+"""Cost of each joint that is not at zero in the score of ready configurations. A tool that points
+down adds 1 to the score, and so does a tool in front at a distance of the arm's length."""
 
 
 class RandomPostures:

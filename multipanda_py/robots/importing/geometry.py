@@ -219,9 +219,10 @@ class Shape:
 
 
 RADII = np.array([1.0, 1.01, 1.02, 1.04, 1.06, 1.08, 1.1, 1.14, 1.2, 1.3, 1.5])
-"""Radii to try for a capsule along a given line, as multiples of the smallest one."""
+"""Radii to try for a capsule along a given line, as multiples of the smallest possible radius."""
 FIRST_STEP, LAST_STEP = 0.3, 0.003
-"""Steps of the search for the line: angles [rad], and offsets as fractions of the cloud's size."""
+"""Initial and final step of the search for the line: angle [rad], and offset as fraction of the
+cloud's size."""
 SHORTEST = 1e-3
 """Minimum length of a capsule's segment, which must have a direction [m]."""
 
@@ -288,12 +289,16 @@ def _search(cloud: Cloud, axis: Vector) -> tuple[Vector, Vector]:
 
 
 def _about(cloud: Cloud, positions: Matrix, axes: Matrix) -> tuple[Vector, Vector, Vector, Vector]:
-    """Return the smallest capsules along lines: volumes, heights of both ends, radii, (k,) each.
+    """Return the smallest capsule along each of k lines.
 
     Args:
         cloud: Balls that a capsule must contain.
         positions: Points on the lines, (k, 3) [m].
         axes: Unit directions of the lines, (k, 3).
+
+    Returns:
+        Volumes [m^3], heights of both ends of the segments along the lines [m], and radii [m],
+        (k,) each.
     """
     from_places = cloud.points - positions[:, None]
     heights = np.einsum("knj,kj->kn", from_places, axes)
@@ -303,7 +308,7 @@ def _about(cloud: Cloud, positions: Matrix, axes: Matrix) -> tuple[Vector, Vecto
     reach = np.sqrt(np.maximum(remaining, 0.0))
     starts = (heights[:, None] + reach).min(axis=2)
     ends = (heights[:, None] - reach).max(axis=2)
-    # If one ball contains the points, the start lies beyond the end. Both then move to the middle.
+    # If a sphere contains all balls, the start is beyond the end. Both are then set to the middle.
     middles = (starts + ends) / 2.0
     starts, ends = np.minimum(starts, middles), np.maximum(ends, middles)
     volumes = pi * radii**2 * (ends - starts + 4.0 / 3.0 * radii)

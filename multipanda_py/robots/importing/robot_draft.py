@@ -87,14 +87,17 @@ def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
 
 
 def _ends(tree: Tree) -> str:
-    """Return a note on joints that cannot belong to an arm."""
+    """Return a note on joints at which an arm ends because of their type, or an empty text."""
     others = [j for j in tree.above.values() if j.kind not in (*MOVING, "fixed")]
     names = ", ".join(f"{joint.name} ({joint.kind})" for joint in others[:10])
     return f"\nan arm ends at joints of other kinds: {names}" if names else ""
 
 
 def _tips(tree: Tree) -> list[str]:
-    """Return a tip behind every rotary joint without another rotary joint directly behind it."""
+    """Return the possible ends of arms, one for each rotary joint with no rotary joint behind it.
+
+    An end is the first link that is fixed to the link of the joint, or this link.
+    """
     tips = []
     for link, joint in tree.above.items():
         behind = tree.below.get(link, [])
@@ -132,7 +135,7 @@ class RobotDraft:
         shapes: Geometry, by link of the description, and by ``collision`` and ``visual``.
         known: Keys of the given YAML file.
         left_out: Notes on links and joints that are not part of the arm.
-        ready: Source of the ready configuration.
+        ready: Comment on the source of the ready configuration.
         warnings: Warnings on implausible values of the description.
     """
 

@@ -16,7 +16,7 @@ _rnea = pin.rnea
 LIGHT = 1e-4
 """Minimum absolute difference of a mass [kg], since pinocchio divides first moments by masses."""
 SHAPES = {"placements": (4, 4), "axes": (3,), "slides": (), "parameters": (10,)}
-"""Shapes of the stored parts for each joint."""
+"""Shapes of the stored arrays, per joint."""
 
 
 class BodyDifference:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of residual networks: states, speeds scaled as for friction, and slip springs."""
+"""Inputs of residual networks: normalised states, scaled speeds for friction, slip springs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.state import Matrix, Vector
 
 QUANTITIES = ("q", "dq", "tau")
-"""Quantities in a sample, n joints each: rad, rad/s, Nm (m, m/s, N for prismatic joints)."""
+"""Quantities in a sample, one value per joint [rad, rad/s, Nm; m, m/s, N if prismatic]."""
 SIDES = ("twin", "plant")
 """Sides of a paired motion."""
 
 
 def row_labels(joints: int) -> list[str]:
-    """Return the names of the numbers in a sample: ``q_1`` to ``tau_n``."""
+    """Return the names of the components of a sample: ``q_1`` to ``tau_n``."""
     return [f"{quantity}_{joint + 1}" for quantity in QUANTITIES for joint in range(joints)]
 
 
@@ -121,13 +121,13 @@ class SlipSprings:
     Source: Al-Bender, Lampaert and Swevers, The generalized Maxwell-slip model, 2005.
 
     Args:
-        distances: d, (s,) [rad, m]; may be empty.
-        unit: Size of a unit of the positions, (n,) [rad, m].
+        distances: Slip distances d, (s,) [rad, m]; may be empty.
+        unit: Displacement of each joint that is 1 in the given positions, (n,) [rad, m].
         drawn: Array for z, (s n,): all joints of the first distance, then of the next one.
 
     Attributes:
-        drawn: z, live, -1 to 1.
-        last: Last position, live, (n,).
+        drawn: Deflections z, -1 to 1, (s n,); updated in place.
+        last: Last position, (n,), in units of ``unit``; updated in place.
         has_started: True after the first position.
 
     Raises:
@@ -147,12 +147,12 @@ class SlipSprings:
         self._max, self._min = np.ones(drawn.size), -np.ones(drawn.size)
 
     def reset(self) -> None:
-        """Set all springs to zero; they start again from the next position."""
+        """Set all springs to zero. The next position becomes their origin."""
         self.drawn[:] = self.last[:] = 0.0
         self.has_started = False
 
     def follow(self, q: Vector) -> None:
-        """Move to the next position, (n,), in its units."""
+        """Update the deflections for the next position, (n,), in units of ``unit``."""
         if not self.has_started:
             self.last[:] = q
             self.has_started = True
@@ -194,7 +194,7 @@ class Inputs:
 
     Attributes:
         size: Number of inputs, (3 + s + d) n.
-        seen: x, live.
+        seen: Inputs x, (size,); updated in place.
         state: View of x for the next normalised state, (3 n,).
 
     Raises:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two recurrent networks of Realeasy in numpy: one for single steps, one for whole motions."""
+"""Two recurrent networks in numpy, for single steps and for whole motions (source: Realeasy)."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Lstm:
 
     @property
     def states(self) -> tuple[Single, Single]:
-        """Live state of the layer: h and c, (h,) each."""
+        """State of the layer: h and c, (h,) each; updated in place."""
         return self.output, self._cell
 
     def reset(self) -> None:
@@ -113,7 +113,7 @@ class Lstm:
         return self.output
 
     def go_on(self) -> None:
-        """Process the input that is in the shared array."""
+        """Process the input that the caller has written to the shared array ``row``."""
         gates, cell, part = self._gates, self._cell, self._forget_gate
         _dot(self._matrix, self._row, gates)
         _tanh(gates, gates)
@@ -177,7 +177,7 @@ class Dense:
 
 
 class RealTimeNetwork:
-    r"""Network that predicts the present residual from all states so far.
+    r"""Network that predicts the present residual from the present and all earlier states.
 
     .. math:: \hat r_k = W_d h^{(2)}_k + V_d x_k + b_d, \quad
         h^{(2)} = \mathrm{LSTM}(h^{(1)}), \quad h^{(1)} = \mathrm{LSTM}(x).
@@ -219,7 +219,7 @@ class RealTimeNetwork:
 
     @property
     def states(self) -> tuple[Single, ...]:
-        """Live states of both layers."""
+        """States of both layers, h and c of each; updated in place."""
         return (*self._first.states, *self._second.states)
 
     def reset(self) -> None:

@@ -19,7 +19,7 @@ _minimum, _maximum, _dot = np.minimum, np.maximum, np.dot
 _multiply, _subtract, _absolute, _add = np.multiply, np.subtract, np.absolute, np.add
 _isfinite = math.isfinite
 FADE = 0.05
-"""Distance from the training range over which the prediction fades to zero, normalised."""
+"""Distance of a normalised state from the training range at which the residual is zero."""
 WARM_UP = 0.5
 """Time for which the network only processes states before it predicts [s]."""
 
@@ -50,9 +50,9 @@ class LiveResidual:
 
     Attributes:
         residual: r of positions, velocities and torques, (3 n,) [rad, rad/s, Nm].
-        of_bodies: Part of the torques from bodies, if the network was trained with bodies, (n,)
-            [Nm]; limited to the maximum residual.
-        confidence: s w, 0 to 1.
+        of_bodies: Torques of the inertial differences, limited to the maximum residual, (n,) [Nm].
+            Zero if the network was trained without them.
+        confidence: Product s w of both factors, 0 to 1.
 
     Raises:
         ConfigurationError: The network belongs to another robot or is a precise network, or its
@@ -169,7 +169,7 @@ class LiveResidual:
         return self.residual
 
     def _add_bodies(self, bodies: BodyDifference, q: Vector, dq: Vector) -> None:
-        """Add the torques of bodies to the normalised residual."""
+        """Add the torques of the inertial differences to the normalised residual."""
         last, ddq = self._last_dq, self._ddq
         _multiply(_subtract(dq, last if self._sample_count else dq, ddq), self._rate, ddq)
         last[:] = dq
@@ -179,7 +179,7 @@ class LiveResidual:
         _add(self._hat_tau, _multiply(result, self._of_torque, ddq), self._hat_tau)
 
     def _known(self, state: Vector) -> float:
-        """Return s w for the next normalised state."""
+        """Return the factor s w of the residual for the next normalised state."""
         if self._sample_count < 2 * self._warm_up:
             self._sample_count += 1
         off = _subtract(state, self._middle, self._off)
@@ -190,7 +190,8 @@ class LiveResidual:
 
 
 EARLY, LATE = 0.25, 0.5
-"""Tolerance of a state's time before and after its step, as fractions of the step."""
+"""Maximum time by which a state may be early or late for a step of the network, as fractions of
+its period."""
 
 
 class CorrectedStates:

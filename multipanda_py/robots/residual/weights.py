@@ -23,7 +23,7 @@ from multipanda_py.state import Matrix, Vector
 LARGEST = 1 << 26
 """Maximum size of all arrays of a file [bytes]; a network for seven joints has 150 kB."""
 FASTEST = 1e6
-"""Maximum rate of states [1/s]."""
+"""Maximum sample rate of the states that a residual network receives [1/s]."""
 UNREADABLE = (
     EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RecursionError, MemoryError,
     OverflowError,
@@ -98,13 +98,14 @@ class TrainedResidual:
         normalisation: Scaling of states and residuals.
         robot: Model of the arm.
         joints: Names of the joints.
-        rate: Rate of states [1/s].
+        rate: Sample rate of the states that the network receives [1/s].
         low: Minimum normalised state of the training data, (3 n,).
         high: Maximum normalised state of the training data, (3 n,).
         bound: Maximum normalised residual of the training data, (3 n,); it limits the prediction.
         data: Digest of the training data.
         speeds: Speeds v of the network's inputs, (s,) [rad/s].
-        bodies: Difference of the bodies, whose torques the network does not include; or None.
+        bodies: Inertial differences between robot and twin, or None. Their torques are added to
+            the output of the network.
         distances: Distances of the slip springs of the inputs, (d,) [rad, m].
     """
 

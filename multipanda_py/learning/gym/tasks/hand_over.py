@@ -15,7 +15,7 @@ _END = 0.125
 """Distance from the centre of the bar to each grasp point [m]."""
 _MEET = np.array([0.5, 0.0, TOP + 0.22])
 _ALONG = turned(0.5 * np.pi)
-"""Orientation of the bar along y, with one end in front of each arm."""
+"""Orientation of the bar along the y axis of the world, with one end in front of each arm."""
 _ACROSS = _ALONG @ DOWN
 _GRASPED = 0.5
 """Maximum opening of a gripper that holds the bar, from 0 (closed) to 1 (open)."""
@@ -36,7 +36,7 @@ class HandOver(GymTask):
                 "rgba": [0.9, 0.6, 0.1, 1.0]},
     }  # fmt: skip
     seconds = 25.0
-    # The grippers come closer than the margin of this feature.
+    # During the handover the grippers are closer to each other than this feature permits.
     params = {"collision_avoidance": {"arms": False}}
 
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
@@ -52,7 +52,7 @@ class HandOver(GymTask):
         return scene.opening(arm) < _GRASPED and scene.cell.gripper(arm).state().is_grasped
 
     def reward(self, scene: TaskScene) -> float:
-        """Return the progress: up to 1/6 before a grasp, then up to 2/3 and finally 0.8."""
+        """Return the progress: up to 1/6 before a grasp, up to 2/3 after it, 0.8 at the end."""
         left, right = (self._holds(scene, arm) for arm in self.arms)
         near = closeness(
             scene.distance(scene.tool("left").position, scene.thing("bar").position) - _END, 0.2

@@ -19,8 +19,9 @@ _PRESS = 0.04
 _GRIP = 0.04
 """Height of the grasp above the centre of the box [m]. The box then hangs between the tips."""
 _OFF, _BESIDE, _TOUCHING = 0.015, (0.01, 0.03), (0.003, 0.01)
-"""Expert parameters [m]: approach distance from the box, misalignments for full and no pressing,
-and gaps that count as contact and as no contact."""
+"""Expert parameters [m]: approach distance from the box, misalignment up to which it presses fully
+and from which it does not press, and gap up to which and from which contact counts fully and not
+at all."""
 _SLIP = 0.04
 """Additional misalignment at which tips in contact continue to press [m]."""
 _FORCE = (8.0, 18.0)
@@ -108,7 +109,7 @@ class LiftBox(GymTask):
         holds = beside * touches * _share(-pressing, -_FORCE[1], -_FORCE[0])
         inside = beside * (_PRESS + _OFF) - _OFF
         lift = holds * float(np.clip(goal - box.position[2], 0.0, _CARROT))
-        frame = turned((1.0 - holds) * yaw)  # While the box is lifted, its rotation is avoided.
+        frame = turned((1.0 - holds) * yaw)  # In the lift the tools align the box to the world.
         middle = grip + [0.0, 0.0, lift]
         return {
             arm: (

@@ -14,7 +14,7 @@ from multipanda_py.state import Vector
 _HALF = np.array([0.03, 0.02, 0.02])
 _BRICK = {"shape": "box", "size": _HALF.tolist(), "mass": 0.06, "friction": 1.0}
 _NEAR = 0.012  # Tolerance of the position of the upper brick [m].
-_GRASPED = 0.62  # Opening of a gripper around a brick, relative to the maximum width.
+_GRASPED = 0.62  # Maximum opening of a gripper that holds a brick, from 0 (closed) to 1 (open).
 _ASIDE = {"left": np.array([0.4, 0.3, TOP + 0.25]), "right": np.array([0.4, -0.3, TOP + 0.25])}
 
 

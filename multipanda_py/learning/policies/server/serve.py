@@ -68,7 +68,7 @@ def _exactly(pipe: BinaryIO, count: int) -> bytes:
 def _answer(ask: Callable[[], Any]) -> dict[str, Any]:
     try:
         actions = np.asarray(ask(), np.float64)
-    except Exception as error:  # After any error, the arms have to hold.
+    except Exception as error:  # Any error is sent to the client, which lets the arms hold.
         return {ERROR: f"{type(error).__name__}: {error}"}
     return {ACTIONS: actions}
 
