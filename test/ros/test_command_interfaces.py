@@ -150,7 +150,7 @@ def test_a_pose_is_reached_by_commanded_positions(manager, client):
 
 def test_positions_for_a_law_of_velocities_are_refused_in_words(node, manager, client):
     assert manager.switch(RATE).ok
-    before, said = manager.joints(), "target refused: left: joint: got positions"
+    before, said = manager.joints(), "target rejected: left: joint: got positions"
     there = JointState(name=LEFT_JOINTS, position=(before + 0.1).tolist())
     client.stream(f"{SPACE}/left/target_joint", there, lambda: said in node.log, said)
     assert np.abs(manager.joints() - before).max() < 1e-3

@@ -114,9 +114,11 @@ class BenchNode(Closeable):
                 self._client.wait_until_ready(1.0)
                 return
             if self._process.poll() is not None or self._client.process.poll() is not None:
-                raise BenchError(f"the node did not start: {self.log}")
+                raise BenchError(f"the node did not start. End of its log: {self.log}")
             if time.monotonic() > deadline:
-                raise BenchError(f"the node was not active within {START:g} s: {self.log}")
+                raise BenchError(
+                    f"the node was not active within {START:g} s. End of its log: {self.log}"
+                )
 
     @property
     def log(self) -> str:
@@ -132,7 +134,9 @@ class BenchNode(Closeable):
         for pid in self.pids:
             if module_of(pid) == "realtime.process":
                 return pid
-        raise BenchError(f"the node has no loop: {self.log}")
+        raise BenchError(
+            f"the node has no loop process: it ended or never started. End of the log: {self.log}"
+        )
 
     def _find_mailbox(self) -> Path:
         for entry in Path(f"/proc/{self.loop}/fd").iterdir():
@@ -166,13 +170,15 @@ class BenchNode(Closeable):
         """
         answer = self._client.ask(ANSWER, activate=list(activate))
         if not answer["ok"]:
-            raise BenchError(f"no switch to {', '.join(activate)}: {answer['message']}")
+            raise BenchError(f"switch to {', '.join(activate)} rejected: {answer['message']}")
         return str(answer["message"]), float(answer["seconds"])
 
     def check(self) -> None:
         """Raise BenchError if an arm has a latched fault."""
         if faults := self.faults():
-            raise BenchError(f"{', '.join(faults)}: latched fault at the end: {self.log}")
+            raise BenchError(
+                f"{', '.join(faults)}: latched fault after the measurement. Log: {self.log}"
+            )
 
     def faults(self) -> list[str]:
         """Return the arms with a latched fault."""

@@ -54,7 +54,7 @@ class Floor:
     def __init__(self, folder: Path) -> None:
         compiler = shutil.which("cc") or shutil.which("gcc")
         if compiler is None:
-            raise BenchError("no C compiler: the reference loop in C is left out (apt: gcc)")
+            raise BenchError("no C compiler for the reference loop. Install gcc to measure it")
         self._program = folder / "floor"
         done = subprocess.run(
             [compiler, "-O2", "-o", str(self._program), str(SOURCE)],

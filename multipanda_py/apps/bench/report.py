@@ -98,7 +98,7 @@ def _paced(result: Figures) -> list[str]:
         + (f"; {result['held']} held" if result["held"] else ""),
         ", ".join(f"{cores_of(result, name):.2f}" for name in names),
         f"{sum(own):.0f}",
-        f"{result['targets_per_second']:.0f}" if result["targets_per_second"] else "not seen",
+        f"{result['targets_per_second']:.0f}" if result["targets_per_second"] else "not measured",
     ]
 
 
@@ -176,7 +176,7 @@ def markdown(report: Report, image: str = "", arms_figure: str = "") -> str:
         ("Delay from state to torque and from loop to robot", _wired(report)),
         ("Delay of switches and of targets from a topic", _switching(report)),
         ("Processes", _processes(report)),
-        ("Parts of a cycle, hot", _parts(report)),
+        ("Parts of a cycle, in a loop without pauses (hot)", _parts(report)),
         ("One to eight arms", scaling_lines(report.get("scaling"), arms_figure)),
         ("Left out", [f"- {name}: {reason}" for name, reason in report["left_out"].items()]),
     ):
@@ -224,7 +224,7 @@ def _loop(report: Report) -> Iterator[str]:
     )  # fmt: skip
     yield ""
     yield (
-        "*Controllets, hot*: models, controllets and features in a hot loop. *Control*: from "
+        "*Controllets, hot*: models, controllets and features without pauses. *Control*: from "
         "wake-up until all torques are computed, with reading, models, checks and safety, for all "
         "cycles while targets stream. *> 300 us*: cycles whose torques are later than this after "
         "the tick. The C loop only wakes up, on the same core, with the same priority and load."
@@ -253,7 +253,7 @@ def _wired(report: Report) -> Iterator[str]:
         for arm in ARMS if entry else ():
             one = entry[arm]
             correlated = one.get("cross_correlation_us")
-            text = "not seen" if correlated is None else f"{correlated:.0f}"
+            text = "not measured" if correlated is None else f"{correlated:.0f}"
             rows.append([
                 name, arm, two(one["state_to_torque_us"]), two(one.get("loop_to_robot_us")),
                 "" if name == BARE else text,
@@ -294,8 +294,8 @@ def _switching(report: Report) -> Iterator[str]:
         [
             *rows,
             ("topic published to cycle that uses it, median / p99",
-             f"{two(used)} us" if used else "not seen", ""),
-            ("target poses per second and arm", f"{rate:.0f}" if rate else "not seen", "1000"),
+             f"{two(used)} us" if used else "not measured", ""),
+            ("target poses per second and arm", f"{rate:.0f}" if rate else "not measured", "1000"),
             ("start of the node until it is active", f"{paced['start_to_active_s']:.1f} s", ""),
         ],
     )  # fmt: skip

@@ -13,9 +13,9 @@ from multipanda_py.exceptions import ConfigurationError
 
 SUMMARY = "Check cell files and report everything that is wrong with them."
 DETAILS = """Nothing is simulated. For arms with compliant actuators, the motor stops are compared
-with the joint limits, without the weight of the arm. Whether the motors can carry the arm is
-checked at the start configuration when the cell starts, elsewhere only where a motor meets a
-stop."""
+with the joint limits, without the weight of the arm. The start of a cell
+also checks that the motors carry the arm at its start configuration. At other configurations this
+is noticed only when a motor meets a stop."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -62,7 +62,7 @@ def _add_replay_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--within", type=positive, default=5.0, metavar="MM",
         help="allowed deviation of a tool from its recorded position, default 5; the exit code is "
-        "1 beyond it",
+        "1 if it is larger",
     )  # fmt: skip
 
 

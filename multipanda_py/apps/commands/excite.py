@@ -54,13 +54,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=".csv: time, q, dq and ddq for a joint trajectory; .yaml: Fourier coefficients",
     )  # fmt: skip
     parser.add_argument(
-        "--harmonics", type=count, default=5, help="harmonics of each joint, default 5"
+        "--harmonics", type=count, default=5, help="number of harmonics of each joint, default 5"
     )
     parser.add_argument(
-        "--period", type=positive, default=20.0, metavar="S", help="period, default 20"
+        "--period",
+        type=positive,
+        default=20.0,
+        metavar="S",
+        help="period of the motion, default 20",
     )
     parser.add_argument(
-        "--ramp", type=positive, default=1.0, metavar="S", help="start and stop ramp, default 1"
+        "--ramp",
+        type=positive,
+        default=1.0,
+        metavar="S",
+        help="duration of the ramps at start and end, default 1",
     )
     parser.add_argument(
         "--share", type=float, default=0.9, help="fraction of the joint limits to use, default 0.9"
@@ -72,10 +80,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--criterion", choices=CRITERIA, default=CRITERIA[0])
     parser.add_argument(
         "--mounting", type=float, nargs=3, action="append", default=[], metavar=("R", "P", "Y"),
-        help="orientation of the base in the world [rad]; repeat for every mounting of the motion",
+        help="orientation of the base in the world [rad]; repeat for several mountings of the arm",
     )  # fmt: skip
     parser.add_argument(
-        "--evaluations", type=count, default=4000, help="motions that are tried, default 4000"
+        "--evaluations", type=count, default=4000, help="number of motions to try, default 4000"
     )
     parser.add_argument("--seed", type=seed, default=0)
 

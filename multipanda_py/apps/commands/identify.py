@@ -132,8 +132,8 @@ def run(options: argparse.Namespace) -> int:
         with_parameters(arm.robot, partial)
     print_line(
         f"{options.output}: written. In a cell file, perturbation: {{parameters: "
-        f"{options.output}}} gives a twin this body, and identified: {options.output} gives it to "
-        "controllets"
+        f"{options.output}}} sets the simulated body of a twin, and identified: {options.output} "
+        "the model of the controllets"
     )
     if options.plot:
         from multipanda_py.identification.plots import draw_residuals
@@ -285,8 +285,8 @@ def _load(options: argparse.Namespace, arm: ArmDescription, motions: list[Measur
             f"inertia about the centre, xx yy zz xy xz yz, {np.round(inertia, 6).tolist()} kg m^2"
         )
     else:
-        complain("the arm did not move, so the inertia of the payload is unknown; the file has "
-                 "that of a body of ordinary size")  # fmt: skip
+        complain("the arm did not move, so the inertia of the payload is not identified; the "
+                 "value is that of an assumed size")  # fmt: skip
     if options.output:
         section = {
             "load_mass": round(float(body.mass), 5),

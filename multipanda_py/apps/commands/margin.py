@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         if margin is not None and margin >= row["longest_ms"]:
             text += " or more"
         if row["taken_ms"]:
-            text += f", of which the backend takes {row['taken_ms']:.1f} ms"
+            text += f", of which the backend uses {row['taken_ms']:.1f} ms"
             if margin is not None and margin < row["taken_ms"]:
                 text += ": unstable with this backend"
         print_line(f"  {row['controllet']:{width}}  {row['bandwidth']:6.1f} 1/s  {text}")

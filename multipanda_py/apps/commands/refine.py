@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--evaluations",
         type=count,
         default=600,
-        help="motions that each search tries, default 600",
+        help="number of motions to try in each search, default 600",
     )
     parser.add_argument("--seed", type=seed, default=0, help="seed of noise and search, default 0")
     parser.add_argument(

@@ -115,7 +115,7 @@ def _run_export(options: argparse.Namespace) -> int:
         partial.write_bytes(model.SerializeToString())
     names = ", ".join(f"{name} ({size})" for name, size in carried(trained).items())
     print_line(f"{options.output}: state ({3 * len(trained.joints)}) at {trained.rate:g} Hz, "
-        f"carried {names}")  # fmt: skip
+        f"kept from call to call: {names}")  # fmt: skip
     return OK
 
 
@@ -179,7 +179,7 @@ def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
         ("decay", float, f"weight decay, default {_USUAL.decay:g}"),
         ("patience", int, f"epochs without improvement before the end, default {_USUAL.patience}"),
         ("share", float, f"interval as fraction of the shortest motion, default {_USUAL.share:g}"),
-        ("dropout", float, "fraction of samples left out, default 0"),
+        ("dropout", float, "fraction of input samples dropped in training, default 0"),
     ):
         parser.add_argument(
             f"--{name}", type=kind, default=getattr(_USUAL, name), metavar="N", help=text

@@ -106,8 +106,8 @@ class RemoteLaws:
                 )
             elif not (timeout := fitting[0].target_timeout):
                 faults.append(
-                    f"controllets.{fitting[0].short_name}.target_timeout: got 0, allowed more, "
-                    "such as 1.0. Otherwise the arm would keep moving when actions stop"
+                    f"controllets.{fitting[0].short_name}.target_timeout: got 0, allowed a "
+                    "positive time such as 1.0. With 0 the arm would keep moving when actions stop"
                 )
             elif timeout <= period:
                 faults.append(
@@ -115,7 +115,9 @@ class RemoteLaws:
                     f"allowed more than a step of {period:g} s"
                 )
             if f"{arm}/{FOLLOWER}" not in [one.name for one in own]:
-                faults.append(f"controllets: {arm} has no {FOLLOWER}, which moves it to its start")
+                faults.append(
+                    f"controllets: {arm} has no {FOLLOWER} to move it to its start. Add one"
+                )
             result[arm] = fitting[0].name if fitting else ""
             self._timeouts[arm] = fitting[0].target_timeout if fitting else 0.0
         if faults:
@@ -218,8 +220,8 @@ class RemoteLaws:
                 continue
             if status.owner != law and not status.fault:
                 raise LoopError(
-                    f"{name}: {status.owner} owns the arm, not {law}: another client switched or "
-                    "stopped it. Call reset()"
+                    f"{name}: {status.owner} owns the arm, not {law}. Another client "
+                    "switched or stopped it. Call reset()"
                 )
             before, sent_before = self._refused[name]
             sent = self._targets.sent[name]
@@ -236,7 +238,7 @@ class RemoteLaws:
         if age > max_value:
             raise LoopError(
                 f"{name}: received no target for {age:.2f} s, allowed {max_value:g} s "
-                "(target_timeout): it holds, or another client has moved it. Call reset()"
+                "(target_timeout). The arm holds, or another client has moved it. Call reset()"
             )
         if topic := self._targets.of_others(name):
             raise LoopError(

@@ -147,8 +147,8 @@ def image_of(topic: LatestMessage) -> NDArray[Any]:
     data = np.frombuffer(message.data, np.uint8)
     if message.step < width * size or len(data) < height * message.step:
         raise TopicLost(
-            f"{topic.name}: got {len(data)} bytes in rows of {message.step}, allowed "
-            f"{height} rows of {width * size} or more"
+            f"{topic.name}: got {len(data)} bytes in rows of {message.step} bytes, allowed "
+            f"{height} rows of {width * size} bytes or more"
         )
     rows = data[: height * message.step].reshape(height, message.step)[:, : width * size]
     return rows.reshape(height, width, size)[..., _ORDERS[message.encoding]]
@@ -177,7 +177,7 @@ def wrench_of(topic: LatestMessage) -> NDArray[Any]:
     parts = (wrench.force, wrench.torque)
     result = np.array([getattr(part, axis) for part in parts for axis in "xyz"])
     if not (np.abs(result) <= LARGEST).all():
-        raise TopicLost(f"{topic.name}: got {result.tolist()}, allowed up to {LARGEST:.3g}")
+        raise TopicLost(f"{topic.name}: got {result.tolist()}, allowed finite up to {LARGEST:.3g}")
     return result
 
 

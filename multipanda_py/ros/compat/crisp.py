@@ -156,9 +156,7 @@ class CrispNames:
             model = {"friction.model": "custom"} if own.startswith("friction.phi") else {}
             return {**model, own: [float(value)] * len(read(own)) if is_vector else value}
         if name in FLAGS and value:
-            self._log(
-                f"{name}: the controllet has no feature {own.partition('.')[0]}; see the cell file"
-            )
+            self._log(f"{name}: add the feature {own.partition('.')[0]} to the controllet")
         elif name in NOTHING:
             self._log(f"{name} has no effect: {NOTHING[name][1]}")
         return {}

@@ -30,7 +30,7 @@ from multipanda_py.ros.services.hardware import HardwareServices
 NAME = "controller_manager"
 _LOADED_WITH = {
     PARAMS_FILE: "Parameter files that are applied when the controllet is loaded at the start.",
-    NODE_ARGUMENTS: "Arguments that are applied then: -p NAME:=VALUE, --params-file FILE.",
+    NODE_ARGUMENTS: "Node arguments applied at that load: -p NAME:=VALUE, --params-file FILE.",
 }
 
 

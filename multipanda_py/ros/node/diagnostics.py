@@ -133,9 +133,9 @@ class Diagnostics:
             # Two calls, because a rclpy logger has one severity for each place that it is called
             # from.
             if self._cell.world.is_paused:
-                logger.info(f"{reason}; targets are refused")
+                logger.info(f"{reason}; targets are rejected")
             else:
-                logger.error(f"{reason}; targets are refused")
+                logger.error(f"{reason}; targets are rejected")
         else:
             logger.warning("the loop runs again")
         self._tick()
@@ -143,8 +143,8 @@ class Diagnostics:
     def _consequence(self) -> str:
         """Return what the node does while its time is unknown, for messages."""
         if self._clock.has_started:
-            return "stamps do not change, and targets are refused"
-        return "states are not published, and targets are refused"
+            return "stamps do not change, and targets are rejected"
+        return "states are not published, and targets are rejected"
 
     def _tick(self) -> None:
         self.log_events()  # Logged first, so that the log has the reason before the status.
@@ -178,7 +178,7 @@ class Diagnostics:
         if reason := cell.silence_reason():
             paused = cell.world.is_paused
             level = DiagnosticStatus.WARN if paused else DiagnosticStatus.ERROR
-            summary = f"{reason}; targets are refused"
+            summary = f"{reason}; targets are rejected"
         if reason := self._node.guard.unresponsive:
             level, summary = DiagnosticStatus.ERROR, f"{reason}; all arms hold"
         now, received = time.monotonic(), self._targets.received.total()

@@ -69,7 +69,7 @@ def diagnosis(response: dict[str, Any]) -> DiagnosticArray:
     for arm in response["arms"]:
         level, summary = DiagnosticStatus.OK, "within the tolerance band"
         if not arm["has_band"]:
-            summary = "followed, without a tolerance band"
+            summary = "monitored without a tolerance band"
         if arm["outside"]:
             level, summary = DiagnosticStatus.WARN, "; ".join(arm["outside"])
         values = {"times outside": str(arm["raised"])}

@@ -78,13 +78,13 @@ def describe(mismatch: QosMismatch) -> str:
         for there in others(mismatch)
     ]
     fault = (
-        "it requests more than is offered here and receives"
+        "a subscriber requests more than this node offers and receives"
         if publishes
-        else "it offers too little"
+        else "a publisher offers less than this node requests"
     )
     end = "nothing" if publishes else "and is not received"
     name = "; ".join(sides) or "an unknown node differs in deadline or liveliness"
-    return f"{full}: {name}: {fault} {end} (quality of service)"
+    return f"{full}: {name}: {fault} {end}. Use compatible QoS on both sides"
 
 
 def full_name(endpoint: Any) -> str:

@@ -100,7 +100,9 @@ class SimulationServices:
                 before, since = now, time.monotonic()
             if time.monotonic() - since > STILL:
                 result.result = Result.RESULT_OPERATION_FAILED
-                result.error_message = f"cycles: got {now} within {STILL:g} s, expected {goal}"
+                result.error_message = (
+                    f"at cycle {now} no cycle ran for {STILL:g} s; the step ends at cycle {goal}"
+                )
                 return
             yield
         result.result = Result.RESULT_OK

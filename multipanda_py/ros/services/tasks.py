@@ -64,7 +64,7 @@ def task_of(name: str) -> TaskFile:
     if not isinstance(data, dict) or not _NEEDED <= data.keys() <= TaskFile.model_fields.keys():
         # The message repeats no content, because a client may name a private file.
         raise ConfigurationError(
-            f"{path}: is not a task file, allowed the keys {', '.join(TaskFile.model_fields)}"
+            f"{path}: is not a task file. Allowed keys: {', '.join(TaskFile.model_fields)}"
         )
     return TaskFile.from_content(data, path)
 

@@ -235,7 +235,7 @@ class Targets:
         record.refused += 1
         record.reason, record.is_refused = text, True
         if now >= self._warn_at[name] and (news := self._reported.new_text(text)):
-            self._logger.warning(f"target refused: {news}")
+            self._logger.warning(f"target rejected: {news}")
             self._warn_at[name] = now + WARN_PERIOD
 
 
