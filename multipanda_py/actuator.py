@@ -82,12 +82,12 @@ class AntagonisticParams(PresetParams):
 def values_by_name(
     kind: str, params: type, values: Mapping[str, ArrayLike], n_joints: int
 ) -> dict[str, Vector]:
-    """Return all parameters of ``n`` joints, (n,) each and read-only.
+    """Return the values of all parameters of an actuator, by name, (n_joints,) each and read-only.
 
     Args:
         kind: Name of the actuator, for error messages.
         params: Dataclass that declares the parameters.
-        values: Values that differ from the defaults: one number or n numbers each.
+        values: Values that differ from the defaults: one number, or one number per joint.
         n_joints: Number of joints.
 
     Raises:
@@ -215,31 +215,32 @@ about 50."""
 _RESOLVED = 1e-13
 """Step size at which the search has converged [rad]."""
 _HALVINGS = 40
-"""Bisection steps for the torque that the motors can hold; they resolve it to 1e-12 of the
-range."""
+"""Number of bisection steps for the torque that the motors can hold. They resolve it to 1e-12 of
+the deflection range."""
 PINION = 0.015
 """Default radius of the pinion by which a second motor moves a pivot [m]."""
 _ENDLESS = 1e12
 """Upper bound of spring torques and stiffnesses, so that their squares stay finite [Nm,
 Nm/rad]."""
 _MIN_CHANGE = 0.01
-"""Minimum change of the stiffness over the preset range, as a fraction of the larger stiffness."""
+"""Minimum difference of the stiffnesses at both ends of the preset range, as a fraction of the
+larger one."""
 
 
 class ElasticTorque(NamedTuple):
-    r"""Spring torques on a joint and its motors, (n,) or (k, n) each [Nm].
+    r"""Spring torques on n joints and their motors, (n,) or, for k samples, (k, n) each [Nm].
 
-    A motor that leads the joint gives a positive ``link`` torque. The springs act against the
+    A motor ahead of its joint causes a positive ``link`` torque. The springs act against the
     motors by ``motor_1`` and ``motor_2``:
 
     .. math:: J \ddot\theta_i = \tau_{m,i} - \tau_i - \ldots
 
-    with the motor inertia J and the motor torque :math:`\tau_{m,i}`. If the second motor moves a
-    lever or a pivot, ``motor_2`` is its load in its own unit.
+    with the position :math:`\theta_i`, inertia J and torque :math:`\tau_{m,i}` of motor i. If the
+    second motor moves a lever or a pivot, ``motor_2`` is its load in its own unit.
 
     All three follow from one elastic energy V: :math:`\tau_{link} = -\partial V / \partial q`,
-    :math:`\tau_i = \partial V / \partial \theta_i`. Two of them may be the same array, so do not
-    write to them.
+    :math:`\tau_i = \partial V / \partial \theta_i`, with the joint angle q. Two of them may be the
+    same array, so do not write to them.
     """
 
     link: Vector
@@ -304,7 +305,7 @@ class Actuator(ABC, Generic[P]):
 
     @classmethod
     def refused(cls, what: str) -> ActuatorRefused:
-        """Return an error that starts with the name of this kind of actuator."""
+        """Return an error for a fault ``what``, preceded by the name of this kind of actuator."""
         return ActuatorRefused(f"{cls.kind()}: {what}")
 
     @property
@@ -487,8 +488,8 @@ class Actuator(ABC, Generic[P]):
         """Return the equilibrium of :meth:`equilibrium_for`, or the nearest one that exists.
 
         The arguments are not checked, so that a loop can call this. The solver takes Newton steps
-        and bisects when a step leaves the bracket. A torque beyond the range of the springs
-        returns the limit of their deflection.
+        and bisects when a step leaves the bracket. For a torque beyond the range of the springs,
+        the result is the equilibrium at their maximum deflection.
 
         Args:
             q: Joint angles, (n,) [rad].
@@ -514,11 +515,11 @@ class Actuator(ABC, Generic[P]):
         return result
 
     def exertable(self, preset: ArrayLike, motors: ArrayLike = np.inf) -> Vector:
-        """Return the maximum torque that each joint can receive in both directions, (n,) [Nm].
+        """Return the maximum torque that the springs can exert on each joint, (n,) [Nm].
 
-        It is limited by the deflection of the springs, or by the motor torque that holds them. The
-        limit is found by bisection along the deflection range. It is zero if a motor cannot even
-        hold the preset.
+        It holds for both directions of the torque. It is limited by the deflection of the springs,
+        and by the motor torques that hold this deflection. It is zero if a motor cannot even hold
+        the preset.
 
         Args:
             preset: Stiffness presets, one number or (n,).

@@ -46,10 +46,10 @@ class Backend(ABC, Generic[SettingsT]):
         settings: Settings of the cell file, by index of the arm.
         present: Presence of the movable objects in the scene, 1 or 0, (n,). The loop owns this
             array and records it; see :meth:`spawn`.
-        time: Time of its world [s].
+        time: Time of the simulated world [s], if ``keeps_time``.
         warnings: Messages for the user after :meth:`connect` or a recovery. The reader clears the
             list.
-        notices: Messages for the user while it runs. Each of them becomes an event.
+        notices: Messages for the user at run time. The loop reports each as an event.
 
     Thread: control; class methods belong to the cell's owner.
     """
@@ -115,7 +115,7 @@ class Backend(ABC, Generic[SettingsT]):
         publish: Callable[[float, bool], None],
         check: Callable[[], None],
     ) -> Gripper | None:
-        """Return a handle on the gripper of an arm, or None if :meth:`grip` moves it.
+        """Return a handle on the gripper of an arm, or None if :meth:`grip` executes its commands.
 
         Args:
             arm: Name of the arm, which has a gripper.
@@ -148,7 +148,7 @@ class Backend(ABC, Generic[SettingsT]):
         return True
 
     def finish_start(self) -> None:
-        """Finish the start: from now on every fault is final."""
+        """End the start, in which arms have several attempts. Later, every fault is final."""
 
     @property
     def wake_fds(self) -> dict[int, int]:
@@ -161,7 +161,11 @@ class Backend(ABC, Generic[SettingsT]):
 
     @abstractmethod
     def read(self, fresh: Collection[int]) -> None:
-        """Fill the states of the arms in ``fresh``, which are indices in the cell."""
+        """Copy the newest states of arms into :attr:`states`.
+
+        Args:
+            fresh: Indices in the cell of the arms that the loop updates in this cycle.
+        """
 
     def is_new(self, arm: int) -> bool:
         """Return True if the last :meth:`read` of a fresh arm found a new state."""
@@ -169,10 +173,14 @@ class Backend(ABC, Generic[SettingsT]):
 
     @abstractmethod
     def write(self, fresh: Collection[int]) -> None:
-        """Apply the torques of ``fresh`` arms and advance a simulated world by one period."""
+        """Apply the torques of arms, and advance a simulated world by one period.
+
+        Args:
+            fresh: Indices in the cell of the arms that the loop updates in this cycle.
+        """
 
     def grip(self, arm: int, number: int, record: Vector) -> None:
-        """Start a gripper command, or store the measurement of a gripper outside of the loop.
+        """Start a gripper command, or store a measurement of a gripper driven outside of the loop.
 
         Args:
             arm: Index in the cell.
@@ -188,9 +196,9 @@ class Backend(ABC, Generic[SettingsT]):
             state.gripper[:2] = number, Outcome.FAILED
 
     def thing_in_hand(self, arm: int) -> int:
-        """Return the number of the movable object that was grasped, from 1; 0 if unknown.
+        """Return the number of the movable object that a gripper grasped, from 1; 0 if unknown.
 
-        Called when a gripper has started to hold an object.
+        Called when the gripper of an arm has started to hold an object.
         """
         return 0
 
@@ -268,7 +276,7 @@ class Backend(ABC, Generic[SettingsT]):
         raise BackendError(f"{type(self).__name__}: cannot spawn objects")
 
     def remove(self, thing: int) -> None:
-        """Remove an object from the scene, by its number; see :meth:`place`."""
+        """Remove an object from the scene, by its index as in :meth:`place`."""
         raise BackendError(f"{type(self).__name__}: cannot remove objects")
 
     def save(self) -> object | None:

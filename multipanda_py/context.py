@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
 
 MAX_ERROR = np.array([0.15] * 3 + [0.6] * 3)
-"""Maximum distance of a seeded target from the measured pose, equal to the default gate [m,
+"""Maximum distance from the measured pose to the target set at activation: the default gate [m,
 rad]."""
 MAX_STEP = 0.4
-"""Maximum distance of a seeded joint target from the measured position, equal to the default gate
-[rad]."""
+"""Maximum distance from a measured joint position to the target set at activation: the default
+gate [rad]."""
 NEAR_FORCE, NEAR_FRACTION = 5.0, 0.25
-"""Maximum difference to a requested force that a switch closes, absolute [N] and relative."""
+"""Maximum difference between requested and transferred force that a switch compensates. It is the
+larger of an absolute value [N] and a fraction of the request."""
 SMALL_FORCE, SMALL_TORQUE = 1.0, 0.3
-"""Force and torque below which a transfer is not reported [N, Nm]."""
+"""Force [N] and torque [Nm] below which a transferred wrench is not reported."""
 
 
 def _six() -> Vector:
@@ -38,9 +39,9 @@ def _six() -> Vector:
 class Handover:
     """Torque and wrench that one arm transfers to the next controllet (bumpless transfer).
 
-    For an arm at rest, the commanded torque is transferred, whatever its sensors measure. A moving
-    arm also brakes and accelerates. Of its torque only the wrench is transferred that is both
-    commanded and measured. For a free arm at rest all values are zero.
+    For an arm at rest, the commanded torque is transferred, even if the sensors measure another
+    one. The torque of a moving arm also accelerates and brakes it, so only the wrench that is both
+    commanded and measured is transferred. For a free arm at rest all values are zero.
 
     A contact force that users request outlives the controllet: the next one receives it as a goal.
 
@@ -48,10 +49,10 @@ class Handover:
         tau: Joint torques that keep the arm at rest, without damping, (n,) [Nm].
         wrench_in_base: Wrench of ``tau`` at the tool point, exerted on the environment, (6,) [N,
             Nm]. It excludes the nullspace part of ``tau``.
-        contact_in_base: Measured part of that wrench, (6,) [N, Nm]. The rest is undeclared load,
-            such as a payload, or not visible to the sensors.
-        load_mass: Mass that the robot compensates in addition to its tool [kg]. Its weight is not
-            in the rest.
+        contact_in_base: Measured part of that wrench, (6,) [N, Nm]. The unmeasured part carries an
+            undeclared load, such as a payload, or is not visible to the sensors.
+        load_mass: Mass that the robot compensates in addition to its tool [kg]. The wrenches
+            exclude its weight.
         requested_in_base: Contact force that users request of the arm, (6,) [N, Nm]; zero if none
             is requested or the arm is not in contact. A force controllet ramps to it.
     """
@@ -64,17 +65,17 @@ class Handover:
 
     @property
     def force(self) -> float:
-        """Magnitude of the force [N]."""
+        """Magnitude of the transferred force [N]."""
         return math.sqrt(float(np.dot(self.wrench_in_base[:3], self.wrench_in_base[:3])))
 
     @property
     def contact_force(self) -> float:
-        """Magnitude of the measured part of the force [N]."""
+        """Magnitude of the measured part of the transferred force [N]."""
         return math.sqrt(float(np.dot(self.contact_in_base[:3], self.contact_in_base[:3])))
 
     @property
     def torque(self) -> float:
-        """Magnitude of the torque at the tool [Nm]."""
+        """Magnitude of the transferred torque at the tool [Nm]."""
         return math.sqrt(float(np.dot(self.wrench_in_base[3:], self.wrench_in_base[3:])))
 
     @property
@@ -105,7 +106,7 @@ class Handover:
         return requested * (1.0 - float(np.dot(self.wrench_in_base, requested)) / squared)
 
     def as_requested(self, jacobian: Matrix) -> Handover:
-        """Return the handover with the requested force, if the wrench is near it.
+        """Return a copy with the requested force if the wrench is near it, else this handover.
 
         A spring that starts with less force stays below the request, and friction reduces the
         force a little at each switch. If the force is far from the request, it is still rising or
@@ -154,7 +155,8 @@ def tool_wrench(state: ArmState, tau: Vector) -> Vector:
 
     .. math:: F = \Lambda J M^{-1} \tau
 
-    Torques of a dynamically consistent nullspace do not appear in it (Khatib 1987).
+    with the Jacobian J, the inertia matrix M and the task-space inertia :math:`\Lambda`. Torques
+    of a dynamically consistent nullspace do not appear in it (Khatib 1987).
 
     Args:
         state: State of the arm.
@@ -187,7 +189,7 @@ def share_of(reached: Vector, desired: Vector) -> float:
 
 
 def bounded_error(error: Vector, clip: Vector) -> None:
-    """Scale a pose error in place to the maximum for a seeded target, which is ``MAX_ERROR``.
+    """Scale a pose error in place to ``clip`` or ``MAX_ERROR`` per axis, whichever is lower.
 
     Position and rotation are limited separately. Each keeps its direction, because a force in
     another direction would be worse than a smaller one.
@@ -285,12 +287,12 @@ class Context:
 
     @property
     def positions_base_in_world(self) -> list[Vector]:
-        """Position of each own arm's base, (3,) [m]."""
+        """Position of each own arm's base in the world, (3,) [m]."""
         return [np.array(arm.position_base_in_world) for arm in self.arms]
 
     @property
     def rotations_base_in_world(self) -> list[Matrix]:
-        """Orientation of each own arm's base, (3, 3)."""
+        """Rotation of each own arm's base in the world, (3, 3)."""
         return [np.array(arm.rotation_base_in_world) for arm in self.arms]
 
     @classmethod

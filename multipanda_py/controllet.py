@@ -90,7 +90,7 @@ ParamsT = TypeVar("ParamsT")
 
 
 class Pacer(Protocol):
-    """Speed limit of a reference, such as a :class:`.Feature`."""
+    """Object that limits the speed of a reference, such as a :class:`.Feature`."""
 
     @property
     def may_slow(self) -> bool:
@@ -141,12 +141,12 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         followed: Planned reference that replaces the target, by channel, in the format of the
             target. The arrays must stay the same objects. Cycle records store it as the reference.
         report: Numbers to publish each cycle, named by ``report_names``, (12,).
-        pacers: Features of the instance that limit the speed of the reference.
+        pacers: Features of the instance that limit the reference speed, for example at obstacles.
         is_free: True if the tool has a direction without a spring, per arm. Torque terms that must
             not act on the tool must not drive such a direction, because nothing brakes it. Written
             at the activation and in :meth:`update`.
-        softest: Index of the arm that the report :data:`.KEPT` refers to; -1 for all arms
-            together.
+        softest: Index of the arm with the reported :data:`.STIFFNESS_SCALE`; -1 if it belongs to
+            all arms together.
 
     Thread: control, except the constructor and :meth:`refuse`, which any thread may call.
     """
@@ -220,12 +220,12 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     def on_target(self, channel: str, place: int, target: TargetT) -> None:
         """Precompute values that depend on a new target, which ``target`` already contains.
 
+        Called before the update of the same cycle.
+
         Args:
             channel: Name of the channel that received a value.
             place: Index of the arm; 0 for channels of the whole instance.
             target: Target of the instance.
-
-        Called before the update of the same cycle.
         """
 
     @abstractmethod
@@ -297,15 +297,14 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         """
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
-        """Return the joint velocity of the free motion of a tool, (n,) [rad/s].
+        """Return the joint velocity of the tool motion without a spring, (n,) [rad/s].
 
-        By default all motion of the tool is free. The method is called while ``is_free`` is set.
+        This default implementation treats all directions of the tool as free. The method is called
+        while ``is_free`` is set, in every cycle after the update.
 
         Args:
             arm: Index of the arm in this controllet.
             state: State of the arm.
-
-        Called in every cycle, after the update.
         """
         space = state.operational_space()
         inertia = space.projection_inertia() if space.damping else space.inertia

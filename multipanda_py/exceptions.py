@@ -69,11 +69,11 @@ class TargetRejected(MultipandaError, ValueError):
 
 
 class SourceLost(MultipandaError, ConnectionError):
-    """Raised if a teleoperation device sends nothing any more; its arms hold."""
+    """Raised if a teleoperation device no longer sends data; its arms hold."""
 
 
 class TopicLost(MultipandaError, ConnectionError):
-    """Raised if a topic or service times out, also at its first use."""
+    """Raised if a topic or service gives no message or answer in time, also at its first use."""
 
 
 class ActionRejected(MultipandaError, ValueError):

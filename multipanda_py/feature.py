@@ -49,7 +49,7 @@ class Feature(Generic[ParamsT]):
 
     @classmethod
     def stands_before(cls, law: type[Controllet[Any, Any]]) -> bool:
-        """Return True if every instance of a controllet gets this feature, named or not."""
+        """Return True if every instance of a controllet gets this feature, configured or not."""
         return False
 
     def __init__(self, context: Context, params: ParamsT) -> None:
@@ -79,7 +79,7 @@ class Feature(Generic[ParamsT]):
     def on_handover(
         self, states: Sequence[ArmState], target: Any, handovers: Sequence[Handover]
     ) -> None:
-        """Continue with transferred torques that the controllet does not take, after activation.
+        """Continue transferred torques that the controllet itself does not continue.
 
         Args:
             states: States as for :meth:`on_activate`.
@@ -170,12 +170,12 @@ class Feature(Generic[ParamsT]):
     def in_the_way(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
         """Return the reason why :meth:`pace` returns nearly zero; empty if it does not.
 
+        Called once when this limit has ended a motion or stopped a reference.
+
         Args:
             arm: Index of the arm in its controllet.
             dq: Intended velocity of the reference, (n,) [rad/s].
             ahead: Lead of the reference over the measured joints, (n,) [rad]; None for no lead.
-
-        Called once when a motion has ended because of it, or a reference is stopped.
         """
         return ""
 

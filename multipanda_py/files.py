@@ -60,7 +60,10 @@ def open_regular(path: str | Path, max_size: int | None = None) -> BinaryIO:
 
 
 def parts_of(path: str | Path) -> Iterator[bytes]:
-    """Yield the content of a recording in blocks, as for a digest; see :func:`open_regular`."""
+    """Yield the content of a recording in blocks, for example to compute a digest.
+
+    Raises the errors of :func:`open_regular`.
+    """
     with open_regular(path, MAX_RECORDING) as file:
         while part := file.read(_PART):
             yield part
@@ -122,13 +125,13 @@ def _too_large(path: str | Path, max_size: int) -> FileRefused:
 
 
 MAX_DEPTH = 60
-"""Maximum nesting depth of collections."""
+"""Maximum nesting depth of collections in a YAML text."""
 MAX_NODES = 100_000
-"""Maximum number of values and keys."""
+"""Maximum number of values and keys in a YAML text."""
 SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Base loader, which constructs plain values only."""
 _WITHOUT_QUOTES = re.compile(r"(?:[^'\"]|'<[a-z ]+>'|'[-:?,\]}]')*")
-"""Start of an error reason, up to the first quotation that may be content of the file."""
+"""Beginning of a YAML error text, up to the first quotation that may show content of the file."""
 _NAME = re.compile(r"[A-Za-z_/*][A-Za-z0-9_/*.-]{0,40}")
 _OPENS = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
 _CLOSES = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
@@ -164,7 +167,11 @@ PlainLoader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 
 
 def key_names(keys: Iterable[Any]) -> list[str]:
-    """Return the names of keys, or the length of a key that may be content of another file."""
+    """Return keys as text for messages.
+
+    A key that is no plain name is replaced by its length, because it may be the content of
+    a file with secrets.
+    """
     return [
         str(key) if _NAME.fullmatch(str(key)) else f"a key of {len(str(key))} characters"
         for key in keys
@@ -223,7 +230,7 @@ def read(path: str | Path, loader: Any, max_size: int = MAX_TEXT) -> Any:
 def fault_of(error: yaml.YAMLError) -> str:
     """Return the position and the kind of an error, without content of the text.
 
-    A client on another machine may name the file, and the log is public.
+    A client on another machine may name any file, and other users can read the log.
     """
     if isinstance(error, yaml.reader.ReaderError):
         return f"character {error.position}: {error.reason}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Declaration and check of parameters: of controllets, features and backend settings.
+"""Declaration and check of the parameters of controllets and features, and of backend settings.
 
 A frozen dataclass is the only declaration. From it follow the checks of the cell file, the ROS
 parameters of the arm, and the flat record that transfers new values to the loop.
@@ -127,7 +127,7 @@ class Spec:
 
         Args:
             value: Value to check.
-            path: Place of the value, for error messages.
+            path: Location of the value, such as a section of the cell file, for error messages.
 
         Raises:
             ParameterRejected: If its type, length, bounds or finiteness do not fit.
@@ -198,7 +198,7 @@ _FUNCTIONS = (
 
 
 class Jointed(Protocol):
-    """Robot data that a vector of joints needs; see :class:`.Robot`."""
+    """Robot data by which a :func:`joint_vector` gets its values; see :class:`.Robot`."""
 
     @property
     def n_joints(self) -> int:
@@ -285,7 +285,10 @@ def vector(
 
 @dataclass(frozen=True)
 class _JointVector:
-    """Vector of joints before the robot is known. Strings are names of quantities of the robot."""
+    """Declaration of a joint vector before the robot is known.
+
+    Strings are names of quantities of the robot.
+    """
 
     default: float | str
     low: float | str
@@ -485,7 +488,7 @@ def check_values(
     Args:
         specs: Allowed parameters.
         values: Values by name.
-        path: Place of the values, for messages.
+        path: Location of the values, such as a section, for messages.
 
     Returns:
         Accepted values by name, and one message per fault.
@@ -551,11 +554,14 @@ class Settings:
 
     @classmethod
     def refusal(cls, name: str, value: Any) -> str:
-        """Return why a value within its bounds is not allowed, or an empty string."""
+        """Return the reason why a value within its bounds is not allowed, or an empty string."""
         return ""
 
     def encode(self) -> NDArray[np.float64]:
-        """Return the live settings as one record: a flag for explicit settings, then the value."""
+        """Return the live settings as one record.
+
+        Each setting is a flag, 1 if it is explicit, followed by its value.
+        """
         flat: list[float] = []
         for spec in live(type(self)):
             value = getattr(self, spec.name)

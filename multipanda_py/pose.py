@@ -131,7 +131,7 @@ class Pose:
         return pose
 
     def clipped(self, position: Vector, rotation: Matrix, step: float, turn: float) -> Pose:
-        """Return this pose, moved towards another pose until it is within limits of it.
+        """Return this pose, moved towards another pose to within a distance and an angle.
 
         Args:
             position: Position of the other pose, (3,) [m].
@@ -150,6 +150,8 @@ class Pose:
         r"""Return the pose at a fraction s of the straight path to another pose.
 
         .. math:: p = p_0 + s (p_1 - p_0), \qquad R = R_0 \exp(s \log R_0^T R_1)
+
+        with the positions p and rotations R of this pose (index 0) and of the other one (index 1).
 
         Args:
             end: Pose at the end of the path.
@@ -211,7 +213,8 @@ def _orthonormal(rotation: Matrix) -> Matrix:
 def are_finite(array: Vector) -> bool:
     """Return True if all numbers are finite.
 
-    The dot product is usually finite and is three times faster to test.
+    A finite dot product proves it, and is three times faster to compute. Otherwise each number is
+    tested, because large numbers may overflow the product.
     """
     return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 

@@ -50,7 +50,7 @@ _ROS = ("rclpy", "controller_manager_msgs", "control_msgs", "simulation_interfac
 
 
 def require(*modules: str) -> None:
-    """Raise :class:`.MissingExtra` if a module is not installed; for the top of a package."""
+    """Raise :class:`.MissingExtra` if a module is not installed; for use while importing."""
     for module in modules:
         if find_spec(module) is None:
             raise missing(module)
@@ -210,7 +210,7 @@ def built_in(kind: str) -> tuple[str, ...]:
 
 
 def load(kind: str, name: str) -> Any:
-    """Return an object, built-in or of another distribution; imports its module.
+    """Return a built-in object, or one of another distribution. Its module is imported.
 
     Args:
         kind: Key of :data:`BUILTINS`.
@@ -301,5 +301,5 @@ def class_name(name: str) -> str:
 
 @cache
 def plug_ins(kind: str) -> dict[str, EntryPoint]:
-    """Return the plug-ins of other distributions of a kind, or their robots, by name."""
+    """Return the entry points of other distributions by name, for plug-ins of a kind or robots."""
     return {point.name: point for point in entry_points(group=f"multipanda_py.{kind}")}

@@ -116,25 +116,25 @@ class ArmLimits:
 
     @property
     def span(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Lower and upper end of the distinct positions, (n,) each [rad].
+        """Minimum and maximum position of each joint, (n,) each [rad].
 
-        For a continuous joint this is one rotation.
+        For a continuous joint they are -pi and pi.
         """
         lower = np.where(self.endless, -np.pi, self.lower)
         return lower, np.where(self.endless, np.pi, self.upper)
 
     def nearest(self, q: NDArray[np.float64], here: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return positions with continuous joints within half a rotation of others, (n,) [rad].
+        """Return the equivalent positions nearest to ``here``, (n,) [rad].
 
         Args:
             q: Joint positions, (n,) [rad].
-            here: Positions near which continuous joints are to be, (n,) [rad].
+            here: Positions that continuous joints approach by whole rotations, (n,) [rad].
         """
         rotations = np.round((here - q) / math.tau)
         return q + np.where(self.endless, math.tau * rotations, 0.0)
 
     def with_torque_rate(self, rate: float | None) -> ArmLimits:
-        """Return a copy with the torque rate limited to ``rate`` [Nm/s]."""
+        """Return a copy with the torque rate limited to ``rate`` [Nm/s]; None for no change."""
         if rate is None:
             return self
         return replace(self, torque_rate=np.minimum(self.torque_rate, rate))
@@ -142,7 +142,7 @@ class ArmLimits:
 
 @dataclass(frozen=True)
 class GateLimits:
-    """Limits of a target when it arrives.
+    """Limits that the gate checks when a target arrives.
 
     Attributes:
         position: Maximum distance of a pose from the measured one [m].
@@ -210,7 +210,7 @@ class ActuatorState:
         self.carried: NDArray[np.float64] = record["tau_carried"][:joints]
 
     def leave_to_laws(self) -> None:
-        """Set the command for torque controllets, without an external torque."""
+        """Let all joints execute the torque of a controllet, without an external torque."""
         self.command[:] = np.nan
         self.command[0], self.command[3] = LAWS, 0.0
 
@@ -267,7 +267,7 @@ class TaskSpaceDynamics(Protocol):
         """Return the inertia for the projection of joint torques, (6, 6), symmetric."""
 
     def lost_inertia(self) -> Matrix:
-        r"""Return the difference :math:`\Lambda - \Lambda_d`, (6, 6), symmetric."""
+        r"""Return the inertia that the damping removes, :math:`\Lambda - \Lambda_d`, (6, 6)."""
 
     def slowed_inertia(self, slower: float) -> Matrix:
         r"""Return the inertia for a damping of ``slower`` times :math:`\lambda^2`, (6, 6)."""
@@ -506,7 +506,7 @@ class ArmState:
             reader.operational_space()
 
     def change_law(self) -> None:
-        """Reset the record of terms that the controllet uses. Thread: control."""
+        """Forget which terms the controllet uses, because another one starts. Thread: control."""
         if self._reader is not None:
             self._reader._task_inertia_requested = False
 

@@ -127,7 +127,7 @@ class Stream:
         self._law: tuple[str, int] = ("", 0)
 
     def of(self, law: str, beginning: int, now: float) -> Stream:
-        """Return the stream for a controllet, without targets of another controllet.
+        """Return this stream, without a last target if that was for another controllet.
 
         Args:
             law: Name of the controllet.
@@ -142,13 +142,23 @@ class Stream:
         return self
 
     def goes_on(self, is_near: Callable[[Any], bool]) -> bool:
-        """Return True if the last target is recent and near; then count a clipped target."""
+        """Return True if the last target is recent and near the new one.
+
+        The new target then counts as clipped.
+
+        Args:
+            is_near: Function that compares the last target with the new one.
+        """
         goes_on = self._last is not None and self._now < self._until and is_near(self._last)
         self._clipped[self._name] += goes_on
         return goes_on
 
     def accept(self, target: Any) -> None:
-        """Store an accepted target, as requested."""
+        """Store the last accepted target, before it is clipped, and continue the stream.
+
+        Args:
+            target: Target as the client requested it.
+        """
         self._last, self._until = target, self._now + PAUSE
 
 
@@ -506,13 +516,15 @@ class Target:
     """Channels that users may write to, in the order of their records: names of built-in ones, or
     declarations of new ones."""
     stored: ClassVar[tuple[str | Channel, ...]] = ()
-    """Further channels that the controllet needs, written only at activation or by users."""
+    """Further channels that the controllet needs. Clients cannot write to them, unless a feature
+    adds the channel."""
     far: ClassVar[tuple[str, ...]] = ()
     """Channels whose targets may be far from the measured state, because the controllet limits its
     own motion."""
     leaning: ClassVar[tuple[str, ...]] = ()
-    """Channels of secondary targets, such as the nullspace configuration. They may be far if a
-    governor moves the reference. Without a governor the arm would swing there."""
+    """Channels of secondary targets, such as the nullspace configuration. Their targets may be far
+    from the measured state if a governor moves the reference. Without a governor the arm would
+    move there at once."""
     joint_parts: ClassVar[tuple[str, ...]] = ("q", "dq")
     """Parts of channel ``joint`` that are used: positions, velocities. Others are rejected."""
 

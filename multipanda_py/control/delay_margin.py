@@ -31,13 +31,13 @@ MOTIONS = 3
 is also used with its sign reversed."""
 SLOW, SPEED_LEAP, ANGLE_LEAP = 1e-3, 1e-6, 1e-6
 """Norm of the slow motions [rad/s], and finite-difference steps around them [rad/s, rad]. The
-steps are small so that they hardly ever cross a boundary between two pieces. With smaller angle
-steps, a crossed boundary would look like a stiff spring."""
+steps are small so that they hardly ever cross a boundary between two linear pieces of the
+controllet. With smaller angle steps, a crossed boundary would look like a stiff spring."""
 LONGEST = 40
 """Longest delay that is examined [cycles]."""
 STEADY = 1e-4
-"""Tolerance of the spectral radius above 1. It admits free directions and drifts slower than 10
-s."""
+"""Tolerance of the spectral radius above 1. It admits free directions, and drifts with time
+constants above 10 s."""
 SWING = 30.0
 """Minimum frequency of a mode that counts as an oscillation driven by latency [rad/s]."""
 
@@ -117,7 +117,7 @@ class Linearised:
     def radius(self, delay: int, lag: float, inertia_scale: float, period: float = 1e-3) -> float:
         """Return the spectral radius of the discrete closed loop of controllet and arm.
 
-        Equations, with u the torque that acts on the arm::
+        Equations, with tau the torque of the controllet and u the torque that acts on the arm::
 
             u[k+1]  = u[k] + (1 - exp(-T / T_l)) (tau[k-d] - u[k])
             dq[k+1] = dq[k] + T (s M)^-1 u[k+1]

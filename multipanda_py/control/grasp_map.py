@@ -30,12 +30,13 @@ class GraspMap:
     - A: Map from the twist of the object to the stacked twists of the end effectors, (6 N, 6).
     - Lambda_i: Task-space inertia of end effector i, (6, 6) [kg, kg m^2].
     - Lambda_o: Inertia of all end effectors at the object origin, (6, 6).
-    - n: Internal forces towards the object, with A^T n = 0, (6 N,).
+    - n: Unit forces of the end effectors towards the object without their mean: A^T n = 0, (6 N,).
     - B, B_n: Generalised inverses of the grasp map: A^T B = A^T B_n = I, (6 N, 6).
+    - W, R_1, R_2, F_s: Wrenches and internal force, see ``distribute``.
 
     With both inverses, the end-effector wrenches add up to exactly the desired object wrench. B is
     inertia-weighted and dynamically consistent: free end effectors accelerate like the rigid
-    object. It realises a moment by forces at the levers. Torques of the wrists remain small
+    object. B exerts a moment by forces at the levers. Torques of the wrists remain small
     because their inertia is small. However, end effectors of unequal inertia would exert an
     internal force. B_n has no internal force (n^T B_n = 0) and therefore distributes static
     wrenches.

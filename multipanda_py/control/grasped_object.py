@@ -64,11 +64,11 @@ class BaseFrame:
         _three(out, 0, x + bx, y + by, z + bz)
 
     def six_to_world(self, six: Vector) -> Vector:
-        """Return a twist or wrench (6,) along the axes of the world."""
+        """Return a twist or wrench (6,) along the world axes, given along the base axes."""
         return six if self._aligned else self._turn6.dot(six)
 
     def six_to_base(self, six: Vector) -> Vector:
-        """Return a wrench (6,) along the axes of the base."""
+        """Return a wrench (6,) along the base axes, given along the world axes."""
         return six if self._aligned else six.dot(self._turn6)
 
     def matrix_to_world(self, matrix: Matrix, out: Matrix) -> Matrix:

@@ -41,7 +41,7 @@ class ActuatorCommandsParams(JointImpedanceParams):
 
 
 class ActuatorTarget(JointTarget):
-    """Commands of all operation modes, and the configuration at which joints are held before."""
+    """Commands of all operation modes, and the configuration in which joints are held before."""
 
     channels: ClassVar[tuple[str | Channel, ...]] = (*COMMAND_CHANNELS, PUSH_CHANNEL)
     stored: ClassVar[tuple[str | Channel, ...]] = ("joint",)
@@ -197,7 +197,7 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
                 commands.put()
 
     def _hold_on(self, arm: int, state: ArmState, target: ActuatorTarget) -> None:
-        """Hold joints that are no longer commanded, at their present torque."""
+        """Hold joints whose command has ended, so that their springs exert the present torque."""
         led = self._commands[arm].led
         left = self._was_led[arm] & ~led
         step = state.tau / np.maximum(self._stiffness[arm], SOFT)

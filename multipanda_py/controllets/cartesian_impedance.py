@@ -149,7 +149,9 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         return "; ".join(filter(None, words))
 
     def hold(self, arm: int, state: ArmState, tau: Vector) -> Vector:
-        """Keep earlier torques in singular directions, and return their wrench, (6,) [N, Nm].
+        """Keep the previous torques in singular directions, and return their wrench, (6,) [N, Nm].
+
+        ``SingularityGuard`` exerts them from now on.
 
         Args:
             arm: Index of the arm.
@@ -198,7 +200,8 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
             self.is_free[arm] = spring.is_free
-            # The operational space is regularised near a singularity, where the wrench is bounded.
+            # The operational space is regularised near a singularity, where ``_bound`` limits the
+            # wrench.
             is_lost = state.operational_space().damping > 0.0
             if is_lost or used > DAMPING_START or spring.wrench_bound > NO_CHECK_BELOW:
                 pulled = min(pulled, self._bound(arm, state, used, is_lost, wrench))

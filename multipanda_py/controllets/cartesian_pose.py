@@ -39,7 +39,7 @@ class CartesianPoseParams:
 
 
 class CommandedPoseTarget(CartesianTarget):
-    """Cartesian target governed by the joint limits of a position-controlled arm.
+    """Cartesian target of a position-controlled arm, governed within its joint limits.
 
     Attributes:
         motion: Motion of the reference, per arm.

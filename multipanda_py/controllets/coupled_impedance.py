@@ -48,7 +48,7 @@ _pack = Struct("7d").pack_into
 ALL_OF_IT = 0.98
 """Fraction of the desired internal force above which it counts as reached at a switch."""
 SOFT = 1.0
-"""Stiffness too low to support a load [N/m, Nm/rad]."""
+"""Stiffness below which a spring takes over no load at a switch [N/m, Nm/rad]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +156,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._due_time = [rotations.get(cycle) for cycle in range(cycles)]
         self._stiffness, self._damping = np.zeros(6 * n + 6), np.zeros((6 * n + 6, 6 * n + 6))
         blocks = [self._damping[i : i + 6, i : i + 6] for i in range(0, 6 * n + 6, 6)]
-        # The velocities start with the object, the dampers end with it.
+        # In ``rates_off`` the object comes first, in ``dampers`` it comes last.
         self._blocks = [*blocks[1:], blocks[0]]
         self._springs = sharing.springs.reshape(n, 6)
         self._elastic = list(zip(self.dampers, sharing.ways_off.reshape(-1, 6),

@@ -43,10 +43,11 @@ class HoldParams:
 class _Anchor:
     """Anchor positions of the joints of one arm, set when the joints become slow.
 
-    A joint gets its anchor when its momentum falls below a threshold. At this momentum, the brake
-    releases a fraction of the joint's torque limit. Joints that carry the arm get it early, so
-    that their springs return them to the position at which they became slow. Wrist joints get it
-    later, because an unmodelled payload would make them oscillate on their springs.
+    A joint gets its anchor when its momentum falls below a threshold, the slow momentum. From this
+    momentum, the brake stops it with a given fraction of its torque limit. Joints that carry the
+    arm get their anchors early, so that springs return them to the position at which they became
+    slow. Wrist joints get them late, because an unmodelled payload would make them oscillate on
+    their springs.
 
     An anchor moves with its joint if the deflection exceeds that of the full torque. It also moves
     while the torque is at its limit or far behind its desired value. Otherwise, the stored spring
@@ -65,21 +66,22 @@ class _Anchor:
     """Factor on the damping at rest, where velocities are mainly noise. The stiffness is
     unchanged."""
     STILL, STIRRED = 0.1, 0.5
-    """Fractions of the slow momentum: rest starts below the first after ``QUIET_AFTER``, and ends
+    """Fractions of the slow momentum. Rest starts after ``QUIET_AFTER`` below the first, and ends
     above the second."""
     QUIET_AFTER = 0.3
-    """Time below the first fraction after which an arm is at rest [s]."""
+    """Time below the fraction ``STILL`` after which an arm is at rest [s]."""
     FAST = 2.0
     """Multiple of the slow momentum above which a joint loses its anchor."""
     TIMEOUT = 0.1
-    """Time in which the slow momentum doubles. An unmodelled payload keeps a joint without an
-    anchor creeping [s]."""
+    """Time in which the slow momentum doubles [s]. Otherwise a joint that creeps under an
+    unmodelled payload would never get an anchor."""
     RAMP = 0.3
-    """Time in which proportional braking fades in. While the earlier torques decay, braking each
-    joint separately dissipates more energy and stops nearer [s]."""
+    """Time in which proportional braking, the term -b p of ``MomentumBrake``, fades in [s]. While
+    the earlier torques decay, braking each joint separately dissipates more energy and stops
+    nearer."""
     BEHIND = 0.04
     """Time to reach the desired torque at the rate limit, above which an anchor moves with its
-    joint. A spring with such a delayed torque would oscillate [s]."""
+    joint [s]. A spring whose torque has such a delay would oscillate."""
     MARGIN = 0.02
     """Minimum distance of an anchor from a joint limit [rad]."""
 
@@ -123,7 +125,7 @@ class _Anchor:
         self._max = self.brake.stopping(self._whole) / self._return
 
     def _calm(self, quiet: bool) -> None:
-        """Set the damping for rest or motion. A change of the stiffness would drop a load."""
+        """Set the damping for rest or motion. The stiffness stays, so that no load drops."""
         self._damping[:] = self.QUIET if quiet else self._settling
         self._quiet, self._still_for = quiet, 0.0
 
@@ -167,14 +169,18 @@ class _Anchor:
         self._listen(float((momentum / self._slow).max()))
 
     def _listen(self, fraction: float) -> None:
-        """Switch to the damping of rest after a time, and back immediately on motion."""
+        """Switch to the damping of rest after a time, and back immediately on motion.
+
+        Args:
+            fraction: Maximum momentum of a joint, relative to the initial slow momentum.
+        """
         self._still_for = self._still_for + self._period if fraction < self.STILL else 0.0
         if self._quiet != (
             fraction < self.STIRRED if self._quiet else self._still_for > self.QUIET_AFTER
         ):
             self._calm(not self._quiet)
-            # Restart the growth of the slow momentum, but not the fade-in of braking, which ends
-            # at ``RAMP``.
+            # ``_time`` determines the slow momentum and the fade-in of braking. At ``RAMP``, the
+            # slow momentum is small again, and braking is complete.
             self._time = self.RAMP
 
     def _damped(self, dq: Vector) -> Vector:

@@ -91,7 +91,10 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
     def on_handover(
         self, states: Sequence[ArmState], target: _TargetT, handovers: Sequence[Handover]
     ) -> str:
-        """Set the targets at which the springs exert the same torques, within the joint limits."""
+        """Place the targets where the springs exert the torques of the previous controllet.
+
+        The targets stay within the joint limits.
+        """
         words = []
         for q, state, handover, spring in zip(target.q, states, handovers, self._springs):
             stiffness, limits = spring.stiffness_at(state), state.limits

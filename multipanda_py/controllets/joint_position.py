@@ -26,7 +26,7 @@ at a distance of 0.05 s as a jump."""
 
 
 class JointPosition(Controllet[TrajectoryTarget, TrajectoryParams]):
-    """Reference of ``JointMotion`` as position commands to the robot's joint controller.
+    """Controllet that sends a reference of ``JointMotion`` to the robot's position controller.
 
     Equation::
 
@@ -43,7 +43,8 @@ class JointPosition(Controllet[TrajectoryTarget, TrajectoryParams]):
     contact. After a contact, the reference stops at the measured position. Until then, a
     position-controlled arm presses with the force of its servos. A path may need more acceleration
     than the limits allow. If the commands then deviate too far, the motion is aborted with a path
-    tolerance violation, and the reference stops from the commands.
+    tolerance violation, and the reference brakes to a stop from the last commanded positions and
+    velocities.
     """
 
     Params, Target = TrajectoryParams, TrajectoryTarget
@@ -65,7 +66,7 @@ class JointPosition(Controllet[TrajectoryTarget, TrajectoryParams]):
         self._watch.set_params(self.params, self.context)
 
     def on_activate(self, states: Sequence[ArmState], target: TrajectoryTarget) -> None:
-        """Stop from the last commands; at rest these are the measured positions."""
+        """Brake to a stop from the last commands; at rest these are the measured positions."""
         q, dq, _ = states[0].joint_command
         target.q[0][:], target.dq[0][:] = q, 0.0
         self._watch.start(q, dq)

@@ -35,7 +35,7 @@ class JointRateParams:
 
 
 class JointRate(Controllet[RateTarget, JointRateParams]):
-    """Streamed joint velocities as commands to the robot's joint controller.
+    """Controllet that sends streamed joint velocities to the robot's velocity controller.
 
     Equation::
 

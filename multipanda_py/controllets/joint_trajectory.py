@@ -128,7 +128,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     def on_handover(
         self, states: Sequence[ArmState], target: TrajectoryTarget, handovers: Sequence[Handover]
     ) -> str:
-        """Start at the reference at which the springs exert the same torques as before."""
+        """Start at references where the springs exert the torques from before the switch."""
         words = super().on_handover(states, self._reference, handovers)
         self._come_to_rest()
         return words

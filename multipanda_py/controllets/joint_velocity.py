@@ -61,8 +61,8 @@ class _Reference:
     - T: Cycle time [s].
 
     v(d) is the maximum velocity from which one more cycle and braking at a need no more than d. It
-    can always be maintained by braking at a. Finally, q_r is clipped to the leash around the
-    measured position.
+    can always be maintained by braking at a. Finally, q_r is clipped to a maximum distance from
+    the measured position, the leash.
 
     Attributes:
         q: Reference position, (n,) [rad].
@@ -145,9 +145,9 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
     - q_r, dq_r: Integrated reference, (n,).
 
     The reference respects limits of velocity and acceleration. It slows down before joint limits,
-    and before obstacles by their feature. The leash bounds its distance from a held arm. A target
-    with positions is rejected. Velocities must be renewed within ``timeout``, otherwise the arm
-    brakes and holds.
+    and before obstacles by their feature. The leash bounds its distance from an arm that is held
+    back. A target with positions is rejected. Velocities must be renewed within ``timeout``,
+    otherwise the arm brakes and holds.
 
     Attributes:
         references: Integrated reference of each arm.
@@ -187,7 +187,10 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
     def on_handover(
         self, states: Sequence[ArmState], target: RateTarget, handovers: Sequence[Handover]
     ) -> str:
-        """Start at the reference at which the springs exert the same torques, within the leash."""
+        """Place the references where the springs exert the torques of the previous controllet.
+
+        The distance from the measured positions does not exceed ``leash``.
+        """
         return super().on_handover(states, self._followed, handovers)
 
     def on_target(self, channel: str, place: int, target: RateTarget) -> None:

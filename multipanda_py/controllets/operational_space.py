@@ -27,7 +27,7 @@ from multipanda_py.targets import CartesianTarget
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 _minimum, _maximum = np.minimum, np.maximum
 SOFT = 1.0
-"""Stiffness too low to exert a wrench [1/s^2]."""
+"""Stiffness below which an axis takes over no wrench at a switch [1/s^2]."""
 _TINY = 1e-6
 """Additional inertia of free axes, which avoids a singular matrix [kg, kg m^2]."""
 _SLOWER = 0.25

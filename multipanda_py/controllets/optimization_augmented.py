@@ -179,7 +179,7 @@ class OptimizationAugmented(JointTrajectory):
         target: TrajectoryTarget,
         handovers: Sequence[Handover],
     ) -> str:
-        """Start at references at which the joint or pose springs exert the same as before."""
+        """Start at references where the springs exert the torques from before the switch."""
         words = super().on_handover(states, target, handovers)
         for arm, (state, handover) in enumerate(zip(states, handovers)):
             held = np.zeros(state.n_joints)
@@ -308,8 +308,11 @@ class OptimizationAugmented(JointTrajectory):
     def _release(self, indices: Sequence[int]) -> None:
         """Remove the part of plans and poses along the forces of released arms.
 
-        After a loss of contact, all arms stop there. Otherwise, a current motion and a pose target
-        continue.
+        After a loss of contact, all arms stop and hold. Otherwise, a current motion and a pose
+        target continue.
+
+        Args:
+            indices: Indices of the released arms.
         """
         team, states, is_lost = self.team, self._states, self.team.is_lost
         statics = [self._static(arm, state) for arm, state in enumerate(states)]

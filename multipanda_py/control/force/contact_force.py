@@ -117,7 +117,7 @@ class ContactForceController:
     MUCH = 0.5
     """Angle to the desired direction above which the search for contact starts again [rad]."""
     LOST = 0.1
-    """Fraction of the goal force and of ``contact_force`` below which contact is lost."""
+    """Fraction of the larger of goal force and ``contact_force``, below which contact is lost."""
 
     def __init__(self, name: str, period: float, gains: ForceGains) -> None:
         self.name, self._period = name, period

@@ -26,9 +26,9 @@ class EnergyTank:
 
     Recharging is a design decision. Motion against friction consumes energy irreversibly, so a
     task with friction would end with an empty tank. With recharging, the tank limits power in the
-    long run. It only replaces lost energy and never raises E above E_granted. Sources of the tank
-    and its initial energy: Schindlbeck and Haddadin (ICRA 2015), Haddadin and Shahriari (IJRR
-    2024).
+    long run. Recharging only replaces lost energy and never raises E above E_granted. Sources of
+    the tank and its initial energy: Schindlbeck and Haddadin (ICRA 2015), Haddadin and Shahriari
+    (IJRR 2024).
 
     Attributes:
         energy: Energy E [J].

@@ -127,7 +127,8 @@ class ForceController:
     LOST_FORCE = 0.1
     """Fraction of ``contact_force`` below which contact counts as lost."""
     CONTACT_LOSS_FRACTION = 0.1
-    """Fraction of the force below which a fast tool counts as out of contact."""
+    """Fraction of the larger of ``contact_force`` and F_f, below which a fast tool has lost
+    contact."""
     RUNAWAY = 0.05
     """Speed above which a tool counts as fast [m/s]. The search does not exceed 0.03 m/s, and a
     tool in contact with 1e3 N/m or more hardly reaches this value."""

@@ -268,7 +268,9 @@ class ForceImpedanceArm:
         self._size = size
 
     def hold(self, state: ArmState, tau: Vector) -> Vector:
-        """Keep earlier torques in singular directions, and return their wrench, (6,) [N, Nm].
+        """Keep the previous torques in singular directions, and return their wrench, (6,) [N, Nm].
+
+        ``SingularityGuard`` exerts them from now on.
 
         Args:
             state: State of the arm.

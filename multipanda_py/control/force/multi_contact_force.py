@@ -109,9 +109,9 @@ class MultiContactForceController:
       ``release_time``. P fades out, and the plan or the springs control the arms. A new force may
       be requested then.
 
-    A withdrawn force, or a large change of its direction, has the same effect within
-    ``blend_time``. ``on_release`` is called before. Plan and springs can then discard their error
-    along these forces, so that an arm off its plan stays where it is.
+    A withdrawn force, or a large change of its direction, ends all forces in the same manner,
+    within ``blend_time``. ``on_release`` is called before. Plan and springs can then discard their
+    error along these forces, so that an arm off its plan stays where it is.
 
     Args:
         context: Context of the controllet.
@@ -228,7 +228,7 @@ class MultiContactForceController:
                 wrench -= brake * hand.speed * hand.direction
 
     def _turn(self) -> bool:
-        """Rotate the directions. Return False while one must be released before it changes."""
+        """Rotate the directions. Return False while a force must end for a new direction."""
         for index, hand in enumerate(self.hands):
             if not hand.size:
                 continue

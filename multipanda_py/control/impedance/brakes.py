@@ -124,13 +124,13 @@ class MomentumBrake:
     """
 
     TORQUE_RATE_FRACTION = 0.8
-    """Fraction kappa of the torque rate. Higher values oscillate at 7 ms of latency; lower ones
-    stop later."""
+    """Usable fraction kappa of the torque-rate limit. With a higher one, the brake oscillates at 7
+    ms of latency; with a lower one, the arm stops later."""
     LEAD = 0.0035
     """Prediction time Delta of the velocities, for a delay and lag of 0 to 7 ms in total [s]."""
     OWN_TORQUE_FRACTION = 0.7
-    """Factor beta. It is below 1 because braking of light joints adds to the bandwidth of their
-    links."""
+    """Factor beta on the torque s with which each joint brakes separately. It is below 1 because
+    braking of light joints adds to the bandwidth of their links."""
     _TINY = 1e-12
 
     def __init__(self, limits: ArmLimits, rate: float) -> None:
@@ -172,7 +172,7 @@ class MomentumBrake:
         return _multiply(gained, self.LEAD, gained)
 
     def stopping(self, torque: Vector) -> Vector:
-        """Return the momentum at which joints may brake with ``torque``, (n,)."""
+        """Return the minimum momentum at which joints may brake with ``torque``, (n,)."""
         momentum: Vector = torque * torque / self._twice_rate
         return _maximum(momentum, torque / self._rate, out=momentum)
 
@@ -182,8 +182,8 @@ class MomentumBrake:
         Args:
             mass: Mass matrix that was set by ``weigh``, (n, n) [kg m^2].
             velocity: Predicted joint velocities w, (n,) [rad/s].
-            together: Scale of the first term, 0 to 1. It is below 1 while rate limits still remove
-                an earlier torque.
+            together: Scale of the first term -b p, 0 to 1. It is below 1 while rate limits still
+                remove an earlier torque.
         """
         tau, size, other, sign = self._tau, self._size, self._other, self._sign
         momentum = _dot(mass, velocity, self._momentum)
@@ -198,7 +198,7 @@ class MomentumBrake:
         _sqrt(_multiply(size, self._twice_rate, other), other)
         _minimum(other, self._limit, out=other)
         _minimum(other, _multiply(size, self.OWN_TORQUE_FRACTION * self._rate, size), out=other)
-        # The first term already brakes each joint. Only the missing remainder is added.
+        # The first term, -b p, already brakes each joint. ``other`` becomes the missing part s.
         _maximum(_multiply(sign, tau, size), -other, out=size)
         _minimum(size, 0.0, out=size)
         _add(other, size, other)

@@ -92,7 +92,7 @@ class ConservativeSpring:
 _add, _subtract, _negative = np.add, np.subtract, np.negative
 
 FREEDOM_STEP = 0.01
-"""Change per cycle of the correction scale for free directions."""
+"""Change per cycle of the scale of ``ConservativeSpring`` after directions become free or held."""
 
 
 class CartesianSpring:
@@ -302,8 +302,8 @@ class CartesianSpring:
             wrench: Wrench on the tool along the base axes, (6,) [N, Nm].
 
         Returns:
-            Pose error along the base axes, (6,) [m, rad], within stiffness and error bounds, and
-                the fraction of the wrench that it achieves.
+            Pose error along the base axes, within the error bounds, (6,) [m, rad], and the
+                fraction of the wrench that it achieves.
         """
         axes = self._axes(state) if self._in_tool else None
         desired = wrench if axes is None else wrench.dot(axes)

@@ -18,11 +18,11 @@ from multipanda_py.state import ArmLimits, ArmState, Matrix, Vector
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 MAX_LEAD_FRACTION = 0.4
-"""Fraction of the torque limit available to a spring that moves a held arm."""
+"""Fraction of the torque limit that a spring may exert on an arm that is held back."""
 SOFT = 1.0
 """Joint stiffness below which a joint cannot exert a commanded torque [Nm/rad]."""
 FULL_RATE = 1000.0
-"""Torque-rate limit for which ``LEASH_SHARE`` has been verified [Nm/s]."""
+"""Torque-rate limit for which ``MAX_LEAD_FRACTION`` has been verified [Nm/s]."""
 
 
 class JointSpring:
@@ -156,7 +156,12 @@ PROJECTORS = ("none", "kinematic", "dynamic")
 
 
 def nothing_left(context: Context, feature: str) -> Iterator[str]:
-    """Yield a warning for each arm without a nullspace, in which a feature has no effect."""
+    """Yield a warning for each arm without a nullspace; the feature acts near singularities only.
+
+    Args:
+        context: Context of the controllet.
+        feature: Name of the feature.
+    """
     for arm in context.arms:
         if arm.n_joints <= TASK:
             yield (
@@ -236,10 +241,10 @@ _norm = math.hypot
 
 MAX_DAMPING, LIGHT_DAMPING, BARE_DAMPING = 12.0, 7.0, 3.4
 """Maximum joint damping with a projector, with a projector and light rotors, and without a
-projector [Nm s/rad]. It keeps the nullspace motion within the bandwidth limit (see
-``modal_damping``): the lightest motions have 0.1 and 0.06 kg m^2, and less with lighter rotors
-(``damping_share``). Without a projector, it adds to the damping of a controllet of up to 120 1/s.
-Both together must stay within 180 1/s."""
+projector [Nm s/rad]. The first two keep the nullspace motion within the bandwidth limit (see
+``modal_damping``). The lightest nullspace motions have 0.1 and 0.06 kg m^2, and less with lighter
+rotors (``damping_scale``). Without a projector, the damping adds to that of a controllet of up to
+120 1/s. Both together must stay within 180 1/s."""
 SLIDING_RATE = 120.0
 """Maximum damping of a prismatic joint divided by its rotor inertia [1/s]."""
 
@@ -309,7 +314,9 @@ class NullspaceSpring:
         self.project = self._projectors.get(projector)
 
     def matched(self, state: ArmState, free: Vector) -> Vector:
-        """Return the joint motion of a free tool that is orthogonal to the projector, (n,).
+        """Return a free motion of the tool without its nullspace part, (n,) [rad/s].
+
+        Only the kinematic projector lets a part of the given motion pass.
 
         Args:
             state: State of the arm.

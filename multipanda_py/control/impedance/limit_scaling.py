@@ -13,8 +13,8 @@ from multipanda_py.state import MAX_TORQUE_FRACTION, ArmLimits, ArmState, Vector
 from multipanda_py.targets import Report
 
 LEAST = 0.1
-"""Minimum torque headroom as a fraction of the limit, whatever the weight on a joint. With zero
-headroom, a controllet could not brake."""
+"""Minimum torque headroom as a fraction of the limit, even if the weight on a joint needs more.
+With zero headroom, a controllet could not brake."""
 
 
 class TorqueHeadroom:
@@ -63,7 +63,7 @@ NO_CHECK_BELOW = 5.0
 WRENCH_SCALE = Report(
     "pull kept", "-", "minimum fraction of the spring wrench left by the torque limits"
 )
-"""Report of controllets that scale their spring by ``BearableShare``."""
+"""Report of controllets that scale their spring by ``TorqueSaturation``."""
 
 
 class TorqueSaturation:
@@ -189,10 +189,11 @@ speed."""
 HARDEST = 0.6
 """Fraction of the limits of torque and torque rate available for braking."""
 SLOW = 0.03
-"""Norm of a twist that keeps all joints within their fraction in any configuration [m/s,
-rad/s]."""
+"""Norm of a twist that keeps all joints within ``MAX_BRAKING_SPEED_FRACTION`` in any configuration
+[m/s, rad/s]."""
 GENTLE = 0.15
-"""Norm of an acceleration that keeps all joints within their fraction [m/s^2, rad/s^2]."""
+"""Norm of an acceleration that keeps all joints within ``HARDEST`` in any configuration [m/s^2,
+rad/s^2]."""
 
 
 class BrakingSpeedLimit:

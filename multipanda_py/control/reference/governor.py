@@ -19,18 +19,20 @@ from multipanda_py.parameters import choice, number
 from multipanda_py.state import ArmState, Vector
 
 MIN_SCALE = 0.02
-"""Minimum fraction of the bounds in any configuration, so that every goal is reached."""
+"""Minimum scale of the bounds on acceleration and speed, so that every goal is reached."""
 AHEAD = 0.02
 """Lead of a reference over its tool above which obstacles between them are predicted [m]."""
 SLOW = 0.5
-"""Ratio of reference speed to gap below which a reference counts as held back [1/s]."""
+"""Ratio of reference speed to remaining distance below which a reference counts as held back
+[1/s]."""
 FAR, FAR_ANGLE = 0.01, 0.05
-"""Minimum gaps at which a reference counts as held back [m], [rad]."""
+"""Minimum distance [m] and angle [rad] to the goal at which a reference counts as held back."""
 OFTEN = 5
 """Minimum number of cycles between recorded targets. The next recorded step includes skipped
 targets."""
 FEW = 0.25
-"""Fraction of a bound below which the configuration counts as holding the reference back."""
+"""Scale of the bounds below which the configuration counts as the reason why a reference is held
+back."""
 AT_REST = 0.01
 """Measured speed below which a reference starts at rest [rad/s, m/s]."""
 
@@ -106,7 +108,7 @@ class ReferenceGovernor(ABC):
         busy: True if the record must contain the reference instead of the commanded target.
         smoothing: Averaging time of the velocity [s].
         response: Response to jumps, as in ``GovernorParams``.
-        pacers: Features that may slow the reference, for example at obstacles; a live list.
+        pacers: Features that limit the reference speed, for example at obstacles; a live list.
         contact: Contact detection of the tool that follows the reference.
         held: Reporter of a reference that is held back.
         is_limited: True if a limit other than contact may hold the reference back in this cycle.
@@ -148,11 +150,11 @@ class ReferenceGovernor(ABC):
         self.caps = tuple(ReferenceCap(context.period) for _ in self._trackers)
 
     def skip(self) -> None:
-        """Advance the cycle count by a second after missing cycles."""
+        """Advance the cycle count by a second after missing cycles, to discard earlier steps."""
         self.cycle += self._recent
 
     def give(self) -> None:
-        """Record a target as sent by the client, before any feature changes it."""
+        """Record a target as the client sent it, before any feature changes it."""
         if self.cycle - self._commanded_at < OFTEN:
             return
         self._commanded_at = self.cycle
@@ -228,7 +230,9 @@ class ReferenceGovernor(ABC):
             self.update_bounds()
 
     def start(self, params: GovernorParams, period: float, at_rest: bool) -> None:
-        """Start the reference at the target record, and write the point at which it stops to it.
+        """Start the reference at the target in the record, and write its stopping point there.
+
+        The reference brakes from the measured velocity. At rest, the target stays unchanged.
 
         Args:
             params: Parameters of the governor.
@@ -287,7 +291,7 @@ class ReferenceGovernor(ABC):
         return any(pacer.may_slow for pacer in self.pacers)
 
     def _foresee(self, ahead: float, speed: float) -> None:
-        """Let the pacers predict obstacles between the tool and the reference.
+        """Let speed-limiting features (``pacers``) predict obstacles between tool and reference.
 
         Args:
             ahead: Distance of the reference from the tool [m].
@@ -298,7 +302,7 @@ class ReferenceGovernor(ABC):
                 pacer.foresee(ahead, speed)
 
     def _pace(self, arm: int, dq: Vector, ahead: Vector) -> float:
-        """Return the fraction of a reference velocity that all pacers allow.
+        """Return the fraction of a velocity that all speed-limiting features allow, 0 to 1.
 
         Args:
             arm: Index of the arm.
@@ -332,7 +336,7 @@ class ReferenceGovernor(ABC):
         """Return the reason, and the distance from the reference to its goal, as text."""
 
     def _blocked_by(self) -> str:
-        """Return the reasons of the pacers for the last reduced velocity."""
+        """Return the reasons of the speed-limiting features for the last reduced velocity."""
         if self._blocked is None:
             return ""
         arm, dq, ahead = self._blocked

@@ -32,7 +32,8 @@ SHORT = 0.02
 MARGIN = 0.003
 """Distance from a joint limit at which the prediction of a stream ends [rad]."""
 STOPPING, ENDING = 0.5, 12.0
-"""Deceleration before a joint limit, in units of the bound, and its final rate [1/s]."""
+"""Deceleration before a joint limit, as a fraction of the acceleration bound, and rate at which
+the last part of the distance decays [1/s]."""
 CATCHING_UP = 1.3
 """Speed at which the reference catches up with a fast stream, in units of the stream's speed."""
 
@@ -51,8 +52,8 @@ class JointGovernor(ReferenceGovernor):
       row i of M diag(a).
     - M: Inertia matrix, (n, n) [kg m^2].
 
-    The leash limits the distance of the reference from the measured positions, in addition to its
-    offset at the start of the motion. An arm that is held and then released follows from this
+    The leash limits the distance of the reference from the measured positions. The initial
+    distance of a motion is allowed in addition. A held arm that is released follows from this
     distance. If an arm at rest is pushed away further, the reference moves with it and then
     returns. The offset of a seeded reference, which maintains an earlier contact force, is
     excluded. Otherwise, an arm that was taken over in motion would lose its grasp.
@@ -114,7 +115,7 @@ class JointGovernor(ReferenceGovernor):
         self._tracker.set_bounds(self._base, self._fastest)
 
     def _weigh(self, params: GovernorParams, limits: ArmLimits) -> None:
-        """Compute the units of the joints."""
+        """Compute scales of the joints with which all have the same acceleration bound."""
         self._params, self._weighed = params, (params, limits)
         self._hardest = params.joint_acceleration * limits.acceleration
         self._base = float(self._hardest.min())
@@ -350,7 +351,11 @@ class JointGovernor(ReferenceGovernor):
         return self._catching_up
 
     def _tie(self, q: list[float]) -> bool:
-        """Clip positions to the leash around the measured ones. Return True if any was clipped."""
+        """Clip positions to the leash around the measured ones. Return True if any was clipped.
+
+        Args:
+            q: Joint positions of the reference, changed in place, (n,) [rad].
+        """
         tied = False
         leash, measured = self._leash[0].tolist(), self._state.q.tolist()  # type: ignore[index]
         for joint, (x, at, ahead, length) in enumerate(zip(q, measured, self._ahead, leash)):

@@ -40,7 +40,12 @@ class ObjectGovernor(PoseGovernor):
         return np.zeros(6)
 
     def _possible_of(self, acceleration: Vector, twist: Vector) -> Possible:
-        """Return the fractions of acceleration and twist, (6,) each, that all arms can follow."""
+        """Return the fractions of a motion of the object that all arms can follow.
+
+        Args:
+            acceleration: Acceleration of the object, (6,) [m/s^2, rad/s^2].
+            twist: Twist of the object, (6,) [m/s, rad/s].
+        """
         possible = Possible()
         for index, (state, (_, rotation)) in enumerate(zip(self._states, self._bases)):
             lever = self._hand(index) - self._point
@@ -66,7 +71,10 @@ class ObjectGovernor(PoseGovernor):
         return hand
 
     def _path_ahead(self, position: Sequence[float]) -> tuple[float, float]:
-        """Return maximum distance [m] and speed [m/s] of the end effectors to the reference."""
+        """Return the maximum distance of an end effector from its reference [m], and the speed.
+
+        The speed is an upper bound for the references of all end effectors [m/s].
+        """
         ahead = lever = 0.0
         for index, grasp in enumerate(self._grasps):
             displacement = position + _dot(self._frame, grasp) - self._hand(index)
@@ -76,7 +84,7 @@ class ObjectGovernor(PoseGovernor):
         return ahead, math.hypot(*self._linear.rate) + turning
 
     def _allowed(self, twist: Vector, position: Sequence[float], rotation: Matrix) -> float:
-        """Return the fraction of the object's twist that all pacers allow, 0 to 1.
+        """Return the fraction of the object's twist that speed-limiting features allow, 0 to 1.
 
         Args:
             twist: Twist of the object in the world, (6,) [m/s, rad/s].

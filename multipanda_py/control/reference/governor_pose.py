@@ -213,8 +213,8 @@ class PoseGovernor(ReferenceGovernor):
         unit = displacement / np.repeat((max(distance, _TINY), max(angle, _TINY)), 3)
         full, quick = (np.repeat(pair, 3) for pair in zip(linear, angular))
         possible = self._possible_of(unit * full, unit * quick)
-        # A direct response may use only joint speeds at which the feed-forward has not yet faded
-        # out.
+        # The feed-forward of a motion after a jump of the goal fades out above ``DAMPING_START``,
+        # so this motion stays below that joint speed.
         if self._is_direct:
             possible = possible.slower(DAMPING_START / p.share)
         if self._is_still:
@@ -251,11 +251,16 @@ class PoseGovernor(ReferenceGovernor):
         )
 
     def _possible_of(self, acceleration: Vector, twist: Vector) -> Possible:
-        """Return the fractions of acceleration and twist, (6,) each, that the arm can follow."""
+        """Return the fractions of a motion of the tool that the arm can follow.
+
+        Args:
+            acceleration: Acceleration of the tool, (6,) [m/s^2, rad/s^2].
+            twist: Twist of the tool, (6,) [m/s, rad/s].
+        """
         return tool_scales(self._state, acceleration, twist, self._params.share)
 
     def advance(self, period: float) -> None:
-        """Advance the reference by one period as the pacers allow, and write the record."""
+        """Advance the reference by one period within all speed limits, and write the record."""
         linear, angular = self._linear, self._angular
         is_paced = False
         if self._is_bounded or (self.contact is not None and self.contact.is_on):
@@ -317,7 +322,7 @@ class PoseGovernor(ReferenceGovernor):
             self._frame = step.dot(self._frame)
 
     def _hold_back(self, before: list[float], turned: Matrix, period: float) -> None:
-        """Scale the motion of the output to the fraction that the pacers allow.
+        """Scale the motion of the output to the fraction that speed-limiting features allow.
 
         Args:
             before: Output position in the last cycle, (3,) [m].
@@ -379,7 +384,7 @@ class PoseGovernor(ReferenceGovernor):
         return math.dist(position, here), math.hypot(*self._linear.rate)
 
     def _allowed(self, twist: Vector, position: Sequence[float], rotation: Matrix) -> float:
-        """Return the fraction of a twist that the pacers allow.
+        """Return the fraction of a twist that speed-limiting features (``pacers``) allow, 0 to 1.
 
         Args:
             twist: Twist of the reference, (6,) [m/s, rad/s].

@@ -16,7 +16,7 @@ from multipanda_py.state import ArmState, Matrix, Vector
 LEAD = 1.1
 """Ratio of a bounded reference speed to the goal speed. It exceeds 1 so that the gap closes."""
 STREAM = 1e-3
-"""Speed below which a goal counts as at rest or as having jumped [unit/s]."""
+"""Speed at or below which a goal counts as at rest, or as having jumped [unit/s]."""
 CAUGHT_UP = 0.15
 """Gap to a moving goal, as a time at its speed, below which the reference has caught up [s]."""
 NEAR = 1e-3

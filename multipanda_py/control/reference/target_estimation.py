@@ -80,7 +80,7 @@ class TargetVelocityEstimator:
 
 _pack = Struct("6d").pack_into
 LEAST = 1e-9
-"""Minimum step, above rounding errors [m, rad]."""
+"""Minimum step of a goal that counts, above rounding errors [m, rad]."""
 
 
 class FeedforwardReference:

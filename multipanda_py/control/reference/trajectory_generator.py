@@ -10,7 +10,7 @@ from itertools import repeat
 from multipanda_py.control.impedance.pose_error import scaled, weighed
 
 _ARRIVED = 1e-9
-"""Gap below which the goal counts as reached. The output then equals the goal."""
+"""Gap below which the goal counts as reached [unit]. The output then equals the goal."""
 
 
 class TrajectoryGenerator:
@@ -138,7 +138,7 @@ class TrajectoryGenerator:
         self._distance = 0.0 if self.moving else math.inf
 
     def rest(self, cycles: int, period: float) -> None:
-        """Stop at the output.
+        """Stop immediately at the present output.
 
         Args:
             cycles: Length N of the average [cycles].
@@ -147,7 +147,7 @@ class TrajectoryGenerator:
         self.start(self._still, cycles, period)
 
     def halt(self) -> None:
-        """Stop at the output, and start again towards the goal."""
+        """Stop immediately at the present output, and start again towards the goal."""
         self.rest(len(self._history), self._period)
         self.wake()
 

@@ -104,8 +104,8 @@ _dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
 _SLOWED = 0.5
 """Fraction of its planned speed below which a motion counts as slowed by an obstacle."""
 _STANDS = 0.02
-"""Fraction of its planned speed below which a motion counts as stopped by an obstacle. A slowed
-motion counts as stopped in a stream below this fraction of the full speed."""
+"""Fraction of its planned speed below which a motion counts as stopped by an obstacle. In a stream
+of motions, a slowed one also counts as stopped below this fraction of the full speed."""
 
 TIME = Report("time", "s", "time since the start of the motion")
 DURATION = Report("duration", "s", "duration of the motion")
@@ -244,7 +244,7 @@ class TrajectoryMonitor:
         self._min_path_error, self._goal_time = float(self._path_bound.min()), float(bounds[-1])
 
     def start(self, q: Vector, dq: Vector) -> None:
-        """Stop from a position and velocity, and clear all results.
+        """Brake to a stop from a position and velocity, and clear all results.
 
         Args:
             q: Joint positions, (n,) [rad].
@@ -316,7 +316,7 @@ class TrajectoryMonitor:
             self.state = reason
 
     def lose(self, q: Vector, dq: Vector) -> None:
-        """Stop from commands that do not follow the motion, and abort it.
+        """Abort a motion that the commands could not follow, and brake from the last commands.
 
         Args:
             q: Commanded positions, (n,) [rad].

@@ -125,8 +125,8 @@ class CollisionGeometry:
         data: Pinocchio data of the model.
         joint_count: Number of elements in ``raw`` per arm.
         joints: Slice of each arm in the joint vector q of the model.
-        raw: Joint positions and object poses, (room n_arms + 7 n_objects,) [rad; m, quaternion w x
-            y z].
+        raw: Joint positions and object poses, (joint_count n_arms + 7 n_objects,) [rad; m,
+            quaternion w x y z].
         q: Joint positions of the model, (nq,) [rad, m]; zero for objects.
         reach: Weights of the motion bounds, (bodies, len(raw)); the last row, for the world, is
             zero.

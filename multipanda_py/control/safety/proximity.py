@@ -17,7 +17,7 @@ from multipanda_py.state import ArmState, Matrix, Vector
 _subtract, _absolute, _concatenate = np.subtract, np.absolute, np.concatenate
 
 FASTER = 0.1
-"""Speed change of all bodies after which their distances are always checked again [m/s]."""
+"""Sum of the speed changes of all bodies after which their distances are always checked [m/s]."""
 _BOTH = np.ones(2)
 _WITHOUT_HAND = ("fixed", "floor", "movable")
 """Kinds of groups of an arm without its gripper, which has separate kinds."""
@@ -62,9 +62,9 @@ class Proximity:
         self._reach, self._context = reach, context
         self._n_arms = n = context.n_arms + len(context.other_arms)
         # State vector of the search: joint positions and speeds of each arm, then the poses of the
-        # objects, which count as at rest. Changes since the last check, multiplied by the weights,
-        # bound distances and speed changes of the bodies. All arms have the size of the largest
-        # arm. Unused elements and their weights are zero.
+        # objects, which count as at rest. The weights convert its changes since the last check to
+        # upper bounds on the motion and speed change of each body. All arms have the size of the
+        # largest arm. Unused elements and their weights are zero.
         width = scene.joint_count
         joints, self._bodies = width * n, len(scene.reach)
         self._now = np.concatenate([np.zeros(2 * joints), scene.raw[joints:]])
@@ -288,7 +288,8 @@ class Proximity:
                     group.begins = [self._distance] * len(group.begins)
             if left < clear:
                 clear = left
-            # Within one arm, both links can move, so each may use half of the slack.
+            # ``find`` adds up the speed changes of all bodies, each counted once. Two links of one
+            # arm may both become faster by this sum, so each has half of the slack.
             distance = 0.5 * (left - far) if within else left - far
             if distance < slack:
                 slack = distance
@@ -318,7 +319,7 @@ class Proximity:
         ]
 
     def _arms(self, values: Vector) -> Matrix:
-        """Return the part of a vector like ``_now`` that belongs to the arms, (n, 2 room)."""
+        """Return the arms' part of a vector like ``_now``, (n, 2 joint_count)."""
         both = 2 * self.scene.joint_count
         return values[: both * self._n_arms].reshape(-1, both)
 

@@ -32,7 +32,7 @@ links."""
 _ROUNDING = 1e-6
 """Approach speed that counts as a rounding error of a zero gradient [m/s]."""
 _MOVING = 0.05
-"""Approach speed above which the contact force is ignored [m/s]."""
+"""Approach speed above which a measured contact force is ignored [m/s]."""
 _MIN_CLEARANCE = 0.002
 """Minimum distance over which the effect of a contact force fades in [m]."""
 _PARTS = ("all", "without_hand", "ignore")
@@ -306,7 +306,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def _brake_led(
         self, pairs: Sequence[Pair], states: Sequence[ArmState]
     ) -> tuple[Matrix, Matrix, list[float]]:
-        """Return gradients, responses and needs that brake the approach of leader arms.
+        """Return gradients, responses and minimum accelerations to brake approaching leaders.
 
         Only arms that approach are braked and never accelerated, so the braking is dissipative. An
         approach with sufficient deceleration is omitted, to save time.

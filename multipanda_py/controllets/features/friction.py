@@ -77,7 +77,12 @@ class _Compensation:
         self._zone, self._zone_low = dead_zone, -dead_zone
 
     def add(self, state: ArmState, torque: Vector) -> None:
-        """Add the expected friction, bounded by the torque that drives the joints."""
+        """Add the expected friction in the direction of motion.
+
+        It is bounded per joint by a multiple of the torque that already acts in this direction, so
+        that it cannot drive a joint alone. That torque is the sum of the controllet's and the
+        external torque.
+        """
         part, viscous, direction = self._tau, self._viscous, self._direction
         _add(_multiply(state.dq, self._steepness, part), self._shift, part)
         _divide(self._height, _add(_exp(part, part), 1.0, part), part)

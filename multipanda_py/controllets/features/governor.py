@@ -28,8 +28,9 @@ class Governor(Feature[GovernorParams]):
     """Reference governor, which limits the motion of targets to what the arms can follow.
 
     The controllet receives a reference that moves to the target with bounded velocity,
-    acceleration and jerk, without overshoot (``Tracker``). An arm that follows it needs the torque
-    M ddq_r. Its acceleration bounds are therefore scaled by the largest s <= 1 with::
+    acceleration and jerk, without overshoot (``TrajectoryGenerator``). An arm that follows with
+    the joint accelerations ddq_r needs the torque M ddq_r. Its acceleration bounds are therefore
+    scaled by the largest s <= 1 with::
 
         s |tau_i| <= sigma tau_max,i
         2 s |tau_i| / T_s <= sigma dtau_max,i

@@ -35,7 +35,7 @@ class BarrierFadeIn:
     - tau: Resulting torque [Nm]; T: barrier torque at the position q [Nm].
     - tau_0: Part of T that was commanded in the last cycle [Nm].
     - o: Offset [Nm]; c: its decay rate [sqrt(Nm)/s].
-    - x: Distance from the smallest depth since the start towards the limit [rad].
+    - x: Motion towards the limit from the position of smallest depth since the start [rad].
     - k: Stiffness against motion towards the limit [Nm/rad].
 
     For ``T = tau_max s^2`` and ``c = 2 v sqrt(tau_max) / r``, the depth s r at which the barrier

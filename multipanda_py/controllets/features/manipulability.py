@@ -77,7 +77,7 @@ class Manipulability(Feature[ManipulabilityParams]):
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the torques of all arms below the threshold."""
+        """Add the potential's torque for each arm whose manipulability is below ``threshold``."""
         gradients = self.before_projection(states, target)
         for state, torque, gradient, projector in zip(states, tau, gradients, self._projectors):
             if gradient is not None:
@@ -91,7 +91,10 @@ class Manipulability(Feature[ManipulabilityParams]):
         return self.params.in_nullspace
 
     def before_projection(self, states: Sequence[ArmState], target: Target) -> list[Vector | None]:
-        """Return the torques of all arms below the threshold."""
+        """Return the potential's torque of each arm, (n,) [Nm].
+
+        It is None for an arm whose manipulability is above ``threshold``.
+        """
         if self._unsaid and self.params.in_nullspace:
             self.context.notify(
                 f"{self._unsaid.pop()}. Set in_nullspace: false to let it move the tool."

@@ -20,7 +20,7 @@ from multipanda_py.targets import CartesianTarget
 _add = np.add
 
 SOFT = 0.1
-"""Joint stiffness too low to hold a configuration [Nm/rad]."""
+"""Joint stiffness below which a joint takes over no torque at a switch [Nm/rad]."""
 
 
 @dataclass(frozen=True, eq=False)

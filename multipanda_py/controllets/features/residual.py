@@ -97,7 +97,7 @@ class Residual(Feature[ResidualParams]):
     friction would be compensated twice. The sum is bounded, and smoothed because the network runs
     at a lower rate.
 
-    Limits: as of ``Friction``. A model with more friction than the arm would drive an undamped
+    Limits: as for ``Friction``. A model with more friction than the arm would drive an undamped
     nullspace, so controllets with a nullspace require the feature ``nullspace``.
 
     Source: Realeasy (residual); bound as in ``Friction``.

@@ -22,7 +22,7 @@ from multipanda_py.targets import CartesianTarget
 _dot, _multiply, _subtract, _add = np.dot, np.multiply, np.subtract, np.add
 _log3, _exp3 = pin.log3, pin.exp3
 OUTSIDE = 0.01
-"""Distance of a target from the box above which it is reported [m]."""
+"""Distance of a target from the box above which the target is reported [m]."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -120,7 +120,8 @@ def _refuse_jump(
 ) -> None:
     """Reject an equilibrium far from the joint and from its present and last equilibrium.
 
-    A spring that carries a link has an equilibrium away from the link.
+    One of the three must be near, because a spring that carries a link has an equilibrium away
+    from the link.
     """
     gate, n, joint = context.gate.joint, context.limits.n_joints, int(joints.indices[index])
     near = [float(context.state.q[joint]), float(context.at_rest()[index])]
