@@ -55,7 +55,7 @@ from multipanda_py.robots.measured_files import parameters_text
 from multipanda_py.state import Matrix
 
 CELL = Path(__file__).parents[1] / "config" / "dual_sim.yaml"
-NORMAL = "measured less true force, along the normal [N]"
+NORMAL = "measured minus true force, along the normal [N]"
 Say = Callable[[str], None]
 
 

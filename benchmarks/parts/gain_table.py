@@ -36,7 +36,7 @@ def pairs(plants: Plants) -> dict[Key, list[tuple[float, float]]]:
 def force_ratio(plants: Plants) -> float | None:
     """Return after by before of what is measured wrongly in task 4, median over plants."""
     for (number, _, kind, name), own in pairs(plants).items():
-        if number == CIRCLE and kind == "forces" and name == "measured less true force [N]":
+        if number == CIRCLE and kind == "forces" and name == "measured minus true force [N]":
             return float(np.median([after / before for before, after in own]))
     return None
 

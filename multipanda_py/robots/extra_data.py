@@ -366,7 +366,7 @@ class Overrides:
             and sorted(number for part in sections for number in part) != numbers
         ):
             got = repr(self._data["sections"])
-            raise self._refusal("sections", got, f"each link once, 0 to {numbers[-1]}")
+            raise self._refusal("sections", got, f"lists with each link 0 to {numbers[-1]} once")
         return sections
 
     def overlapping(self) -> tuple[tuple[int, int], ...] | None:
@@ -393,7 +393,7 @@ class Overrides:
     def _map(self, key: str) -> Mapping[str, Any]:
         value = self._data.get(key, {})
         if not isinstance(value, Mapping):
-            raise self._refusal(key, f"{value!r:.60}", "a map")
+            raise self._refusal(key, f"{value!r:.60}", "a map of names to values")
         return value
 
     def _refusal(self, path: str, got: str, allowed: str) -> ConfigurationError:

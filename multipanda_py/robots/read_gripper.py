@@ -274,7 +274,7 @@ def _gripper(source: Path, data: dict[str, Any], path: Path) -> ParallelGripper:
     base = data.get("base", roots[0] if len(roots) == 1 else "")
     if not isinstance(base, str) or base not in tree.bodies:
         raise ConfigurationError(
-            f"{path}: base: got {base!r}, allowed a link: {', '.join(tree.bodies)}"
+            f"{path}: base: got {base!r}, allowed one of the links {', '.join(tree.bodies)}"
         )
     closed = extra.length("closed_width")
     frames, joints = finger_joints(tree, base, closed / 2.0)

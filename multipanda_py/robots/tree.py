@@ -120,7 +120,8 @@ class Tree:
         for role, link in (("base", base), ("tip", tip)):
             if link not in self.bodies:
                 raise ConfigurationError(
-                    f"{self.path}: {role}: got {link!r}, allowed a link: {self._some_links()}"
+                    f"{self.path}: {role}: got {link!r}, allowed one of the links "
+                    f"{self._some_links()}"
                 )
         path: list[TreeJoint] = []
         link = tip

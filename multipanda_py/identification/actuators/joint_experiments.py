@@ -80,7 +80,7 @@ def steps(quick: bool) -> ExperimentResult:
               set(soft[:2]) == {"awas2", "qbmove"}),
         Check("each stiff actuator comes closer to 0.8 rad than the soft one",
               ", ".join(f"{kind} {sags[kind, 'stiff']:.4f} rad" for kind in soft), stiffer),
-        Check("all rest within 0.001 rad of the static equilibrium under gravity",
+        Check("all links rest within 0.001 rad of the static equilibrium under gravity",
               f"{max(errors):.2g} rad", max(errors) <= _REST),
     )  # fmt: skip
     return ExperimentResult(

@@ -236,7 +236,10 @@ class _Fit:
         best = min((one for one in tried if one), key=lambda one: one.cost, default=None)
         last = best and self._minimised(data, best.x, 1e-12)
         if last is None:
-            raise self._refused(f"no spring parameters of a {self._kind} fit these torques")
+            raise self._refused(
+                f"no spring parameters of a {self._kind} fit these torques. Check actuator type, "
+                "units and signs."
+            )
         left = last.fun.reshape(-1, len(data.names))
         spread = float(np.square(data.torques - data.torques.mean(axis=0)).sum())
         explained_variance = 1.0 - float(np.square(left).sum()) / spread if spread > 0.0 else 0.0
@@ -244,12 +247,16 @@ class _Fit:
             raise self._refused(
                 f"springs of a {self._kind} explain {100.0 * max(explained_variance, 0.0):.0f} % "
                 f"of the torque "
-                f"variance, allowed {100.0 * MIN_EXPLAINED_VARIANCE:.0f} % or more"
+                f"variance, allowed {100.0 * MIN_EXPLAINED_VARIANCE:.0f} % or more. Check "
+                "actuator type, units and signs."
             )
         alike, x = _alike(left), last.x[: len(fitted.names)]
         deviations = self._deviations(last.jac, left, alike)
         if ends := fitted.at_end(x):
-            raise self._refused(f"{', '.join(ends)}: reached the bound of the allowed range")
+            raise self._refused(
+                f"{', '.join(ends)}: reached the bound of the allowed range. Check the units or "
+                "fix the parameter."
+            )
         own = deviations[: len(x)] * fitted.slopes(x)
         return SpringEstimate(
             kind=self._kind,
@@ -324,7 +331,9 @@ class _Fit:
         length = np.linalg.norm(jacobian, axis=0)
         if (length == 0.0).any():
             blind = ", ".join(n for n, one in zip(names, length) if one == 0.0)
-            raise self._refused(f"these data do not depend on {blind}")
+            raise self._refused(
+                f"these data do not depend on {blind}. Fix it, or record data that do."
+            )
         _, s, vt = np.linalg.svd(jacobian / length, full_matrices=False)
         free = max(left.size / alike - len(names), 1.0)
         noise = math.sqrt(float(np.square(left).sum()) / free)

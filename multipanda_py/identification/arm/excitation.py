@@ -277,7 +277,7 @@ class Excitation:
         if self._clearance is not None and self._clearance.missing(self._ready[None]) > 0.0:
             raise IdentificationRefused(
                 f"{self._arm.name}: the ready configuration {np.round(self._ready, 3).tolist()} "
-                "is too close to an obstacle"
+                "is too close to an obstacle. Move the obstacle or reduce the minimum distance."
             )
         for _ in range(TRIES):
             x = np.concatenate([rng.normal(size=n * size), np.zeros(n), 0.3 * rng.normal(size=n)])
@@ -333,7 +333,8 @@ class Excitation:
             q0 = self._ready + SMALLER * (motion.q0 - self._ready)
             motion = replace(motion, a=SMALLER * motion.a, b=SMALLER * motion.b, q0=q0)
         raise IdentificationRefused(
-            f"{self._arm.name}: no motion found that keeps the minimum distances"
+            f"{self._arm.name}: no motion found that keeps the minimum distances. Remove "
+            "obstacles or reduce the minimum distance."
         )
 
 

@@ -302,9 +302,9 @@ def identify(
     columns = np.concatenate([base.columns, 11 * n + of_friction])
     if untold:
         which = ", ".join(arm.robot.joints[joint].name for joint in untold)
-        progress(f"the constant torque of {which} acts like a weight: attributed to the links")
+        progress(f"constant torque of {which}: equal to that of a weight, attributed to the links")
     if options.friction == "sigmoid":
-        progress("fitting friction near rest")
+        progress("fitting friction at low speed")
         noise = fit(train.rows[:, :, columns], train.tau, train.independent, used=moving).noise
         shape = fit_shape(train, base, options.cutoff, noise)
         train, test = (part.with_shape(shape, options.cutoff) for part in (train, test))

@@ -133,11 +133,14 @@ def consistent(
     try:
         problem.solve(solver=cp.CLARABEL)
     except cp.SolverError as error:
-        raise IdentificationRefused(f"no consistent parameters: {error}") from None
+        raise IdentificationRefused(
+            f"found no physically consistent parameters: {error}. Check masses and units of the "
+            "robot model."
+        ) from None
     if problem.status not in ("optimal", "optimal_inaccurate"):
         raise IdentificationRefused(
-            f"no consistent parameters: the solver reports {problem.status}. Check the bounds of "
-            "the total mass."
+            f"found no physically consistent parameters (solver status: {problem.status}). Check "
+            "the bounds of the total mass."
         )
     values = start + to_own @ x.value
     inverse = np.linalg.inv(compact) if np.linalg.cond(compact) < 1e13 else np.linalg.pinv(compact)

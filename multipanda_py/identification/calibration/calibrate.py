@@ -314,7 +314,7 @@ def refine(
     names = list(dict.fromkeys(name for task in tasks for name in task.names(plant)))
     if missing := [name for name in names if name not in twin.arms]:
         raise ValidationRefused(
-            f"arms: {', '.join(missing)} exists only in the plant. Use the same names in both."
+            f"arms: {', '.join(missing)} exists only in the plant. Use the same names in the twin."
         )
     for sentence in required_objects(tasks, plant):
         log(sentence)

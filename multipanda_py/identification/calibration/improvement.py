@@ -240,10 +240,10 @@ def _figures(task: Task, runs: Sequence[Run]) -> dict[str, float]:
     figures: dict[str, float] = {}
     pressing = [run for run in runs if len(run.force)]
     if pressing:
-        figures["measured less true force [N]"] = _rms(
+        figures["measured minus true force [N]"] = _rms(
             [np.linalg.norm(run.force_error, axis=2) for run in pressing]
         )
-        figures["true less asked force [N]"] = _rms(
+        figures["true minus requested force [N]"] = _rms(
             [run.force - _asked(task, run)[:, None] for run in pressing]
         )
     elif runs:

@@ -75,7 +75,7 @@ class Band:
         if result.joints != tuple(joints):
             raise ShadowRefused(
                 f"{self.source}: {arm}: learnt from joints {', '.join(result.joints)}; "
-                f"this arm has {', '.join(joints)}"
+                f"this arm has {', '.join(joints)}. Use the band of this arm."
             )
         return result
 

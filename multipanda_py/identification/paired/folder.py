@@ -132,7 +132,8 @@ def _claim(folder: Path, parts: Path, key: str) -> None:
         raise ConfigurationError(f"{folder}: cannot be written: {error.strerror}") from None
     if other:
         raise ConfigurationError(
-            f"{folder}: has motions of another cell, plant, arm, seed, margin, law or version. "
+            f"{folder}: has motions of another cell, plant, arm, seed, margin, controllet or "
+            "version. "
             "Use another folder."
         )
 

@@ -202,7 +202,7 @@ def _leg(
         pose = Pose(start + fraction * (end - start), rotation)
         q = configuration_at(described, pose, result[-1], "a line")
         if np.abs(q - result[-1]).max() > _JUMP:
-            raise ValidationRefused("a line: the joint configuration jumps")
+            raise ValidationRefused("straight line: the joint configuration jumps on it")
         result.append(q)
     return np.array(result)
 

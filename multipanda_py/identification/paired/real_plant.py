@@ -166,7 +166,9 @@ class RealPlant:
         log = self._log(rows, command_time)
         away = float(np.abs(cell.state(self._arm).q - end).max())
         if away > ELSEWHERE:
-            raise LoopError(f"stopped {away:.2f} rad from the end. Check for obstacles.")
+            raise LoopError(
+                f"the arm stopped {away:.2f} rad from the end of the motion. Check for obstacles."
+            )
         return side_of(log, motion.name)
 
     def _go(self, cell: Cell, start: Vector) -> None:
@@ -245,7 +247,7 @@ class RealPlant:
         limit = cell.time + _RESTS + longer
         while not condition():
             if cell.time > limit:
-                raise LoopError(f"waited {_RESTS + longer:.0f} s until {description}")
+                raise LoopError(f"timeout of {_RESTS + longer:.0f} s while waiting: {description}")
             self._later(cell, cell.time + _EACH)
 
     def _later(self, cell: Cell, until: float) -> float:
@@ -303,7 +305,7 @@ def check_standing(config: CellConfig, arm: str, postures: Mapping[str, Vector])
         if away > AT_START:
             raise ValidationRefused(
                 f"{name} is {away:.2f} rad from its q_start, which the collision checks of {arm} "
-                f"assume; allowed {AT_START:g} rad. Move it there."
+                f"assume; allowed {AT_START:g} rad. Move the arm to its q_start."
             )
 
 

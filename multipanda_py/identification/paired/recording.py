@@ -69,7 +69,7 @@ def shift_by_correlation(first: Matrix, second: Matrix, max_value: int) -> int:
     """
     if not 0 <= max_value < min(len(first), len(second)):
         raise LogError(
-            f"largest shift: got {max_value}, allowed 0 to {min(len(first), len(second)) - 1}"
+            f"maximum shift: got {max_value}, allowed 0 to {min(len(first), len(second)) - 1}"
         )
     length = min(len(first), len(second))
     sums = []

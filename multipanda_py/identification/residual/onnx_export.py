@@ -57,8 +57,9 @@ def onnx_model(trained: TrainedResidual) -> Any:
         raise ConfigurationError(f"export: got a {trained.kind} network, allowed {REAL_TIME}")
     if trained.bodies is not None:
         raise ConfigurationError(
-            "export: got a residual with bodies, which are not part of the network. Train one "
-            "without bodies, or use --no-bodies and add their torques where the model runs."
+            "export: got a residual with inertial differences (bodies), which are not part of the "
+            "network. Train one without them, or use --no-bodies and add their torques where the "
+            "model runs."
         )
     size, sizes = 3 * len(trained.joints), carried(trained)
     graph = _Graph(onnx)

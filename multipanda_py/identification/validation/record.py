@@ -132,7 +132,7 @@ class TaskCell:
             self.task.leave(cell, pace)
         except MultipandaError as error:
             self.close()
-            return replace(run, fault=f"afterwards: {' '.join(str(error).split())}")
+            return replace(run, fault=f"after the task: {' '.join(str(error).split())}")
         return run
 
     def begin(self, seed: int) -> Cell:
@@ -171,8 +171,8 @@ class TaskCell:
         text = ", ".join(f"{name} ({fault})" for name, fault in stopped.items())
         if not self._recover:
             raise LoopError(
-                f"already stopped: {text}. Recover it, or use --recover to recover before each "
-                "run while a person supervises the robot."
+                f"arms already stopped: {text}. Recover them, or use --recover to recover before "
+                "each run while a person supervises the robot."
             )
         cell.recover()
 

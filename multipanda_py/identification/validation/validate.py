@@ -156,7 +156,7 @@ def validate(
         raise ValidationRefused(f"repeats: got {repeats}, allowed 1 or more")
     if isinstance(plant, Log) and len(tasks) != 1:
         raise ValidationRefused(
-            f"a log is of one task: got {len(tasks)} tasks. Name one task by its number."
+            f"tasks: got {len(tasks)} for the log of one task. Name this task by its number."
         )
     planned = [
         make_task(number, law, seconds) for number in tasks for law in laws_of(number, laws)

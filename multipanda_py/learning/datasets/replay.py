@@ -40,7 +40,7 @@ def check(dataset: Dataset) -> list[str]:
             "are not readable without it, and this folder accepts no new episodes"
         )
     elif expected != len(dataset):
-        faults.append(f"{INFO}: {expected} episodes, but {len(dataset)} exist")
+        faults.append(f"{INFO}: total_episodes is {expected}, but {len(dataset)} episodes exist")
     first = 0
     for number in range(len(dataset)):
         try:
@@ -51,7 +51,10 @@ def check(dataset: Dataset) -> list[str]:
         faults += [f"episode {number}: {fault}" for fault in _faults(dataset, episode, first)]
         first += len(episode)
     if not faults and dataset.info["total_frames"] != first:
-        faults.append(f"meta/info.json: {dataset.info['total_frames']} frames, but {first} exist")
+        faults.append(
+            f"meta/info.json: total_frames is {dataset.info['total_frames']}, but {first} frames "
+            "exist"
+        )
     if len(dataset):
         try:
             read_json(dataset.folder, STATS)

@@ -245,7 +245,7 @@ class StepOfJoints(Control):
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
         """Raise NotImplementedError, because joint actions have no pose."""
-        raise NotImplementedError("joint actions have no pose; control pose_step does")
+        raise NotImplementedError("joint actions have no pose. Use the control pose_step.")
 
 
 class AbsoluteJoints(StepOfJoints):

@@ -260,7 +260,9 @@ class TaskScene:
             self.cell.simulation.set_pose(name, pose)
             return
         if reason := self.cell.world.refusal():
-            raise SimulationRefused(f"{name}: place the object by hand: {reason}")
+            raise SimulationRefused(
+                f"{name}: only a simulation can set its pose. Place the object by hand ({reason})"
+            )
         number = self.cell.world.ask_pose(name, pose)
         self.cell.wait(
             lambda: self.cell.world.is_placed(name, number), 2.0, f"{name} at its new pose"

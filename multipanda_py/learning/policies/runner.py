@@ -370,7 +370,7 @@ class PolicyRunner:
             f"policy: chunks end before they arrive: {self._history} consecutive ones, the last "
             f"with "
             f"{len(actions)} actions over {chunk.end - chunk.start_time:.2f} s arrived after "
-            f"{now - chunk.start_time:.2f} s"
+            f"{now - chunk.start_time:.2f} s. Use longer chunks or faster inference"
         )
         if self._history >= MAX_LATE_CHUNKS:
             raise PolicyFailed(self._reason)

@@ -41,8 +41,9 @@ def check_plausible(name: str, body: Load, around: Cloud) -> Iterator[str]:
     gyration = float(np.sqrt(np.trace(body.inertia) / 2.0 / body.mass))
     if gyration > away:
         yield (
-            f"link {name}: its inertia is that of a mass {1e3 * gyration:.0f} mm from its "
-            f"centre of mass, but its geometry ends at {1e3 * away:.0f} mm"
+            f"link {name}: by its inertia, its mass is {1e3 * gyration:.0f} mm from its centre of "
+            f"mass (root mean square), but its geometry ends at {1e3 * away:.0f} mm. Check units "
+            "and inertia"
         )
 
 

@@ -90,7 +90,7 @@ def _ends(tree: Tree) -> str:
     """Return a note on joints at which an arm ends because of their type, or an empty text."""
     others = [j for j in tree.above.values() if j.kind not in (*MOVING, "fixed")]
     names = ", ".join(f"{joint.name} ({joint.kind})" for joint in others[:10])
-    return f"\nan arm ends at joints of other kinds: {names}" if names else ""
+    return f"\nAn arm ends at these joints, because of their type: {names}" if names else ""
 
 
 def _tips(tree: Tree) -> list[str]:
@@ -252,7 +252,7 @@ _FIGURES = {
     "stiffness": "Nm/rad; default of joint springs",
     "most_stiffness": "Nm/rad; maximum of joint springs",
     "lag": "rad; maximum lag with an unknown payload",
-    "contact_torque": "Nm; external torque at which a motion yields",
+    "contact_torque": "Nm; external torque at which a motion stops",
     "barrier_torque": "Nm; torque of the barrier at a position limit",
     "lacking_torque": "Nm; typical model error: maximum of a nullspace spring, or of a residual",
     "posture_stiffness": "Nm/rad; default of nullspace springs",
@@ -262,7 +262,7 @@ _FIGURES = {
     "unmeasured_torque": "Nm; maximum commanded torque beyond the measured one",
     "settling": "factor on the dampers of held joints until they rest",
     "growth": "s; time for fading in the springs of held joints",
-    "slow": "fraction of torque below which a stopping joint is held",
+    "slow": "torque of the brake over torque limit below which a stopping joint is held",
     "friction_phi_1": "Nm; identified friction, zero by default",
     "friction_phi_2": "s/rad",
     "friction_phi_3": "rad/s",

@@ -45,7 +45,7 @@ def arrays_in(path: Path) -> dict[str, Any]:
         with zipfile.ZipFile(file) as archive:
             size = sum(part.file_size for part in archive.infolist())
         if size > LARGEST:
-            raise ValueError(f"got {size} bytes, allowed {LARGEST}")
+            raise ValueError(f"got {size} bytes, allowed up to {LARGEST}")
         file.seek(0)
         with np.load(file, allow_pickle=False) as data:
             arrays = {name: data[name] for name in data.files}
@@ -155,7 +155,7 @@ class TrainedResidual:
         if (self.low > self.high).any():
             raise ConfigurationError(
                 f"range of the training: got {self.low.tolist()} to {self.high.tolist()}, "
-                "allowed the lower first"
+                "allowed lower values up to the upper ones"
             )
 
     def network(self) -> RealTimeNetwork | PreciseNetwork:

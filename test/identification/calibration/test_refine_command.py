@@ -101,7 +101,7 @@ def test_the_twin_comes_nearer_and_the_force_error_is_halved(folder):
     before, after = said["rounds"]
     assert after["score"] < 0.6 * before["score"]
     free, circle = said["gains"]
-    measured = circle["rmse"]["measured less true force [N]"]
+    measured = circle["rmse"]["measured minus true force [N]"]
     assert measured["identified"] < 0.5 * measured["data sheet"]
     felt = free["rmse"]["false contact torque [Nm]"]
     # At rest joints stick: what friction carries there is unknown to either model.

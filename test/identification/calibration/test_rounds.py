@@ -179,7 +179,7 @@ def test_a_gain_counts_runs_that_ended_early_and_compares_what_both_came_through
         runs.append(Run({"arm": log}, force, errors, time, fault=fault))
     gain = gain_of(task, runs[:1], runs[1:])
     assert (gain.runs, gain.early) == (1, (1, 0))
-    assert gain.figures["measured less true force [N]"] == pytest.approx((1.0, 2.0))
+    assert gain.figures["measured minus true force [N]"] == pytest.approx((1.0, 2.0))
     assert gain.as_dict()["ended_early"] == {"data sheet": 1, "identified": 0}
     shortest = gain_of(task, [Run({}, fault="reflex")], runs[1:])
     assert (shortest.figures, shortest.series) == ({}, {})

@@ -26,7 +26,7 @@ def plant(before, after, fault=""):
         {
             "task": number, "law": "ufic",
             "errors": {q.name: pair for q in QUANTITIES},
-            "forces": {"measured less true force [N]": pair if number == 4 else [1.0, 9.0]},
+            "forces": {"measured minus true force [N]": pair if number == 4 else [1.0, 9.0]},
             "faults": [fault] if fault else [],
         }
         for number in (3, 4)
@@ -38,7 +38,7 @@ def test_the_goal_is_the_median_over_plants_of_task_4_alone(tmp_path):
     plants = {1: plant(4.0, 1.0), 2: plant(2.0, 1.6, "plant: reflex"), 3: plant(3.0, 0.9)}
     assert parts.force_ratio(plants) == pytest.approx(0.3)
     text = parts.table(plants)
-    assert "| 4, ufic | measured less true force [N] | 3 | 1 | 0.30 | 0.80 |" in text
+    assert "| 4, ufic | measured minus true force [N] | 3 | 1 | 0.30 | 0.80 |" in text
     assert "| 2 | 1.00 → 9.00 | 2.00 → 1.60 |" in text
     assert "seed 2, task 4: plant: reflex" in text
     pytest.importorskip("matplotlib")

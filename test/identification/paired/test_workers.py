@@ -81,5 +81,5 @@ def test_each_side_has_its_own_law_and_the_table_says_which(tmp_path):
     with np.load(tmp_path / RECORDED / "single-00000.npz") as data:
         rest = data["plant"][:300, 0] - data["twin"][:300, 0]
     assert np.abs(rest).max() < 0.5 * 0.4 / 600.0
-    with pytest.raises(ConfigurationError, match="law or version"):
+    with pytest.raises(ConfigurationError, match="controllet or version"):
         record_pairs(CELL, plant, "arm", tmp_path, wished, jobs=1)

@@ -55,7 +55,7 @@ def test_steps_toward_a_pose_come_there(position, turn):
 
 
 def test_joints_go_to_no_poses():
-    with pytest.raises(NotImplementedError, match="pose_step does"):
+    with pytest.raises(NotImplementedError, match="Use the control pose_step"):
         CONTROLS["joint"](ArmDescription("arm"), 0.05).toward(Pose.identity())
 
 

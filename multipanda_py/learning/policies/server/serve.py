@@ -52,7 +52,7 @@ def receive(pipe: BinaryIO) -> dict[str, Any]:
     """
     (length,) = _LENGTH.unpack(_exactly(pipe, _LENGTH.size))
     if length > LARGEST:
-        raise ValueError(f"got a message of {length} bytes, allowed {LARGEST}")
+        raise ValueError(f"got a message of {length} bytes, allowed up to {LARGEST}")
     with np.load(io.BytesIO(_exactly(pipe, length)), allow_pickle=False) as arrays:
         return {key: arrays[key] for key in arrays.files}
 
