@@ -199,7 +199,7 @@ class BenchRobots(Closeable):
         answers = {}
         for k, arm in enumerate(ARMS):
             log: list[dict[str, Any]] = []
-            while part := self._ask(k, "log", skip=len(log), most=_PART)["commands"]:
+            while part := self._ask(k, "log", skip=len(log), max_count=_PART)["commands"]:
                 log += part
                 time.sleep(_PAUSE)
             if not log:

@@ -101,7 +101,7 @@ class RosCell:
         """Time of the newest states of all arms, relative to the first ones [s]."""
         return self.states.time
 
-    def snapshot_at(self, time: float) -> RosCell:
+    def at(self, time: float) -> RosCell:
         """Return this cell, because earlier states are not stored."""
         return self
 

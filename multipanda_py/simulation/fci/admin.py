@@ -291,9 +291,9 @@ class Admin:
         """Start a new log of the latest commands, with this maximum length."""
         self._unit.robot.cycles.keep(commands)
 
-    def do_log(self, skip: int = 0, max_value: int = 1000) -> Result:
-        """Return logged commands, oldest first: up to ``max_value`` after the first ``skip``."""
-        return {"commands": self._unit.robot.cycles.log(skip, max_value)}
+    def do_log(self, skip: int = 0, max_count: int = 1000) -> Result:
+        """Return logged commands, oldest first: up to ``max_count`` after the first ``skip``."""
+        return {"commands": self._unit.robot.cycles.log(skip, max_count)}
 
 
 def _vector(name: str, values: Sequence[float], size: int) -> np.ndarray[Any, Any]:

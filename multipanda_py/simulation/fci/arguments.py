@@ -159,7 +159,7 @@ _BOUNDS = {
     "states": (0, 1e6),
     "commands": (0, 1e6),
     "skip": (0, 1e6),
-    "most": (0, 1e6),
+    "max_count": (0, 1e6),
     "probability": (0, 1),
     "milliseconds": (0, 10_000),
     "seconds": (0, 86_400),

@@ -125,7 +125,7 @@ def test_the_log_keeps_every_command_with_its_times(make_sim, client, new_addres
     sim = make_sim(address)
     sim.admin(address, "keep", commands=800)
     client("torque_control", addresses=[address], cycles=1000)
-    parts = [sim.admin(address, "log", skip=at, most=300)["commands"] for at in (0, 300, 600)]
+    parts = [sim.admin(address, "log", skip=at, max_count=300)["commands"] for at in (0, 300, 600)]
     assert [len(part) for part in parts] == [300, 300, 200]
     log = [command for part in parts for command in part]
     numbers = np.array([command["message_id"] for command in log])
