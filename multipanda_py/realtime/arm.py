@@ -25,31 +25,30 @@ if TYPE_CHECKING:
 
 
 WARNING_DELAY = 0.1
-"""Minimum time of torques beyond the spring limits before a warning [s]. Short peaks cause
-none."""
+"""Time for which desired torques must exceed the limits of the springs before a warning [s]."""
 REPORT_RESET_TIME = 1.0
 """Time within the spring limits after which a new excess is reported again [s]."""
-_BEYOND = 1e-9  # Excess of torque limits that counts as saturation, beyond rounding [Nm].
+_BEYOND = 1e-9  # Torques that exceed spring limits by less are rounding errors [Nm].
 _absolute, _subtract, _minimum, _maximum = np.absolute, np.subtract, np.minimum, np.maximum
 
 
 class SeaTorqueLimit:
-    r"""Limit the commanded torques of an arm on springs to the torques that the springs can exert.
+    r"""Limiter of commanded torques to those that the springs in the joints of an arm can exert.
 
     .. math:: -\tau_{max} - g(q) \le \tau \le \tau_{max} - g(q).
 
-    Here :math:`\tau` is the commanded torque without gravity, :math:`\tau_{max}` is the spring
-    limit and :math:`g(q)` is the gravity torque. The limited torque is what counts as commanded
-    and what the controllet reads back, so that no integrator winds up beyond it. If gravity alone
-    exceeds the limit, the springs exert their maximum and the arm sinks.
+    Here :math:`\tau` is the commanded torque without gravity, :math:`\tau_{max}` is the maximum
+    torque of the springs and :math:`g(q)` is the gravity torque. Controllets read back the limited
+    torque as their last command, so that their integrators do not wind up. If gravity alone
+    exceeds the maximum, the springs exert the maximum and the arm sinks.
 
     Args:
         arm: Description of the arm, which compensates gravity through its springs.
-        state: Live state of the arm; this class fills its ``weight``.
+        state: Live state of the arm; this class writes gravity torques to its ``weight``.
         period: Cycle time [s].
 
     Attributes:
-        gravity: Gravity torques of the arm.
+        gravity: Model that computes the gravity torques of the arm.
 
     Thread: control.
     """
@@ -98,7 +97,8 @@ class SeaTorqueLimit:
 RELEASE_TIME = 0.02
 """Time constant of the torque decay of an arm that no controllet can hold [s]."""
 SOUND_CYCLES = 5
-"""Number of consecutive finite states after which hold brakes an arm that was released."""
+"""Number of consecutive finite states after which hold brakes an arm again that was released
+because of non-finite states."""
 
 
 class Arm:
@@ -130,14 +130,15 @@ class Arm:
             restarts when the state is finite again.
         interrupted: True if the arm may not have executed its commands at some time since the
             fault.
-        busy: Reason for which no other controllet may own the arm now, or an empty string.
+        busy: Reason why no other controllet may take over the arm now, or an empty string.
         tare: Offset that is subtracted from the estimated external torques, (n,) [Nm].
         up_in_base: Unit vector against gravity in the base frame, (3,).
         gravity: Gravity torques added by the loop; None if the arm compensates gravity itself.
         springs: Torque limit of an arm whose springs also carry its weight; None for others.
         external_estimate: Estimator of the external torques that replaces the robot's estimate,
             or None.
-        before_loss: Contact force and torque of the arm before it lost its torque.
+        before_loss: Contact force and joint torques shortly before a fault interrupted the
+            commands.
 
     Thread: control.
     """
@@ -229,7 +230,7 @@ class Arm:
         self._blend_cycles = self.blend_left = cycles
 
     def check(self) -> Event:
-        """Return a fault of the measured state that is not latched yet."""
+        """Return the fault of the measured state; ``Event.NONE`` while a fault is latched."""
         return Event.NONE if self._fault else self._state_guard.check(self.state)
 
     def explain(self, fault: Event) -> str:
@@ -269,10 +270,10 @@ class Arm:
         self.fault, self._sound = fault, 0
 
     def recheck(self) -> None:
-        """Restart hold on an arm that was released blindly, once its state is finite again.
+        """Restart hold, if non-finite states have released the arm and the state is finite again.
 
-        The arm stays faulted. Without friction and without this braking it would accelerate to its
-        joint limits.
+        This waits for :data:`SOUND_CYCLES` finite states. Hold then brakes the arm, which could
+        otherwise accelerate to its joint limits. The fault stays latched.
         """
         if self.blind:
             self._sound = self._sound + 1 if self._is_seen() else 0
@@ -302,7 +303,8 @@ class Arm:
     def take_weight_on(self) -> None:
         """Add gravity to the last commanded and to the desired torque, before torque limits apply.
 
-        The limits hold for whole torques. The rest of the loop uses torques without gravity.
+        The limits apply to torques with gravity. All other parts of the loop use torques without
+        it.
         """
         if self.gravity is not None:
             self.state.tau += self.state.tau_gravity
@@ -330,8 +332,8 @@ class Arm:
     def desired_torque(self) -> Vector:
         """Return the desired torque before limits, (n,) [Nm]. Call it once per cycle.
 
-        The torque of a released arm decays. Without torque control, the backend computes the
-        torque.
+        The torque of a released arm decays. Under position or velocity control, this advances the
+        commanded motion instead, and the result is ``state.tau`` unchanged.
         """
         if self.motion is not None:
             self.motion.step(None if self.owner.waits else self._command)
@@ -351,8 +353,9 @@ class Arm:
 
 
 _ACCELERATION, _JERK = 0.93, 0.77
-"""Fractions of the acceleration and jerk limits that commands use. They are below those of the
-drivers of real arms, which therefore pass commands unchanged. Robots check rounded positions."""
+"""Maximum acceleration and jerk of commands, as fractions of the limits. Fractions below 1 allow
+for rounding of positions. They are smaller than those of the drivers of real arms, so that drivers
+pass commands unchanged."""
 
 
 class ArmMotion:
@@ -401,7 +404,7 @@ class ArmMotion:
             desired: Desired positions (n,) [rad] or velocities (n,) [rad/s], finite; None to stop.
         """
         limiter = self._limiter
-        # The backend has overwritten joint_command with the measured state.
+        # ``joint_command`` has changed since the last step: the backend wrote the measured state.
         if not limiter.is_untouched:
             limiter.start(limiter.q)
         if desired is None:

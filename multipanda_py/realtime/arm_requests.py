@@ -22,10 +22,10 @@ _BUSY = "has a pending change of its robot settings; try again when it is comple
 
 
 class ArmSettings:
-    """Handler of robot settings for arms that hold. A pending request blocks switches of its arm.
+    """Handler of requests to change robot settings, only under hold.
 
-    A backend may have to stop executing torques for a while. Hold then restarts from the measured
-    state.
+    A pending request blocks switches of its arm. A backend may have to stop executing torques for
+    a while. Hold then restarts from the measured state.
 
     Args:
         arms: Arms in the order of the cell.

@@ -20,8 +20,8 @@ from multipanda_py.realtime.shared_memory import Mailbox, SharedFlag
 from multipanda_py.state import Matrix, Vector
 
 HISTORY_CYCLES = 300
-"""Number of cycles before a loss of torque at which the arm had not yet touched the obstacle
-that stopped it. Reflexes react within some tens of milliseconds."""
+"""Number of cycles from the record that counts as the state before a contact to the loss of torque
+caused by this contact. Reflexes of robots react within some tens of milliseconds."""
 UNSURE = 2.0
 """Maximum error of a measured force at rest, and minimum force that counts as weight [N]."""
 
@@ -39,14 +39,15 @@ def estimate_payload(
     .. math:: s = \min\left(1, \frac{-u^T f_{ext} + \epsilon}{u^T f}\right).
 
     The measured external force is :math:`f_{ext}`, and :math:`\epsilon` is its error
-    (:data:`UNSURE`). A load acts vertically, existed before the contact, and is still measured.
-    All other forces are dropped. The arm therefore does not press on an obstacle, which may be a
-    clamped person. It also does not lift a load that has been removed.
+    (:data:`UNSURE`). Only a load continues: a force that acts vertically, existed before the
+    contact, and is still measured. All other forces are dropped. The arm therefore does not press
+    on an obstacle, which may be a clamped person. It also does not lift a load that has been
+    removed.
 
     Args:
         before: Contact force and torque before the arm touched an obstacle.
         wrench_ext_in_base: Measured external wrench on the end effector, (6,) [N, Nm].
-        up_in_base: Unit vector, (3,).
+        up_in_base: Vertical unit vector u, upwards, (3,).
         jacobian: J, (6, n).
 
     Thread: control.
@@ -64,11 +65,11 @@ WINDOW = 50
 """Number of averaged cycles. The mean reduces noise. The speeds of both halves distinguish rest
 from a turning point."""
 REST_SPEED = 0.005
-"""Mean speed of each joint in both halves of the window that counts as rest [rad/s]."""
+"""Maximum mean joint speed in each half of the window that counts as rest [rad/s]."""
 MAX_SPEED = 1.0
 """Mean speed of any joint above which no force is handed over [rad/s]."""
 FREE_FORCE, FREE_TORQUE = 2.0, 0.4
-"""Maximum estimated wrench of an arm in free motion [N], [Nm]."""
+"""Maximum estimated external force [N] and torque [Nm] of an arm that moves without contact."""
 TORQUE_AWAY = frozenset(int(event) for event in Event if event.takes_torque)
 """Faults under which an arm may not execute its torques."""
 UNFIT = (*TORQUE_AWAY, Event.VELOCITY_LIMIT, Event.POSITION_LIMIT)
@@ -78,9 +79,10 @@ UNFIT = (*TORQUE_AWAY, Event.VELOCITY_LIMIT, Event.POSITION_LIMIT)
 class TorqueHistory:
     r"""Estimator of a :class:`.Handover` from the last cycles of an arm.
 
-    At rest, :math:`\tau` is the mean of the commanded torques. It balances contact, friction and
-    an unknown payload, and contains no sensor bias. It is used only if measured torques match it
-    within friction and bias. For example, they do not match while the brakes are closed. In motion
+    At rest, the result is :math:`\tau`, the mean of the commanded torques. It balances contact,
+    friction and an unknown payload, and contains no sensor bias. It is used only if measured
+    torques match it within friction and bias. For example, they do not match while the brakes are
+    closed. In motion
 
     .. math::
         F = \arg\min_{F} \|F - F_{cmd}\| \quad \text{in the ball with diameter } [0, -s F_{ext}].
@@ -91,8 +93,8 @@ class TorqueHistory:
     goes to zero, so that the force of a damper is not handed over.
 
     The result is zero for a fast arm, an arm at its limits, and an arm that did not execute its
-    torques. External torques that a controllet commanded to compliant actuators end with that
-    controllet and are not part of the result.
+    torques. External torques that a controllet commands to compliant actuators end with this
+    controllet. They are therefore added to :math:`\tau`, and do not count as contact.
 
     Args:
         mailbox: Shared memory with the records of the last cycles.
@@ -133,7 +135,7 @@ class TorqueHistory:
         self._first = 0
 
     def _rows(self, count: int) -> Matrix:
-        """Return the newest records, oldest first, (WINDOW, n); a view if they do not wrap."""
+        """Return the records up to number ``count``, oldest first, (WINDOW, n)."""
         flat, end = self._mailbox.ring.flat, count % CAPACITY
         if end >= WINDOW:
             return flat[end - WINDOW : end]
@@ -203,8 +205,8 @@ class TorqueHistory:
             return Handover(np.zeros(arm.state.n_joints))
         state, mass = arm.state.for_readers(), arm.model.load_mass
         measured = -wrench_ext
-        # Torques that the controllet applies from outside end with it, so the next controllet must
-        # exert them instead.
+        # External torques that the controllet commands to compliant actuators end with it, so the
+        # next controllet must exert them instead.
         if self._is_sprung:
             push = _mean(rows[:, at["pushes"]])[:n]
             tau, external, measured = (
@@ -225,10 +227,10 @@ class TorqueHistory:
         return Handover(contact.dot(state.jacobian), contact, contact, mass)
 
     def _supported_fraction(self, arm: Arm, tau: Vector, external: Vector) -> float:
-        """Return the fraction of torques that all joints measure within friction and bias, 0 to 1.
+        """Return the maximum scale of ``tau``, 0 to 1, at which it agrees with measured torques.
 
         Args:
-            arm: Arm with the allowed unmeasured torques.
+            arm: Arm; its model has the torques of friction and bias that are not measured.
             tau: Joint torques of the contact, (n,) [Nm].
             external: Estimated external torques, (n,) [Nm].
         """
@@ -240,7 +242,7 @@ class TorqueHistory:
         return fraction
 
     def _was_executed(self, arm: Arm, difference: Vector) -> bool:
-        """Return True if commanded and measured torques match within friction and bias, (n,)."""
+        """Return True if the torque difference, (n,), is within friction and bias of each joint."""
         slack = arm.model.arm.robot.figure("unmeasured_torque")
         return all(abs(d) < s for d, s in zip((difference + arm.tare).tolist(), slack))
 
@@ -256,12 +258,12 @@ def _mean(rows: Matrix) -> Vector:
 
 
 def agreed(desired: Vector, measured: Vector, free: float) -> None:
-    """Replace ``desired`` by its nearest vector in the ball of :class:`TorqueHistory`.
+    """Replace ``desired`` by the nearest vector in the ball that :class:`TorqueHistory` defines.
 
     Args:
-        desired: Commanded force or torque, (3,); overwritten.
+        desired: Commanded force [N] or torque [Nm], (3,); overwritten.
         measured: Measured force or torque on the environment, (3,).
-        free: Maximum measured value of a free arm in motion.
+        free: Maximum norm that is measured for an arm in motion without contact [N] or [Nm].
     """
     size = math.sqrt(float(measured.dot(measured)))
     scale = min(1.0, max(0.0, (size - free) / (2.0 * free)))

@@ -17,19 +17,21 @@ from multipanda_py.realtime.plugin_errors import pass_interrupt
 from multipanda_py.state import Vector
 
 CYCLES = 10
-"""Number of cycles between two comparisons."""
+"""Number of cycles between two comparisons of requested and measured forces."""
 SMOOTHING = 0.2
-"""Weight of the newest measurement: about 50 ms with a comparison every 10 ms."""
+"""Weight of the newest measurement in the smoothed force. With a comparison every 10 ms, the time
+constant is about 50 ms."""
 LEAST, ENOUGH = 0.9, 0.93
 """Fractions of a requested force: below the first it is missing, above the second it is
 reached."""
 GONE = 0.1
 """Fraction of a requested force below which there is no contact."""
 TIMEOUT, RISE, LOSS = 0.2, 1.0, 0.1
-"""Times [s]. A force that was held for ``RISE`` is missing after ``PATIENCE`` without progress.
-Other forces are missing after ``RISE``. A contact is lost after ``LOSS``."""
+"""Times [s]. A force that was held for ``RISE`` counts as missing after ``TIMEOUT`` without
+progress, any other force after ``RISE``. A contact counts as lost after ``LOSS`` without contact
+force."""
 PROGRESS = 0.01
-"""Increase that counts as progress, as a fraction of the force."""
+"""Increase of the measured force that counts as progress, as a fraction of the requested force."""
 
 
 @dataclass
@@ -39,7 +41,8 @@ class _Watch:
     Attributes:
         size: Requested force [N].
         measured: Smoothed measurement along the requested force [N].
-        best: Maximum of the measurement since the request, or since it became too small [N].
+        best: Maximum of ``measured`` since the request, or since ``measured`` became too small
+            [N].
         waited: Time without progress [s].
         gone: Time without contact [s].
         held: Time during which the measured force has been sufficient [s].
@@ -244,7 +247,7 @@ class RequestedForces:
                 self._clear(arm.index)
                 text = f"{arm.state.name}: contact lost; the request of {watch.size:.1f} N ends"
                 self._report(Event.FORCE_MISSING, instance, text, now_ns)
-                # Listed as missing, so that the next look() reports the end of the request.
+                # Listed as missing, so that the next check() reports the end of the request.
                 if instance not in self._missing:
                     self._missing.append(instance)
 

@@ -22,7 +22,8 @@ from multipanda_py.realtime.torque_terms import GainReductionNotice, TorqueTerms
 from multipanda_py.state import INTERFACES, ArmState, Vector
 
 JUMP_TIME = 0.05
-"""Time at maximum speed; a commanded position step beyond that distance counts as a jump [s]."""
+"""Time [s]. A commanded position step counts as a jump if it is longer than the distance covered
+in this time at maximum speed."""
 
 
 class RefusedCommand(ArithmeticError):
@@ -151,8 +152,9 @@ class ControlletInstance:
         target: Newest target of the controllet.
         states: Live states of its arms, in the order of its arms.
         active: True if it owns its arms now.
-        waits: True while nothing is computed. Either an arm does not execute its commands yet, or
-            it is a hold whose arm brakes without torque control.
+        waits: True while the instance computes nothing, because an arm does not execute its
+            commands yet. Also True for the hold of an arm under position or velocity control,
+            where :class:`.ArmMotion` brakes the arm.
         command: Commands to its arms instead of torques, per arm; None for torques, and for hold.
         is_new: True if it has not been updated since its activation.
         asks: True if the controllet defines a requested contact force.
@@ -241,7 +243,7 @@ class ControlletInstance:
         """Seed the target from the measured state, and discard older targets.
 
         Args:
-            handovers: Contact forces and torques of its arms; None for none.
+            handovers: Contact forces and torques of its arms; None to start without them.
 
         Returns:
             Report of the contact forces that continue; empty without any.
@@ -373,7 +375,7 @@ class ControlletInstance:
         )
 
     def _check(self, command: JointVectors) -> None:
-        """Check the commands and clear the torques: features that add torques do not apply here.
+        """Check position or velocity commands, and clear the torques that features have added.
 
         Raises:
             TypeError: If the controllet has replaced the list.
@@ -393,7 +395,7 @@ class ControlletInstance:
 
         Raises:
             NonFiniteTorque: If a torque is not finite.
-            RefusedCommand: If another command is not finite, or jumps.
+            RefusedCommand: If a position or velocity command is not finite, or jumps.
             TypeError: If the controllet has replaced the arrays that the loop reads.
             Exception: Any error of the controllet or a feature.
         """

@@ -92,7 +92,7 @@ class ControlLoop:
         things: SceneObjects,
     ) -> None:
         self.arms, self.instances, self.backends = arms, instances, backends
-        # start() moves real arms to the front, because simulated arms can wait.
+        # start() moves backends of real arms to the front, because simulated arms can wait.
         self._writing = list(backends)
         self.mailbox, self._words = mailbox, mailbox.words
         self.owners = ownership
@@ -120,7 +120,7 @@ class ControlLoop:
         self._is_traced = self._mail = self._targets = 0
         self._cycle = self._answered = self._control_ns = 0
         self.missed = 0
-        """Number of periods skipped since the start, counted by the pacing."""
+        """Number of periods skipped since the start; :func:`.run_paced` counts them."""
 
     def start(self, active: Sequence[str], warm_up: int = 300) -> None:
         """Connect the arms, warm up every controllet on the measured state, and take ownership.
@@ -151,8 +151,8 @@ class ControlLoop:
                     self.arms[index].state.check_in_place(self._row)
         for arm in self.arms:
             arm.state.joint_command[0] = arm.state.q
-            # This records the gravity torques, which the robot has exerted before the first
-            # command.
+            # The last command must include the gravity torques that the robot has exerted until
+            # now.
             arm.know_weight()
         for instance in self.instances:
             with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
@@ -196,7 +196,7 @@ class ControlLoop:
         return all(backend.has_begun for backend in self.backends)
 
     def finish_start(self) -> None:
-        """End the start phase: from now on, every fault of an arm is final."""
+        """End the start phase: from now on, no backend starts an arm again after a fault."""
         for backend in self.backends:
             self._attempt(backend, _monotonic_ns(), backend.finish_start)
 
@@ -319,7 +319,7 @@ class ControlLoop:
         self._record(wake_ns, deadline_ns)
 
     def only_follow(self, fresh: Sequence[int]) -> bool:
-        """Return True if commands of the fresh arms are known and nothing is pending.
+        """Return True if the fresh arms' commands are computed already and no request is pending.
 
         The loop then answers the packets of these arms first, and updates their models afterwards.
         """
@@ -391,7 +391,7 @@ class ControlLoop:
         self._words[SharedFlag.SHOWN] += 1
 
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:
-        """Give every arm to its hold, and report the reason.
+        """Let every arm hold, and report the reason.
 
         Args:
             event: Event to report.
@@ -492,7 +492,7 @@ class ControlLoop:
             self._blame(backend, error, now_ns)
 
     def _blame(self, backend: Backend, error: BaseException, now_ns: int) -> None:
-        # During the start, no controllet owns the arms and could hold them.
+        # During the start, no controllet owns the arms yet, so that none can hold them.
         if not self.owners.active:
             raise LoopError(f"{self._owner_name(backend)}: {error_text(error)}") from error
         for index in backend.arms:

@@ -52,7 +52,7 @@ class BatchSafety:
         tau, desired = columns(records.dtype, "tau"), columns(records.dtype, "tau_wanted")
         positions = np.arange(rows.size).reshape(rows.shape)
         self._numbers = rows.reshape(-1)
-        # One range covers both, because q and dq are adjacent.
+        # One range of columns covers q and dq, which are adjacent.
         self._of_state = positions[:, q.start : dq.stop].copy()
         self._of_torque = np.array([positions[:, tau], positions[:, desired]])
         self._tau = rows[:, tau]

@@ -155,8 +155,8 @@ class FeatureSet:
     """Features that take part in a cycle.
 
     An enabled feature starts as at an activation, and its torque fades in. The torque of a
-    disabled feature fades out, and the feature continues to modify the target until it has
-    settled. Without an active instance, changes apply at once.
+    disabled feature fades out, and the feature continues to modify the target until the feature
+    has settled. Without an active instance, changes apply at once.
 
     Args:
         features: All features, in the order of the cell file.
@@ -245,7 +245,7 @@ class FeatureSet:
                 elif index not in self._fades:
                     feature.on_enable(states, target)
             elif _has(feature, "prepare"):
-                # prepare() runs until the feature has settled; then look() removes it.
+                # prepare() runs until the feature has settled; then poll() removes it.
                 self._leaving.add(index)
             if _has(feature, "add"):
                 fade = self._fades.get(index) or _Fade(feature, 0.0 if desired[index] else 1.0)

@@ -81,7 +81,8 @@ class SceneObjects:
 
         Returns:
             Result, index of the blocking object in :func:`.surroundings`, and penetration depth
-            [m]. For :attr:`.Entry.ATTACHMENT_RECORD` the index is that of the arm, from 1.
+            [m]. For :attr:`.SceneChangeStatus.ATTACHMENT_RECORD` (the object is attached) the
+            index is that of the arm, from 1.
         """
         change, obj = SceneChange(int(record[0])), int(record[1])
         if (change is SceneChange.SPAWN) == bool(self._present[obj]):
@@ -204,7 +205,7 @@ class AttachedObjects:
             self._carry(arm, *self._in_tool[index])
 
     def load(self) -> None:
-        """Continue from restored states."""
+        """Take over grasps, finger widths and loads from restored arm states."""
         for index, arm in enumerate(self._arms):
             self._grasped[index] = arm.state.gripper.item(2)
             self._widths[index] = _width(arm.state)

@@ -38,7 +38,8 @@ VIBRATION = 0.3
 command interface [rad/s]. Its internal controller may vibrate permanently, so that it could never
 change to torques with the limit ``REST``."""
 SETTLING_TIME = 0.3
-"""Time without commanded motion after which only the internal controller moves an arm [s]."""
+"""Time without commanded motion after which an arm in position control counts as settled [s]. Only
+its internal controller still moves it."""
 HOLD_BLEND_CYCLES = 5
 """Maximum blend when hold takes over [cycles]. A longer blend would apply the last torque of
 the previous controllet, which may have failed, to an arm that has to stop."""
@@ -47,7 +48,7 @@ the previous controllet, which may have failed, to an arm that has to stop."""
 def moving_joint(
     dq: Vector, bound: float = REST, has_settled: bool = False
 ) -> tuple[int, float] | None:
-    """Return the fastest joint and its speed if the arm is too fast for an interface change.
+    """Return the fastest joint and its speed if it is too fast for an interface change, else None.
 
     Args:
         dq: Measured joint velocities, (n,) [rad/s].
@@ -123,7 +124,7 @@ class Ownership:
         Args:
             request: Record of the request: planned epoch or ``ANY_EPOCH``, time of the request,
                 one flag per instance, reason.
-            now_ns: Time of the cycle.
+            now_ns: Time of the cycle [ns].
         """
         if int(request[0]) not in (self.epoch, ANY_EPOCH):
             return SwitchStatus.OUTDATED
@@ -245,7 +246,7 @@ class Ownership:
 
     def recover(self, arm: Arm) -> Event:
         """Clear the fault of an arm, which then holds its position and load; return the fault."""
-        if arm.interrupted:  # An earlier fault may have kept the force request.
+        if arm.interrupted:  # A fault without interruption kept the request.
             self.forces.end(arm)
         history = (
             self._history.carried(arm) if arm.interrupted else self._history.transfer_for(arm)
@@ -267,7 +268,7 @@ class Ownership:
             desired: One flag per instance.
             started: Instances that are already activated; None activates the new ones here.
             restart_holds: True to restart also the holds that own their arm already.
-            now_ns: Time of the cycle.
+            now_ns: Time of the cycle [ns].
             cause: Cause of the change; None at the start, or if one report covers all arms.
         """
         if started is None:
@@ -425,7 +426,7 @@ class Ownership:
             raise
 
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:
-        """Give every arm to its hold, restarted from the measured state.
+        """Let every arm hold, from its measured state.
 
         Args:
             event: Event to report.

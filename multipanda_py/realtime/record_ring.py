@@ -27,10 +27,10 @@ class RecordRing:
     """Ring buffer of cycle records that readers copy without blocking the writer.
 
     The writer puts record n (from 0) at index n modulo ``CAPACITY``, and increments the count
-    afterwards. At count c, record c - ROWS may be partly overwritten, and all later ones are
-    complete. A reader copies first, reads the count again, and drops the records that may have
-    been overwritten. This relies on loads and stores that stay in program order, as the rest of
-    the shared memory does.
+    afterwards. At count c, record c - ``CAPACITY`` may be partly overwritten, and all later ones
+    are complete. A reader copies first, reads the count again, and drops the records that may have
+    been overwritten. This relies on loads and stores that stay in program order, as in all shared
+    memory of the loop.
 
     Args:
         memory: Shared memory.
@@ -39,8 +39,8 @@ class RecordRing:
         count: Word that counts records, (1,).
 
     Attributes:
-        rows: Buffer of all records, (ROWS,), not in the order of time.
-        flat: Same buffer as numbers, (ROWS, n).
+        rows: Buffer of all records, (CAPACITY,), not in the order of time.
+        flat: Same buffer as numbers, (CAPACITY, n).
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class RecordReader:
     Attributes:
         dtype: Type of a record, see ``doc/rows.md``.
         seen: Number of records before those that :meth:`take` returns next.
-        dropped: Number of those records that were overwritten before they could be copied.
+        dropped: Number of records that were overwritten before they could be copied.
         ring: Ring buffer of the loop.
 
     Thread: one at a time.

@@ -38,7 +38,7 @@ class RowFollower(RecordReader):
             use their indices.
         dtype: Type of a record, see ``doc/rows.md``.
         seen: Number of records before those that :meth:`take` returns next.
-        dropped: Number of those records that were overwritten before they could be copied.
+        dropped: Number of records that were overwritten before they could be copied.
 
     Raises:
         LoopError: If the memory cannot be read, or belongs to another cell.
@@ -74,9 +74,9 @@ class RowFollower(RecordReader):
     def terms(self, row: NDArray[np.void], arm: str) -> dict[str, Vector]:
         """Return the torque terms of an arm in one record by name, each (joints,) [Nm].
 
-        ``law``, the features by name, ``blend`` (from the previous owner) and ``bounds`` (limits
-        of value and rate) sum to ``tau``. The result is empty unless
-        :meth:`multipanda_py.cell.Cell.trace_torques` is on.
+        The terms are ``law`` (controllet), one per feature by name, ``blend`` (from the previous
+        owner) and ``bounds`` (limits of value and rate). Their sum is ``tau``. The result is empty
+        unless :meth:`multipanda_py.cell.Cell.trace_torques` is on.
 
         Args:
             row: Cycle record.

@@ -33,8 +33,9 @@ class TorqueGuard:
         \tau_{k-1} + \dot\tau_{max} T, \tau_{max}).
 
     Here :math:`\tau` is the desired torque, :math:`\tau_{k-1}` is the last torque and T is the
-    cycle time. The limits are :math:`\tau_{max}` and :math:`\dot\tau_{max}`. The caller must check
-    :func:`is_finite` before, because this limiter turns non-finite torques into plausible ones.
+    cycle time. The limits of torque and torque rate are :math:`\tau_{max}` and
+    :math:`\dot\tau_{max}`. The caller must check :func:`is_finite` before, because this limiter
+    turns non-finite torques into plausible ones.
 
     Args:
         limits: Joint limits of one robot, or of several robots that are limited together. Torques

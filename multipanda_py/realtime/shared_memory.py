@@ -30,19 +30,19 @@ from multipanda_py.robots.gripper import RECORD as GRIPPER_RECORD
 from multipanda_py.state import Vector
 
 HEAD = 3
-"""Number of words before a record: its counter, the last number taken, and the number up to
-which records are void."""
+"""Number of words before a record: its sequence counter, the number of the record that the reader
+took last, and the number up to which the writer has withdrawn records."""
 SETTLE = 1e-3
-"""Time after which a store is certainly visible to other cores [s]."""
+"""Time after which a store to memory is certainly visible to other cores [s]."""
 _TRIES = 100  # Maximum number of reads during concurrent writes.
 
 
 class SeqlockBuffer:
     """Record with a sequence counter (seqlock), written by one side and read by the other.
 
-    The writer can withdraw a request that has not been taken yet. It publishes the number up to
-    which records are void. The reader publishes the number that it takes, and reads the void
-    number afterwards.
+    The writer can withdraw a record that the reader has not taken yet. It then publishes the
+    number up to which records are withdrawn. The reader first publishes the number of the record
+    that it takes, and then reads the number of withdrawn records.
 
     Args:
         words: Shared memory as 64-bit integers.
@@ -52,7 +52,7 @@ class SeqlockBuffer:
 
     Attributes:
         counter: Sequence counter, one word, odd during a write.
-        last_read: Number of the record that was taken last.
+        last_read: Number of the record that this reader took last.
     """
 
     __slots__ = ("_data", "_scratch", "_taken", "_void", "counter", "last_read")
@@ -85,7 +85,7 @@ class SeqlockBuffer:
         if self.counter[0] != number:
             return None
         self.last_read = number
-        self._taken[0] = number  # Published before the void number is read, see withdraw().
+        self._taken[0] = number  # Published before ``_void`` is read, see withdraw().
         return None if self._void[0] >= number else self._scratch
 
     @property
@@ -95,18 +95,19 @@ class SeqlockBuffer:
 
     @property
     def taken(self) -> int:
-        """Number of the last record that the reader has taken, void or not."""
+        """Number of the last record that the reader has taken, even if it was withdrawn."""
         return int(self._taken[0])
 
     def withdraw(self, number: int) -> bool:
-        """Void the records up to ``number``; call it once per record. Thread: the one writer.
+        """Withdraw the records up to ``number``; call it once per record. Thread: the one writer.
 
         Returns:
             True if the reader has not taken the record, and never will.
         """
         self._void[0] = max(self._void[0], number)
-        # After the pause, the stores of both sides are visible. A reader that did not see the void
-        # number has published its taken number before it, so the comparison is reliable.
+        # After the pause, the stores of both sides are visible. A reader that read ``_void``
+        # before this store had already published the number that it took, so the comparison is
+        # reliable.
         time.sleep(SETTLE)
         return int(self._taken[0]) < number
 
@@ -141,11 +142,11 @@ OBJECT_POSE_RECORD = 1 + 7 + 6
 its position and quaternion x y z w in the world, its linear velocity in the world, and its
 angular velocity in its own axes."""
 SCENE_CHANGE_RECORD = 1 + OBJECT_POSE_RECORD
-"""Number of values in a request to spawn, remove or move an object: a :class:`Change`, then as
-for ``PLACED``."""
+"""Number of values in a request to spawn, remove or move an object: a :class:`SceneChange`, then
+the values of ``OBJECT_POSE_RECORD``."""
 SCENE_CHANGE_RESPONSE = 4
-"""Number of values in the response: number of the request, an :class:`Entry`, index of the
-blocking object in :func:`.surroundings`, and penetration depth [m]."""
+"""Number of values in the response: number of the request, a :class:`SceneChangeStatus`, index of
+the blocking object in :func:`.surroundings`, and penetration depth [m]."""
 ANY_EPOCH = -1
 """Epoch of a switch request that is valid for any active set, such as a stop."""
 REASON = 24

@@ -35,11 +35,11 @@ from multipanda_py.state import INTERFACES, ArmState, Vector
 WARM_CYCLES = 200
 """Number of consecutive cycles on time after which the loop is warmed up."""
 ON_TIME = 5_000_000
-"""Maximum time from one cycle to the next [ns]; a robot tolerates 20 ms."""
+"""Maximum time between cycles that counts as on time [ns]; a robot tolerates 20 ms."""
 WARM_TIME = 3.0
 """Time after which commands start even if cycles are late [s]."""
 START_TIME = 12.0
-"""Maximum time until all arms execute commands, including further attempts [s]."""
+"""Maximum time until all arms execute commands, including repeated attempts to start them [s]."""
 
 
 def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:

@@ -67,8 +67,8 @@ def summarise(rows: NDArray[np.void]) -> LoopStatistics:
 
 _now = time.monotonic_ns
 GRACE = 1.5
-"""Number of periods without a state after which the simulated arms of a mixed cell run by the
-clock."""
+"""Number of periods without a state of a real arm, after which the simulated arms of the same cell
+advance by the clock."""
 
 
 def run(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:

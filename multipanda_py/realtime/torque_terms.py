@@ -93,7 +93,7 @@ class TorqueTerms:
 
     .. math:: \tau_k = n_k - n_{k-1}, \qquad n_0 = 0
 
-    with the copy :math:`n_k` after part k. A copy is one assignment between two memory views.
+    where :math:`n_k` is the copy after part k. A copy is one assignment between two memory views.
     Parts that are adjacent in the record are subtracted in one call.
 
     Args:

@@ -53,8 +53,8 @@ class ArmLog:
         starts: Indices of the samples at which recordings begin; the first is 0.
         gravity_in_base: Gravity in the base frame, (3,) [m/s^2]; None if unknown, which means an
             upright arm.
-        rotors_in_tau: True if ``tau`` includes the torque that accelerates the rotors, so that it
-            is not measured behind the gears.
+        rotors_in_tau: True if ``tau`` includes the torque that accelerates the rotors. Sensors
+            behind the gears do not measure it.
 
     Raises:
         LogError: If shapes do not match, or time does not increase.

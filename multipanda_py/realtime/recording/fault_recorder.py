@@ -173,7 +173,7 @@ class FaultSink:
             path.unlink(missing_ok=True)
 
     def _complain(self, error: OSError) -> None:
-        """Report the error once; the next fault tries again."""
+        """Report a write error once; the recorder tries again at the next fault."""
         self.give_up()
         if not self._complained:
             self._complained = True

@@ -100,7 +100,7 @@ class Log:
         source: Paths of the files.
         about: Metadata of the log: versions, date, number of lost records.
         cell: Cell file as JSON if a cell recorded the log, otherwise empty.
-        marks: Events by robot time; of several logs only those of the first.
+        marks: Events by robot time; after joining several logs only those of the first.
     """
 
     arms: Mapping[str, ArmLog]

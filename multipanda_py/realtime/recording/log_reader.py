@@ -118,7 +118,7 @@ def _grouped(names: dict[str, Any], path: Path) -> tuple[dict[str, list[Any]], d
     """Return the numbered columns, by quantity and in order, and all other columns.
 
     Raises:
-        LogError: If a joint has two columns, or none between others.
+        LogError: If a joint has two columns, or the number of a joint is missing.
     """
     numbered: dict[str, dict[int, Any]] = {}
     alone: dict[str, Any] = {}

@@ -94,7 +94,7 @@ class ChunkMaker:
         Args:
             rows: Cycle records, (n,), n >= 1.
             times: Time of each record since the epoch, (n,) [ns].
-            events: Events in the same time.
+            events: Events of the loop in the time of these records.
         """
         blocks: list[bytes] = []
         indexes: list[tuple[int, NDArray[np.void]]] = []
@@ -194,7 +194,7 @@ class McapContent:
         times: Log times since the epoch, (n,) each [ns], by topic.
         about: Metadata of all records together.
         attachments: Attachments by name.
-        is_whole: True if the file has its end, which a killed recorder does not write.
+        is_whole: True if the file is complete; a killed recorder does not write its end.
     """
 
     schemas: dict[str, tuple[str, str]] = field(default_factory=dict)

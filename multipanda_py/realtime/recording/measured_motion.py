@@ -135,8 +135,9 @@ STILL = 0.02
 BEYOND = 0.05
 """Maximum distance of measured positions beyond limits [rad, m]."""
 TOO_MUCH, THOUSANDTHS = 1.5, 10.0
-"""Factors on the torque limit. A measured torque above the first belongs to another joint;
-gravity adds to the command, so that 1.0 may be exceeded. Above the second, the unit is mNm."""
+"""Factors on the torque limit of a joint. A measured torque above the first factor belongs to
+another joint or robot, above the second factor its unit is mNm. The first factor exceeds 1,
+because measured torques include gravity and limited commands do not."""
 MIN_TORQUE = 0.2
 """Minimum of the largest measured torque; only a vertically stretched arm has less [Nm]."""
 SATURATED, MAX_SATURATED_FRACTION = 0.995, 0.01

@@ -111,7 +111,7 @@ Columns = Mapping[str, NDArray[Any]]
 CYCLES = "/cycles"
 """Topic of the fields of a cycle record that describe the whole cell."""
 WHOLE = "whole"
-"""Name of the numbers of a message that is an unchanged record."""
+"""Name of the one field with all numbers, in a message that is an unchanged record."""
 CYCLE_FIELDS = tuple(field for field in ROW_FIELDS if field.name != "arms")
 
 
@@ -280,5 +280,6 @@ _VIEWS: dict[str, tuple[str, Callable[[Rows, int], Columns]]] = {
     "target_twist": ("twist", lambda arms, n: {"x": arms["target_twist"]}),
     "target_wrench": ("wrench", lambda arms, n: {"x": arms["target_wrench"]}),
 }  # fmt: skip
-"""Topics of standard types by name: kind, and their numbers from records of an arm with n
-joints. Targets are those that the controllet follows, and have messages only while it does."""
+"""Topics of standard types by name: kind of message, and function that returns the numbers of
+messages from records of an arm with n joints. Topics of targets have messages only while the
+controllet of the arm follows such a target."""

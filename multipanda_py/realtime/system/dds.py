@@ -168,7 +168,10 @@ def leftovers(folder: Path = FOLDER) -> int:
 
 
 def _own_segments(folder: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield this user's segments and their lock files, without segments in creation."""
+    """Yield this user's segments with their lock files, except those that may be in creation.
+
+    A segment counts as complete ``_YOUNG`` seconds after the last change of its lock file.
+    """
     with contextlib.suppress(OSError):
         for segment in sorted(folder.iterdir()):
             lock = segment.with_name(f"{segment.name}_el")

@@ -27,7 +27,7 @@ program_name = ""
 time_allowed = 0.0
 """Maximum time of an orderly end [s]; 0 means no limit."""
 deadline = 0.0
-"""Deadline of the end, CLOCK_MONOTONIC [s]; 0 before a signal."""
+"""Deadline of the orderly end, CLOCK_MONOTONIC [s]; 0 before a signal."""
 
 
 class Interrupted(KeyboardInterrupt):
