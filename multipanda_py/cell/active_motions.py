@@ -27,7 +27,7 @@ from multipanda_py.exceptions import (
 from multipanda_py.planning.motions.motion_request import MovePlan
 
 AHEAD = 0.05
-"""Delay between handing a motion over and its start, so that all arms start in one cycle [s]."""
+"""Time from sending a motion to its start, so that all arms start in one cycle [s]."""
 
 
 @dataclass

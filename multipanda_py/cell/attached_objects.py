@@ -75,10 +75,10 @@ class Attachments:
     def attach(self, arm: str, thing: str = "", pose_in_tool: Pose | None = None) -> str:
         """Treat a movable object as a part of a gripper from now on.
 
-        The object moves with the gripper. Collision avoidance keeps it away from everything that
-        it keeps the gripper away from, but no longer from its own arm. Several grippers may hold
-        the same object. In simulation, a grasp attaches the object automatically. The attachment
-        ends with :meth:`detach`, with the end of the grasp, or when the fingers open by 5 mm.
+        The object moves with the gripper, and collision avoidance treats it like the gripper. It
+        is therefore no longer kept away from its own arm. Several grippers may hold the same
+        object. In simulation, a grasp attaches the object automatically. The attachment ends with
+        :meth:`detach`, with the end of the grasp, or when the fingers open by 5 mm.
 
         Args:
             arm: Name of the arm.
@@ -103,7 +103,7 @@ class Attachments:
     def detach(self, arm: str) -> str:
         """Treat the attached object of an arm as an object of the scene again.
 
-        Its pose is the present one.
+        The object stays at its present pose.
 
         Returns:
             Name of the detached object, empty if there was none.

@@ -166,10 +166,9 @@ class Cell(Closeable):
 
     @property
     def warnings(self) -> list[str]:
-        """Notes on the cell file, as reported by ``multipanda check``, and refused settings.
+        """Notes on the cell file, and settings that the machine or a backend refused.
 
-        The latter are settings that the machine or a backend refused. The first call takes some
-        tenths of a second.
+        The notes are those of ``multipanda check``. The first call takes some tenths of a second.
         """
         if self._notes is None:
             self._notes = [*self._unread, *notes_of(self.config)]
@@ -303,7 +302,7 @@ class Cell(Closeable):
         return self._counts.withdrawn
 
     def silence_reason(self) -> str:
-        """Return a text if the loop does not run, with the effect on its arms; else ''."""
+        """Return why the loop does not run, and what its arms do meanwhile; '' if it runs."""
         return self._reader.stall_reason()
 
     @property
@@ -338,11 +337,11 @@ class Cell(Closeable):
         return self._entries.absent
 
     def spawn(self, thing: str, pose: Pose | None = None, twist: ArrayLike = AT_REST) -> None:
-        """Add an absent object to the simulated scene. See :meth:`.Entries.spawn`."""
+        """Add an absent object to the simulated scene. See :meth:`.SceneEditor.spawn`."""
         self._entries.spawn(thing, pose, twist)
 
     def remove(self, thing: str) -> None:
-        """Remove an object from the simulated scene. See :meth:`.Entries.remove`."""
+        """Remove an object from the simulated scene. See :meth:`.SceneEditor.remove`."""
         self._entries.remove(thing)
 
     def ask_spawn(
@@ -358,7 +357,7 @@ class Cell(Closeable):
     def ask_move(self, thing: str, pose: Pose, twist: ArrayLike = AT_REST) -> EntryRequest:
         """Request to move an object without waiting for the answer.
 
-        See :meth:`.Entries.ask_move`.
+        See :meth:`.SceneEditor.ask_move`.
         """
         return self._entries.ask_move(thing, pose, twist)
 
@@ -367,7 +366,7 @@ class Cell(Closeable):
         return self._switcher.ended_by(name, since)
 
     def entry_answer(self, request: EntryRequest) -> bool:
-        """Return True if the request has been executed. See :meth:`.Entries.answer`."""
+        """Return True if the request has been executed. See :meth:`.SceneEditor.answer`."""
         return self._entries.answer(request)
 
     def withdraw_entry(self, request: EntryRequest) -> str:
@@ -433,13 +432,13 @@ class Cell(Closeable):
         return self._reader.statistics(cycles)
 
     def events(self) -> list[LoopEvent]:
-        """Return the events of the loop since the last call, which any client may have made."""
+        """Return the events of the loop since the last call by any client of this object."""
         return self._reader.events()
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
         """Return the number of events so far, and those after the first ``count``.
 
-        Use this if another client calls :meth:`events`, whose position it does not change.
+        It does not change which events :meth:`events` returns to other clients.
         """
         return self._reader.events_since(count)
 
@@ -478,7 +477,7 @@ class Cell(Closeable):
     ) -> PendingSwitch:
         """Create a switch request without waiting for the loop. See :meth:`.Switcher.ask_switch`.
 
-        Call ``record_new`` of the result repeatedly. The first call sends the request.
+        Call ``poll`` of the result repeatedly. The first call sends the request.
         """
         return self._switcher.ask_switch(activate, deactivate, strictness, timeout, by)
 
@@ -501,7 +500,7 @@ class Cell(Closeable):
     def ask_hold(self, timeout: float = 1.0, by: str = "") -> PendingSwitch:
         """Create the request of :meth:`hold` without waiting for the loop.
 
-        Call ``record_new`` of the result repeatedly. The first call sends the request.
+        Call ``poll`` of the result repeatedly. The first call sends the request.
         """
         return self._switcher.ask_hold(timeout, by)
 
@@ -514,7 +513,7 @@ class Cell(Closeable):
     def ask_recovery(
         self, arms: Sequence[str] | None = None, timeout: float = RECOVERY_TIMEOUT
     ) -> PendingRecovery:
-        """Request a recovery without waiting. Poll its result with ``record_new``."""
+        """Request a recovery without waiting. Poll its result with ``poll``."""
         return self._recovery.ask(arms, timeout)
 
     # Targets and parameters: TargetWriter, ParameterWriter.
@@ -704,7 +703,7 @@ class Cell(Closeable):
         self._parameters.change(name, values)
         self._targets.forget(name)
 
-    # Robots: RobotSettings, Tare, Holding, Grippers.
+    # Robots: RobotSettings, Tare, Attachments, Grippers.
 
     def robot_settings(self, arm: str) -> Settings:
         """Return the present settings of the robot of an arm."""
@@ -764,12 +763,12 @@ class Cell(Closeable):
     def attach(self, arm: str, thing: str = "", pose_in_tool: Pose | None = None) -> str:
         """Treat a movable object as a part of a gripper from now on.
 
-        See :meth:`.Holding.attach`.
+        See :meth:`.Attachments.attach`.
         """
         return self._holding.attach(arm, thing, pose_in_tool)
 
     def detach(self, arm: str) -> str:
-        """Treat an attached object as a part of the scene again. See :meth:`.Holding.detach`."""
+        """Make an attached object a part of the scene again. See :meth:`.Attachments.detach`."""
         return self._holding.detach(arm)
 
     def ask_attach(self, arm: str, thing: str = "") -> HoldingRequest:
@@ -781,7 +780,7 @@ class Cell(Closeable):
         return self._holding.ask_detach(arm)
 
     def holding_answer(self, request: HoldingRequest) -> bool:
-        """Return True if the request has been executed. See :meth:`.Holding.answer`."""
+        """Return True if the request has been executed. See :meth:`.Attachments.answer`."""
         return self._holding.answer(request)
 
     def withdraw_holding(self, request: HoldingRequest) -> str:

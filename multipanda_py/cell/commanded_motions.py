@@ -14,7 +14,7 @@ from multipanda_py.realtime.shared_memory import SeqlockBuffer
 from multipanda_py.state import Vector
 
 OTHER = {JOINT.name: TRAJECTORY.name, TRAJECTORY.name: JOINT.name}
-"""Channel that replaces each channel, for a controllet that accepts both."""
+"""Channel whose targets replace those of the key, for a controllet that accepts both channels."""
 FRESH_CYCLES = 3
 """Number of cycles from the start of a motion until the controllet reports it."""
 

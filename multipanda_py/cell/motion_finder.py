@@ -32,7 +32,7 @@ from multipanda_py.state import ArmState, Vector
 SPARE, CLEARANCE = 1e-3, 3e-3
 """Distances added to the one at which ``collision_avoidance`` stops an approach [m].
 
-Timed motions keep ``SPARE``, for tracking errors. Points of a path keep ``ROOM``, because the
+Timed motions keep ``SPARE``, for tracking errors. Points of a path keep ``CLEARANCE``, because the
 path between them may come nearer."""
 
 
@@ -120,7 +120,7 @@ class ExecutingAvoidance:
                 self._needs[key] = max(self._needs.get(key, 0.0), need)
 
     def needs(self, first: str, second: str, gripper: bool) -> float:
-        """Return the minimum distance of two bodies on a path [m]; 0 if there is none.
+        """Return the minimum distance of two bodies on a path [m]; 0 if none is required.
 
         Args:
             first: Name of the first body.
@@ -236,7 +236,7 @@ _DEPTH = 0.5  # Half height of the box that represents the floor [m].
 
 
 class MoveFinder:
-    """Plan motions. Nothing moves.
+    """Planner of motions from the present state of a cell. It does not move arms.
 
     Args:
         names: Names of arms and controllets of the cell.

@@ -30,7 +30,8 @@ from multipanda_py.state import ArmSnapshot
 OWNER = "the program that owns the cell"
 _TRIES = 3  # Maximum number of requests of one switch.
 _SETTLED = SETTLING_TIME + 0.1
-"""Time without commanded motion after which the loop, too, considers an arm settled [s]."""
+"""Time without commanded motion after which an arm counts as settled here [s]. It is longer than
+that of the loop, so that the loop agrees."""
 ABANDONED = 1.0
 """Time from the deadline until a switch that no client polls is withdrawn [s]."""
 
@@ -210,7 +211,8 @@ class PendingSwitch:
         )
         self._brakes = False
         if self._rule is Strictness.FORCE_AUTO:
-            # The loop tests REST again later: an arm that had to brake must be clearly below it.
+            # The loop compares the speed with REST again later, so an arm that braked must be well
+            # below.
             bound = 0.5 * REST if self._rested else REST
             if moving := moving_arms(
                 switch_lock.specs, plan, switch_lock.state, bound, self._has_settled

@@ -75,7 +75,8 @@ def plan_of(
 
 
 INLINE_STEPS = 1000
-"""Cycles of an inline cell between two readings of its records. The ring keeps 4096 of them."""
+"""Number of cycles of an inline cell between two readings of its records, of which the ring keeps
+4096."""
 
 
 class Recorder:

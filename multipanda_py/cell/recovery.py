@@ -156,7 +156,7 @@ class Recovery:
         """
         wait = checked_timeout(timeout, RecoveryFailed)
         while self._reader.stall_reason() and not self.loop_stall_reason():
-            self._connection.pause()  # The loop may only be late.
+            self._connection.pause()  # A late cycle is no reason to refuse the request.
         pending = self.ask(arms, wait)
         try:
             while (recovered := pending.poll()) is None:
@@ -249,7 +249,7 @@ class Recovery:
         return reasons
 
     def loop_stall_reason(self) -> str:
-        """Return a text if the loop does not answer; else ''."""
+        """Return why the loop does not answer; '' if it does."""
         if self._connection.cycle_age() < STILL and not self._connection.mailbox.is_paused:
             return ""
         return self._reader.stall_reason()

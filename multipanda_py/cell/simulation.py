@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 MAX_STEPS = 10**9
 """Maximum number of cycles in one request, more than eleven days at 1 kHz."""
 _AHEAD = 2
-"""Cycles between a pause request and the last cycle, because the next one may have started."""
+"""Number of cycles from a pause request to the last cycle. The next cycle may have started
+already."""
 
 
 class RunningWorld:
@@ -40,7 +41,7 @@ class RunningWorld:
 
     While the loop is paused, it executes only requests about objects. It refuses targets, and
     other requests are withdrawn with the reason. After a pause, targets are stale for controllets
-    with a ``target_timeout``, because that is wall time.
+    with a ``target_timeout``, because it counts wall time.
 
     Args:
         names: Names of arms and controllets of the cell.
@@ -111,8 +112,8 @@ class RunningWorld:
         """Move an object in the next cycle and return the number of the request.
 
         Args:
-            thing: Name of an object with a mass. Collision avoidance uses the pose in the cell
-                file for objects without one.
+            thing: Name of an object with a mass. Objects without mass are fixed, and collision
+                avoidance uses their pose in the cell file.
             pose: Pose in the world.
             twist: Linear velocity in the world [m/s], and angular velocity in the axes of the
                 object [rad/s], (6,).

@@ -203,7 +203,7 @@ class StateReader:
         self._time_at = columns(row_dtype(0, 0, 0), "time").start
 
     def stall_reason(self) -> str:
-        """Return a text if the loop does not run, with the effect on its arms; else ''."""
+        """Return why the loop does not run, and what its arms do meanwhile; '' if it runs."""
         age = self._connection.cycle_age()
         if age < SILENT:
             return ""

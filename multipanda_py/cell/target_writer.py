@@ -157,8 +157,9 @@ class TargetWriter:
             goal_time: Maximum time after the end to reach the goal tolerance [s], with the same
                 conventions.
             start: Start of the motion in cell time (:attr:`.ArmSnapshot.time`) [s]. Arms with
-                equal values start in the same cycle. Until then a newer target replaces the
-                motion. By default, and for a time in the past, the motion starts immediately.
+                equal start times start in the same cycle. Before that time, a newer target
+                replaces the motion. By default, and for a time in the past, the motion starts
+                immediately.
 
         Raises:
             TargetRejected: If the trajectory is invalid. The arm keeps its present targets.
@@ -241,7 +242,7 @@ class TargetWriter:
             who: Name of the arm. For a channel that concerns all arms of a controllet, the name of
                 the controllet.
             channel: Name of the channel.
-            value: Value in the format of the channel. By default its numbers.
+            value: Value in the format of the channel. If the channel defines none, its numbers.
             frame: Frame of the value, as for :meth:`set_target`, for channels with frames.
 
         Raises:
@@ -292,7 +293,8 @@ class TargetWriter:
     def forget(self, name: str) -> None:
         """Discard accumulated joint commands after a parameter change of a controllet.
 
-        Commands for some joints of an arm accumulate while a controllet is active.
+        While a controllet is active, a command for some joints of an arm keeps the last commands
+        of its other joints.
 
         Args:
             name: Name of the controllet.

@@ -242,7 +242,7 @@ class TorqueHistory:
         return fraction
 
     def _was_executed(self, arm: Arm, difference: Vector) -> bool:
-        """Return True if the torque difference, (n,), is within friction and bias of each joint."""
+        """Return True if a torque difference, (n,), is within friction and bias of all joints."""
         slack = arm.model.arm.robot.figure("unmeasured_torque")
         return all(abs(d) < s for d, s in zip((difference + arm.tare).tolist(), slack))
 

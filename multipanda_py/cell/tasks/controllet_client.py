@@ -24,7 +24,7 @@ PRESSING = Report("pressing")
 FORCE = Report("force", "N")
 FORCE_ERROR = Report("force error", "N")
 TURNED = 0.01
-"""Change of a contact normal above which a new wrench target is sent [rad]."""
+"""Rotation of a contact normal above which a new wrench target is sent [rad]."""
 
 
 REST = 0.05

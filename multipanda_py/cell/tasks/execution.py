@@ -124,9 +124,9 @@ OUT_OF_BAND = 0.3
 """Time for which a force may be outside its band before the motion stops [s]."""
 POLL_PERIOD, NEARER = 0.1, 1e-3
 """Time window [s] and distance [m] to detect arrival without a path: the tool has arrived if it
-approaches the goal by less than ``NEARER`` within ``LOOK``."""
+approaches the goal by less than ``NEARER`` within ``POLL_PERIOD``."""
 RECOIL = 1.0
-"""Maximum time for arms to come to rest after a force or a motion, before a plan is made [s]."""
+"""Maximum time for arms to come to rest after a contact or a motion, before a plan is made [s]."""
 SHORT = 1.0
 """Time for a finished motion to reach the goal tolerance, before a new plan is made [s]."""
 
@@ -344,7 +344,8 @@ class Execution:
     def _has_arrived(self, plan: SubtaskPlan, state: Seen, time: float) -> bool:
         """Return True if a tool without a path no longer approaches its goal.
 
-        An object released within the tolerance, but still moving down, would fall the rest.
+        A tool that still moves down within the tolerance would release its object above the goal,
+        and the object would fall.
         """
         if not plan.leads or not plan.goals:
             return True

@@ -27,10 +27,10 @@ from multipanda_py.state import ArmState, Vector
 ATTEMPTS = 4
 """Maximum number of attempts to start an arm."""
 SETTLED = 1000
-"""Consecutive states with executed commands, after which the start of an arm is over.
+"""Number of consecutive states with executed commands, after which the start of an arm is over.
 
-Where loops and drivers fill the cores, the kernel gives ordinary programs 50 ms of each second.
-The first second includes one of these gaps.
+If loops and drivers fill the cores, the kernel interrupts them for 50 ms of each second (real-time
+throttling). These states span one such gap.
 """
 
 
@@ -125,7 +125,7 @@ class DrivenArm(Protocol[SettingsT]):
 class DrivenBackend(Backend[SettingsT]):
     """Backend that exchanges states and torques with its arms through one driver process each.
 
-    A state is answered in the cycle of its arm. An arm starts to execute torques after
+    Each state is answered in the cycle that reads it. An arm starts to execute torques after
     :meth:`enable_commands`, and again after :meth:`recover`. During the start, an arm with a
     transient fault is started again and the fault is reported. Later, an arm never recovers
     without a request.
@@ -162,7 +162,7 @@ class DrivenBackend(Backend[SettingsT]):
         """
 
     def connect(self) -> None:
-        """Start all drivers together and wait until they have their arms.
+        """Start all drivers together and wait until they are connected to their arms.
 
         An arm that is not ready (switched off, user stop, in use) starts with a fault. Its
         position is taken from the cell file, and it can be recovered later.
@@ -249,7 +249,7 @@ class DrivenBackend(Backend[SettingsT]):
         return self._start.is_over
 
     def finish_start(self) -> None:
-        """End the start: from now on every fault is final."""
+        """End the start: from now on, an arm is not started again after a fault."""
         self._start = StartUp(())
 
     @property
@@ -268,7 +268,7 @@ class DrivenBackend(Backend[SettingsT]):
                     self.time = real.link.time
 
     def is_new(self, arm: int) -> bool:
-        """Return True if the last read found a new state; a driver also wakes for messages."""
+        """Return True if the last read found a new state; a message wakes the loop too."""
         return self.real_arms[arm].link.is_new
 
     def write(self, fresh: Collection[int]) -> None:

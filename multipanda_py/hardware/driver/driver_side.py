@@ -43,7 +43,7 @@ def take_priority(priority: int, peer: str) -> list[str]:
 
 
 _OLDEST = 2
-"""Maximum number of states by which a usable command may be late, if none arrives in time."""
+"""Maximum age of a command that is used if none for the newest state arrives in time [states]."""
 
 _READING, _HEARTBEAT, _ENABLED = (
     int(DriverWord.READING),
@@ -56,7 +56,8 @@ _signal, _clear = os.eventfd_write, os.eventfd_read
 _yield = os.sched_yield
 _LOOP_TIMEOUT = 20_000_000  # Maximum age of the loop's heartbeat for a motion to start [ns].
 _POLLS = 250_000
-"""Maximum time of polling for a command before sleeping; most arrive in half of it [ns]."""
+"""Maximum time of polling for a command before sleeping [ns]. Most commands arrive in half of this
+time."""
 
 
 class DriverSide:
@@ -89,7 +90,7 @@ class DriverSide:
         os.set_blocking(1, False)
 
     def first_line(self) -> str:
-        """Wait for the settings.
+        """Wait for the settings and return them, the first line of standard input.
 
         Raises:
             SystemExit: If the loop has ended before it sent them.
@@ -130,7 +131,7 @@ class DriverSide:
         self.words[DriverWord.DRIVER_HEARTBEAT] = time.monotonic_ns()
 
     def busy(self, seconds: float) -> None:
-        """Report for how long a call may prevent heartbeats, 0 for its end."""
+        """Report that a blocking call may prevent heartbeats for a time [s]; 0 reports its end."""
         self.beat()
         self.words[DriverWord.BUSY_UNTIL] = (
             time.monotonic_ns() + int(seconds * 1e9) if seconds else 0

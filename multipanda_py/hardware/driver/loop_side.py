@@ -76,7 +76,7 @@ class LoopSide:
 
     @property
     def is_alive(self) -> bool:
-        """True if a driver runs and has its robot."""
+        """True if a driver runs and is connected to its robot."""
         return not (self.starting or self.watch.has_ended)
 
     def spawn(self) -> None:
@@ -92,7 +92,7 @@ class LoopSide:
         self.watch.start((self._memory.fd, self.event, self._torque_event))
 
     def read(self) -> None:
-        """Copy the newest state; without execution, the command follows the measured state."""
+        """Copy the newest state; if the arm executes no commands, set the command to it."""
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.event)
         record, arm, state = self._memory.state, self._arm, self._state

@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class DriverWord(IntEnum):
-    """Indices of single words: the first eight of the loop, the others of the driver.
+    """Indices of single words. The loop writes the first eight, the driver the others.
 
     Times are in ns.
     """
@@ -165,9 +165,9 @@ class DriverState(Enum):
     ABSENT = auto()
     """No driver was started."""
     CONNECTING = auto()
-    """The driver is started and has not reported yet whether it has a robot."""
+    """The driver is started and has not reported yet whether it could connect to its robot."""
     WORKING = auto()
-    """The driver has its robot and sends heartbeats."""
+    """The driver is connected to its robot and sends heartbeats."""
     SILENT = auto()
     """The heartbeat is missing and may return."""
     FAULTED = auto()
@@ -197,8 +197,9 @@ _TRANSITIONS = {
 def next_state(state: DriverState, event: DriverEvent) -> DriverState:
     """Return the state of a driver after an event.
 
-    A start and a failure apply in every state. Pairs that are not in the table change nothing. For
-    example, a missing heartbeat adds nothing to the fault of a faulted driver.
+    A start and a failure apply in every state. Other pairs of state and event that are not in the
+    table change nothing. For example, a missing heartbeat adds nothing to the fault of a faulted
+    driver.
 
     Args:
         state: State before the event.

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 RAMP_TIME = 0.02
 """Time in which the torque decays to zero when the loop does not respond [s]."""
 LARGEST_STEP = 0.999
-"""Maximum torque change between two commands [Nm]. A Franka robot rejects 1 Nm, and its numbers
-have 7 digits."""
+"""Maximum torque change between two commands [Nm]. A Franka robot rejects a change of 1 Nm. The
+margin allows for rounding to 7 digits."""
 
 
 class TorqueLimiter:
@@ -25,9 +25,10 @@ class TorqueLimiter:
 
     .. math:: \tau(t) = \tau_0 + \max(0, 1 - t / T_{ramp}) \, (\tau_{last} - \tau_0).
 
-    Here :math:`\tau_{last}` is the last torque, :math:`T_{ramp}` is :data:`RAMP_TIME`, and
-    :math:`\tau_0` is zero for arms that compensate gravity themselves. Above 20 Nm the decay takes
-    longer, because the rate limit has priority.
+    Here :math:`\tau_{last}` is the last torque and :math:`T_{ramp}` is :data:`RAMP_TIME`.
+    :math:`\tau_0` is the torque that carries the arm without the loop, zero for arms that
+    compensate gravity themselves. Above 20 Nm the decay takes longer, because the rate limit has
+    priority.
 
     Args:
         limits: Maximum torques, (n,) [Nm].

@@ -100,11 +100,12 @@ class DriverProcess:
 
 START_TIMEOUT = 15.0
 """Timeout of the connection of a driver [s]. libfranka blocks for about a second several times,
-and a recovery adds to it."""
+and a recovery of the robot takes further time."""
 TIMEOUT = 50_000_000
 """Age of the driver's heartbeat that is a fault [ns]."""
 HOPELESS = 2_000_000_000
-"""Further age after which the driver is killed, because libfranka may block forever [ns]."""
+"""Age of the heartbeat beyond ``TIMEOUT`` at which the driver is killed, because libfranka may
+block forever [ns]."""
 _POLL_PERIOD = 5_000_000  # Age of the heartbeat below which no further check is needed [ns].
 _monotonic_ns = time.monotonic_ns
 
@@ -206,7 +207,7 @@ class DriverWatch:
         self._happens(DriverEvent.START)
 
     def recover(self) -> None:
-        """Report faults again from now on."""
+        """Leave the state ``FAULTED``, so that the next fault is reported."""
         self._happens(DriverEvent.RECOVER)
 
     def send(self, settings: AnyDriverSettings) -> None:

@@ -34,7 +34,8 @@ REST_TIMEOUT = 2.0
 MOTION_TIMEOUT = 3.0
 """Timeout for the end of a motion, and for the start of the next one [s]."""
 ANSWER_TIMEOUT = 6.0
-"""Timeout for a robot to accept settings, or to detect and kill its hanging driver [s]."""
+"""Timeout of the response to new settings [s]. It includes the time to detect and kill a hanging
+driver."""
 
 _Step = Callable[[], "str | None"]
 
@@ -42,8 +43,9 @@ _Step = Callable[[], "str | None"]
 class Reconfiguration:
     """Change of robot settings in steps: end the motion, send the settings, start the next motion.
 
-    A robot accepts settings only without a motion. A state that was sent after the driver was
-    suspended proves that no motion is about to start.
+    A robot accepts settings only without a motion. ``suspend`` disables torques and lets the
+    driver end its motion. Settings are sent only after a later state without a motion, which shows
+    that the driver has not started another one.
 
     Args:
         link: Link to the driver of the arm.
@@ -65,7 +67,7 @@ class Reconfiguration:
         self._go_on(self._rest, REST_TIMEOUT)
 
     def note_fault(self) -> None:
-        """Do not wait for a motion, because none starts after a fault. Called at a fault."""
+        """Stop waiting for the next motion, because none starts after a fault."""
         self._faulted = True
 
     def progress(self) -> str | None:
@@ -315,7 +317,14 @@ class Franka(DrivenBackend[FrankaSettings]):
     def make_arm(
         self, index: int, state: ArmState, description: ArmDescription, cpus: Sequence[int]
     ) -> RealArm:
-        """Create the arm at the address of its robot."""
+        """Create the interface to a real arm, with the address from the cell file.
+
+        Args:
+            index: Index of the arm in the cell.
+            state: Live state of the arm.
+            description: Description of the arm.
+            cpus: Cores that its driver may use.
+        """
         address = self.config.arms[description.name].robot_ip
         return RealArm(state, description, address, self.settings[index], cpus, self._warn)
 

@@ -91,7 +91,7 @@ def pose_ee_in_flange(arm: ArmDescription) -> Matrix:
 
 
 def commanded_load(options: FrankaSettings, arm: ArmDescription) -> Load:
-    """Return the load that Desk does not include: the load, and the tool unless Desk has it.
+    """Return the load to set on the robot: that of the arm, and its tool unless Desk includes it.
 
     Args:
         options: Settings of the robot.

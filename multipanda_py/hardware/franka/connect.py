@@ -11,7 +11,7 @@ from multipanda_py.hardware.franka.driver_settings import DriverSettings
 from multipanda_py.hardware.franka.errors import COMMUNICATION, fault_of_mode, names_of
 
 PROBE_SPEED = 0.5
-"""Assumed speed of all joints, which makes Coriolis torques comparable [rad/s]."""
+"""Speed of all joints for which the Coriolis torques of both models are compared [rad/s]."""
 
 
 def open_robot(settings: DriverSettings) -> Any:
@@ -21,7 +21,7 @@ def open_robot(settings: DriverSettings) -> Any:
     cleared here.
 
     Raises:
-        Refused: If the robot cannot be used; the text states the remedy.
+        DriverStartError: If the robot cannot be used; the text states the remedy.
     """
     ip = settings.robot_ip
     try:

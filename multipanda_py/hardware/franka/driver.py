@@ -69,7 +69,7 @@ class StateAge:
 
 
 def state_socket() -> int | None:
-    """Return the only UDP socket of this process, which is libfranka's; None if ambiguous."""
+    """Return libfranka's socket: the UDP socket of this process; None if there is not just one."""
     result = []
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):

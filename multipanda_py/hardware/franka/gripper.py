@@ -234,7 +234,7 @@ class _Link:
         while True:
             if not poll.poll(timeout * 1e3):
                 self.silent_for = timeout
-                self.process.kill()  # This also ends a stopped process, and its worker.
+                self.process.kill()  # SIGKILL also ends a stopped process. The worker ends too.
                 return
             data = os.read(fd, 65536)
             if not data:

@@ -33,7 +33,7 @@ from multipanda_py.registry import missing
 from multipanda_py.robots.gripper import MAX_SPEED, MAX_WIDTH, Action, Outcome
 
 TIMEOUT = 5.0
-"""Timeout of a response beyond the time to close and open the fingers [s]."""
+"""Timeout of a response, in addition to the time to close and open the fingers [s]."""
 SIGN_OF_LIFE = 0.2
 """Maximum time between two lines to the owner [s]."""
 CONNECT_TIMEOUT = 5.0

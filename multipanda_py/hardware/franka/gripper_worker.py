@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 from multipanda_py.robots.gripper import Action, Outcome
 
 CONNECT_TIME = 1.0
-"""Time for which a rejected connection is tried again; the last one may still be open [s]."""
+"""Time for which a rejected connection is tried again, because the previous connection may still
+be open [s]."""
 _PR_SET_PDEATHSIG = 1
 
 

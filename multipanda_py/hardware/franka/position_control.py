@@ -72,7 +72,8 @@ _FRACTION = 0.9
 class SpeedNearLimits:
     """Speed limit near position limits, slightly below that of an FR3.
 
-    Braking within the acceleration limit can always keep it.
+    An arm that keeps to it can always brake before a position limit, within its acceleration
+    limit.
 
     Args:
         limits: Limits of commanded motions.
@@ -90,13 +91,15 @@ class SpeedNearLimits:
 TIMEOUT = 0.02
 """Time without a command after which the motion ends, once the arm rests [s]."""
 CATCH_UP = 0.01
-"""Maximum speed of a correction while no motion is commanded [rad/s]."""
+"""Maximum speed from the robot's ``q_d`` to the loop's positions while no motion is commanded
+[rad/s]."""
 NOT_FOLLOWED = 25
-"""Number of consecutive cycles with a ``q_d`` that differs from the command, after which the
-motion ends. A robot that loses 20 consecutive commands ends it itself."""
+"""Number of consecutive cycles after which the motion ends if ``q_d``, the command that the robot
+reports, differs from the sent one. A robot that loses 20 consecutive commands ends the motion
+itself."""
 TOO_LATE = 850_000
-"""Age of a state after which it is not answered any more [ns]. By then, the robot bridges the
-command with constant acceleration. A later command must have no effect."""
+"""Age of a state after which it is not answered any more [ns]. By then, the robot replaces the
+missing command by motion with constant acceleration, and a later command must have no effect."""
 _ACCELERATION, _JERK = 0.95, 0.8
 """Fractions of the acceleration and jerk limits that commands use. Robots also check
 differences of positions across lost commands, and report ``q_d`` in single precision."""
@@ -109,11 +112,11 @@ _FOLLOWED = 2e-6
 class PositionControl:
     """Motion that answers states with the positions of the loop, and brakes without commands.
 
-    Each command continues from the robot's ``q_d``. The robot bridges a lost command with constant
-    acceleration, and this must not become a step. A state older than :data:`TOO_LATE` is not
-    answered, so that no robot accepts a late command after it has bridged it. If the robot bridges
-    a command that was sent in time, the next command is omitted, because the first one may still
-    arrive.
+    Each command continues from ``q_d``, the last command that the robot reports. The robot
+    replaces (bridges) a lost command by motion with constant acceleration, and the next command
+    must not cause a step. A state older than :data:`TOO_LATE` is not answered, so that no robot
+    accepts a late command after it has bridged it. If the robot bridges a command that was sent in
+    time, the next command is omitted, because the first one may still arrive.
 
     Velocity commands lead from ``q_d`` to the positions of the loop, so that robot and loop cannot
     drift apart. The correction is never faster than the commanded motion, or than :data:`CATCH_UP`

@@ -88,7 +88,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         return TorqueLimiter(settings.torque_limits, settings.torque_steps)
 
     def _use(self, settings: TopicDriverSettings) -> None:
-        """Use new settings; arm and topics stay."""
+        """Use new settings, with the same arm and topics."""
         super()._use(settings)
         model = unpacked(settings)
         self._resting = RestingTorque(model, settings.damping, carries=settings.carries)
@@ -133,7 +133,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         return limiter.silent(self._check_timeout(), sent, resting)
 
     def _rest_blindly(self) -> None:
-        """Without a state, carry the arm where it was; the last command stays in effect."""
+        """Send the torque that carries the arm in its last configuration, as no state arrives."""
         reading = self._reading
         if self._sent is None or not reading.q:
             return

@@ -67,7 +67,7 @@ class JointReading:
         self._endless = list(endless) or [False] * len(names)
         self._longest = longest
         self._units = ["m" if one else "rad" for one in slides] or ["rad"] * len(names)
-        self._stamp = -math.inf  # Stamp of the last message, even if it was not newer.
+        self._stamp = -math.inf  # Stamp of the last message, also if older than the state.
         self._before: list[float] = []  # Last positions; empty if unknown.
         self._names: list[str] = []
         self._indices: list[int] = []
@@ -179,7 +179,7 @@ def first_states(topics: Topics, settings: TopicDriverSettings, loop: DriverSide
         loop: Connection to the loop, which receives heartbeats meanwhile.
 
     Raises:
-        Refused: After a timeout, or if the states are not those of the arm.
+        DriverStartError: After a timeout, or if the states are not those of the arm.
     """
     reading = JointReading(
         settings.joint_names,

@@ -76,14 +76,14 @@ class TopicControl(ABC, Generic[Limiter]):
 
     @abstractmethod
     def _rest_blindly(self) -> None:
-        """Brake or carry the arm without a valid state."""
+        """Brake or carry the arm while no valid state arrives."""
 
     @abstractmethod
     def _leave(self) -> None:
         """Brake the arm, and finally send a command that keeps it where it stands."""
 
     def _use(self, settings: TopicDriverSettings) -> None:
-        """Use new settings; arm and topics stay."""
+        """Use new settings, with the same arm and topics."""
         self._settings = settings
         is_torque = settings.effort == "torque"
         self._observer = MomentumObserver(unpacked(settings)) if is_torque else None
