@@ -146,7 +146,7 @@ class Handover:
             return f"{name} keeps {force:.1f} {unit}"
         if share > 0.02:
             return f"{name} keeps {share * force:.1f} of {force:.1f} {unit}"
-        load_text = f"if it was a payload, declare it: load_mass is {self.load_mass:g} kg"
+        load_text = f"load_mass is {self.load_mass:g} kg; set it if a payload caused this force"
         return f"{name} releases {force:.1f} {unit} ({load_text})"
 
 

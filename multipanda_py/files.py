@@ -257,7 +257,9 @@ def _check(text: str, loader: Any) -> None:
             depth -= 1
         nodes += isinstance(event, yaml.NodeEvent)
         if depth > MAX_DEPTH or nodes > MAX_NODES:
-            size_text = f"{MAX_DEPTH} levels" if depth > MAX_DEPTH else f"{MAX_NODES} values"
+            size_text = (
+                f"{MAX_DEPTH} nesting levels" if depth > MAX_DEPTH else f"{MAX_NODES} values"
+            )
             raise yaml.composer.ComposerError(None, None, f"more than {size_text}", mark)
 
 

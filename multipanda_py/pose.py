@@ -36,7 +36,9 @@ class Pose:
         position = _finite("position", self.position, (3,))
         rotation = _finite("rotation", self.rotation, (3, 3))
         if not _is_rotation(*rotation.ravel().tolist()):
-            raise TargetRejected("rotation: got a matrix that is not a rotation (R R^T != I)")
+            raise TargetRejected(
+                "rotation: got a matrix that is not a rotation, allowed R R^T = I and det R = 1"
+            )
         object.__setattr__(self, "position", position)
         object.__setattr__(self, "rotation", rotation)
 
@@ -224,7 +226,7 @@ def _finite(description: str, values: ArrayLike, shape: tuple[int, ...]) -> Vect
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise TargetRejected(
-            f"{description}: got {values!r:.60}, allowed {shape} numbers"
+            f"{description}: got {values!r:.60}, allowed numbers of shape {shape}"
         ) from None
     if array.shape != shape:
         raise TargetRejected(f"{description}: got shape {array.shape}, allowed {shape}")

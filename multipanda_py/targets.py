@@ -96,7 +96,7 @@ def report_titles(declared: Iterable[Report | str]) -> tuple[str, ...]:
         )
     titles = tuple(str(report) for report in declared)
     if len(titles) > REPORT:
-        raise ConfigurationError(f"report_names: got {len(titles)}, allowed up to {REPORT}")
+        raise ConfigurationError(f"report_names: got {len(titles)} names, allowed up to {REPORT}")
     twice = sorted({title for title in titles if titles.count(title) > 1})
     if twice:
         raise ConfigurationError(f"report_names: got {', '.join(twice)} twice, allowed once each")

@@ -63,7 +63,10 @@ def check_actuator(
     for spec in specs_of(result.Params):
         require_kept(bool(spec.doc), f"parameter {spec.name} has no doc")
         has = spec.name in result.identified
-        require_kept(not has or spec.kind == "number", f"identified: {spec.name} is not a number")
+        require_kept(
+            not has or spec.kind == "number",
+            f"identified: {spec.name} is not declared as a number",
+        )
     names = {spec.name for spec in specs_of(result.Params)}
     require_kept(
         set(result.identified) <= names,
@@ -71,7 +74,8 @@ def check_actuator(
     )
     presets = "preset_high" in names
     require_kept(
-        presets == bool(result.preset_unit), "preset_unit: a unit if there are presets, else ''"
+        presets == bool(result.preset_unit),
+        "preset_unit: allowed a unit if there are presets, else ''",
     )
     springs, rng = result(JOINTS, params), np.random.default_rng(seed)
     configurations = _places(springs, rng)
@@ -109,7 +113,7 @@ def _check_arrays(springs: Actuator[Any], configurations: Matrix) -> None:
         springs.elastic_torque(*(0.5 * at))
         springs.link_stiffness(*(0.5 * at))
         same = all(np.array_equal(a, b) for a, b in zip(before, results))
-        require_kept(same, "results of one call are changed by the next one")
+        require_kept(same, "results of one call are changed by the next one. Return new arrays.")
         again = (*springs.elastic_torque(*at.copy()), springs.link_stiffness(*at.copy()))
         same = all(np.array_equal(a, b) for a, b in zip(before, again))
         require_kept(same, "equal arguments give different results: the actuator keeps state")

@@ -42,7 +42,7 @@ class AdmittanceParams:
     )  # fmt: skip
     damping: Vector = vector(
         100, 100, 100, 6, 6, 6, unit="N s/m, Nm s/rad", low=0, high=(5000,) * 3 + (300,) * 3,
-        doc="virtual damping; low values are unstable in contact (see the stability condition)",
+        doc="virtual damping; low values are unstable in contact (see class Admittance)",
     )  # fmt: skip
     inner_stiffness: Vector = vector(
         1000, 1000, 1000, 50, 50, 50,
@@ -67,10 +67,10 @@ class AdmittanceParams:
     )  # fmt: skip
     max_tare_force: float = number(
         5.0, unit="N", low=0, high=50,
-        doc="maximum force of the offset; a larger force counts as contact",
+        doc="maximum force of the wrench offset; a larger force counts as contact",
     )  # fmt: skip
     max_tare_torque: float = number(
-        1.0, unit="Nm", low=0, high=10, doc="maximum torque of the offset"
+        1.0, unit="Nm", low=0, high=10, doc="maximum torque of the wrench offset"
     )
     force_deadband: float = number(
         1.0, unit="N", low=0, high=50, doc="deadband of the measured force"

@@ -86,7 +86,7 @@ class CartesianPose(Controllet[CommandedPoseTarget, CartesianPoseParams]):
     command_interface = "position"
     default_features: ClassVar[tuple[str, ...]] = ("collision_avoidance",)
     report_names = (
-        Report("largest error", "m", "maximum position error of a tool's command"),
+        Report("largest error", "m", "maximum position error of the commanded tool poses"),
         Report("smallest singular value", "", "minimum singular value of an arm's Jacobian"),
     )
 

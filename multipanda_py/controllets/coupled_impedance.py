@@ -61,7 +61,7 @@ class CoupledImpedanceParams:
     )  # fmt: skip
     relative_stiffness: Vector = vector(
         1500, 1500, 1500, 60, 60, 60, unit="N/m, Nm/rad", low=0, high=MAX_STIFFNESS,
-        doc="stiffness between each end effector and its grasp, along the axes of the world",
+        doc="stiffness between each end effector and its grasp pose, along the axes of the world",
     )  # fmt: skip
     damping_ratio: float = number(
         1.0, low=MIN_DAMPING_RATIO, high=5, doc="damping ratio; 1 is critical"

@@ -36,7 +36,7 @@ class HoldParams:
     )  # fmt: skip
     return_rate: float = number(
         12.0, unit="1/s", low=1, high=15,
-        doc="rate at which a deflected arm returns; stiffness is brake_rate return_rate inertia",
+        doc="rate at which a deflected arm returns; stiffness = brake_rate return_rate inertia",
     )  # fmt: skip
 
 

@@ -88,18 +88,20 @@ class TeleoperationParams:
     )
     force_deadband: float = number(
         2.0, unit="N", low=0, high=50,
-        doc="deadband of the force; forces below half of it are not reflected",
+        doc="deadband of the reflected force; a force below half of it has no effect",
     )  # fmt: skip
-    torque_deadband: float = number(0.4, unit="Nm", low=0, high=10, doc="deadband of the torque")
+    torque_deadband: float = number(
+        0.4, unit="Nm", low=0, high=10, doc="deadband of the reflected torque"
+    )
     tare_time: float = number(
         0.1, unit="s", low=0, high=5,
         doc="averaging time of the follower's wrench offset, with both arms at rest",
     )  # fmt: skip
     max_tare_force: float = number(
-        15.0, unit="N", low=0, high=50, doc="maximum force of the offset"
+        15.0, unit="N", low=0, high=50, doc="maximum force of the wrench offset"
     )
     max_tare_torque: float = number(
-        2.0, unit="Nm", low=0, high=10, doc="maximum torque of the offset"
+        2.0, unit="Nm", low=0, high=10, doc="maximum torque of the wrench offset"
     )
     max_force: float = number(30.0, unit="N", low=0, high=100, doc="maximum reflected force")
     max_torque: float = number(4.0, unit="Nm", low=0, high=20, doc="maximum reflected torque")

@@ -20,7 +20,9 @@ MIN_DAMPING_RATIO = 0.3
 """Minimum damping ratio. At lower ratios and the maximum bandwidth, the delay adds more energy to
 a spring than its damper dissipates."""
 
-STIFFNESS_SCALE = Report("stiffness kept", "-", "minimum stiffness scale in this configuration")
+STIFFNESS_SCALE = Report(
+    "stiffness kept", "-", "minimum fraction of the stiffness left by the bandwidth limit"
+)
 """Report of controllets whose stiffness is reduced by the bandwidth limit."""
 
 

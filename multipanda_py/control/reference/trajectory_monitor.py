@@ -96,7 +96,7 @@ class AbortReporter:
         self._last, self._reason = self.cycles, reason
         if not is_repeated:
             self._context.notify(
-                f"{self._arm.name}: motion ended before its goal: {text}. It {then}."
+                f"{self._arm.name}: motion ended before its goal: {text}. The arm {then}."
             )
 
 
@@ -116,7 +116,9 @@ GOAL_ERROR = Report("goal error", "rad", "maximum distance of a joint from the g
 STATE = Report("state", "", "state of the motion, a MotionState")
 MOTIONS = Report("motions", "", "number of motions since the activation")
 CONTACT_JOINT = Report("contact joint", "", "joint in contact; 0 for the tool")
-CONTACT = Report("contact", "Nm, N", "torque of that joint, or force at the tool")
+CONTACT = Report(
+    "contact", "Nm, N", "external torque of the joint in contact, or force at the tool"
+)
 MOTION_REPORTS = (
     TIME,
     DURATION,

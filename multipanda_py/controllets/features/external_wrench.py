@@ -41,7 +41,7 @@ class FeltWrenchParams:
     )  # fmt: skip
     stiffness: float = number(
         300.0, unit="N/m", low=50, high=5000,
-        doc="maximum displayed stiffness; an error moves the tool by about force / stiffness",
+        doc="maximum displayed stiffness; a wrong force moves the tool by about force / stiffness",
     )  # fmt: skip
     turn_stiffness: float = number(
         20.0, unit="Nm/rad", low=2, high=300, doc="maximum displayed rotational stiffness"
@@ -197,7 +197,10 @@ class _Felt:
         self.age += period
         is_fresh = self.age <= p.patience
         if was_fresh and not is_fresh and length(filtered[:3]) + length(filtered[3:]) > FEEDBACK:
-            self._notify(f"{self._name}: no feedback wrench for {p.patience:g} s, so it fades out")
+            self._notify(
+                f"{self._name}: no feedback wrench for {p.patience:g} s, so the displayed one "
+                "fades out"
+            )
         step = period / p.fade_time
         self.fresh = min(1.0, self.fresh + step) if is_fresh else max(0.0, self.fresh - step)
         if self.fresh == 0.0:

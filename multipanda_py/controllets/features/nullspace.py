@@ -38,8 +38,8 @@ class NullspaceParams:
     )  # fmt: skip
     projector: str = choice(
         "dynamic", options=PROJECTORS,
-        doc="task quantity without effect of the torques: accelerations (dynamic), static "
-        "wrenches (kinematic), or no projection (none)",
+        doc="quantity of the tool that the torques do not affect: acceleration (dynamic), static "
+        "wrench (kinematic), or none (no projection)",
     )  # fmt: skip
     max_torque: JointVector = joint_vector(
         "lacking_torque", unit="Nm", low=0, high=100, doc="torque bound before the projection"

@@ -27,7 +27,8 @@ class ResidualParams:
 
     share: float = number(
         0.9, low=0, high=0.95,
-        doc="compensated fraction of the residual; torques grow by up to 1 / (1 - share)",
+        doc="compensated fraction of the residual; a torque that drives a joint grows by up to "
+        "the factor 1 / (1 - share)",
     )  # fmt: skip
     bound: JointVector = joint_vector(
         "lacking_torque", unit="Nm", low=0, high=50, doc="maximum compensation torque of a joint"

@@ -98,7 +98,7 @@ def _refuse(
         return
     if name != EXTERNAL_TORQUE and name not in mode.commands:
         raise TargetRejected(
-            f"{path} is in mode {mode:d} ({mode.name.lower()}), which takes "
+            f"{path} is in mode {mode:d} ({mode.name.lower()}), which accepts only "
             f"{' and '.join(mode.commands)}"
         )
     has_second = bool(joints.have_second[index])

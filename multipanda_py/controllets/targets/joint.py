@@ -170,7 +170,10 @@ def check_trajectory(
     try:
         rows = np.array(points, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise TargetRejected(f"{state.name}: trajectory: got {points!r:.60}") from None
+        raise TargetRejected(
+            f"{state.name}: trajectory: got {points!r:.60}, allowed a list of points, each a "
+            "list of numbers"
+        ) from None
     if rows.size == 0:
         return record
     if rows.ndim != 2 or rows.shape[1] != row_size:
@@ -184,11 +187,13 @@ def check_trajectory(
             f"{TRAJECTORY_POINTS}, all finite"
         )
     if rows[0, 0] < 0 or (np.diff(rows[:, 0]) <= 0).any():
-        raise TargetRejected(f"{state.name}: trajectory: times must start at 0 or later and grow")
+        raise TargetRejected(
+            f"{state.name}: trajectory: times must start at 0 or later and increase"
+        )
     if rows[-1, 0] > MAX_DURATION:
         raise TargetRejected(
             f"{state.name}: trajectory: got {rows[-1, 0]:g} s from the start to the last point, "
-            f"allowed {MAX_DURATION:g} s"
+            f"allowed up to {MAX_DURATION:g} s. Check the unit of the times."
         )
     turned = limits.nearest(rows[0, 1 : 1 + n], state.q) - rows[0, 1 : 1 + n]
     rows[:, 1 : 1 + n] += turned
@@ -302,7 +307,7 @@ def _trajectory_record(requested: Trajectory, asked: AskedOfArm) -> Vector:
 TRAJECTORY = Channel(
     "trajectory",
     3 + TRAJECTORY_POINTS + 1,
-    "points in time: positions, velocities, accelerations",
+    "points of a joint trajectory: time, positions, velocities, accelerations",
     check=_trajectory_record,
     message="control_msgs/action/FollowJointTrajectory",
     topic="follow_joint_trajectory",

@@ -174,7 +174,9 @@ def check_stiffness(stiffness: ArrayLike, state: ArmSnapshot) -> Vector:
     try:
         matrix = np.array(stiffness, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise TargetRejected(f"{state.name}: stiffness: got {stiffness!r:.60}") from None
+        raise TargetRejected(
+            f"{state.name}: stiffness: got {stiffness!r:.60}, allowed 6 or 6 x 6 numbers"
+        ) from None
     if matrix.shape == (6,):
         matrix = np.diag(matrix)
     elif matrix.shape == (36,):
@@ -186,7 +188,9 @@ def check_stiffness(stiffness: ArrayLike, state: ArmSnapshot) -> Vector:
         wrong = matrix[~np.isfinite(matrix)][0]
         raise TargetRejected(f"{path}: got {wrong}, allowed finite numbers")
     if np.abs(matrix - matrix.T).max() > 1e-9 * max(1.0, np.abs(matrix).max()):
-        raise TargetRejected(f"{path}: got a matrix that is not symmetric")
+        raise TargetRejected(
+            f"{path}: got a matrix that is not symmetric, allowed a symmetric one"
+        )
     moments = np.linalg.eigvalsh(matrix)
     if moments[0] < -1e-9 * max(1.0, moments[-1]):
         raise TargetRejected(

@@ -96,7 +96,7 @@ def _wrench_record(values: ArrayLike, asked: AskedOfArm) -> Vector:
 WRENCH = Channel(
     "wrench",
     6,
-    "force and torque exerted by the tool, along the same axes",
+    "force and torque exerted by the tool, along the axes of the arm's base or of the given frame",
     check=_wrench_record,
     message="geometry_msgs/msg/WrenchStamped",
     method="set_target(arm, wrench=...)",

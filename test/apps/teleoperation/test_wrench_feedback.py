@@ -113,7 +113,7 @@ def test_a_short_silence_is_bridged_a_long_one_holds_and_nobody_feels_it_any_mor
             "follower holds: nothing heard of the leader; open and close the clutch to continue"
         ]
         assert [event.text for event in rig.cell.events()] == [
-            "leader: no feedback wrench for 0.25 s, so it fades out"
+            "leader: no feedback wrench for 0.25 s, so the displayed one fades out"
         ]
         assert rig.feedback.scale == 0.0
         # The line is back, the clutch is closed anew, and the follower has a fault.

@@ -68,7 +68,9 @@ def test_a_stream_that_stops_is_let_go_of_in_time_and_that_is_said_once():
     assert felt.context.notices == []
     assert felt.steps(0.15)[2] == pytest.approx(5.0, abs=0.2)
     assert not felt.steps(0.16).any()
-    assert felt.context.notices == ["arm0: no feedback wrench for 0.2 s, so it fades out"]
+    assert felt.context.notices == [
+        "arm0: no feedback wrench for 0.2 s, so the displayed one fades out"
+    ]
     assert not felt.steps(1.0).any()
     felt.ask(0.0, 0.0, 10.0, 0.0, 0.0, 0.0)  # and comes back as gently
     assert 0.0 < felt.steps(0.06)[2] < 2.5

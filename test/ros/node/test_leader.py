@@ -112,7 +112,7 @@ def test_follower_follows_presses_and_is_felt_until_a_process_stops_or_dies(pair
     )
 
     # Who sends is stopped: the leader's loop lets the wrench fade, and says so once.
-    words = "arm: no feedback wrench for 0.25 s, so it fades out"
+    words = "arm: no feedback wrench for 0.25 s, so the displayed one fades out"
     os.kill(pair.leader.listener.pid, signal.SIGSTOP)
     pair.until(lambda: words in pair.node.log, "words of the leader", ticks=False)
     pair.until(

@@ -185,7 +185,7 @@ def spoil(goal, case):
         points[-1].time_from_start = Duration(sec=2**31 - 1)
         return (
             Result.INVALID_GOAL,
-            "got 2.14748e+09 s from the start to the last point, allowed 3600",
+            "got 2.14748e+09 s from the start to the last point, allowed up to 3600",
         )
     if case == "too few positions":
         points[2].positions = points[2].positions[:6]
