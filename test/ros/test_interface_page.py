@@ -35,7 +35,7 @@ def listed(kind):
         managed = name.startswith("controller_manager/")
         for one in (name, f"<arm>/{name}") if managed else (name,):
             for arm in ("left", "right"):
-                here = one.replace("<arm>", arm).replace("<thing>", "box")
+                here = one.replace("<arm>", arm).replace("<object>", "box")
                 found["/" + here.lstrip("/")] = of
     return found
 

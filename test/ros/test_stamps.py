@@ -22,7 +22,7 @@ def measured():
     for name, package, kind in re.findall(r"^\| `([\w/<>]+)` \| `(\w+)/msg/(\w+)`", part, re.M):
         found = getattr(import_module(f"{package}.msg"), kind)
         if name not in NOT_MEASURED and {"header", "transforms"} & set(dir(found)):
-            topic = "/" + name.replace("<arm>", "left").replace("<thing>", "box").lstrip("/")
+            topic = "/" + name.replace("<arm>", "left").replace("<object>", "box").lstrip("/")
             yield topic, found
 
 

@@ -34,7 +34,7 @@ def stated():
     page = re.sub(r"## Cameras.*?(?=\n## )", "", PAGE.read_text(), flags=re.S)
     for name, reliability, durability in re.findall(row, page, re.M):
         for arm in ("left", "right"):
-            topic = "/" + name.replace("<arm>", arm).replace("<thing>", "box").lstrip("/")
+            topic = "/" + name.replace("<arm>", arm).replace("<object>", "box").lstrip("/")
             yield topic, (WORDS[reliability], WORDS[durability])
 
 
