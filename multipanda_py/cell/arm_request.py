@@ -104,7 +104,9 @@ class ArmRequests:
             raise kind.refusal(f"{arm}: a newer {kind.name} request has replaced this one")
         result = box.events_since(request.events)[1]
         reasons = [e.text for e in result if e.arm == arm and e.event in kind.events]
-        raise kind.refusal(reasons[-1] if reasons else f"{arm}: see the loop's events")
+        raise kind.refusal(
+            reasons[-1] if reasons else f"{arm}: the request failed. See the events of the loop"
+        )
 
     def withdraw(self, request: ArmRequest) -> str:
         """Withdraw a request; return a text stating whether it may still be executed."""

@@ -167,7 +167,10 @@ def goals_by_arm(
         PlanRejected: If the arguments do not fit together.
     """
     if isinstance(arm, str) == (goal is None):
-        raise PlanRejected("move_to: got an arm without a goal, or goals by arm and another goal")
+        raise PlanRejected(
+            "move_to: got an arm without a goal, or goals by arm and another goal. Pass an arm "
+            "and its goal, or only goals by arm"
+        )
     if isinstance(via, (str, Mapping, Pose)) or not isinstance(via, Sequence):
         raise PlanRejected(f"via: got {via!r:.40}, allowed a list of goals")
     goals: Mapping[str, Place] = arm if not isinstance(arm, str) else {arm: goal}  # type: ignore

@@ -344,8 +344,8 @@ class MoveFinder:
             fastest = float(np.abs(state.dq).max())
             if not fastest <= STILL:
                 raise PlanRejected(
-                    f"{arm}: a joint moves at {fastest:.3f} rad/s, allowed arms at rest (up to "
-                    f"{STILL:g})"
+                    f"{arm}: a joint moves at {fastest:.3f} rad/s, allowed up to {STILL:g} "
+                    "rad/s. Plan when the arm is at rest"
                 )
         return {arm: state.q for arm, state in states.items()}
 

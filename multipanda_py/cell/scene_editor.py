@@ -207,13 +207,11 @@ class SceneEditor:
         outcome, other = SceneChangeStatus(int(answer[0])), self._around[int(answer[1])]
         if outcome is SceneChangeStatus.PRESENT:
             raise SimulationRefused(
-                f"spawn: {thing} is already in the scene, allowed absent objects: "
+                f"spawn: {thing} is already in the scene. Absent objects: "
                 f"{', '.join(self.absent) or 'there are none'}"
             )
         if outcome is SceneChangeStatus.ABSENT:
-            already = (
-                " already" if change is SceneChange.REMOVE else ", allowed objects in the scene"
-            )
+            already = " already" if change is SceneChange.REMOVE else ". Spawn it first"
             raise SimulationRefused(f"{change_name}: {thing} is absent{already}")
         if outcome is SceneChangeStatus.ATTACHMENT_RECORD:
             raise SimulationRefused(
@@ -222,8 +220,7 @@ class SceneEditor:
         if outcome is SceneChangeStatus.INSIDE:
             raise SimulationRefused(
                 f"{change_name}: {thing} would overlap {other}: got {1e3 * answer[2]:.1f} mm, "
-                f"allowed 1 "
-                "mm"
+                "allowed 1 mm"
             )
 
 

@@ -129,7 +129,7 @@ class RunningWorld:
             raise UnknownName("movable object", thing, tuple(self._objects))
         motion = checked_twist(thing, twist)
         if thing not in self._reader.objects():
-            raise SimulationRefused(f"{thing}: the object is absent, allowed objects in the scene")
+            raise SimulationRefused(f"{thing}: the object is absent. Spawn it first")
         index = self._objects.index(thing)
         values = (*pose.position, *pose.quaternion_xyzw, *motion)
         return self._connection.post(self._slot(thing), np.array([index, *values]))

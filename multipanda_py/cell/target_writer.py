@@ -378,7 +378,9 @@ class TargetWriter:
             refuse_unused(spec, name, self._parameters)
             if channel.shared != (arm_index is None):
                 owner = f"the controllet {spec.name}" if channel.shared else "one of its arms"
-                raise TargetRejected(f"{context.who}: {name} is a target of {owner}")
+                raise TargetRejected(
+                    f"{context.who}: {name} is a target of {owner}. Send it there"
+                )
             records.append(_Record(name, arm_index or 0, channel.record(value, context)))
         return records
 

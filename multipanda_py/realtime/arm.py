@@ -87,10 +87,10 @@ class SeaTorqueLimit:
         joint, state = int(self._bound.argmax()), self._state
         weight = state.weight[joint]
         return (
-            f"springs of joint {joint + 1} can exert {self._whole[joint]:.3g} Nm, got "
-            f"{abs(self._desired_torque[joint] + weight):.3g} Nm including {abs(weight):.3g} Nm "
-            f"of "
-            "gravity. The torque is limited to the springs"
+            f"the springs of joint {joint + 1} exert up to {self._whole[joint]:.3g} Nm, but "
+            f"{abs(self._desired_torque[joint] + weight):.3g} Nm are commanded, including "
+            f"{abs(weight):.3g} Nm against gravity. The torque is limited. Reduce the stiffness "
+            "or the load"
         )
 
 

@@ -161,7 +161,8 @@ class RequestedForces:
         for arm in (self._arms[index] for index in indices if index in self._ended):
             size, measured = _along(self._ended[arm.index], arm)
             texts.append(
-                f"{arm.state.name}: {measured:.1f} of {size:.1f} N; a fault ended the request"
+                f"{arm.state.name}: {measured:.1f} N are measured of a force request of "
+                f"{size:.1f} N, which a fault has ended"
             )
         return "; ".join(texts)
 

@@ -94,7 +94,10 @@ class Reconfiguration:
         if link.executing and speed > REST:
             if not self._is_late():
                 return None
-            return f"the arm still moves: got {speed:.3f} rad/s, allowed {REST:g} rad/s"
+            return (
+                f"the arm still moves: got {speed:.3f} rad/s, allowed {REST:g} rad/s. Wait until "
+                "it is at rest"
+            )
         self._continues = link.executing
         self._seen = link.suspend()
         self._go_on(self._end_motion, MOTION_TIMEOUT)
@@ -106,7 +109,10 @@ class Reconfiguration:
         if not link.is_alive:
             return self._finish("its driver ended before the change; recover the arm first")
         if self._is_late():
-            return self._finish(f"its motion has not ended within {MOTION_TIMEOUT:g} s")
+            return self._finish(
+                f"its motion has not ended within {MOTION_TIMEOUT:g} s, so the settings were not "
+                "sent. Try again"
+            )
         if link.executing or link.number <= self._seen:
             return None
         link.watch.answers.clear()
@@ -254,7 +260,7 @@ def check_real_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
         elif arm.robot_ip in owner:
             yield (
                 f"arms.{name}.robot_ip: got {arm.robot_ip}, the address of arm "
-                f"{owner[arm.robot_ip]}"
+                f"{owner[arm.robot_ip]}. Every arm needs its own robot"
             )
         owner[arm.robot_ip] = name
         if arm.model != "fr3":

@@ -126,7 +126,7 @@ def check_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
         if settings.command_topic in owner:
             yield (
                 f"{path}.command_topic: got {settings.command_topic}, the topic of arm "
-                f"{owner[settings.command_topic]}"
+                f"{owner[settings.command_topic]}. Every arm needs its own topic"
             )
         owner[settings.command_topic] = name
         names, n = settings.joint_names.split(), arm.robot.n_joints

@@ -215,7 +215,8 @@ def first_states(topics: Topics, settings: TopicDriverSettings, loop: DriverSide
     if not RATES[0] < rate / settings.rate < RATES[1]:
         raise DriverStartError(
             f"{settings.state_topic}: got {rate:.4g} states per second by their stamps, "
-            f"allowed {settings.rate:g}: change rate here and cell.rate, or the other side",
+            f"allowed {settings.rate:g}. Set rate of the arm and cell.rate to this rate, or "
+            "change the update rate of the external controller manager",
             final=True,
         )
     return reading
@@ -224,13 +225,13 @@ def first_states(topics: Topics, settings: TopicDriverSettings, loop: DriverSide
 def _reject_reason(topics: Topics, settings: TopicDriverSettings, came: int) -> str:
     if not topics.publishers():
         return (
-            f"{settings.state_topic} has no publisher: start the other side with its "
-            "joint_state_broadcaster, and compare ROS_DOMAIN_ID"
+            f"{settings.state_topic} has no publisher: start the external controller manager "
+            "with its joint_state_broadcaster, and compare ROS_DOMAIN_ID"
         )
     if not topics.listeners():
         return (
             f"{settings.command_topic} has no subscriber: activate the "
-            f"{settings.command_interface} controller of the other side"
+            f"{settings.command_interface} controller of the external controller manager"
         )
     return (
         f"{settings.state_topic}: got {came} messages in {CONNECT_TIME:g} s, allowed {ENOUGH} or "

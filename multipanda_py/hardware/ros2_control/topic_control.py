@@ -195,6 +195,6 @@ class TopicControl(ABC, Generic[Limiter]):
         if time.monotonic() - self._came < self._settings.state_timeout:
             return f"the stamps of {topic} have not changed for {1e3 * timeout:.0f} ms"
         return (
-            f"no state on {topic} for {1e3 * timeout:.0f} ms: check the controller manager of the "
-            "other side and the network"
+            f"no state on {topic} for {1e3 * timeout:.0f} ms: check the external controller "
+            "manager and the network"
         )

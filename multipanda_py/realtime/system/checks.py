@@ -133,8 +133,8 @@ def _sleep_states() -> Finding:
         "disabled while a loop with real-time priority or a real arm runs"
         if os.access(file, os.W_OK)
         else f"{file} cannot be written: a cycle may begin 40 us later and take twice as long",
-        "udev rule: KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\"; the option "
-        "realtime.keep_awake turns it off",
+        "udev rule: KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\"; or accept "
+        "the delay with realtime.keep_awake: false",
     )  # fmt: skip
 
 
