@@ -21,7 +21,7 @@ from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
 from multipanda_py.robots import Robot
 from multipanda_py.robots.measured_files import read_actuator
 
-_SOMETHING = 1e-3  # Torque limit in place of zero, which would be invalid [Nm].
+_SOMETHING = 1e-3  # Torque limit of joints without any torque; zero would be invalid [Nm].
 _TORQUES = (
     "barrier_torque", "contact_torque", "lacking_torque", "tare_torque", "unmeasured_torque",
 )  # fmt: skip
@@ -54,7 +54,8 @@ Mode = Literal[
     "link_torque", "link_pid", "spring_references", "equilibrium", "motor_torque", "motor_pid",
     "equilibrium_pid",
 ]  # fmt: skip
-"""Commanded quantity, in the order of the mode numbers 0 to 6 of the ROS-Gazebo toolbox."""
+"""Commanded quantities, in the order of the mode numbers 0 to 6 of the ROS-Gazebo toolbox for
+compliant actuators."""
 
 
 class MotorConfig(Section):
@@ -93,7 +94,7 @@ class LinkPidConfig(Section):
     """PID controller that moves each link of a group by a torque in mode ``link_pid``.
 
     Each value is one number for all joints of the group, or a list with one number per joint. The
-    defaults are those of the toolbox, for links of a few hundred grams.
+    defaults are those of the ROS-Gazebo toolbox, for links of a few hundred grams.
     """
 
     p: NotNegative = 0.8
@@ -124,7 +125,7 @@ class ActuatorConfig(Section):
     identified: str = ""
     """File of ``multipanda actuators identify`` for this type; ``params`` override its values."""
     preset: OneOrEach = 0.0
-    """Stiffness preset, in the unit of the actuator's second reference."""
+    """Stiffness preset [rad], or [m] for actuators that move a pivot."""
     mode: Mode = "equilibrium"
     """Commanded quantity."""
     motor: MotorConfig | None = None
@@ -161,7 +162,11 @@ class ActuatorConfig(Section):
     def exertable(self, n_joints: int) -> tuple[float, ...]:
         """Return the maximum torque that springs and motors exert on each link [Nm].
 
-        It holds for both directions. It is infinite without springs and for an invalid group.
+        Springs exert it in both directions. It is infinite for a group without springs or with
+        invalid values.
+
+        Args:
+            n_joints: Number of joints of the group.
         """
         return _exertable(self.model_dump_json(exclude={"joints", "output_inertia"}), n_joints)
 
@@ -169,7 +174,7 @@ class ActuatorConfig(Section):
     def motor_torques(self) -> tuple[Any, Any]:
         """Maximum torques of both motors after subtracting their friction [Nm].
 
-        Infinite without motors. The value of a motor that moves a pivot is a force [N].
+        Infinite in modes without motors. A motor that moves a pivot has a maximum force [N].
         """
         if self.motor is None or self.mode not in WITH_MOTORS:
             return np.inf, np.inf
@@ -216,7 +221,7 @@ def indices_of(
 
 @lru_cache(maxsize=256)
 def _exertable(group: str, n_joints: int) -> tuple[float, ...]:
-    """Return the maximum torques of a group given as JSON, which makes the result cacheable."""
+    """Return the maximum torque on each link of a group [Nm]; as JSON, the group is hashable."""
     own = ActuatorConfig.model_validate_json(group)
     with contextlib.suppress(ConfigurationError, ActuatorRefused, ValueError):
         if own.mode not in WITHOUT_SPRINGS:
@@ -250,9 +255,9 @@ def _with_joints(robot: Robot, armature: tuple[float, ...], whole: tuple[float, 
 def with_outputs(robot: Robot, groups: Mapping[str, ActuatorConfig]) -> Robot:
     """Return a robot with the inertias and torque limits of its compliant actuators.
 
-    The output inertias replace the rotor inertias. A torque limit becomes the maximum torque of
-    springs and motors where this is lower. ``whole_torque`` becomes their maximum torque, which
-    has to include the weight.
+    The output inertias replace the rotor inertias. ``whole_torque`` becomes the maximum torque of
+    springs and motors, which also has to carry the weight. Torque limits above this maximum are
+    lowered to it.
 
     Args:
         robot: Robot with rigid joints.

@@ -26,7 +26,7 @@ def residual_of(
         use: Key in the arm's section ``residual``.
         file: Path of the weights.
         period: Cycle time [s].
-        phase: Index of the cycle in which the residual runs first.
+        phase: Number of the cycle in which the residual is evaluated first.
 
     Raises:
         ConfigurationError: If the file cannot be read, or is for another robot or cycle rate.
@@ -42,7 +42,7 @@ def check_residuals(config: CellSections) -> None:
     """Check that all residuals of a cell exist and fit their arms.
 
     Raises:
-        ConfigurationError: If any does not; it contains every fault.
+        ConfigurationError: If a residual is missing or does not fit; the error lists all faults.
     """
     faults: list[str] = []
     for arm in describe_arms(config):

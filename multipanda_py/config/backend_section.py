@@ -44,7 +44,7 @@ def section_of(backend: str) -> str:
 
 
 def sections() -> list[str]:
-    """Return the names of all sections; backends that cannot be loaded are skipped."""
+    """Return the names of all backend sections; backends that cannot be loaded are skipped."""
     sections = []
     for name in registry.names("backends"):
         try:
@@ -73,11 +73,11 @@ def check_sections(
 
     Args:
         arm: Name of the arm.
-        keys: Keys of the arm that are not common to every arm, with their values.
-        known: Keys common to every arm, for messages.
+        keys: Values of the arm's section by key, without the keys of ``ArmConfig``.
+        known: Keys of ``ArmConfig``, for messages.
 
     Yields:
-        Key, its values in plain types or None, and its faults.
+        Key, the section's values in plain types or None if it is invalid, and its faults.
     """
     for key, value in keys.items():
         path = f"arms.{arm}.{key}"
@@ -105,7 +105,7 @@ def check_sections(
 
 
 def changed(settings: Settings, values: Mapping[str, object], arm: str, section: str) -> Settings:
-    """Return settings with some values changed while the cell runs.
+    """Return the settings of a running arm with some values changed.
 
     Args:
         settings: Current settings.
@@ -114,7 +114,7 @@ def changed(settings: Settings, values: Mapping[str, object], arm: str, section:
         section: Name of the section in the cell file, for messages.
 
     Raises:
-        SettingsRejected: If a value is invalid; it contains every fault.
+        SettingsRejected: If a value is invalid; the error lists all faults.
     """
     kind = type(settings)
     names = [spec.name for spec in live(kind)]

@@ -76,7 +76,10 @@ class CellConfig(CellSections):
 
 
 def _with_checked_sections(data: Any, faults: Faults) -> Any:
-    """Return the data with checked backend sections in plain types; faults are appended."""
+    """Return the data with the valid backend sections in plain types, without the invalid ones.
+
+    Their faults are appended to ``faults``.
+    """
     if not isinstance(data, Mapping) or not isinstance(data.get("arms"), Mapping):
         return data
     known = tuple(ArmConfig.model_fields)

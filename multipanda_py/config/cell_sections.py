@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All sections of a cell file, before the rules that span several sections are checked."""
+"""Sections of a cell file as a whole; only the values within each section are checked."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from multipanda_py.state import Vector
 
 
 def check_robots(config: CellConfig) -> list[str]:
-    """Return warnings about unusual robot descriptions, one set per distinct robot."""
+    """Return warnings about unusual robot descriptions, only once for arms of the same robot."""
     robots = {id(arm.robot): (name, arm.robot) for name, arm in reversed(config.arms.items())}
     return [
         f"arms.{name}.model: {doubt}" for name, robot in robots.values() for doubt in robot.doubts
@@ -26,14 +26,14 @@ def check_robots(config: CellConfig) -> list[str]:
 
 
 APART = 0.1
-"""Minimum distance between the bases of two arms [m]."""
+"""Distance of two base frames below which the bases overlap [m]."""
 
 
 def check_overlapping_bases(config: CellConfig) -> list[str]:
     """Return warnings about arms whose bases overlap, so that no motion is free of collisions.
 
-    Arms on both sides of a plate also have close base frames, but their z axes point away from
-    each other. These are not reported.
+    Arms on both sides of a plate are not reported. Their base frames are close too, but the z axes
+    point away from each other.
 
     Returns:
         One message per pair of arms.
@@ -51,9 +51,11 @@ def check_overlapping_bases(config: CellConfig) -> list[str]:
 
 
 STANDS = 0.007
-"""Maximum total delay and lag, motors of compliant actuators included, for which ``hold`` stops an
-arm from any state of motion, also with 0.8 of the inertia [s]. With 10 ms ``hold`` fails in 1 of 8
-motions, with 14 ms in all. See doc/faults.md."""
+"""Maximum sum of delays and lags for which ``hold`` is verified to stop an arm [s].
+
+The sum includes the motors of compliant actuators. ``hold`` stopped arms in any state of motion,
+also with 0.8 of the inertia. With 10 ms it failed in 1 of 8 motions, with 14 ms in all. See
+doc/faults.md."""
 LATE = ("delay", "command_delay", "torque_lag")
 
 
@@ -72,9 +74,9 @@ def check_latency(config: CellConfig) -> list[str]:
 
 
 def check_rates(config: CellConfig) -> list[str]:
-    """Return warnings about requested rates above the rate of cycles or of joint states.
+    """Return warnings about publishing rates above the rate of cycles or of joint states.
 
-    Defaults above that rate are reduced without a warning.
+    Only rates given in the cell file cause warnings; defaults are reduced silently.
     """
     cell = config.cell
     name = "joint_state_rate" if cell.joint_state_rate < cell.rate else "rate"
@@ -87,11 +89,15 @@ def check_rates(config: CellConfig) -> list[str]:
 
 
 POSTURES = 400
-"""Number of random configurations at which the weight of an arm is evaluated."""
+"""Number of random configurations for the search of the maximum gravity torques."""
 
 
 def check_spring_torques(config: CellConfig) -> list[str]:
-    """Return warnings about arms whose springs leave less torque than a rigid arm has."""
+    """Return warnings about arms whose springs and motors are weaker than rigid joints.
+
+    A joint is reported if its maximum torque is less than its torque limit plus the maximum
+    gravity torque.
+    """
     result = []
     for name, arm in config.arms.items():
         rigid, whole = arm.rigid_robot.limits.torque, arm.robot.limits.whole_torque
@@ -134,9 +140,9 @@ def _weights(config: CellConfig, name: str) -> tuple[Vector, Vector]:
 def check_motor_ranges(config: CellConfig) -> list[str]:
     """Return warnings about arms whose motor stops lie within the range of their joints.
 
-    Motors of unloaded springs are at the joint angle, or offset from it by the preset in both
-    directions. The additional deflection by the weight is checked when the cell starts, for its
-    start configuration.
+    Motors of unloaded springs are at the joint angle, or at both sides of it by the preset. The
+    weight deflects the springs further, which is checked for the start configuration when the cell
+    starts.
     """
     short_stops = []
     for name, arm in config.arms.items():

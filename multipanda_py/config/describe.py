@@ -92,7 +92,7 @@ def describe_arms(config: CellSections) -> list[ArmDescription]:
 
 
 def describe_known(name: str, arm: ArmConfig) -> ArmDescription:
-    """Describe one arm of a cell by its identified parameters, friction included."""
+    """Describe one arm by its identified parameters and friction if given, else by its model."""
     described = describe_arm(name, arm)
     if not arm.identified:
         return described
@@ -103,7 +103,7 @@ def describe_known(name: str, arm: ArmConfig) -> ArmDescription:
 
 
 def describe_for_laws(config: CellSections) -> list[ArmDescription]:
-    """Describe the arms of a cell by the models that controllets use: the identified ones."""
+    """Describe the arms of a cell for controllets, by their identified parameters if given."""
     return [describe_known(name, arm) for name, arm in config.arms.items()]
 
 
@@ -130,7 +130,7 @@ def describe_objects(config: CellSections) -> list[SceneObject]:
 
 
 def first_real_arm(config: CellSections) -> str:
-    """Return key and backend of the first arm that is not simulated, or an empty text."""
+    """Return ``arms.NAME.backend: BACKEND`` of the first arm that is not simulated, else ""."""
     for name, arm in config.arms.items():
         if not find_backend(arm.backend).keeps_time:
             return f"arms.{name}.backend: {arm.backend}"

@@ -12,7 +12,7 @@ from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import Robots, Spec, flag, specs_of
 
 STANDING = ("governor",)
-"""Features that choose their controllets themselves, independent of the cell file."""
+"""Features added to every controllet that they suit, without an entry in the cell file."""
 
 
 @dataclass(frozen=True)

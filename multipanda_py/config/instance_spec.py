@@ -30,7 +30,7 @@ class InstanceSpec:
     """Controllet class, features, parameters and channels of an instance.
 
     Attributes:
-        index: Position in the cell's list of instances.
+        index: Index of the instance in the cell.
         config: Name, arms and start-up parameters.
         law: Controllet class.
         features: Feature classes by name, in order.
@@ -53,7 +53,7 @@ class InstanceSpec:
 
     @cached_property
     def is_hold(self) -> bool:
-        """True for the ``hold`` that owns arms without another controllet."""
+        """True for instances of ``hold``, which own the arms that no other controllet owns."""
         return self.config.type == "hold"
 
     @property
@@ -81,8 +81,8 @@ class InstanceSpec:
     def far_channels(self) -> tuple[str, ...]:
         """Channels whose targets may be far from the measured state.
 
-        They are those that the controllet declares, and all channels of its features, which only
-        bias the motion towards their targets.
+        The controllet declares some of its own. All channels of features are included, because
+        features only bias the motion towards their targets.
         """
         law = self.law.Target
         return (*law.far, *(name for name in self.channel_table if name not in law.channels))
@@ -107,7 +107,10 @@ class InstanceSpec:
         return sum(part.width for part in self.parameter_sets)
 
     def checked(self, values: Mapping[str, object]) -> dict[str, Any]:
-        """Convert values to their canonical types.
+        """Return checked parameter values in their canonical types.
+
+        Args:
+            values: Values by parameter name.
 
         Raises:
             ParameterRejected: If a value is invalid; it contains one line per fault.

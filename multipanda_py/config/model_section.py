@@ -26,7 +26,7 @@ from multipanda_py.robots.read_robot import read_robot
 PATHS = ("urdf", "mjcf", "extra", "parameters")
 """Keys whose values are file paths."""
 WITH_FILES = ("model", "hand")
-"""Keys of an arm whose values can be files."""
+"""Keys of an arm whose values can be mappings with file paths."""
 OF_PARAMETERS = (
     ("", "identified"),
     ("perturbation", "parameters"),
@@ -39,7 +39,8 @@ OF_PARAMETERS = (
 def resolved(section: type[Section], value: Any) -> Any:
     """Convert a mapping of files to a section with absolute paths; keep other values unchanged."""
     paths = _absolute(value)
-    with contextlib.suppress(ValidationError):  # The section itself reports the fault.
+    # An invalid value is returned unchanged; the validation of the arm's section reports it.
+    with contextlib.suppress(ValidationError):
         return section.model_validate(paths) if isinstance(paths, Mapping) else value
     return value
 
@@ -61,7 +62,7 @@ def with_absolute_paths(arm: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_paths(arm: Mapping[str, Any], resolve_path: Callable[[str], str]) -> dict[str, Any]:
-    """Apply ``resolve_path`` to every path of a parameter file in an arm's section."""
+    """Return an arm's section with ``resolve_path`` applied to its paths of parameter files."""
     result = dict(arm)
     for section, key in OF_PARAMETERS:
         own = result.get(section) if section else result
@@ -114,16 +115,16 @@ def _found_in(folders: Sequence[Path], path: str) -> str:
 
 
 _PRESETS = {"awas2": 0.005}
-"""Presets for types whose toolbox default of 0 means no stiffness; AwAS-II: the soft preset of its
-paper [m]."""
+"""Stiffness presets of actuator types that have no stiffness at the toolbox's default of 0. For
+AwAS-II it is the soft preset of its paper [m]."""
 
 
 def actuators_of(urdf: Path, joints: Sequence[str]) -> dict[str, Any]:
     """Convert the actuator plug-ins of a URDF to a section ``actuators``; empty without any.
 
     Joints with the same type, mode and set of given parameters form one group, named after its
-    type, because springs are computed group by group. Joints that the arm does not have, such as
-    those of another arm in the same URDF, are skipped.
+    type. Springs are computed group by group, so few groups are faster. Joints of other arms in
+    the same URDF are skipped.
 
     Args:
         urdf: Path of the URDF.
@@ -197,7 +198,7 @@ Hand = Annotated[
     | Annotated[HandConfig, AfterValidator(_readable_hand), Tag("[files]")],
     Discriminator(_kind_of_hand),
 ]
-"""True, false, or the files of a gripper; messages omit tags in brackets."""
+"""True, false, or the files of a gripper. The tags in brackets are omitted in messages."""
 
 
 class ModelConfig(Section):
@@ -259,14 +260,14 @@ class ModelConfig(Section):
 
 
 def robot_of(model: Any) -> Robot | None:
-    """Return the robot of a value of ``model``, or None if the value is invalid."""
+    """Return the robot of a value of the key ``model``, or None if the value is invalid."""
     with contextlib.suppress(ConfigurationError):
         return model.robot if isinstance(model, ModelConfig) else MODELS.get(str(model))
     return None
 
 
 def tags_of(model: Any) -> dict[str, Any]:
-    """Return the actuators that the URDF of a model declares; empty if none or invalid."""
+    """Return the section ``actuators`` of a model's URDF; empty if it has none or is invalid."""
     with contextlib.suppress(ConfigurationError):
         return model.actuators if isinstance(model, ModelConfig) else {}
     return {}
@@ -295,4 +296,4 @@ Model = Annotated[
     | Annotated[ModelConfig, AfterValidator(_readable_model), Tag("[files]")],
     Discriminator(_kind_of_model),
 ]
-"""Name of a model, or its files; messages omit tags in brackets."""
+"""Name of a model, or its files. The tags in brackets are omitted in messages."""

@@ -8,11 +8,11 @@ import re
 from multipanda_py.exceptions import ConfigurationError
 
 NODE = "multimode_controller"
-"""Name of the cell's node unless remapped; parameters of a cell file are meant for it."""
+"""Default name of the cell's node. Sections of a parameter file with this name configure it."""
 STOP_SUFFIX = "_stop"
-"""Suffix of the node that serves ``stop``."""
+"""Suffix of the name of the node that serves ``stop``."""
 SELF_CHECK_SUFFIX = "_self_check"
-"""Suffix of the node that checks that the cell's node responds."""
+"""Suffix of the name of the node that checks that the cell's node responds."""
 TASKS = "task_runner"
 """Node that runs tasks."""
 CAMERAS = "scene_cameras"
@@ -24,12 +24,12 @@ _NAMESPACE = re.compile(r"/?([A-Za-z_]\w*(/[A-Za-z_]\w*)*/?)?", re.ASCII)
 
 
 def may_reach_node(key: str) -> bool:
-    """Return whether a top key of a parameter file can match the cell's node in a namespace."""
+    """Return True if a top-level key of a parameter file can match the cell's node."""
     return key.rsplit("/", 1)[-1] in ("**", "*", NODE)
 
 
 def refuse_namespace(name: str) -> None:
-    """Check a namespace before any process starts, because only these would report it.
+    """Check a namespace before any process starts; otherwise only the processes would report it.
 
     Raises:
         ConfigurationError: If it is not a valid ROS namespace.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """ROS 2 parameter file: sections for a cell's node, its controllets and its robots.
 
-Each of these has a node, and a file can contain a section for any of them, such as a file written
-by ``ros2 param dump``. A section of a controllet or robot overrides the values of the cell. Node
-names can contain the wildcards of ROS 2.
+Cell, controllets and robots each have a node, and a file can contain a section for any of these
+nodes. ``ros2 param dump`` writes such files. A section of a controllet or robot overrides the
+values of the cell. Node names can contain the wildcards of ROS 2.
 """
 
 from __future__ import annotations
@@ -135,13 +135,13 @@ def _list_faults(items: list[Any], path: str) -> Iterator[str]:
 PARAMETERS = "ros__parameters"
 MAX_TARGET_AGE = "max_target_age"
 LONGEST_AGE = 3600.0
-"""Maximum age of targets that a file may allow [s]."""
+"""Upper bound of the parameter ``max_target_age`` [s]."""
 OF_EVERY_NODE = frozenset({"use_sim_time", "start_type_description_service", "qos_overrides"})
 """Parameters that rclpy itself declares."""
 PLAIN_JOINT_NAMES, FRANKA_NAMES = "plain_joint_names", "franka_names"
 AUTOSTART = "autostart"
 OF_THE_NODE = OF_EVERY_NODE | {MAX_TARGET_AGE, PLAIN_JOINT_NAMES, FRANKA_NAMES, AUTOSTART}
-"""Parameters of the cell's node that do not belong to the cell."""
+"""Parameters of the cell's node that are not keys of a cell file."""
 _SINGLE = re.compile(r"(?:(?P<node>[\w/*]+):)?(?P<name>[\w.]+):=(?P<value>.*)", re.DOTALL)
 Parameters = dict[str, Any]
 
@@ -152,7 +152,7 @@ class ParameterFile:
 
     Attributes:
         cell: Data of the cell, from the sections of its node.
-        others: Sections of other nodes: name or pattern, and parameters.
+        others: Sections of other nodes, as pairs of a node name or pattern and parameters.
         faults: Messages about values that ROS 2 or the cell's node would reject or read wrongly.
     """
 
@@ -223,7 +223,7 @@ def load_file(path: str | Path, max_size: int = MAX_TEXT) -> Any:
 
 
 def _is_node(section: object) -> bool:
-    """Return whether a section contains only parameters of nodes, possibly in namespaces."""
+    """Return True if a section contains only parameters of nodes, possibly in namespaces."""
     return isinstance(section, dict) and all(
         isinstance(value, dict) if key == PARAMETERS else _is_node(value)
         for key, value in section.items()
@@ -231,7 +231,7 @@ def _is_node(section: object) -> bool:
 
 
 def node_faults(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield faults of the node's own parameters, which do not belong to the cell."""
+    """Yield faults of the parameters of the cell's node that are not keys of a cell file."""
     age = values.get(MAX_TARGET_AGE, 1.0)
     if isinstance(age, bool) or not isinstance(age, (int, float)) or not 0 <= age <= LONGEST_AGE:
         yield f"{MAX_TARGET_AGE}: got {age!r:.60}, allowed a number in [0, {LONGEST_AGE:g}]"
@@ -269,7 +269,7 @@ def with_sections(
 
     Args:
         cell: Data of the cell, valid or not.
-        others: Sections of other nodes: name or pattern, and parameters.
+        others: Sections of other nodes, as pairs of a node name or pattern and parameters.
         namespace: Namespace of the cell; None accepts any namespace.
 
     Returns:
@@ -307,8 +307,8 @@ def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> Parameters:
 def _node_paths(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Parameters]]:
     """Return, by node name, the key path of its parameters in the cell and their default values.
 
-    A dump contains all settings of a robot, also those at their default. Defaults must not count
-    as given, because thresholds that a file gives stop simulated arms.
+    A dump contains all settings of a robot, also unchanged defaults. These must not count as
+    given: a simulated arm stops at its force thresholds only if a file gives them.
     """
     result: dict[str, tuple[tuple[str, ...], Parameters]] = {}
     arms, controllets = (cell.get(key) for key in ("arms", "controllets"))
@@ -325,7 +325,7 @@ def _node_paths(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Par
             backend = arm_section.get("backend", backend)
         try:
             section, settings = section_of(str(backend)), find_backend(str(backend)).Settings
-        except ConfigurationError:  # The check of the cell reports it.
+        except ConfigurationError:  # The check of the cell reports a wrong backend.
             continue
         usual = {spec.name: np.asarray(spec.default).tolist() for spec in declared(settings)}
         result[f"{arm}/{section}"] = ("arms", arm, section), usual
@@ -333,7 +333,7 @@ def _node_paths(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Par
 
 
 def means(key: str, name: str, namespace: str | None) -> bool:
-    """Return whether a key of a file is the full name of a node, or a pattern that matches it.
+    """Return True if a key of a file is the full name of a node, or a pattern that matches it.
 
     Args:
         key: Key of a section.

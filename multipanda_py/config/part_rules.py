@@ -35,7 +35,12 @@ if TYPE_CHECKING:
 
 
 def actuator_faults(name: str, arm: ArmConfig) -> Iterator[str]:
-    """Yield faults of an arm's actuators; its other sections must be well formed."""
+    """Yield faults of an arm's actuators.
+
+    Args:
+        name: Name of the arm.
+        arm: Section of the arm, without faults in its other parts.
+    """
     if not arm.actuators:
         return
     path = f"arms.{name}.actuators"
@@ -72,7 +77,9 @@ def command_faults(
     arms: Sequence[str],
     values: Mapping[str, Any],
 ) -> Iterator[str]:
-    """Yield faults of a controllet and its parameters; the cell must have no other faults.
+    """Yield faults of a controllet's parameters, or of missing compliant actuators.
+
+    The cell must have no other faults.
 
     Args:
         path: Path of the controllet in the cell file.
@@ -183,7 +190,7 @@ _IDENTIFIED = {"identified": "robot_of_laws", "perturbation.parameters": "robot_
 
 
 def part_faults(config: CellSections) -> Iterator[str]:
-    """Yield faults of arms whose files cannot be read or whose part names are taken."""
+    """Yield faults of arms with unreadable files, or with a link or joint name of another arm."""
     owner: dict[str, str] = {}
     for name, section in config.arms.items():
         try:
@@ -205,7 +212,7 @@ def part_faults(config: CellSections) -> Iterator[str]:
 
 
 OVERVIEW = "overview"
-"""Camera that every scene has."""
+"""Name of the camera that every scene has."""
 FREE = "free"
 """Name of the initial view of the viewer, which every scene has."""
 PLACED = ("position", "look_at", "fovy")
@@ -214,7 +221,7 @@ _MIN = 1e-3  # Minimum distance between a camera and the point that it looks at 
 
 
 def camera_faults(config: CellSections) -> Iterator[str]:
-    """Yield faults of the cameras of a cell whose parts are well formed."""
+    """Yield faults of the cameras of a cell."""
     if not config.cameras:
         return
     with contextlib.suppress(ConfigurationError):  # The check of backends reports a missing one.
@@ -254,7 +261,7 @@ def channel_faults(config: CellSections) -> Iterator[str]:
 
 
 def only_adds_torques(feature: type[Feature[Any]]) -> bool:
-    """Return whether a feature only adds torques, so that it needs a controllet of torques."""
+    """Return True if a feature only adds torques, so that the controllet must command torques."""
     has = [name for name in ("add", "prepare", "pace") if name in _own(feature)]
     return has == ["add"]
 

@@ -22,8 +22,11 @@ from multipanda_py.config.sections import JointsConfig, NoiseConfig
 from multipanda_py.exceptions import ConfigurationError
 
 FORMS = ("range", "normal", "log_range", "factor", "offset")
-"""Distributions: uniform in [low, high]; normal with mean and deviation; log-uniform in
-[low, high]; the cell's value times, or plus, a number uniform in [low, high]."""
+"""Names of the distributions.
+
+``range``: uniform in [low, high]; ``normal``: with mean and standard deviation; ``log_range``:
+log-uniform in [low, high]; ``factor`` and ``offset``: the cell's value multiplied or increased by
+a number that is uniform in [low, high]."""
 _ALLOWED = (
     "a number, a list with as many items as in the cell, or one of {range: [low, high]}, "
     "{normal: [mean, deviation]}, {log_range: [low, high]}, {factor: [low, high]} and "
@@ -159,16 +162,21 @@ class PerturbationSpec:
         """Read a file.
 
         Raises:
-            ConfigurationError: If it cannot be read or is faulty; it contains every fault.
+            ConfigurationError: If the file cannot be read or is faulty; the error lists all
+                faults.
         """
         return cls.from_dict(read(path), str(path))
 
     @classmethod
     def from_dict(cls, data: Any, source: str = "perturbation") -> PerturbationSpec:
-        """Check a nested dictionary.
+        """Check a nested dictionary and build the specification.
+
+        Args:
+            data: Content of a file.
+            source: Name of the data, with which messages begin.
 
         Raises:
-            ConfigurationError: If it is faulty; it contains one message per fault.
+            ConfigurationError: If the data are faulty; the error lists all faults.
         """
         faults: list[str] = []
         values: Values = {}
@@ -195,7 +203,7 @@ class PerturbationSpec:
         return cls(values, seed)
 
     def values_for(self, config: CellConfig, seed: int | None = None) -> Values:
-        """Draw the values for a perturbed copy of a cell, by section path.
+        """Draw the perturbed values for a cell, by section path and key.
 
         Args:
             config: Configuration of the cell.

@@ -33,18 +33,21 @@ class PerturbationConfig(Section):
     torque_lag: Annotated[float, Field(ge=0, le=0.05)] = 0.0
     """Time constant of the first-order lag from commanded to executed torque [s]."""
     inertia_scale: Annotated[float, Field(ge=0.5, le=2)] = 1.0
-    """Factor on all moving masses, inertias and rotor inertias; the robot compensates the scaled
-    weight."""
+    """Factor on all moving masses, inertias and rotor inertias. Controllets do not know it, but
+    the robot compensates the scaled weight."""
     link_mass: Annotated[list[_Scale], Field(min_length=1, max_length=64)] = [1.0] * JOINTS
-    """Factor on mass and inertia of each moving link; the robot does not know it."""
+    """Factor on mass and inertia of each moving link. The gravity compensation of the robot does
+    not know it."""
     link_com: Annotated[list[_Shift], _PER_AXIS] = [0.0] * (3 * JOINTS)
     """Offset of the centres of mass in the link frames, x y z per link [m]."""
     link_inertia: Annotated[list[_Scale], _PER_AXIS] = [1.0] * (3 * JOINTS)
     """Factors on the second moments of mass along the three principal axes of each link."""
     torque_bias: JointTorques = [0.0] * JOINTS
-    """Torque added to every executed torque. ``tau_J`` contains it, and the estimate of external
-    torques includes it, as for a robot that uses its commanded torque. Errors of the torque
-    sensors are in ``noise.tau_bias`` [Nm]."""
+    """Error of the executed torque of each joint [Nm].
+
+    The measured torque ``tau_J`` contains it, and so does the estimate of external torques, as for
+    a robot that estimates them from its commands. ``noise.tau_bias`` is the error of torque
+    sensors."""
     coulomb: JointFriction = [0.0] * JOINTS
     """Coulomb friction in addition to ``joint_friction`` [Nm]."""
     viscous: JointFriction = [0.0] * JOINTS
@@ -52,7 +55,7 @@ class PerturbationConfig(Section):
     stribeck: JointFriction = [0.0] * JOINTS
     """Excess of static friction over ``coulomb`` [Nm]."""
     stribeck_speed: Annotated[list[_Few], _PER_JOINT] = [0.05] * JOINTS
-    """Stribeck velocity, at which that excess has fallen to 1/e [rad/s]."""
+    """Stribeck velocity, at which the excess ``stribeck`` has fallen to 1/e [rad/s]."""
     friction_offset: JointTorques = [0.0] * JOINTS
     """Friction offset, equal in both directions of motion [Nm]."""
     hysteresis: JointFriction = [0.0] * JOINTS
@@ -79,8 +82,9 @@ class PerturbationConfig(Section):
     """Offset of the tool's end-effector point and shape in the flange frame [m]."""
     parameters: str = ""
     """YAML file of ``multipanda identify`` with inertias, rotor inertias and friction of the
-    simulated arm, before the factors above; controllets and robot do not know them."""
+    simulated arm. The other keys of this section then change these. Controllets and robot do not
+    know them."""
 
 
 PER_AXIS: dict[str, float] = {"link_com": 0.0, "link_inertia": 1.0}
-"""Keys with three numbers per joint, and their default values."""
+"""Keys of ``perturbation`` with three numbers per joint, and the default of each number."""

@@ -39,11 +39,16 @@ Faults: TypeAlias = list[str]
 _SIZES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2}
 
 DRIVERS = ("friction", "residual")
-"""Features that add energy to compensate friction."""
+"""Features that compensate friction, and thereby add energy to the arm."""
 
 
 def check_cell(config: CellSections, faults: Faults) -> None:
-    """Append the faults between well-formed sections of a cell to ``faults``."""
+    """Append the faults that span several sections to ``faults``.
+
+    Args:
+        config: Cell whose sections are each valid.
+        faults: List of messages to extend.
+    """
     for name, arm in config.arms.items():
         limits = arm.robot.limits
         q = np.array(arm.q_start)
@@ -134,7 +139,7 @@ def _sizes_of(name: str, arm: ArmConfig) -> Iterator[str]:
 
 
 def _sections(config: CellSections) -> set[str]:
-    """Return the section names of the backends, which are also the node names of the robots."""
+    """Return the backend sections of the arms; the nodes of robots have the same names."""
     sections = set()
     for arm in config.arms.values():
         # _check_backends reports an unknown backend.
@@ -326,7 +331,12 @@ def _check_active(config: CellSections, faults: Faults) -> None:
 
 
 def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Join nested keys with dots: ``{nullspace: {stiffness: ..}}`` to ``nullspace.stiffness``."""
+    """Return a flat dictionary whose keys are the joined keys, such as ``nullspace.stiffness``.
+
+    Args:
+        values: Nested dictionary.
+        prefix: Text before every key.
+    """
     flat: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, dict):

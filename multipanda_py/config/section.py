@@ -12,8 +12,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 def in_plain_types(section: Any) -> Any:
     """Convert tuples, arrays and numpy numbers of a section to lists and Python numbers.
 
-    Validation is strict, so that ``true`` and ``"0.5"`` are not accepted as numbers. It would
-    also reject tuples, arrays and numpy numbers.
+    Validation is strict, to reject ``true`` and ``"0.5"`` as numbers. Without this conversion it
+    would also reject tuples, arrays and numpy numbers.
     """
     if not isinstance(section, Mapping):
         return section
@@ -29,7 +29,8 @@ def _plain(value: Any) -> Any:
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
-"""Name of a cell, arm, object or controllet; file and ROS names allow 255 characters."""
+"""Name of a cell, arm, object or controllet. 64 characters leave space in file and ROS names,
+which allow 255."""
 
 _Coordinate = Annotated[float, Field(ge=-100, le=100)]
 _Angle = Annotated[float, Field(ge=-6.2832, le=6.2832)]
@@ -43,8 +44,8 @@ _UpTo1000 = Annotated[float, Field(ge=0, le=1000)]
 _UpTo100000 = Annotated[float, Field(ge=0, le=100_000)]
 _JointAngle = Annotated[float, Field(ge=-10, le=10)]
 LIGHTEST = 1e-6
-"""Minimum mass of a movable object [kg]. At the smallest size its inertia is 4e-15 kg m^2; MuJoCo
-rejects inertias below 1e-15 kg m^2."""
+"""Minimum mass of a movable object [kg]. The smallest object then has an inertia of 4e-15 kg m^2.
+MuJoCo rejects inertias below 1e-15 kg m^2."""
 
 
 def _fixed_or_heavy_enough(mass: float) -> float:
@@ -60,7 +61,7 @@ Position = Annotated[list[_Coordinate], Field(min_length=3, max_length=3)]
 Rpy = Annotated[list[_Angle], Field(min_length=3, max_length=3)]
 """Roll, pitch, yaw, each within one revolution [rad]."""
 Offset = Annotated[list[_Offset], Field(min_length=3, max_length=3)]
-"""Vector within an arm or its tool [m]."""
+"""Vector in the frame of a link, flange or tool of an arm [m]."""
 Inertia = Annotated[list[_Moment], Field(min_length=6, max_length=6)]
 """Inertia xx yy zz xy xz yz, up to that of 20 kg at a distance of 1 m [kg m^2]."""
 Size = Annotated[list[_Extent], Field(min_length=1, max_length=3)]
@@ -70,7 +71,7 @@ ObjectMass = Annotated[float, Field(ge=0, le=1000), AfterValidator(_fixed_or_hea
 Color = Annotated[list[_Fraction], Field(min_length=4, max_length=4)]
 """Red, green, blue and opacity, each in [0, 1]."""
 JointPositions = Annotated[list[_JointAngle], _PerJoint]
-"""Joint positions; the robot's own limits are narrower [rad]."""
+"""Joint positions [rad]; the limits of the robot, which are narrower, are checked later."""
 JointTorques = Annotated[list[_Torque], _PerJoint]
 """Joint torques, with bounds above the torque limit of any joint [Nm]."""
 JointFriction = Annotated[list[_UpTo100], _PerJoint]
@@ -78,11 +79,16 @@ JointFriction = Annotated[list[_UpTo100], _PerJoint]
 SpringDamping = Annotated[list[_UpTo1000], _PerJoint]
 """Damping per joint, up to overcritical damping of the stiffest spring [Nm s/rad]."""
 JointStiffness = Annotated[list[_UpTo100000], _PerJoint]
-"""Stiffness [Nm/rad], or another large number, per joint."""
+"""Stiffness per joint [Nm/rad]; also the type of the ripple periods per revolution."""
 
 
 def sentences(error: ValidationError, cell: type[BaseModel]) -> Iterator[str]:
-    """Yield one message per fault that pydantic found: path, given value, allowed values."""
+    """Yield one message per fault that pydantic found: path, given value, allowed values.
+
+    Args:
+        error: Error of pydantic.
+        cell: Class that was validated; it determines the known keys in messages.
+    """
     for fault in error.errors(include_url=False):
         # Tags that pydantic adds begin with "[".
         loc = [part for part in fault["loc"] if not str(part).startswith("[")]
@@ -99,7 +105,12 @@ def sentences(error: ValidationError, cell: type[BaseModel]) -> Iterator[str]:
 
 
 def _siblings(cell: type[BaseModel], path: Sequence[int | str]) -> list[str]:
-    """Return the valid keys of the section that contains an unknown key."""
+    """Return the valid keys of the section that contains an unknown key.
+
+    Args:
+        cell: Class of the outermost section.
+        path: Keys and list indices that lead to the unknown key, which is last.
+    """
     section, keys = cell, iter(path[:-1])
     for key in keys:
         annotation = section.model_fields[str(key)].annotation

@@ -76,11 +76,12 @@ class NoiseConfig(Section):
     dq: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Noise of joint velocities [rad/s]."""
     tau: Annotated[float, Field(ge=0, le=5)] = 0.0
-    """Noise of external joint torques, which measured torques contain with opposite sign [Nm]."""
+    """Noise of external joint torques. Measured torques contain it with opposite sign [Nm]."""
     tau_bias: JointTorques = [0.0] * JOINTS
-    """Constant error of external joint torques; measured torques are lower by it [Nm]."""
+    """Constant error of external joint torques. Measured torques contain it with opposite sign
+    [Nm]."""
     tau_drift: JointFriction = [0.0] * JOINTS
-    """Random walk of that error, as its standard deviation after one second [Nm/sqrt(s)]."""
+    """Random walk of ``tau_bias``, as standard deviation after one second [Nm/sqrt(s)]."""
     torque_step: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Quantization step of executed torques [Nm]."""
     q_step: Annotated[float, Field(ge=0, le=0.01)] = 0.0
@@ -94,14 +95,15 @@ class NoiseConfig(Section):
 class ResidualConfig(Section):
     """Trained residuals of an arm, which correct its model; none by default.
 
-    Each is a file of ``multipanda residual train`` for a real-time network and this robot model.
+    Each key names a file of ``multipanda residual train``, for a real-time network and this robot
+    model.
     """
 
     state: str = ""
-    """Residual between a robot and its simulation, by which a simulated arm reports the states
-    that the robot would report."""
+    """Residual between a real robot and its simulation. It corrects the states of a simulated arm
+    to those that the real robot would report."""
     wrench: str = ""
-    """Residual of measured torques without contact, which corrects the external torques."""
+    """Residual of measured torques without contact. It corrects the estimated external torques."""
     torque: str = ""
     """Residual of the torques that the arm needs in addition to its model, for controllets with
     the feature ``residual``."""
@@ -113,9 +115,9 @@ class JointsConfig(Section):
     A Franka has strain wave gears and compliant torque sensors. libfranka accepts joint
     stiffnesses up to 14250 Nm/rad. Lightweight arms of this design have 5000 to 15000 Nm/rad
     (Albu-Schäffer, Ott and Hirzinger, 2007). An estimate for an FR3 is 14000 Nm/rad for joints 1
-    to 4 and 9000 Nm/rad for the wrist, with a damping of 0.001 s times that. Gears are specified
-    with an error of 3e-4 rad. The robot's torque loop reduces the resulting ripple to a few tenths
-    of a Nm.
+    to 4 and 9000 Nm/rad for the wrist, with a damping of 0.001 s times the stiffness. Gears are
+    specified with an error of 3e-4 rad. The robot's torque loop reduces the resulting ripple to a
+    few tenths of a Nm.
     """
 
     stiffness: JointStiffness = [0.0] * JOINTS
@@ -161,11 +163,11 @@ class ArmConfig(Section):
     position: Position = [0.0, 0.0, 0.0]
     rpy: Rpy = [0.0, 0.0, 0.0]
     hand: Hand = True
-    """True for the gripper of the model, which is the default where it has one; false; or the
-    files of a parallel gripper."""
+    """``true`` for the gripper of the model, ``false`` for none, or the files of a parallel
+    gripper. By default true if the model has a gripper."""
     compensates_gravity: bool = True
     """True if the arm compensates the weight of its links, tool and load; by default as the model
-    does. If false, the loop adds that torque, including the weight of a grasped object."""
+    does. If false, the loop adds the gravity torque, including the weight of a grasped object."""
     tool: ToolConfig | None = None
     interfaces: Annotated[
         list[Literal["effort", "position", "velocity"]], BeforeValidator(_empty_list)
@@ -176,22 +178,19 @@ class ArmConfig(Section):
     torque_rate: Annotated[float, Field(ge=100, le=1000)] | None = None
     """Maximum torque rate, if lower than the robot's [Nm/s]."""
     joint_damping: JointFriction = [0.0] * JOINTS
-    """Viscous joint friction; by default that of the model, which has some if it was identified
-    [Nm s/rad]."""
+    """Viscous joint friction [Nm s/rad]. By default that of the model, zero unless identified."""
     joint_friction: JointFriction = [0.0] * JOINTS
-    """Coulomb joint friction; by default that of the model, which has some if it was identified
-    [Nm]."""
+    """Coulomb joint friction [Nm]. By default that of the model, zero unless identified."""
     identified: str = ""
     """YAML file of ``multipanda identify``. Controllets and the estimate of external torques use
-    it instead of the model. A simulated arm, and the model in its simulated robot, do not use
-    it."""
+    it instead of the model. Simulated arms and their simulated robot controllers ignore it."""
     residual: ResidualConfig = ResidualConfig()
     noise: NoiseConfig = NoiseConfig()
     perturbation: PerturbationConfig = PerturbationConfig()
     joints: JointsConfig = JointsConfig()
     actuators: dict[GroupName, ActuatorConfig] = {}
-    """Compliant actuators, by names of groups of joints; by default those of the toolbox's tags in
-    the URDF of the model, if any."""
+    """Compliant actuators, by name of a group of joints. By default those that the URDF of the
+    model declares with tags of the ROS-Gazebo toolbox, if any."""
     robot_ip: Annotated[str, Field(pattern=r"^[A-Za-z0-9.:-]*$")] = ""
     """IP address of the robot, for backends that need one."""
 
@@ -271,7 +270,7 @@ class ArmConfig(Section):
 
     @property
     def section(self) -> str:
-        """Name of the section that the arm's backend reads."""
+        """Name of the section with the settings of the arm's backend."""
         return section_of(self.backend)
 
     @property
@@ -298,9 +297,9 @@ class ObjectConfig(Section):
     rgba: Color = [0.6, 0.6, 0.65, 1.0]
     friction: Annotated[float, Field(ge=0, le=5)] = 0.8
     contact_time: Annotated[float, Field(ge=0.002, le=0.5)] = 0.02
-    """Time constant of its contacts; half the value is four times the stiffness [s]."""
+    """Time constant of contacts of the object [s]. Half of it makes them four times as stiff."""
     contact_damping: Annotated[float, Field(ge=0.01, le=10)] = 1.0
-    """Damping ratio of its contacts."""
+    """Damping ratio of contacts of the object."""
     present: bool = True
     """True if the object is in the scene from the start. Objects with mass can also be added and
     removed later."""
@@ -331,7 +330,7 @@ def _is_map(value: object) -> bool:
 
 
 class ControlletConfig(Section):
-    """One controllet; without ``arms``, one instance is made for every arm of the cell."""
+    """Controllet, as one instance for all ``arms``; without ``arms``, as one for each arm."""
 
     type: str
     arms: Annotated[list[str], Field(min_length=1)] | None = None
@@ -339,17 +338,16 @@ class ControlletConfig(Section):
     """Features instead of the default ones; ``['']`` for none, as ROS 2 has no empty lists."""
     params: dict[str, Any] = {}
     params_of: dict[str, dict[str, Any]] = {}
-    """Parameters that differ for single arms, by arm name, of a controllet without ``arms``."""
+    """Parameters of single arms that override ``params``, by arm name. Only without ``arms``."""
     target_timeout: Annotated[float, Field(ge=0, le=3600)] = 0.0
     """Maximum pause in a stream of targets, after which the measured state is held [s]; 0 is
     never.
 
-    Not allowed for controllets that take trajectories.
-    """
+    Controllets that take trajectories do not allow it."""
 
 
 class CollisionsConfig(Section):
-    """Settings of collision avoidance that do not follow from the shapes of objects."""
+    """Settings of collision avoidance."""
 
     touching: Annotated[
         list[Annotated[str, Field(pattern=r"^\S+ \S+$")]], BeforeValidator(_empty_list)
@@ -372,18 +370,18 @@ class RealtimeConfig(Section):
     """Core to pin the loop to; -1 is the last core without another real-time loop, -2 none."""
     lock_memory: bool = True
     keep_awake: bool = True
-    """Keep idle cores out of sleep states. It applies if the loop runs in its own process with
-    real-time priority, or if real arms run. It uses more power, and cycles start on time."""
+    """Keep idle cores out of sleep states, so that cycles start on time at the cost of more power.
+    It applies if the loop runs in its own process with real-time priority, or if arms are real."""
 
 
 class GateConfig(Section):
-    """Maximum distance of a target from the measured state when it arrives, and maximum values."""
+    """Maximum distances of targets from the measured state at arrival, and maximum values."""
 
     position: Annotated[float, Field(gt=0, le=5)] = 0.15
     rotation: Annotated[float, Field(gt=0, le=3.2)] = 0.6
     joint: Annotated[float, Field(gt=0, le=7)] = 0.4
     force: Annotated[float, Field(gt=0, le=500)] = 100.0
-    """Maximum force of a target; joints may allow less [N]."""
+    """Maximum force of a target [N]. The torque limits of joints may reduce it."""
     torque: Annotated[float, Field(gt=0, le=200)] = 20.0
     """Maximum torque of a target [Nm]."""
     speed: Annotated[float, Field(gt=0, le=5)] = 1.0
@@ -397,12 +395,12 @@ class GateConfig(Section):
 
 
 class RecorderConfig(Section):
-    """Fault recorder of a cell in real time, which saves the seconds around every fault."""
+    """Fault recorder of a cell that runs in real time; it saves the seconds around every fault."""
 
     faults: bool = True
     """True to save faults; needs ``mcap``, which the extra ``logs`` installs."""
     folder: str = ""
-    """Parent folder of a folder with the cell's name; empty:
+    """Folder in which a subfolder with the cell's name is created; empty is
     ``~/.local/state/multipanda``."""
     keep: Annotated[int, Field(ge=1, le=10000)] = 20
     """Maximum number of saved faults; the oldest are removed."""
@@ -420,8 +418,8 @@ class CellSettings(Section):
     """Cycles per second, which is also the rate of physics steps [Hz]."""
     placement: Literal["process", "thread", "inline"] = "process"
     blend_time: Annotated[float, Field(ge=0, le=1)] = 0.005
-    """Time over which torque is blended when an arm changes its controllet; ``hold`` takes over
-    within 5 cycles [s]."""
+    """Time over which torque is blended when an arm changes its controllet [s]. ``hold`` always
+    takes over within 5 cycles."""
     heartbeat_timeout: Annotated[float, Field(ge=0.05, le=60)] = 1.0
     """Time without a heartbeat of the owning process after which all arms hold [s]."""
     joint_state_rate: Annotated[float, Field(ge=0.1, le=1000)] = 100.0
@@ -443,8 +441,9 @@ class CellSettings(Section):
 class InstanceConfig(Section):
     """Controllet on its arms, as the loop builds it.
 
-    ``name`` is its address in the cell (``left/cartesian_impedance_controller``), ``short_name``
-    that in its own namespace. It is not read from files, so any sequence is accepted for a tuple.
+    ``name`` is its name in the cell (``left/cartesian_impedance_controller``), ``short_name`` the
+    name without the arm. Instances are not read from files, so any sequence is accepted for a
+    tuple.
     """
 
     model_config = ConfigDict(strict=False)

@@ -101,7 +101,7 @@ def ompl(groups: Groups) -> dict[str, Any]:
 
 
 def pilz() -> dict[str, Any]:
-    """Return ``pilz_industrial_motion_planner_planning.yaml``: PTP, LIN and CIRC of an arm."""
+    """Return ``pilz_industrial_motion_planner_planning.yaml``, for PTP, LIN and CIRC motions."""
     return {
         "planning_plugins": [f"{PILZ}/CommandPlanner"],
         "request_adapters": list(_CHECKS),
@@ -153,7 +153,7 @@ def scene_text(objects: Sequence[SceneObject], floor: float) -> str:
 def _shapes(
     solids: Sequence[tuple[str, Sequence[float], str]], color: Sequence[float]
 ) -> Iterator[str]:
-    """Yield the number of shapes, type, size, pose and color of each, and 0 subframes."""
+    """Yield lines of a ``.scene`` file: number of shapes, their data, and 0 subframes."""
     yield str(len(solids))
     for kind, size, placement in solids:
         yield from (kind, _numbers(size), placement, _numbers(color))
@@ -247,7 +247,7 @@ _HEADER = "# Written by multipanda moveit from the cell {name}.\n"
 
 
 def moveit_files(config: CellConfig) -> dict[str, str]:
-    """Return the contents of all files by name.
+    """Return the contents of all files for MoveIt, by file name.
 
     Raises:
         ConfigurationError: If no controllet of an arm follows trajectories, or a name of the cell

@@ -211,8 +211,8 @@ class Groups:
     """Planning groups of a cell: one per arm, per gripper, and for sets of arms.
 
     The group of an arm has its name, and that of its gripper is ``left_hand``. The group of all
-    arms is ``both`` or ``all``. Other sets of arms with a controllet that follows trajectories
-    also become groups, such as ``left_right``.
+    arms is ``both`` for two arms, ``all`` for more. Other sets of arms with a controllet that
+    follows trajectories also become groups, such as ``left_right``.
 
     Args:
         config: The checked cell file.

@@ -95,7 +95,7 @@ class Mujoco(Backend[FrankaSettings]):
         data: MuJoCo data, after :meth:`connect`. Thread: control.
         world: Access to bodies between two cycles, after :meth:`connect`.
         drives: Drivetrain of every arm, after :meth:`connect`.
-        robots: Robot stage of every arm, after :meth:`connect`.
+        robots: Drivetrain stage with the robot's own control of every arm, after :meth:`connect`.
         compliant: Springs of arms with compliant actuators, after :meth:`connect`; or None.
         steps: Number of MuJoCo steps in a cycle.
         dofs: Indices of each arm's velocities in MuJoCo, after :meth:`connect`.
@@ -218,7 +218,7 @@ class Mujoco(Backend[FrankaSettings]):
             self._motors.append(partial(_motors_of, own, springs))
             stages = stages_of(model, data, arm, real, settings, robot, dof, seed, self.period)
             if bends:
-                # The robot's model of its inertia includes this factor.
+                # The robot knows this factor, so its gravity compensation includes it.
                 scale = settings.perturbation.inertia_scale
                 bears = settings.rigid_robot.limits.torque
                 compliant.append(CompliantArm(model, data, arm, state, bends, bears, scale))
@@ -348,7 +348,11 @@ class Mujoco(Backend[FrankaSettings]):
         return not self.robots[self.arms.index(arm)].stopped
 
     def engage(self, arm: int, interface: str) -> None:
-        """Add a servo with the gains of the robot's own controller, or remove it for torques."""
+        """Switch the command interface of an arm.
+
+        Positions and velocities are executed by a servo with the gains of the robot's own
+        controller, torques without a servo.
+        """
         index = self.arms.index(arm)
         self._servos.pop(index, None)
         if interface != INTERFACES[0]:
@@ -376,12 +380,12 @@ class Mujoco(Backend[FrankaSettings]):
         self._show(obj)
 
     def inside(self, record: Vector) -> tuple[str, float] | None:
-        """Return the arm that an object would penetrate at a pose, and the depth, or None."""
+        """Return the arm that an object would penetrate at a pose, and the depth [m], or None."""
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
         return self._presence.overlap(int(record[0]), pose, only_arms=True)
 
     def spawn(self, record: Vector) -> tuple[str, float] | None:
-        """Add an absent object to the scene, unless its pose is occupied."""
+        """Add an absent object; if a body is at its pose, return this body and the depth [m]."""
         obj = int(record[0])
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
         if result := self._presence.overlap(obj, pose):

@@ -31,8 +31,8 @@ class SimGripper:
     r"""Execution of gripper commands by the position servos of both fingers.
 
     The set point :math:`q_d` of a finger's opening :math:`q` moves towards its goal at half the
-    commanded speed :math:`v`. It moves faster when the fingers are blocked. It waits when it
-    would exceed the distance to the fingers that the servo needs for its force,
+    commanded speed :math:`v`. The set point moves faster when the fingers are blocked. It waits
+    when its distance to the fingers would exceed what the servo needs for its force,
 
     .. math:: |q_d - q| \le \frac{F + d \, v / 2}{k} + 1\,\mathrm{mm} .
 
@@ -181,7 +181,8 @@ class SimGripper:
             self.is_active = False
             if not arrived:
                 self._set_point = opening
-                # The fingers are blocked. Without this, the servo would press with growing force.
+                # The fingers are blocked. With the old set point, the servo would continue to
+                # press.
                 self._control[:] = opening
         self._answer[1] = Outcome.SUCCEEDED if done else Outcome.UNSUCCESSFUL
 

@@ -164,7 +164,7 @@ def build_scene(
     Args:
         arms: Descriptions of the arms, each with its base pose.
         objects: Objects in the scene; those with mass get a free joint ``<name>_joint``. Absent
-            objects are parked, without weight and contacts: see :class:`.Presence`.
+            objects are parked, without weight and contacts: see :class:`.ObjectActivation`.
         timestep: Length of a simulation step [s].
         meshes: Folder with a copy of ``franka_fr3/assets`` of MuJoCo Menagerie. Its meshes replace
             the visual geometry of the links. The contact geometry stays.

@@ -34,7 +34,7 @@ _SHININESS = {"shell": 0.55, "metal": 0.7, "cap": 0.5, "dark": 0.3, "tool": 0.7}
 def put(element: E, **values: object) -> E:
     """Set attributes of a specification's element and return it.
 
-    The ``add_...`` methods of MuJoCo 3.2.0 take no keyword arguments.
+    The ``add_...`` methods of MuJoCo 3.2.0 do not accept attributes as arguments.
     """
     for name, value in values.items():
         setattr(element, name, value)

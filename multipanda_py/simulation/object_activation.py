@@ -25,7 +25,8 @@ _NEAR = 0.01
 def make_removable(spec: mujoco.MjSpec, objects: Sequence[str]) -> None:
     """Prepare a scene so that weight and contacts of some objects can be switched later.
 
-    Without this, MuJoCo would omit gravity compensation, and the contacts of these objects.
+    Otherwise MuJoCo would compile objects without gravity compensation, and absent ones without
+    contacts, which cannot be changed later.
 
     Args:
         spec: MuJoCo model.
@@ -81,7 +82,7 @@ class ObjectActivation:
             self._set(object_index, bool(is_present))
 
     def is_present(self, body: int) -> bool:
-        """Return whether a body, by its MuJoCo index, is in the scene; links always are."""
+        """Return True if a body, by its MuJoCo index, is in the scene; links always are."""
         return body not in self._bodies or self._model.body_gravcomp[body] == 0.0
 
     def overlap(

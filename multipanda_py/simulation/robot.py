@@ -136,9 +136,9 @@ class SimRobot(DrivetrainStage):
     r"""Robot stage of an arm: load compensation, collision thresholds, and hold after a reflex.
 
     The load acts on the joints with :math:`-J_c^T m g`, where m is its mass, c its centre of mass
-    and g the gravity vector. The robot expects this torque. If it compensates gravity, it adds it
-    to every commanded torque. Thresholds apply only if they were given explicitly. The wrench is
-    compared in the stiffness frame K,
+    and g the gravity vector. The robot expects this torque. A robot that compensates gravity adds
+    it to every commanded torque. Thresholds apply only if they were given explicitly. The wrench
+    is compared in the stiffness frame K,
 
     .. math::
         f_K = R_K^T f, \quad m_K = R_K^T (m - p_K \times f) .
@@ -227,7 +227,7 @@ class SimRobot(DrivetrainStage):
             self._weight[:] = 0.0
 
     def measure(self, state: Measured) -> None:
-        """Add the load to external torques, and keep them for the thresholds."""
+        """Add the expected load torque to external torques; keep the sum for the thresholds."""
         if self._load.mass > 0.0:
             state.tau_ext += self._weight
         self.tau_ext[:] = state.tau_ext

@@ -47,8 +47,8 @@ def correct_friction(model: mujoco.MjModel, data: mujoco.MjData) -> None:
     A slip :math:`v_t` therefore acts like an approach at :math:`\mu v_t`. A body of mass m that is
     pressed with a force F and slides faster than :math:`F / (m \mu b)` is lifted off and bounces.
     For 10 N, 4 kg, :math:`\mu = 0.3` and a contact time :math:`T_c` of 4 ms this begins at 15
-    mm/s. Coulomb friction has no such coupling. It is subtracted from the normal reference
-    acceleration,
+    mm/s. Coulomb friction has no such coupling. The coupling term is therefore subtracted from the
+    normal reference acceleration,
 
     .. math:: a_n^* \leftarrow a_n^* - \| \mu \circ b\, v_t \| .
 

@@ -52,7 +52,7 @@ def diverged(description: str) -> str:
 
 
 def was_reset(data: mujoco.MjData, before: float) -> bool:
-    """Return whether MuJoCo has diverged and reset its state in a step.
+    """Return True if MuJoCo has diverged and reset its state in a step.
 
     A reset sets the time back. In the first step, which starts at time 0, MuJoCo's warnings are
     checked instead.

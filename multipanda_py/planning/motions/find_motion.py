@@ -56,7 +56,7 @@ def check_feasible(
     distances: Sequence[Distance],
     margin: float,
 ) -> None:
-    """Refuse goals that an arm cannot reach, whatever its other joints and the other arms do.
+    """Refuse goals that cannot be reached, whatever the path and the motion of other arms.
 
     A joint configuration determines the poses of all links of the arm. A tool pose determines only
     those of its gripper and the attached object.
@@ -65,7 +65,7 @@ def check_feasible(
         scene: Arms and objects.
         request: Request for the motion.
         grips: Objects attached to grippers.
-        distances: Minimum distances to keep.
+        distances: Constraints on the distances of bodies.
         margin: Margin of the joint limits [rad, m].
 
     Raises:
@@ -146,7 +146,7 @@ def _refuse_near(
     held = {one.thing for one in grips}
     for one in distances:
         if one.margin < 0.0 or not any(body in known or body in held for body in one.of):
-            continue  # The depth of overlaps differs between the distance measures.
+            continue  # Capsules and coal measure different depths of overlaps.
         for pair in one.pairs:
             for solid in pair:
                 if id(solid) not in placed:
@@ -171,7 +171,7 @@ def _refuse_near(
 
 
 class _Placed(NamedTuple):
-    """Solid of coal at its pose, with its bounding sphere."""
+    """Shape of the library coal at its pose in the world, with its bounding sphere."""
 
     shape: Any
     pose: Any
@@ -198,7 +198,7 @@ def _distance(a: _Placed, b: _Placed, enough: float) -> float:
 
 
 SLICES = 16
-"""Number of slices from one goal to the next."""
+"""Number of configurations (slices) from one goal to the next."""
 LIMIT_MARGIN = 0.02
 """Margin of the joint position limits [rad], so that a compliant arm does not hit them."""
 TRIES, FINER = 8, 2
@@ -206,7 +206,7 @@ TRIES, FINER = 8, 2
 FAR = 0.02
 """Violation above which a goal counts as unreachable, without further searches [m, rad]."""
 MAX_POINTS = TRAJECTORY_POINTS - POINTS
-"""Maximum number of points of a motion after a retreat, because both form one trajectory."""
+"""Maximum number of points of a motion; a retreat before it is part of the same trajectory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +216,7 @@ class PlannedMotion:
     Attributes:
         points: Trajectory points of each arm, (p, 1 + 3 n).
         nearest: Minimum distance of bodies along the motion [m].
-        reason: Summary of the search.
+        reason: Result of the search in one sentence.
     """
 
     points: dict[str, Matrix]
@@ -229,7 +229,7 @@ def find_move(
 ) -> PlannedMotion:
     """Search for a motion from the start of the scene.
 
-    Arms that start within the range of the collision avoidance first retreat from it.
+    Arms that start within the range of the collision avoidance first retreat out of it.
 
     Args:
         scene: All arms and present objects of a cell. Only attached objects are movable.
@@ -243,7 +243,7 @@ def find_move(
         UnknownName: If there is no such arm.
         MissingExtra: If scipy is not installed.
 
-    Thread: any; it takes up to ``request.patience`` of its processor time.
+    Thread: any; it takes up to ``request.patience`` seconds of processor time.
     """
     request.check()
     for obj in request.touching:

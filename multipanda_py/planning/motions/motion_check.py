@@ -19,7 +19,7 @@ class NearBodies(NamedTuple):
     """Pair of solids that are close to each other.
 
     Attributes:
-        names: Names of both.
+        names: Names of the two bodies, as text.
         distance: Distance of their surfaces; negative if they overlap [m].
         gradient: Gradient of the distance with respect to the joints of all arms, (n,) [m/rad].
         may_touch: True if the request allows the pair to touch.
@@ -47,7 +47,7 @@ class Avoidance(Protocol):
 
     @property
     def passes_at(self) -> float:
-        """Distance of any two bodies at which no controllet stops a path [m]."""
+        """Distance from which on no controllet stops the approach of any two bodies [m]."""
 
     def needs(self, first: str, second: str, gripper: bool) -> float:
         """Return the minimum distance of two bodies on a path [m]; 0 if there is none.
@@ -87,7 +87,7 @@ class Avoidance(Protocol):
 
 
 SAMPLES = 10
-"""Number of samples between two points, for the check of velocities and accelerations."""
+"""Number of samples per segment, for the maximum velocities and accelerations."""
 SHORTEST = 0.2
 """Minimum duration of a motion [s]."""
 
@@ -99,8 +99,8 @@ def timed(fractions: Vector, path: Matrix, velocity: Vector, acceleration: Vecto
         \sqrt{\frac{|q_i''(s)|}{\ddot q_{max,i}}} \right).
 
     :math:`q_i(s)` is the position of joint i on quintic segments between the points, at the
-    fraction s of the duration T. Only the duration is optimised. The speed profile is that of the
-    path, which was found with small accelerations.
+    fraction s of the duration T. Only the duration is optimised. ``fractions`` determine the
+    relative speeds along the path.
 
     Args:
         fractions: Time fraction of every point, increasing from 0 to 1, (p,).
@@ -125,7 +125,7 @@ def timed(fractions: Vector, path: Matrix, velocity: Vector, acceleration: Vecto
 
 
 WINDOW = 0.5
-"""Time in which the speed decreases and increases again [s]."""
+"""Width of the moving window that smooths a speed reduction [s]."""
 
 
 def slowed(rows: Matrix, times: Vector, fractions: Vector, max_value: int) -> Matrix:
@@ -167,17 +167,18 @@ def _windows(values: Vector, half: int) -> Matrix:
 
 
 DENSE = 0.01
-"""Step between checked configurations: in time [s], or of the fastest joint if slow [rad, m]."""
+"""Maximum step between checked configurations: in time [s], or in the position of the fastest
+joint [rad, m]. The coarser of both applies."""
 SPARED = 0.5
-"""Allowed shortfall of distances between the points of a path, as a fraction of the clearance."""
+"""Fraction of the clearance that suffices between the points of a path."""
 LEAST = 5e-4
-"""Additional allowed shortfall, for any clearance [m]."""
+"""Tolerance that is also subtracted from distances between the points of a path [m]."""
 SLOWEST, ENOUGH = 0.05, 0.9
 """Minimum speed fraction to which a motion is slowed down for the collision avoidance; and minimum
 fraction to which a controllet may slow it down further."""
 ROUNDS = 3
 """Maximum number of times that a motion is slowed down."""
-_BELOW = 0.95  # Factor of a speed reduction, slightly below the required one.
+_BELOW = 0.95  # Additional factor, so that a reduced speed is clearly below the allowed one.
 
 
 class Checked(NamedTuple):
@@ -197,13 +198,13 @@ class Checked(NamedTuple):
 def check_motion(
     rows: Matrix, n: int, space: FreeSpace | None, law: Avoidance | None, max_value: int
 ) -> Checked:
-    """Check that a motion keeps its distances, and that no controllet slows it down.
+    """Check the distances along a motion; slow it down where collision avoidance would.
 
     Args:
         rows: Trajectory points, (p, 1 + 3 m).
         n: Number of joints of all arms, which are the first of the m columns.
         space: Distances that all configurations must keep.
-        law: Collision avoidance of the executing controllets.
+        law: Collision avoidance of the executing controllets; None if they have none.
         max_value: Maximum number of points.
     """
     nearest = math.inf

@@ -53,7 +53,7 @@ KEEPS: tuple[Keep, ...] = ("", "upright", "orientation")
 NUMBERS = {"clearance": (0.0, 0.5), "speed": (0.01, 1.0), "patience": (0.01, 600.0)}
 """Minimum and maximum of the numeric options."""
 MAX_WAYPOINTS = 100
-"""Maximum number of goals of one motion, the last one included, as it is one trajectory."""
+"""Maximum number of goals of one motion, including the last one."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,13 @@ class MoveRequest:
     """Request for a collision-free motion.
 
     Attributes:
-        stops: Waypoints in order, the goal last. Each has by arm a tool pose in the world or a
-            joint configuration, (n,). Arms that are not named may move out of the way.
+        stops: Waypoints in order, the goal last. Each maps names of arms to a tool pose in the
+            world or a joint configuration, (n,). Other arms may move out of the way.
         keep: Constraint of the tools of all named arms, see :data:`KEEPS`.
         clearance: Minimum distance of bodies [m]. The default is the distance at which
-            ``collision_avoidance`` begins to push. It is increased to the distance that the
-            executing controllets need. Arms that start nearer retreat first. It is smaller for
-            bodies from which they cannot retreat.
+            ``collision_avoidance`` begins to push. If the executing controllets need more, theirs
+            applies. Arms that start nearer retreat first. For bodies from which they cannot
+            retreat, the distance at the start applies.
         speed: Fraction of the velocity limits. Its square is the fraction of the acceleration
             limits.
         patience: Maximum processor time of the search in its thread [s]. Other load of the machine
@@ -86,7 +86,7 @@ class MoveRequest:
     touching: Sequence[str] = ()
 
     def name_of(self, number: int) -> str:
-        """Return the name of a waypoint in messages, by its number from 1."""
+        """Return the name of a waypoint for messages; numbers start at 1."""
         return "goal" if number == len(self.stops) else f"via, goal {number}"
 
     def check(self) -> None:
@@ -147,11 +147,12 @@ def _check_names(names: Any) -> None:
 
 
 NEAR = 0.03
-"""Maximum joint deviation from the start of a plan [rad, m]. The trajectory blends it out."""
+"""Maximum distance of a joint from the start of its plan at execution [rad, m]. The executing
+controllet fades this distance out."""
 STAYS = 1e-4
 """Range of joint motion up to which an arm counts as staying [rad, m]."""
 MOVED, TURNED = 0.01, 0.05
-"""Maximum translation [m] and rotation [rad] of an object since it was considered in a plan."""
+"""Maximum translation [m] and rotation [rad] of an object after planning."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -165,7 +166,7 @@ class MovePlan:
         things: Poses of the objects in the world at the start.
         held: Names of the attached objects, by arm.
         nearest: Minimum distance of bodies along the motion, or at its start [m].
-        reason: Summary of the search.
+        reason: Result of the search in one sentence.
         laws: Parameters of the executing controllets at the time of planning, by controllet.
     """
 

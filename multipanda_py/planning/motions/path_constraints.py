@@ -53,10 +53,10 @@ def attached_objects(scene: Scene, held: Mapping[str, str]) -> list[AttachedObje
 
 
 def in_one_hand(grips: Sequence[AttachedObject]) -> dict[str, tuple[str, Pose]]:
-    """Return tool frame and pose of each object that one gripper holds.
+    """Return tool frame, and pose in this frame, of each object held by exactly one gripper.
 
-    Their poses follow from the arm. An object in two grippers has variables in the optimisation,
-    and constraints for both grippers.
+    The arm determines the poses of these objects. An object in two grippers has variables in the
+    optimisation, and constraints for both grippers.
     """
     hands = Counter(grip.thing for grip in grips)
     return {
@@ -78,7 +78,7 @@ def clearance_constraints(
     law: Avoidance | None = None,
     deepest: float = TOUCHING,
 ) -> list[Distance]:
-    """Return the distances to keep, reduced for bodies that start closer.
+    """Return the constraints on distances of bodies, reduced for bodies that start closer.
 
     Args:
         scene: Arms and objects at the start.
@@ -88,7 +88,7 @@ def clearance_constraints(
         deepest: Maximum overlap at the start [m].
 
     Raises:
-        PlanRejected: If bodies overlap by more than that at the start.
+        PlanRejected: If bodies overlap by more than ``deepest`` at the start.
     """
     matches = [one for one in _requested_clearances(scene, held, request, law) if one.pairs]
     frames = dict.fromkeys(name for one in matches for name in one.frames)
@@ -108,7 +108,7 @@ def clearance_constraints(
 def _requested_clearances(
     scene: Scene, held: Mapping[str, str], request: MoveRequest, law: Avoidance | None
 ) -> Iterator[Distance]:
-    """Yield the distances that the request and the executing controllets need."""
+    """Yield the constraints on distances that the request or the executing controllets need."""
     clearance = request.clearance
     led = {arm for goals in request.stops for arm in goals}
     for one in clearances(scene, (), clearance):
@@ -132,8 +132,9 @@ def _requested_clearances(
 
 
 LEAN = 0.02
-"""Maximum orientation error between a goal and the start with ``keep`` [rad]. It tolerates the
-position error of compliant arms. The motion uses the orientation of the goal."""
+"""Maximum orientation error between a goal and the start of a motion with ``keep`` [rad].
+
+It tolerates the position error of compliant arms. The motion keeps the orientation of the goal."""
 UP = np.array([0.0, 0.0, 1.0])
 
 

@@ -21,7 +21,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.state import ArmLimits, Matrix
 
 DENSE = 0.4
-"""Minimum step between two configurations in the timing, as a fraction of the largest step."""
+"""Minimum time between two configurations, as a fraction of the longest such time."""
 
 
 def via_postures(
@@ -118,7 +118,7 @@ class ToolPace:
         Args:
             distance: Length of the segment [m].
             angle: Rotation angle of the segment [rad].
-            radius: Radius of the segment [m].
+            radius: Radius of a circular segment [m]; infinite for a line.
         """
         speed = min(self.speed, math.sqrt(self.acceleration * radius))
         return max(

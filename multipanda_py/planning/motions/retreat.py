@@ -22,17 +22,18 @@ from multipanda_py.state import Matrix, Vector
 STEP = 1.5e-3
 """Increase of the smallest distances per step [m]."""
 AROUND = 0.01
-"""Pairs up to this distance beyond the target must not come closer than the target [m]."""
+"""Range of distances above the target in which pairs are checked [m]. Pairs in it must not come
+closer than the target."""
 DEEPEST = 0.03
-"""Maximum overlap at the start of a retreat, of capsules, which are larger than links [m]."""
+"""Maximum overlap of capsules at the start of a retreat [m]. Capsules are larger than links."""
 LARGEST = 0.05
-"""Maximum step of a joint [rad, m]. The arm cannot move a pair apart that needs more."""
+"""Maximum joint motion per step [rad, m]. A pair that needs more counts as not separable."""
 MAX_STEPS = 60
 """Maximum number of steps."""
 # Maximum number of sweeps, regularisation of squared gradients, and minimum fraction of the
 # required distance that a step must gain.
 _SWEEPS, _SOFT, _MET = 200, 1e-6, 0.5
-_ROUNDING = 1e-7  # Gradient of a distance below which the joints do not change it.
+_ROUNDING = 1e-7  # Gradient below which the joints count as unable to change a distance [m/rad].
 
 
 def retreat(
@@ -129,8 +130,8 @@ class RetreatMotion(NamedTuple):
 
     Attributes:
         rows: Trajectory points from rest to rest, (p, 1 + 3 m).
-        end: Joint configuration at its end by arm, (n,) [rad, m].
-        nearest: Minimum distance of bodies along it [m].
+        end: Joint configuration at the end of the retreat by arm, (n,) [rad, m].
+        nearest: Minimum distance of bodies along the retreat [m].
     """
 
     rows: Matrix
@@ -163,7 +164,7 @@ def plan_retreat(
         timed: Function that returns the timing of a path, (p, m).
 
     Raises:
-        PlanRejected: If they cannot retreat without coming close to other bodies.
+        PlanRejected: If the arms cannot retreat without coming close to other bodies.
     """
     led = {arm for goals in request.stops for arm in goals}
     # Arms that hold an object with another arm cannot retreat separately.

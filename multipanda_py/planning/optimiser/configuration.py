@@ -25,7 +25,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
 NEARNESS = 0.1
-"""Weight of the distance from the start of the search, relative to constraints of 1e3."""
+"""Weight of the distance from the start of the search; constraints begin with a weight of 1e3."""
 MAX_TRIES = 1000
 """Maximum number of tries that a caller may request."""
 
@@ -57,7 +57,7 @@ def inverse_kinematics(
 
     Args:
         scene: Arms and objects.
-        goals: Goals of one or several arms, of order 0.
+        goals: Goals of one or several arms, on poses or positions, not on rates.
         near: Start of the search, :math:`x_0`, (d,). By default the start of the scene.
         apart: Distances to keep. By default all :func:`.clearances`.
         limit_margin: Margin of the joint limits [rad, m].
@@ -73,7 +73,7 @@ def inverse_kinematics(
             contains the violations of the best configuration.
         UnknownName: If the scene lacks a frame of a goal.
 
-    Thread: any; it takes up to ``settings.time`` of its processor time.
+    Thread: any; it takes up to ``settings.time`` seconds of processor time.
     """
     if not goals:
         raise PlanRejected("goals: got none, allowed one or more")
@@ -154,7 +154,7 @@ def find_configuration(
 def _moved_apart(
     scene: Scene, terms: Sequence[Term], result: Solution, settings: SolverSettings
 ) -> Solution:
-    """Solve a problem with its distances, at first without those of distant bodies."""
+    """Solve a problem with distances; those of distant bodies are added only if violated."""
     near, far = _parted(scene, terms, result)
     if not far:
         return solve(scene, terms, result.path, 1.0, 1, settings)
@@ -167,7 +167,7 @@ def _moved_apart(
 def _parted(
     scene: Scene, terms: Sequence[Term], result: Solution
 ) -> tuple[list[Term], list[Term]]:
-    """Return the terms that are relevant in a slice, and distances of distant bodies."""
+    """Split terms into the relevant ones and the distances of bodies that are far apart."""
     distances = {
         k: one for k, term in enumerate(terms) if isinstance(one := term.objective, Distance)
     }
@@ -230,7 +230,7 @@ _ALIKE = 0.05  # Difference up to which two configurations count as equal [rad, 
 
 
 def tool_goals(scene: Scene, terms: Sequence[Term]) -> Mapping[str, Pose] | None:
-    """Return the pose goal of each tool in the world, or None if a slice has other goals.
+    """Return the pose goal of each tool in the world, or None if the terms contain other goals.
 
     Args:
         scene: Arms and objects. Goals of attached objects are ignored.
@@ -269,7 +269,7 @@ def quick_end(
     start: Vector,
     rng: np.random.Generator,
 ) -> Vector | None:
-    """Return a free slice that meets tool poses; None if none was found.
+    """Return a slice that reaches tool poses and keeps all distances; None if none was found.
 
     Args:
         scene: Arms and objects.
@@ -296,7 +296,7 @@ def free_postures(
     margin: float,
     rng: np.random.Generator,
 ) -> Vector | None:
-    """Find free joint configurations of all arms that reach tool poses, near to a start.
+    """Find collision-free configurations of all arms that reach tool poses, near to a start.
 
     Args:
         scene: Arms and objects.

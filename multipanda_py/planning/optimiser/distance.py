@@ -117,7 +117,7 @@ class Distance(Objective):
         return np.full(n, -np.inf), np.zeros(n)
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return margin minus distance, and the Jacobian of close pairs."""
+        """Return margin minus distance of each pair, and its Jacobian, zero for distant pairs."""
         s, d, n = *slices.x.shape, len(self.pairs)
         placed = [slices.frames[name] for name in self.frames]
         jacobian = np.zeros((s, n, d))
@@ -157,7 +157,10 @@ class Distance(Objective):
         return bool((values > -AHEAD).any())
 
     def _capsules_by_box(self) -> list[tuple[int, int, NDArray[np.intp]]]:
-        """Return one pair and the side for every box, and the numbers of its capsule pairs."""
+        """Return for each box: index of one pair, side of the box in it, and indices of all pairs.
+
+        Only pairs of a box and a capsule are included.
+        """
         capsules: dict[tuple[int, int], list[int]] = {}
         for number in self._by_coal:
             for side, solid in enumerate(self.pairs[number]):

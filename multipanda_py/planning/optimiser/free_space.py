@@ -23,9 +23,9 @@ from multipanda_py.state import Matrix, Vector
 PARTS = 8
 """Number of intervals between two slices at whose ends distances are checked."""
 SPARED = 0.5
-"""Allowed shortfall of distances between slices, as a fraction of their margin."""
+"""Fraction of the margin that suffices between slices."""
 LEAST = 1e-3
-"""Additional allowed shortfall, for any margin [m]."""
+"""Tolerance that is also subtracted from distances between slices [m]."""
 
 
 def too_close(terms: Iterable[Term], result: Solution, each: int) -> tuple[Violation, ...]:
@@ -89,9 +89,9 @@ different distances."""
 
 
 def free_space(scene: Scene, terms: Sequence[Term]) -> FreeSpace | None:
-    """Return the fast test of the distances of a problem; None if it does not apply.
+    """Return the fast test of the distances of a problem; None if it cannot be used.
 
-    It applies only if each movable object is fixed to a gripper along the whole path.
+    It can be used if each movable object is fixed to a gripper along the whole path.
 
     Args:
         scene: Arms and objects.
@@ -114,7 +114,7 @@ def free_space(scene: Scene, terms: Sequence[Term]) -> FreeSpace | None:
 
 
 class FreeSpace:
-    """Fast test of distances between all solids by coal.
+    """Fast test of distances between all solids, by the library coal.
 
     Attached objects move with their gripper. Distances between capsules equal those of
     :class:`.Distance`, so that free configurations are feasible there.

@@ -63,7 +63,9 @@ def relative_rotation(
 
 
 class PoseGoal(Objective):
-    """Pose of a frame in another frame: position [m] and rotation vector [rad], six components.
+    """Goal for the pose of a frame in another frame.
+
+    The six components are the errors of position [m] and rotation vector [rad].
 
     Args:
         frame: Name of the frame.
@@ -88,7 +90,7 @@ class PoseGoal(Objective):
 
 
 class Position(Objective):
-    """Position of a frame in another frame, three components [m].
+    """Goal for the position of a frame in another frame, three components [m].
 
     Args:
         frame: Name of the frame.
@@ -109,7 +111,7 @@ class Position(Objective):
 
 
 class Orientation(Objective):
-    """Orientation of a frame in another frame, as a rotation vector, three components [rad].
+    """Goal for the orientation of a frame in another frame, as a rotation vector [rad].
 
     Args:
         frame: Name of the frame.
@@ -133,7 +135,7 @@ class Orientation(Objective):
 
 
 class Axis(Objective):
-    r"""Direction of an axis of a frame in another frame, two components [rad].
+    r"""Goal for the direction of an axis of a frame in another frame, two components [rad].
 
     .. math:: e = \frac{\theta}{\sin \theta} [u, v]^T a, \qquad
         \theta = \operatorname{atan2}(|a \times d|, a \cdot d).
@@ -181,7 +183,8 @@ class Axis(Objective):
         moved = -skew(axis) @ (into @ (f.jacobian[:, 3:] - b.jacobian[:, 3:]))
         side, along = axis @ self._across.T, axis @ self._direction
         sine = np.sqrt((side * side).sum(1))
-        # All rotation directions are equivalent there, so one is chosen.
+        # If the axis points opposite to its goal, all rotation axes are equivalent, so one is
+        # chosen.
         opposite = (sine < 1e-6) & (along < 0.0)
         side = np.where(opposite[:, None], [1e-6, 0.0], side)
         sine = np.where(opposite, 1e-6, sine)
@@ -252,10 +255,10 @@ class Touches(Position):
 
 
 class Stays(Objective):
-    """Constant position of a contact point in another frame, three components [m/s].
+    """Zero velocity of a contact point in another frame, three components [m/s].
 
     Args:
-        frame: Name of a frame at the point of one body.
+        frame: Name of a frame at the contact point of the first body.
         base: Name of a frame of the touched body.
     """
 

@@ -37,8 +37,8 @@ m]."""
 NODES = 3000
 """Maximum number of nodes of a tree."""
 WIDEST = 200
-"""Number of samples after which they cover the whole range. Before that they are near the straight
-path."""
+"""Number of samples from which on samples cover the whole joint ranges. Earlier samples are near
+the straight path."""
 SHORTCUTS = 60
 """Number of attempts to cut a corner."""
 
@@ -82,7 +82,7 @@ def plan_sampled(
     rng: np.random.Generator,
     until: float,
 ) -> Matrix | None:
-    """Find a free path between two configurations, by straight segments or by RRT-Connect.
+    """Find a collision-free path between two configurations, straight or by RRT-Connect.
 
     Straight paths are tried first, for all arms together and for one arm after another. Then trees
     grow towards each other from both ends (RRT-Connect: Kuffner and LaValle, ICRA 2000). Corners
@@ -224,7 +224,8 @@ def along(corners: Matrix, fractions: Vector) -> Matrix:
 POSTURES = 20
 """Maximum number of starts of the search for a configuration at the end of a phase."""
 FEW = 2
-"""Maximum number of these starts if dozens of configurations of each arm were tried already."""
+"""Maximum number of starts, instead of ``POSTURES``, if :func:`.quick_end` has already tried
+dozens of configurations of each arm."""
 DETOUR = 0.3
 """Maximum distance of the middle of a detour from the straight path, relative to the joint
 ranges."""
@@ -257,7 +258,7 @@ def find_path(
         PlanRejected: If the problem has no terms, or ``tries`` is out of range.
         MissingExtra: If scipy is not installed.
 
-    Thread: any; it takes up to ``settings.time`` of its processor time.
+    Thread: any; it takes up to ``settings.time`` seconds of processor time.
     """
     if not 1 <= tries <= MAX_TRIES:
         raise PlanRejected(f"tries: got {tries}, allowed 1 to {MAX_TRIES}")
@@ -298,7 +299,7 @@ def _phase_ends(
     from_scratch: bool,
     settings: SolverSettings,
 ) -> list[Vector] | Solution:
-    """Return configurations at the ends of phases, or a straight path to an unreachable one."""
+    """Return slices at the ends of phases, or the straight path to the first unreachable one."""
     scene, x = problem.scene, problem.scene.start
     ends: list[Vector] = []
     for phase in range(problem.phases):
@@ -390,7 +391,7 @@ def _around(
 
 
 def _rest_to_rest(count: int) -> Vector:
-    """Return completed path fractions at equal time steps, from rest to rest."""
+    """Return the covered fractions of a path at equal time steps, from rest to rest, (count,)."""
     s = np.arange(1, count + 1) / count
     fractions: Vector = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
     return fractions
@@ -399,7 +400,7 @@ def _rest_to_rest(count: int) -> Vector:
 def _solve(
     problem: Problem, space: FreeSpace | None, start: Matrix, settings: SolverSettings
 ) -> Solution:
-    """Solve a problem without the distances of distant bodies, and with them if necessary."""
+    """Solve a problem; distances of distant bodies are added only if violated."""
     if space is None:
         return problem.solve(settings, start=start)
     result = problem.without_far(start).solve(settings, start=start)
@@ -415,9 +416,9 @@ def _clear(
     until: float,
     settings: SolverSettings,
 ) -> Solution:
-    """Return a feasible path that also keeps distances between its slices.
+    """Return a path that also keeps distances between its slices, or an infeasible one.
 
-    The number of slices is doubled where necessary.
+    The search repeats with twice as many slices if bodies are too close between them.
     """
     if not result.is_feasible:
         return result

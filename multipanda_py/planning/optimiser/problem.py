@@ -173,7 +173,7 @@ class Problem:
                 has no terms.
             MissingExtra: If scipy is not installed.
 
-        Thread: any; it takes up to the limit of time.
+        Thread: any; it takes up to ``settings.time`` seconds of processor time.
         """
         if not self.terms:
             raise PlanRejected("the problem has no costs or constraints")

@@ -189,7 +189,7 @@ class Scene:
 
         Args:
             config: Configuration of the cell.
-            postures: Joint positions by arm, (n,) [rad, m]. Other arms use the cell file.
+            postures: Joint positions by arm, (n,) [rad, m]. Other arms start at ``ready``.
         """
         return cls(describe_arms(config), describe_objects(config), postures)
 

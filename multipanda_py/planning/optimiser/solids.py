@@ -17,13 +17,13 @@ from multipanda_py.state import Vector
 
 Parts: TypeAlias = Literal["all", "arm", "hand"]
 NEIGHBOURS = 3
-"""Number of joints between two links of an arm from which on their distance is measured. Closer
-links are always near each other and touch only by their rounded capsules."""
+"""Minimum number of joints between two links of one arm whose distance is measured. Closer links
+are always near each other, and only the round ends of their capsules overlap."""
 
 
 @dataclass(frozen=True, eq=False)
 class PathSolid:
-    """Capsule, or box or cylinder as a coal shape.
+    """Collision solid: a capsule or sphere, or a box or cylinder as a shape of coal.
 
     Attributes:
         body: Name of the arm or object.

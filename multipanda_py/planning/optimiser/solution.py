@@ -36,7 +36,7 @@ class Violation:
 
     @property
     def missed(self) -> str:
-        """Text with the objective and the amount."""
+        """Text with the objective and the amount of its violation."""
         return f"{self.objective} is off by {self.amount:.3g} {self.unit}"
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ class Solution:
         worst: Largest error of all constraints, including those within the tolerance.
         cost: Sum of squares of all costs.
         iterations: Number of Gauss-Newton steps.
-        ended: ``solved``; ``contradiction`` if stiffer constraints reduced no violation;
+        ended: ``solved``; ``contradiction`` if higher penalties reduced no violation;
             ``iterations`` or ``time`` if a limit was reached.
     """
 

@@ -131,8 +131,8 @@ STIFFEST = 1e7
 LONGEST = 0.5
 """Maximum step of a variable [rad, m]."""
 GAIN = 0.1
-"""Minimum relative decrease of the augmented Lagrangian for a step that is longer than ``step``,
-as a multiple of ``step``."""
+"""Minimum relative decrease of the augmented Lagrangian per Gauss-Newton step, as a multiple of
+the setting ``step``. After a smaller decrease, or a shorter step, the multipliers are updated."""
 HOPELESS = 3
 """Number of rounds without progress after which the constraints count as contradictory."""
 
@@ -168,7 +168,11 @@ class _PathSearch:
         return _Point(path, [term.evaluate(slices, before) for term in self.terms])
 
     def pushes(self, point: _Point) -> list[Matrix]:
-        """Return the residuals of costs, and the violations with multipliers of constraints."""
+        """Return the terms whose weighted squares form the augmented Lagrangian.
+
+        These are the residuals of costs, and the violations of constraints after the residual was
+        shifted by multiplier / penalty.
+        """
         pushes = []
         for number, (term, (residual, _)) in enumerate(zip(self.terms, point.values)):
             if not term.is_cost:
@@ -197,7 +201,7 @@ class _PathSearch:
         self.multipliers = [np.zeros_like(residual) for residual, _ in point.values]
 
     def violation(self, point: _Point) -> float:
-        """Return the largest violation, in units of the objectives."""
+        """Return the largest violation of a constraint component, in the unit of its objective."""
         return max(
             (
                 float(np.abs(term.outside(residual)).max(initial=0.0)) / term.scale

@@ -47,7 +47,10 @@ class Objective(ABC):
         return None
 
     def columns(self, scene: Scene) -> np.ndarray | None:
-        """Return the columns that the objective selects, or None for other functions."""
+        """Return the indices of the variables that the objective selects.
+
+        None for objectives that are no selection of variables.
+        """
         return None
 
     def check(self, scene: Scene) -> None:

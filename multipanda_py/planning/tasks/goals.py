@@ -64,12 +64,12 @@ class GoalPose:
 
 
 def resolve_goals(subtask: Subtask, points: Sequence[ContactPoint], state: Seen) -> list[GoalPose]:
-    """Return the goals of a subtask, including those in front of contacts without a force.
+    """Return the goals of a subtask; without a force, also those in front of its contacts.
 
     Args:
         subtask: Subtask of a checked task.
         points: Contact points of the subtask.
-        state: State of arms and objects at its start.
+        state: State of arms and objects at the start of the subtask.
     """
     result = list(_given(subtask, state))
     if subtask.force == 0.0:
@@ -116,7 +116,7 @@ class LinearMotion:
     Attributes:
         start: Initial pose in the world of the tool or object.
         end: Final pose in the world of the tool or object.
-        tool: Pose of the tool in the frame of the tool or object.
+        tool: Pose of the tool in the moved frame; the identity if that is the tool.
     """
 
     start: Pose
@@ -178,7 +178,7 @@ def as_objects(arm: ArmDescription, configuration: Vector) -> list[SceneObject]:
 PARTS = 4
 """Number of checked configurations from one slice to the next."""
 SPARE = 2e-3
-"""Additional overlap along a path of bodies that overlap at its start or end [m]."""
+"""Additional overlap allowed along a path for bodies that overlap at its start or end [m]."""
 AROUND = 0.05
 """Maximum overlap of a touched object with the capsules around gripper and fingers [m]."""
 
@@ -202,7 +202,7 @@ class AllowedContacts:
 
 
 def clearance_pairs(scene: Scene, desired: AllowedContacts, clearance: float) -> list[Distance]:
-    """Return the distances that a subtask keeps.
+    """Return the constraints on distances of bodies for a subtask.
 
     Bodies that start closer than the clearance keep half of their initial distance, and carried
     objects half of their final one. If a gripper touches an object, the links of its arm may come
@@ -226,7 +226,7 @@ def is_clear(distances: Collection[Distance], scene: Scene, path: Matrix) -> boo
     """Return True if a path keeps its distances in its slices and between them.
 
     Args:
-        distances: Distances to keep.
+        distances: Constraints on distances of bodies.
         scene: Scene with d variables.
         path: Slices of the path, (s, d).
     """

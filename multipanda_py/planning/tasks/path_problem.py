@@ -85,8 +85,8 @@ class SubtaskPlan:
         .. math:: q_k + (q - q_0) (1 - s(t_k / T)).
 
         :math:`q_k` are the planned positions at the times :math:`t_k`, T is the duration, and s
-        the minimum-jerk profile. Within one slice of 0.1 s, an offset of 0.04 rad would require 23
-        rad/s^2.
+        the minimum-jerk profile. To remove an offset of 0.04 rad within one slice of 0.1 s would
+        require 23 rad/s^2.
 
         Args:
             arm: Name of the arm.
@@ -149,15 +149,15 @@ def plan_by_poses(
 
 
 LIMIT_MARGIN = 0.1
-"""Margin of plans to the joint position limits [rad]. The barriers of ``joint_limits`` begin
-there, and would push away an arm that searches for its contact."""
+"""Margin of plans to the joint position limits [rad]. Closer to them, the barriers of
+``joint_limits`` would push away an arm that searches for its contact."""
 UPRIGHT = 1.0
-"""Weight of the angle between a pivoting tool and its contact normal."""
+"""Scale of the cost of the angle between a pivoting tool and its contact normal."""
 UNTURNED = 3.0
-"""Weight of the rotation of a pivoting tool in its object, because a spinning tip rotates the
-object."""
+"""Scale of the cost of a rotation of a pivoting tool in its object. A spinning tip would rotate
+the object."""
 VELOCITY_SCALING = 0.7
-"""Fraction of the joint speed limits for plans. The rest is for feedback and interpolation."""
+"""Fraction of the joint speed limits for plans. Feedback and interpolation need the remainder."""
 TRIES = 6
 """Maximum number of searches for a path around obstacles."""
 
@@ -303,7 +303,7 @@ def _search(problem: Problem, distances: Sequence[Distance], settings: SolverSet
 
 
 def missed(result: Solution) -> str:
-    """Describe the largest violation with its bodies, and the reason of the search."""
+    """Describe the largest violation with its bodies, and the result of the search."""
     if not result.violations:
         return result.reason
     worst = result.violations[0]

@@ -31,7 +31,7 @@ class Goal(Section):
     [m]."""
     rpy: Rpy | None = None
     points: Position | None = None
-    """Direction of the z axis of the frame."""
+    """Direction of the z axis of the frame in ``base``, of any length."""
 
 
 class Contact(Section):
@@ -80,7 +80,7 @@ class Subtask(Section):
     duration: Annotated[float, Field(ge=0.2, le=300)] = 3.0
     """Duration of the planned motion [s]."""
     slices: Annotated[int, Field(ge=3, le=100)] = 10
-    """Number of slices of the plan."""
+    """Number of configurations (slices) of the planned path."""
     tolerance: Annotated[float, Field(ge=1e-4, le=1)] = 0.01
     """Position tolerance at the end [m]."""
     turn_tolerance: Annotated[float, Field(ge=1e-3, le=3.2)] = 0.1

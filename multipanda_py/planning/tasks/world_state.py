@@ -98,10 +98,11 @@ def _room(obj: SceneObject, side: int, across: int, extent: float) -> float:
 
 TOOL = "/tool"
 NEAR = 0.06
-"""Maximum joint deviation from the start of a plan [rad]. The trajectory blends it out."""
+"""Maximum distance of a joint from the start of its plan at execution [rad]. The trajectory fades
+this distance out."""
 GRIP = 0.003
-"""Maximum deviation of a pressing tip, in its object, from the start of a plan [m]. The trajectory
-blends it out within one slice, which pulls at the object."""
+"""Maximum distance of a pressing tip from the start of its plan, in the frame of its object [m].
+The trajectory removes this distance within one slice, which pulls at the object."""
 
 
 @dataclass(frozen=True, eq=False)

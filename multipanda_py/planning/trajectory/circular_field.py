@@ -54,7 +54,7 @@ class CircularField:
 
     Args:
         position: Initial position at rest, (3,) [m].
-        obstacles: Obstacles. They move in the time of the point.
+        obstacles: Obstacles, which :meth:`step` moves too.
         speed: Maximum speed towards the goal, :math:`v_{max}` [m/s].
         stiffness: Stiffness per unit mass, k_p [1/s^2].
         damping: Damping per unit mass, k_v [1/s].

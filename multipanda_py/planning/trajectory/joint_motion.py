@@ -63,8 +63,8 @@ def has_plan(ruckig: Ruckig, desired: InputParameter, plan: Trajectory) -> bool:
 
 _add, _subtract = np.add, np.subtract
 _RISE = 0.03
-"""Minimum time from zero to full acceleration of a joint [s]. In this time the torque rate limit
-can follow with the largest inertia. The jerk of the datasheet is for position control."""
+"""Minimum time from zero to full acceleration of a joint [s]. The torque rate limit needs this
+time at the largest inertia. The higher jerk limit of the datasheet is for position control."""
 _RESUME = 0.3
 """Time in which a paused motion returns to its full speed [s]."""
 _BLEND_FRACTION = 0.5
@@ -82,8 +82,8 @@ class JointMotion:
     """Generator of the joint reference of one arm, continuous in position and velocity.
 
     A motion consists of a path and an *offset*, which is the difference between the present
-    reference and the start of the path. A quintic polynomial reduces it to zero. A new motion can
-    therefore start at any time.
+    reference and the start of the path. A quintic polynomial reduces the offset to zero. A new
+    motion can therefore start at any time.
 
     - :meth:`follow`: quintic segments through timed points.
     - :meth:`go_to`: to rest at a configuration within limits of velocity, acceleration and jerk,
@@ -92,7 +92,7 @@ class JointMotion:
       first.
     - :meth:`stop`: to rest as fast as full acceleration and jerk allow.
 
-    Source of the second: Berscheid and Kröger, Robotics: Science and Systems 2021 (ruckig).
+    Source of :meth:`go_to`: Berscheid and Kröger, Robotics: Science and Systems 2021 (ruckig).
 
     Args:
         limits: Joint limits of the arm.
@@ -188,11 +188,11 @@ class JointMotion:
         self.q[:], self.dq[:] = q, dq
 
     def stop(self) -> None:
-        """Bring the reference to rest."""
+        """Bring the reference to rest as fast as full acceleration and jerk allow."""
         self._go(self._brake, self._state)
 
     def yield_motion(self, q: Vector, dq: Vector) -> None:
-        """Plan a stop from a measured state, and blend the reference over to it.
+        """Plan a stop from a measured state, and fade the reference over to this stop.
 
         Args:
             q: Joint positions, (n,) [rad, m].
@@ -237,7 +237,7 @@ class JointMotion:
         self._start(start, duration)
 
     def _finds(self, desired: InputParameter, synchronization: Synchronization) -> bool:
-        """Return True if ruckig finds a plan with this synchronisation of the joints."""
+        """Return True if ruckig finds a plan with a given synchronisation of the joints."""
         desired.synchronization = synchronization
         return has_plan(self._ruckig, desired, self._plan)
 
@@ -312,11 +312,15 @@ class JointMotion:
 
     @property
     def velocity_scale(self) -> float:
-        """Maximum present joint speed, as a fraction of the speed that :meth:`go_to` may use."""
+        """Highest joint speed at present, as a fraction of the maximum speed of :meth:`go_to`."""
         return float((np.abs(self.dq) / self._speed).max())
 
     def allowed(self, pace: Callable[[Vector], float]) -> float:
-        """Return the rate that ``pace`` allows for the velocity of the path; 1 at rest."""
+        """Return the rate of the motion's time that ``pace`` allows, 0 to 1; 1 at rest.
+
+        Args:
+            pace: Function that returns the allowed fraction of a velocity, (n,) [rad/s].
+        """
         return pace(self._own_dq) if self.moving else 1.0
 
     def advance(self, period: float, pace: Callable[[Vector], float] = _full) -> None:

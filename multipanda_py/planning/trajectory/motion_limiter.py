@@ -25,7 +25,7 @@ _ROUNDED_REST = 1e-12
 _ROUNDING = 1.0 + 1e-6
 """Tolerance of the limits, so that commands at a limit pass."""
 _FRACTION = 0.98
-"""Fraction of the limits for ruckig, so that the differences of its plans stay within them."""
+"""Fraction of the limits for ruckig, so that differences of its plans stay within the limits."""
 
 
 class MotionLimiter:
@@ -51,8 +51,8 @@ class MotionLimiter:
         period: Time between two commands, T [s].
         command: Memory of the command: positions, velocities and accelerations of the continuous
             motion at the command, (3, n) [rad, rad/s, rad/s^2]. None to allocate it.
-        fastest: Function that returns maximum speeds for positions and directions of motion, (n,)
-            each, where they decrease towards the position limits.
+        fastest: Function that returns maximum speeds for positions and velocities, (n,) each, for
+            robots whose maximum speeds decrease towards the position limits.
         catch_up: Maximum speed of the command towards desired positions at rest [rad/s]. Towards
             moving ones it is their speed. None: as fast as the limits allow.
 
@@ -140,7 +140,7 @@ class MotionLimiter:
 
     @property
     def is_untouched(self) -> bool:
-        """True if the command has not changed since the last step."""
+        """True if other code has not changed the positions of the command since the last step."""
         return bool((self._last == self.q).all())
 
     @property
@@ -185,7 +185,7 @@ class MotionLimiter:
             self.command[1:] = 0.0
 
     def _passes(self, q: Vector, v: Vector, a: Vector, joins: bool | Joints) -> _Passed:
-        """Set positions with their differences as command if every joint may have them.
+        """Set desired positions as the command if every joint may move there within its limits.
 
         Args:
             q: Desired positions, (n,) [rad].
@@ -195,7 +195,7 @@ class MotionLimiter:
                 these. Others would pass through and oscillate.
 
         Returns:
-            Mask of the joints that may, and their continuous motion.
+            Mask of the joints that may move there, and the motion of all joints, (3, n).
         """
         T = self._period
         motion = np.array((q, v + 0.5 * T * a, a))
@@ -245,11 +245,11 @@ class MotionLimiter:
         goal = np.minimum(np.maximum(desired, limits.lower), limits.upper)
         ruckig_input.current_position = (
             self.q - goal + T * speed
-        ).tolist()  # The goal moves on within T.
+        ).tolist()  # The goal moves within T.
         ruckig_input.current_velocity = (self.dq - speed).tolist()
         ruckig_input.current_acceleration = self.ddq.tolist()
         up = down = max_value
-        if self._fastest is not None:  # ruckig must brake in time for a lower limit ahead.
+        if self._fastest is not None:  # Lower limits ahead need braking in time.
             up = np.minimum(max_value, self._fastest(self.q, self.dq.clip(min=_CREEP)))
             down = np.minimum(max_value, self._fastest(self.q, self.dq.clip(max=-_CREEP)))
         ruckig_input.max_velocity = np.maximum(up - speed, _CREEP).tolist()

@@ -43,7 +43,7 @@ def rest_to_rest(fraction: _FractionT) -> _FractionT:
     .. math:: 10 s^3 - 15 s^4 + 6 s^5
 
     Args:
-        fraction: Fraction s of its duration, 0 to 1.
+        fraction: Fraction s of the duration of the motion, 0 to 1.
     """
     return fraction**3 * (10.0 - 15.0 * fraction + 6.0 * fraction * fraction)
 

@@ -63,7 +63,8 @@ def stoppable_rate(distance: Vector, max_value: Vector, period: float) -> Vector
 
 
 BLEND_TIME = 0.1
-"""A first point earlier than this should be near the measured configuration [s]."""
+"""Minimum time to blend from the measured configuration to a trajectory [s]. A first point before
+this time should be near that configuration."""
 VELOCITY_MARGIN = 1.05
 """Factor by which a velocity between points may exceed its limit. Points themselves may not."""
 ACCELERATION_MARGIN = 2.0

@@ -14,7 +14,7 @@ from multipanda_py.state import Vector
 
 @dataclass(frozen=True)
 class BavsParams(AntagonisticParams):
-    """Parameters of :class:`Bavs`; the defaults are those of the toolbox."""
+    """Parameters of :class:`Bavs`; the defaults are those of the ROS-Gazebo toolbox."""
 
     a: float = number(1.21e-6, low=0, doc="coefficient of the pushing flank of a spring")
     b: float = number(2.38e-6, low=0, doc="coefficient of the pulling flank of a spring")

@@ -38,15 +38,15 @@ class CommandedJoints(Readings):
     Args:
         actuators: Springs, with the joints that each drives, counted from 0.
         n_joints: Number of joints, n.
-        motors: Motors of the joints; required by the modes from 4 on.
+        motors: Motors of the joints; required by modes 4 to 6.
         mode: Initial mode of all joints, or one per joint; see :class:`.OperationMode`.
-        link_pid: Controllers of links in mode 1; those of the toolbox by default.
+        link_pid: Controllers of links in mode 1; by default those of the ROS-Gazebo toolbox.
 
     Attributes:
         modes: Operation mode of every joint.
         mode_numbers: Numbers of the modes, (n,).
-        inner: 1 for joints that springs or controllers drive in substeps, 0 for joints whose
-            torque is commanded, which the world's own step moves, (n,).
+        inner: 1 for joints that springs or controllers drive in substeps, 0 for joints with a
+            commanded torque, which the step of the simulated world moves, (n,).
         bounded: Number of commands that were limited.
 
     Raises:
@@ -119,8 +119,8 @@ class CommandedJoints(Readings):
 
         Raises:
             ActuatorRefused: If the mode does not exist, if it needs motor parameters that were not
-                given, or if springs cannot exert the current link torque. Only ``refused``
-                changes then.
+                given, or if springs cannot exert the current link torque. Modes then stay, and
+                ``refused`` increases.
         """
         try:
             new, at = OperationMode.from_value(mode), joints_of(joints, self.n_joints)
@@ -173,7 +173,7 @@ class CommandedJoints(Readings):
         return self._commands.values[name].copy()
 
     def beyond_stops(self) -> BeyondStops:
-        """Return the motors whose commanded position is beyond a stop."""
+        """Return the motors whose commanded position is beyond a stop, with position and stops."""
         if self._motors is None:
             return {}
         aim, low, high = self._asked, self._motors.low, self._motors.high
@@ -188,7 +188,7 @@ class CommandedJoints(Readings):
 
     @property
     def aims(self) -> Matrix:
-        """Commanded motor positions, (2, n) [rad or m]; see :meth:`restrain`."""
+        """Commanded motor positions before any limit by :meth:`restrain`, (2, n) [rad or m]."""
         return self._asked.copy()
 
     @property
@@ -200,7 +200,7 @@ class CommandedJoints(Readings):
         return motor_commands
 
     def restrain(self, aims: Matrix, torques: Matrix) -> None:
-        """Limit motor references and torques until the next commands, without checks.
+        """Replace motor references and torques by limited ones until the next command, unchecked.
 
         Args:
             aims: References of both motors, (2, n) [rad or m]; :attr:`aims` for no limit.

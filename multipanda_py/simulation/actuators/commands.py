@@ -19,24 +19,26 @@ _STANDS = ("equilibrium_position", "stiffness_preset", "reference_1", "reference
 """Commands that define motor positions."""
 _TIGHT = 2.0
 """Maximum load of a motor relative to the torque limit of its link. Antagonistic springs with a
-higher preload relax unevenly, because motor speeds are limited. Presets have their own range."""
+higher preload relax unevenly, because motor speeds are limited. It does not apply to commands of
+equilibrium and preset, because presets have their own range."""
 
 
 class AskedOfJoints:
     """Dispatcher of actuator commands: sets modes and commands of m compliant joints.
 
-    It acts when the commands of controllets change.
+    It changes a joint only when the commands of controllets for this joint change.
 
     Args:
         joints: Compliant joints.
-        modes: Modes in which the joints execute torques of effort controllets.
+        modes: Mode of each joint while it executes the torque of an effort controllet.
 
     Attributes:
-        led: Joints that follow actuator commands instead of the torque of a controllet, (m,).
-        leads: True if there are such joints.
-        direct: Such joints in the mode of a commanded link torque, which is limited like that of
-            a controllet, (m,).
-        refused: Reasons of rejected commands, by joint number; the reader clears it.
+        led: True for joints that follow actuator commands instead of the torque of a controllet,
+            (m,).
+        leads: True if any joint follows actuator commands.
+        direct: True for joints in mode ``link_torque``, (m,). Their commanded torque is limited
+            like that of a controllet.
+        refused: Reason of each rejected command, by joint index; the reader clears it.
         stopped: Motors with new commands beyond a stop; the reader clears it.
 
     Thread: control.

@@ -7,7 +7,7 @@ creeps with the velocity
 .. math:: \dot q = \frac{1 - d}{d} \, \frac{a}{b} .
 
 Here :math:`a` is the acceleration by the load without friction, :math:`d` the impedance and
-:math:`b` the damping of the constraint. MuJoCo's defaults give
+:math:`b` the damping of the constraint. MuJoCo's defaults give a velocity of
 :math:`10^{-3}\,\mathrm{s} \cdot a`. With the maximum impedance and a time constant of two steps, a
 joint stops within one step. It then creeps with :math:`10^{-4}\, h \, a` for the step length
 :math:`h`, such as 1 mrad in 10 s at 1000 rad/s^2 and 1 ms.

@@ -82,7 +82,7 @@ class Equations:
 
     @property
     def memory(self) -> Matrix:
-        """Controller state: friction offsets of motors, then integrals, (5, n)."""
+        """Memory of motor friction, then integrals of link and motor controllers, (5, n)."""
         return np.concatenate((self._constant[3:], self._integral))
 
     @memory.setter
@@ -219,7 +219,7 @@ class Equations:
 
         Args:
             compliance: Rows and columns of the inverse mass matrix, (n, n) [1/(kg m^2)].
-            damping: Damping of the joints themselves, (n,) [Nm s/rad].
+            damping: Damping of the joints in the MuJoCo model, (n,) [Nm s/rad].
             rest: Accelerations of links by all other forces, (n,) [rad/s^2].
             softness: Factor on spring torques.
             ease: Factor on torques of link controllers.
@@ -254,7 +254,7 @@ class Equations:
 
         Args:
             theta: Motor positions, (2, n) [rad].
-            sticks: Joints whose motor friction becomes zero at these positions.
+            sticks: Joints whose motor friction, an elastic torque, becomes zero at ``theta``.
             clears: Joints whose integrals become zero.
         """
         stick = self.before[3 * self.n_joints :, 1:].sum(axis=1).reshape(2, -1)

@@ -55,7 +55,7 @@ class SpringIntegrator:
         self.impulse = self.state[6 * n :]
         self._motion = self.state[: 6 * n]
         # Input of all matrix products: 1, x, v, loads of springs, torques and friction, 1. The
-        # ones multiply the constant columns of L and A.
+        # ones multiply the constant columns of L and A of ``Equations``.
         now = np.zeros(2 + 14 * n)
         now[0] = now[-1] = 1.0
         self._last_state, self._stage_motion = now[: 6 * n + 1], now[1 : 6 * n + 1]
@@ -102,7 +102,7 @@ class SpringIntegrator:
         return self._rate_rows[3]
 
     def find_limits(self) -> None:
-        """Check all motors for limits in the next step; needed after the state was set."""
+        """Check all motors for limits in the next step; call it after ``state`` was set."""
         self._free = self._all_free
 
     def start_step(self) -> None:
@@ -115,10 +115,10 @@ class SpringIntegrator:
             self._hold_at_limits()
 
     def advance(self, duration: float, substeps: int) -> None:
-        """Integrate over a time.
+        """Integrate the motion over a duration.
 
         Args:
-            duration: Length of that time [s].
+            duration: Length of the integration [s].
             substeps: Number of substeps.
         """
         dt, equations = duration / substeps, self._equations
@@ -234,10 +234,12 @@ class QuasiStaticTerm:
         """Update the filters at the beginning of a step.
 
         Args:
-            dq: Velocities, with the second half of the last kick, (n,) [rad/s].
-            expected: Velocities without that half, as if nothing held the links, (n,) [rad/s].
+            dq: Velocities after the last step and its second kick (see :class:`.CompliantJoints`),
+                (n,) [rad/s].
+            expected: Velocities that were expected without this kick, contacts and friction, (n,)
+                [rad/s].
             rest: Accelerations by everything but springs, contacts and friction, (n,) [rad/s^2].
-            inner: 1 for joints with kicks, 0 for others, (n,).
+            inner: 1 for joints with kicks, 0 for joints with commanded torque, (n,).
             duration: Length of the step [s].
         """
         if math.isnan(self.last[0]):
@@ -257,7 +259,8 @@ FAST_STEP_RATIO = 1.0
 """Maximum substep relative to the inverse rate of controllers, friction and dampers, whose
 motions decay quickly."""
 STABLE_STEP_RATIO = 1.0
-"""Maximum relative substep for which springs are stable; stiffer springs are softened."""
+"""Maximum substep for stable springs, relative to the inverse of their angular frequency. Stiffer
+springs are softened."""
 MAX_SUBSTEPS = 50
 """Default maximum number of substeps in a step."""
 
@@ -267,9 +270,9 @@ class Plan(NamedTuple):
 
     Attributes:
         substeps: Number of substeps.
-        softness: Factor on spring torques; below 1 where that many substeps are unstable.
-        ease: Factor on dampers between motors and links, and on link controllers; below 1 where
-            that many substeps are unstable.
+        softness: Factor on spring torques; below 1 if ``substeps`` are too few for stable springs.
+        ease: Factor on dampers between motors and links, and on link controllers; below 1 if
+            ``substeps`` are too few for stable ones.
         complaint: Message about the loss of accuracy, or an empty text.
     """
 
@@ -311,7 +314,7 @@ def choose_substeps(
         equations: Equations of motors and controllers.
         x: Positions of links and motors, (3, n) [rad].
         compliance: Inverse mass matrix C, (n, n) [1/(kg m^2)].
-        damping: Damping of the links' own joints, (n,) [Nm s/rad].
+        damping: Damping of the joints in the MuJoCo model, (n,) [Nm s/rad].
         own_damping: Damping between motors and links, (n,) [Nm s/rad].
         duration: Length of the step [s].
         max_value: Maximum number of substeps.
@@ -375,7 +378,7 @@ def _with_pivots(
     """Return the square of the frequency bound including motors that move pivots [1/s^2].
 
     Args:
-        square: Square of the bound without them [1/s^2].
+        square: Square of the bound without motors that move pivots [1/s^2].
         springs: Springs of the joints.
         equations: Equations with the inverse inertias of the motors.
         x: Positions of links, first and second motors, (3, n).

@@ -18,7 +18,7 @@ from multipanda_py.state import Matrix, Vector
 
 
 class Commands:
-    """Last valid command of every name.
+    """Last valid commands of compliant joints, by name.
 
     Args:
         springs: Springs of the joints, which define the range of presets.

@@ -27,7 +27,7 @@ from multipanda_py.state import Matrix, Vector
 
 
 def toolbox_step(flow: SpringIntegrator, duration: float) -> Vector:
-    r"""Advance motors by one step of the toolbox's method; return the link torques, (n,) [Nm].
+    r"""Advance motors by one step of the ROS-Gazebo toolbox; return the link torques, (n,) [Nm].
 
     Links stand still. Controllers and springs use the old positions of motors. Then
 
@@ -111,15 +111,15 @@ class CompliantJoints(CommandedJoints):
     1992). Let r be the accelerations of links by everything but springs, and :math:`\bar r` their
     slow part. A step then consists of
 
-    1. half a kick :math:`\tfrac h2 (r - \bar r)`,
+    1. half a kick, the velocity change :math:`\tfrac h2 (r - \bar r)`,
     2. the motion of springs and motors under the constant :math:`\bar r`, with constant inertia,
        for the time h,
     3. half a kick again.
 
     Links at rest therefore also rest within a step, and so do links that a contact or friction
-    holds (:class:`.QuasiStaticTerm`). The world receives the mean spring torque. Afterwards it
-    receives the difference between the positions by the springs and those by its own step, which
-    uses the velocity of the end only.
+    holds (:class:`.QuasiStaticTerm`). The world steps with the mean spring torque, and moves links
+    with the final velocity only. Their positions are then corrected to those of the motion under
+    the springs.
 
     The second half kick uses r of the next step. The caller that steps the world must therefore
     add :math:`\tfrac h2 (r_k - r_{k-1})` to the velocities before step k, where :attr:`inner` is
@@ -128,17 +128,17 @@ class CompliantJoints(CommandedJoints):
     Args:
         actuators: Springs, with the joints that each drives, counted from 0.
         n_joints: Number of joints, n.
-        motors: Motors of the joints; required by the modes from 4 on.
+        motors: Motors of the joints; required by modes 4 to 6.
         mode: Initial mode of all joints, or one per joint; see :class:`.OperationMode`.
-        link_pid: Controllers of links in mode 1; those of the toolbox by default.
+        link_pid: Controllers of links in mode 1; by default those of the ROS-Gazebo toolbox.
         scheme: ``accurate``, or ``original`` for one explicit step of motors as in the toolbox.
-        most_substeps: Maximum number of substeps per step of the world; springs that are too
-            stiff for it are softened.
+        most_substeps: Maximum number of substeps per step of the world; springs that are too stiff
+            for it are softened.
 
     Attributes:
         scheme: Integration scheme, as given.
         complaint: Message about the loss of accuracy in the last step, or an empty text.
-        unheld: Number of steps with such a message.
+        unheld: Number of steps with a complaint.
 
     Raises:
         ActuatorRefused: If arguments do not fit together.
@@ -172,7 +172,7 @@ class CompliantJoints(CommandedJoints):
     ) -> None:
         """Set links and motors to rest, with springs that exert a torque.
 
-        References of motor controllers are set such that the motors stay there.
+        References of motor controllers are set such that the motors stay at their positions.
 
         Args:
             q: Joint angles, (n,) [rad].
@@ -225,7 +225,8 @@ class CompliantJoints(CommandedJoints):
                     self.equations.set_damping(self.springs.damping(flow.x[1:]))
                 self.equations.set_links(compliance, damping, rest_acceleration)
                 np.copyto(self._torque, toolbox_step(flow, duration))
-                # This scheme does not use the velocity for its result.
+                # Links stand still in this method, so their positions need no correction. Without
+                # one, the velocity has no effect; see ``Push.shift_for``.
                 self._shift[:], self._velocity[:] = 0.0, dq
             else:
                 rest = rest_acceleration + compliance.dot(damping * dq)

@@ -26,7 +26,8 @@ _ALIKE = 1e-9
 _SLOWED = 0.1, 0.8
 """Fractions of the maximum link speed at which the torque limit begins to fall, and is zero."""
 _WALL = 200.0, 0.3
-"""Bandwidth of the critically damped motor limit: maximum [rad/s], and maximum per cycle."""
+"""Bandwidth of the critically damped motor limit: maximum [rad/s], and maximum as a multiple of
+the cycle rate."""
 
 
 class MotorWindupLimiter:
@@ -70,7 +71,7 @@ class MotorWindupLimiter:
         wall = min(_WALL[0], _WALL[1] / period)
         self._damper, self._spring = 2.0 * wall * motors.inertia, wall**2 * motors.inertia
         both = springs.is_antagonistic
-        # Motors that wind a spring. Pivot motors do not.
+        # Motors that load the link through a spring. Pivot motors only change the stiffness.
         self._winds: NDArray[np.bool_] = np.array([np.ones(n, bool), both])
         largest = np.maximum(np.abs(springs.preset_low), np.abs(springs.preset_high))
         self._presets = (  # Antagonistic motors can have presets of either sign.
@@ -112,9 +113,9 @@ class MotorWindupLimiter:
         self._within = np.where(limited, 0, self._within + 1)
 
     def news(self) -> list[int]:
-        """Return joints whose motors are newly limited for 0.1 s.
+        """Return joints whose motors have just been limited for 0.1 s.
 
-        A joint is returned again after 1 s without a limit.
+        A joint is returned again only after 1 s without a limit.
         """
         self._is_reported &= self._within < self._forgets
         result = (self._lasting >= self._timeout) & ~self._is_reported
@@ -194,10 +195,13 @@ _NONE = np.zeros(0, np.intp)
 
 
 def mode_of_laws(mode: OperationMode) -> OperationMode:
-    """Return the mode in which a joint executes torques of effort controllets, for its own mode.
+    """Return the mode in which a joint executes torques of effort controllets.
 
-    Both modes have the same dynamics: no springs, springs with motors that reach their
+    It has the same dynamics as the given mode: no springs, springs with motors that reach their
     references at once, or springs and motors with dynamics.
+
+    Args:
+        mode: Mode of the joint in the cell file.
     """
     if mode.is_rigid:
         return OperationMode.LINK_TORQUE
@@ -356,7 +360,7 @@ class LinkTorque:
         command: Matrix | None = None,
         bounds: Matrix | None = None,
     ) -> None:
-        """Command torques of links; values that are not finite, as after divergence, are ignored.
+        """Command torques of links. Non-finite values, as after divergence, are ignored.
 
         Args:
             q: Link angles, (m,) [rad].

@@ -28,9 +28,9 @@ class Motors:
         \tau_m = P (\theta^* - \theta) + I \int (\theta^* - \theta)\, dt - D_{pid} \dot\theta .
 
     Here :math:`\theta` is the motor angle, :math:`\theta^*` its reference and :math:`\tau_f` the
-    friction. Values are on the joint side of the gear. The defaults are those of the toolbox's
-    plug-ins. For joints with one motor, the second row is ignored. The units of a second motor
-    that moves a pivot are kg, N s/m, N, m/s, m, N and N/m.
+    friction. Values are on the joint side of the gear. The defaults are those of the ROS-Gazebo
+    toolbox. For joints with one motor, the second row is ignored. The units of a second motor that
+    moves a pivot are kg, N s/m, N, m/s, m, N and N/m.
 
     Attributes:
         inertia: Inertia J [kg m^2].
@@ -186,7 +186,7 @@ class LinkPid:
         d: ArrayLike = 0.2,
         max_torque: ArrayLike = np.inf,
     ) -> LinkPid:
-        """Build the controllers of n joints. By default, the gains are those of the toolbox.
+        """Build the controllers of n joints, by default with the gains of the ROS-Gazebo toolbox.
 
         Args:
             n_joints: Number of joints n.

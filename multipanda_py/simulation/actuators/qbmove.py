@@ -14,7 +14,7 @@ from multipanda_py.state import Vector
 
 @dataclass(frozen=True)
 class QbmoveParams(AntagonisticParams):
-    """Parameters of :class:`Qbmove`; defaults of the toolbox and the actuator's data sheet."""
+    """Parameters of :class:`Qbmove`; defaults of the ROS-Gazebo toolbox and the data sheet."""
 
     a_1: float = number(
         8.9992, unit="1/rad", low=0, exclusive_low=True, doc="exponent of the first spring"

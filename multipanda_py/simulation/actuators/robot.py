@@ -22,7 +22,7 @@ with extras_named():
     import mujoco
 
 LONGEST_STEP = 4e-3
-"""Default maximum of :func:`suggested_step` [s], in which a robot moves little."""
+"""Default maximum of :func:`suggested_step` [s]. A robot moves little in this time."""
 _STEP_FRACTION = 0.5
 """Maximum step relative to the inverse of the angular frequency of the fastest spring."""
 MAX_ROTATION = np.pi
@@ -98,7 +98,7 @@ class CompliantRobot:
         self.reset()
 
     def reset(self, q: Vector | None = None, torque: Vector | None = None) -> None:
-        """Set everything to rest.
+        """Set all joints and motors to rest.
 
         Args:
             q: Joint angles, (n,) [rad]; those of the model by default.
@@ -165,8 +165,9 @@ class CompliantRobot:
         mujoco.mj_fwdAcceleration(model, data)
         mujoco.mj_solveM(model, data, self._columns, self._units)
         h, compliance, rest = model.opt.timestep, self._columns[:, dofs], self._smooth[dofs]
-        # MuJoCo applies joint damping itself, so a kick excludes it. The second half of the last
-        # kick is added now, because it needs the acceleration at the end of that step.
+        # A kick is the velocity change of ``CompliantJoints`` by other accelerations than those of
+        # springs. MuJoCo applies joint damping itself, so kicks exclude it. The second half of the
+        # last kick is added now, because it needs the acceleration at the end of that step.
         dq = self._qvel[dofs]
         kicks = rest + compliance.dot(self._damping * dq)
         if self._kicks is not None:

@@ -14,7 +14,7 @@ from multipanda_py.state import Vector
 
 @dataclass(frozen=True)
 class SeaParams(ActuatorParams):
-    """Parameters of :class:`Sea`; the default stiffness is that of the toolbox."""
+    """Parameters of :class:`Sea`; the default stiffness is that of the ROS-Gazebo toolbox."""
 
     stiffness: float = number(
         10.0, unit="Nm/rad", low=0, exclusive_low=True, doc="stiffness of the spring, k"

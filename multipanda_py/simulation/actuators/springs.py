@@ -75,7 +75,7 @@ class JointSprings:
         )
 
     def load(self, q: Vector, theta_1: Vector, theta_2: Vector, out: Matrix) -> None:
-        """Compute torques of links and loads of both motors, (3, n) [Nm].
+        """Write torques on links and loads of both motors to ``out``, (3, n) [Nm].
 
         Args:
             q: Joint angles, (n,) [rad].
@@ -111,8 +111,8 @@ class JointSprings:
     def largest_stiffness(self, q: Vector, theta: Matrix) -> Vector:
         """Return the stiffness of the links, (n,) [Nm/rad].
 
-        Springs beyond their end are evaluated at the end. Beyond it their stiffness is zero, but
-        the full stiffness returns as soon as the deflection falls.
+        Springs beyond their maximum deflection are evaluated at it. Beyond it their stiffness is
+        zero, but the full stiffness returns as soon as the deflection falls.
 
         Args:
             q: Link angles, (n,) [rad].

@@ -100,7 +100,8 @@ class CompliantWorld:
         """Set all motors to rest where springs compensate the weight of the arms.
 
         Raises:
-            BackendError: If springs cannot, or motors would be beyond their stops.
+            BackendError: If springs cannot exert these torques, or motors would be beyond their
+                stops.
         """
         q, desired = self._qpos[self._positions], self._wanted()
         exerted = self.drive.reachable(q, desired)
@@ -214,8 +215,10 @@ class CompliantWorld:
             mujoco.mj_fwdActuation(model, data)
             mujoco.mj_fwdAcceleration(model, data)
             rest, compliance, dq = self._smooth[dofs], self.compliance(), self._qvel[dofs]
-            # MuJoCo applies joint damping itself, so a kick excludes it. The second half of the
-            # last kick is added now, because it needs the acceleration at the end of that step.
+            # A kick is the velocity change of ``CompliantJoints`` by other accelerations than
+            # those of springs. MuJoCo applies joint damping itself, so kicks exclude it. The
+            # second half of the last kick is added now, because it needs the acceleration at the
+            # end of that step.
             kicks = rest + np.dot(compliance, self._damping * dq)
             if self._kicks is not None:
                 dq += 0.5 * duration * self.joints.inner * (kicks - self._kicks)

@@ -39,7 +39,8 @@ class Hysteresis(DrivetrainStage):
     after another at the relative distances :math:`s_i`. :math:`\Delta q` is the motion in a cycle.
     From rest, the torque grows to :math:`h` (``hysteresis``) within half the reversal distance.
     After a reversal it reaches :math:`-h` at the distance :math:`d` (``hysteresis_distance``).
-    Following Masing's rules, an inner loop closes, and then has no further effect.
+    Following Masing's rules, an inner loop of positions and torques closes, and then has no
+    further effect.
 
     The torque depends on angles only, not on speed or time, so a joint at rest keeps its torque.
     Source for presliding friction: Al-Bender, Lampaert and Swevers, The generalized Maxwell-slip
@@ -140,7 +141,7 @@ class JointFriction(DrivetrainStage):
         self._slowing = -np.array(settings.viscous)
         self._offset = np.array(settings.friction_offset)
         self._coulomb = np.array(settings.coulomb)
-        # This arm's unknown part of the friction limits.
+        # Part of this arm's friction limits that the robot does not know.
         self._own: Vector = self._coulomb + self._stribeck
         self.known = self._bounds - self._own
         self._varies = bool(self._stribeck.any())

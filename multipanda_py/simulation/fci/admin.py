@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 ADMIN_PORT = 7331
-"""TCP port for requests to the simulated robot."""
+"""TCP port of every simulated robot for fault injection."""
 LONGEST_REQUEST = 1 << 20
 """Maximum size of an unfinished line, above which the connection is closed [bytes]."""
 Result = dict[str, Any]
@@ -288,7 +288,7 @@ class Admin:
         self._unit.robot.cycles.reset()
 
     def do_keep(self, commands: int = 100) -> None:
-        """Start a new log of the latest commands, with this maximum length."""
+        """Start a new log that keeps this number of the latest commands."""
         self._unit.robot.cycles.keep(commands)
 
     def do_log(self, skip: int = 0, max_count: int = 1000) -> Result:

@@ -46,7 +46,7 @@ def check(command: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
         arguments: Values by argument name.
 
     Raises:
-        ConfigurationError: If any is wrong; it contains every fault.
+        ConfigurationError: If an argument is wrong; the error lists all faults.
     """
     declared = _declared(command)
     faults = [
@@ -143,7 +143,7 @@ def _short(value: object) -> str:
 
 
 def _is_number(value: object) -> bool:
-    """Return whether a value is a finite number; integers may exceed the range of floats."""
+    """Return True if a value is a finite number; integers may exceed the range of floats."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return isinstance(value, int) or math.isfinite(value)
@@ -172,7 +172,7 @@ _BOUNDS = {
 }
 """Minimum and maximum of numbers, by argument name."""
 _HINTS = {"Sequence[float]": "X,X,...", "Sequence[str]": "NAME,...", "int | None": "N"}
-# Annotations are the keys, as text, because they are not evaluated here.
+# Keys are annotations as text, because annotations are not evaluated here.
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "bool": ("true or false", lambda value: isinstance(value, bool)),
     "int": ("a whole number", _is_whole),

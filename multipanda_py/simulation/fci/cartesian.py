@@ -67,7 +67,7 @@ class Trend:
         self._unbroken = _UNBROKEN
 
     def coast(self, velocity: Vector | None = None) -> None:
-        """Continue without a command: at constant acceleration, or at a given velocity."""
+        """Continue for a period without a command, by default at constant acceleration."""
         self._lost += 1
         if velocity is None:
             velocity = self.velocity + self.acceleration * PERIOD
@@ -223,7 +223,7 @@ class CartesianReference:
             self._elbow_position += float(self._elbow.velocity[0]) * PERIOD
 
     def follow(self, q_d: Vector) -> Vector:
-        """Return the joint velocities at a desired configuration, (7,) [rad/s]."""
+        """Return the joint velocities that follow the reference from ``q_d``, (7,) [rad/s]."""
         here, A = self._physics.kinematics_at(q_d, self._F_T_EE)
         twist = self.trend.velocity
         behind = difference(here, displaced(self.pose, -twist * PERIOD))

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 PERIOD = 1_000_000
 """Period of the clock [ns]."""
 SHORTEST_GAP = 700_000
-"""Minimum time between two states with a clock; a late state shifts the clock [ns]."""
+"""Minimum time between two states without lockstep [ns]. After a late state, the next one is
+postponed to keep it."""
 FIRST_GAP, NEXT_GAP = 10_000_000, 100_000_000
 """Time between states of a motion before its first command, in lockstep [ns].
 
@@ -82,7 +83,8 @@ class Clock:
             answered: True if the previous cycle had its command.
 
         Returns:
-            Lateness of this state [ns], and whether it shifted the clock; None in lockstep.
+            Lateness of this state [ns], and True if the next state was postponed; None in
+            lockstep.
         """
         self._sent = now
         if self.lockstep:
@@ -146,7 +148,7 @@ class Cycles:
 
     @property
     def success_rate(self) -> float:
-        """Fraction of the last cycles whose command arrived."""
+        """Fraction of the last :data:`WINDOW` cycles whose command arrived."""
         return sum(self._window) / len(self._window) if self._window else 0.0
 
     def answered(self, message_id: int, tau: Vector, change: Vector) -> None:
@@ -194,11 +196,11 @@ class Cycles:
         self._latencies.append(arrived - sent)
 
     def lateness(self, nanoseconds: int, shifted: bool) -> None:
-        """Record a late state.
+        """Record the lateness of a state.
 
         Args:
             nanoseconds: Lateness of the state [ns].
-            shifted: True if it shifted the clock.
+            shifted: True if :class:`Clock` postponed the next state because of it.
         """
         self._lateness.append(nanoseconds)
         self._late_states += shifted

@@ -50,7 +50,7 @@ class FlangeFrames:
     """Frames on the flange F, as poses (4, 4).
 
     Attributes:
-        F_T_NE: Nominal end effector, which Desk sets on a real robot.
+        F_T_NE: Nominal end effector in the flange, which Desk sets on a real robot.
         NE_T_EE: End effector in the nominal end effector, set by the client.
         EE_T_K: Stiffness frame in the end effector, set by the client.
     """

@@ -68,7 +68,7 @@ class FciSim(Closeable):
         Args:
             addresses: Addresses of the robots, such as ``127.0.0.1``.
             lockstep: True if a state follows as soon as the previous one is answered.
-            together: True if it then also waits for the commands of the other robots.
+            together: True if a state then also waits for the commands of the other robots.
             phases: Delays of the clocks, by robot [ms].
             ppm: Rate errors of the clocks, by robot, positive if too slow [parts per million].
             priority: SCHED_FIFO priority of the process, 0 for none.
@@ -97,7 +97,7 @@ class FciSim(Closeable):
         """Start the process and wait until its ports are open.
 
         Raises:
-            BackendError: If it does not start.
+            BackendError: If the process does not start.
         """
         command = module_command(__name__, *self._arguments)
         self.process = subprocess.Popen(
@@ -122,7 +122,7 @@ class FciSim(Closeable):
             **arguments: Arguments of the command, by name.
 
         Raises:
-            BackendError: If the robot rejects it.
+            BackendError: If the robot rejects the command or does not answer.
         """
         if address not in self._admins:
             self._admins[address] = AdminClient(address)
@@ -221,7 +221,7 @@ def main() -> int:
 
 
 def _owner_lives() -> bool:
-    """Return whether the standard input is still open."""
+    """Return True if the standard input is still open, which the owner of this process holds."""
     return not select.select([0], [], [], 0.0)[0] or bool(os.read(0, 4096))
 
 

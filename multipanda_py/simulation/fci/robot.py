@@ -38,7 +38,7 @@ class RobotState:
     """State datagram of a robot, updated in every cycle.
 
     Args:
-        robot: Robot.
+        robot: Robot whose state is sent.
         carried: End effector and its load as set in Desk.
 
     Attributes:
@@ -324,7 +324,7 @@ class FciRobot:
             motion.repeat()
 
     def _move(self) -> None:
-        """Advance the simulation."""
+        """Compute the motor torques of this cycle and advance the simulation."""
         physics, motion = self.physics, self.motion
         if motion is not None and motion.external and motion.started:
             tau = motion.tau

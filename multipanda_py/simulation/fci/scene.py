@@ -32,7 +32,7 @@ with extras_named():
     import mujoco
 
 KIND = "fr3"
-"""Robot model of all arms; perturbations may still change their bodies."""
+"""Required robot model of all arms. A perturbation may change their simulated inertia."""
 
 
 def robots_of(config: CellConfig, addresses: Sequence[str]) -> dict[str, str]:
@@ -40,7 +40,8 @@ def robots_of(config: CellConfig, addresses: Sequence[str]) -> dict[str, str]:
 
     Args:
         config: Configuration of the cell.
-        addresses: Addresses of its first arms; if empty, those of the file, or default ones.
+        addresses: Addresses of the first arms of the cell; if empty, those of the file, or else
+            default ones.
 
     Raises:
         ConfigurationError: If there are more addresses than arms, or an address repeats.

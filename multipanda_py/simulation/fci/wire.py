@@ -17,19 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 ROBOT_VERSION, GRIPPER_VERSION = 10, 3
-"""Versions of the protocols."""
+"""Protocol versions of robot and gripper."""
 ROBOT_PORT, GRIPPER_PORT = 1337, 1338
-"""TCP ports."""
+"""TCP ports of robot and gripper."""
 STATE_SIZE, COMMAND_SIZE = 1377, 371
 """Sizes of a UDP packet with a state and with a command [bytes]."""
 ROBOT_HEADER = struct.Struct("<III")
-"""Command, counter of the client, and size of the whole message [bytes]."""
+"""Header of robot messages: command, counter of the client, size of the whole message [bytes]."""
 GRIPPER_HEADER = struct.Struct("<HII")
 """Header of gripper messages: command, counter, size."""
 CONNECT = struct.Struct("<HH")
-"""Version, and UDP port of the client."""
+"""Body of Connect: version, and UDP port of the client."""
 MOVE = struct.Struct("<II6dB7d")
-"""Controller, motion generator, deviations (unused), asynchronous flag, joint speeds [rad/s]."""
+"""Body of Move: controller, motion generator, deviations (unused), asynchronous flag, and joint
+speeds [rad/s]."""
 GRIPPER_STATE = struct.Struct("<IddBH")
 """Time [ms], width [m], maximum width [m], grasped flag, temperature [deg C]."""
 

@@ -29,7 +29,7 @@ Vector = NDArray[np.float64]
 PERIOD = 1e-3
 """Period of the control loop and of the physics [s]."""
 DEEP = 2e-3
-"""Penetration depth above which a body blocks another [m]."""
+"""Penetration depth above which a pose counts as occupied by another body [m]."""
 STOP_MARGIN = 0.05
 """Distance of the mechanical stops beyond the joint limits that the robot monitors [rad]."""
 _FIRST_CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
@@ -83,7 +83,8 @@ class RobotWorld:
         model: MuJoCo model.
         data: MuJoCo data.
         drives: Drivetrain of each arm, or None.
-        rests: True if nothing else can move while a single arm rests.
+        rests: True if nothing moves while the arm rests: for one ideal arm without movable
+            objects.
 
     Raises:
         ConfigurationError: If names repeat.
@@ -210,7 +211,7 @@ _REGULARISATION = 1e-7
 
 
 class Physics:
-    r"""FR3 with its gripper as a rigid load and compensated gravity.
+    r"""Simulated FR3 that compensates gravity; its gripper is a rigid load.
 
     .. math:: (M + B) \ddot q + c(q, \dot q) = \tau + \tau_{env} .
 
@@ -226,13 +227,14 @@ class Physics:
     Attributes:
         world: Scene of the arm.
         end_effector: End effector that is set in Desk, or None.
-        gravity_in_base: Gravity vector by the described base orientation, (3,) [m/s^2].
+        gravity_in_base: Gravity vector in the base frame, for the base orientation of the
+            description, (3,) [m/s^2].
         n_joints: Number of joints, 7.
         q: Measured joint positions, (7,) [rad].
         dq: Measured joint velocities, (7,) [rad/s].
         ddq: Joint accelerations of the last step, (7,) [rad/s^2].
-        tau_ext: External torques by the robot's own estimate, (7,) [Nm].
-        tau_J: Torques measured on the link side, gravity included, (7,) [Nm].
+        tau_ext: External torques that the robot estimates, (7,) [Nm].
+        tau_J: Torques measured on the link side, including gravity, (7,) [Nm].
     """
 
     n_joints = 7
@@ -345,7 +347,7 @@ class Physics:
         self.world.go_on(self._arm_index)
 
     def sense(self, contact: Vector) -> None:
-        """Update the measurements after a step, before other quantities are computed.
+        """Update the measurements of the arm after a step of the scene.
 
         Args:
             contact: Generalized contact forces of the scene, (nv,) [Nm].
