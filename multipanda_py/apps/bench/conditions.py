@@ -121,7 +121,7 @@ def row_of_arms(n: int, features: Sequence[str]) -> Data:
 
 
 def inline_cell(data: Data) -> Cell:
-    """Return a cell with placement inline."""
+    """Return the cell of a cell file's sections, with placement inline."""
     return Cell(CellConfig.from_dict({**data, "cell": {**data["cell"], "placement": "inline"}}))
 
 

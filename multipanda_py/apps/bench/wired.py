@@ -71,7 +71,7 @@ def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signal
         b = np.fft.rfft(np.diff(np.interp(times, t_to, x_to[:, k])), size)
         total += np.fft.irfft(np.conj(a) * b, size)
     max_value = round(LONGEST / STEP)
-    # Correlation at the lags from -most to most.
+    # Correlation at the lags from -max_value to max_value.
     window = np.concatenate([total[-max_value:], total[: max_value + 1]])
     peak = int(window.argmax())
     if not 0 < peak < 2 * max_value:

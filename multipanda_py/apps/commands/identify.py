@@ -221,7 +221,7 @@ def _name_in(log: Log, options: argparse.Namespace) -> str | None:
     """
     requested: str | None = options.arm
     if options.cell is None or requested in log.arms:
-        return requested  # No cell gives another name than that in the log.
+        return requested  # Without a cell, ``--arm`` is the name in the log.
     known = CellConfig.from_yaml(options.cell).arms
     if requested is not None and (others := [name for name in log.arms if name in known]):
         raise IdentificationRefused(

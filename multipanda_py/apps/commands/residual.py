@@ -142,7 +142,7 @@ def _add_node_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_node(options: argparse.Namespace) -> NoReturn:
-    # A bad file is reported before the node starts.
+    # The file is read here only to report errors before the node starts.
     CorrectedStates(load_residual(options.file))
     require("rclpy", "sensor_msgs", "std_msgs")
     remaps = [word for remap in options.remap for word in ("-r", remap)]

@@ -65,7 +65,7 @@ class Gains:
         with self._folder:
             self._choice = self._session.server.gui.add_dropdown("parameter", tuple(specs))
 
-        # Viewing a parameter needs no command of the cell.
+        # A viewer may select a parameter without the command over the cell.
         def chosen(viewer: int, name: Any) -> None:
             if name in specs and law is self._law:
                 act = lambda: self._open(law, specs[name])  # noqa: E731

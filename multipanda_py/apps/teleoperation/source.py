@@ -32,7 +32,7 @@ class HandCommand:
             clutch was closed matters, not the origin.
         frame: Frame of the axes of twist or pose: ``tool``, ``world`` or an arm, for its base; by
             default the base of the moved arm.
-        gripper: Gripper command, set once per opening or closing.
+        gripper: Gripper command ``open`` or ``close``, given once; else empty.
         problem: Reason why the device gives no valid command, so that the arm holds; else empty.
     """
 

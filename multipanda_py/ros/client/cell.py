@@ -30,7 +30,7 @@ TIMEOUT = 20.0
 
 
 class RosCell:
-    """Client of a running node with the parts of :class:`.Cell` for environments and policies.
+    """Client of a running node with those methods of :class:`.Cell` that environments use.
 
     The configuration comes from the node's parameters. All other data use the topics, services and
     actions of ``doc/ros_interface.md``. The gates of the node check every target, and its

@@ -82,7 +82,7 @@ class RemoteLaws:
         self._refused = dict.fromkeys(arms, (0, 0))
 
     def choose(self, arms: Sequence[str], law: str, period: float) -> dict[str, str]:
-        """Return the controllet of a type for each arm, which is to receive the targets.
+        """Select the controllet of a type on each arm to receive targets; return their names.
 
         Args:
             arms: Names of the arms.

@@ -91,8 +91,8 @@ class HeartbeatMonitor:
             self._logger.warning(f"{arm} holds: {reason}")
 
     def _stop(self, arm: str) -> None:
-        """Send the first target that the controllet accepts out of those that stop the arm."""
-        # A trajectory stop comes first, because a pose target would make a moving arm return.
+        """Stop an arm by a target: try an end of its trajectory, a pose, positions, zero speed."""
+        # The end of a trajectory is tried first: a pose target would make a moving arm return.
         with contextlib.suppress(TargetRejected):
             return self._cell.follow(arm, [])
         here = self._cell.state(arm).q

@@ -85,7 +85,8 @@ class CrispNames:
 
     def has(self, name: str, value: Any = 0.0) -> bool:
         """Return True if a name, with such a value, is a CRISP parameter."""
-        if name in self._own:  # CRISP has one number for all joints.
+        # Both have some names in common; in CRISP their value is one number for all joints.
+        if name in self._own:
             return name in CONFIGURATION and type(value) in (int, float)
         return (
             name
@@ -190,7 +191,7 @@ class CrispNames:
             clip = [float(self._given.get(axis, clip[i])) for axis, i in CLIP.items()]
         else:
             for axis, i in CLIP.items():
-                # Kept to restore it when the error is limited again.
+                # The previous limit is stored, for when the error is limited again.
                 self._given.setdefault(axis, clip[i])
             clip = [_NO_CLIP] * len(clip)
         return {"error_clip": clip}

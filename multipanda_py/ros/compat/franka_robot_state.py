@@ -65,7 +65,7 @@ class RobotStateMessage:
         self._fill_settings(FrankaSettings())
 
     def fill(self, row: NDArray[np.void], record: NDArray[np.void]) -> None:
-        """Fill in the fields that no split topic has, from the record of the arm.
+        """Fill in the fields that are not published on separate topics too.
 
         Args:
             row: Record of the cycle.

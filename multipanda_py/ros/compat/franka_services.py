@@ -116,7 +116,8 @@ def _load(request: Any) -> Values:
             f"load_inertia: got {list(request.load_inertia)}, allowed a symmetric matrix"
         )
     (xx, xy, xz), (_, yy, yz), (*_, zz) = inertia.tolist()
-    is_point = not inertia.any()  # Robots accept a point mass, but the model needs an inertia.
+    # Robots accept a point mass, but the model needs an inertia.
+    is_point = not inertia.any()
     return {
         "load_mass": float(request.mass),
         "load_com": list(map(float, request.center_of_mass)),

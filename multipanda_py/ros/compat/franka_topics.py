@@ -154,7 +154,7 @@ class _FrankaArmTopics:
     def _fill_state(
         self, row: NDArray[np.void], record: NDArray[np.void], stamp: tuple[int, int]
     ) -> None:
-        """Fill in the whole state: the messages of the split topics, then the other fields."""
+        """Fill in the whole state: the messages of the separate topics, then all other fields."""
         if self._state is None or self._whole is None:
             return
         message, (base, tool) = self._state.message, self._frames

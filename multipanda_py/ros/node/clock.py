@@ -77,7 +77,8 @@ class NodeClock:
         Raises:
             TargetRejected: If ``/clock`` has not started or has stopped.
         """
-        if not self.comes_from_topic:  # The check would cost as much as reading a target.
+        # System time is always known. The check would cost as much as reading a target.
+        if not self.comes_from_topic:
             return time.time_ns()
         if worry := self.worry():
             raise TargetRejected(

@@ -307,7 +307,7 @@ def _listed(counts: Counter[str]) -> str:
 
 
 def judge(measured: LoopStatistics, rate: float) -> tuple[bytes, str]:
-    """Return the level of the loop's timing and its reason.
+    """Return the diagnostic level for the timing of the loop, and the reason.
 
     Args:
         measured: Timing since the last message.

@@ -314,7 +314,7 @@ def _serve(
         ends.callback(check.close)
         controller = MultimodeController(node, cell, serving.nodes, check)
         stop = Stop(node, cell, args)
-        keep_own_memory_private()  # Stop and self-check have own participants.
+        keep_own_memory_private()  # Called after the participants of stop and self-check exist.
         ends.callback(end_within, CLOSING)
         ends.callback(stop.close)
         ends.callback(end_within)

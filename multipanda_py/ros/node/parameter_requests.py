@@ -41,7 +41,7 @@ _LAST_TYPE = ParameterType.PARAMETER_STRING_ARRAY
 
 
 class LateParameters:
-    """Parameters that another component accepts or rejects later.
+    """Parameters whose changes another component, such as a robot, must accept first.
 
     A request is first checked by rclpy for unknown and read-only parameters, then by ``change``.
     If both accept it, the parameters are set.

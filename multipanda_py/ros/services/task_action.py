@@ -109,7 +109,7 @@ class TaskAction:
         self._timer = node.create_timer(
             PERIOD, self._poll, clock=Clock(clock_type=ClockType.STEADY_TIME)
         )
-        self._timer.cancel()  # The timer runs only while a task is to start or to end.
+        self._timer.cancel()  # The timer runs only while a task starts or ends.
 
     def hear(self, runner: TaskRunner, event: TaskEvent | None) -> None:
         """Send feedback to the client, and the result at the end of the task."""
@@ -129,7 +129,7 @@ class TaskAction:
 
     @property
     def is_answering(self) -> bool:
-        """True while an answer waits for the executor."""
+        """True while an answer has not been sent by the executor."""
         return self._server.unsent > 0
 
     def _take(self, handle: Any) -> None:
@@ -138,7 +138,8 @@ class TaskAction:
             self._answer(handle, False, f"payload: got {request.payload!r:.200}, allowed ''")
             return
         work = self._start(request.target_tree)
-        if not self._has_started(handle, work):  # Meanwhile, _begin rejects a second goal.
+        # Until the task has started, ``TaskServices.begin`` rejects further goals.
+        if not self._has_started(handle, work):
             self._starting = (handle, work)
             self._timer.reset()
 

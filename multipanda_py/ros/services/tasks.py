@@ -159,7 +159,7 @@ class TaskServices:
 
     @property
     def is_answering(self) -> bool:
-        """True while a client's answer waits for the executor."""
+        """True while an answer to a client has not been sent by the executor."""
         return self._action is not None and self._action.is_answering
 
     def _change(self, values: dict[str, Any]) -> None:
@@ -191,7 +191,7 @@ class TaskServices:
             MultipandaError: If there is no such task, or it cannot start; the cell is unchanged
                 then.
         """
-        # The generator of a task that was called off ends first.
+        # A start that was cancelled must end before the next one.
         while self._is_starting and self._called_off:
             yield
         self._refuse_second()
@@ -232,7 +232,7 @@ class TaskServices:
         pool, ended = ThreadPoolExecutor(1, "task check"), threading.Event()
 
         def notify(check: SubtaskCheck) -> None:
-            # The process waits for this thread before it ends, so planning is cancelled.
+            # Planning must stop soon, because the process waits for this thread before it ends.
             if self._called_off or ended.is_set():
                 raise TaskFailed(f"{check.subtask}: the check was cancelled")
 

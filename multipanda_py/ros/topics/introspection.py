@@ -21,8 +21,9 @@ TOPIC = "introspection_data"
 class Introspection:
     """Publisher of named values, and of their names when these change.
 
-    ``<arm>/tau/<joint>`` is the commanded torque [Nm]. ``<arm>/law/...``, one entry per feature,
-    ``<arm>/blend/...`` and ``<arm>/bounds/...`` add up to it (:meth:`.RowFollower.terms`).
+    ``<arm>/tau/<joint>`` is the commanded torque [Nm]. It is the sum of ``<arm>/law/...`` (the
+    controllet), ``<arm>/<feature>/...``, ``<arm>/blend/...`` and ``<arm>/bounds/...``; see
+    :meth:`.RowFollower.terms`.
     ``<arm>/tau_ext/...`` is the external torque. ``<controllet>/<report>`` are reports of active
     controllets. ``loop/...`` are lateness and computation time of the cycle.
 

@@ -97,10 +97,10 @@ def world_time(row: NDArray[np.void]) -> Stamp:
 class FreshStates:
     """Reader of the newest cycle that returns every state once.
 
-    A stamp is the time of the node at the start of the cycle of the state. If the node publishes
-    ``/clock`` itself, it is the time of the simulated world. With ``use_sim_time`` and no message
-    on ``/clock`` no state is returned. An arm whose robot sends no states has no new ones, while
-    the loop continues for the other arms. Thread: executor.
+    A stamp is the time of the node at the start of the cycle that read the state. If the node
+    publishes ``/clock`` itself, it is the time of the simulated world. With ``use_sim_time`` and
+    no message on ``/clock`` no state is returned. An arm whose robot sends no states has no new
+    ones, while the loop continues for the other arms. Thread: executor.
     """
 
     def __init__(self, cell: Cell, clock: NodeClock) -> None:
