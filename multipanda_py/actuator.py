@@ -417,7 +417,7 @@ class Actuator(ABC, Generic[P]):
         return result
 
     def within(self, deflection: Vector) -> Vector:
-        """Return 1 where a spring is below its maximum deflection, else 0, to scale its slope."""
+        """Return 1 where a deflection is below its maximum, else 0, to scale spring slopes."""
         # For NaN, heaviside returns NaN, which later checks find. A comparison would return 0.
         result: Vector = np.heaviside(self._limit - np.abs(deflection), 0.0)
         return result
@@ -438,7 +438,7 @@ class Actuator(ABC, Generic[P]):
         return result
 
     def checked_preset(self, preset: ArrayLike) -> Vector:
-        """Return the presets of n joints, (n,).
+        """Check stiffness presets, and return one per joint, (n,).
 
         Raises:
             ActuatorRefused: If their number is wrong, or one is not finite or out of range.

@@ -59,8 +59,8 @@ class Backend(ABC, Generic[SettingsT]):
     interfaces: ClassVar[tuple[str, ...]] = INTERFACES[:1]
     """Command interfaces of its arms, out of :data:`.INTERFACES`; by default torques only."""
     measures_objects: ClassVar[bool] = False
-    """True if it fills ``objects`` with measured poses. Otherwise objects are at their declared
-    poses, or attached to the gripper that holds them."""
+    """True if the backend fills ``objects`` with measured poses. Otherwise objects are at their
+    declared poses, or attached to the gripper that holds them."""
     keeps_time: ClassVar[bool] = False
     """True if its world is simulated, so that :attr:`time` can serve as the clock of the cell."""
     simulates_actuators: ClassVar[bool] = False
@@ -96,7 +96,7 @@ class Backend(ABC, Generic[SettingsT]):
 
     @classmethod
     def check_arms(cls, config: CellConfig, arms: Sequence[str]) -> Iterable[str]:
-        """Return the faults of the arms that name this backend.
+        """Check the configuration of the arms that name this backend, and return its faults.
 
         Args:
             config: Cell whose sections are well formed.
@@ -128,7 +128,7 @@ class Backend(ABC, Generic[SettingsT]):
 
     @classmethod
     def describe_silence(cls, arms: Sequence[str]) -> str:
-        """Return a clause that describes the arms while the loop is stalled; empty if unknown."""
+        """Return a text on what arms do while the loop is stalled; empty if unknown."""
         return ""
 
     @abstractmethod
@@ -168,7 +168,7 @@ class Backend(ABC, Generic[SettingsT]):
         """
 
     def is_new(self, arm: int) -> bool:
-        """Return True if the last :meth:`read` of a fresh arm found a new state."""
+        """Return True if the last :meth:`read` found a new state of an arm."""
         return True
 
     @abstractmethod

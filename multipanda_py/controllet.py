@@ -166,12 +166,14 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     default_features: ClassVar[tuple[str, ...]] = ()
     """Features of an instance whose configuration does not name any."""
     for_features: ClassVar[tuple[str, ...]] = ()
-    """Channels of its target that only features read; rejected if no such feature is present."""
+    """Channels of its target that only features read. Their targets are rejected if no feature
+    that reads them is present."""
     plans_motion: ClassVar[bool] = False
     """True if the controllet itself limits its motion to a target; otherwise a governor does."""
     touches: ClassVar[tuple[str, ...]] = ()
     """Objects that its grippers are meant to approach: ``things`` in the scene, or ``hands`` of
-    its other arms. By default, collision avoidance does not repel them from these."""
+    its other arms. By default, collision avoidance does not repel the grippers from these
+    objects."""
     led: ClassVar[tuple[int, ...]] = ()
     """Indices of its arms that a person guides and that its other arms follow. If they come near
     each other, collision avoidance moves the other arms only."""

@@ -36,8 +36,8 @@ class Feature(Generic[ParamsT]):
     Params: ClassVar[type[Any]] = NoParams
     needs: ClassVar[tuple[str, ...]] = ()
     channels: ClassVar[tuple[str | Channel, ...]] = ()
-    """Channels that a controllet accepts in addition with this feature: names of built-in
-    channels, or new declarations."""
+    """Channels that this feature adds to those of its controllet: names of built-in channels, or
+    new declarations."""
     reads: ClassVar[tuple[str, ...]] = ()
     """Channels of the controllet that the feature uses, out of ``Controllet.for_features``."""
     last: ClassVar[bool] = False
@@ -88,7 +88,7 @@ class Feature(Generic[ParamsT]):
         """
 
     def on_enable(self, states: Sequence[ArmState], target: Any) -> None:
-        """Start while the controllet is active; by default the same as :meth:`on_activate`.
+        """Start because ``enabled`` becomes true; by default the same as :meth:`on_activate`.
 
         Args:
             states: States of the current cycle, one per arm of the controllet.

@@ -123,7 +123,7 @@ class Spec:
         return tuple(zip(low, high))
 
     def check(self, value: object, path: str = "") -> Any:
-        """Return the value in its canonical type.
+        """Check a value, and return it as float, integer, boolean, text or array.
 
         Args:
             value: Value to check.
@@ -201,8 +201,7 @@ class Jointed(Protocol):
     """Robot data by which a :func:`joint_vector` gets its values; see :class:`.Robot`."""
 
     @property
-    def n_joints(self) -> int:
-        """Number of joints."""
+    def n_joints(self) -> int: ...
 
     def figure(self, name: str) -> tuple[float, ...]:
         """Return a named quantity with one number per joint."""

@@ -98,7 +98,6 @@ class Pose:
 
     @classmethod
     def identity(cls) -> Pose:
-        """Return the identity pose."""
         return cls(np.zeros(3), np.eye(3))
 
     @cached_property
@@ -121,7 +120,6 @@ class Pose:
         )
 
     def inverse(self) -> Pose:
-        """Return the inverse transform."""
         return Pose(-self.rotation.T @ self.position, self.rotation.T)
 
     def at(self, position: ArrayLike) -> Pose:

@@ -78,7 +78,7 @@ def pyplot() -> Any:
 
 @contextmanager
 def extras_named() -> Iterator[None]:
-    """Convert import errors within to :class:`.MissingExtra` for modules of an extra."""
+    """Convert import errors in a ``with`` block to :class:`.MissingExtra` if an extra has it."""
     try:
         yield
     except MissingExtra:

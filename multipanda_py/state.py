@@ -97,7 +97,7 @@ class ArmLimits:
 
     @property
     def bears_weight(self) -> bool:
-        """True if the weight of the arm counts in a limit of its torque."""
+        """True if gravity torques count in a torque limit, ``whole_torque``."""
         return bool(np.isfinite(self.whole_torque).any())
 
     def unit(self, joint: SupportsIndex, of: str = "rad") -> str:
@@ -194,7 +194,7 @@ class ActuatorState:
     )  # fmt: skip
 
     def __init__(self, record: NDArray[np.void], joints: int) -> None:
-        """Bind the views.
+        """Bind all views to a cycle record.
 
         Args:
             record: One element of ``row["arms"]``, shape ().
@@ -379,7 +379,7 @@ class ArmState:
     )
 
     def __init__(self, name: str, limits: ArmLimits, record: NDArray[np.void]) -> None:
-        """Bind the views.
+        """Bind all views to a cycle record.
 
         Args:
             name: Name of the arm in the cell.

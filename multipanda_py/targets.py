@@ -68,7 +68,7 @@ class Reports(dict[str, float]):
     """Values that a controllet reported in its last cycle, by ``name [unit]``."""
 
     def value(self, report: Report) -> float:
-        """Return one value, to base a decision on it.
+        """Return one value, which is finite.
 
         Raises:
             ReportMissing: If the controllet does not report it, or it is not finite.
@@ -82,7 +82,7 @@ class Reports(dict[str, float]):
 
 
 def report_titles(declared: Iterable[Report | str]) -> tuple[str, ...]:
-    """Return the texts of a controllet's reports, in order.
+    """Return the titles of a controllet's reports, such as ``distance [m]``, in order.
 
     Raises:
         ConfigurationError: If the declaration is not a tuple of texts and Reports, is too long, or
@@ -163,7 +163,7 @@ class Stream:
 
 
 HERE = Pose.identity()
-"""Identity pose. It is one object, so that the transform can be skipped."""
+"""Identity pose of a frame. Checks recognise this object, and then skip the transform."""
 MAX_WIDTH = 4096
 """Maximum ``width`` and ``per_joint`` of a channel."""
 NUMBERS = "std_msgs/msg/Float64MultiArray"
@@ -646,7 +646,7 @@ class CartesianTarget(Target):
             self.posture[arm][:] = state.q
 
     def displace(self, arm: int, error: Vector) -> None:
-        """Move the seeded pose of an arm by an error.
+        """Move the pose of an arm that was set at activation.
 
         Args:
             arm: Index of the arm in the controllet.

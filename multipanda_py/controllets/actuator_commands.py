@@ -41,7 +41,7 @@ class ActuatorCommandsParams(JointImpedanceParams):
 
 
 class ActuatorTarget(JointTarget):
-    """Commands of all operation modes, and the configuration in which joints are held before."""
+    """Commands of all operation modes, and the configuration that joints hold before commands."""
 
     channels: ClassVar[tuple[str | Channel, ...]] = (*COMMAND_CHANNELS, PUSH_CHANNEL)
     stored: ClassVar[tuple[str | Channel, ...]] = ("joint",)

@@ -200,8 +200,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
             self.is_free[arm] = spring.is_free
-            # The operational space is regularised near a singularity, where ``_bound`` limits the
-            # wrench.
+            # ``damping`` is above 0 near a singularity. ``_bound`` damps singular directions.
             is_lost = state.operational_space().damping > 0.0
             if is_lost or used > DAMPING_START or spring.wrench_bound > NO_CHECK_BELOW:
                 pulled = min(pulled, self._bound(arm, state, used, is_lost, wrench))

@@ -115,8 +115,8 @@ class _Anchor:
 
     def set_gains(self, params: HoldParams) -> None:
         self._params = params
-        # The stable amplitude is proportional to the torque rate, so an arm with a lower torque
-        # rate needs lower gains.
+        # The amplitude up to which the brake is stable is proportional to the torque rate, so an
+        # arm with a lower torque rate needs lower gains.
         scale = min(1.0, math.sqrt(self._torque_rate / self.FULL_RATE))
         self.brake.set_rate(scale * params.brake_rate)
         self._return = scale * params.return_rate

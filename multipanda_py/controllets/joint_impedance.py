@@ -59,7 +59,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
     report_names: ClassVar[tuple[Report | str, ...]] = (STIFFNESS_SCALE,)
     """Reports. Those of a derived class must include this one."""
     max_lead = MAX_STEP
-    """Maximum distance of a seeded target from a measured joint [rad]."""
+    """Maximum distance from a measured joint to the target set at a switch [rad]."""
 
     def __init__(self, context: Context, params: JointImpedanceParams) -> None:
         self._springs = [JointSpring(arm) for arm in context.arms]

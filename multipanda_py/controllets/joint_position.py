@@ -21,8 +21,8 @@ from multipanda_py.state import ArmState
 from multipanda_py.targets import TrajectoryTarget
 
 MAX_LAG = 0.04
-"""Maximum delay of the commands behind their path at full speed [s]. The loop rejects a position
-at a distance of 0.05 s as a jump."""
+"""Maximum delay of the commands behind their path at full speed [s]. The loop rejects a jump of
+more than 0.05 s at full speed."""
 
 
 class JointPosition(Controllet[TrajectoryTarget, TrajectoryParams]):

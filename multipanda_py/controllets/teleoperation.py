@@ -300,7 +300,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         pulled = slower * self._saturation.scale(spring_wrench, follower)
         if pulled < 1.0:
             _add(wrench, _multiply(spring_wrench, pulled - 1.0, self._excess), wrench)
-        # The operational space is regularised near a singularity, whose directions need a damper.
+        # ``damping`` is above 0 near a singularity, where singular directions need a damper.
         if follower.operational_space().damping > 0.0:
             brake = self._lost.damp(follower, pulled * spring_wrench, self._spring.damping_along)
             if brake is not None:

@@ -155,7 +155,7 @@ class ContactForceController:
 
     @property
     def is_turned_much(self) -> bool:
-        """True if the desired direction deviates by more than ``MUCH``, or if none is set."""
+        """True if no direction is set, or the desired one differs by more than ``MUCH``."""
         return float(_dot(self.direction, self._desired_direction)) < math.cos(self.MUCH)
 
     def set_direction(self) -> None:

@@ -203,7 +203,7 @@ class ForceController:
 
     @property
     def measured(self) -> float:
-        """Filtered force of the tool [N]."""
+        """Filtered measured force of the tool [N]."""
         return self._measured
 
     @property

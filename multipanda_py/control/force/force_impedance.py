@@ -359,7 +359,7 @@ class ForceImpedanceArm:
         if scale < 1.0:
             _multiply(spring_wrench, scale, spring_wrench)
         lost = None
-        # The operational space is regularised near a singularity, whose directions need a damper.
+        # ``damping`` is above 0 near a singularity, where singular directions need a damper.
         if state.operational_space().damping > 0.0:
             lost = self._lost.damp(state, spring_wrench, spring.damping_along)
         margin = self._margin

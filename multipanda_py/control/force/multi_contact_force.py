@@ -18,7 +18,8 @@ BALANCED = 0.3
 """Maximum net wrench of unit forces that count as internal. It admits 0.3 rad of misalignment
 between two arms, or offsets of 0.3 times half their distance."""
 ASKED = 0.2
-"""Fraction of unbalanced desired force above which the forces count as unbalanced."""
+"""Unbalanced part of the desired forces, as a fraction of their norm, above which they count as
+unbalanced."""
 
 
 def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:

@@ -154,7 +154,7 @@ class VelocityLimitScaling:
         self._velocity_ratios = np.zeros_like(limits.velocity)
 
     def used(self, state: ArmState) -> float:
-        """Return u, or 0 if no joint can exceed 0.35 of its limit."""
+        """Return the maximum fraction u of a speed limit in use; 0 if u must be below 0.35."""
         if not _norm(*state.dq.tolist()) > self.slow:
             return 0.0
         fractions = _multiply(state.dq, self._per_speed, self._velocity_ratios)
@@ -184,8 +184,7 @@ class VelocityLimitScaling:
 _dot, _multiply, _abs, _maximum = np.dot, np.multiply, np.abs, np.maximum
 
 MAX_BRAKING_SPEED_FRACTION = 0.6
-"""Fraction of a joint's speed limit available to the spring. Nullspace motion also uses joint
-speed."""
+"""Fraction of a joint's speed limit that the spring may use. The rest is for nullspace motion."""
 HARDEST = 0.6
 """Fraction of the limits of torque and torque rate available for braking."""
 SLOW = 0.03

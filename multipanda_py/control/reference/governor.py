@@ -279,7 +279,7 @@ class ReferenceGovernor(ABC):
         """Set the goal to the current record."""
 
     def check(self) -> None:
-        """Check a reference at rest; called at intervals."""
+        """Check at intervals whether a reference at rest must move; by default, it need not."""
 
     @abstractmethod
     def update_bounds(self) -> None:

@@ -18,7 +18,8 @@ LEAD = 1.1
 STREAM = 1e-3
 """Speed at or below which a goal counts as at rest, or as having jumped [unit/s]."""
 CAUGHT_UP = 0.15
-"""Gap to a moving goal, as a time at its speed, below which the reference has caught up [s]."""
+"""Gap to a moving goal, divided by the speed of the goal, below which the reference has caught up
+[s]."""
 NEAR = 1e-3
 """Gap below which a reference has caught up at any speed [unit]."""
 RECENT = 1.0
@@ -149,7 +150,7 @@ PAUSE = 1.0
 
 
 class HeldReference:
-    """Reporter of a reference that is held back, and of its end.
+    """Reporter of when a reference is held back from its goal, and when it follows again.
 
     A reference that is held back for 0.3 s is reported with the reason. The end is reported when
     it has followed for 0.1 s or has arrived. After a report, the next one waits for a second.

@@ -238,9 +238,10 @@ class GoalPredictor:
     PACE, SLOWEST, FASTEST = 1.55, 8.0, 28.0
     """Factor [s^(-1/3)] and bounds [1/s] of the filter rate L."""
     BELIEF = 3.0
-    """Maximum accepted change of a velocity, in units of the arm's acceleration."""
+    """Maximum accepted change of a velocity, in units of the change that the arm's acceleration
+    allows."""
     FULL, OVER = 1.9, 3.2
-    """Ages of a sample between which its velocity fades out, in mean intervals."""
+    """Ages of a sample between which its velocity fades out, in mean sample intervals."""
     SHORT, LONG = 0.01, 0.045
     """Minimum values of these ages, because fast streams also pause [s]."""
     NEAR = 1e-6

@@ -130,7 +130,7 @@ class Governor(Feature[GovernorParams]):
             channel.start(self.params, self.context.period, at_rest)
 
     def _find_channels(self, states: Sequence[ArmState], target: Any) -> None:
-        """Bind the target records, whose memory does not move."""
+        """Create a governor per governed channel. Its record is a live view of the target."""
         data, channels = target.data, self.governed
         motions = getattr(target, "motion", None)
         kind = CommandedPoseGovernor if getattr(target, "is_commanded", False) else PoseGovernor

@@ -40,7 +40,7 @@ class ResidualParams:
 
 
 class _LearnedTorques:
-    """Compensation of one arm."""
+    """Compensation of the torque residual of one arm."""
 
     def __init__(self, live: LiveResidual, joints: int) -> None:
         self._live, self._residual = live, live.residual[2 * joints :]

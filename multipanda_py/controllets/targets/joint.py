@@ -119,7 +119,8 @@ MAX_DELAY = 10.0
 """Maximum delay of a start [s]. It is sufficient to synchronise arms, and prevents a motion much
 later due to unsynchronised clocks."""
 MAX_DURATION = 3600.0
-"""Maximum duration of a trajectory [s]. A longer one has wrong time units, such as nanoseconds."""
+"""Maximum duration of a trajectory [s]. A longer one probably has wrong units, such as
+nanoseconds."""
 STILL = 0.02
 """Maximum joint speed of an arm at rest, required for a delayed start [rad/s]."""
 MAX_GOAL_TIME = 3600.0

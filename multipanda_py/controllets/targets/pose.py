@@ -125,7 +125,7 @@ OBJECT = Channel(
     topic="target_pose",
     method="set_object_target(name, pose)",
 )
-"""Record as of ``pose``, for the object that several arms hold, in the world."""
+"""Record like that of ``pose``, but of the object that several arms hold, in the world."""
 
 
 def check_internal_force(force: float, name: str, gate: GateLimits) -> Vector:
