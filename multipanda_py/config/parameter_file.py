@@ -115,7 +115,7 @@ def _list_faults(items: list[Any], path: str) -> Iterator[str]:
         kind = "lists" if isinstance(inner, list) else "maps"
         yield f"{path}: got a list of {kind}, allowed a list of plain values (ROS 2)"
     elif None in items:
-        yield f"{path}: got a list with an empty value, which ROS 2 rejects"
+        yield f"{path}: got a list with an empty value, which ROS 2 rejects. Remove it"
     elif inner is not None:
         yield f"{path}: got {inner!r:.60}, which is not a ROS 2 parameter type. Quote it"
     else:
@@ -217,7 +217,7 @@ def load_file(path: str | Path, max_size: int = MAX_TEXT) -> Any:
     if any(nodes) and not all(nodes):
         raise ConfigurationError(
             f"{path}: key {nodes.index(False) + 1} has no '{PARAMETERS}:' below it, so ROS 2 "
-            "rejects the file. Remove every top key that is not a node"
+            "rejects the file. Remove every top-level key that is not a node"
         )
     return data
 

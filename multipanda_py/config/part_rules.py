@@ -206,8 +206,8 @@ def part_faults(config: CellSections) -> Iterator[str]:
         parts = (*arm.link_names, *arm.joint_names)
         if taken := next((part for part in parts if owner.setdefault(part, name) != name), None):
             yield (
-                f"arms.{name}: its part {taken} has the name of a part of arm {owner[taken]}. "
-                "Rename the arm or its model"
+                f"arms.{name}: its link or joint {taken} has the name of one of arm "
+                f"{owner[taken]}. Rename the arm or its model"
             )
 
 

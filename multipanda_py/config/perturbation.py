@@ -181,7 +181,9 @@ class PerturbationSpec:
         faults: list[str] = []
         values: Values = {}
         if not isinstance(data, Mapping):
-            raise ConfigurationError(f"{source}: got {data!r:.60}, allowed arms, objects, seed")
+            raise ConfigurationError(
+                f"{source}: got {data!r:.60}, allowed keys arms, objects, seed"
+            )
         seed = data.get("seed", 0)
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             faults.append(f"seed: got {seed!r:.60}, allowed an integer of 0 or more")
@@ -306,7 +308,7 @@ def _places(
                 if isinstance(inner, Mapping):
                     yield f"{path}.{section}", known, inner
                 else:
-                    faults.append(f"{path}.{section}: got {inner!r:.60}, allowed its keys")
+                    faults.append(f"{path}.{section}: got {inner!r:.60}, allowed keys and values")
 
 
 __all__ = ["FR3_GEARS", "TYPICAL", "PerturbationSpec"]

@@ -262,7 +262,8 @@ def _check_controllet(
                 f"the controllet commands {law.command_interface}"
             )
         faults.extend(
-            f"{location}.features: {name} does not fit {controllet.type}: its target has no {need}"
+            f"{location}.features: {name} does not fit {controllet.type}, whose target lacks "
+            f"{need}"
             for need in feature.needs
             if not hasattr(target, need)
         )
@@ -288,7 +289,7 @@ def _check_controllet(
     if arms is not None and controllet.params_of:
         faults.append(
             f"{location}.params_of: got {list(controllet.params_of)}, not allowed together with "
-            f"arms"
+            f"arms. Use params"
         )
     for arm in controllet.params_of:
         if arm not in config.arms:
@@ -326,7 +327,7 @@ def _check_active(config: CellSections, faults: Faults) -> None:
             continue
         for arm in known[name].arms:
             if arm in owner:
-                faults.append(f"active: {name} and {owner[arm]} both claim arm {arm}")
+                faults.append(f"active: {name} and {owner[arm]} both claim arm {arm}. Remove one")
             owner[arm] = name
 
 

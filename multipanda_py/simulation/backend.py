@@ -406,7 +406,9 @@ class Mujoco(Backend[FrankaSettings]):
     def load(self, saved: object, seed: int | None = None) -> None:
         """Restore a saved state, exactly if no seed is given."""
         if not isinstance(saved, SavedMujoco):
-            raise BackendError(f"mujoco: got a saved state of type {type(saved).__name__}")
+            raise BackendError(
+                f"mujoco: got a saved state of type {type(saved).__name__}, allowed that of save"
+            )
         saved.world.load(self.model, self.data)
         self._servos = dict(saved.servos)
         for drive, stages in zip(self.drives, saved.drives):

@@ -60,7 +60,9 @@ def choose_backend() -> str:
     if chosen in ("egl", "osmesa", "glfw", "glx"):
         return "glfw" if chosen == "glx" else chosen
     if chosen in ("disable", "disabled", "off", "false", "0"):
-        raise RenderingUnavailable(f"MUJOCO_GL is {chosen!r}: rendering is switched off")
+        raise RenderingUnavailable(
+            f"MUJOCO_GL is {chosen!r}: rendering is switched off. Unset it to render"
+        )
     if sys.platform != "linux" or os.environ.get("DISPLAY"):
         return "glfw"
     for backend, library in _LIBRARIES.items():
@@ -159,7 +161,7 @@ class Renderer(Closeable):
             RenderingUnavailable: If the renderer was closed.
         """
         if self._context is None:
-            raise RenderingUnavailable("the renderer was closed")
+            raise RenderingUnavailable("the renderer was closed. Create a new one")
         self._context.make_current()
         mujoco.mjv_updateScene(
             self._model,

@@ -310,8 +310,8 @@ def _search(
         reason = reason or too_near or _missed(result, request)
         if processor_time() > until or result.ended == "time":
             raise PlanRejected(
-                f"no motion found within {request.patience:g} s of processor time (patience); a "
-                f"longer search may find one: {reason}"
+                f"no motion found within {request.patience:g} s of processor time; a longer "
+                f"patience may find one: {reason}"
             )
         if not result.is_feasible and result.worst > FAR:
             break

@@ -235,7 +235,7 @@ def check_motion(
 def _stopped(law: Avoidance, q: Vector, dq: Vector) -> str:
     return (
         f"{law.in_the_way(q, dq)} and approach: the executing collision_avoidance stops them at "
-        f"{law.stops_at:.4f} m (distance, stop_distance, fixed_objects)"
+        f"{law.stops_at:.4f} m (parameters distance, stop_distance, fixed_objects)"
     )
 
 

@@ -235,7 +235,7 @@ def _unit(description: str, values: ArrayLike) -> Vector:
     array = _triple(description, values)
     length = np.linalg.norm(array)
     if length < 1e-9:
-        raise PlanRejected(f"{description}: got {array.tolist()}, allowed a direction")
+        raise PlanRejected(f"{description}: got {array.tolist()}, allowed a non-zero vector")
     unit: Vector = array / length
     return unit
 

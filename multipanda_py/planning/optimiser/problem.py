@@ -176,7 +176,7 @@ class Problem:
         Thread: any; it takes up to ``settings.time`` seconds of processor time.
         """
         if not self.terms:
-            raise PlanRejected("the problem has no costs or constraints")
+            raise PlanRejected("problem: has no costs or constraints. Call add first")
         path: Matrix = np.tile(self.scene.start, (self.slices, 1))
         if start is not None:
             initial = np.asarray(start, dtype=np.float64)

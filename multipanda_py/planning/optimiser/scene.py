@@ -150,7 +150,7 @@ class Scene:
         if not arms:
             raise ConfigurationError("scene: got no arm, allowed one or more")
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ConfigurationError(f"scene: the name {twice} occurs twice")
+            raise ConfigurationError(f"scene: got the name {twice} twice, allowed each name once")
         self.arms = {arm.name: arm for arm in arms}
         self.things = {scene_object.name: scene_object for scene_object in things}
         self.columns: dict[str, slice] = {}
@@ -238,7 +238,9 @@ class Scene:
             try:
                 q = np.asarray(configuration, dtype=np.float64)
             except (TypeError, ValueError):
-                raise PlanRejected(f"configuration of {name}: got {configuration!r:.60}") from None
+                raise PlanRejected(
+                    f"configuration of {name}: got {configuration!r:.60}, allowed numbers only"
+                ) from None
             n = at.stop - at.start
             if q.shape != (n,) or not np.isfinite(q).all():
                 raise PlanRejected(f"configuration of {name}: got {q}, allowed {n} finite numbers")
@@ -287,7 +289,7 @@ class Scene:
             UnknownName: If there is no such parent frame.
         """
         if name in self.frame_names:
-            raise ConfigurationError(f"frame {name}: exists already")
+            raise ConfigurationError(f"frame {name}: exists already. Choose another name")
         self.frames[self._check(name)] = (self.frame(on), pose)
 
     @property
@@ -329,7 +331,7 @@ class Scene:
     @staticmethod
     def _check(name: str) -> str:
         if not name:
-            raise ConfigurationError("frame: got no name")
+            raise ConfigurationError("frame: got an empty name. Give one")
         return name
 
     @staticmethod

@@ -42,7 +42,7 @@ def _subtask_faults(contacts: dict[str, Contact], subtask: Subtask) -> Iterator[
     for name in unknown:
         yield f"contacts: got {name!r}, allowed {known}"
     if mode is None:
-        yield "got neither goals nor contacts, allowed one of them or both"
+        yield "got neither goals nor contacts. Give one of them or both"
     if subtask.force > 0.0 and not subtask.contacts:
         yield f"force: got {subtask.force:g} N without contacts. Add contacts, or remove the force"
     if mode in ("force", "hybrid") and not (subtask.contacts and subtask.force > 0.0):
@@ -81,9 +81,9 @@ def _goal_faults(goal: Goal, held: set[str], hands: Counter[str]) -> Iterator[st
     if goal.rpy is not None and goal.points is not None:
         yield "got rpy and points, allowed one of them"
     if goal.position is None and goal.by is None and goal.rpy is None and goal.points is None:
-        yield "got nothing, allowed position, by, rpy and points"
+        yield "got no component. Give position, by, rpy or points"
     if goal.points is not None and np.linalg.norm(goal.points) < 1e-6:
-        yield f"points: got {goal.points}, allowed a direction"
+        yield f"points: got {goal.points}, allowed a non-zero vector"
     if goal.base == goal.frame:
         yield f"base: got {goal.base}, the frame itself, allowed world or another object"
     if goal.base in held and goal.base != goal.frame:
@@ -180,7 +180,7 @@ class TaskFile(Section):
             ConfigurationError: If the task has errors, with one sentence for each.
         """
         if not isinstance(data, Mapping):
-            raise ConfigurationError(f"{source}: got {data!r:.60}, allowed {_keys()}")
+            raise ConfigurationError(f"{source}: got {data!r:.60}, allowed keys {_keys()}")
         try:
             task = cls.model_validate(data)
         except ValidationError as error:

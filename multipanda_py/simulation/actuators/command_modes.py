@@ -294,7 +294,7 @@ class CommandedJoints(Readings):
             if mode.has_motors and self._motors is None:
                 raise ActuatorRefused(
                     f"mode of joint {joint + 1}: got {mode:d} ({mode.name.lower()}), allowed 0 to "
-                    "3, because it has no parameters of motors"
+                    "3, because the joint has no motor parameters"
                 )
 
     def _take_modes(self, modes: Sequence[OperationMode]) -> None:

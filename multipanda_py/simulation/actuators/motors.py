@@ -222,6 +222,6 @@ def _rows(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Matrix:
         if numbers.shape not in ((), shape[-1:], shape):
             raise ValueError
     except (TypeError, ValueError):
-        each = f"one number, {shape[-1]}" + f" or 2 x {shape[-1]}" * (len(shape) == 2)
+        each = f"one number, {shape[-1]} numbers" + f" or 2 x {shape[-1]}" * (len(shape) == 2)
         raise ActuatorRefused(f"{name}: got {value!r:.60}, allowed {each}") from None
     return np.broadcast_to(numbers, shape).copy()

@@ -110,14 +110,14 @@ class CompliantWorld:
             arm, name = names[joint]
             raise BackendError(
                 f"arms.{arm}.actuators: {name}: needs {abs(desired[joint]):.4g} Nm at q_start to "
-                f"carry the weight, allowed up to {abs(exerted[joint]):.4g} Nm (springs and "
-                f"motors)"
+                f"carry the weight, but springs and motors exert up to "
+                f"{abs(exerted[joint]):.4g} Nm. Use stronger ones"
             )
         for at, (theta, low, high) in self.drive.beyond_stops(q, desired).items():
             arm, name = names[at]
             raise BackendError(
                 f"arms.{arm}.actuators: {name}: a motor needs the position {theta:.4g} to carry "
-                f"the weight at q_start, allowed {low:.4g} to {high:.4g} (its stops)"
+                f"the weight at q_start, but its stops are {low:.4g} and {high:.4g}. Widen them"
             )
         self.drive.start(q, desired)
         self._ctrl[self._motors] = desired
@@ -180,7 +180,7 @@ class CompliantWorld:
             unit = joints.springs.preset_units[joint] if motor else "rad"
             news.append(
                 f"actuators of {self._arms[self._owner[joint]].name}: {names[joint]}: motor "
-                f"{motor + 1}: got {torque:.4g}, which is beyond its stop, allowed {low:g} to "
+                f"{motor + 1}: got position {torque:.4g} beyond its stop, allowed {low:g} to "
                 f"{high:g} {unit}"
             )
         stopped.clear()

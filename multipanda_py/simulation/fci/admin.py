@@ -238,7 +238,8 @@ class Admin:
         """Move all movable objects back to their initial poses."""
         if not self._unit.robot.physics.world.put_back():
             raise BackendError(
-                "another body is at the initial pose of an object; nothing was moved"
+                "another body is at the initial pose of an object, so nothing was moved. Move "
+                "this body away first"
             )
 
     def do_things(self) -> Result:

@@ -170,7 +170,9 @@ def make_server(options: argparse.Namespace, cell: CellConfig | None = None) -> 
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(options.priority))
         except OSError as error:
             server.close()
-            raise BackendError(f"cannot set a real-time priority: {error.strerror}") from error
+            raise BackendError(
+                f"--priority: cannot set a real-time priority: {error.strerror}"
+            ) from error
     gc.collect()
     gc.freeze()
     gc.disable()

@@ -103,8 +103,9 @@ def _check(name: str, arm: ArmConfig) -> None:
     if arm.model != KIND:
         raise ConfigurationError(
             f"arms.{name}.model: got {arm.robot.name}"
-            f"{'' if isinstance(arm.model, str) else ' of files'}, allowed {KIND}, whose protocol "
-            "the robots implement. For another body use perturbation.parameters"
+            f"{'' if isinstance(arm.model, str) else ' with files'}, allowed {KIND} without "
+            "files, because the robots implement its protocol. For another body use "
+            "perturbation.parameters"
         )
     if any(arm.joints.stiffness) or elastic_of(arm):
         raise ConfigurationError(

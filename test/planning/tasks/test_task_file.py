@@ -69,7 +69,7 @@ def test_the_example_fits_its_cell():
         (lambda d: subtask(d).update(mode="optimization"), "got 20 N in mode optimization"),
         (lambda d: subtask(d).update(contacts=["sides", "sides"]), "got left 2 times"),
         (lambda d: subtask(d)["goals"][0].update(position=[0, 0, 0]), "got position and by"),
-        (lambda d: subtask(d)["goals"][0].pop("by"), "got nothing, allowed position, by, rpy"),
+        (lambda d: subtask(d)["goals"][0].pop("by"), "got no component. Give position, by, rpy"),
         (lambda d: subtask(d)["goals"][0].update(frame="left/tool"), "whose gripper presses"),
         (lambda d: subtask(d)["goals"][0].update(frame="table"), "got 'table', allowed a tool"),
         (lambda d: subtask(d)["goals"][0].update(base="box"), "got box, the frame itself"),

@@ -241,7 +241,7 @@ def test_a_change_of_mode_that_is_refused_counts_as_a_command_does():
 
 @pytest.mark.parametrize("mode", [4, 5, 6])
 def test_a_mode_without_parameters_of_motors_is_refused(mode):
-    with pytest.raises(ActuatorRefused, match="no parameters of motors"):
+    with pytest.raises(ActuatorRefused, match="no motor parameters"):
         CompliantJoints([(Sea(1), [0])], 1, mode=mode)
     joints = CompliantJoints([(Sea(1), [0])], 1)
     joints.command("equilibrium_position", 0.3)
