@@ -32,7 +32,7 @@ AHEAD = 0.05
 
 @dataclass
 class _ActiveMotion:
-    """Motions commanded for one plan, by arm. The flag is set once all arms reached the goal."""
+    """Motions commanded for one plan, by arm; ``is_done`` once all arms have reached the goal."""
 
     told: Mapping[str, CommandedMotion]
     is_done: bool = False

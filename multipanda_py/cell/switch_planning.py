@@ -189,7 +189,7 @@ class MovingArm:
     """Arm that must be at rest before the switch.
 
     Attributes:
-        law: Name of the controllet that requires it.
+        law: Name of the controllet for which the command interface changes.
         arm: Name of the arm.
         joint: Number of the fastest joint, from 1.
         speed: Speed of that joint, in ``unit``.

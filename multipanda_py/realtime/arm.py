@@ -125,7 +125,7 @@ class Arm:
         fault: Latched fault, or ``Event.NONE``.
         first_interface: Command interface until a controllet needs another one.
         motion: Motion generator of ``joint_command``; None under torque control.
-        released: True if even hold cannot produce a torque; the torque then decays to zero.
+        released: True if not even hold can compute a valid torque; the torque then decays to zero.
         blind: True if the arm was released because its measured state was not finite. Hold
             restarts when the state is finite again.
         interrupted: True if the arm may not have executed its commands at some time since the
@@ -134,7 +134,7 @@ class Arm:
         tare: Offset that is subtracted from the estimated external torques, (n,) [Nm].
         up_in_base: Unit vector against gravity in the base frame, (3,).
         gravity: Gravity torques added by the loop; None if the arm compensates gravity itself.
-        springs: Torque limit of an arm whose springs also carry its weight; None for others.
+        springs: Torque limiter of an arm whose springs also carry its weight; None for others.
         external_estimate: Estimator of the external torques that replaces the robot's estimate,
             or None.
         before_loss: Contact force and joint torques shortly before a fault interrupted the
@@ -254,7 +254,7 @@ class Arm:
         return was
 
     def release(self) -> None:
-        """Let the torque decay, because even hold cannot produce one."""
+        """Let the torque decay, because not even hold can compute a valid one."""
         self.released, self._sound = True, 0
         self.blind = not self._is_seen()
 

@@ -34,7 +34,7 @@ class ArmSettings:
         tares: Tares of the arms; a new load clears the tare of an arm.
 
     Attributes:
-        pending: Number and settings of each pending request, by the index of the arm.
+        pending: Number of the request and settings, by the index of the arm, while not completed.
         interrupted: Indices of arms whose hold restarts when they execute torques again.
 
     Thread: control.
@@ -151,7 +151,7 @@ class Recoveries:
         mailbox: Shared memory for events.
 
     Attributes:
-        pending: Indices of arms that are not ready yet.
+        pending: Indices of arms whose requested recovery is not completed yet.
 
     Thread: control.
     """

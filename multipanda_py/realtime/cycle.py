@@ -123,7 +123,7 @@ class ControlLoop:
         """Number of periods skipped since the start; :func:`.run_paced` counts them."""
 
     def start(self, active: Sequence[str], warm_up: int = 300) -> None:
-        """Connect the arms, warm up every controllet on the measured state, and take ownership.
+        """Connect the arms, warm up every controllet, and activate those of ``active``.
 
         Arms that are not ready start with a latched fault.
 

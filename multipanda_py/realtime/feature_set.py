@@ -29,7 +29,7 @@ class SharedNullspace:
         features: Features of one controllet, all with :attr:`.is_projected`.
 
     Attributes:
-        steps: Equivalent objects that add one feature at a time.
+        steps: Objects that together replace this one; each adds the torque of one feature.
 
     Thread: control.
     """

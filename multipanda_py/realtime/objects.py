@@ -25,10 +25,10 @@ _DONE = (SceneChangeStatus.DONE, 0, 0.0)
 class SceneObjects:
     """Handler of requests to spawn, remove or move objects.
 
-    An attached object is not removed. An object does not appear where another object is, and does
-    not move to where an arm is. The response names the blocking object. Requests that expect no
-    response are always executed. A collision is then only reported, and the simulation pushes the
-    arm away with a force that grows with the depth.
+    An attached object cannot be removed. An object cannot be spawned where an arm or another
+    object is, and cannot be moved to where an arm is. The response names the blocking object.
+    Requests that expect no response are always executed. A collision is then only reported, and
+    the simulation pushes the arm away with a force that grows with the depth.
 
     Args:
         config: Configuration of the cell.

@@ -122,8 +122,8 @@ class Ownership:
         """Apply a switch request completely, or reject it and change nothing.
 
         Args:
-            request: Record of the request: planned epoch or ``ANY_EPOCH``, time of the request,
-                one flag per instance, reason.
+            request: Record of the request: epoch for which the switch was planned or
+                ``ANY_EPOCH``, time of the request, one flag per instance, reason.
             now_ns: Time of the cycle [ns].
         """
         if int(request[0]) not in (self.epoch, ANY_EPOCH):
@@ -350,7 +350,7 @@ class Ownership:
             self.changing.add(index)
 
     def check_changes(self) -> bool:
-        """Start controllets whose arms now execute their commands; return True if any does."""
+        """Start controllets whose arms have changed interface; return True if an arm has."""
         done = {index for index in self.changing if self._backend_of[index].is_ready(index)}
         self.changing -= done
         self._set_waiting(done)

@@ -51,7 +51,7 @@ class Watch:
         mailbox: Shared memory with the heartbeat of the owner.
 
     Attributes:
-        owner_gone: True after the end of standard input.
+        owner_gone: True after the owning process has ended, which closes standard input.
     """
 
     def __init__(self, loop: ControlLoop, mailbox: Mailbox) -> None:

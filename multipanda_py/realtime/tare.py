@@ -29,7 +29,7 @@ class TareMeasurement:
 
     Args:
         number: Number of the request.
-        arm: Arm under its hold.
+        arm: Arm that its hold owns.
         cycles: Length of the window [cycles].
 
     Thread: control.

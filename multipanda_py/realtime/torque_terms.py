@@ -16,7 +16,8 @@ from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import report_titles
 
 BEGINS, ENDS = 0.95, 0.98
-"""Stiffness scales: below the first, the gain reduction is reported; above the second, it ends."""
+"""Limits of the stiffness scale, the fraction of the requested stiffness that a controllet
+applies. Below the first, its reduction is reported; above the second, it has ended."""
 WORSE = 0.75
 """Factor on the last reported stiffness scale below which the reduction is reported again."""
 PAUSE = 1.0

@@ -30,7 +30,8 @@ TURNED = 0.01
 REST = 0.05
 """Maximum speed of a joint at the start of a plan [rad/s]."""
 FADED = 0.25
-"""Fraction of the contact torque threshold below which a contact force counts as released."""
+"""Fraction of the contact torque thresholds of the robot below which all external joint torques
+mean that contacts are released."""
 
 
 def look(cell: Cell, arms: Collection[str]) -> Seen:

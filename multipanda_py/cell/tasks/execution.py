@@ -54,8 +54,8 @@ class TaskEvent:
 
 
 TIMEOUT = 5.0
-"""Maximum processor time of a search for a cell with its own loop [s]. For an inline cell, which
-waits for its plans, the time is not limited."""
+"""Maximum processor time to search for a plan [s], if the cell has its own loop. For an inline
+cell, which waits for its plans, the time is not limited."""
 
 
 class Planner:

@@ -258,7 +258,7 @@ class DrivenBackend(Backend[SettingsT]):
         return {real.link.event: index for index, real in self.real_arms.items()}
 
     def read(self, fresh: Collection[int]) -> None:
-        """Copy the newest states; the torque of an arm that executes none is zero."""
+        """Copy the newest states; an arm that executes no torques gets zero as its last torque."""
         for index, real in self.real_arms.items():
             if index in fresh:
                 real.link.read()

@@ -92,7 +92,10 @@ class LoopSide:
         self.watch.start((self._memory.fd, self.event, self._torque_event))
 
     def read(self) -> None:
-        """Copy the newest state; if the arm executes no commands, set the command to it."""
+        """Copy the newest state.
+
+        If the arm executes no commands, its command becomes zero torque, or rest at its position.
+        """
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.event)
         record, arm, state = self._memory.state, self._arm, self._state

@@ -174,7 +174,7 @@ class Layout:
 
 
 def copies(template: bytes, dtype: np.dtype[Any], count: int) -> NDArray[np.void]:
-    """Return equal records, (count,).
+    """Return copies of one record, (count,).
 
     Args:
         template: Bytes of one record.

@@ -70,8 +70,8 @@ def never_wait_for_output(numbers: Sequence[int] = (1, 2)) -> None:
     """Make output non-blocking: text that its reader does not take is lost.
 
     A pager, a terminal after Ctrl-S or a pipe with a blocked reader takes some 64 kB. Then every
-    write would block, with the lock of the interpreter. The descriptors are reopened, because a
-    flag of the old ones would apply to all processes with the same terminal. Files and sockets
+    write would block, and hold the lock of the interpreter. The descriptors are reopened, because
+    a flag of the old ones would apply to all processes with the same terminal. Files and sockets
     stay unchanged.
 
     Args:

@@ -20,7 +20,8 @@ AUTOMATIC = -1
 """Value of ``realtime.cpu`` for a core chosen by this module."""
 _SCHED_DEADLINE = 6
 _REALTIME = (os.SCHED_FIFO, _SCHED_DEADLINE)
-"""Scheduling policies of loops. The node's threads for stop and self-check have round robin."""
+"""Scheduling policies of loops. Round robin does not count, because only the node's threads for
+stop and self-check have it."""
 _PF_KTHREAD = 0x00200000  # Flag of kernel threads in ``/proc/<pid>/stat``.
 
 

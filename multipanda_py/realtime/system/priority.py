@@ -51,7 +51,8 @@ def loop_cpu(config: RealtimeConfig) -> int | None:
 def other_cpus(config: RealtimeConfig) -> list[int]:
     """Return the cores without a real-time loop.
 
-    If all cores have one, return the cores of other loops, or all cores if there are no others.
+    If all cores have one, return the cores without the loop of this cell; if there is only one
+    core, return it.
     """
     cpus = set(os.sched_getaffinity(0))
     others = cpus - {loop_cpu(config)} or cpus
