@@ -47,7 +47,8 @@ def checked_timeout(timeout: object, refusal: type[MultipandaError]) -> float:
         refusal: Type of the error to raise.
 
     Raises:
-        refusal: If the timeout is not a number, or is negative or NaN.
+        MultipandaError: If the timeout is not a number, or is negative or NaN; its type is
+            ``refusal``.
 
     Thread: any.
     """

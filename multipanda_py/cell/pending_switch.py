@@ -268,7 +268,7 @@ class PendingSwitch:
         raise SwitchRejected(f"a stop came first{changed}")
 
     def _reports(self, event: Event) -> list[str]:
-        """Return the texts of these events for the arms that this switch concerns."""
+        """Return the texts of new events of this kind for the arms of this switch."""
         plan = self._plan
         arms = {
             arm

@@ -297,7 +297,7 @@ class ControlletInstance:
             self.start_traces()
 
     def start_traces(self) -> None:
-        """Take over the cycle records of its arms."""
+        """Clear the references and torque terms in the cycle records of its arms."""
         self._terms.attach_records()
         self._trace.attach_records()
 

@@ -73,7 +73,7 @@ class TorqueGuard:
 
 
 class StateGuard:
-    """Check of a measured state against finite values and joint limits."""
+    """Check that a measured state is finite and within joint limits."""
 
     def __init__(self, limits: ArmLimits) -> None:
         self._low = (limits.lower - POSITION_MARGIN).tolist()

@@ -278,7 +278,7 @@ class TaskRunner:
         """Start a subtask for the first time or again."""
         if number != self._number:
             self._tries = 0
-        # The progress of the old execution belongs to another attempt.
+        # The old execution is dropped, because its progress belongs to another attempt.
         self._number, self.execution = number, None
         subtask = self.task.subtasks[number]
         prepared, self._ahead = self._ahead, None

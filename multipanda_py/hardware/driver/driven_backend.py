@@ -175,8 +175,8 @@ class DrivenBackend(Backend[SettingsT]):
         # A driver on the core of the loop would be delayed.
         cpus = other_cpus(self.config.realtime)
         shares_core = not set(cpus).isdisjoint(pinned_loops(running_tasks()))
-        # The kernel may then move a driver to another core, because the driver has priority over
-        # other loops.
+        # Without a free core, the driver shares one with the loop of another cell and has priority
+        # over it. All cores are then allowed, so that the kernel can move the driver.
         if shares_core:
             cpus = sorted(os.sched_getaffinity(0))
         for index, state, description in zip(self.arms, self.states, self.descriptions):

@@ -130,7 +130,7 @@ class Reconfiguration:
         return None
 
     def _finish(self, answer: str) -> str | None:
-        """Enable torques again, and wait until they are executed, if they were before."""
+        """Enable torques again; if the arm executed torques before the change, wait for them."""
         self._answer = answer
         if not self._faulted:
             self._link.resume()

@@ -186,7 +186,7 @@ class _Link:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C must reach only the owner.
-            # OpenBLAS must not start threads before a fork.
+            # The process forks, so OpenBLAS must not start threads in it.
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         )
         self._reader = threading.Thread(target=self._read, name="gripper", daemon=True)
