@@ -116,7 +116,7 @@ def _trials(node: BenchNode, trials: int) -> tuple[Vector, Vector]:
         message, took = node.timed_switch(pair[trial % 2])
         match = re.search(r"([0-9.]+) ms from request", message)
         if match is None:
-            raise BenchError(f"no delay in {message!r}")
+            raise BenchError(f"the answer to a switch contains no delay: {message!r}")
         delays.append(float(match[1]) * 1e3)
         answered.append(took * 1e6)
     return np.array(delays), np.array(answered)

@@ -195,7 +195,7 @@ def draw_scaling(report: Figures, file: Path) -> None:
     scaling = report["scaling"]
     arms = {int(n): row for n, row in scaling["arms"].items() if "trouble" not in row}
     if not arms:
-        raise BenchError("no plot of the numbers of arms: none of them could be measured")
+        raise BenchError("no plot over the number of arms: no measurement succeeded")
     pyplot = usable_pyplot()
     figure, axes = pyplot.subplots(2, 2, figsize=(11.0, 7.6))
     _cycle(axes[0, 0], arms, scaling["end"])

@@ -101,7 +101,9 @@ def watch_all(followers: Sequence[RowFollower], seconds: float) -> list[CycleTim
 
 def _joined(rows: RowFollower, parts: list[Columns], dropped: int) -> CycleTimes:
     if not parts:
-        raise BenchError(f"{', '.join(rows.arms)}: the loop ran no cycle; its core is in use")
+        raise BenchError(
+            f"{', '.join(rows.arms)}: the loop ran no cycle. Another program uses its core"
+        )
     wake, deadline, control, compute, missed, tau, sensed, x, held = (
         np.concatenate(column) for column in zip(*parts)
     )

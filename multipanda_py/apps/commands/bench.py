@@ -96,6 +96,8 @@ def _check_free_space(folder: Path) -> None:
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
             if probe.write(bytes(_ROOM)) < _ROOM:
-                raise BenchError(f"{folder}: not enough space for a report")
+                raise BenchError(
+                    f"{folder}: less than 1 MiB free for a report. Choose another folder"
+                )
     except OSError as error:
         raise BenchError(f"{folder}: the report cannot be written: {error.strerror}") from error

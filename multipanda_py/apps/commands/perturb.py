@@ -24,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="values and ranges; default: typical deviations of a carefully built arm, "
         f"{TYPICAL.name} of multipanda_py.config.perturbation; {FR3_GEARS.name} has hysteresis",
     )  # fmt: skip
-    parser.add_argument("--seed", type=seed, help="seed of the values; default: that of the spec")
+    parser.add_argument(
+        "--seed", type=seed, help="seed of the random values; default: that of --spec"
+    )
     parser.add_argument(
         "-o", "--output", metavar="FILE", required=True, help="cell file of the twin to write"
     )

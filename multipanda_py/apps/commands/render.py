@@ -148,7 +148,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--camera", default="overview", metavar="NAME", help="camera name; default: %(default)s"
     )
     parser.add_argument(
-        "--demo", action="store_true", help="move every arm on a circle and switch once"
+        "--demo",
+        action="store_true",
+        help="move every arm on a circle and switch controllets once",
     )
 
 

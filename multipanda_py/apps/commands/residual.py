@@ -172,13 +172,21 @@ def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
         help="real_time (default): runs with a control loop; precise: needs whole motions",
     )  # fmt: skip
     for name, kind, text in (
-        ("units", int, "units of each layer and direction, default three per joint"),
+        ("units", int, "number of units of each layer and direction, default three per joint"),
         ("epochs", int, f"maximum number of epochs, default {_USUAL.epochs}"),
-        ("batch", int, f"intervals per training step, default {_USUAL.batch}"),
+        ("batch", int, f"number of intervals per training step, default {_USUAL.batch}"),
         ("rate", float, f"initial learning rate, default {_USUAL.rate:g}"),
         ("decay", float, f"weight decay, default {_USUAL.decay:g}"),
-        ("patience", int, f"epochs without improvement before the end, default {_USUAL.patience}"),
-        ("share", float, f"interval as fraction of the shortest motion, default {_USUAL.share:g}"),
+        (
+            "patience",
+            int,
+            f"epochs without improvement before training ends, default {_USUAL.patience}",
+        ),
+        (
+            "share",
+            float,
+            f"interval length as fraction of the shortest motion, default {_USUAL.share:g}",
+        ),
         ("dropout", float, "fraction of input samples dropped in training, default 0"),
     ):
         parser.add_argument(

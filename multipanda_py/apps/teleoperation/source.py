@@ -170,8 +170,8 @@ class Clutch:
         if step > allowed[0] or angle > allowed[1]:
             raise TargetRejected(
                 f"the device has jumped by {in_decimals(step, 2)} m and {angle:.2f} rad between "
-                f"two readings, allowed {allowed[0]:.2f} m and {allowed[1]:.2f} rad, "
-                f"{MAX_SPEED[0]:g} m/s and {MAX_SPEED[1]:g} rad/s"
+                f"two readings, allowed {allowed[0]:.2f} m and {allowed[1]:.2f} rad "
+                f"(speed up to {MAX_SPEED[0]:g} m/s and {MAX_SPEED[1]:g} rad/s)"
             )
         turned = pin.log3(device.rotation @ then.rotation.T)
         if self.turn_scale != 1.0 and np.linalg.norm(turned) > MAX_ROTATION:

@@ -284,7 +284,7 @@ class RemoteGripper(Gripper):
             )
         service = f"{self._root}/{name}"
         if not self._link.is_discovered(service):
-            raise TopicLost(f"service {service}: not found")
+            raise TopicLost(f"service {service}: not found. Check that the node is active")
         call = self._link.call(service, Trigger.Request(), self._read, math.inf)
         self._motion = GripperMotion(command, call.poll, self._wait)
         return self._motion

@@ -177,7 +177,7 @@ def wrench_of(topic: LatestMessage) -> NDArray[Any]:
     parts = (wrench.force, wrench.torque)
     result = np.array([getattr(part, axis) for part in parts for axis in "xyz"])
     if not (np.abs(result) <= LARGEST).all():
-        raise TopicLost(f"{topic.name}: got {result.tolist()}, allowed finite up to {LARGEST:.3g}")
+        raise TopicLost(f"{topic.name}: got {result.tolist()}, allowed values up to {LARGEST:.3g}")
     return result
 
 

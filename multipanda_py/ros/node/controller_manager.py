@@ -29,8 +29,8 @@ from multipanda_py.ros.services.hardware import HardwareServices
 
 NAME = "controller_manager"
 _LOADED_WITH = {
-    PARAMS_FILE: "Parameter files that are applied when the controllet is loaded at the start.",
-    NODE_ARGUMENTS: "Node arguments applied at that load: -p NAME:=VALUE, --params-file FILE.",
+    PARAMS_FILE: "Parameter files that are applied when the controllet is loaded.",
+    NODE_ARGUMENTS: "Arguments that are applied at the load: -p NAME:=VALUE, --params-file FILE.",
 }
 
 

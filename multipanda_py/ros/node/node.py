@@ -286,7 +286,9 @@ def _wait(serving: Serving, life: LifeCycle, signals: StopSignals) -> None:
     if life.state != UNCONFIGURED:
         life.has_none()
     else:
-        node.get_logger().info("autostart: false; waiting unconfigured for change_state")
+        node.get_logger().info(
+            "autostart is false: waiting unconfigured for a call of change_state"
+        )
     executor.add_node(node)
     with signals.serving():
         while not (signals.received or life.wants_cell or life.ends):

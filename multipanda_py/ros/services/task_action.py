@@ -135,7 +135,9 @@ class TaskAction:
     def _take(self, handle: Any) -> None:
         request = handle.request
         if request.payload:
-            self._answer(handle, False, f"payload: got {request.payload!r:.200}, allowed ''")
+            self._answer(
+                handle, False, f"payload: got {request.payload!r:.200}, allowed an empty text"
+            )
             return
         work = self._start(request.target_tree)
         # Until the task has started, ``TaskServices.begin`` rejects further goals.

@@ -177,7 +177,8 @@ def _refuse_extras(goal: Any, names: Sequence[str]) -> None:
             raise GoalRefused(Result.INVALID_GOAL, f"{field}: got {size}, allowed up to {allowed}")
     if goal.multi_dof_trajectory.points or goal.component_path_tolerance:
         raise GoalRefused(
-            Result.INVALID_GOAL, "multi_dof_trajectory: these joints have one degree of freedom"
+            Result.INVALID_GOAL,
+            "multi_dof_trajectory, component_path_tolerance: not supported. Remove them",
         )
     if any(len(point.effort) for point in goal.trajectory.points):
         raise GoalRefused(Result.INVALID_GOAL, "effort: not supported. Remove it")
