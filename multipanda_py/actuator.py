@@ -588,7 +588,7 @@ class Actuator(ABC, Generic[P]):
                         joint = min(int(over[0]), self.n_joints - 1)
                         raise self.refused(
                             f"max_deflection of joint {joint + 1}: got {self._limit[joint]:g} "
-                            f"rad, where springs exceed {_ENDLESS:.0e} Nm or Nm/rad; lower it"
+                            f"rad, where springs exceed {_ENDLESS:.0e} Nm or Nm/rad. Lower it."
                         )
 
     def _refuse_idle_presets(self) -> None:

@@ -330,7 +330,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
             dq: Intended velocity of the reference, (n,) [rad/s].
         """
         words = filter(None, (pacer.in_the_way(arm, dq) for pacer in self.pacers))
-        return "; ".join(words) or "the limit of a feature"
+        return "; ".join(words) or "a feature limits the speed"
 
     def on_deactivate(self) -> None:
         """Reset state that must not survive until the next activation."""

@@ -193,7 +193,7 @@ def load(text: str, loader: Any = PlainLoader) -> Any:
         return yaml.load(text, loader)
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
         # A YAML tag that does not fit its value raises one of these errors.
-        raise yaml.YAMLError("a value does not fit its tag") from error
+        raise yaml.YAMLError("a value does not fit its YAML tag") from error
     except RecursionError as error:
         raise yaml.YAMLError("nested too deeply") from error
 

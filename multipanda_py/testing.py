@@ -198,7 +198,8 @@ def _check_presets(springs: Actuator[Any], rng: np.random.Generator) -> None:
 def _close(description: str, got: Vector, desired: Vector, scale: float) -> None:
     worst = float(np.abs(got - desired).max(initial=0.0))
     require_kept(
-        worst <= _CLOSE * max(scale, 1e-9), f"{description}: off by {worst:.3g} of {scale:.3g}"
+        worst <= _CLOSE * max(scale, 1e-9),
+        f"{description}: off by {worst:.3g}, values up to {scale:.3g}",
     )
 
 
@@ -417,7 +418,9 @@ def check_contract(
         twin.update(other.at(here), twin_target, PERIOD)
         twin.update(other.at(here, speeds), twin_target, PERIOD)
         same = all(np.allclose(a, b, rtol=0, atol=1e-9) for a, b in zip(first, twin.command))
-        require_kept(same, "equal states in other arrays give different commands")
+        require_kept(
+            same, "equal states in other arrays give different commands. Read only passed states."
+        )
         law.on_deactivate()
         twin.on_deactivate()
     _check_memory(law, maker.random(rng, speed=0.5), target)

@@ -157,7 +157,7 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
                 joint = joints.names[int(np.argmin(joints.have_motors))]
                 yield (
                     f"mode: {mode} needs motors, but the actuator of {joint} of arm {name} has no "
-                    "section motor. Add it, or choose a mode without motors."
+                    "section motor. Add this section, or choose a mode without motors."
                 )
 
     def on_parameters(self) -> None:

@@ -47,7 +47,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
     report_names: ClassVar[tuple[Report | str, ...]] = (
         *CoupledImpedanceLaw.report_names,
         Report("force tank", "J", "remaining energy of force control"),
-        Report("weight", "-", "scale of the desired force"),
+        Report("weight", "-", "scale of the desired force after a loss of contact"),
     )
 
     def __init__(self, context: Context, params: CoupledForceImpedanceParams) -> None:

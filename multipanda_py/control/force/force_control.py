@@ -406,7 +406,11 @@ class ForceParams:
         "v is limited to F / (4 sqrt(k m)) with k = 1e5 N/m",
     )  # fmt: skip
     loss_distance: float = number(
-        0.05, unit="m", low=0.001, high=0.5, doc="distance d_max of the contact-loss shaping"
+        0.05,
+        unit="m",
+        low=0.001,
+        high=0.5,
+        doc="distance d_max over which a force fades after contact is lost",
     )
     release_time: float = number(
         0.03, unit="s", low=0.001, high=0.05,
@@ -422,7 +426,7 @@ class ForceParams:
     tank_max: float = number(100.0, unit="J", low=0, high=1000, doc="capacity of each tank")
     tank_power: float = number(
         2.0, unit="W", low=0, high=100,
-        doc="recharging power of each tank up to its granted energy, for work on friction",
+        doc="recharging power of each tank up to its granted energy, for work against friction",
     )  # fmt: skip
 
     def gains(self) -> ForceGains:

@@ -65,8 +65,9 @@ class GovernorParams:
     )  # fmt: skip
     smoothing: float = number(
         0.04, unit="s", low=0.001, high=0.5,
-        doc="minimum averaging time of the velocity, increased if that is faster; bounds the jerk "
-        "and causes a lag of half its value; a change waits until the reference is at rest",
+        doc="minimum averaging time of the velocity, increased if the goal is then reached "
+        "earlier; bounds the jerk and causes a lag of half its value; a change waits until the "
+        "reference is at rest",
     )  # fmt: skip
     response: str = choice(
         "soft", options=("soft", "direct"),

@@ -76,7 +76,8 @@ class CollisionAvoidanceParams:
         "without_hand", options=_PARTS, doc="parts that keep away from movable objects"
     )
     floor: bool = flag(
-        True, doc="keep away from the plane z = 0 of the world, or of the lowest base below it"
+        True,
+        doc="keep away from the plane z = 0 of the world, or from that of a lower base",
     )
 
 

@@ -30,7 +30,11 @@ class FeltWrenchParams:
     """Bounds, filter and passivity of ``FeltWrench``."""
 
     patience: float = number(
-        0.25, unit="s", low=0.02, high=2, doc="time without a new wrench after which it fades out"
+        0.25,
+        unit="s",
+        low=0.02,
+        high=2,
+        doc="time without a new wrench after which the displayed one fades out",
     )
     fade_time: float = number(0.3, unit="s", low=0.02, high=2, doc="duration of fading out and in")
     max_force: float = number(15.0, unit="N", low=0, high=50, doc="maximum displayed force")

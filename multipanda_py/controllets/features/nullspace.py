@@ -33,8 +33,8 @@ class NullspaceParams:
     )  # fmt: skip
     damping_ratio: JointVector = joint_vector(
         1.0, low=MIN_DAMPING_RATIO, high=5,
-        doc="damping is 2 ratio sqrt(stiffness) Nm s/rad, up to 12; 3.4 without a projector; less"
-        " for light rotors",
+        doc="damping ratio for 1 kg m^2; the damping is limited to 12 Nm s/rad, to 3.4 without a "
+        "projector, and to less for light rotors",
     )  # fmt: skip
     projector: str = choice(
         "dynamic", options=PROJECTORS,
