@@ -121,17 +121,17 @@ FIGURES: dict[str, tuple[float, ...]] = {
     # the limit of the torque rate if the arm is delayed by some milliseconds.
     "stiffness": (600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0),
     "most_stiffness": (1000.0, 1000.0, 1000.0, 1000.0, 330.0, 165.0, 66.0),
-    # Maximum lag of an arm with an unknown payload [rad].
+    # Maximum deflection of joint springs by an unknown payload [rad].
     "lag": (0.0065, 0.0065, 0.0065, 0.0065, 0.01, 0.01, 0.01),
     # External torque at which a motion stops [Nm]: four fifths of the default collision
     # thresholds.
     "contact_torque": (16.0, 16.0, 14.0, 14.0, 12.0, 11.0, 9.0),
-    # Torque of the barrier at a position limit [Nm].
+    # Maximum torque of the barrier that repels a joint from its position limit [Nm].
     "barrier_torque": (40.0, 40.0, 40.0, 40.0, 10.0, 10.0, 10.0),
     # Maximum torque of a nullspace spring and of a residual [Nm]: the typical model error, which
     # is also the default clamp of CRISP.
     "lacking_torque": (5.0,) * 7,
-    # Stiffness of the nullspace spring [Nm/rad]: it reaches the maximum torque at half a radian.
+    # Stiffness of the nullspace spring [Nm/rad]. It reaches ``lacking_torque`` at half a radian.
     "posture_stiffness": (10.0,) * 7,
     # Dampers of a leader arm, which limit the speed at which an operator moves it [Nm s/rad].
     "leader_damping": (2.0, 2.0, 2.0, 2.0, 0.5, 0.5, 0.5),

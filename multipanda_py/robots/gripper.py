@@ -36,7 +36,7 @@ class Outcome(IntEnum):
     UNSUCCESSFUL = 2
     """The fingers rest at a wrong width: they are blocked or missed the object."""
     ABORTED = 3
-    """A newer command or a stop ended it."""
+    """A newer command or a stop ended the command."""
     FAILED = 4
     """Not executed: the gripper rejected it or is disconnected."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a robot from a chain of its description, and a YAML file with data that this lacks."""
+"""Read a robot from a URDF or MJCF, and a YAML file with data that the description lacks."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ class Excitation:
         middle = np.tanh(x[n * size + n :])
         q, dq, ddq = (basis @ direction.T for basis in self._basis)
         available_range = self._high - self._low
-        spare = 1.02  # Margin for peaks between the samples.
+        spare = 1.02  # Ratio of peaks between the samples to the largest sample.
         factor = np.minimum.reduce(
             [
                 available_range / np.ptp(q, axis=0),

@@ -162,7 +162,7 @@ SLOW = 0.1
 """Velocity below which torques are not used [rad/s, m/s]. Friction decreases with speed there
 (Stribeck effect), which the model does not describe."""
 OF_SPEED = 0.25
-"""Velocity threshold of a slow joint, as a fraction of its root mean square velocity."""
+"""Maximum of the threshold ``SLOW``, as fraction of a joint's root mean square velocity."""
 LATEST = 0.02
 """Maximum delay of measured torques that is attributed to the recording [s]."""
 NO_OFFSET = 1e-3

@@ -22,8 +22,8 @@ from multipanda_py.state import Matrix, Vector
 GUESS = Load(1.0, np.array([0.0, 0.0, 0.1]), np.diag([4e-3, 4e-3, 4e-3]))
 """Prior of the payload: a body of 1 kg whose centre is 0.1 m in front of the flange."""
 SPREAD = 3.0
-"""Relative standard deviation of ``GUESS``. The log determines mass and centre of mass in spite of
-it, whereas the inertia stays close to ``GUESS`` if the log contains no fast motion."""
+"""Relative standard deviation of ``GUESS``. It is so wide that the log determines mass and centre
+of mass. The inertia stays close to ``GUESS`` if the log contains no fast motion."""
 MOVING = 0.3
 """Joint velocity above which a log counts as a motion, not as static
 configurations [rad/s, m/s]."""

@@ -68,10 +68,11 @@ class Round:
 
     @property
     def score(self) -> float:
-        """Mean over tasks and quantities of the largest error divided by its ceiling.
+        """Mean over tasks and quantities of the largest error, relative to that of the paper.
 
-        It is infinite if the twin fails a task or always stops before the plant. Otherwise a twin
-        with missing errors would get a better score.
+        The score is infinite if the twin fails a task or always stops before the plant, because
+        missing errors would improve the mean. The error of the paper is the ``ceiling`` of a
+        :class:`.Quantity`.
         """
         if not all(one.repeats and one.full for one in self.found):
             return float("inf")

@@ -415,7 +415,7 @@ class TwinFollower:
             elif "tau_gravity" in log.columns:
                 tau += log.columns["tau_gravity"]
         if log.tau is not None and "interface" in log.columns:
-            # True for arms moved by positions or velocities.
+            # In these samples positions or velocities were commanded instead of torques.
             moved_otherwise = log.columns["interface"] != 0
             tau[moved_otherwise] = log.tau[moved_otherwise]
         return tau

@@ -22,8 +22,8 @@ from multipanda_py.identification.monitor.arm_monitor import (
 from multipanda_py.state import ArmLimits, Vector
 
 QUANTILE = 0.001
-"""Fraction of the samples of good runs that are below the band, and also above it, before its
-margin is added."""
+"""Fraction of the samples of good runs below the lower bound of a band without its margin, and
+above its upper bound."""
 MARGIN = 0.3
 """Margin added on either side of a band, relative to its width."""
 SHORTEST = 2.0

@@ -139,7 +139,7 @@ def _claim(folder: Path, parts: Path, key: str) -> None:
 
 
 SPLITS = ("train", "validation", "test")
-# Fractions of the motions up to which they are for training and for validation.
+# Cumulative fractions of the motions for training and validation. The others are for testing.
 _FRACTIONS = (0.80, 0.95)
 
 

@@ -50,7 +50,7 @@ from multipanda_py.state import Matrix
 from multipanda_py.targets import TRAJECTORY_POINTS
 
 KIND = "log"
-"""Kind of these motions, in file names and tables."""
+"""Kind of motions from recordings, in file names and tables."""
 FOLLOW = ("commanded", "measured")
 """Recorded signals that the twin can follow. The first is the default if it was recorded."""
 MIN_RATE = 100.0
@@ -58,7 +58,8 @@ MIN_RATE = 100.0
 MOVES = 0.02
 """Joint speed that counts as motion [rad/s, m/s]."""
 BEFORE, RESTS, AFTER = 0.1, 0.45, 0.25
-"""Time included before the first motion, minimum rest before it and minimum rest after it [s]."""
+"""Time before the first movement that belongs to a motion, minimum rest before this movement, and
+minimum rest after the motion [s]."""
 CUTOFF, PER_SECOND = 10.0, 50
 """Cutoff of the filter of measured positions [Hz], and rate of the points for the twin [Hz]."""
 MISSED = 1e-3

@@ -80,7 +80,7 @@ FIRST_FORCE = 5.0
 DESCENT, COMING_DOWN = 0.01, 600.0
 """Speed [m/s] and stiffness [N/m] of the descent with the plain PI controller."""
 TOUCHED, DEEPEST = 2.0, 0.04
-"""Contact force [N] and maximum depth [m] that end this descent."""
+"""Contact force [N] and maximum depth [m] that end the descent with the plain PI controller."""
 LIFT_OFF = 0.03
 """Height to which real arms lift off the table [m]."""
 

@@ -89,7 +89,7 @@ class VideoWriter(Closeable):
         """
         if self._thread is None:
             return
-        # The encoder fails without images. This video is discarded anyway.
+        # The encoder fails without images, so an empty video gets a black one. It is discarded.
         if not self.count:
             self._queue.put(np.zeros(self._shape, np.uint8))
         self._queue.put(None)

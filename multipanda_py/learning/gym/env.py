@@ -331,7 +331,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         if self.sensors is not None:
             self.sensors.close()
         self._end()
-        if self._is_remote:  # A remote cell is connected before the first episode.
+        if self._is_remote:  # A remote cell is connected even before the first episode.
             self._cell.close()
 
     def save(self) -> EpisodeState:

@@ -88,7 +88,7 @@ def remote_cell(cell: object) -> Cell | None:
         MultipandaError: If the cell is not available.
     """
     if getattr(cell, "is_remote", False):
-        # Not a Cell, but it has those members that environments use: see RemoteCell.
+        # The object is no Cell, but has the members that environments use, see RemoteCell.
         return cast("Cell", cell)
     kind, colon, name = cell.partition(":") if isinstance(cell, str) else ("", "", "")
     if not colon or "/" in kind or Path(str(cell)).exists():

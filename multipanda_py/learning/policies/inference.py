@@ -159,7 +159,7 @@ class ThreadInference(Inference):
         self._questions: SimpleQueue[Any] = SimpleQueue()
         self._answers: SimpleQueue[tuple[int, Any]] = SimpleQueue()
         self._number = 0
-        # The thread is a daemon, because a stalled policy cannot be stopped.
+        # A stalled policy cannot be stopped. As a daemon, its thread does not keep the program up.
         self._thread = Thread(target=self._serve, args=(policy,), name="policy", daemon=True)
         self._thread.start()
 
@@ -290,7 +290,7 @@ class ProcessInference(Inference):
 
 def _serve(pipe: Connection, make: Callable[[], Policy]) -> None:
     """Answer requests until the pipe is closed."""
-    # The client ends this process once the arms hold.
+    # Ctrl-C is ignored here. The client ends this process once the arms hold.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         policy = make()

@@ -146,7 +146,7 @@ class ArmModel:
         self._pose = np.lib.stride_tricks.as_strided(self._placement.rotation, (12,), (8,))
 
     def attach(self, state: ArmState) -> None:
-        """Give a state the live views of this model's terms and a function for the Hessian."""
+        """Let a state refer to the arrays of this model, which :meth:`update` changes in place."""
         state.jacobian_gram = self._gram
         state.attach(self._mass, self._coriolis, self.hessian, TaskInertia(self._model.nv))
 
@@ -190,7 +190,7 @@ class ArmModel:
 
 
 STANDARD_GRAVITY = 9.81
-"""Gravity, also of the simulated worlds [m/s^2]."""
+"""Gravitational acceleration, also in simulation [m/s^2]."""
 RAMP = 0.2
 """Time for fading in the weight of a grasped object [s], which may still rest on a table."""
 _gravity = pin.computeGeneralizedGravity

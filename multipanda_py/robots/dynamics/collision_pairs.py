@@ -364,7 +364,13 @@ class CollisionPairs:
         return result
 
     def _between(self, grasp: tuple[int, int], other: tuple[int, int]) -> list[Group]:
-        """Return the group of a grasped object and another object, which has its own mover."""
+        """Return the groups of a grasped object against another object, cached by both.
+
+        Args:
+            grasp: Indices of the arm and of the grasped object.
+            other: Index of the body that moves the other object (an arm, or the object), and of
+                the object.
+        """
         if (grasp, other) not in self._among:
             (arm, index), (mover, number), n = grasp, other, len(self._arms)
             kind, second, both_own = "movable_hand", self._movable[number], False

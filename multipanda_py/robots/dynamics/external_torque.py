@@ -150,7 +150,7 @@ class ExternalEstimate:
         if not 0.0 < period < LONGEST:
             self._interrupted, period = True, self._period
         measured, prompt, slow = state.tau_ext, self._prompt, self._slow
-        if not math.isfinite(measured.dot(measured)):  # The check of states reports it.
+        if not math.isfinite(measured.dot(measured)):  # The loop's check of states reports it.
             self._interrupted = True
             return
         if not self._start_time:
@@ -161,7 +161,7 @@ class ExternalEstimate:
         prompt += period / (SMOOTHING + period) * (measured - prompt)
         slow += CROSSOVER * period / (1.0 + CROSSOVER * period) * (prompt - slow)
         result = observed + prompt - slow
-        if not math.isfinite(result.dot(result)):  # Huge inputs overflow.
+        if not math.isfinite(result.dot(result)):  # Finite but huge inputs overflow.
             self._start_time = False
             return
         measured[:] = result

@@ -19,9 +19,9 @@ _PRESS = 0.04
 _GRIP = 0.04
 """Height of the grasp above the centre of the box [m]. The box then hangs between the tips."""
 _OFF, _BESIDE, _TOUCHING = 0.015, (0.01, 0.03), (0.003, 0.01)
-"""Expert parameters [m]: approach distance from the box, misalignment up to which it presses fully
-and from which it does not press, and gap up to which and from which contact counts fully and not
-at all."""
+"""Expert parameters [m]. ``_OFF``: approach distance from the box. ``_BESIDE``: misalignments
+below which tips press fully, and above which they do not press. ``_TOUCHING``: gaps below which
+contact counts fully, and above which it does not count."""
 _SLIP = 0.04
 """Additional misalignment at which tips in contact continue to press [m]."""
 _FORCE = (8.0, 18.0)

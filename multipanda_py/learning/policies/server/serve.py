@@ -75,7 +75,7 @@ def _answer(ask: Callable[[], Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Answer requests until the pipe is closed."""
-    # The client ends this process once the arms hold.
+    # Ctrl-C is ignored here. The client ends this process once the arms hold.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # Output of libraries must not mix with answers.
