@@ -91,7 +91,7 @@ def laws_of(cell: Cell) -> Block:
 
 
 def parts_of(cell: Cell) -> dict[str, Block]:
-    """Return functions for the parts of a cycle of a started cell with simulated arms."""
+    """Return one function for each part of a cycle; the started cell has simulated arms."""
     loop = cell.loop
     backend, everyone = loop.backends[0], range(len(loop.arms))
     return {

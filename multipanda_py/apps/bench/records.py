@@ -201,7 +201,7 @@ def undisturbed(
 
 
 def again(measure: Callable[[], Result]) -> Result:
-    """Measure a part without a node, and repeat it if it fails, as on a busy machine.
+    """Measure a part that needs no node; repeat failed measurements, as on a busy machine.
 
     Raises:
         BenchError: Every attempt failed; this is the last error.

@@ -151,7 +151,7 @@ class WrenchFeedback:
     wrench, subtracts a deadband, multiplies by a gain and limits the result. The gain is
     :math:`g \min(1, \alpha)` for forces, with the motion scale :math:`\alpha`, and g for torques.
     This feedback alone is not passive. The leader bounds the returned energy
-    (:class:`.FeltWrench`), because it measures it without delay.
+    (:class:`.FeltWrench`), because it can measure this energy without delay.
 
     Args:
         feedback: Gain g, 0 to 1.

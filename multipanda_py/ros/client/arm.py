@@ -223,7 +223,7 @@ class HandGoal:
         """Return the goal's handle, or None while there is no answer.
 
         Raises:
-            NodeRefused: If the gripper rejects it; the diagnostics of the arm have the reason.
+            NodeRefused: If the gripper rejects the goal; diagnostics of the arm have the reason.
         """
         if not self._future.done():
             return None

@@ -275,7 +275,7 @@ class RosCell:
             description: Name of the condition, for the message.
 
         Raises:
-            LoopTimeout: If it does not become true in time.
+            LoopTimeout: If the condition is not met in time.
         """
         if not self._link.until(condition, timeout):
             raise LoopTimeout(f"{description} was not reached within {timeout:g} s")

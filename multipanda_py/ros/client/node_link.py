@@ -78,7 +78,7 @@ class LatestMessage:
         """Check that there is a recent message.
 
         Raises:
-            TopicLost: If not; the message has the name of the topic.
+            TopicLost: If there is no message, or it is too old; the error names the topic.
         """
         if not self.count:
             raise TopicLost(f"{self.name}: no message yet")

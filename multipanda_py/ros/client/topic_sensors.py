@@ -135,8 +135,8 @@ def image_of(topic: LatestMessage) -> NDArray[Any]:
     """Return the pixels of an Image, (height, width, 3).
 
     Raises:
-        ConfigurationError: If it has another encoding.
-        TopicLost: If it is too old, or has too few bytes.
+        ConfigurationError: If the encoding of the image is not supported.
+        TopicLost: If the message is too old, or has too few bytes.
     """
     message = topic.message()
     if message.encoding not in _ORDERS:
@@ -158,7 +158,7 @@ def unpacked(topic: LatestMessage) -> NDArray[Any]:
     """Return the pixels of a CompressedImage, (height, width, 3).
 
     Raises:
-        TopicLost: If it is too old, or not an image.
+        TopicLost: If the message is too old, or its data are not an image.
     """
     packed = bytes(topic.message().data)
     try:
@@ -171,7 +171,8 @@ def wrench_of(topic: LatestMessage) -> NDArray[Any]:
     """Return force and torque, (6,) [N, Nm].
 
     Raises:
-        TopicLost: If it is too old, or a value does not fit into a single-precision number.
+        TopicLost: If the message is too old, or a value does not fit into a single-precision
+            number.
     """
     wrench = topic.message().wrench
     parts = (wrench.force, wrench.torque)

@@ -84,7 +84,7 @@ class CrispNames:
         self._given: dict[str, Any] = {}
 
     def has(self, name: str, value: Any = 0.0) -> bool:
-        """Return True if a name, with such a value, is a CRISP parameter."""
+        """Return True if CRISP has a parameter of this name for values of this type."""
         # Both have some names in common; in CRISP their value is one number for all joints.
         if name in self._own:
             return name in CONFIGURATION and type(value) in (int, float)

@@ -64,7 +64,7 @@ class PlainActionServer(ActionServer):
         self._action_type = bounded_action(kind, limit)
 
     def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:
-        """Start an accepted goal in state executing; its handle calls this."""
+        """Start an accepted goal. rclpy calls this when the goal is in state executing."""
         if reason := too_large(goal_handle.request):
             self._guard.note_large(self._name, reason)
             result = refuse_goal(self._kind.Result(), f"goal: {reason}")

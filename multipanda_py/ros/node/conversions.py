@@ -67,8 +67,8 @@ def read_pose(raw: bytes) -> StampedPose:
     """Decode a serialized geometry_msgs/PoseStamped.
 
     Raises:
-        TargetRejected: If it is truncated, a number is not finite, or the quaternion is not a unit
-            quaternion.
+        TargetRejected: If the message is truncated, a number is not finite, or the quaternion is
+            not a unit quaternion.
     """
     stamp_ns, frame, numbers = read_numbers(PoseStamped, ("position", "orientation"), raw)
     return StampedPose(stamp_ns, frame, Pose.from_floats(numbers[:3], numbers[3:]))
@@ -88,7 +88,7 @@ def read_numbers(kind: type, parts: tuple[str, str], raw: bytes) -> StampedNumbe
         raw: Serialized message.
 
     Raises:
-        TargetRejected: If it is not such a message.
+        TargetRejected: If ``raw`` is not a valid message of this type.
     """
     order = ORDERS.get(bytes(raw[:2]))
     if order is None:
@@ -125,7 +125,7 @@ def read_message(kind: type, raw: bytes) -> Any:
     """Decode a serialized message of any other type.
 
     Raises:
-        TargetRejected: If it is not such a message.
+        TargetRejected: If ``raw`` is not a valid message of this type.
     """
     try:
         return deserialize_message(raw, kind)
@@ -153,7 +153,7 @@ def joint_name_fault(values: Sequence[str], names: Sequence[str]) -> str:
 
 
 def in_full(values: Sequence[str], names: Sequence[str]) -> Sequence[str]:
-    """Return joint names with the name of the arm, if all lack the same prefix.
+    """Add the prefix of the arm to joint names that all lack it; return others unchanged.
 
     Clients of one arm call its joints ``fr3_joint1``, in the namespace of the arm.
 

@@ -59,7 +59,7 @@ class DeferredResponses:
         self._timer: Any = None
 
     def start(self, node: Node) -> None:
-        """Advance open requests by a timer of a node."""
+        """Create the timer of a node that advances open requests."""
         clock = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = node.create_timer(PERIOD, self._poll, clock=clock)
         self._timer.cancel()

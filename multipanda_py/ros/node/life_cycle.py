@@ -49,7 +49,7 @@ class LifeCycle:
     """Services of ``lifecycle_msgs``, as of a managed node in ROS 2.
 
     - Unconfigured: no loop, no arms, only these services.
-    - Inactive: arms hold and accept no controllet.
+    - Inactive: arms hold; controllets for them are rejected.
     - Active: arms accept controllets.
 
     A separate node offers the services and outlives the cell. Their names are those of the main

@@ -59,7 +59,7 @@ class LateParameters:
         """Store a request, and accept it only after it has been granted.
 
         Raises:
-            SettingsRejected: If it is not granted yet.
+            SettingsRejected: If the other component has not granted the request yet.
         """
         if not self._granted:
             self._asked = requested

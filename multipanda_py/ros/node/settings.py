@@ -271,7 +271,7 @@ def ask_for_cell(link: NodeLink, root: str, timeout: float) -> CellConfig:
 
     Raises:
         TopicLost: If there is no such node, or it does not answer.
-        ConfigurationError: If it has no cell, or a cell that is invalid on this machine.
+        ConfigurationError: If the node has no cell, or its cell is invalid on this machine.
     """
     node = f"{root}/{NODE}"
     listing = f"{node}/list_parameters"

@@ -33,8 +33,8 @@ def pose_in_world(frame: str, pose: Any) -> Pose:
         pose: Message ``geometry_msgs/Pose``.
 
     Raises:
-        SimulationRefused: If it is in another frame.
-        TargetRejected: If it is not a valid pose.
+        SimulationRefused: If the message is in another frame.
+        TargetRejected: If its content is not a valid pose.
     """
     if frame not in ("", WORLD):
         raise SimulationRefused(f"header.frame_id: got {frame!r:.60}, allowed {WORLD}")

@@ -198,7 +198,7 @@ class _Follower:
         """Return a goal for all arms. Arms that it does not name rest at their positions.
 
         Raises:
-            GoalRefused: If it cannot be followed, or an arm without joints in the goal moves.
+            GoalRefused: If the goal cannot be followed, or an arm without joints in it moves.
         """
         named = named_arms(request.trajectory.joint_names, self._joints)
         names = [name for position_index in named for name in self._joints[position_index]]
