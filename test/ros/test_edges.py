@@ -86,7 +86,9 @@ def test_states_are_not_stamped_zero_and_a_clock_that_stops_is_said(on_clock, cl
     def summary(text, level):
         return lambda: text in status()[0].message and status()[0].level == level
 
-    nothing = "no message has arrived on /clock; states are not published, and targets are rejected"
+    nothing = (
+        "no message has arrived on /clock; states are not published, and targets are rejected"
+    )
     client.until(summary(nothing, DiagnosticStatus.ERROR), what=nothing)
     assert status()[1]["time"].endswith(" /clock")
     assert newest() is None

@@ -72,7 +72,9 @@ def test_exporting_without_onnx_says_which_extra_brings_it(files, tmp_path, caps
 def test_export_writes_a_model(files, tmp_path, capsys):
     out = tmp_path / "out.onnx"
     assert main(["residual", "export", files[0], "-o", str(out)]) == 0
-    assert "state (6) at 100 Hz, kept from call to call: first_output (6)" in capsys.readouterr().out
+    assert (
+        "state (6) at 100 Hz, kept from call to call: first_output (6)" in capsys.readouterr().out
+    )
     assert b"multipanda_py" in out.read_bytes()
 
 

@@ -230,7 +230,10 @@ def test_a_goal_that_is_no_task_is_aborted_and_nothing_moves(soft, tasks, files,
     before = active(client)
     for goal, reason in (
         ({"target_tree": "no_such_task"}, "allowed an absolute path, or a task of the package"),
-        ({"target_tree": "carry_box", "payload": "{}"}, "payload: got '{}', allowed an empty text"),
+        (
+            {"target_tree": "carry_box", "payload": "{}"},
+            "payload: got '{}', allowed an empty text",
+        ),
         ({}, "got ''"),
     ):
         status, result = goals.run(kind.Goal(**goal))
