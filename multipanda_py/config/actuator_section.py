@@ -221,7 +221,7 @@ def indices_of(
 
 @lru_cache(maxsize=256)
 def _exertable(group: str, n_joints: int) -> tuple[float, ...]:
-    """Return the maximum torque on each link of a group [Nm]; as JSON, the group is hashable."""
+    """Return the maximum torque on each link [Nm]; JSON makes the group hashable for the cache."""
     own = ActuatorConfig.model_validate_json(group)
     with contextlib.suppress(ConfigurationError, ActuatorRefused, ValueError):
         if own.mode not in WITHOUT_SPRINGS:

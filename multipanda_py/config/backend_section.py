@@ -39,7 +39,7 @@ def find_backend(name: str) -> type[Any]:
 
 
 def section_of(backend: str) -> str:
-    """Return the name of the section that a backend reads."""
+    """Return the name of the section in which an arm of a backend has its settings."""
     return find_backend(backend).settings_section or backend
 
 
@@ -166,7 +166,6 @@ def _checker(settings: type[Settings], spec: Spec) -> Callable[[Any], Any]:
 
 
 def _type(spec: Spec) -> Any:
-    """Return the pydantic type of a setting."""
     if spec.kind == "choice":
         return Literal[spec.options]
     plain = {"flag": bool, "text": str}.get(spec.kind)

@@ -117,7 +117,7 @@ def changed_text(path: str | Path, change: Parameters, head: str) -> str:
 
 
 def fingerprint(config: CellConfig) -> str:
-    """Return a hash of the configuration and of the robot files that it names."""
+    """Return a hash that changes with the configuration or the contents of its robot files."""
     text = config.model_dump_json() + "".join(
         repr(arm.robot_of_body) + repr(arm.robot_of_laws) for arm in config.arms.values()
     )

@@ -25,7 +25,7 @@ from multipanda_py.config.sections import (
 
 
 class CellSections(Section):
-    """Well-formed sections of a cell file; :class:`.CellConfig` also checks that they fit."""
+    """Sections of a cell file, each checked alone; :class:`.CellConfig` checks them together."""
 
     cell: CellSettings = CellSettings()
     realtime: RealtimeConfig = RealtimeConfig()

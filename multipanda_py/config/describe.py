@@ -87,7 +87,7 @@ def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:
 
 
 def describe_arms(config: CellSections) -> list[ArmDescription]:
-    """Describe the arms of a cell, in their order."""
+    """Describe the arms of a cell, in the order of the cell file."""
     return [describe_arm(name, arm) for name, arm in config.arms.items()]
 
 
@@ -130,7 +130,7 @@ def describe_objects(config: CellSections) -> list[SceneObject]:
 
 
 def first_real_arm(config: CellSections) -> str:
-    """Return ``arms.NAME.backend: BACKEND`` of the first arm that is not simulated, else ""."""
+    """Return key and backend of the first real arm, ``arms.NAME.backend: BACKEND``; "" if none."""
     for name, arm in config.arms.items():
         if not find_backend(arm.backend).keeps_time:
             return f"arms.{name}.backend: {arm.backend}"

@@ -17,7 +17,7 @@ STANDING = ("governor",)
 
 @dataclass(frozen=True)
 class Switch:
-    """Parameter that every feature has in addition to its own."""
+    """Parameter ``enabled``, which every feature has in addition to its own."""
 
     enabled: bool = flag(True, doc="enables the feature, which fades in and out")
 
@@ -30,7 +30,12 @@ def feature_specs(name: str, params: type, robots: Robots | None = None) -> tupl
 def feature_names(
     law: type[Controllet[Any, Any]], chosen: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Return the features of an instance: chosen or default ones, then :data:`STANDING`."""
+    """Return the features of an instance, then those of :data:`STANDING` that suit its class.
+
+    Args:
+        law: Controllet class.
+        chosen: Features in the cell file; None for the default features of the class.
+    """
     names = law.default_features if chosen is None else chosen
     standing = (n for n in STANDING if registry.find("features", n).stands_before(law))
     return tuple(dict.fromkeys((*names, *standing)))

@@ -89,7 +89,10 @@ class InstanceSpec:
 
     @cached_property
     def parameter_sets(self) -> tuple[ParameterSet[Any], ...]:
-        """Parameters of the controllet, then switch and parameters of each feature, prefixed."""
+        """Parameters of the controllet, then switch and parameters of each feature.
+
+        The parameters of a feature have its name as prefix.
+        """
         sets: list[ParameterSet[Any]] = [ParameterSet(self.law.Params, robots=self.robots)]
         for name, feature in self.features.items():
             own = ParameterSet(feature.Params, f"{name}.", self.robots)

@@ -37,7 +37,7 @@ OF_PARAMETERS = (
 
 
 def resolved(section: type[Section], value: Any) -> Any:
-    """Convert a mapping of files to a section with absolute paths; keep other values unchanged."""
+    """Return a mapping of files as a section with absolute paths; other values unchanged."""
     paths = _absolute(value)
     # An invalid value is returned unchanged; the validation of the arm's section reports it.
     with contextlib.suppress(ValidationError):
@@ -62,7 +62,7 @@ def with_absolute_paths(arm: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_paths(arm: Mapping[str, Any], resolve_path: Callable[[str], str]) -> dict[str, Any]:
-    """Return an arm's section with ``resolve_path`` applied to its paths of parameter files."""
+    """Return an arm's section with ``resolve_path`` applied to each path of ``OF_PARAMETERS``."""
     result = dict(arm)
     for section, key in OF_PARAMETERS:
         own = result.get(section) if section else result

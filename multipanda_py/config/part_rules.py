@@ -101,7 +101,7 @@ def command_faults(
 
 
 def _taken(path: str, arm: ArmConfig, joints: Sequence[str]) -> Iterator[str]:
-    """Yield faults for joints that do not exist or belong to two groups."""
+    """Yield faults for joints of actuator groups that do not exist or are in two groups."""
     owner: dict[str, str] = {}
     for key, group in arm.actuators.items():
         for joint in group.joints or joints:
@@ -261,7 +261,7 @@ def channel_faults(config: CellSections) -> Iterator[str]:
 
 
 def only_adds_torques(feature: type[Feature[Any]]) -> bool:
-    """Return True if a feature only adds torques, so that the controllet must command torques."""
+    """Return True if a feature acts by torques only, so that it needs an effort controllet."""
     has = [name for name in ("add", "prepare", "pace") if name in _own(feature)]
     return has == ["add"]
 

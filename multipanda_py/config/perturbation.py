@@ -284,7 +284,7 @@ def _as_written(part: Section) -> dict[str, Any]:
 def _places(
     data: Mapping[str, Any], faults: list[str]
 ) -> Iterator[tuple[str, tuple[str, ...], Mapping[str, Any]]]:
-    """Yield every section path, its allowed keys, and its given values."""
+    """Yield the path, allowed keys and given values of every section of a perturbation file."""
     for kind in ("arms", "objects"):
         parts = data.get(kind, {})
         if not isinstance(parts, Mapping):

@@ -53,7 +53,7 @@ class PerturbationConfig(Section):
     viscous: JointFriction = [0.0] * JOINTS
     """Viscous friction in addition to ``joint_damping`` [Nm s/rad]."""
     stribeck: JointFriction = [0.0] * JOINTS
-    """Excess of static friction over ``coulomb`` [Nm]."""
+    """Excess of static friction over Coulomb friction [Nm]."""
     stribeck_speed: Annotated[list[_Few], _PER_JOINT] = [0.05] * JOINTS
     """Stribeck velocity, at which the excess ``stribeck`` has fallen to 1/e [rad/s]."""
     friction_offset: JointTorques = [0.0] * JOINTS

@@ -149,7 +149,7 @@ def _sections(config: CellSections) -> set[str]:
 
 
 def _check_collisions(config: CellSections, faults: Faults) -> None:
-    """Check that names in pairs that may touch exist, and that each pair includes an arm."""
+    """Check that names in ``collisions.touching`` exist, and that each pair includes an arm."""
     hands = [f"{name}/hand" for name in config.arms]
     known = [*config.arms, *hands, *config.objects, "floor"]
     for index, pair in enumerate(config.collisions.pairs()):

@@ -265,7 +265,7 @@ class ArmConfig(Section):
 
     @property
     def motor_lag(self) -> float:
-        """Maximum lag of the motors of its compliant actuators [s]."""
+        """Largest time constant of the motors of compliant actuators [s]; 0 without any."""
         return max((group.lag for group in self.actuators.values()), default=0.0)
 
     @property
@@ -275,7 +275,7 @@ class ArmConfig(Section):
 
     @property
     def settings(self) -> Settings:
-        """Settings of the arm's backend."""
+        """Settings of the arm's backend, from the section :attr:`section`."""
         return read_settings(self.backend, (self.model_extra or {}).get(self.section, {}))
 
 
@@ -347,7 +347,7 @@ class ControlletConfig(Section):
 
 
 class CollisionsConfig(Section):
-    """Settings of collision avoidance."""
+    """Exceptions from collision avoidance."""
 
     touching: Annotated[
         list[Annotated[str, Field(pattern=r"^\S+ \S+$")]], BeforeValidator(_empty_list)

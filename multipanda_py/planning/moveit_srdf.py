@@ -114,14 +114,14 @@ class Geometry:
         return pair in self._arm.robot.overlapping
 
     def postures(self) -> tuple[Vector, Vector]:
-        """Return lower and upper bounds of random configurations, limited to one revolution."""
+        """Return bounds of random configurations, limited to one revolution per joint."""
         lower, upper = self._model.lowerPositionLimit, self._model.upperPositionLimit
         slides = [self._slides(joint) for joint in range(1, self._model.njoints)]
         rotations = (upper - lower > 2.0 * np.pi) & np.logical_not(slides)
         return np.where(rotations, -np.pi, lower), np.where(rotations, np.pi, upper)
 
     def touching(self, pairs: list[tuple[str, str]]) -> dict[tuple[str, str], float]:
-        """Return how often pairs touch: 0 in no, 0.5 in some, 1 in all configurations."""
+        """Return 0 for pairs that touch in no sampled configuration, 0.5 in some, 1 in all."""
         open_pairs = {pair: list(product(*(self._of[link] for link in pair))) for pair in pairs}
         fraction: dict[tuple[str, str], float] = {}
         lower, upper = self.postures()
@@ -147,7 +147,7 @@ class Geometry:
         pairs: dict[tuple[str, str], list[tuple[int, ...]]],
         checked: dict[tuple[str, str], list[int]],
     ) -> Any:
-        """Restrict the collision checks to pairs and store the indices of their results."""
+        """Restrict collision checks to ``pairs``; write indices of results to ``checked``."""
         self._solids.removeAllCollisionPairs()
         for pair, solids in pairs.items():
             checked[pair] = []

@@ -74,7 +74,7 @@ class SavedMujoco:
 
 
 def _motors_of(joints: tuple[Vector, Vector], springs: Springs | None) -> tuple[Vector, Vector]:
-    """Return positions and velocities of motors; for rigid joints they equal the given ones."""
+    """Return positions and velocities of the motors, which without springs are ``joints``."""
     return joints if springs is None else springs.motors
 
 
@@ -156,7 +156,7 @@ class Mujoco(Backend[FrankaSettings]):
         return "simulated arms pause with it"
 
     def connect(self) -> None:
-        """Set every arm to its start configuration, at rest, and build all stages."""
+        """Set every arm to its start configuration, at rest, and build all drivetrain stages."""
         model, data = self.model, self.data
         mujoco.mj_resetData(model, data)
         prefixes = {arm.name: arm.prefix for arm in self.descriptions}
@@ -266,7 +266,7 @@ class Mujoco(Backend[FrankaSettings]):
             hand.start(number, record)
 
     def thing_in_hand(self, arm: int) -> int:
-        """Return the number of the object between both fingers, from 1; 0 for none."""
+        """Return the number of the object that both fingers press, from 1; 0 for none."""
         prefix = self.descriptions[self.arms.index(arm)].prefix
         fingers = [f"{prefix}{side}finger" for side in ("left", "right")]
 
@@ -373,7 +373,7 @@ class Mujoco(Backend[FrankaSettings]):
         return SavedMujoco(world, drives, hands, dict(self._servos), springs)
 
     def place(self, record: Vector) -> None:
-        """Set the pose of a movable object."""
+        """Set the pose of a movable object; ``record`` is index, pose (7) and twist (6)."""
         obj = int(record[0])
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
         self.world.set_pose(self._movable_objects[obj], pose, record[8:])
@@ -404,7 +404,7 @@ class Mujoco(Backend[FrankaSettings]):
         self.objects[thing] = self._presence.pose(thing)
 
     def load(self, saved: object, seed: int | None = None) -> None:
-        """Restore a saved state, exactly if no seed is given."""
+        """Restore a saved state; a seed restarts the random numbers of noise."""
         if not isinstance(saved, SavedMujoco):
             raise BackendError(
                 f"mujoco: got a saved state of type {type(saved).__name__}, allowed that of save"

@@ -89,7 +89,7 @@ _WORLD = """
 
 
 def _bounds(arms: Sequence[ArmDescription]) -> tuple[NDArray[np.float64], float]:
-    """Return centre (3,) [m] and radius [m] of a ball that contains the arms when ready."""
+    """Return centre (3,) and radius of a ball that contains all arms in ``ready`` [m]."""
     bases = [(a.position_base_in_world, a.rotation_base_in_world) for a in arms]
     bases = bases or [(np.zeros(3), np.eye(3))]
     middles = np.array([position + rotation @ MIDDLE_OF_ARM for position, rotation in bases])

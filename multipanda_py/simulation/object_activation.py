@@ -132,7 +132,7 @@ class ObjectActivation:
         mujoco.mj_forward(self._model, data)
 
     def pose(self, object_index: int) -> Vector:
-        """Return position and quaternion w x y z of an object, (7,)."""
+        """Return position [m] and quaternion w x y z of an object in the world, (7,)."""
         q = self._q[object_index]
         pose: Vector = self._data.qpos[q : q + 7].copy()
         return pose

@@ -178,7 +178,7 @@ class Renderer(Closeable):
         return np.ascontiguousarray(image[::-1])
 
     def _resolve(self, camera: Camera) -> mujoco.MjvCamera:
-        """Return the MuJoCo camera for a name, an index, a camera or None."""
+        """Return the MuJoCo camera for a name, an index or a camera; None is the free view."""
         if isinstance(camera, mujoco.MjvCamera):
             return camera
         view = mujoco.MjvCamera()

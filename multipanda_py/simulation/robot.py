@@ -60,7 +60,7 @@ class JointServo:
         np.clip(tau, -self._limit, self._limit, out=state.tau)
 
     def rest(self) -> None:
-        """Set the command of a stopped arm to its measured position."""
+        """Set the command of a stopped arm to its measured position, and its torques to zero."""
         self._state.tau[:] = 0.0
         self._state.joint_command[0] = self._state.q
         self._state.joint_command[1:] = 0.0
@@ -94,7 +94,7 @@ class ExternalTorque:
         self.torque: Vector = np.zeros(model.nv)
 
     def estimate(self) -> None:
-        """Update :attr:`torque`."""
+        """Compute the external torques of the last step and write them to :attr:`torque`."""
         data, out = self._data, self.torque
         # The sum of these terms is the applied force: smooth + bias - passive - actuator.
         np.add(self._smooth, self._bias, out)
@@ -207,7 +207,7 @@ class SimRobot(DrivetrainStage):
         self.configure(options)
 
     def configure(self, options: FrankaSettings) -> None:
-        """Apply settings; those for the robot's own motions have no effect."""
+        """Apply thresholds, load, stiffness frame and stiffness; other settings do nothing."""
         requested = options.given
         self._options = options
         self._torques = self._wrench = None
@@ -252,7 +252,7 @@ class SimRobot(DrivetrainStage):
                 tau += self._weight
 
     def _weigh(self) -> None:
-        """Compute the torque that carries the load, (n,) [Nm]."""
+        """Update ``_weight``, the joint torque that carries the configured load, (n,) [Nm]."""
         data, body = self._data, self._flange
         centre = data.xpos[body] + data.xmat[body].reshape(3, 3) @ self._load.com
         mujoco.mj_jac(self._model, data, self._jacobian, None, centre, body)
@@ -260,7 +260,7 @@ class SimRobot(DrivetrainStage):
         np.dot(force, self._jacobian[:, self._dofs], out=self._weight)
 
     def _watch(self) -> None:
-        """Stop if a threshold is exceeded."""
+        """Stop the arm and set ``fault`` if a collision threshold is exceeded."""
         errors, positions = [], []
         if self._torques is not None:
             tau = self.tau_ext

@@ -134,7 +134,7 @@ def require_display() -> None:
 
 
 def main() -> int:
-    """Show the cell that standard input describes."""
+    """Show the cell that standard input describes; return the exit code."""
     # The owner handles Ctrl-C and ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

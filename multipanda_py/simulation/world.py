@@ -47,7 +47,7 @@ def listen() -> None:
 
 
 def diverged(description: str) -> str:
-    """Return a message that a simulation has diverged, with MuJoCo's reason."""
+    """Return ``description`` of a divergence, followed by MuJoCo's reason if known."""
     return f"{description}: {_newest}" if _DIVERGED in _newest else description
 
 
@@ -329,7 +329,7 @@ class WorldState:
         return cls(copy.copy(data), model.body_pos.copy(), model.body_quat.copy(), presence)
 
     def load(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        """Restore this state; arrays of ``data`` that others view keep their addresses."""
+        """Restore this state in place, so that existing views of arrays of ``data`` stay valid."""
         mujoco.mj_copyData(data, model, self.data)
         model.body_pos[:], model.body_quat[:] = self.body_pos, self.body_quat
         compensated, contype, conaffinity = self.presence

@@ -39,11 +39,11 @@ class Avoidance(Protocol):
 
     @property
     def begins_at(self) -> float:
-        """Maximum distance at which a controllet begins to push bodies apart [m]."""
+        """Distance below which at least one controllet pushes bodies apart [m]."""
 
     @property
     def stops_at(self) -> float:
-        """Maximum distance at which a controllet stops an approach [m]; 0 if none does."""
+        """Distance at which at least one controllet stops an approach [m]; 0 if none does."""
 
     @property
     def passes_at(self) -> float:
@@ -161,7 +161,7 @@ def slowed(rows: Matrix, times: Vector, fractions: Vector, max_value: int) -> Ma
 
 
 def _windows(values: Vector, half: int) -> Matrix:
-    """Return the windows around all values, (k, 2 half + 1)."""
+    """Return the 2 half + 1 values around each of k values, with repeated end values, (k, .)."""
     padded = np.pad(values, half, mode="edge")
     return sliding_window_view(padded, 2 * half + 1)
 
@@ -240,7 +240,7 @@ def _stopped(law: Avoidance, q: Vector, dq: Vector) -> str:
 
 
 def _sampled(rows: Matrix, n: int) -> tuple[Vector, Matrix]:
-    """Return times, (k,), and positions, velocities, accelerations of the arms, (k, 3, n)."""
+    """Sample a trajectory: times, (k,); positions, velocities and accelerations, (k, 3, n)."""
     duration = float(rows[-1, 0])
     path_length = float(np.abs(np.diff(rows[:, 1 : 1 + n], axis=0)).max(axis=1).sum())
     count = max(2, math.ceil(min(duration, path_length) / DENSE))

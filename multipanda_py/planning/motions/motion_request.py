@@ -193,7 +193,7 @@ class MovePlan:
         )
 
     def rows(self) -> Matrix:
-        """Return the trajectory points of all arms together, (p, 1 + 3 m)."""
+        """Return the trajectory points of all arms, with m joints, as one array, (p, 1 + 3 m)."""
         points = [*self.points.values()]
         parts = [np.hsplit(rows[:, 1:], 3) for rows in points]
         result: Matrix = np.hstack(

@@ -189,7 +189,7 @@ def plan_retreat(
 
 
 def _may_move(scene: Scene, led: set[str], keep: bool) -> Callable[[Vector], Matrix]:
-    """Return a function from a configuration to the projection on the allowed motions."""
+    """Return a function that maps a configuration, (n,), to the projection on allowed motions."""
     n = sum(arm.n_joints for arm in scene.arms.values())
 
     def projection(q: Vector) -> Matrix:

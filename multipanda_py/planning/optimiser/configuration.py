@@ -167,7 +167,7 @@ def _moved_apart(
 def _parted(
     scene: Scene, terms: Sequence[Term], result: Solution
 ) -> tuple[list[Term], list[Term]]:
-    """Split terms into the relevant ones and the distances of bodies that are far apart."""
+    """Split terms into distance constraints of bodies far apart (second), and all others."""
     distances = {
         k: one for k, term in enumerate(terms) if isinstance(one := term.objective, Distance)
     }
@@ -181,7 +181,7 @@ def _parted(
 
 
 def _restart(scene: Scene, result: Solution, start: Vector, rng: np.random.Generator) -> Vector:
-    """Return a slice with random joint positions of those arms that violate constraints."""
+    """Return a new start with random joint positions for arms that violate constraints, (d,)."""
     bodies = {body for violation in result.violations for body in violation.bodies}
     drawn = random_slice(scene, rng)
     x = start.copy()

@@ -204,7 +204,7 @@ class FreeSpace:
         return other
 
     def nearest(self, q: Vector) -> float:
-        """Return the smallest distance of all pairs in a configuration of all arms [m]."""
+        """Return the smallest distance of all pairs in a configuration of all arms, (n,) [m]."""
         pair = pin.computeDistances(self._model, self._data, self._geometry, self._solids, q)
         smallest: float = self._solids.distanceResults[pair].min_distance
         return smallest
@@ -263,7 +263,7 @@ class FreeSpace:
 
 
 def _named(scene: Scene, arm: str) -> Any:
-    """Return a model of an arm with unique frame and joint names."""
+    """Return a model of an arm whose frame and joint names begin with the arm's name."""
     model = scene.model(arm).copy()
     for number in range(1, len(model.frames)):
         model.frames[number].name = f"{arm}/{model.frames[number].name}"

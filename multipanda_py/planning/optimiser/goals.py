@@ -80,7 +80,7 @@ class PoseGoal(Objective):
         return ("m",) * 3 + ("rad",) * 3
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return the pose error and its Jacobian."""
+        """Return the pose error, (s, 6), and its Jacobian."""
         point, moved = relative_point(slices, *self.frames)
         rotation, turned = relative_rotation(
             slices, self.frames[0], self.frames[1], self.pose.rotation
@@ -105,7 +105,7 @@ class Position(Objective):
         return ("m",) * 3
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return the position error and its Jacobian."""
+        """Return the position error, (s, 3), and its Jacobian."""
         point, moved = relative_point(slices, *self.frames)
         return point - self.position, moved
 
@@ -130,7 +130,7 @@ class Orientation(Objective):
         return float(np.linalg.norm(log3((self.rotation.T @ rotation)[None])))
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return the rotation error and its Jacobian."""
+        """Return the rotation error, (s, 3), and its Jacobian."""
         return relative_rotation(slices, self.frames[0], self.frames[1], self.rotation)
 
 
@@ -271,7 +271,7 @@ class Stays(Objective):
         return ("m",) * 3
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return the position of the point and its Jacobian."""
+        """Return the position of the point in ``base``, (s, 3) [m], and its Jacobian."""
         return relative_point(slices, *self.frames)
 
 
@@ -292,6 +292,6 @@ class Slides(Objective):
         return ("m",)
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return the height above the plane and its Jacobian."""
+        """Return the height of the point above the plane, (s, 1), and its Jacobian."""
         point, moved = relative_point(slices, *self.frames)
         return point[:, 2:], moved[:, 2:]

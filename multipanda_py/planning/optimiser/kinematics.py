@@ -46,7 +46,7 @@ class Slices:
     frames: dict[str, Placement]
 
     def part(self, at: slice) -> Slices:
-        """Return some of the slices, without copies."""
+        """Return a range of the slices as views of these arrays."""
         frames = {
             name: Placement(f.position[at], f.rotation[at], f.jacobian[at])
             for name, f in self.frames.items()
@@ -92,7 +92,7 @@ class Kinematics:
             self._order.append(name)
 
     def forward_kinematics(self, x: Matrix) -> Slices:
-        """Return poses and Jacobians of the frames in slices, (s, d)."""
+        """Return poses and Jacobians of the frames in slices with the variables ``x``, (s, d)."""
         result: dict[str, Placement] = {}
         for arm in self._models:
             self._arm_forward_kinematics(arm, x, result)

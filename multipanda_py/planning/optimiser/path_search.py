@@ -170,7 +170,14 @@ def _sample(
 
 
 def _reach(space: FreeSpace, tree: _Tree, q: Vector, *, at_once: bool) -> int | None:
-    """Grow a tree towards a configuration, by one edge or until an obstacle."""
+    """Grow a tree towards a configuration, and return the last new node; None if none is free.
+
+    Args:
+        space: Test of distances.
+        tree: Tree to grow.
+        q: Configuration of all arms, (n,).
+        at_once: True to add edges until an obstacle, False for one edge.
+    """
     number, grown = tree.nearest(q), None
     while not tree.is_full:
         here = tree.nodes[number]
@@ -186,7 +193,7 @@ def _reach(space: FreeSpace, tree: _Tree, q: Vector, *, at_once: bool) -> int | 
 
 
 def _cut(space: FreeSpace, corners: list[Vector], rng: np.random.Generator) -> Matrix:
-    """Replace detours by straight segments where these are free."""
+    """Replace detours of a path by straight segments where these are collision-free."""
     path = np.array(corners)
     for _ in range(SHORTCUTS):
         lengths = np.abs(np.diff(path, axis=0)).max(axis=1)
@@ -341,7 +348,7 @@ def _phase_ends(
 
 
 def _travel(scene: Scene, ends: list[Vector]) -> float:
-    """Return the travel time at full joint speed, summed over all phases [s]."""
+    """Return the time from the start through ``ends`` at full joint speed [s]."""
     paths = np.abs(np.diff([scene.start, *ends], axis=0)) / scene.velocity
     return float(paths.max(axis=1).sum())
 

@@ -137,7 +137,7 @@ class Problem:
         return near
 
     def _range(self, phases: tuple[float, float] | None, at: float | None) -> tuple[int, int]:
-        """Return the index of the first slice, and of the one after the last."""
+        """Return the first slice of ``phases`` or ``at``, and the one after the last."""
         if phases is not None and at is not None:
             raise PlanRejected("got both phases and at, allowed one of them")
         if at is not None:

@@ -49,7 +49,7 @@ class PathSolid:
 
 
 def solids_of(scene: Scene, body: str) -> list[PathSolid]:
-    """Return the solids of an arm or an object."""
+    """Return the collision solids of an arm or an object, by its name."""
     if body in scene.things:
         return [_object_solids(scene, body)]
     arm = scene.arms[body]

@@ -147,7 +147,7 @@ class _Point:
 
 @dataclass(eq=False)
 class _PathSearch:
-    """State of one run of the solver: kinematics, terms, multipliers."""
+    """State of one run of the solver: kinematics, terms, multipliers and penalty (stiffness)."""
 
     scene: Scene
     terms: Sequence[Term]
@@ -278,7 +278,7 @@ def solve(
 
 
 def _advance(search: _PathSearch, point: _Point, damping: float) -> tuple[_Point, float, float]:
-    """Return the next path, its maximum step, and the next damping."""
+    """Return the next path, its largest change of a variable, and the next damping."""
     value = search.value(point)
     for _ in range(8):
         step, gradient = search.step(point, damping)

@@ -43,7 +43,7 @@ class Objective(ABC):
         r"""Return the units of :math:`\phi`, (m,), such as m and rad."""
 
     def bounds(self, scene: Scene) -> tuple[Vector, Vector] | None:
-        """Return lower and upper bounds, (m,) each, or None for a target of zero."""
+        """Return lower and upper bounds of components, (m,) each; None for a goal of zero."""
         return None
 
     def columns(self, scene: Scene) -> np.ndarray | None:
@@ -70,7 +70,7 @@ class SliceNumbers(Objective):
         self.of = of
 
     def columns(self, scene: Scene) -> np.ndarray:
-        """Return the columns of the variables in a slice."""
+        """Return the indices of the variables in a slice."""
         names = self.of or tuple(scene.columns)
         return np.concatenate([np.r_[scene.columns[name]] for name in names])
 
@@ -236,7 +236,7 @@ class WithinLimits(SliceNumbers):
         self.margin = margin
 
     def columns(self, scene: Scene) -> np.ndarray:
-        """Return the columns of the joints with limits."""
+        """Return the indices of the joints with limits among the variables of a slice."""
         columns = super().columns(scene)
         limited: np.ndarray = columns[np.isfinite(scene.velocity[columns])]
         return limited

@@ -153,7 +153,7 @@ def _pose(frame: Placement) -> Pose:
 def _checked(
     config: CellConfig, task: TaskFile, subtask: Subtask, state: Seen, moved: dict[str, str]
 ) -> tuple[Seen, str]:
-    """Return the state after a subtask, and the result of its planning."""
+    """Return the state after a subtask, and the result of its planning as text."""
     mode = proposed_mode(subtask) or "optimization"
     points = task.points(subtask, config)
     concerned = {point.thing for point in points}

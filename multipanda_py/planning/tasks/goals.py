@@ -42,7 +42,7 @@ class GoalPose:
     direction: Vector | None = None
 
     def errors(self, state: Seen) -> tuple[float, float]:
-        """Return the distance [m] and angle [rad] to the goal."""
+        """Return the distance [m] and angle [rad] of the frame from its goal; 0 for free parts."""
         here = state.pose(self.base).inverse() @ state.pose(self.frame)
         distance = angle = 0.0
         if self.position is not None:
@@ -257,7 +257,10 @@ def _pairs(scene: Scene, desired: AllowedContacts, clearance: float) -> Iterator
 
 
 def _allowed(scene: Scene, one: Distance, there: Slices) -> Iterator[Distance]:
-    """Yield a distance with a margin that the start, and the end of carried objects, fulfil."""
+    """Yield a distance constraint with its margin reduced until the ends of the path fulfil it.
+
+    Only the start counts for arms, and start and end for carried objects.
+    """
     # Goals determine the final poses of objects, so their end counts too. The final configurations
     # of arms are still unknown, so only the start counts.
     is_of_things = all(name in scene.things for name in one.of)

@@ -84,7 +84,14 @@ def half_extents(obj: SceneObject) -> Vector:
 
 
 def _room(obj: SceneObject, side: int, across: int, extent: float) -> float:
-    """Return the half extent of the flat or straight part of a side across one axis."""
+    """Return the half length of the flat or straight part of a side along one axis [m].
+
+    Args:
+        obj: Object.
+        side: Axis of the side's normal, 0 to 2.
+        across: Axis along which the part extends, 0 to 2.
+        extent: Half extent of the object along ``across`` [m].
+    """
     if side == across:
         return 0.0
     if obj.shape == "box":

@@ -31,7 +31,7 @@ _alive: weakref.WeakKeyDictionary[object, Sequence[str]] = weakref.WeakKeyDictio
 
 
 def let_go_at_exit(owner: object, names: Sequence[str]) -> None:
-    """Register attributes that hold ruckig objects, to delete them at interpreter exit."""
+    """Register attributes with ruckig objects, to delete these before the interpreter ends."""
     _alive[owner] = tuple(names)
 
 
@@ -237,7 +237,6 @@ class JointMotion:
         self._start(start, duration)
 
     def _finds(self, desired: InputParameter, synchronization: Synchronization) -> bool:
-        """Return True if ruckig finds a plan with a given synchronisation of the joints."""
         desired.synchronization = synchronization
         return has_plan(self._ruckig, desired, self._plan)
 
@@ -266,7 +265,7 @@ class JointMotion:
         self._start(start, float(points[count - 1, 0]))
 
     def _enter(self, start: Vector) -> None:
-        """Join ``start``, the end of the last segment, to the next point."""
+        """Set the segment from ``start``, the end of the last segment, to the next point."""
         points = self._points
         while points is not None and self._next < self._count:
             end = float(points[self._next, 0])
@@ -307,7 +306,7 @@ class JointMotion:
 
     @property
     def own_dq(self) -> Vector:
-        """Velocity of the path without any slowdown, (n,) [rad/s]."""
+        """Velocity of the reference before a slowdown by ``pace``, (n,) [rad/s]."""
         return self._own_dq
 
     @property
@@ -342,7 +341,7 @@ class JointMotion:
             self.ddq *= rate * rate
 
     def _move(self, period: float) -> None:
-        """Evaluate the path ``period`` after its last evaluation."""
+        """Advance the time of the path by ``period`` [s], and evaluate the reference there."""
         self.time += period
         time, state = self.time, self._state
         if time >= self.duration:

@@ -149,7 +149,7 @@ class MotionLimiter:
         return not (self.dq.any() or self.ddq.any())
 
     def follow(self, desired: Vector) -> None:
-        """Advance the command towards finite positions, (n,) [rad]."""
+        """Advance the command by one period towards finite positions, (n,) [rad]."""
         T, rate = self._period, self._rate
         if self.at_rest and not rate.any() and (desired == self.q).all():
             self.limited = False
@@ -166,7 +166,7 @@ class MotionLimiter:
         self._age = 1
 
     def follow_rate(self, desired: Vector) -> None:
-        """Advance the command towards finite velocities, (n,) [rad/s]."""
+        """Advance the command by one period towards finite velocities, (n,) [rad/s]."""
         T, bound = self._period, self._limits.velocity
         v = np.minimum(np.maximum(desired, -bound), bound)
         passed = self._passes(self.q + T * v, v, (v - self._rate) / T, True)
@@ -174,7 +174,7 @@ class MotionLimiter:
             self._keep(self._aim(np.minimum(np.maximum(v, -self._max), self._max)), passed)
 
     def brake(self) -> None:
-        """Advance the command along the shortest stop."""
+        """Advance the command by one period along the shortest stop."""
         self.limited = False
         self._age += 1
         if self.at_rest:
@@ -317,7 +317,7 @@ class MotionLimiter:
         return has_plan(self._ruckig, desired, self._plan)
 
     def _keep(self, motion: Matrix, passed: _Passed | None) -> None:
-        """Set a step as command; joints whose desired position passes use that instead."""
+        """Set a step as command, but the desired position for joints whose limits allow it."""
         if passed is not None:
             motion = np.where(*passed, motion)
         v = (motion[0] - self.q) / self._period

@@ -220,7 +220,7 @@ class CompliantGroups:
 
     @property
     def link_pid(self) -> LinkPid:
-        """Link controllers, whose default torque limits are those of the joints."""
+        """Controllers of links in mode ``link_pid``, by default with the joint torque limits."""
         overrides = {key: np.zeros(self.count) for key in LinkPidConfig.model_fields}
         for group, at in self.groups:
             for key, values in overrides.items():

@@ -169,7 +169,7 @@ class CommandedJoints(Readings):
         self._apply()
 
     def commanded(self, name: str) -> Vector:
-        """Return the last valid command of a name, (n,)."""
+        """Return the last valid command of each joint for a command name, (n,)."""
         return self._commands.values[name].copy()
 
     def beyond_stops(self) -> BeyondStops:
@@ -193,7 +193,7 @@ class CommandedJoints(Readings):
 
     @property
     def motor_commands(self) -> Matrix:
-        """Commanded motor torques, (2, n) [Nm or N]; zero in modes without such a command."""
+        """Commanded motor torques, (2, n) [Nm or N]; zero in other modes than ``motor_torque``."""
         values = self._commands.values
         commands = values["motor_1_command"], values["motor_2_command"]
         motor_commands: Matrix = self._drives * np.array(commands)
@@ -362,7 +362,7 @@ class CommandedJoints(Readings):
         self._apply()
 
     def _apply(self) -> None:
-        """Send the commands to motors and controllers."""
+        """Convert the commands of all modes to motor references and torques, and send these."""
         values, springs = self._commands.values, self.springs
         aim, torque = self._aim, self._direct
         aim[0], aim[1], aim[2] = (

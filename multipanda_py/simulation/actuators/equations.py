@@ -236,7 +236,7 @@ class Equations:
         self._drag += damping
 
     def put_torques(self) -> None:
-        """Fill the rows of A for torques on links."""
+        """Write the torques on links to their rows of the matrix A."""
         self._torques[:] = self._links
 
     def command(self, aim: Matrix, torque: Matrix) -> None:

@@ -136,7 +136,7 @@ class CompliantWorld:
         return compliance
 
     def command(self) -> None:
-        """Command motors according to the torques or actuator commands of the arms."""
+        """Command motors by the torques or actuator commands of the arms, and apply pushes."""
         command = np.concatenate([a.actuators.command[:, a.elastic] for a in self._arms], axis=1)
         q, dq = self._qpos[self._positions], self._qvel[self.dofs]
         carried = np.concatenate([arm.actuators.carried[arm.elastic] for arm in self._arms])
@@ -233,7 +233,7 @@ class CompliantWorld:
             self._qpos[self._positions] += push.shift_for(self._qvel[dofs])
 
     def _check_overload(self, torque: Vector) -> None:
-        """Record a reason to end the command where spring torques exceed the link limits."""
+        """Reject the commands of joints whose spring torques exceed the limits of the links."""
         low, high = self._bounds
         requested = self.drive.asked
         beyond = requested.led & ~((low <= torque) & (torque <= high))

@@ -85,7 +85,7 @@ class Hysteresis(DrivetrainStage):
         tau -= springs.sum(axis=0, out=self._torque)
 
     def measure(self, state: Measured) -> None:
-        """Report the motor torque, and count the friction as external torque."""
+        """Remove the friction from ``tau_J``; it appears in ``tau_ext`` instead."""
         state.tau_ext -= self._torque
         state.tau_J += self._torque
 
@@ -276,7 +276,7 @@ class ModelError(DrivetrainStage):
         self._change: Vector = np.zeros(described.n_joints)
 
     def execute(self, tau: Vector) -> None:
-        """Replace the exact gravity compensation by that of the described arm, in place."""
+        """Replace the exact gravity compensation in ``tau`` by that of the described arm."""
         if not self._carried:
             return
         q = self._positions

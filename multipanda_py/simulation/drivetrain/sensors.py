@@ -209,7 +209,7 @@ class SensorResidual(DrivetrainStage):
 
     @property
     def memory(self) -> object:
-        """State of the network."""
+        """Hidden state of the network, for saved states."""
         return self._live.memory()
 
     @memory.setter

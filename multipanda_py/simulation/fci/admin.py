@@ -181,7 +181,7 @@ class Admin:
         self._unit.link.delay = round(milliseconds * 1e6)
 
     def do_kill_udp(self) -> None:
-        """Block all datagrams, as with a dead link."""
+        """Lose all datagrams in both directions, as with a broken cable."""
         self._unit.link.dead = True
 
     def do_kill_tcp(self) -> None:
@@ -189,7 +189,7 @@ class Admin:
         self._unit.port.hang_up()
 
     def do_heal(self) -> None:
-        """Restore the network: no delay, no loss, no dead link."""
+        """Restore the network: no delay, no lost datagrams."""
         self._unit.link.heal()
 
     def do_reboot(self, seconds: float = 1.0) -> None:
@@ -197,7 +197,7 @@ class Admin:
         self._unit.reboot(seconds)
 
     def do_version(self, robot: int, gripper: int | None = None) -> None:
-        """Report other protocol versions."""
+        """Report other protocol versions, as after another system update."""
         self._unit.version = robot
         if gripper is not None:
             self._unit.gripper.version = gripper
@@ -285,7 +285,7 @@ class Admin:
         }
 
     def do_reset_stats(self) -> None:
-        """Reset the counters."""
+        """Reset the counters that ``stats`` returns."""
         self._unit.robot.cycles.reset()
 
     def do_keep(self, commands: int = 100) -> None:

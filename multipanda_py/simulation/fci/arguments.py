@@ -17,7 +17,7 @@ PREFIX = "do_"
 
 
 def names(admin: object) -> list[str]:
-    """Return the names of all commands."""
+    """Return the names of all commands of an object."""
     return [item.removeprefix(PREFIX) for item in dir(admin) if item.startswith(PREFIX)]
 
 

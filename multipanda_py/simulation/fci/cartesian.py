@@ -215,7 +215,7 @@ class CartesianReference:
         return f"{_KIND}elbow_limit_violation" if self._elbow.fault(_ELBOW_VELOCITY) else None
 
     def coast(self) -> None:
-        """Continue without a command."""
+        """Continue for a period without a command, at constant acceleration."""
         self.trend.coast()
         self.pose = displaced(self.pose, self.trend.velocity * PERIOD)
         if self._elbow is not None:

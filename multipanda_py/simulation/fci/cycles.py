@@ -206,7 +206,7 @@ class Cycles:
         self._late_states += shifted
 
     def keep(self, commands: int) -> None:
-        """Start a new log with a maximum number of commands."""
+        """Start a new log that keeps this number of the latest commands."""
         self._log = deque(maxlen=commands)
 
     def log(self, skip: int = 0, max_value: int | None = None) -> list[dict[str, Any]]:
@@ -219,7 +219,7 @@ class Cycles:
         return list(islice(self._log, skip, None if max_value is None else skip + max_value))
 
     def summary(self) -> dict[str, Any]:
-        """Return all counters."""
+        """Return all counters, latencies and the success rate by name."""
         return {
             "active_cycles": self._active,
             "lost": self._lost,

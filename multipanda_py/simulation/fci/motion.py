@@ -190,7 +190,7 @@ class Motion:
         return self._take_velocity(dq, "cartesian_motion_generator_joint_", exact)
 
     def _fault(self, before: Vector, kind: str) -> str | None:
-        """Return the error of the newest desired positions, or None."""
+        """Return the name of the limit error of the newest desired positions, or None."""
         if ((self.q_d < LOWER) | (self.q_d > UPPER)).any():
             return f"{kind}position_limits_violation"
         distance = np.where(self.dq_d > 0.0, UPPER - before, before - LOWER)

@@ -268,7 +268,7 @@ class UdpLink:
 
 
 def _arrival(notes: list[tuple[int, int, bytes]]) -> int:
-    """Return the kernel's time of arrival on this process's clock [ns]."""
+    """Return the kernel's time of arrival, converted to ``time.perf_counter_ns`` [ns]."""
     seconds, nanoseconds = _TIMESPEC.unpack(notes[0][2])
     age = time.time_ns() - (seconds * 1_000_000_000 + nanoseconds)
     return time.perf_counter_ns() - int(max(0, age))

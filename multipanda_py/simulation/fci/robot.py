@@ -126,7 +126,7 @@ class RobotState:
         fields["delbow_c"][0], fields["ddelbow_c"][0] = fields["dq_d"][2], fields["ddq_d"][2]
 
     def _fill_poses(self) -> None:
-        """Write measured and desired poses; the desired pose is the last commanded one."""
+        """Write the measured pose, and the desired pose with its twist and acceleration."""
         robot, fields = self._robot, self._fields
         fields["O_T_EE"][:] = robot.pose_ee.ravel(order="F")
         motion = robot.motion
@@ -147,7 +147,7 @@ class RobotState:
         fields["O_ddP_EE_c"][:] = acceleration
 
     def _held_pose(self) -> Vector:
-        """Return the end effector's pose at the held position, cached until that changes."""
+        """Return the end effector's pose at ``hold_q``, cached until ``hold_q`` changes."""
         robot = self._robot
         if self._held_at is not robot.hold_q:
             self._held_at = robot.hold_q

@@ -278,7 +278,7 @@ class Physics:
         self.refresh()
 
     def refresh(self) -> None:
-        """Recompute quantities that depend on positions, with the arm at rest."""
+        """Set the arm to rest, and recompute all quantities that depend on positions."""
         self._velocities[:] = 0.0
         self.ddq[:] = 0.0
         mujoco.mj_step1(self.world.model, self.world.data)
@@ -365,7 +365,11 @@ class Physics:
         return self._flange(self.world.data)
 
     def jacobian(self, point: Vector) -> Vector:
-        """Return the Jacobian of a point of the flange along the axes of the base, (6, 7)."""
+        """Return the Jacobian of a point fixed to the flange, (6, 7); all in the base frame.
+
+        Args:
+            point: Current position of the point, (3,) [m].
+        """
         return self._jacobian(self.world.data, point)
 
     def wrench_at(self, point: Vector, tau: Vector) -> Vector:
