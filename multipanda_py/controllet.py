@@ -126,7 +126,7 @@ class Pacer(Protocol):
 class Controllet(ABC, Generic[TargetT, ParamsT]):
     """Control law that owns one or more arms while it is active.
 
-    A subclass names its ``Params`` dataclass and its ``Target`` type, seeds the target in
+    A subclass names its ``Params`` dataclass and its ``Target`` type, sets the initial target in
     :meth:`on_activate` and writes torques in :meth:`update`. Its only inputs are states and
     targets: it uses no ROS, no clock and no files. The number of arms is ``len(states)``, so a
     loop over the arms extends a controllet for one arm to any number.
@@ -246,12 +246,12 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     ) -> str:
         """Continue with the force of the previous controllet, right after :meth:`on_activate`.
 
-        If possible, move the seeded target so that the torque at rest equals that of
+        If possible, move the initial target so that the torque at rest equals that of
         ``handovers``: no motion occurs and no force is lost. By default the force is released.
 
         Args:
             states: States as for :meth:`on_activate`.
-            target: Target, already seeded.
+            target: Target, as set by :meth:`on_activate`.
             handovers: Transferred torques and wrenches, one per arm; zero for a free arm.
 
         Returns:

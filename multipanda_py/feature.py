@@ -73,7 +73,7 @@ class Feature(Generic[ParamsT]):
 
         Args:
             states: Measured states, one per arm of the controllet.
-            target: Target, already seeded by the controllet.
+            target: Target, already set by the controllet.
         """
 
     def on_handover(
@@ -83,7 +83,7 @@ class Feature(Generic[ParamsT]):
 
         Args:
             states: States as for :meth:`on_activate`.
-            target: Target, seeded by the controllet with its part of the torques.
+            target: Target, set by the controllet for its part of the torques.
             handovers: Transferred torques and wrenches, one per arm.
         """
 

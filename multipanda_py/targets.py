@@ -213,7 +213,7 @@ class AskedOfArm(Asked):
         jacobian: Function that returns the tool Jacobian at ``state.q``, (6, n), along the axes of
             the base.
         actuated: Joints with compliant actuators; None without such joints.
-        at_rest: Function that returns the rest positions of their springs, (m,) [rad].
+        at_rest: Function that returns the rest positions of the springs, (m,) [rad].
         parameters: Function that returns the parameters of the controllet.
         given: Function that returns the last record of a channel since the controllet was started
             or its parameters were changed; None without one.

@@ -65,12 +65,13 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
 
     *Feed-forward.* While a target is streamed, the governed velocity and acceleration are fed
     forward (parameter ``feedforward``). After a jump of the target, there is no feed-forward, so
-    that the tool meets an obstacle with no more than its spring. ``governor.response: direct``
-    adds it (``FeedforwardReference``). There is no feed-forward at rest. In motion, it fades out
-    linearly (a) as the clipped error grows from 50 % to 100 % and (b) as any joint speed grows
-    from 35 % to 65 % of its limit. The velocity term is scaled to a damping ratio of 1. At a
-    ratio of 5, its fading would otherwise act as a velocity loop and oscillate at the torque-rate
-    limit at high latency. Without a governor, only a streamed twist is fed forward.
+    that the tool meets an obstacle with no more than its spring. Set ``governor.response: direct``
+    for feed-forward after jumps as well (``FeedforwardReference``). There is no feed-forward at
+    rest. In motion, it fades out linearly (a) as the clipped error grows from 50 % to 100 % and
+    (b) as any joint speed grows from 35 % to 65 % of its limit. The velocity term is scaled to a
+    damping ratio of 1. At a ratio of 5, its fading would otherwise act as a velocity loop and
+    oscillate at the torque-rate limit at high latency. Without a governor, only a streamed twist
+    is fed forward.
 
     The feed-forward corresponds to multipanda_ros2, eq. 1, M_c ddx_d + C_c dx_d, with two
     differences. The feature ``coriolis`` computes the Coriolis torques from the measured velocity.

@@ -209,9 +209,9 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         """Continue to carry and press the object.
 
         The wrenches of the end effectors add up to W_o = sum_i A_i^T F_i, which the object spring
-        takes over. The remainder strains the object. Its component towards the object is the
-        internal force, which then approaches the value desired before the switch. The other
-        components remain constant along the axes of the object.
+        takes over. The other parts of the wrenches strain the object. Their component towards the
+        object is the internal force, which then approaches the value desired before the switch.
+        The other components remain constant along the axes of the object.
         """
         torques = [
             guard.resume(state, self._stiffness_along, handover.tau)

@@ -116,9 +116,9 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
     ) -> str:
         """Continue the contact force of the previous controllet until a target wrench is received.
 
-        The springs exert the rest of the wrench. The contact force is fed forward, and fades after
-        a loss of contact. Force control is not used, because it would move an object that two arms
-        hold by springs.
+        The contact force is fed forward, and fades after a loss of contact. The springs exert the
+        other part of the wrench. Force control is not used, because it would move an object that
+        two arms hold by springs.
 
         A load that the external wrench does not contain, such as a tared payload, is fed forward
         permanently. Force control would relax the spring that carries it. A constant load does no

@@ -127,8 +127,9 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         self._error.set_bounds(p.error_clip)
         self._speeds = [bound_speeds(p.max_speed, arm.limits) for arm in self.context.arms]
         self._viscous = [-p.joint_damping * light for light in self._light]
-        # Viscous joint damping and the Cartesian damper add up, so the bandwidth of the latter is
-        # reduced by that of the former. The lightest joint motion has an inertia of 0.06 kg m^2.
+        # Viscous joint damping and the Cartesian damper add up. The joint damping therefore
+        # reduces the bandwidth of the Cartesian damper, by its rate for the lightest joint
+        # motion, which has an inertia of 0.06 kg m^2.
         self._damping.set_bandwidth(max(BANDWIDTH / 2.0, BANDWIDTH - p.joint_damping / 0.06))
         self._set_gains()
 

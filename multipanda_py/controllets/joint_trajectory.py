@@ -68,11 +68,11 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     - tau_ext: External joint torques, (n,) [Nm]; tau_c: ``contact_torque``.
     - f_ext: External force at the tool, (3,) [N]; f_c: ``contact_force``.
 
-    The arm then stops as above. A motion away from the contact continues. The default torque
-    thresholds are four fifths of the default collision thresholds of the robots. In a slow
-    contact, the arm therefore stops before a reflex of the robot. The force threshold is disabled
-    by default, because the estimate is poor near singular configurations. An unmodelled payload
-    counts as external. Set the payload, or tare.
+    The arm then stops at its measured position and holds. A motion away from the contact
+    continues. The default torque thresholds are four fifths of the default collision thresholds of
+    the robots. In a slow contact, the arm therefore stops before a reflex of the robot. The force
+    threshold is disabled by default, because the estimate is poor near singular configurations. An
+    unmodelled payload counts as external. Set the payload, or tare.
 
     *Several arms* have a common clock. If one slows down for an obstacle, all do. An aborted
     motion stops the other arms on their paths, within their limits of acceleration and jerk.

@@ -93,11 +93,11 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
 
     *Limits.* With a target that stays ahead, the tool moves at the twist D^-1 K clip(e), which may
     exceed the speed or braking ability of the joints. In every cycle, nu scales the whole spring
-    (``BrakingSpeedLimit``), so the path remains straight. Lambda_s there is Lambda_d for lambda^2
-    / 4, where the configuration spring brakes less. The configuration spring is limited to the
-    speed 0.6 dq_max. ``TorqueSaturation`` keeps the spring within the torque limits (report ``pull
-    kept``), because a saturated wrist would deviate. Like the clip, these limits bound the force
-    of a large error.
+    (``BrakingSpeedLimit``), so the path remains straight. Its Lambda_s is Lambda_d for a damping
+    of lambda^2 / 4, because the configuration spring brakes less along singular directions. The
+    configuration spring is limited to the speed 0.6 dq_max. ``TorqueSaturation`` keeps the spring
+    within the torque limits (report ``pull kept``), because a saturated wrist would deviate. Like
+    the clip, these limits bound the force of a large error.
 
     *Singularities.* At a smallest eigenvalue of J M^-1 J^T below 0.02 1/kg, the inertia is damped
     (``TaskInertia``). The configuration spring replaces the removed part along the singular

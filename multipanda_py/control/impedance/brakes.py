@@ -104,10 +104,10 @@ class MomentumBrake:
     - kappa, beta: ``TORQUE_RATE_FRACTION`` and ``OWN_TORQUE_FRACTION``. The product sign(w) s is
     elementwise.
 
-    The first term slows all joints in proportion, along a straight line in joint space. The second
-    acts like friction and lets each joint use its remaining braking torque. Both are dissipative
-    for any inertia matrix, since ``tau^T w = -b w^T M w - sum_i |w_i| s_i <= 0``. Model errors and
-    gyroscopic coupling therefore cannot make the brake drive the arm.
+    The term -b p slows all joints in proportion, along a straight line in joint space. The term
+    with s acts like friction and lets each joint use its remaining braking torque. Both are
+    dissipative for any inertia matrix, since ``tau^T w = -b w^T M w - sum_i |w_i| s_i <= 0``.
+    Model errors and gyroscopic coupling therefore cannot make the brake drive the arm.
 
     The square roots follow from the torque-rate limit. Removing a torque tau at rate r transfers a
     momentum of tau^2 / (2 r), which would reverse a joint that is already at rest. The torque

@@ -301,8 +301,8 @@ class NullspaceSpring:
             max_torque: Torque bounds before the projection, (n,) [Nm].
             projector: One of ``PROJECTORS``.
         """
-        # The bound suits the lightest nullspace motion. It may consist of wrist joints only, for
-        # example if their axes are aligned.
+        # The bound suits the lightest nullspace motion, which may consist of wrist joints only,
+        # for example if their axes are aligned.
         max_value = BARE_DAMPING * self._light
         if projector != "none":
             max_value = np.where(self._light < 1.0, LIGHT_DAMPING * self._light, MAX_DAMPING)

@@ -243,7 +243,7 @@ class SingularityGuard:
                 self._held[0] -= float(motion.dot(lacking)) / needed * motion
 
     def _modes(self, state: ArmState, stiffness: Callable[[Vector], float]) -> Iterator[Mode]:
-        """Yield the motions whose mobility is below the threshold."""
+        """Yield the motions to hold, whose mobility is below ``THRESHOLD``."""
         space, eigen = state.operational_space(), self._eigen
         nearness = min(1.0, 5.0 - 5.0 * space.manipulability / TaskInertia.THRESHOLD)
         eigen.compute(_multiply(space.inertia_inv, _PAIRS, self._scaled))

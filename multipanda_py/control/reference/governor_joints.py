@@ -55,7 +55,7 @@ class JointGovernor(ReferenceGovernor):
     The leash limits the distance of the reference from the measured positions. The initial
     distance of a motion is allowed in addition. A held arm that is released follows from this
     distance. If an arm at rest is pushed away further, the reference moves with it and then
-    returns. The offset of a seeded reference, which maintains an earlier contact force, is
+    returns. The offset of an initial reference that maintains an earlier contact force is
     excluded. Otherwise, an arm that was taken over in motion would lose its grasp.
 
     A stream of joint targets is predicted (``GoalPredictor``), and the reference follows the

@@ -87,7 +87,7 @@ class CollisionVelocityDamper:
         return a / p * (root - 1.0), p / root
 
     def reach(self, speed: float) -> float:
-        """Return the distance below which a pair at an approach ``speed`` [m/s] is relevant [m].
+        """Return the distance [m] below which the bound may act at an approach ``speed`` [m/s].
 
         It is the distance at which v(h) exceeds the speed by a / p. Above it, the bound is not
         active even if a controllet accelerates the bodies towards each other with a.
@@ -230,8 +230,8 @@ class Pair:
             start.
         arms: Indices of the arms that move one or both solids.
         gradients: Derivatives of the distance by the joints of these arms, (n,) [m/rad] each.
-        is_near: True if the pair is relevant for the bodies, False if only for a reference ahead
-            of them.
+        is_near: True if braking or repulsion may act on the bodies, False if the pair matters only
+            for a reference ahead of them.
         index: Group of the pair, and its index in the group.
     """
 
@@ -296,7 +296,7 @@ class NearPairs:
         min_value: float,
         speeds: Sequence[float],
     ) -> list[Pair]:
-        """Return the relevant pairs.
+        """Return the pairs on which braking or repulsion may act, the relevant ones.
 
         Args:
             near: Measured groups, each with the distance below which its pairs are relevant [m].

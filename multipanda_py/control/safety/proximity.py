@@ -26,10 +26,11 @@ _WITHOUT_HAND = ("fixed", "floor", "movable")
 class Proximity:
     """Search for the collision pairs that are relevant at the current speeds.
 
-    ``reach`` defines the distance below which a pair is relevant, as a function of the approach
-    speed. A group at a larger distance is measured again only when its bodies may have come within
-    that distance. A check computes the point speed s of every link (``CollisionGeometry.speeds``).
-    Until the next check, no point of the link is faster than::
+    A pair is relevant if braking or repulsion may act on it. ``reach`` defines the distance below
+    which a pair is relevant, as a function of the approach speed. A group at a larger distance is
+    measured again only when its bodies may have come within that distance. A check computes the
+    point speed s of every link (``CollisionGeometry.speeds``). Until the next check, no point of
+    the link is faster than::
 
         s + sum_i r_i |delta dq_i| + R sum_i |dq_0,i| sum_j |delta q_j|,   R = max_i r_i
 

@@ -266,8 +266,8 @@ def check_tolerances(
     Args:
         path: Path tolerance, (n,) or one number [rad]; 0 for that of the controllet, negative to
             disable it.
-        goal: Goal tolerance, (n,) or one number [rad]; special values as above.
-        goal_time: Time to reach the goal tolerance [s]; special values as above.
+        goal: Goal tolerance, (n,) or one number [rad]; 0 and negative values as for ``path``.
+        goal_time: Time to reach the goal tolerance [s]; 0 and negative values as for ``path``.
         name: Name of the arm.
         n_joints: Number of joints n.
 
