@@ -122,7 +122,7 @@ class RosOutput:
         )
 
     def say(self, shadow: CellShadow) -> None:
-        """Publish the present agreement.
+        """Publish the present deviations of arms from their twins.
 
         Raises:
             ShadowRefused: The node has ended.

@@ -36,7 +36,7 @@ class Drag:
         self._latest = math.inf
 
     def goes_on(self, viewer: int, now: float) -> None:
-        """Record a message of the page at a time [s].
+        """Record a message of the drag, which restarts the timeout.
 
         Args:
             viewer: Number of the viewer who drags.

@@ -49,7 +49,7 @@ class TopicSensors:
 
     Raises:
         TopicLost: If a topic has no publisher or no message.
-        ConfigurationError: If a topic has another type, or an image has another encoding.
+        ConfigurationError: If the type of a topic or the encoding of an image is not supported.
 
     Thread: one; a separate thread receives messages.
     """

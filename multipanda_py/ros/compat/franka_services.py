@@ -134,7 +134,7 @@ def _cartesian_stiffness(request: Any) -> Values:
 
 
 def _stiffness_frame(request: Any) -> Values:
-    """Read EE_T_K, which is column-major as in libfranka."""
+    """Return position and angles of the stiffness frame EE_T_K; column-major as in libfranka."""
     pose = np.reshape(request.transformation, (4, 4), order="F")
     rotation = pose[:3, :3]
     is_rigid = np.allclose(rotation @ rotation.T, np.eye(3), atol=_ORTHONORMAL)

@@ -285,7 +285,7 @@ class ThrottledLog:
         self.known: dict[str, tuple[float, int]] = {}
 
     def new_text(self, text: str) -> str:
-        """Return a message to log, with its number of suppressed repetitions, or nothing."""
+        """Return the text to log, with the number of suppressed repetitions; empty to log none."""
         key, now = _NUMBER.sub("#", text), self._now()
         if len(self.known) > MAX_TEXTS:
             self.known.clear()

@@ -180,7 +180,7 @@ def cell_config(
         others: Sections of those files for other nodes.
 
     Raises:
-        ConfigurationError: If the cell is invalid; lists every fault.
+        ConfigurationError: If the cell is invalid. The error lists all faults.
     """
     # rclpy could declare the overrides, but fails at an empty list such as `features: []`.
     overrides = {name: item.value for name, item in node._parameter_overrides.items()}
@@ -209,7 +209,7 @@ def cell_config(
 
 
 def _declare(node: Node, name: str, value: Any, data: Any) -> None:
-    """Declare a read-only parameter. Paths of files are those that are opened."""
+    """Declare a read-only parameter. A file path is that of the opened file."""
     for key in name.split(".") if isinstance(value, str) else ():
         data = data[key]
     # rclpy writes name and type into the descriptor, so each parameter needs its own.

@@ -46,7 +46,7 @@ def task_of(name: str) -> TaskFile:
             are rejected, because clients do not know the working folder of the node.
 
     Raises:
-        ConfigurationError: If there is no such task, or it is invalid; lists every fault.
+        ConfigurationError: If there is no such task, or it is invalid. The error lists all faults.
 
     Thread: any.
     """
