@@ -91,7 +91,8 @@ def default_figures(limits: ArmLimits, mobility: Vector) -> dict[str, tuple[floa
 
     Args:
         limits: Joint limits.
-        mobility: :math:`(M^{-1})_{ii}`, (n,) [1/(kg m^2), 1/kg].
+        mobility: Diagonal :math:`(M^{-1})_{ii}` of the inverse mass matrix in the ready
+            configuration, (n,) [1/(kg m^2), 1/kg].
     """
     mass, torque, slides, n = 1.0 / mobility, limits.torque, limits.slides, limits.n_joints
     strong = slides | (torque >= STRONG * np.where(slides, 0.0, torque).max())

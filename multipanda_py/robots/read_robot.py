@@ -175,7 +175,7 @@ def check_robot(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:
 
 
 def _low_torque_limits(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:
-    """Yield the joints that could not carry the arm behind them, half stretched out."""
+    """Yield a warning for each joint too weak to carry the half stretched arm behind it."""
     steps = [float(np.linalg.norm(origin[:3, 3])) for origin in chain.origins]
     for i, joint in enumerate(chain.joints):
         away = np.cumsum([0.0, *steps[i + 1 :]])

@@ -242,7 +242,6 @@ def _add_arm(robot: Element, arm: ArmDescription, plain: bool, shapes: bool) -> 
 def _add_shapes(
     link: Element, visuals: Iterable[Turned | Block], solids: Iterable[Capsule | Block]
 ) -> None:
-    """Add visual and collision geometry to a link."""
     for shape in visuals:
         add_visual(link, shape)
     for solid in solids:

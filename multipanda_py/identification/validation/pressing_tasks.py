@@ -180,7 +180,6 @@ class PressingTask(Task):
         return taken
 
     def _press(self, cell: Cell, force: float, pose: Pose | None = None) -> None:
-        """Command a force and optionally a pose."""
         if self.law == PLAIN:
             state = cell.state(self._name)
             before, self._pressed = self._pressed, state.time

@@ -320,7 +320,7 @@ def compare_runs(
 
 
 def _named(run: Run, names: Sequence[str]) -> Run:
-    """Return a run with the arm names of the plant, paired by order."""
+    """Rename the arms of a run to those of the plant, in their order."""
     return replace(run, logs=dict(zip(names, run.logs.values())))
 
 

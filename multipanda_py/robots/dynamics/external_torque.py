@@ -35,7 +35,7 @@ class MomentumObserver:
 
     Args:
         model: Pinocchio model of the arm with tool, payload and gravity.
-        bandwidth: K [1/s].
+        bandwidth: Bandwidth K of the estimate [1/s].
 
     Thread: of its owner.
     """

@@ -83,8 +83,8 @@ class TaskInertia:
 
     Attributes:
         minv_jt: :math:`M^{-1} J^T`, (n, 6) for n joints.
-        inertia_inv: :math:`\Lambda^{-1}`, (6, 6).
-        inertia: :math:`\Lambda_d`, (6, 6), symmetric.
+        inertia_inv: Inverse task-space inertia :math:`\Lambda^{-1}`, (6, 6).
+        inertia: Damped task-space inertia :math:`\Lambda_d`, (6, 6), symmetric.
         damping: :math:`\lambda^2`; zero away from singularities.
 
     Args:
@@ -94,11 +94,11 @@ class TaskInertia:
     """
 
     THRESHOLD = 0.02
-    """w_0: minimum manipulability without damping, an apparent mass of 50 kg [1/kg]."""
+    """Minimum manipulability w_0 without damping, an apparent mass of 50 kg [1/kg]."""
     MAX_DAMPING = 0.01
-    """lambda_max [1/kg]; it limits the apparent mass to 58 kg in any configuration."""
+    """Maximum damping lambda_max, which limits the apparent mass to 58 kg [1/kg]."""
     LOST = 0.01
-    """sigma_p: minimum singular value of J for an exact projection."""
+    """Minimum singular value sigma_p of J for an exact projection."""
     _FAR = 1.0 / THRESHOLD
 
     __slots__ = (

@@ -108,7 +108,11 @@ def _tips(tree: Tree) -> list[str]:
 
 
 def _up_from(tree: Tree, tip: str, base: str) -> ArmEnds:
-    """Return the arm from a tip to a base, or to the last joint that is moving or fixed."""
+    """Return the arm that ends at a tip.
+
+    It starts at the base if this is above the tip. Otherwise it starts with the parent link of its
+    first moving joint, below any joint of another type.
+    """
     joints: list[str] = []
     link = start = tip
     for _ in tree.above:  # The loop is bounded, because joints may form a ring.
@@ -322,14 +326,13 @@ def draft_yaml(draft: RobotDraft, source: str) -> str:
 
 
 def _sliding(robot: Robot) -> Iterator[str]:
-    """Yield a comment on prismatic joints."""
     pairs = zip(robot.joints, robot.limits.slides)
     names = ", ".join(joint.name for joint, slides in pairs if slides)
     yield f"# m, N and kg instead of rad, Nm and kg m^2 for prismatic joints: {names}"
 
 
 def _armature(draft: RobotDraft) -> str:
-    """Return the source of the armature."""
+    """Return the comment on the source of the armature."""
     if "armature" in draft.known:
         return ""
     if all("armature" in joint.limits for joint in draft.chain.joints):

@@ -35,8 +35,8 @@ class BodyDifference:
         axes: Axis of every joint in its frame, (n, 3).
         slides: 1 for prismatic joints, 0 for others, (n,).
         gravity: Gravity in the base, (3,) [m/s^2].
-        parameters: :math:`\Delta\pi`: mass, first and second moments about the joint's frame, in
-            the order of pinocchio, (n, 10).
+        parameters: Differences :math:`\Delta\pi` of mass, first and second moments about the
+            joint's frame, in the order of pinocchio, (n, 10).
 
     Raises:
         ConfigurationError: A shape does not fit, or a number is not finite.
@@ -126,7 +126,7 @@ def _turning(axis: Vector) -> Any:
 
 
 def _body(parameters: Vector) -> Any:
-    """Return the body for pinocchio, with a mass that is not zero."""
+    """Convert inertial parameters to a body of pinocchio, with a mass of ``LIGHT`` or more."""
     value = np.array(parameters, float)
     if abs(value[0]) < LIGHT:
         value[0] = LIGHT

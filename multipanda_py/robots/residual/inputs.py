@@ -37,8 +37,8 @@ class Normalisation:
     Source: Realeasy, section on data (joint limit specifications).
 
     Attributes:
-        low: :math:`x_{low}`, (3 n,) [rad, rad/s, Nm].
-        high: :math:`x_{high}`, (3 n,) [rad, rad/s, Nm].
+        low: Lower limits :math:`x_{low}`, (3 n,) [rad, rad/s, Nm].
+        high: Upper limits :math:`x_{high}`, (3 n,) [rad, rad/s, Nm].
     """
 
     low: Vector
@@ -189,7 +189,7 @@ class Inputs:
 
     Args:
         scale: Scaling of states.
-        speeds: :math:`v`, (s,) [rad/s]; may be empty.
+        speeds: Speeds :math:`v_i` that scale the speed inputs, (s,) [rad/s]; may be empty.
         distances: Distances of slip springs, (d,) [rad, m]; may be empty.
 
     Attributes:

@@ -25,9 +25,9 @@ class LstmWeights:
     """Weights of a layer of h units with m inputs.
 
     Attributes:
-        of_input: W, weights of the inputs, (4 h, m).
-        of_output: U, weights of the layer's last output, (4 h, h).
-        bias: b, (4 h,).
+        of_input: Weights W of the inputs, (4 h, m).
+        of_output: Weights U of the layer's last output, (4 h, h).
+        bias: Bias b, (4 h,).
     """
 
     of_input: Matrix
@@ -74,7 +74,7 @@ class Lstm:
             default a new array.
 
     Attributes:
-        output: h, (h,); changed in place by every step.
+        output: Output h, (h,); changed in place by every step.
 
     Thread: one.
     """

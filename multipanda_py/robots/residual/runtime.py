@@ -49,7 +49,7 @@ class LiveResidual:
             in the same cycle.
 
     Attributes:
-        residual: r of positions, velocities and torques, (3 n,) [rad, rad/s, Nm].
+        residual: Residual r of positions, velocities and torques, (3 n,) [rad, rad/s, Nm].
         of_bodies: Torques of the inertial differences, limited to the maximum residual, (n,) [Nm].
             Zero if the network was trained without them.
         confidence: Product s w of both factors, 0 to 1.
