@@ -144,7 +144,7 @@ def _of_others(name: str) -> Robot:
     if isinstance(brought, str | Path):
         return read_robot(Path(brought), name=name)
     raise ConfigurationError(
-        f"{path} cannot be loaded: got {brought!r:.80}, allowed the path of a YAML or a Robot"
+        f"{path} cannot be loaded: got {brought!r:.80}, allowed the path of a YAML file or a Robot"
     )
 
 

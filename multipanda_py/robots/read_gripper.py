@@ -143,7 +143,7 @@ def _span(tree: Tree, joint: TreeJoint, leader: TreeJoint | None) -> tuple[float
     """Return minimum and maximum position of a joint, which may mimic another one [m]."""
     path = f"{tree.path}: joint {joint.name}"
     if abs(float(np.linalg.norm(joint.axis)) - 1.0) > SAME:
-        raise ConfigurationError(f"{path}: got axis {joint.axis}, allowed any but zero")
+        raise ConfigurationError(f"{path}: got axis {joint.axis}, allowed a nonzero vector")
     if joint.mimics is None:
         low, high = (_limit(tree, joint, key, None) for key in ("lower", "upper"))
     else:

@@ -231,7 +231,9 @@ def read_robot(
     location = extra or urdf or mjcf
     if location is None or len(sources) != 1:
         got = " and ".join(sources) or "neither urdf nor mjcf"
-        raise ConfigurationError(f"{location or 'model'}: got {got}, allowed one of urdf and mjcf")
+        raise ConfigurationError(
+            f"{location or 'model'}: got {got}, allowed one of the keys urdf and mjcf"
+        )
     for key in ("base", "tip"):
         if not isinstance(data.get(key), str):
             got = f"got {data[key]!r}, allowed" if data.get(key) is not None else "missing:"

@@ -87,7 +87,7 @@ def _joint(joint: Element, path: Path) -> TreeJoint:
     direction = _numbers(value, 3, f"{location}: axis")
     length = float(np.linalg.norm(direction))
     if kind in MOVING and length < 1e-6:
-        raise ConfigurationError(f"{location}: got axis {value!r}, allowed any but zero")
+        raise ConfigurationError(f"{location}: got axis {value!r}, allowed a nonzero vector")
     limit = joint.find("limit")
     limits = {
         name: _numbers(str(limit.get(key)), 1, f"{location}: limit {key}")[0]

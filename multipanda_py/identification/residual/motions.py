@@ -160,7 +160,7 @@ def _check(path: str, time: Matrix, sides: list[Matrix], rate: float) -> None:
     if len(time) < LEAST:
         raise ConfigurationError(f"{path}: got {len(time)} samples, allowed {LEAST} or more")
     if np.abs(np.diff(time) * rate - 1.0).max() > 0.01:
-        raise ConfigurationError(f"{path}: has a gap, allowed {rate:g} samples per second")
+        raise ConfigurationError(f"{path}: has a gap, allowed {rate:g} samples in every second")
     if not all(np.isfinite(side).all() for side in sides):
         raise ConfigurationError(f"{path}: contains values that are not finite")
     farthest = max(float(np.abs(side - 0.5).max()) - 0.5 for side in sides)

@@ -96,7 +96,7 @@ def read_info(folder: Path) -> dict[str, Any]:
     if not isinstance(features, dict) or not all(
         isinstance(one, dict) and isinstance(one.get("dtype"), str) for one in features.values()
     ):
-        raise DatasetRefused(f"{folder / INFO}: features: allowed a dtype by name of a column")
+        raise DatasetRefused(f"{folder / INFO}: features: allowed a map of columns with dtypes")
     for key, min_value in (("total_episodes", 0), ("total_frames", 0), ("fps", 1)):
         value = info.get(key)
         if not isinstance(value, int) or value < min_value:
@@ -122,7 +122,7 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DatasetRefused(f"{folder / name}: not JSON, possibly truncated: {error}") from None
     if not isinstance(content, dict):
-        raise DatasetRefused(f"{folder / name}: got {content!r:.40}, allowed values by name")
+        raise DatasetRefused(f"{folder / name}: got {content!r:.40}, allowed a JSON object")
     return content
 
 

@@ -255,7 +255,7 @@ _OVERRIDES = {"lower": "rad", "upper": "rad", "velocity": "rad/s", "torque": "Nm
 _FIGURES = {
     "stiffness": "Nm/rad; default of joint springs",
     "most_stiffness": "Nm/rad; maximum of joint springs",
-    "lag": "rad; maximum lag with an unknown payload",
+    "lag": "rad; maximum deflection of joint springs by an unknown payload",
     "contact_torque": "Nm; external torque at which a motion stops",
     "barrier_torque": "Nm; torque of the barrier at a position limit",
     "lacking_torque": "Nm; typical model error: maximum of a nullspace spring, or of a residual",

@@ -139,7 +139,9 @@ class SlipSprings:
     def __init__(self, distances: Vector, unit: Vector, drawn: Vector) -> None:
         value = np.asarray(distances, float)
         if value.ndim != 1 or not ((value > 0.0) & np.isfinite(value)).all():
-            raise ConfigurationError(f"distances: got {distances}, allowed a list above 0")
+            raise ConfigurationError(
+                f"distances: got {distances}, allowed a list of numbers above 0"
+            )
         n = len(unit)
         self.drawn, self.last, self.has_started = drawn, np.zeros(n), False
         self._stiffness = np.vstack([np.zeros((0, n)), *(np.diag(2.0 * unit / d) for d in value)])

@@ -40,7 +40,8 @@ class LstmWeights:
         if shapes != [(GATES * units,), (GATES * units, units), (GATES * units,)]:
             raise ConfigurationError(
                 f"weights of a layer: got shapes {self.of_input.shape}, {self.of_output.shape} "
-                f"and {self.bias.shape}, allowed (4 h, m), (4 h, h) and (4 h,)"
+                f"and {self.bias.shape}, allowed (4 h, m), (4 h, h) and (4 h,) for h units and "
+                "m inputs"
             )
 
     @property

@@ -79,7 +79,7 @@ def check_about(path: Path, about: Any, formats: tuple[int, ...]) -> None:
             f"{path}: rate: got {rate!r:.60}, allowed a number up to {FASTEST:g}"
         )
     if not isinstance(joints, list) or not all(isinstance(one, str) for one in joints):
-        raise ConfigurationError(f"{path}: joints: got {joints!r:.60}, allowed names")
+        raise ConfigurationError(f"{path}: joints: got {joints!r:.60}, allowed a list of names")
 
 
 FORMAT = 3
@@ -139,7 +139,8 @@ class TrainedResidual:
             )
         if self.bodies is not None and len(self.bodies.parts["axes"]) != n:
             raise ConfigurationError(
-                f"bodies of a residual: got {len(self.bodies.parts['axes'])}, allowed {n}"
+                f"residual: got inertial differences of {len(self.bodies.parts['axes'])} links, "
+                f"allowed {n}"
             )
         numbers = [*self.arrays.values(), self.low, self.high, self.bound]
         if not all(np.isfinite(part).all() for part in numbers):
@@ -220,7 +221,9 @@ def load_residual(path: Path) -> TrainedResidual:
         if part.dtype != np.float64:
             raise ConfigurationError(f"{path}: {name}: got {part.dtype}, allowed float64")
     if digest_of(text, residual) != digest:
-        raise ConfigurationError(f"{path}: was cut or changed: its digest does not match its data")
+        raise ConfigurationError(
+            f"{path}: was cut or changed: its digest does not match its data. Use an intact copy."
+        )
     check_about(path, about, (OLDER, FORMAT))
     if about["format"] == OLDER:
         residual["distances"] = np.zeros(0)

@@ -288,9 +288,9 @@ def test_episodes_whose_words_were_lost_were_removed_and_written_over(env, tmp_p
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("[1, 2]", "allowed values by name"), ("NaN", "allowed values by name"),
-        ("[" * 100_000, "not JSON"), (None, "features: allowed a dtype"),
-        ({"features": [1]}, "features: allowed a dtype"),
+        ("[1, 2]", "allowed a JSON object"), ("NaN", "allowed a JSON object"),
+        ("[" * 100_000, "not JSON"), (None, "features: allowed a map"),
+        ({"features": [1]}, "features: allowed a map"),
         ({"fps": "x"}, "fps: got 'x', allowed a whole number from 1"),
         ({"fps": 0}, "fps: got 0"), ({"total_episodes": None}, "total_episodes: got None"),
     ],
