@@ -41,7 +41,7 @@ def add_cameras(spec: mujoco.MjSpec, config: CellConfig) -> None:
         put(placed, quat=quaternion(rotation), fovy=camera.fovy or CAMERA_FIELD_OF_VIEW)
 
 
-AZIMUTH, ELEVATION = 145.0, -18.0  # Directions of the free and of the fixed camera [deg].
+AZIMUTH, ELEVATION = 145.0, -18.0  # Viewing direction of both cameras [deg].
 OVERVIEW_FIELD_OF_VIEW = 40.0  # Vertical field of view [deg].
 MIDDLE_OF_ARM = (0.25, 0.0, 0.37)  # Centre of an arm in its ready configuration, in its base [m].
 RADIUS_OF_ARM = 0.62  # Radius of a ball around that centre that contains the arm [m].

@@ -146,7 +146,7 @@ def _refuse_near(
     held = {one.thing for one in grips}
     for one in distances:
         if one.margin < 0.0 or not any(body in known or body in held for body in one.of):
-            continue  # Capsules and coal measure different depths of overlaps.
+            continue  # Allowed overlaps: capsules and coal measure different depths.
         for pair in one.pairs:
             for solid in pair:
                 if id(solid) not in placed:

@@ -175,7 +175,7 @@ def _refuse_turned(start: Matrix, turned: Matrix, keep: str, path: str) -> None:
     if keep == "orientation":
         off, words = float(np.linalg.norm(pin.log3(start.T @ turned))), "is rotated"
     else:
-        x, y, z = turned @ start.T @ UP  # Vertical axis of the start, at the goal.
+        x, y, z = turned @ start.T @ UP  # Vertical axis, rotated with the tool from start to goal.
         off, words = math.atan2(math.hypot(x, y), z), "leans"
     if off > LEAN:
         raise PlanRejected(

@@ -399,7 +399,7 @@ def _reach(
         upper: Upper joint limits, (n,) [rad, m].
     """
     for _ in range(STEPS):
-        pin.computeJointJacobians(model, data, q)  # This also computes the joint poses.
+        pin.computeJointJacobians(model, data, q)  # It also computes the joint poses for frames.
         error = pin.log6(pin.updateFramePlacement(model, data, frame).actInv(goal)).vector
         size = float(np.abs(error).max())
         if size < CLOSE:

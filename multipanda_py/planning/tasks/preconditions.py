@@ -216,7 +216,7 @@ def refuse_friction(
         force = friction * subtask.force
         softest = float(np.linalg.eigvalsh((across * stiffness) @ across.T)[0])
         off = force / softest if softest > 0.0 else np.inf
-        if off > 0.95 * subtask.tolerance:  # Joints and sensors cause errors too.
+        if off > 0.95 * subtask.tolerance:  # 5 % remain for joints and sensors.
             raise TaskFailed(
                 f"{point.arm}: friction of {force:.1f} N on {point.thing} keeps the tool "
                 f"{off:.3f} m from its goal, allowed {subtask.tolerance:g} m (tolerance). Reduce "

@@ -249,7 +249,7 @@ class MotionLimiter:
         ruckig_input.current_velocity = (self.dq - speed).tolist()
         ruckig_input.current_acceleration = self.ddq.tolist()
         up = down = max_value
-        if self._fastest is not None:  # Lower limits ahead need braking in time.
+        if self._fastest is not None:  # ruckig must brake before the limits decrease.
             up = np.minimum(max_value, self._fastest(self.q, self.dq.clip(min=_CREEP)))
             down = np.minimum(max_value, self._fastest(self.q, self.dq.clip(max=-_CREEP)))
         ruckig_input.max_velocity = np.maximum(up - speed, _CREEP).tolist()

@@ -70,7 +70,7 @@ class Equations:
         self._accelerations = self.after[3 * n : 4 * n]
         self._torques = self.after[6 * n :, :-1]
         self._links = np.zeros((n, 11 * n))  # Rows of A for the torques on links.
-        self._drag: Vector = np.einsum("ii->i", self._links[:, :n])  # View of the diagonal.
+        self._drag: Vector = np.einsum("ii->i", self._links[:, :n])  # View of the link damping.
         self.aim, self._torque = np.zeros((3, n)), np.zeros((3, n))
         self._integral, self.gains = np.zeros((3, n)), np.zeros((3, 3, n))
         self._largest: Vector = np.zeros((3, n))

@@ -82,7 +82,7 @@ class SpringIntegrator:
         self._errors, self._last_limits = np.zeros(2 * n), b""
         self._left_free, self._is_at_limits = self._all_free, False
         self._n = n
-        # Parts of the motors in motions, changes, and excesses over limits, as views.
+        # Views of the motors' parts of motion, change of state, and excess over limits.
         self._theta, self._speed = self._of_motors(self._motion)
         self._beyond_stop, self._too_fast = self._of_motors(self._over)
         self._displacement, self._fastest = self.change[n : 3 * n], self._max[4 * n :]
