@@ -154,8 +154,9 @@ def check_motor_ranges(config: CellConfig) -> list[str]:
         ]
         if parts:
             short_stops.append(
-                f"arms.{name}.actuators: motor stops are inside the joint ranges. Beyond them "
-                f"only springs deflect, and a load uses part of that: {'; '.join(parts)}"
+                f"arms.{name}.actuators: motor stops are inside the joint ranges, so only the "
+                f"deflection of springs moves joints beyond them. Widen low and high: "
+                f"{'; '.join(parts)}"
             )
     return short_stops
 

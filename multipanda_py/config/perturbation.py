@@ -78,7 +78,7 @@ def draw_like(path: str, value: Any, usual: float | list[float], seed: int) -> A
     """
     if not isinstance(usual, list):
         if isinstance(value, list):
-            raise ConfigurationError(f"{path}: got a list, allowed one number or range")
+            raise ConfigurationError(f"{path}: got a list, allowed one number or distribution")
         return _draw(path, value, usual, seed)
     items = value if isinstance(value, list) else [value] * len(usual)
     if len(items) != len(usual):
@@ -288,7 +288,7 @@ def _places(
     for kind in ("arms", "objects"):
         parts = data.get(kind, {})
         if not isinstance(parts, Mapping):
-            faults.append(f"{kind}: got {parts!r:.60}, allowed a section per name, or {ALL}")
+            faults.append(f"{kind}: got {parts!r:.60}, allowed sections by name, or {ALL}")
             continue
         for name, value in parts.items():
             path = f"{kind}.{name}"

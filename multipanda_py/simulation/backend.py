@@ -407,7 +407,7 @@ class Mujoco(Backend[FrankaSettings]):
         """Restore a saved state; a seed restarts the random numbers of noise."""
         if not isinstance(saved, SavedMujoco):
             raise BackendError(
-                f"mujoco: got a saved state of type {type(saved).__name__}, allowed that of save"
+                f"mujoco: got a saved state of type {type(saved).__name__}, allowed SavedMujoco"
             )
         saved.world.load(self.model, self.data)
         self._servos = dict(saved.servos)

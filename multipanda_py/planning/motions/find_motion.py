@@ -115,8 +115,8 @@ def _refuse_limits(
         joint = int(outside[0])
         raise PlanRejected(
             f"{path} of {arm}: joint {joint + 1}: got {configuration[joint]:.4f} "
-            f"{limits.unit(joint)}, allowed [{lower[joint]:.4f}, {upper[joint]:.4f}], which is "
-            f"{margin:g} inside its limits"
+            f"{limits.unit(joint)}, allowed [{lower[joint]:.4f}, {upper[joint]:.4f}], the joint "
+            f"limits with a margin of {margin:g}"
         )
 
 

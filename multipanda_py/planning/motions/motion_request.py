@@ -96,7 +96,7 @@ class MoveRequest:
             PlanRejected: If an option is invalid. The message contains the allowed values.
         """
         if not self.stops or not all(self.stops):
-            raise PlanRejected("goals: got none, allowed a goal for one arm or more")
+            raise PlanRejected("goals: got none. Give a goal for one arm or more")
         if len(self.stops) > MAX_WAYPOINTS:
             raise PlanRejected(
                 f"via: got {len(self.stops) - 1} goals, allowed up to {MAX_WAYPOINTS - 1}. Plan "
@@ -219,7 +219,7 @@ class MovePlan:
         """
         if {*postures} != {*self.starts}:
             raise PlanRejected(
-                f"plan: got one for {', '.join(self.starts)}, allowed arms of this cell: "
+                f"plan: got one for {', '.join(self.starts)}, allowed one for this cell's arms: "
                 f"{', '.join(postures)}"
             )
         for arm, configuration in postures.items():

@@ -98,7 +98,7 @@ def clearance_constraints(
         if distance < min(-deepest, one.margin):
             raise PlanRejected(
                 f"start: {' and '.join(dict.fromkeys(one.of))} overlap by {-distance:.3f} m, "
-                "allowed no overlap"
+                "allowed no overlap. Move them apart first"
             )
         nearer = distance - 1e-3 < one.margin
         constraints.append(Distance(scene, *one.of, distance - 1e-3, one.parts) if nearer else one)

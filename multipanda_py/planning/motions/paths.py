@@ -54,7 +54,9 @@ def via_postures(
     except ValueError:  # The configurations have different lengths.
         path = np.zeros(0)
     if path.ndim != 2 or len(path) < 2 or path.shape[1] != n or not np.isfinite(path).all():
-        raise PlanRejected(f"postures: got {postures!r:.200}, allowed 2 or more of {n} numbers")
+        raise PlanRejected(
+            f"postures: got {postures!r:.200}, allowed 2 or more, each of {n} numbers"
+        )
     if not 0.0 < speed <= 1.0:
         raise PlanRejected(f"speed: got {speed!r}, allowed 0 < speed <= 1")
     lower, upper = np.minimum(limits.lower, path[0]), np.maximum(limits.upper, path[0])
@@ -67,7 +69,7 @@ def via_postures(
         )
     steps = (np.abs(np.diff(path, axis=0)) / limits.velocity).max(axis=1)
     if not steps.any():
-        raise PlanRejected("postures: all configurations are equal, so that there is no motion")
+        raise PlanRejected("postures: all configurations are equal. Give different ones")
     # A very short step between long ones would need low speeds at both its ends. It is lengthened,
     # so that it does not slow down the whole motion.
     steps = np.maximum(steps, DENSE * steps.max())

@@ -81,11 +81,11 @@ def inverse_kinematics(
         raise PlanRejected(f"tries: got {tries}, allowed 1 to {MAX_TRIES}")
     start = scene.start if near is None else np.array(near, dtype=np.float64)
     if start.shape != scene.start.shape or not np.isfinite(start).all():
-        raise PlanRejected(f"near: got {start.shape}, allowed {scene.size} finite numbers")
+        raise PlanRejected(f"near: got shape {start.shape}, allowed {scene.size} finite numbers")
     for goal in goals:
         if goal.order:
             raise PlanRejected(
-                f"goals: {type(goal).__name__}: constrains a rate, allowed goals of order 0"
+                f"goals: {type(goal).__name__}: constrains a rate, allowed goals on poses"
             )
         goal.check(scene)
     placed = {scene.body(goal.frames[0]) for goal in goals if goal.frames}
@@ -101,7 +101,7 @@ def inverse_kinematics(
     result = find_configuration(scene, terms, start, np.random.default_rng(seed), tries, settings)
     if not result.is_feasible:
         missed = "; ".join(violation.missed for violation in result.violations[:3])
-        raise PlanRejected(f"no configuration found, the best one: {missed}")
+        raise PlanRejected(f"no configuration found; violations of the best one: {missed}")
     slice_: Vector = result.path[0]
     return slice_
 

@@ -139,7 +139,7 @@ class Problem:
     def _range(self, phases: tuple[float, float] | None, at: float | None) -> tuple[int, int]:
         """Return the first slice of ``phases`` or ``at``, and the one after the last."""
         if phases is not None and at is not None:
-            raise PlanRejected("got both phases and at, allowed one of them")
+            raise PlanRejected("phases, at: got both, allowed one of them")
         if at is not None:
             last = self._slice(at)
             first = last - 1

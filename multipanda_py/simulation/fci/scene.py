@@ -93,8 +93,9 @@ def left_out(config: CellConfig) -> list[str]:
         keys = [key for key in ("delay", "command_delay") if getattr(arm.perturbation, key)]
         if keys:
             result.append(
-                f"arms.{name}.perturbation: {', '.join(keys)}: left out. States and commands "
-                "already take time on the network (multipanda inject ADDRESS delay)"
+                f"arms.{name}.perturbation: {', '.join(keys)}: ignored, because states and "
+                "commands already take time on the network. To add a delay, use multipanda inject "
+                "ADDRESS delay"
             )
     return result
 
