@@ -213,7 +213,7 @@ class SceneEditor:
         if outcome is SceneChangeStatus.ABSENT:
             already = " already" if change is SceneChange.REMOVE else ". Spawn it first"
             raise SimulationRefused(f"{change_name}: {thing} is absent{already}")
-        if outcome is SceneChangeStatus.ATTACHMENT_RECORD:
+        if outcome is SceneChangeStatus.ATTACHED:
             raise SimulationRefused(
                 f"remove: {thing} is held by {other}. Open the gripper, or detach the object first"
             )

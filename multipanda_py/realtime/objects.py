@@ -81,7 +81,7 @@ class SceneObjects:
 
         Returns:
             Result, index of the blocking object in :func:`.surroundings`, and penetration depth
-            [m]. For :attr:`.SceneChangeStatus.ATTACHMENT_RECORD` (the object is attached) the
+            [m]. For :attr:`.SceneChangeStatus.ATTACHED` (the object is attached) the
             index is that of the arm, from 1.
         """
         change, obj = SceneChange(int(record[0])), int(record[1])
@@ -98,7 +98,7 @@ class SceneObjects:
         if change is SceneChange.REMOVE:
             for arm in self._arms:
                 if arm.state.holds.item() == obj + 1:
-                    return SceneChangeStatus.ATTACHMENT_RECORD, 1 + arm.index, 0.0
+                    return SceneChangeStatus.ATTACHED, 1 + arm.index, 0.0
             self.backend.remove(obj)
         else:
             spawns, put = change is SceneChange.SPAWN, record[1:]

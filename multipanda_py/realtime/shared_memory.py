@@ -215,7 +215,7 @@ class SceneChangeStatus(IntEnum):
     DONE = 0
     PRESENT = 1
     ABSENT = 2
-    ATTACHMENT_RECORD = 3
+    ATTACHED = 3
     INSIDE = 4
 
 

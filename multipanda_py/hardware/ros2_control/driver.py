@@ -242,7 +242,7 @@ class TopicPositions(TopicControl[MotionLimiter]):
 
 
 # Maximum duration of the only garbage collection, during which the driver sends no heartbeats [s].
-_SETTLING_TIME = 1.0
+_COLLECTION_TIME = 1.0
 
 
 def kind_of_control(settings: TopicDriverSettings) -> type[EffortControl | TopicPositions]:
@@ -275,7 +275,7 @@ def main() -> NoReturn:
             error=f"{type(error).__name__}: {error}", final=not isinstance(error, OSError)
         )
         os._exit(1)
-    loop.busy(_SETTLING_TIME)
+    loop.busy(_COLLECTION_TIME)
     collect_for_good()
     loop.busy(0.0)
     loop.send_message(ok=True, warnings=warnings, model={})
