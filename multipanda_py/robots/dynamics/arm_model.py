@@ -75,7 +75,7 @@ def _column_jacobian(*arguments: Any) -> Matrix:
 
 
 class LoadedFlange:
-    """Payload at the last link of a pinocchio model, which can be replaced.
+    """Replaceable payload at the last link of a pinocchio model.
 
     Args:
         model: Model without a payload.
@@ -135,7 +135,7 @@ class ArmModel:
         self._bind()
 
     def _bind(self) -> None:
-        """Store live views of pinocchio's results, since each property costs 0.1 to 0.6 us."""
+        """Store pinocchio's result arrays, since each access by property takes 0.1 to 0.6 us."""
         zero = np.zeros(self._model.nv)
         pin.computeAllTerms(self._model, self._data, zero, zero)
         pin.updateFramePlacements(self._model, self._data)
@@ -218,7 +218,7 @@ class ArmGravity:
 
     Args:
         arm: Description of the arm.
-        state: Live state of the arm.
+        state: State of the arm, updated in place by the caller.
         period: Cycle time [s].
         out: Array for the torques, (n,); default: ``tau_gravity`` of the state.
 
@@ -251,7 +251,7 @@ class ArmGravity:
 
         Args:
             mass: Mass that this arm has to carry [kg].
-            centre_in_world: Live view of the object's centre, (3,) [m].
+            centre_in_world: Centre of the object, (3,) [m]. The caller updates the array in place.
         """
         if mass <= 0.0 or self._mass <= 0.0:
             self.load_fraction = 0.0

@@ -90,13 +90,14 @@ class Group:
 
     Attributes:
         kind: ``arms``, ``self``, ``fixed``, ``fixed_hand``, ``movable``, ``movable_hand``,
-            ``floor`` or ``floor_hand``.
+            ``floor`` or ``floor_hand``. The suffix marks groups of a gripper or tool.
         first: Index of the first body: arms, then movable objects, then the world.
         second: Index of the second body.
         solids: Solids of every pair.
         pairs: Indices of the joints of both solids in their arms, for every pair.
         links: Sorted joint indices of the first solids and of the second solids.
-        results: Live results of coal, for every pair; empty before :meth:`build`.
+        results: Distance result of coal for every pair, updated by :meth:`measure`. Empty before
+            :meth:`build`.
         limit: Sum of the travels of both bodies up to which :class:`.Proximity` need not measure
             the distance again [m].
         begins: Distance of each pair below which it counts as near [m].

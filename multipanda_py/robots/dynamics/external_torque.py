@@ -120,7 +120,7 @@ class ExternalEstimate:
 
     Args:
         arm: Identified description of the arm.
-        state: Live state of the arm.
+        state: State of the arm, updated in place by the caller.
         period: Cycle time [s].
 
     Thread: control.
@@ -188,8 +188,8 @@ class LearnedTorque:
     it fades out, see :class:`.LiveResidual`.
 
     Args:
-        state: Live state of the arm.
-        live: Residual of the arm.
+        state: State of the arm, updated in place by the caller.
+        live: Predictor of the learned residual of the arm.
         felt: Estimator that replaces the robot's external torques before the correction, or None.
 
     Thread: control.

@@ -126,7 +126,7 @@ def _turning(axis: Vector) -> Any:
 
 
 def _body(parameters: Vector) -> Any:
-    """Convert inertial parameters to a body of pinocchio with an absolute mass of ``LIGHT`` or more."""
+    """Convert inertial parameters to a body of pinocchio, whose absolute mass is >= ``LIGHT``."""
     value = np.array(parameters, float)
     if abs(value[0]) < LIGHT:
         value[0] = LIGHT
