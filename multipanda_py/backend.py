@@ -287,7 +287,7 @@ class Backend(ABC, Generic[SettingsT]):
         return None
 
     def load(self, saved: object, seed: int | None = None) -> None:
-        """Restore a state that :meth:`save` has returned, without reading or writing.
+        """Restore a state from :meth:`save`, without reading or commanding the arms.
 
         Args:
             saved: State from this backend object, which is not modified.

@@ -112,8 +112,8 @@ class Stream:
 
     The gate rejects targets that are far from the measured state. An obstructed arm lags behind
     its stream, however, and must follow it again once it is free. Therefore a target beyond the
-    gate is clipped to it if it is near the previous accepted target and that one is recent. Only a
-    jump is rejected.
+    gate is clipped to the gate if the previous accepted target is recent and near it. Only a jump
+    is rejected.
 
     Args:
         name: Name of arm and channel, for the counter.

@@ -328,8 +328,8 @@ def simple_cell(
         controllets: Section of the cell file; by default both impedance controllets per arm.
         active: Section of the cell file.
         placement: Placement of the loop: inline, thread or process.
-        settings: Further keys of the cell file, such as ``objects``. Keys of its section
-            ``cell`` are put there.
+        settings: Further sections of the cell file, such as ``objects``, and keys of its section
+            ``cell``.
     """
     if arms is None:
         arms = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}

@@ -123,6 +123,9 @@ class Linearised:
             dq[k+1] = dq[k] + T (s M)^-1 u[k+1]
             q[k+1]  = q[k] + T dq[k+1]
 
+        - q, dq: Deviations of the joint positions [rad] and velocities [rad/s], (N,).
+        - M: Inertia matrix of the model, (N, N).
+
         Args:
             delay: Delay d from a state to the torque computed for it [cycles].
             lag: Time constant T_l of the torque [s]; 0 means no lag.

@@ -222,7 +222,7 @@ class IntegralAction:
         np.minimum(np.maximum(torque, -self._max), self._max, out=self.torque)
 
     def step(self, state: ArmState, error: Vector, direction: Vector, scale: float) -> Vector:
-        """Integrate the error of one cycle, and return I, (n,) [Nm].
+        """Integrate the error of one cycle, and return the integral torque I, (n,) [Nm].
 
         Args:
             state: State of the arm.

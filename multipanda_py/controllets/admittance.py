@@ -115,8 +115,8 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     rest despite noise and bias. Near a singular configuration, only Lambda_d Lambda^-1 F of the
     wrench F is used. Lambda_d and Lambda are the task-space inertia with and without damping.
     Along the singular direction, the estimate divides joint torque errors by a value close to
-    zero. The static displacement of the target is K^-1 (F - F_deadband), and the tool deviates
-    from it by K_i^-1 F, with the inner stiffness K_i.
+    zero. At rest, the reference p_c deviates from the target by K^-1 (F - F_deadband), and the
+    tool from p_c by K_i^-1 F, with the inner stiffness K_i.
 
     The error of the inner impedance is clipped to ``max_force`` and ``max_torque``. The defaults
     correspond to an impedance with default gains at its clip. A wall therefore receives no more
@@ -147,9 +147,9 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
 
     A stiffer inner impedance and a heavier virtual body both need more damping. The defaults are
     stable against any contact up to an apparent mass of 30 kg and 1.5 kg m^2, including the filter
-    and one cycle of delay. Damping of the contact adds to that. For the same reason, the inner
-    impedance does not receive the virtual velocity. With it, a virtual mass below the real mass is
-    unstable against stiff contacts with any damping.
+    and one cycle of delay. Damping of the contact increases the stability. The inner impedance
+    does not receive the virtual velocity. With this velocity, a virtual mass below the real mass
+    is unstable against stiff contacts with any damping.
 
     Sources: Hogan 1985 (impedance and admittance); Colgate and Hogan, Int. J. Control 1988
     (stability in contact).

@@ -35,10 +35,11 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
 
     - F_s: Internal force, the output of ``ForceController`` [N].
 
-    The measured force of the controller is the mean force of the end effectors towards each other.
-    Its contact point is their distance at the last contact, and its speed is the rate at which the
-    distance decreases. If the object slips out, the internal force fades as after a loss of
-    contact, and the formation holds the end effectors.
+    The force controller measures the mean force of the end effectors towards each other. The
+    distance between them replaces the position of a tool: the contact point is the distance at the
+    last contact, and the speed is the rate at which the distance decreases. If the object slips
+    out, the internal force fades as after a loss of contact, and the formation holds the end
+    effectors.
 
     Source: box lifting of multipanda_ros2 (section V, task 5), whose code is not public.
     """

@@ -208,10 +208,10 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     ) -> str:
         """Continue to carry and press the object.
 
-        The wrenches of the end effectors add up to W_o = sum_i A_i^T F_i, which the object spring
-        takes over. The other parts of the wrenches strain the object. Their component towards the
-        object is the internal force, which then approaches the value desired before the switch.
-        The other components remain constant along the axes of the object.
+        The wrenches F of the end effectors add up to the object wrench A^T F, which the object
+        spring takes over. The other parts of the wrenches strain the object. Their component
+        towards the object is the internal force, which then approaches the value desired before
+        the switch. The other components remain constant along the axes of the object.
         """
         torques = [
             guard.resume(state, self._stiffness_along, handover.tau)

@@ -222,10 +222,10 @@ class Hold(Controllet[HeldPosture, HoldParams]):
     - tau_0: Torques of a maintained contact force, (n,) [Nm].
 
     A joint gets its anchor when it is slow, and loses it when it becomes fast. The anchor moves
-    with the joint under external torques that exceed its limit. Gamma is lower at rest, against
-    noise. It is higher for a wrist with an anchor, which may carry a payload of several times its
-    inertia. ``MomentumBrake`` describes the prediction of w, and the fade-in of proportional
-    braking.
+    with the joint under external torques that exceed the torque limit of the joint. Gamma is lower
+    at rest, against noise. It is higher for a wrist with an anchor, which may carry a payload of
+    several times its inertia. ``MomentumBrake`` describes the prediction of w, and the fade-in of
+    proportional braking.
 
     For small motions, hold is a spring and damper proportional to the inertia of the arm::
 

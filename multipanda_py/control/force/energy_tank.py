@@ -128,10 +128,10 @@ class SpringTank(EnergyTank):
     stiffness that needs more energy than S is scaled down.
 
     The scaling is equivalent to the shifted setpoint x_d + alpha_i (x_d - x) of multipanda_ros2,
-    with alpha_i = sigma - 1 in [-1, 0]. Section IV there, below eq. 4, gives no equation for
-    alpha_i. At constant sigma, the force is the gradient of the potential sigma V, which does not
-    exceed S. In free motion, S / V is constant, and so is sigma. While sigma changes, accounting
-    of the actual work keeps force and budget consistent.
+    with alpha_i = sigma - 1 in [-1, 0]. Section IV of that paper, below eq. 4, gives no equation
+    for alpha_i. At constant sigma, the force is the gradient of the potential sigma V, which does
+    not exceed S. In free motion, S / V is constant, and so is sigma. While sigma changes,
+    accounting of the actual work keeps force and budget consistent.
 
     Attributes:
         scale: Scale sigma of the spring, 0 to 1.

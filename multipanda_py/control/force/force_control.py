@@ -22,7 +22,7 @@ class ForceGains:
         integral_limit: Maximum force of the integral part [N].
         contact_force: Measured force above which the tool counts as in contact [N].
         approach_speed: Speed of the search for contact [m/s].
-        loss_distance: Distance d_max of the contact-loss shaping [m].
+        loss_distance: Distance d_max over which a force fades after contact is lost [m].
         release_time: Time constant with which the force fades after a loss of contact [s].
         search_force: Remaining force that searches for the surface after a loss of contact [N].
         tank_gain: Gain K_p of the initial tank energy K_p F_d^2 / 2 [J/N^2].

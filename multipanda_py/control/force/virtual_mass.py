@@ -149,7 +149,10 @@ class VirtualBody:
 
     @staticmethod
     def _let_go(measured: Vector, withstood: Vector, margin: float) -> None:
-        """Reduce the ignored wrench to the ball of the measured one; clear it below the margin.
+        """Reduce the ignored force or torque as the measured one decreases.
+
+        It is projected on the ball whose diameter reaches from zero to the measured vector, and
+        becomes zero if the measured one is below the margin.
 
         Args:
             measured: Measured force [N] or torque [Nm], (3,).

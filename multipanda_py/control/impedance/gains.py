@@ -111,9 +111,10 @@ _ParamsT = TypeVar("_ParamsT", bound=_HasGainTime)
 class RampedGains(Controllet[_TargetT, _ParamsT]):
     """Controllet that ramps gain changes within ``gain_time`` while it is active.
 
-    While it is inactive, new gains apply immediately. ``on_parameters`` obtains the ramp length
-    from ``gain_cycles``. ``on_activate`` calls ``start_gains``, so that each activation starts
-    with the gains of the parameters. A ramp of the last activation has no effect.
+    While it is inactive, new gains apply immediately. A subclass takes the ramp length from
+    ``gain_cycles`` in ``on_parameters``. It calls ``start_gains`` in ``on_activate``, so that each
+    activation starts with the gains of the parameters. A ramp of the last activation has no
+    effect.
 
     Thread: control.
     """

@@ -184,9 +184,9 @@ class SingularityGuard:
         self.is_near = self._resumes = False
 
     def resume(self, state: ArmState, stiffness: Callable[[Vector], float], tau: Vector) -> Vector:
-        """Start with the part of earlier torques along the held motions.
+        """Start with the part of the previous torques that acts along the held motions.
 
-        The first ``add`` corrects it by the torques of the controllet along them.
+        The first ``add`` subtracts the torques that the controllet exerts along these motions.
 
         Args:
             state: State of the arm at rest.

@@ -100,7 +100,7 @@ def cycles_of(time: float, period: float) -> int:
 
 
 class ReferenceGovernor(ABC):
-    """Governed channel of a target, whose record it replaces by the reference.
+    """Governor of one target channel, whose record it replaces by a feasible reference.
 
     Args:
         record: Record of the channel. Each cycle starts with the commanded target in it.

@@ -234,8 +234,8 @@ class BoundedPose:
     Attributes:
         position: Reference position in the base, (3,) [m].
         rotation: Reference rotation in the base, (3, 3).
-        distance: Distance from the measured position, after the tether [m].
-        angle: Angle from the measured rotation, after the tether [rad].
+        distance: Distance from the measured position, limited by the tether [m].
+        angle: Angle from the measured rotation, limited by the tether [rad].
 
     Thread: control.
     """

@@ -163,7 +163,7 @@ class FeedforwardReference:
             linear: Trajectory generator of the position.
             angular: Trajectory generator of the orientation.
             goal_rate: Twist of the goal if it is known, (6,) [m/s, rad/s].
-            is_direct: True to feed the motion after a jump of the goal forward.
+            is_direct: True to use full feed-forward after a jump of the goal, too.
         """
         motion, rate, other = self._motion, linear.rate, angular.rate
         gain, other_gain = linear.acceleration, angular.acceleration

@@ -96,7 +96,7 @@ class CollisionVelocityDamper:
         return self._base + faster * (self._slow + faster * self._fast)
 
     def required(self, distance: float, speed: float, stop: float) -> float:
-        """Return the minimum acceleration of the distance [m/s^2].
+        """Return the minimum acceleration of the distance for a speed within v(h) [m/s^2].
 
         Args:
             distance: Distance of the bodies [m].

@@ -116,9 +116,9 @@ class CollisionGeometry:
 
     ``reach`` contains these weights, one row per body.
 
-    A grasped object is part of its gripper. Additional groups (``held``) contain it as a solid
-    that moves with the last joint of the arm, and its groups as a scene object are inactive. Its
-    pose is still that in ``raw``, so the model does not change.
+    A grasped object is part of its gripper. Additional groups (``groups_with``) contain it as a
+    solid that moves with the last joint of the arm, and its groups as a scene object are inactive.
+    Its pose is still that in ``raw``, so the model does not change.
 
     Attributes:
         model: Kinematics of all bodies.

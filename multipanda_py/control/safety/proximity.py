@@ -147,7 +147,7 @@ class Proximity:
         return [first + link - 1 if link else world for link in links]
 
     def start(self) -> None:
-        """Accept pairs that are near already, and limit those that approach from now on.
+        """Exempt pairs that are near already, and limit those that approach from now on.
 
         A group that cannot have become near since the last check is not measured.
         """

@@ -60,17 +60,17 @@ class Governor(Feature[GovernorParams]):
     *Held references.* A reference that was held back while a stream continued follows at no more
     than 1.1 times the speed of that stream (``ReferenceCap``). If a reference is held back for
     more than 0.3 s, an event reports the reason, such as a pair of bodies and their distance. A
-    second event reports its end.
+    second event reports that it follows again.
 
     *Scope.* The governor precedes every controllet that accepts poses or configurations and does
     not plan its motion. It starts with the measured velocity, so that an arm taken over in motion
     brakes within the bounds. Controllets whose targets have ``motion`` receive velocity and
     acceleration of the reference during streams.
 
-    With ``response: direct``, a Cartesian impedance also receives them after a jump of the target.
-    Joints then use up to 0.35 of their speed limits. The tool arrives with the reference instead
-    of later. On an obstacle, it also presses with the torques of that motion. They fade out as the
-    error grows from 50 % to 100 % of ``error_clip``.
+    With ``response: direct``, a Cartesian impedance also receives velocity and acceleration after
+    a jump of the target. Joints then use up to 0.35 of their speed limits. The tool arrives with
+    the reference instead of later. On an obstacle, it also presses with the torques of that
+    motion. They fade out as the error grows from 50 % to 100 % of ``error_clip``.
 
     Source: Garone, Di Cairano and Kolmanovsky, Automatica 2017 (reference governors).
 
