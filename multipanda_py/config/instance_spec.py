@@ -81,8 +81,8 @@ class InstanceSpec:
     def far_channels(self) -> tuple[str, ...]:
         """Channels whose targets may be far from the measured state.
 
-        The controllet declares some of its own. All channels of features are included, because
-        features only bias the motion towards their targets.
+        The controllet declares which of its channels these are. All channels of features are
+        included, because features only bias the motion towards their targets.
         """
         law = self.law.Target
         return (*law.far, *(name for name in self.channel_table if name not in law.channels))

@@ -24,7 +24,7 @@ from multipanda_py.robots.read_gripper import read_gripper
 from multipanda_py.robots.read_robot import read_robot
 
 PATHS = ("urdf", "mjcf", "extra", "parameters")
-"""Keys whose values are file paths."""
+"""Keys of a model or gripper whose values are file paths."""
 WITH_FILES = ("model", "hand")
 """Keys of an arm whose values can be mappings with file paths."""
 OF_PARAMETERS = (

@@ -14,9 +14,9 @@ STOP_SUFFIX = "_stop"
 SELF_CHECK_SUFFIX = "_self_check"
 """Suffix of the name of the node that checks that the cell's node responds."""
 TASKS = "task_runner"
-"""Node that runs tasks."""
+"""Name of the node that runs tasks."""
 CAMERAS = "scene_cameras"
-"""Node that publishes images of the simulated scene."""
+"""Name of the node that publishes images of the simulated scene."""
 NODES = (NODE, f"{NODE}{STOP_SUFFIX}", f"{NODE}{SELF_CHECK_SUFFIX}", TASKS, CAMERAS,
          "robot_state_publisher", "rviz2")  # fmt: skip
 """All node names in the cell's namespace, including those that the launch files start."""

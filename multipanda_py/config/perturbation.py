@@ -112,10 +112,10 @@ def _is_number(value: Any) -> bool:
 
 
 TYPICAL = Path(__file__).parent / "data" / "typical.yaml"
-"""Typical model errors of a carefully built arm."""
+"""File with typical model errors of a carefully built arm."""
 FR3_GEARS = TYPICAL.with_name("fr3_gears.yaml")
-"""Typical model errors with assumed gears of a Panda or FR3: hysteresis, and more ripple at joints
-1 to 4."""
+"""File with typical model errors and assumed gear errors of a Panda or FR3: hysteresis, and more
+ripple at joints 1 to 4."""
 ALL = "all"
 _SECTIONS: dict[str, type[Section]] = {
     "perturbation": PerturbationConfig,

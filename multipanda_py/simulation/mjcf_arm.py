@@ -38,7 +38,7 @@ with extras_named():
 
 
 COLOR = (0.78, 0.80, 0.83, 1.0)
-"""Default color of visual geometry."""
+"""Default red, green, blue and opacity of visual geometry."""
 Placed = tuple[Shape, Matrix]
 _TYPES = {
     "box": mujoco.mjtGeom.mjGEOM_BOX,

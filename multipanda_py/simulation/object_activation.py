@@ -19,7 +19,7 @@ with extras_named():
 DEEP = 1e-3
 """Penetration depth up to which bodies count as touching, such as a grasped object [m]."""
 _NEAR = 0.01
-"""Maximum distance that is computed exactly [m]."""
+"""Maximum distance of bodies that MuJoCo computes exactly; larger ones do not matter [m]."""
 
 
 def make_removable(spec: mujoco.MjSpec, objects: Sequence[str]) -> None:

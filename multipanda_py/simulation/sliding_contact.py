@@ -15,7 +15,7 @@ with extras_named():
 
 _ELLIPTIC = int(mujoco.mjtCone.mjCONE_ELLIPTIC)
 RESTING = 1e-10
-"""Maximum sum of squared joint velocities of a scene without sliding."""
+"""Sum of squared velocities below which a scene counts as at rest [rad^2/s^2, m^2/s^2]."""
 STICKING = 5e-4
 """Maximum slip of a contact that sticks [m/s]."""
 

@@ -31,7 +31,7 @@ from multipanda_py.realtime.system.priority import loop_cpu
 from multipanda_py.registry import missing
 
 RATE = 60.0
-"""Frame rate [Hz]."""
+"""Maximum frame rate of the window [Hz]."""
 CLEARANCE = 1.3
 """Initial camera distance relative to MuJoCo's default."""
 NICENESS = 10

@@ -51,7 +51,7 @@ Keep: TypeAlias = Literal["", "upright", "orientation"]
 KEEPS: tuple[Keep, ...] = ("", "upright", "orientation")
 """Constraints of the tool along the motion: none, vertical direction, or orientation."""
 NUMBERS = {"clearance": (0.0, 0.5), "speed": (0.01, 1.0), "patience": (0.01, 600.0)}
-"""Minimum and maximum of the numeric options."""
+"""Minimum and maximum of the numeric options of a request."""
 MAX_WAYPOINTS = 100
 """Maximum number of goals of one motion, including the last one."""
 

@@ -29,7 +29,7 @@ DEEPEST = 0.03
 LARGEST = 0.05
 """Maximum joint motion per step [rad, m]. A pair that needs more counts as not separable."""
 MAX_STEPS = 60
-"""Maximum number of steps."""
+"""Maximum number of steps of a retreat."""
 # Maximum number of sweeps, regularisation of squared gradients, and minimum fraction of the
 # required distance that a step must gain.
 _SWEEPS, _SOFT, _MET = 200, 1e-6, 0.5

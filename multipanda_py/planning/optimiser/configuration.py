@@ -211,15 +211,15 @@ def random_slice(scene: Scene, rng: np.random.Generator) -> Vector:
 
 
 STEPS = 40
-"""Maximum number of steps of one search."""
+"""Maximum number of Gauss-Newton steps from one start of the inverse kinematics of an arm."""
 CLOSE = 1e-6
-"""Tolerance of the pose [m, rad]."""
+"""Pose error below which these steps have converged [m, rad]."""
 TURNED = 1e-5
 """Tolerance of additional orientation constraints of a tool with a pose goal [rad]."""
 DAMPING = 1e-6
-"""Minimum damping of the damped least squares."""
+"""Minimum damping of these steps, added to the diagonal of J J^T."""
 LONGEST = 0.6
-"""Maximum step of a joint [rad, m]."""
+"""Maximum change of a joint position per step [rad, m]."""
 SEEDS = 48
 """Number of starts of the search for each arm."""
 BATCH = 8

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 _SMALL = 1e-6
-"""Angle below which series replace quotients [rad]. Their error is below 1e-13."""
+"""Length of a rotation vector below which series replace the quotients of its Jacobian [rad].
+Their error is below 1e-13."""
 
 
 def skew(vectors: Vector) -> Matrix:

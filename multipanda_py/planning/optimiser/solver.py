@@ -129,12 +129,12 @@ STIFFER = 10.0
 STIFFEST = 1e7
 """Maximum penalty of a squared violation, relative to costs of about 1."""
 LONGEST = 0.5
-"""Maximum step of a variable [rad, m]."""
+"""Maximum change of a variable per Gauss-Newton step [rad, m]."""
 GAIN = 0.1
 """Minimum relative decrease of the augmented Lagrangian per Gauss-Newton step, as a multiple of
 the setting ``step``. After a smaller decrease, or a shorter step, the multipliers are updated."""
 HOPELESS = 3
-"""Number of rounds without progress after which the constraints count as contradictory."""
+"""Number of multiplier updates without progress after which constraints count as contradictory."""
 
 
 @dataclass(eq=False)

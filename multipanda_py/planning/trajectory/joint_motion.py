@@ -68,7 +68,7 @@ time at the largest inertia. The higher jerk limit of the datasheet is for posit
 _RESUME = 0.3
 """Time in which a paused motion returns to its full speed [s]."""
 _BLEND_FRACTION = 0.5
-"""Fraction of the limits available to blend out an old reference."""
+"""Fraction of the velocity and acceleration limits with which an offset is reduced to zero."""
 _APART = Synchronization.No
 """Synchronisation if ruckig finds no plan for all joints: each joint moves independently. This
 concerns paths of 1e-12 rad, which take microseconds."""

@@ -19,11 +19,11 @@ _CREEP = 1e-4
 """Minimum speed limit for ruckig, which finds no plan with a limit of zero [rad/s]."""
 _Passed: TypeAlias = tuple[Joints, Matrix]
 _CORRECTION_TIME = 0.02
-"""Time in which a bounded correction reaches its speed, and brakes from it [s]."""
+"""Time in which a correction with the speed ``catch_up`` accelerates, and then brakes [s]."""
 _ROUNDED_REST = 1e-12
 """Speeds [rad/s] and accelerations [rad/s^2] that are rounding errors at the end of a stop."""
 _ROUNDING = 1.0 + 1e-6
-"""Tolerance of the limits, so that commands at a limit pass."""
+"""Factor on the limits, so that commands exactly at a limit pass."""
 _FRACTION = 0.98
 """Fraction of the limits for ruckig, so that differences of its plans stay within the limits."""
 

@@ -27,9 +27,9 @@ _RATE_FROM_ENDS = _DERIVED @ _FROM_ENDS
 _CURVATURE_FROM_ENDS = _DERIVED @ _RATE_FROM_ENDS
 
 PEAK_RATE = 1.875
-"""Maximum speed from rest to rest, relative to distance / duration."""
+"""Maximum speed of a quintic motion from rest to rest, relative to distance / duration."""
 PEAK_CURVATURE = 5.7736
-"""Maximum acceleration from rest to rest, relative to distance / duration^2."""
+"""Maximum acceleration of such a motion, relative to distance / duration^2."""
 PEAK_CURVATURE_OF_RATE = 3.94
 """Maximum acceleration while a velocity is reduced to zero without displacement, relative to
 velocity / duration."""

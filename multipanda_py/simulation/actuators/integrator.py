@@ -195,9 +195,10 @@ class SpringIntegrator:
 
 
 SLOW = 0.1
-"""Time constant of slow accelerations [s]: longer than vibrations, shorter than settling."""
+"""Filter time constant of accelerations by other forces than springs [s]: longer than vibrations,
+shorter than settling."""
 HELD = 0.02
-"""Time constant of the holding torques of contacts and friction [s]."""
+"""Filter time constant of accelerations by contacts and friction [s]."""
 
 
 @dataclass(eq=False)

@@ -263,7 +263,7 @@ STEP_FRACTION = 1.0
 """Maximum step of the world relative to the inverse angular frequency of the fastest spring.
 Spring impulses resonate with steps of about half a period."""
 MAX_STEPS = 8
-"""Maximum number of steps per cycle."""
+"""Maximum number of MuJoCo steps per cycle."""
 
 
 def spring_steps(world: CompliantWorld, period: float) -> tuple[int, list[str]]:

@@ -32,7 +32,8 @@ MOVE = struct.Struct("<II6dB7d")
 """Body of Move: controller, motion generator, deviations (unused), asynchronous flag, and joint
 speeds [rad/s]."""
 GRIPPER_STATE = struct.Struct("<IddBH")
-"""Time [ms], width [m], maximum width [m], grasped flag, temperature [deg C]."""
+"""State of the gripper: time [ms], width [m], maximum width [m], grasped flag, temperature [deg
+C]."""
 
 
 class RobotRequest(IntEnum):
