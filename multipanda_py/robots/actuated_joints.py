@@ -21,8 +21,9 @@ LARGEST_COMMAND = 1e6
 class OperationMode(IntEnum):
     """Operation mode of a compliant actuator, numbered as in the ROS-Gazebo toolbox.
 
-    Modes 0 and 1 are rigid and have no springs. In modes 2 and 3 the motors reach their commanded
-    positions at once. In modes 4 to 6 the motors have inertia, damping, friction and limits.
+    The text of each mode is its commanded quantity. Modes 0 and 1 are rigid and have no springs.
+    In modes 2 and 3 the motors reach their commanded positions at once. In modes 4 to 6 the motors
+    have inertia, damping, friction and limits.
 
     Source: Mengacci et al., Frontiers in Robotics and AI 8, 2021.
     """
@@ -74,7 +75,7 @@ class OperationMode(IntEnum):
 
     @property
     def takes_equilibrium(self) -> bool:
-        """True if the actuator maps commands to motor positions."""
+        """True if commands are equilibrium and preset, which the actuator maps to its motors."""
         return self in (OperationMode.EQUILIBRIUM, OperationMode.EQUILIBRIUM_PID)
 
     @property

@@ -302,7 +302,11 @@ class Overrides:
         return float(value)
 
     def figures(self, otherwise: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
-        """Return the figures for parameters of controllets, with defaults for missing ones."""
+        """Return default values and bounds of controllet parameters, each (n,), by name.
+
+        Args:
+            otherwise: Values for names that the file does not have.
+        """
         value = self._map("figures")
         if unknown := [key for key in value if key not in otherwise]:
             raise self._refusal("figures", repr(unknown[0]), ", ".join(otherwise))

@@ -132,7 +132,7 @@ class GripperMotion:
     """Running or completed command of a gripper.
 
     Args:
-        command: The command.
+        command: Command that the gripper executes.
         look: Function that checks for the result and returns it, or None while the command runs.
         wait: Function that waits for a condition, such as :meth:`multipanda_py.cell.Cell.wait`.
     """

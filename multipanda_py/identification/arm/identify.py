@@ -159,8 +159,8 @@ ROTORS = ("auto", "fit", "known", "unseen")
 MASS_RANGE = (0.7, 1.3)
 """Bounds of the total moving mass, relative to that of the model."""
 SLOW = 0.1
-"""Velocity below which torques are not used [rad/s, m/s]. Friction decreases with speed there
-(Stribeck effect), which the model does not describe."""
+"""Joint velocity below which torques are not used for inertial parameters [rad/s, m/s]. There,
+friction decreases with speed (Stribeck effect), which the friction model does not describe."""
 OF_SPEED = 0.25
 """Maximum of the threshold ``SLOW``, as fraction of a joint's root mean square velocity."""
 LATEST = 0.02

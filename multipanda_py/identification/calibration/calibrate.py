@@ -223,7 +223,7 @@ class CalibrationRun:
         )
 
     def _combined_cell(self) -> CellConfig:
-        """Return the twin for collision checks, with the plant's objects if its arms are real."""
+        """Return the twin for collision checks, with the objects of a plant with real arms."""
         objects = {**self.plant.objects, **objects_of(self.tasks, self.plant)}
         if all(arm.backend == SIMULATED for arm in self.plant.arms.values()):
             return self.twin

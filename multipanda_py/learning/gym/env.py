@@ -337,8 +337,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
     def save(self) -> EpisodeState:
         """Return the state of the episode: simulation, targets, task and random generator.
 
-        The controllets restart from the measured state, as after every :meth:`restore`. Both
-        continuations are therefore bitwise identical.
+        The controllets restart from the measured state, both here and in :meth:`restore`. The
+        episode therefore continues bitwise identically after a save and after a restore.
 
         Raises:
             SimulationRefused: If the cell is not in lockstep.

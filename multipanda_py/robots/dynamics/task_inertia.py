@@ -15,7 +15,9 @@ _TINY = 1e-12
 
 
 def fade(w: NDArray[np.float64], lost: float) -> NDArray[np.float64]:
-    r"""Return :math:`\varphi(w / w_p) / w`: 1 / w for w >= w_p, and bounded below w_p, (n,).
+    r"""Return :math:`\varphi(w / w_p) / w`, (n,): 1 / w for w >= w_p, a bounded value below w_p.
+
+    The function :math:`\varphi` is that of :class:`TaskInertia`.
 
     Args:
         w: Eigenvalues, (n,).
