@@ -214,7 +214,7 @@ class ContactFit:
                 size = min(len(estimate), len(plant))
                 error[:size] = estimate[:size] - plant[:size]
             words = ", ".join(f"{name} {value:.4g}" for name, value in surface.items())
-            log(f"table: {words}: {np.sqrt(np.mean(error**2)):.4g}")
+            log(f"table: {words}: residual {np.sqrt(np.mean(error**2)):.4g}")
             return error.ravel()
 
         def left(x: Vector) -> Vector:

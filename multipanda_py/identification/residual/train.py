@@ -281,7 +281,7 @@ def train(
             best, best_at = history.validation[-1], epoch
             state = copy.deepcopy(module.state_dict())
         if epoch % 10 == 0 or epoch == settings.epochs:
-            log(f"epoch {epoch} of {settings.epochs}: {history.train[-1]:.4f}, validation "
+            log(f"epoch {epoch} of {settings.epochs}: loss {history.train[-1]:.4f}, validation "
                 f"{history.validation[-1]:.4f}, best {best:.4f} in epoch {best_at}")  # fmt: skip
             module_state = copy.deepcopy(module.state_dict())
             module.load_state_dict(state)

@@ -102,7 +102,7 @@ def features_of(env: CellEnv) -> Features:
     """
     if env.rate != round(env.rate):
         raise ConfigurationError(
-            f"rate: got {env.rate:g} Hz, a data set needs whole numbers of frames per second"
+            f"rate: got {env.rate:g} Hz, allowed whole numbers of frames per second in a data set"
         )
     spaces = env.observation_space.spaces  # type: ignore[attr-defined]  # a Dict
     state: list[str] = []
