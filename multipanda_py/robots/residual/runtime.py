@@ -72,8 +72,8 @@ class LiveResidual:
         net = trained.network()
         if not isinstance(net, RealTimeNetwork):
             raise ConfigurationError(
-                f"residual: got a {trained.kind} network, allowed real_time, which needs no future "
-                "states"
+                f"residual: got a {trained.kind} network, allowed real_time, which needs no "
+                "future states"
             )
         if (robot, len(joints)) != (trained.robot, len(trained.joints)):
             raise ConfigurationError(
