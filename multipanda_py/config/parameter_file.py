@@ -162,10 +162,10 @@ class ParameterFile:
 
     @classmethod
     def read(cls, path: str | Path) -> ParameterFile:
-        """Read a file.
+        """Read a ROS 2 parameter file.
 
         Raises:
-            ConfigurationError: If it cannot be read, or has no section for a cell's node.
+            ConfigurationError: If the file cannot be read, or has no section for a cell's node.
         """
         data, result = load_file(path), cls()
         for key, values in sections(data):

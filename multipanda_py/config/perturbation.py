@@ -159,7 +159,7 @@ class PerturbationSpec:
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> PerturbationSpec:
-        """Read a file.
+        """Read a perturbation file.
 
         Raises:
             ConfigurationError: If the file cannot be read or is faulty; the error lists all

@@ -278,7 +278,7 @@ class Mujoco(Backend[FrankaSettings]):
         return int(np.argmax(forces)) + 1 if forces and max(forces) > 0.0 else 0
 
     def read(self, fresh: Collection[int]) -> None:
-        """Copy joint states, torques and external torques from the simulation.
+        """Copy joint states, torques, external torques and object poses from the simulation.
 
         Raises:
             BackendError: If the simulation has diverged.

@@ -133,7 +133,7 @@ _AXES = ("x", "y", "z", "rotation about x", "rotation about y", "rotation about 
 
 
 class SimRobot(DrivetrainStage):
-    r"""Robot stage of an arm: load compensation, collision thresholds, and hold after a reflex.
+    r"""Drivetrain stage with the robot's own control: load, collision thresholds, reflex hold.
 
     The load acts on the joints with :math:`-J_c^T m g`, where m is its mass, c its centre of mass
     and g the gravity vector. The robot expects this torque. A robot that compensates gravity adds

@@ -66,7 +66,7 @@ class Avoidance(Protocol):
 
         Args:
             q: Joint configuration of all arms, (n,) [rad].
-            within: Distance [m].
+            within: Distance of surfaces below which a pair is returned [m].
         """
 
     def pace(self, q: Vector, dq: Vector) -> float:
@@ -135,8 +135,8 @@ def slowed(rows: Matrix, times: Vector, fractions: Vector, max_value: int) -> Ma
         \ddot q = r^2 p'' + r r' p'.
 
     Here p is the original trajectory, :math:`\tau` its time, and r the rate. The rate is the
-    moving average of the moving minimum of the allowed fractions. It is smooth and never above
-    them.
+    moving average of the moving minimum of the allowed fractions. It is smooth, and never above
+    the allowed fractions.
 
     Args:
         rows: Trajectory points, (p, 1 + 3 m).
@@ -203,7 +203,7 @@ def check_motion(
     Args:
         rows: Trajectory points, (p, 1 + 3 m).
         n: Number of joints of all arms, which are the first of the m columns.
-        space: Distances that all configurations must keep.
+        space: Test of the distances that all configurations must keep; None for no test.
         law: Collision avoidance of the executing controllets; None if they have none.
         max_value: Maximum number of points.
     """

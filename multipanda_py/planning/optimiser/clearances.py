@@ -14,7 +14,7 @@ from multipanda_py.planning.optimiser.term import Objective
 def clearances(
     scene: Scene, goals: Iterable[Objective] = (), margin: float = 0.01
 ) -> list[Distance]:
-    """Return the distances of every arm from itself, other arms and objects.
+    """Return distance constraints of every arm from itself, other arms and objects.
 
     A goal that relates an arm to an object allows contact between them, for example a tool placed
     on a box, or a box placed in a gripper.

@@ -46,13 +46,12 @@ def inverse_kinematics(
     .. math:: \min_x |x - x_0|^2 \quad \text{with} \quad \phi_{goal}(x) = 0, \;
         q_l \le q \le q_u, \; d(x) \ge d_{min}.
 
-    The search starts from :math:`x_0`. If that fails, it starts from random joint positions of the
-    arms with violated constraints. The constraints are goals :math:`\phi_{goal}`, joint limits and
-    distances d.
+    The search starts from :math:`x_0`. If this fails, it starts again from random joint positions
+    of the arms that violate constraints. The constraints are goals :math:`\phi_{goal}`, joint
+    limits and distances d.
 
     A movable object stays at its pose, unless a goal places it.
-    ``PoseGoal("left/tool", grip, "box")`` places a tool on a box, and
-    ``PoseGoal("box", forward_kinematics)``
+    ``PoseGoal("left/tool", grip, "box")`` places a tool on a box, and ``PoseGoal("box", pose)``
     places the box. Both together give the configuration in which the arm holds it there.
 
     Args:

@@ -206,8 +206,8 @@ class Axis(Objective):
 class RelativePose(PoseGoal):
     """Rigid connection of a frame to another frame, at any relative pose.
 
-    The rate of the relative pose is zero, six components per slice [m/s, rad/s]. With an
-    approximate relative ``pose``, rotations from it stay below 180 degrees.
+    The rate of the relative pose is zero, six components per slice [m/s, rad/s]. Rotation vectors
+    are relative to ``pose``, and are unique only up to 180 degrees from it.
 
     Args:
         frame: Name of the held frame.

@@ -33,7 +33,7 @@ class Placement:
 
 @dataclass(frozen=True, eq=False)
 class Slices:
-    """Successive slices of a path, with their frames.
+    """Slices of a path, with the poses of frames in each slice.
 
     Attributes:
         scene: Scene, which defines the variables of a slice.

@@ -95,7 +95,7 @@ def plan_sampled(
         bounds: Finite lower and upper bounds of the samples, (n,) each.
         parts: Columns of each arm in a configuration.
         rng: Random generator. Equal seeds give equal paths.
-        until: Time to give up, of :func:`.processor_time` [s].
+        until: Value of :func:`.processor_time` at which the search gives up [s].
 
     Returns:
         Corners including both ends, (k, n). None if no path was found.
@@ -376,7 +376,7 @@ def _way(problem: Problem, ends: list[Vector], rng: np.random.Generator | None) 
 def _around(
     problem: Problem, space: FreeSpace, ends: list[Vector], rng: np.random.Generator, until: float
 ) -> Matrix | None:
-    """Return a free path through configurations, (s, d), or None if none was found.
+    """Return a collision-free path through the ends of all phases, (s, d); None if none was found.
 
     Args:
         problem: Problem with its phases.

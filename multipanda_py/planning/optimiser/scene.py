@@ -305,7 +305,7 @@ class Scene:
         return tuple(dict.fromkeys([WORLD, *tools, *links, *self.things, *self.frames]))
 
     def frame(self, name: str) -> str:
-        """Return the name of an existing frame.
+        """Check that a frame exists, and return its name.
 
         Raises:
             UnknownName: If there is no such frame.
@@ -337,10 +337,15 @@ class Scene:
 
     @staticmethod
     def known(what: str, name: str, known: Sequence[str]) -> str:
-        """Return a name if it is known.
+        """Check that a name is known, and return it.
+
+        Args:
+            what: Kind of the named object, for messages.
+            name: Name to check.
+            known: Known names.
 
         Raises:
-            UnknownName: If it is not known.
+            UnknownName: If the name is not known.
         """
         if name not in known:
             raise UnknownName(what, name, tuple(known))

@@ -20,7 +20,7 @@ from multipanda_py.state import Matrix, Vector
 def processor_time() -> float:
     """Return the processor time of the calling thread [s].
 
-    With it, a search takes longer on a busy machine, but finds the same result.
+    Searches are limited by this time, so that they find the same result on a busy machine.
     """
     return time.thread_time()
 
@@ -28,7 +28,8 @@ def processor_time() -> float:
 class NormalEquations:
     r"""Normal equations :math:`H = \sum J^T W J`, :math:`g = \sum J^T W r` of a path.
 
-    Blocks of H on and below the diagonal are stored: [t, o] is the block of slices t and t - o.
+    The sums are over all terms, with their Jacobians J, weights W and residuals r. Blocks of H on
+    and below the diagonal are stored: [t, o] is the block of slices t and t - o.
 
     Args:
         slices: Number of slices, T.

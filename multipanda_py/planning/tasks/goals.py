@@ -25,7 +25,7 @@ from multipanda_py.state import Matrix, Vector
 
 @dataclass(frozen=True, eq=False)
 class GoalPose:
-    """Goal for the pose of a frame in another frame. None for a free component.
+    """Goal for the pose of a frame in another frame; components that are None are free.
 
     Attributes:
         frame: ``ARM/tool`` or the name of an object.
@@ -139,7 +139,7 @@ FLOOR = SceneObject("floor", "box", (5.0, 5.0, 0.5), np.array([0.0, 0.0, -0.5]))
 
 
 def as_objects(arm: ArmDescription, configuration: Vector) -> list[SceneObject]:
-    """Return the capsules of an arm that does not take part, as fixed objects.
+    """Return the capsules of an arm that is not part of a task, as fixed objects.
 
     Args:
         arm: Description of the arm, with its base in the world.

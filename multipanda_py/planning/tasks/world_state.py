@@ -120,7 +120,7 @@ class Seen:
         postures: Joint positions by arm, (n,) each [rad, m].
         tools: Poses of the tools in the world, by arm.
         things: Poses in the world of all present objects, by name.
-        others: Joint positions of the arms that do not take part, by name [rad, m].
+        others: Joint positions of the arms that are not part of the task, by name [rad, m].
     """
 
     postures: dict[str, Vector]
@@ -149,7 +149,7 @@ class Seen:
         moved: float,
         pressed: Sequence[ContactPoint] = (),
     ) -> str:
-        """Describe a deviation that a plan cannot start with; empty if there is no such deviation.
+        """Describe a deviation from the expected state that prevents the start of a plan, or "".
 
         Args:
             other: Expected state.

@@ -132,8 +132,8 @@ def thin(rows: Matrix, max_value: int, pieces: int = 1) -> tuple[Matrix, Vector]
         pieces: Number of intervals of equal size whose ends must remain.
 
     Returns:
-        Remaining points, and the maximum distance of each joint from the removed ones, (m,), in
-        the unit of the joint.
+        Remaining points, and the maximum distance of the new path from the removed points, (m,),
+        in the unit of each joint.
     """
     if len(rows) <= max_value:
         return rows, np.zeros((rows.shape[1] - 1) // 3)

@@ -262,7 +262,9 @@ class CommandedJoints(Readings):
         return self.springs.references(self._equilibrium_for_torque(at, torque, chosen), chosen)
 
     def _equilibrium_for_torque(self, q: Vector, torque: Vector, preset: Vector) -> Vector:
-        """Return the equilibrium for a torque, (n,) [rad], searched from the last deflection.
+        """Return the equilibrium angles at which springs exert torques or the nearest ones, (n,).
+
+        The search starts at the last deflection. Angles are in rad.
 
         Args:
             q: Link angles, (n,) [rad].

@@ -86,7 +86,7 @@ class MotorWindupLimiter:
         self._is_reported = np.zeros(n, bool)
 
     def apply(self, q: Vector, dq: Vector, bounds: Matrix, led: NDArray[np.bool_]) -> None:
-        """Limit the motors for a cycle.
+        """Limit references and torques of the motors of joints with actuator commands.
 
         Args:
             q: Link angles in the middle of the cycle, (m,) [rad].

@@ -151,7 +151,7 @@ class CompliantRobot:
         return weight
 
     def step(self) -> None:
-        """Advance by one step.
+        """Advance the simulation by one step of MuJoCo.
 
         Raises:
             BackendError: If spring torques are not finite, or MuJoCo diverged and reset its state.

@@ -147,7 +147,7 @@ class JointSprings:
         return self._each(lambda of, at: of.damping(theta[0][at], theta[1][at]))
 
     def references(self, equilibrium: Vector, preset: Vector) -> Matrix:
-        """Return the positions of the first and second motors, (2, n).
+        """Return the motor positions for equilibrium angles and presets, (2, n).
 
         Args:
             equilibrium: Equilibrium angles of the joints, (n,) [rad].

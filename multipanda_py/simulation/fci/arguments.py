@@ -65,10 +65,10 @@ def check(command: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
 
 
 def check_cycle(cycle: object) -> None:
-    """Check a number of cycles to wait for.
+    """Check the number of the cycle in which a command is to be executed.
 
     Raises:
-        ConfigurationError: If it is invalid.
+        ConfigurationError: If it is no whole number within its bounds.
     """
     if faults := _faults("at", cycle, "int"):
         raise ConfigurationError(*faults)

@@ -39,7 +39,7 @@ class Trend:
 
     A missing command is replaced by constant acceleration (FCI documentation). The next command is
     checked over the whole gap of N periods (assumed). The checked acceleration a is the constant
-    one that leads to it from the velocity :math:`v` at the last command,
+    one that leads to the next command, from the velocity :math:`v` at the last one,
 
     .. math:: \Delta x = N v T + \tfrac{1}{2} N (N + 1) a T^2 .
 
@@ -82,7 +82,7 @@ class Trend:
         self._take(velocity, mean, exact=periods == 1)
 
     def update(self, velocity: Vector, *, exact: bool = True) -> None:
-        """Process a velocity.
+        """Process a velocity command, or a velocity that was estimated.
 
         Args:
             velocity: Velocity, (n,) [1/s].

@@ -30,7 +30,7 @@ _STATUS = struct.Struct("<H")
 
 
 class GripperServer:
-    """Gripper that closes on an object whose width a test sets.
+    """Simulated gripper; a test sets the width of the object on which it closes.
 
     Args:
         address: IP address of the simulated robot.

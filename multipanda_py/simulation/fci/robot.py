@@ -177,7 +177,7 @@ _AT_REST = 1e-5  # Error [rad] and speed [rad/s] below which the brakes hold the
 
 
 class FciRobot:
-    r"""Robot without its sockets and clocks; :meth:`cycle` advances one millisecond.
+    r"""Simulated robot without sockets and clocks; :meth:`cycle` advances it by 1 ms.
 
     In torque control the motors exert :math:`\tau = \tau_{J,d}`, with gravity compensated. All
     other modes use a critically damped joint impedance controller,

@@ -140,7 +140,7 @@ class RobotWorld:
         return is_new
 
     def go_on(self, index: int) -> None:
-        """Record that an arm has commanded its torque, and advance if all have.
+        """Record that an arm has commanded its torque; advance if all have, or this one again.
 
         Raises:
             BackendError: If the simulation has diverged.
@@ -373,10 +373,10 @@ class Physics:
         return self._jacobian(self.world.data, point)
 
     def wrench_at(self, point: Vector, tau: Vector) -> Vector:
-        """Return the least-squares wrench at a point for given joint torques, (6,) [N, Nm].
+        """Return the wrench in the base that best explains joint torques, (6,) [N, Nm].
 
         Args:
-            point: Point in the base, (3,) [m].
+            point: Point of application in the base, (3,) [m].
             tau: Joint torques, (7,) [Nm].
         """
         J = self.jacobian(point)
