@@ -54,7 +54,7 @@ class GripperCommand:
     """Validated command; values that an action does not use are zero.
 
     Attributes:
-        action: Action.
+        action: Action of the gripper.
         width: Target width, or width of the object [m].
         speed: Speed of the width [m/s].
         force: Force of a grasp [N].

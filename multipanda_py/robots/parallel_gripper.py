@@ -63,7 +63,7 @@ class ParallelGripper:
         name: Name for messages.
         mount: Pose of the body in the flange.
         tcp: Pose of the tool centre point in the body.
-        body: Body.
+        body: Body that is fixed to the flange.
         fingers: Left and right finger.
         lower: Position of a closed finger [m].
         upper: Position of an open finger [m].

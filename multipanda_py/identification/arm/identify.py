@@ -162,7 +162,8 @@ SLOW = 0.1
 """Joint velocity below which torques are not used for inertial parameters [rad/s, m/s]. There,
 friction decreases with speed (Stribeck effect), which the friction model does not describe."""
 OF_SPEED = 0.25
-"""Maximum of the threshold ``SLOW``, as fraction of a joint's root mean square velocity."""
+"""Upper bound of the threshold ``SLOW`` for a slowly moving joint, as fraction of its root mean
+square velocity."""
 LATEST = 0.02
 """Maximum delay of measured torques that is attributed to the recording [s]."""
 NO_OFFSET = 1e-3

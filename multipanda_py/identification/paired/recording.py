@@ -17,7 +17,7 @@ from multipanda_py.state import Matrix
 INTERVAL = 5.0
 """Half width of the confidence interval of rest, in standard deviations."""
 SMALLEST = 2e-4
-"""Minimum half width of that interval [rad, m], for simulations without noise."""
+"""Minimum half width of the rest interval [rad, m], for simulations without noise."""
 STAYS = 10
 """Consecutive samples outside the interval that mark the start of a motion."""
 

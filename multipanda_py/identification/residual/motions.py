@@ -175,8 +175,8 @@ TINY = 1e-9
 """Standard deviation of an input, or root mean square of a residual, below which it is not
 normalised."""
 START_FRACTION = 1.0 / 3.0
-"""Fraction of an interval length by which start samples extend before the motion. Negative starts
-are set to zero, so that more intervals start at rest."""
+"""Range of random interval starts before the motion, relative to the length of an interval. These
+starts are set to the first sample, so that more intervals start at rest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +197,7 @@ class MotionSample:
         cls, motion: PairedMotion, pairs: PairedMotions, inputs: Inputs,
         bodies: BodyDifference | None,
     ) -> MotionSample:  # fmt: skip
-        """Convert a motion of a table.
+        """Convert a motion of a table to inputs and residuals of a network.
 
         Args:
             motion: Motion of the table.

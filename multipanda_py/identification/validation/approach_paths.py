@@ -101,8 +101,8 @@ def configuration_at(
 TO_START = "to_start"
 """Name of the controllet that moves real arms to the start of a task and away from it."""
 AWAY = 0.08
-"""Distance of the waypoint before the final approach from the start, opposite to the force that
-the arm will exert [m]."""
+"""Length of the final approach to the start of a task, in the direction of the force that the arm
+will exert [m]."""
 THERE, NEAR = 5e-3, 0.05
 """Tolerances at the end of a motion and at a waypoint [rad, m]."""
 SLOW = 0.02

@@ -225,8 +225,8 @@ def stays(
 
 
 SELF_JOINTS = 3
-"""Minimum difference of joint indices for a distance between two links of one arm. Capsules two
-joints apart are always close but, except for rounded corners, never touch."""
+"""Minimum difference of joint indices for a distance between two links of one arm. Links two
+joints apart are always close. Only the rounded ends of their capsules can touch."""
 
 
 class CollisionPairs:

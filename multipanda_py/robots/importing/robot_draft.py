@@ -135,7 +135,7 @@ class RobotDraft:
         robot: Robot with all numbers.
         arm: Base and tip.
         chain: Chain of the arm in the description.
-        fit: Capsules.
+        fit: Capsules that enclose the links.
         shapes: Geometry, by link of the description, and by ``collision`` and ``visual``.
         known: Keys of the given YAML file.
         left_out: Notes on links and joints that are not part of the arm.

@@ -232,7 +232,7 @@ class Inputs:
         self._springs.reset()
 
     def memory(self) -> tuple[Any, ...]:
-        """Return the internal state; the next step changes it."""
+        """Return the internal state; the next step changes its arrays."""
         return self._springs.drawn, self._springs.last, self._springs.has_started
 
     def remember(self, memory: tuple[Any, ...]) -> None:

@@ -229,7 +229,7 @@ class RealTimeNetwork:
         self._second.reset()
 
     def step(self, x: Vector) -> Single:
-        """Return the normalised residual (3 n,) for an input; the next step changes it."""
+        """Return the normalised residual (3 n,) for an input; the next step changes the array."""
         self._seen[:] = x
         self._first.go_on()
         self._second.go_on()
