@@ -38,7 +38,7 @@ class CellConfig(CellSections):
         """Check a nested dictionary and build the configuration.
 
         Raises:
-            ConfigurationError: If anything is wrong; it contains one message per fault.
+            ConfigurationError: If the data are faulty; the error lists all faults.
         """
         faults: Faults = []
         config = None

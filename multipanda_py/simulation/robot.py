@@ -310,7 +310,7 @@ class SimRobot(DrivetrainStage):
         return self._joints if self._springs is None else self._springs.motors
 
     def servo_gains(self) -> tuple[Vector, Vector]:
-        """Return stiffness and damping of the robot's own joint controller, (n,) each.
+        """Return stiffness [Nm/rad] and damping [Nm s/rad] of the robot's joint controller, (n,).
 
         They depend on the current configuration.
         """

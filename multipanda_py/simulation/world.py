@@ -205,7 +205,8 @@ class World:
     def set_friction(self, body: str, sliding: float) -> None:
         """Set the sliding friction of a body, or of all links of an arm.
 
-        In contacts with an object its friction applies, otherwise the larger one of both bodies.
+        In contacts with an object, the object's friction applies; otherwise the larger friction of
+        both bodies.
 
         Args:
             body: Name of a body or an arm.

@@ -47,7 +47,7 @@ def retreat(
     r"""Return configurations along which close pairs move apart, up to a target distance.
 
     Every step s is the shortest that increases all distances :math:`d_j` below the target
-    :math:`d_{free}` by up to :math:`\Delta`,
+    :math:`d_{free}` by :math:`\Delta` (:data:`STEP`), or up to the target,
 
     .. math:: \min \|s\|^2 \quad \text{s.t.} \quad g_j^T s \ge \min(\Delta, d_{free} - d_j)
 

@@ -53,7 +53,8 @@ class Solution:
         times: Times of the slices since the start, (slices,) [s].
         is_feasible: True if all constraints are met within the tolerance.
         violations: Violated constraints, the largest first.
-        worst: Largest error of all constraints, including those within the tolerance.
+        worst: Largest error of a constraint in the unit of its objective, also within the
+            tolerance.
         cost: Sum of squares of all costs.
         iterations: Number of Gauss-Newton steps.
         ended: ``solved``; ``contradiction`` if higher penalties reduced no violation;

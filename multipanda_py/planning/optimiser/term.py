@@ -307,7 +307,7 @@ class Rest(SliceNumbers):
 
 
 class Near(SliceNumbers):
-    """Desired joint configuration of an arm, or pose variables of an object [rad, m].
+    """Goal for the joint configuration of an arm, or the pose variables of an object [rad, m].
 
     Args:
         of: Name of an arm or movable object.

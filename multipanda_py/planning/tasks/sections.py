@@ -35,7 +35,7 @@ class Goal(Section):
 
 
 class Contact(Section):
-    """Contact of one gripper on a side of an object, or of two on opposite sides.
+    """Contact of one gripper with a side of an object, or of two grippers with opposite sides.
 
     Two grippers press along one line.
     """

@@ -212,7 +212,7 @@ class JointMotion:
             self._stops_first = True
 
     def _can_brake(self) -> bool:
-        """Return True if the reduced limits allow a stop before the position limits.
+        """Return True if the limits reduced by ``speed`` allow a stop before the position limits.
 
         The extreme positions reported by ruckig do not include braking phases.
         """

@@ -35,7 +35,7 @@ def sticking_solref(timestep: float) -> Vector:
 
 
 def let_friction_stick(model: mujoco.MjModel) -> None:
-    """Make dry friction of joints and tendons hold where it has MuJoCo's default parameters.
+    """Make dry friction hold joints and tendons at rest where it has MuJoCo's default parameters.
 
     Args:
         model: Model of the robot, with its step length set; modified in place.

@@ -267,7 +267,7 @@ MAX_STEPS = 8
 
 
 def spring_steps(world: CompliantWorld, period: float) -> tuple[int, list[str]]:
-    r"""Return the number of MuJoCo steps per cycle, and one warning per arm that needs more.
+    r"""Return the number of MuJoCo steps per cycle, and a warning per arm beyond ``MAX_STEPS``.
 
     The squared angular frequency :math:`\omega^2` of an arm does not exceed the maximum of
     :math:`|C| \sigma`. Here C is the inverse inertia of the links at the start, and
