@@ -90,13 +90,17 @@ def without_box(task: TaskFile, plans: list[SubtaskPlan]) -> list[Sample]:
         data = cell.config.model_dump()
     data["objects"]["box"]["position"] = [0.0, 1.5, 0.1]
     with Cell(CellConfig.from_dict(data)) as cell:
-        cell.switch([task.law], strictness="force_auto")
+        cell.switch([task.controllet], strictness="force_auto")
         start = plans[0].start.postures
-        cell.follow_together(task.law, {arm: Trajectory(at_rest(3.0, start[arm])) for arm in ARMS})
+        cell.follow_together(
+            task.controllet, {arm: Trajectory(at_rest(3.0, start[arm])) for arm in ARMS}
+        )
         cell.step(3500)
         book = TaskMetrics(TaskRunner(cell, task))
         for plan in plans:
-            cell.follow_together(task.law, {arm: Trajectory(plan.points(arm)) for arm in ARMS})
+            cell.follow_together(
+                task.controllet, {arm: Trajectory(plan.points(arm)) for arm in ARMS}
+            )
             for _ in range(round(plan.times[-1] * 100)):
                 cell.step(10)
                 book.note()

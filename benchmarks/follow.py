@@ -78,7 +78,7 @@ def follow(
                     figures["loop"].append(sample(cell.loop_pid))
                     figures["follower"].append(sample(follower.pid))
         seconds, count = time.monotonic() - begin, int(cell.row()["cycle"])
-        missed = int(cell.row()["missed"])
+        missed = int(cell.row()["missed_cycles"])
     answer, _ = follower.communicate(timeout=30.0)
     found = json.loads(answer) | {"seconds": seconds, "cycles": count, "missed": missed}
     return found, figures

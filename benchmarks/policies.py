@@ -30,8 +30,8 @@ class Draw(GymTask):
     """Draw with two arms; nothing else in the scene."""
 
     arms = {  # noqa: RUF012
-        "left": {"position": [0.0, 0.4, 0.0], "hand": False},
-        "right": {"position": [0.0, -0.4, 0.0], "hand": False},
+        "left": {"position": [0.0, 0.4, 0.0], "gripper": False},
+        "right": {"position": [0.0, -0.4, 0.0], "gripper": False},
     }
     seconds = SECONDS
 

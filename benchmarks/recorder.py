@@ -80,7 +80,7 @@ def window(cell: Cell, seconds: float) -> Window:
     return Window(
         (end - begin) * 1e-3 / cycles,
         float(np.median(rows["compute_ns"])) * 1e-3,
-        int(last["missed"] - first["missed"]),
+        int(last["missed_cycles"] - first["missed_cycles"]),
     )
 
 

@@ -30,8 +30,8 @@ class Wander(GymTask):
     """Move two arms a little; nothing else in the scene."""
 
     arms = {  # noqa: RUF012
-        "left": {"position": [0.0, 0.4, 0.0], "hand": False},
-        "right": {"position": [0.0, -0.4, 0.0], "hand": False},
+        "left": {"position": [0.0, 0.4, 0.0], "gripper": False},
+        "right": {"position": [0.0, -0.4, 0.0], "gripper": False},
     }
     seconds = 1e6
 
@@ -60,7 +60,7 @@ def dropped(episode: Episode, rate: float) -> int:
     """Return how many instants have no frame, and frames whose pictures are a period older."""
     time = np.asarray(episode["cell_time"])
     missing = np.maximum(0, np.round(np.diff(time) * rate) - 1).sum()
-    return int(missing + (np.abs(episode["picture_time"] - time) > 1.0 / rate).sum())
+    return int(missing + (np.abs(episode["image_time"] - time) > 1.0 / rate).sum())
 
 
 def record(env: CellEnv, folder: Path, frames: int) -> Dataset:
@@ -89,7 +89,7 @@ def report(dataset: Dataset, rate: float) -> None:
     episode = dataset[0]
     nominal = np.asarray(episode["timestamp"], float)
     seen = episode["cell_time"] - episode["cell_time"][0] - nominal
-    pictures = episode["picture_time"] - episode["cell_time"]
+    pictures = episode["image_time"] - episode["cell_time"]
     print(f"{len(episode)} frames, {dropped(episode, rate)} dropped")
     for what, late in (("from its instant", seen), ("pictures from numbers", pictures)):
         p99 = 1e3 * np.quantile(np.abs(late), 0.99)

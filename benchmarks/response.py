@@ -31,8 +31,8 @@ AXES = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, -1.0]])
 STEP_CYCLES, CIRCLE_CYCLES = 1500, 6000
 DIRECT: dict[str, Any] = {"governor": {"response": "direct"}}
 OPENED = {
-    "acceleration": 50.0, "speed": 3.0, "smoothing": 0.001, "share": 1.0,
-    "turn_acceleration": 100.0, "turn_speed": 10.0,
+    "linear_acceleration": 50.0, "linear_speed": 3.0, "smoothing": 0.001, "limit_scale": 1.0,
+    "angular_acceleration": 100.0, "angular_speed": 10.0,
 }  # fmt: skip
 """Governor parameters at the ends of their ranges."""
 OURS: dict[str, dict[str, Any]] = {

@@ -38,7 +38,7 @@ AT_BOX = {
 REAL = {
     "joint_friction": [0.3, 0.3, 0.3, 0.3, 0.15, 0.15, 0.1],
     "joint_damping": [0.5] * 7,
-    "noise": {"q": 1e-5, "dq": 1e-3, "tau": 0.05, "torque_step": 0.01},
+    "noise": {"q": 1e-5, "dq": 1e-3, "tau": 0.05, "torque_resolution": 0.01},
 }
 
 
@@ -56,7 +56,7 @@ REALISTIC = {
         "payload_com": [0.0, 0.02, 0.03],
         "torque_bias": [0.2, 0.3, -0.2, -0.2, 0.1, 0.1, -0.05],
     },
-    "joints": {
+    "transmission": {
         "stiffness": [14000.0] * 4 + [9000.0] * 3,
         "damping": [14.0] * 4 + [9.0] * 3,
         "ripple": [0.3] * 4 + [0.1] * 3,
@@ -153,9 +153,9 @@ def table_cell(realistic: bool = False, **params: Any) -> Cell:
         {"type": "force_impedance", "params": params},
         OVER_TABLE,
         realistic,
-        arm={"hand": False, "tool": rod(0.1)},
+        arm={"gripper": False, "tool": rod(0.1)},
         objects={"table": {**table, "friction": 0.2}},
-        collisions={"touching": ["arm table"]},  # it reaches under the arm's shoulder
+        collisions={"allowed_contacts": ["arm table"]},  # it reaches under the arm's shoulder
     )
 
 
@@ -243,7 +243,7 @@ def task5(
     arms = {
         name: {
             "position": [0.0, y, 0.0],
-            "hand": False,
+            "gripper": False,
             "tool": rod(0.06),
             "q_start": AT_BOX[name],
         }
@@ -268,7 +268,7 @@ def task5(
         cell.step(10)
         report = cell.report("lift")
         start = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
-        cell.set_object_target("lift", squeeze=20.0)
+        cell.set_object_target("lift", internal_force=20.0)
         squeeze_firmly(cell, 20.0)
         held = cell.objects()["box"].position - middle(cell)
         box = cell.objects()["box"].position

@@ -130,7 +130,7 @@ def values_of(status: DiagnosticStatus) -> dict[str, str]:
 def in_words(status: DiagnosticStatus) -> str:
     """Return the state of an arm and its reason as text."""
     values = values_of(status)
-    why = values["reason"] or values["last refusal"]
+    why = values["reason"] or values["last rejection"]
     return f"{status.message} ({why})" if why else str(status.message)
 
 

@@ -28,7 +28,7 @@ RATE, HORIZON, USED = 10.0, 16, 8  # [Hz], actions of a chunk, and those that ar
 LATENCY = 0.15  # of the network [s]
 MARGIN = 1.1  # of the arms' speed over that of the policy, to begin and end each step
 RADIUS, TURN = 0.05, 4.0  # of the circle that it has learnt [m], time for one [s]
-SPEED = "governor.speed"
+SPEED = "governor.linear_speed"
 Chunk = dict[int, dict[str, Pose]]
 
 

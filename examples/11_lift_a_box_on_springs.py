@@ -45,7 +45,7 @@ def lift(cell: Cell) -> str:
     report = cell.report("lifting")
     start = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
     on_table = cell.objects()["box"].position[2]
-    cell.set_object_target("lifting", squeeze=SQUEEZE)
+    cell.set_object_target("lifting", internal_force=SQUEEZE)
     for _ in range(30):
         cell.step(50)
         if min(forces(cell)) > 0.95 * SQUEEZE:

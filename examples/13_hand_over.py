@@ -23,7 +23,7 @@ BAR = {"shape": "box", "size": [0.16, 0.015, 0.015], "position": [0.45, 0.16, 0.
        "mass": 0.05}  # fmt: skip
 TABLE = {"shape": "box", "size": [0.2, 0.3, 0.1], "position": [0.45, 0.0, 0.1]}
 NEAR = {
-    "collision_avoidance": {"fixed_objects": "without_hand", "arms": False}
+    "collision_avoidance": {"fixed_objects": "without_gripper", "arms": False}
 }  # fingers go near the table
 END = 0.125  # from the middle of the bar to where each hand has it [m]
 OVER = np.array([0.0, 0.0, 0.07])  # where hands come from, and go to [m]

@@ -117,7 +117,7 @@ def main(seed: int = 0) -> float:
         hand.go(at)
         grasped = hand.fingers.grasp(width=2 * RADIUS, force=60.0).wait()
         if not grasped.succeeded:
-            raise SystemExit(f"the peg is not in the hand: {grasped.text}")
+            raise SystemExit(f"the peg is not in the gripper: {grasped.text}")
         hand.go(at + over)
         height = TABLE + BLOCK + 0.5 * LENGTH + GRIP
         hand.go(np.array([*seen, height + 0.03]), tilt @ DOWN)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Learn to lift a box with two arms: demonstrations, a small network, and the cell, on a CPU.
 
-Run: .venv/bin/python examples/15_learn_to_lift.py --film lift.gif --plot lift.png
+Run: .venv/bin/python examples/15_learn_to_lift.py --video lift.gif --plot lift.png
 
 The expert of ``lift_box`` shows it a hundred times, pushed about at random while it does; what it
 would do is cloned from states, in chunks of half a second, by a network of two layers in numpy.
@@ -31,31 +31,31 @@ UNSEEN = 1000  # seeds from here on are for the test
 UNITS, EPOCHS, BATCH, STEP = 256, 600, 128, 1e-3
 
 
-def state_of(seen: dict, bases: dict) -> np.ndarray:
+def state_of(obs: dict, bases: dict) -> np.ndarray:
     """Return what the network sees: the box, its way to go, tools and targets from it, forces."""
-    box = seen["things"]["box"]
-    parts = [box, seen["goal"] - box[2]]
+    box = obs["objects"]["box"]
+    parts = [box, obs["goal"] - box[2]]
     for arm in ARMS:
         place = bases[arm] - box[:3]
-        parts += [seen[arm]["pose"][:3] + place, seen[arm]["target"][:3] + place]
-        parts += [seen[arm]["wrench"][:3] / FORCE]
+        parts += [obs[arm]["pose"][:3] + place, obs[arm]["target"][:3] + place]
+        parts += [obs[arm]["wrench"][:3] / FORCE]
     return np.concatenate(parts).astype(float)
 
 
 def demonstrate(env: CellEnv, seed: int) -> tuple[np.ndarray, np.ndarray, bool]:
     """Return states, where the expert wants both tools in them, and whether it succeeded."""
     random = np.random.default_rng(seed)
-    seen, _ = env.reset(seed=seed)
+    obs, _ = env.reset(seed=seed)
     states, wanted, off, is_over, info = [], [], np.zeros((2, 3)), False, {}
     while not is_over:
-        states.append(state_of(seen, bases_of(env)))
+        states.append(state_of(obs, bases_of(env)))
         poses = env.task.expert(env.scene, 0.0)
         wanted.append([pose_numbers(env.scene.in_base(arm, poses[arm][0])) for arm in ARMS])
         off = 0.8 * off + 0.6 * PUSH * random.normal(size=(2, 3))
         action = env.expert_action().reshape(2, POSE)
         action[:, :3] += off
-        seen, _, ends, cut, info = env.step(action.ravel())
-        is_over = ends or cut
+        obs, _, terminated, truncated, info = env.step(action.ravel())
+        is_over = terminated or truncated
     return np.array(states), np.array(wanted), bool(info["is_success"])
 
 
@@ -132,13 +132,13 @@ class Cloned:
                     f"epoch {epoch + 1} of {epochs}: {self.curve[-1]:.4f} of the variance is left"
                 )
 
-    def __call__(self, seen: dict) -> np.ndarray:
+    def __call__(self, obs: dict) -> np.ndarray:
         """Return a chunk of poses of both tools, (10, 18)."""
-        state = state_of(seen, self.bases)
+        state = state_of(obs, self.bases)
         out = self.forward((state - self.mean) / self.spread)[-1] * self.size + self.middle
         poses = np.clip(out, self.low, self.high).reshape(CHUNK, len(ARMS), POSE)
         poses[..., :3] += state[:3]
-        here = np.stack([seen[arm]["target"][:3] for arm in ARMS])
+        here = np.stack([obs[arm]["target"][:3] for arm in ARMS])
         for pose in poses:
             way = pose[:, :3] - here
             far = np.linalg.norm(way, axis=1, keepdims=True)
@@ -154,8 +154,8 @@ def try_it(env: CellEnv, policy: Cloned, seeds: range, frames: list | None) -> t
         runner.reset(seed=seed)
         is_over, info = False, {}
         while not is_over and runner.fault is None:
-            _, _, ends, cut, info = runner.step()
-            is_over = ends or cut
+            _, _, terminated, truncated, info = runner.step()
+            is_over = terminated or truncated
             if frames is not None and seed < seeds[0] + 4:
                 frames.append(env.render())
         succeeded += bool(info["is_success"])
@@ -173,11 +173,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tries", type=int, default=50)
     parser.add_argument("--quick", action="store_true", help="20 demonstrations, 5 tries")
     parser.add_argument("--plot", type=Path, help="the learning curve")
-    parser.add_argument("--film", type=Path, help="GIF of the first four tries")
+    parser.add_argument("--video", type=Path, help="GIF of the first four tries")
     options = parser.parse_args(arguments)
     if options.quick:
         options.demonstrations, options.tries = 20, 5
-    begin, frames = time.monotonic(), [] if options.film else None
+    begin, frames = time.monotonic(), [] if options.video else None
     env = CellEnv("lift_box", control="pose", rate=RATE, render_mode="rgb_array")
     shown = [demonstrate(env, seed) for seed in range(options.demonstrations)]
     good = [(states, actions) for states, actions, is_success in shown if is_success]
@@ -193,12 +193,12 @@ def main(arguments: list[str] | None = None) -> int:
         f"lifted {succeeded} of {options.tries} boxes that it had not seen; longest step of a "
         f"target {1e3 * longest:.0f} mm; {time.monotonic() - begin:.0f} s in all"
     )
-    if options.film:
+    if options.video:
         from PIL import Image
 
         pictures = [Image.fromarray(frame).resize((320, 240)) for frame in frames or []]
         pictures[0].save(
-            options.film, save_all=True, append_images=pictures[1:], duration=50, loop=0
+            options.video, save_all=True, append_images=pictures[1:], duration=50, loop=0
         )
     if options.plot:
         import matplotlib.pyplot as plt

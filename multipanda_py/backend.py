@@ -190,7 +190,7 @@ class Backend(ABC, Generic[SettingsT]):
         """
         state = self.states[self.arms.index(arm)]
         if record[0] == Action.MEASURED:
-            state.fingers[:] = record[1] / 2.0
+            state.finger_positions[:] = record[1] / 2.0
             state.gripper[:] = number, Outcome.SUCCEEDED, record[2]
         else:
             state.gripper[:2] = number, Outcome.FAILED

@@ -223,7 +223,7 @@ class Context:
             Absent objects are parked far from the cell.
         touches: Intended contacts of the grippers, as in :attr:`Controllet.touches`.
         led: Indices of own arms that a person guides, as in :attr:`Controllet.led`.
-        touching: Pairs of names that are meant to touch: arms, ``arm/hand``, objects, ``floor``.
+        touching: Pairs of names that are meant to touch: arms, ``arm/gripper``, objects, floor.
         notices: Messages that the loop has not reported yet; see :meth:`notify`.
     """
 

@@ -150,8 +150,8 @@ class GateLimits:
         joint: Maximum distance of a joint from its measured position [rad, m].
         force: Maximum force [N]; the torque limits of the joints may allow less.
         torque: Maximum torque [Nm].
-        speed: Maximum linear velocity [m/s].
-        turn: Maximum angular velocity [rad/s].
+        linear_speed: Maximum linear velocity [m/s].
+        angular_speed: Maximum angular velocity [rad/s].
     """
 
     position: float
@@ -159,8 +159,8 @@ class GateLimits:
     joint: float
     force: float
     torque: float
-    speed: float
-    turn: float
+    linear_speed: float
+    angular_speed: float
 
 
 LAWS = -1
@@ -206,8 +206,8 @@ class ActuatorState:
         self.position: NDArray[np.float64] = record["motor_position"][:, :joints]
         self.velocity: NDArray[np.float64] = record["motor_velocity"][:, :joints]
         self.torque: NDArray[np.float64] = record["motor_torque"][:, :joints]
-        self.load: NDArray[np.float64] = record["motor_load"][:, :joints]
-        self.carried: NDArray[np.float64] = record["tau_carried"][:joints]
+        self.load: NDArray[np.float64] = record["spring_torque"][:, :joints]
+        self.carried: NDArray[np.float64] = record["tau_weight"][:joints]
 
     def leave_to_laws(self) -> None:
         """Let all joints execute the torque of a controllet, without an external torque."""
@@ -322,10 +322,10 @@ class ArmState:
         pose_ee_in_base: Position followed by the rotation matrix row by row, (12,).
         twist_ee_in_base: Linear then angular velocity, (6,) [m/s, rad/s].
         wrench_ext_in_base: Force and torque that the environment exerts on the tool, (6,) [N, Nm].
-        fingers: Finger positions, (2,) [m].
+        finger_positions: Finger positions, (2,) [m].
         gripper: Number of the last command, its outcome, and 1 if an object is grasped, (3,).
         actuators: Commands and state of the compliant actuators; empty without such actuators.
-        holds: Index of the movable object in the gripper, from 1, (); 0 if the gripper is empty.
+        attached_object: Index of the movable object in the gripper, from 1, (); 0 if it is empty.
         robot_time: Clock of the robot; 0 for a simulated arm, () [s].
         robot_mode: Operating mode of the robot, as numbered by libfranka; 0 for a simulated arm,
             ().
@@ -347,12 +347,12 @@ class ArmState:
         "_space_is_fresh",
         "_task_inertia_requested",
         "actuators",
+        "attached_object",
         "coriolis",
         "dq",
-        "fingers",
+        "finger_positions",
         "gripper",
         "hessian",
-        "holds",
         "jacobian",
         "jacobian_gram",
         "joint_command",
@@ -407,9 +407,9 @@ class ArmState:
         )
         self.twist_ee_in_base: Vector = record["twist_ee_in_base"]
         self.wrench_ext_in_base: Vector = record["wrench_ext_in_base"]
-        self.fingers: Vector = record["fingers"]
+        self.finger_positions: Vector = record["finger_positions"]
         self.gripper: NDArray[np.int64] = record["gripper"]
-        self.holds: NDArray[np.int64] = record["holds"]
+        self.attached_object: NDArray[np.int64] = record["attached_object"]
         self.robot_time: Vector = record["robot_time"]
         self.robot_mode: NDArray[np.int64] = record["robot_mode"]
         self.robot_errors: NDArray[np.int64] = record["robot_errors"]
@@ -470,7 +470,16 @@ class ArmState:
 
         Thread: any, before the loop runs.
         """
-        for name in ("q", "dq", "tau_J", "tau_ext", "tau", "fingers", "gripper", "holds"):
+        for name in (
+            "q",
+            "dq",
+            "tau_J",
+            "tau_ext",
+            "tau",
+            "finger_positions",
+            "gripper",
+            "attached_object",
+        ):
             result = getattr(self, name)
             if not isinstance(result, np.ndarray) or not np.may_share_memory(result, row):
                 raise TypeError(
@@ -546,7 +555,7 @@ class ArmSnapshot:
     rotation_ee_in_base: Matrix
     twist_ee_in_base: Vector
     wrench_ext_in_base: Vector
-    fingers: Vector
+    finger_positions: Vector
     owner: str
     fault: str
     interface: str = INTERFACES[0]

@@ -732,11 +732,11 @@ class ObjectTarget(Target):
     Attributes:
         position_object_in_world: Position of the object, (3,) [m].
         rotation_object_in_world: Rotation matrix of the object, (3, 3).
-        squeeze: Internal force with which the arms press the object, (1,) [N].
+        internal_force: Internal force with which the arms press the object, (1,) [N].
         posture: Preferred joint positions per arm, (n,) [rad].
     """
 
-    channels: ClassVar[tuple[str | Channel, ...]] = ("object", "squeeze", "joint")
+    channels: ClassVar[tuple[str | Channel, ...]] = ("object", "internal_force", "joint")
     leaning: ClassVar[tuple[str, ...]] = ("joint",)
 
     def __init__(
@@ -746,5 +746,5 @@ class ObjectTarget(Target):
         pose = self.data["object"][0]
         self.position_object_in_world: Vector = pose[:3]
         self.rotation_object_in_world: Matrix = pose[3:].reshape(3, 3)
-        self.squeeze: Vector = self.data["squeeze"][0]
+        self.internal_force: Vector = self.data["internal_force"][0]
         self.posture: list[Vector] = [data[:n] for data, n in zip(self.data["joint"], self.joints)]

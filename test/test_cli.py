@@ -338,7 +338,14 @@ def test_margins_of_a_cell_that_no_robot_is_needed_for(
         400.0, 400.0, 400.0]}}
 """
     )
-    arguments = ["margin", str(file), "--controllet", "left/float", "--controllet", "left/osc"]
+    arguments = [
+        "delay-margin",
+        str(file),
+        "--controllet",
+        "left/float",
+        "--controllet",
+        "left/osc",
+    ]
     assert main([*arguments, "--json", "--lag", "0", "--inertia", "1"]) == 0
     damped, osc = json.loads(capsys.readouterr().out)
     state = StateMaker().at([np.array(Q_READY)])[0]
@@ -359,7 +366,7 @@ def test_the_margin_says_what_an_arm_behind_topics_takes_of_it(
 ) -> None:
     """A command acts one period after its state there: 2 ms at 500 Hz."""
     cell = str(Path(DUAL).with_name("ur5e_ros2_control.yaml"))
-    arguments = ["margin", cell, "--controllet", "ur/joint_impedance_controller"]
+    arguments = ["delay-margin", cell, "--controllet", "ur/joint_impedance_controller"]
     assert main([*arguments, "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert row["taken_ms"] == pytest.approx(2.0)
@@ -372,13 +379,13 @@ def test_the_margin_says_what_an_arm_behind_topics_takes_of_it(
     ("more", "reason"),
     [
         (["--controllet", "left/none"], "'left/none'.*left/hold"),
-        (["--posture", *["9"] * 7], r"--posture: joint 1 .*\b9 rad\b.*\[-2\.7"),
+        (["--configuration", *["9"] * 7], r"--configuration: joint 1 .*\b9 rad\b.*\[-2\.7"),
     ],
 )
 def test_margins_that_cannot_be_measured_are_refused_in_a_line(
     more: list[str], reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["margin", DUAL, *more]) == 1
+    assert main(["delay-margin", DUAL, *more]) == 1
     error = capsys.readouterr().err
     assert re.search(reason, error)
     assert error.count("\n") == 1

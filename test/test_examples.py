@@ -18,7 +18,7 @@ pytestmark = pytest.mark.inline
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 ARGUMENTS = {
     "04_paper_tasks.py": ["--task", "1"],
-    "15_learn_to_lift.py": ["--quick", "--film", "film.gif", "--plot", "curve.png"],
+    "15_learn_to_lift.py": ["--quick", "--video", "film.gif", "--plot", "curve.png"],
 }
 """To be short; others run as they are."""
 SAYS = {

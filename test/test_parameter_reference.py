@@ -69,7 +69,7 @@ def test_every_target_is_explained_with_its_topic():
         "wrench",
         "stiffness",
         "object",
-        "squeeze",
+        "internal_force",
     }
     for channel in built_in_channels().values():
         (row,) = re.findall(rf"^\| {channel.name} \|.*$", page, re.MULTILINE)

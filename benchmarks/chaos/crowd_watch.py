@@ -49,8 +49,8 @@ class Watch(threading.Thread):
             return
         arms = rows["arms"]
         self.cycles += len(rows)
-        self._first = self._first or int(rows["missed"][0])
-        self._last = int(rows["missed"][-1])
+        self._first = self._first or int(rows["missed_cycles"][0])
+        self._last = int(rows["missed_cycles"][-1])
         self._compute.append(rows["compute_ns"])
         self._faults.update(map(int, np.unique(arms["fault"])))
         owners = arms["owner"]

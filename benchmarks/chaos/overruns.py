@@ -131,7 +131,7 @@ class Overruns(threading.Thread):
             rows = np.concatenate([self._last, rows])
         self._last = rows[-2:]
         self.cycles += max(0, len(rows) - 2)
-        is_late = np.diff(rows["missed"])[1:] > 0
+        is_late = np.diff(rows["missed_cycles"])[1:] > 0
         switched = np.diff(rows["epoch"])[:-1] != 0
         for row, has_switched in zip(rows[1:-1][is_late], switched[is_late]):
             late, computed = int(row["wake_ns"] - row["deadline_ns"]), int(row["compute_ns"])

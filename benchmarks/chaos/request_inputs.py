@@ -191,7 +191,7 @@ class Requests:
     def _of_left(self) -> dict[str, int]:
         """Return what diagnostics have counted as refused of the left arm's goals."""
         status = self.stage.outsider.status(f"{self.stage.name}/left")
-        return {what: int(status[f"refused {what}"]) for what in ("targets", "gripper goals")}
+        return {what: int(status[f"rejected {what}"]) for what in ("targets", "gripper goals")}
 
     def act(self, kind: str, goal: Any, cancel: bool) -> int | None:
         """Send a goal; return how it ended, None if it was rejected, or -1 without an answer."""

@@ -206,6 +206,6 @@ class Targets:
         arm = self.stage.outsider.ask("statuses")[f"{self.stage.name}/left"]
         return {
             "received": int(arm["target messages"]),
-            "refused": int(arm["refused targets"]),
+            "refused": int(arm["rejected targets"]),
             "caught": int(loop["exceptions in callbacks"]),
         }

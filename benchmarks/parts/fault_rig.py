@@ -56,7 +56,7 @@ def make_cell(name: str) -> Cell:
     """Return the cell on both robots, as it would run on real ones."""
     options = {"priority": 85 if REALTIME else 0}
     arms = {
-        arm: {"backend": "franka", "robot_ip": ip, "hand": True, "position": [0.0, y, 0.0],
+        arm: {"backend": "franka", "robot_ip": ip, "gripper": True, "position": [0.0, y, 0.0],
               "franka": options}
         for (arm, ip), y in zip(ROBOTS.items(), (0.3, -0.3))
     }  # fmt: skip
@@ -115,7 +115,7 @@ class Rig:
         wait(lambda: self.cell.report(MOTION)["state"] != RUNNING, "end of the motion")
         if self.cell.report(MOTION)["state"] != DONE:
             raise RuntimeError(f"right did not arrive: {self.cell.events()}")
-        return self.cell.report(MOTION)["largest error [rad]"]
+        return self.cell.report(MOTION)["max error [rad]"]
 
     def hear(self, arm: str = "left") -> None:
         """Wait for the first message about an arm and note when it came."""

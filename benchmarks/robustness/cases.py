@@ -170,7 +170,7 @@ def _for_joints(settings: dict[str, Any], joints: int) -> dict[str, Any]:
 
 
 def _late(delay: int, lag: int, **more: Any) -> dict[str, Any]:
-    return {"delay": delay * 1e-3, "torque_lag": lag * 1e-3, **more}
+    return {"state_delay": delay * 1e-3, "torque_lag": lag * 1e-3, **more}
 
 
 FREE = (

@@ -96,8 +96,8 @@ class Rig:
                 "model": law.model,
                 "perturbation": dict(condition.perturbation),
                 "noise": dict(condition.noise),
-                "joints": dict(condition.joints),
-                "hand": False,
+                "transmission": dict(condition.joints),
+                "gripper": False,
                 "tool": ROD,
             }
         if law.moves_by == "leader":  # is led by hand: what it does not carry would pull it down

@@ -173,7 +173,7 @@ def _contact(rig: Rig, verdict: Verdict, rng: np.random.Generator) -> None:
     elif how == "wrench":
         rig.ask("arm", wrench=np.concatenate([PRESS * down, np.zeros(3)]))
     elif how == "squeeze":
-        rig.ask_object(squeeze=PRESS)
+        rig.ask_object(internal_force=PRESS)
     else:
         rig.pull[0] = PRESS * down
     rest(rig, verdict, 3000)

@@ -20,7 +20,7 @@ from multipanda_py.realtime.system.signals import Interrupted
 from multipanda_py.registry import VERSION, extras_named
 
 COMMANDS = (
-    "run", "panel", "teleop", "task", "check", "list", "render", "margin", "robot", "moveit",
+    "run", "panel", "teleop", "task", "check", "list", "render", "delay-margin", "robot", "moveit",
     "perturb", "validate", "sweep", "refine", "pairs", "residual", "dataset",
     "doctor", "bench", "fci-sim", "inject", "excite", "identify", "actuators",
     "record", "plot", "shadow",

@@ -65,7 +65,7 @@ class Attachments:
 
     def held(self) -> dict[str, str]:
         """Return the names of the attached objects, by arm."""
-        numbers = self._reader.row()["arms"]["holds"].tolist()
+        numbers = self._reader.row()["arms"]["attached_object"].tolist()
         return {
             arm: self._movable[number - 1]
             for arm, number in zip(self._names.arms, numbers)
@@ -149,7 +149,7 @@ class Attachments:
             HoldingRejected: If a newer request has replaced this one.
         """
         slot, arm = self._slot(request.arm), self._names.arm_index(request.arm)
-        holds = int(self._reader.row()["arms"]["holds"][arm])
+        holds = int(self._reader.row()["arms"]["attached_object"][arm])
         if slot.taken >= request.number and holds == request.holds:
             return True
         if slot.written > request.number:  # The loop will execute only the newer request.

@@ -667,10 +667,15 @@ class Cell(Closeable):
         return plan
 
     def set_object_target(
-        self, name: str, pose: Pose | None = None, *, squeeze: float | None = None, frame: str = ""
+        self,
+        name: str,
+        pose: Pose | None = None,
+        *,
+        internal_force: float | None = None,
+        frame: str = "",
     ) -> None:
         """Set the target of a coupled controllet. See :meth:`.TargetWriter.set_object_target`."""
-        self._targets.set_object_target(name, pose, squeeze=squeeze, frame=frame)
+        self._targets.set_object_target(name, pose, internal_force=internal_force, frame=frame)
 
     def set_channel(self, who: str, channel: str, value: Any, *, frame: str = "") -> None:
         """Set a target of any channel. See :meth:`.TargetWriter.set_channel`."""

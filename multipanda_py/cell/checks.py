@@ -36,7 +36,7 @@ def check_allowed_contacts(config: CellConfig) -> list[str]:
     for spec in instance_specs(config):
         parts = "all" if spec.is_hold else _parts_of(spec)
         if parts != "all":
-            (hands if parts == "without_hand" else arms)[spec.config.short_name] = None
+            (hands if parts == "without_gripper" else arms)[spec.config.short_name] = None
     result = []
     if hands:
         result.append(

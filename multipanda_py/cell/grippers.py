@@ -124,7 +124,7 @@ class Grippers:
         description = self._names.descriptions[name].gripper
         if description is None:
             raise ConfigurationError(
-                f"arm {arm} has no gripper: the cell file has hand: false (arms.{arm}.hand)"
+                f"arm {arm} has no gripper: the cell file has gripper: false (arms.{arm}.gripper)"
             )
         with self._connection.lock:
             if arm not in self._grippers:
@@ -149,7 +149,7 @@ class Grippers:
     def connect(self) -> None:
         """Create the handles of all grippers. Their state shows if real grippers are connected."""
         for arm, config in self._names.config.arms.items():
-            if config.hand:
+            if config.gripper:
                 self.gripper(arm)
 
     def end_motions(self, reason: str) -> None:

@@ -55,6 +55,8 @@ class RecordedMoment:
         row = self.row
         return {
             name: Pose.from_quaternion(p[:3], [*p[4:], p[3]])
-            for name, p, is_present in zip(self._movable, row["objects"], row["present"])
+            for name, p, is_present in zip(
+                self._movable, row["object_poses"], row["object_present"]
+            )
             if is_present
         }

@@ -96,7 +96,7 @@ class ExecutingAvoidance:
             pose_values[:] = _numbers(pose)
         for state in self._states:
             if state.name in held:
-                state.holds[...] = 1 + number[held[state.name]]
+                state.attached_object[...] = 1 + number[held[state.name]]
         self._grips = [
             (grip.arm, self._objects[number[grip.thing]], grip.pose)
             for grip in attached_objects(scene, held)

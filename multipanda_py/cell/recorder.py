@@ -146,9 +146,9 @@ class Recorder:
             plan,
             kind="faults",
             path=str(self.fault_folder),
-            keep=self._settings.keep,
-            before=self._settings.before,
-            after=self._settings.after,
+            keep=self._settings.max_recordings,
+            before=self._settings.seconds_before,
+            after=self._settings.seconds_after,
             since=0,
             told=0,
         )

@@ -95,7 +95,7 @@ class ActuatorReader:
             record[name][..., joints.indices]
             for name in (
                 "q", "dq", "tau_J", "actuator_mode", "motor_reference", "motor_position",
-                "motor_velocity", "motor_torque", "motor_load",
+                "motor_velocity", "motor_torque", "spring_torque",
             )
         )  # fmt: skip
         modes, springs = tuple(map(OperationMode, numbers.tolist())), self._springs_of(arm)
@@ -284,7 +284,12 @@ class StateReader:
         index = self._names.arm_index(arm)
         record = self._newest()["arms"][index]
         number, outcome, held = record["gripper"].tolist()
-        return number, Outcome(outcome), bool(held), max(0.0, float(record["fingers"].sum()))
+        return (
+            number,
+            Outcome(outcome),
+            bool(held),
+            max(0.0, float(record["finger_positions"].sum())),
+        )
 
     def objects(self) -> dict[str, Pose]:
         """Return the poses in the world of the movable objects that are in the scene, by name."""

@@ -202,20 +202,27 @@ class TargetWriter:
         self._write(spec, list(itertools.chain.from_iterable(records)))
 
     def set_object_target(
-        self, name: str, pose: Pose | None = None, *, squeeze: float | None = None, frame: str = ""
+        self,
+        name: str,
+        pose: Pose | None = None,
+        *,
+        internal_force: float | None = None,
+        frame: str = "",
     ) -> None:
         """Set the target of a coupled controllet for the object that its arms hold.
 
         Args:
             name: Name of the controllet.
             pose: Pose of the object in ``frame``.
-            squeeze: Internal force with which the arms press the object from both sides [N].
+            internal_force: Force with which the arms press the object from both sides [N].
             frame: ``world`` (default), or the base of an arm.
 
         Raises:
             TargetRejected: If a target is invalid. The controllet keeps its present targets.
         """
-        self._give_controllet(name, _given({"object": pose, "squeeze": squeeze}), frame)
+        self._give_controllet(
+            name, _given({"object": pose, "internal_force": internal_force}), frame
+        )
 
     def command_actuators(self, arm: str, **commands: Any) -> None:
         """Command springs and motors of an arm with compliant actuators, all in one cycle.

@@ -74,9 +74,9 @@ class MotorConfig(Section):
     """Maximum torque [Nm]."""
     max_velocity: Positive = 6.0
     """Maximum speed [rad/s]."""
-    low: OneOrEach = -1000.0
+    min_position: OneOrEach = -1000.0
     """Lower stop [rad]."""
-    high: OneOrEach = 1000.0
+    max_position: OneOrEach = 1000.0
     """Upper stop [rad]."""
     friction: NotNegative = 0.02
     """Coulomb friction [Nm]."""

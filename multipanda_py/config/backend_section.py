@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from multipanda_py import registry
+from multipanda_py.config.renamed_keys import renamed_key
 from multipanda_py.config.section import in_plain_types, sentences
 from multipanda_py.exceptions import ConfigurationError, SettingsRejected
 from multipanda_py.parameters import Settings, Spec, by_class, declaration_fault, declared, live
@@ -82,8 +83,9 @@ def check_sections(
     for key, value in keys.items():
         path = f"arms.{arm}.{key}"
         if key not in registry.names("backends"):
-            text = f"{path}: unknown key; known: {', '.join((*known, *sections()))}"
-            yield key, None, [text]
+            new = renamed_key(("arms", arm, key))
+            text = f"unknown key; known: {', '.join((*known, *sections()))}"
+            yield key, None, [f"{path}: renamed to {new}" if new else f"{path}: {text}"]
             continue
         try:
             backend, section = find_backend(key), section_of(key)

@@ -57,5 +57,5 @@ class CellSections(Section):
                 yield InstanceConfig(name=name, arms=tuple(declared.arms), **common)
                 continue
             for arm in self.arms:
-                common["params"] = merged(declared.params, declared.params_of.get(arm, {}))
+                common["params"] = merged(declared.params, declared.arm_params.get(arm, {}))
                 yield InstanceConfig(name=f"{arm}/{name}", arms=(arm,), per_arm=True, **common)

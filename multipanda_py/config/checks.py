@@ -56,7 +56,7 @@ STANDS = 0.007
 The sum includes the motors of compliant actuators. ``hold`` stopped arms in any state of motion,
 also with 0.8 of the inertia. With 10 ms it failed in 1 of 8 motions, with 14 ms in all. See
 doc/faults.md."""
-LATE = ("delay", "command_delay", "torque_lag")
+LATE = ("state_delay", "command_delay", "torque_lag")
 
 
 def check_latency(config: CellConfig) -> list[str]:
@@ -168,8 +168,10 @@ def _short_of(arm: ArmConfig, group: ActuatorConfig, at: list[int]) -> Iterator[
     joint_low, joint_high, q = start[at], end[at], np.array(arm.q_start)[at]
     ahead = springs.references(np.zeros(len(at)), np.zeros(len(at)) + group.preset)
     both = (group.motor, group.motor_2 or group.motor)[: 2 if springs.is_antagonistic else 1]
-    low = np.max([np.subtract(motor.low, one) for motor, one in zip(both, ahead)], axis=0)
-    high = np.min([np.subtract(motor.high, one) for motor, one in zip(both, ahead)], axis=0)
+    low = np.max([np.subtract(motor.min_position, one) for motor, one in zip(both, ahead)], axis=0)
+    high = np.min(
+        [np.subtract(motor.max_position, one) for motor, one in zip(both, ahead)], axis=0
+    )
     short = (low > np.where(np.isfinite(joint_low), joint_low, q)) | (
         high < np.where(np.isfinite(joint_high), joint_high, q)
     )

@@ -76,7 +76,7 @@ def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:
         model=arm.robot,
         position_base_in_world=np.array(base.position),
         rotation_base_in_world=np.array(base.rotation),
-        hand=arm.hand if isinstance(arm.hand, bool) else arm.hand.gripper,
+        hand=arm.gripper if isinstance(arm.gripper, bool) else arm.gripper.gripper,
         tool=tool,
         compensates_gravity=arm.compensates_gravity,
         joint_damping=np.array(arm.joint_damping),

@@ -14,12 +14,13 @@ from multipanda_py import registry
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
 from multipanda_py.config.instance_features import Switch, feature_names
+from multipanda_py.config.renamed_keys import check_parameters
 from multipanda_py.config.rules import flatten
 from multipanda_py.config.sections import InstanceConfig
 from multipanda_py.controllet import Controllet
 from multipanda_py.exceptions import ParameterRejected
 from multipanda_py.feature import Feature
-from multipanda_py.parameters import ParameterSet, Spec, check_values
+from multipanda_py.parameters import ParameterSet, Spec
 from multipanda_py.robots import ArmDescription, Robot
 from multipanda_py.state import Vector
 from multipanda_py.targets import Channel, channel_table
@@ -118,7 +119,7 @@ class InstanceSpec:
         Raises:
             ParameterRejected: If a value is invalid; it contains one line per fault.
         """
-        accepted, faults = check_values(self.parameter_specs, values, self.name)
+        accepted, faults = check_parameters(self.parameter_specs, values, self.name)
         if not faults:
             faults = [
                 f"{self.name}: {reason}" for reason in self.law.refuse(accepted, self.descriptions)

@@ -25,7 +25,7 @@ from multipanda_py.robots.read_robot import read_robot
 
 PATHS = ("urdf", "mjcf", "extra", "parameters")
 """Keys of a model or gripper whose values are file paths."""
-WITH_FILES = ("model", "hand")
+WITH_FILES = ("model", "gripper")
 """Keys of an arm whose values can be mappings with file paths."""
 OF_PARAMETERS = (
     ("", "identified"),
@@ -184,7 +184,7 @@ class HandConfig(Section):
 
 
 def _readable_hand(files: HandConfig) -> HandConfig:
-    """Read the gripper, so that an error is reported with the path of the key ``hand``."""
+    """Read the gripper, so that an error is reported with the path of the key ``gripper``."""
     files.gripper  # noqa: B018 - The property reads the files.
     return files
 

@@ -318,7 +318,7 @@ def _node_paths(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Par
             result[name] = ("controllets", name, "params"), {}
         else:
             for arm in arms:
-                result[f"{arm}/{name}"] = ("controllets", name, "params_of", arm), {}
+                result[f"{arm}/{name}"] = ("controllets", name, "arm_params", arm), {}
     for arm, arm_section in arms.items():
         backend = ArmConfig.model_fields["backend"].default
         if isinstance(arm_section, Mapping):

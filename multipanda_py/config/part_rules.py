@@ -20,6 +20,7 @@ from multipanda_py.config.actuator_section import (
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.describe import describe_arm, first_real_arm
 from multipanda_py.config.instance_features import feature_names
+from multipanda_py.config.renamed_keys import SPRINGS
 from multipanda_py.config.sections import ArmConfig, ToolConfig
 from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
 from multipanda_py.feature import Feature
@@ -53,10 +54,10 @@ def actuator_faults(name: str, arm: ArmConfig) -> Iterator[str]:
             return
     except ConfigurationError:  # The check of backends reports a missing one.
         return
-    if not arm.joints.is_default:
+    if not arm.transmission.is_default:
         yield (
-            f"{path}: cannot be combined with arms.{name}.joints, because both are the spring "
-            "between motor and joint. Remove one of them"
+            f"{path}: cannot be combined with arms.{name}.transmission, because both are the "
+            "spring between motor and joint. Remove one of them"
         )
     joints = tuple(joint.name for joint in arm.robot.joints)
     yield from _taken(path, arm, joints)
@@ -119,6 +120,10 @@ def _taken(path: str, arm: ArmConfig, joints: Sequence[str]) -> Iterator[str]:
 
 
 def _group_faults(location: str, group: ActuatorConfig, n_joints: int) -> Iterator[str]:
+    for name in group.params:
+        if new := SPRINGS.get((group.type, name)):
+            yield f"{location}.params.{name}: renamed to {new}"
+            return
     try:
         springs = group.actuator(n_joints)
     except (ConfigurationError, ActuatorRefused) as error:
@@ -177,12 +182,17 @@ def _group_faults(location: str, group: ActuatorConfig, n_joints: int) -> Iterat
 
 def _reversed_stops(path: str, motor: MotorConfig, n_joints: int) -> Iterator[str]:
     try:
-        low, high = (np.broadcast_to(stops, n_joints) for stops in (motor.low, motor.high))
+        low, high = (
+            np.broadcast_to(stops, n_joints) for stops in (motor.min_position, motor.max_position)
+        )
     except ValueError:  # Another check reports lists of the wrong length.
         return
     for joint in np.flatnonzero(low >= high)[:1]:
         owner = f" for joint {joint + 1} of the group" if n_joints > 1 else ""
-        yield f"{path}.low: got {low[joint]:g}{owner}, allowed less than high = {high[joint]:g}"
+        yield (
+            f"{path}.min_position: got {low[joint]:g}{owner}, allowed less than max_position = "
+            f"{high[joint]:g}"
+        )
 
 
 _IDENTIFIED = {"identified": "robot_of_laws", "perturbation.parameters": "robot_of_body"}
@@ -339,4 +349,4 @@ def with_rigid_hand(arm: ArmConfig) -> ArmConfig:
         rpy=list(rpy_from_rotation(tip[:3, :3])),
         friction=tool.friction if tool is not None else 0.0,
     )
-    return arm.model_copy(update={"hand": False, "tool": rigid})
+    return arm.model_copy(update={"gripper": False, "tool": rigid})

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.parameter_file import read
 from multipanda_py.config.perturbation_section import PerturbationConfig
+from multipanda_py.config.renamed_keys import renamed_key
 from multipanda_py.config.rules import Faults, check_cell
 from multipanda_py.config.section import Section, sentences
 from multipanda_py.config.sections import JointsConfig, NoiseConfig
@@ -120,7 +121,7 @@ ALL = "all"
 _SECTIONS: dict[str, type[Section]] = {
     "perturbation": PerturbationConfig,
     "noise": NoiseConfig,
-    "joints": JointsConfig,
+    "transmission": JointsConfig,
 }
 _FILES = ("parameters",)
 _OF_ARMS = {
@@ -196,7 +197,9 @@ class PerturbationSpec:
             for key, value in text.items():
                 path = f"{section}.{key}"
                 if key not in known:
-                    faults.append(f"{path}: unknown key; known: {', '.join(known)}")
+                    new = renamed_key(path.split("."))
+                    description = f"renamed to {new}" if new else "unknown key"
+                    faults.append(f"{path}: {description}; known: {', '.join(known)}")
                     continue
                 faults += check_value(path, value)
                 values.setdefault(section, {})[key] = value
@@ -226,16 +229,19 @@ class PerturbationSpec:
             for name, part in parts.items():
                 for section in ("", *_SECTIONS) if kind == "arms" else ("",):
                     rest = f".{section}" if section else ""
-                    has_springs = section == "joints" and bool(getattr(part, "actuators", None))
+                    is_elastic = section == "transmission"
+                    has_springs = is_elastic and bool(getattr(part, "actuators", None))
                     values = {
                         **({} if has_springs else self.values.get(f"{kind}.{ALL}{rest}", {})),
                         **self.values.get(f"{kind}.{name}{rest}", {}),
                     }
                     path = f"{kind}.{name}{rest}"
+                    # Seeds keep the former name, so that recorded plants stay as they were drawn.
+                    stream = f"{kind}.{name}.joints" if is_elastic else path
                     usual = getattr(part, section) if section else part
                     for key, value in values.items():
                         drawn.setdefault(path, {})[key] = draw_like(
-                            f"{path}.{key}", value, getattr(usual, key), seed
+                            f"{stream}.{key}", value, getattr(usual, key), seed
                         )
         return drawn
 

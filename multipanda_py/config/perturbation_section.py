@@ -26,7 +26,7 @@ class PerturbationConfig(Section):
     external torques, continue to use the description.
     """
 
-    delay: Annotated[float, Field(ge=0, le=0.05)] = 0.0
+    state_delay: Annotated[float, Field(ge=0, le=0.05)] = 0.0
     """Delay of measured states, rounded to whole cycles [s]."""
     command_delay: Annotated[float, Field(ge=0, le=0.05)] = 0.0
     """Delay from commanded to executed torque, rounded to whole cycles [s]."""

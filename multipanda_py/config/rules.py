@@ -24,9 +24,10 @@ from multipanda_py.config.part_rules import (
     unfit,
 )
 from multipanda_py.config.perturbation_section import PER_AXIS
+from multipanda_py.config.renamed_keys import FEATURES, check_parameters
 from multipanda_py.config.sections import PER_JOINT
 from multipanda_py.exceptions import ConfigurationError, UnknownName
-from multipanda_py.parameters import check_values, specs_of
+from multipanda_py.parameters import specs_of
 from multipanda_py.state import INTERFACES, JOINTS
 from multipanda_py.targets import channel_table, report_titles
 
@@ -55,10 +56,10 @@ def check_cell(config: CellSections, faults: Faults) -> None:
         wrong = list(_sizes_of(name, arm))
         faults.extend(wrong)
         faults.extend(actuator_faults(name, arm))
-        if arm.hand is True and not arm.robot.has_hand:
+        if arm.gripper is True and not arm.robot.has_hand:
             faults.append(
-                f"arms.{name}.hand: got true, but the model {arm.robot.name} has no gripper. Use "
-                "false, or the files of a gripper"
+                f"arms.{name}.gripper: got true, but the model {arm.robot.name} has no gripper. "
+                "Use false, or the files of a gripper"
             )
         if wrong:
             continue
@@ -150,17 +151,17 @@ def _sections(config: CellSections) -> set[str]:
 
 def _check_collisions(config: CellSections, faults: Faults) -> None:
     """Check that names in ``collisions.touching`` exist, and that each pair includes an arm."""
-    hands = [f"{name}/hand" for name in config.arms]
+    hands = [f"{name}/gripper" for name in config.arms]
     known = [*config.arms, *hands, *config.objects, "floor"]
     for index, pair in enumerate(config.collisions.pairs()):
-        path = f"collisions.touching[{index}]"
+        path = f"collisions.allowed_contacts[{index}]"
         for name in pair:
             if name not in known:
                 _unknown(faults, path, name, known)
         if not set(pair) & {*config.arms, *hands}:
             faults.append(
                 f"{path}: got '{' '.join(pair)}', allowed pairs with an arm or its gripper "
-                "(ARM/hand)"
+                "(ARM/gripper)"
             )
 
 
@@ -248,7 +249,12 @@ def _check_controllet(
     except ConfigurationError as error:
         faults.extend(f"{location}.type: {controllet.type}: {fault}" for fault in error.faults)
         return
-    for name in chosen:
+    faults.extend(
+        f"{location}.features: {name}: renamed to {FEATURES[name]}"
+        for name in chosen
+        if name in FEATURES
+    )
+    for name in (FEATURES.get(name, name) for name in chosen):
         try:
             feature = registry.find("features", name)
         except ConfigurationError as error:
@@ -286,16 +292,16 @@ def _check_controllet(
             "Add nullspace before it"
         )
     matches: dict[str, None] = {}  # Equal faults of several instances are reported once.
-    if arms is not None and controllet.params_of:
+    if arms is not None and controllet.arm_params:
         faults.append(
-            f"{location}.params_of: got {list(controllet.params_of)}, not allowed together with "
-            f"arms. Use params"
+            f"{location}.arm_params: got {list(controllet.arm_params)}, not allowed together with "
+            "arms. Use params"
         )
-    for arm in controllet.params_of:
+    for arm in controllet.arm_params:
         if arm not in config.arms:
-            _unknown(faults, f"{location}.params_of", arm, config.arms)
+            _unknown(faults, f"{location}.arm_params", arm, config.arms)
     each = {
-        name if name in controllet.params_of else id(robot): {name: robot}
+        name if name in controllet.arm_params else id(robot): {name: robot}
         for name, robot in robots.items()
     }
     for own in each.values() if arms is None else [robots] if robots else []:
@@ -309,12 +315,11 @@ def _check_controllet(
             matches[f"{path}: {error}"] = None
             continue
         values = flatten(controllet.params)
-        matches |= dict.fromkeys(check_values(specs, values, f"{location}.params")[1])
+        matches |= dict.fromkeys(check_parameters(specs, values, f"{location}.params")[1])
         for name in own if arms is None else ():
-            values = flatten(controllet.params_of.get(name, {}))
-            matches |= dict.fromkeys(
-                check_values(specs, values, f"{location}.params_of.{name}")[1]
-            )
+            values = flatten(controllet.arm_params.get(name, {}))
+            path = f"{location}.arm_params.{name}"
+            matches |= dict.fromkeys(check_parameters(specs, values, path)[1])
     faults.extend(matches)
 
 

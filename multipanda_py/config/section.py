@@ -8,6 +8,8 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from multipanda_py.config.renamed_keys import renamed_key
+
 
 def in_plain_types(section: Any) -> Any:
     """Convert tuples, arrays and numpy numbers of a section to lists and Python numbers.
@@ -94,7 +96,10 @@ def sentences(error: ValidationError, cell: type[BaseModel]) -> Iterator[str]:
         loc = [part for part in fault["loc"] if not str(part).startswith("[")]
         path = ".".join(map(str, loc))
         if fault["type"] == "extra_forbidden":
-            yield f"{path}: unknown key; known: {', '.join(_siblings(cell, loc))}"
+            if new := renamed_key(loc):
+                yield f"{path}: renamed to {new}"
+            else:
+                yield f"{path}: unknown key; known: {', '.join(_siblings(cell, loc))}"
         elif fault["type"] == "missing":
             yield f"{path}: missing"
         else:

@@ -82,13 +82,13 @@ class NoiseConfig(Section):
     [Nm]."""
     tau_drift: JointFriction = [0.0] * JOINTS
     """Random walk of ``tau_bias``, as standard deviation after one second [Nm/sqrt(s)]."""
-    torque_step: Annotated[float, Field(ge=0, le=1)] = 0.0
+    torque_resolution: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Quantization step of executed torques [Nm]."""
-    q_step: Annotated[float, Field(ge=0, le=0.01)] = 0.0
+    q_resolution: Annotated[float, Field(ge=0, le=0.01)] = 0.0
     """Quantization step of measured positions, as of an encoder [rad]."""
-    dq_step: Annotated[float, Field(ge=0, le=0.1)] = 0.0
+    dq_resolution: Annotated[float, Field(ge=0, le=0.1)] = 0.0
     """Quantization step of measured velocities [rad/s]."""
-    tau_step: Annotated[float, Field(ge=0, le=1)] = 0.0
+    tau_resolution: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Quantization step of measured torques [Nm]."""
 
 
@@ -138,7 +138,7 @@ PER_JOINT: dict[str, dict[str, float]] = {
         "stribeck_speed": 0.05, "friction_offset": 0.0, "hysteresis": 0.0,
         "hysteresis_distance": 0.02,
     },
-    "joints": {"stiffness": 0.0, "damping": 0.0, "ripple": 0.0, "ripple_waves": 200.0},
+    "transmission": {"stiffness": 0.0, "damping": 0.0, "ripple": 0.0, "ripple_waves": 200.0},
 }  # fmt: skip
 """Keys of an arm and its sections with one number per joint, and the default of each number."""
 
@@ -162,7 +162,7 @@ class ArmConfig(Section):
     robot."""
     position: Position = [0.0, 0.0, 0.0]
     rpy: Rpy = [0.0, 0.0, 0.0]
-    hand: Hand = True
+    gripper: Hand = True
     """``true`` for the gripper of the model, ``false`` for none, or the files of a parallel
     gripper. By default true if the model has a gripper."""
     compensates_gravity: bool = True
@@ -187,7 +187,7 @@ class ArmConfig(Section):
     residual: ResidualConfig = ResidualConfig()
     noise: NoiseConfig = NoiseConfig()
     perturbation: PerturbationConfig = PerturbationConfig()
-    joints: JointsConfig = JointsConfig()
+    transmission: JointsConfig = JointsConfig()
     actuators: dict[GroupName, ActuatorConfig] = {}
     """Compliant actuators, by name of a group of joints. By default those that the URDF of the
     model declares with tags of the ROS-Gazebo toolbox, if any."""
@@ -206,12 +206,12 @@ class ArmConfig(Section):
             return data
         filled = {
             "q_start": robot.ready.tolist(),
-            "hand": robot.has_hand,
+            "gripper": robot.has_hand,
             "compensates_gravity": robot.compensates_gravity,
             **data,
             "model": model,
         }
-        filled["hand"] = resolved(HandConfig, filled["hand"])
+        filled["gripper"] = resolved(HandConfig, filled["gripper"])
         filled = with_absolute_paths(filled)
         if (tags := tags_of(model)) and _has_springs(filled.get("backend", "mujoco")):
             filled.setdefault("actuators", tags)
@@ -337,7 +337,7 @@ class ControlletConfig(Section):
     features: Annotated[list[str] | None, BeforeValidator(_empty_list)] = None
     """Features instead of the default ones; ``['']`` for none, as ROS 2 has no empty lists."""
     params: dict[str, Any] = {}
-    params_of: dict[str, dict[str, Any]] = {}
+    arm_params: dict[str, dict[str, Any]] = {}
     """Parameters of single arms that override ``params``, by arm name. Only without ``arms``."""
     target_timeout: Annotated[float, Field(ge=0, le=3600)] = 0.0
     """Maximum pause in a stream of targets, after which the measured state is held [s]; 0 is
@@ -349,16 +349,18 @@ class ControlletConfig(Section):
 class CollisionsConfig(Section):
     """Exceptions from collision avoidance."""
 
-    touching: Annotated[
+    allowed_contacts: Annotated[
         list[Annotated[str, Field(pattern=r"^\S+ \S+$")]], BeforeValidator(_empty_list)
     ] = []
-    """Pairs that are allowed to touch, as two names: ``left/hand table``.
+    """Pairs that are allowed to touch, as two names: ``left/gripper table``.
 
-    Valid names are arms, an arm's gripper with its tool (``left/hand``), objects, and ``floor``.
+    Valid names are arms, an arm's gripper with its tool (``left/gripper``), objects and ``floor``.
     """
 
     def pairs(self) -> list[tuple[str, str]]:
-        return [(first, second) for first, second in (text.split() for text in self.touching)]
+        return [
+            (first, second) for first, second in (text.split() for text in self.allowed_contacts)
+        ]
 
 
 class RealtimeConfig(Section):
@@ -369,7 +371,7 @@ class RealtimeConfig(Section):
     cpu: Annotated[int, Field(ge=-2, le=1023)] = -1
     """Core to pin the loop to; -1 is the last core without another real-time loop, -2 none."""
     lock_memory: bool = True
-    keep_awake: bool = True
+    disable_cpu_idle: bool = True
     """Keep idle cores out of sleep states, so that cycles start on time at the cost of more power.
     It applies if the loop runs in its own process with real-time priority, or if arms are real."""
 
@@ -384,9 +386,9 @@ class GateConfig(Section):
     """Maximum force of a target [N]. The torque limits of joints may reduce it."""
     torque: Annotated[float, Field(gt=0, le=200)] = 20.0
     """Maximum torque of a target [Nm]."""
-    speed: Annotated[float, Field(gt=0, le=5)] = 1.0
+    linear_speed: Annotated[float, Field(gt=0, le=5)] = 1.0
     """Maximum linear velocity of a target [m/s]."""
-    turn: Annotated[float, Field(gt=0, le=20)] = 2.5
+    angular_speed: Annotated[float, Field(gt=0, le=20)] = 2.5
     """Maximum angular velocity of a target [rad/s]."""
 
     def limits(self) -> GateLimits:
@@ -402,11 +404,11 @@ class RecorderConfig(Section):
     folder: str = ""
     """Folder in which a subfolder with the cell's name is created; empty is
     ``~/.local/state/multipanda``."""
-    keep: Annotated[int, Field(ge=1, le=10000)] = 20
+    max_recordings: Annotated[int, Field(ge=1, le=10000)] = 20
     """Maximum number of saved faults; the oldest are removed."""
-    before: Annotated[float, Field(ge=0.5, le=60)] = 10.0
+    seconds_before: Annotated[float, Field(ge=0.5, le=60)] = 10.0
     """Recorded time before a fault [s]."""
-    after: Annotated[float, Field(ge=0.1, le=60)] = 2.0
+    seconds_after: Annotated[float, Field(ge=0.1, le=60)] = 2.0
     """Recorded time after a fault [s]."""
 
 

@@ -44,7 +44,7 @@ class AugmentedParams:
         1.0, unit="1/s", low=0, high=3,
         doc="integral gain of the plan divided by its stiffness; 0 freezes the integral",
     )  # fmt: skip
-    integral_share: float = number(
+    integral_torque_scale: float = number(
         0.1, low=0, high=0.3,
         doc="maximum torque of the integral as a fraction of the torque limits",
     )  # fmt: skip
@@ -58,7 +58,7 @@ class AugmentedParams:
     force_integral_limit: float = number(
         20.0, unit="N", low=0, high=100, doc="maximum force of the integral part"
     )
-    touch_force: float = number(
+    contact_threshold: float = number(
         1.5, unit="N", low=0.05, high=50,
         doc="measured force that indicates contact; all arms must exceed it before they press",
     )  # fmt: skip
@@ -99,7 +99,7 @@ class AugmentedParams:
         0.1, unit="m/s", low=0.001, high=1,
         doc="maximum speed of the reference towards a target pose",
     )  # fmt: skip
-    turn_speed: float = number(
+    angular_speed: float = number(
         0.5, unit="rad/s", low=0.005, high=3,
         doc="maximum angular speed of the reference towards a target pose",
     )  # fmt: skip
@@ -108,7 +108,7 @@ class AugmentedParams:
         """Return the gains of a force controller that does not search after a loss of contact."""
         return ForceGains(
             self.force_kp, self.force_ki, 0.0, self.force_filter_time,
-            self.force_integral_limit, self.touch_force, self.approach_speed,
+            self.force_integral_limit, self.contact_threshold, self.approach_speed,
             self.loss_distance, self.release_time, 0.0, self.tank_gain, self.tank_max,
             self.tank_power, tank_low=TANK_LOW,
         )  # fmt: skip

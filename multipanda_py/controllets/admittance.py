@@ -84,8 +84,10 @@ class AdmittanceParams:
     max_rotation: float = number(
         1.0, unit="rad", low=0, high=2.5, doc="maximum angle of the virtual body from the target"
     )
-    max_speed: float = number(0.3, unit="m/s", low=0.001, high=1.5, doc="maximum virtual speed")
-    max_turn: float = number(
+    max_linear_speed: float = number(
+        0.3, unit="m/s", low=0.001, high=1.5, doc="maximum virtual speed"
+    )
+    max_angular_speed: float = number(
         1.0, unit="rad/s", low=0.001, high=2.5, doc="maximum virtual angular speed"
     )
 
@@ -186,7 +188,9 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         p = self.params
         for body in self._bodies:
             body.set_gains(np.concatenate([p.mass, p.inertia]), p.damping, p.stiffness)
-            body.set_bounds((p.max_displacement, p.max_rotation), (p.max_speed, p.max_turn))
+            body.set_bounds(
+                (p.max_displacement, p.max_rotation), (p.max_linear_speed, p.max_angular_speed)
+            )
             body.set_filter(p.wrench_time, (p.force_deadband, p.torque_deadband))
         inner, old = _inner_params(p), self.inner.params
         if not (

@@ -25,11 +25,11 @@ class CartesianPoseParams:
     gain: float = number(
         20.0, unit="1/s", low=1, high=100, doc="rate at which a pose error decays"
     )
-    posture_rate: float = number(
+    nullspace_rate: float = number(
         1.0, unit="1/s", low=0, high=10,
         doc="rate of the nullspace motion towards the desired configuration",
     )  # fmt: skip
-    speed: float = number(
+    velocity_scaling: float = number(
         0.6, low=0.01, high=0.95, doc="maximum joint speed as a fraction of the limits"
     )
     margin: float = number(
@@ -86,8 +86,8 @@ class CartesianPose(Controllet[CommandedPoseTarget, CartesianPoseParams]):
     command_interface = "position"
     default_features: ClassVar[tuple[str, ...]] = ("collision_avoidance",)
     report_names = (
-        Report("largest error", "m", "maximum position error of the commanded tool poses"),
-        Report("smallest singular value", "", "minimum singular value of an arm's Jacobian"),
+        Report("max error", "m", "maximum position error of the commanded tool poses"),
+        Report("min singular value", "", "minimum singular value of an arm's Jacobian"),
     )
 
     def __init__(self, context: Context, params: CartesianPoseParams) -> None:
@@ -113,9 +113,9 @@ class CartesianPose(Controllet[CommandedPoseTarget, CartesianPoseParams]):
             down = stoppable_rate(q - limits.lower - p.margin, brake, period)
             dq = ik.rate(
                 q, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm],
-                twist, p.gain, target.posture[arm], p.posture_rate, (-down, up),
+                twist, p.gain, target.posture[arm], p.nullspace_rate, (-down, up),
             )  # fmt: skip
-            dq /= max(1.0, float((np.abs(dq) / (p.speed * limits.velocity)).max()))
+            dq /= max(1.0, float((np.abs(dq) / (p.velocity_scaling * limits.velocity)).max()))
             dq *= self.pace(arm, dq)
             self.command[arm][:] = q + period * dq
             largest = max(largest, float(np.linalg.norm(ik.error[:3])))

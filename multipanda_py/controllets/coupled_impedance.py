@@ -70,7 +70,7 @@ class CoupledImpedanceParams:
         0.15, 0.15, 0.15, 0.8, 0.8, 0.8, unit="m, rad", low=1e-4, high=10,
         doc="maximum error of the object per axis that the spring acts on",
     )  # fmt: skip
-    squeeze_time: float = number(
+    internal_force_time: float = number(
         0.2, unit="s", low=0, high=10,
         doc="time constant with which the internal force follows its target",
     )  # fmt: skip
@@ -116,9 +116,9 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     Near singular configurations, each arm is held against unmodelled torques
     (``SingularityGuard``).
 
-    The report ``squeeze [N]`` is the measured internal force, -n^T F_ext / (n^T n), from the
-    estimated external wrenches F_ext. It deviates from the target if the internal force is only
-    fed forward, because the formation opposes end effectors that move to press.
+    The report ``internal force [N]`` is the measured one, -n^T F_ext / (n^T n), from the estimated
+    external wrenches F_ext. It deviates from the target if the internal force is only fed forward,
+    because the formation opposes end effectors that move to press.
 
     The object frame starts midway between the end effectors, along the world axes.
 
@@ -138,7 +138,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         *OBJECT_POSITION,
         Report("relative error", "m", "maximum grasp error in position"),
         Report("relative error", "rad", "maximum grasp error in rotation"),
-        Report("squeeze", "N", "measured internal force"),
+        Report("internal force", "N", "measured internal force"),
         STIFFNESS_SCALE,
     )
 
@@ -187,7 +187,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         both = np.minimum(p.stiffness, p.relative_stiffness)
         self._softest = np.repeat((both[:3].min(), both[3:].min()), 3)
         self._error.set_bounds(p.error_clip)
-        self._follow = self.context.period / (p.squeeze_time + self.context.period)
+        self._follow = self.context.period / (p.internal_force_time + self.context.period)
 
     def on_activate(self, states: Sequence[ArmState], target: ObjectTarget) -> None:
         """Grasp the object at the current end-effector poses, without internal force."""
@@ -242,7 +242,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         size = max(float(np.vdot(inward, inward)), 1e-12)
         internal_force = max(0.0, float(np.vdot(wrenches[:, :3], inward)) / size)
         self._internal_force = internal_force if internal_force > SMALL_FORCE else 0.0
-        target.squeeze[0] = requested = self._requested(handovers) or self._internal_force
+        target.internal_force[0] = requested = self._requested(handovers) or self._internal_force
         wrenches[:, :3] -= self._internal_force * inward
         wrenches[:, p.relative_stiffness < SOFT] = 0.0
         np.dot(wrenches.reshape(-1, 3), held.rotation, self._strain)
@@ -271,7 +271,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     ) -> Vector:
         """Return the desired internal force of one arm, (6,) [N, Nm]."""
         wrench = np.zeros(6)
-        np.multiply(self.held.inward[arm], target.squeeze[0], wrench[:3])
+        np.multiply(self.held.inward[arm], target.internal_force[0], wrench[:3])
         return self.held.bases[arm].six_to_base(wrench)
 
     def update(self, states: Sequence[ArmState], target: ObjectTarget, period: float) -> None:
@@ -344,7 +344,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
     def squeeze(self, target: ObjectTarget) -> float:
         """Return the internal force of this cycle [N]: smoothed target within torque limits."""
-        desired = target.squeeze.item()
+        desired = target.internal_force.item()
         if desired != self._judged:
             self._judge(desired)
         elif not self._phase:

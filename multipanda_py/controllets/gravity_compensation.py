@@ -59,7 +59,7 @@ class GravityCompensationParams:
         0.0, unit="Nm s/rad", low=0, high=5,
         doc="viscous damping of every joint; reduced for light rotors",
     )  # fmt: skip
-    max_speed: float = number(
+    max_joint_speed: float = number(
         1.0, unit="rad/s", low=0.1, high=10,
         doc="joint speed above which the joint is braked; limited to 0.7 of the speed limit",
     )  # fmt: skip
@@ -90,7 +90,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
     starts at the measured pose. The square root of K is ramped over ``gain_time``, so a hold
     starts and ends without a torque step.
 
-    Apart from friction, only the viscous damping and the brake above ``max_speed``
+    Apart from friction, only the viscous damping and the brake above ``max_joint_speed``
     (``SpeedBrake``) slow a floating arm. The feature ``friction`` makes it easier to move. A
     payload floats only if it is set in the robot (``load_mass``). Any other weight is released at
     the switch, as its response reports, and the arm sinks.
@@ -125,7 +125,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         root[3:, 3:] = np.sqrt(p.rotational_stiffness) * np.eye(3) * self._rotation_is_held
         self._root.go(root, self.gain_cycles())
         self._error.set_bounds(p.error_clip)
-        self._speeds = [bound_speeds(p.max_speed, arm.limits) for arm in self.context.arms]
+        self._speeds = [bound_speeds(p.max_joint_speed, arm.limits) for arm in self.context.arms]
         self._viscous = [-p.joint_damping * light for light in self._light]
         # Viscous joint damping and the Cartesian damper add up. The joint damping therefore
         # reduces the bandwidth of the Cartesian damper, by its rate for the lightest joint

@@ -25,7 +25,7 @@ class JointRateParams:
         0.1, unit="s", low=0.002, high=10,
         doc="time without a new target after which the velocity is zero",
     )  # fmt: skip
-    speed: float = number(
+    velocity_scaling: float = number(
         0.8, low=0.01, high=1, doc="maximum joint speed as a fraction of the limits"
     )
     margin: float = number(
@@ -42,7 +42,7 @@ class JointRate(Controllet[RateTarget, JointRateParams]):
         |dq_c| <= min(s dq_max, v(d))
 
     - dq_c: Commanded joint velocities, (n,) [rad/s].
-    - s: Parameter ``speed``; dq_max: speed limits, (n,) [rad/s].
+    - s: Parameter ``velocity_scaling``; dq_max: speed limits, (n,) [rad/s].
     - v(d): Maximum velocity that can stop within the distance d to a position limit, see
       ``stoppable_rate`` [rad/s].
 
@@ -55,7 +55,7 @@ class JointRate(Controllet[RateTarget, JointRateParams]):
     command_interface = "velocity"
     plans_motion = True
     default_features: ClassVar[tuple[str, ...]] = ("collision_avoidance",)
-    report_names = (Report("age of target", "s", "time since the last target"),)
+    report_names = (Report("target age", "s", "time since the last target"),)
 
     def __init__(self, context: Context, params: JointRateParams) -> None:
         self._age = [np.inf] * context.n_arms
@@ -82,7 +82,7 @@ class JointRate(Controllet[RateTarget, JointRateParams]):
             q, limits = state.joint_command[0], state.limits
             distance = np.where(desired > 0.0, limits.upper - q, q - limits.lower) - p.margin
             max_value = stoppable_rate(distance, 0.3 * limits.acceleration, period)
-            max_value = np.minimum(max_value, p.speed * limits.velocity)
+            max_value = np.minimum(max_value, p.velocity_scaling * limits.velocity)
             dq[:] = np.minimum(np.maximum(desired, -max_value), max_value)
             dq *= self.pace(arm, dq)
         self.report[0] = min(max(self._age), 999.0)

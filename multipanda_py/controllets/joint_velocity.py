@@ -29,17 +29,17 @@ class JointVelocityParams(JointImpedanceParams):
         0.1, unit="s", low=0.002, high=10,
         doc="time without a new target after which the velocity is zero",
     )  # fmt: skip
-    speed: float = number(
+    velocity_scaling: float = number(
         0.8, low=0.01, high=1, doc="maximum joint speed as a fraction of the limits"
     )
-    acceleration: float = number(
+    acceleration_scaling: float = number(
         0.3, low=0.01, high=1, doc="acceleration and deceleration as a fraction of the limits"
     )
     margin: float = number(
         0.05, unit="rad", low=0, high=1,
         doc="distance from a position limit at which a joint stops",
     )  # fmt: skip
-    leash: float = number(
+    max_reference_lead: float = number(
         0.05, unit="rad", low=1e-3, high=0.5,
         doc="maximum distance of the reference from the measured position; bounds the torque",
     )  # fmt: skip
@@ -80,10 +80,14 @@ class _Reference:
         self.age = np.inf
 
     def set_bounds(self, params: JointVelocityParams) -> None:
-        limits, self._timeout, self._leash = self._limits, params.timeout, params.leash
-        self._fastest = params.speed * limits.velocity
+        limits, self._timeout, self._leash = (
+            self._limits,
+            params.timeout,
+            params.max_reference_lead,
+        )
+        self._fastest = params.velocity_scaling * limits.velocity
         self._slowest = -self._fastest
-        self._braking = params.acceleration * limits.acceleration
+        self._braking = params.acceleration_scaling * limits.acceleration
         self._per_braking = 2.0 / self._braking
         self._lower, self._upper = limits.lower + params.margin, limits.upper - params.margin
 
@@ -157,8 +161,8 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
     plans_motion = True
     default_features: ClassVar[tuple[str, ...]] = ("coriolis", "collision_avoidance")
     report_names = (
-        Report("largest lag", "rad", "maximum error of a joint to its reference"),
-        Report("age of target", "s", "time since the last target"),
+        Report("max lag", "rad", "maximum error of a joint to its reference"),
+        Report("target age", "s", "time since the last target"),
         STIFFNESS_SCALE,
     )
     params: JointVelocityParams
@@ -174,7 +178,7 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
     def on_parameters(self) -> None:
         super().on_parameters()
         # A handover may not displace the reference further, because the leash would clip it.
-        self.max_lead = self.params.leash
+        self.max_lead = self.params.max_reference_lead
         for reference in self.references:
             reference.set_bounds(self.params)
 

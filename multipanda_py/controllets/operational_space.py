@@ -96,8 +96,8 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     (``BrakingSpeedLimit``), so the path remains straight. Its Lambda_s is Lambda_d for a damping
     of lambda^2 / 4, because the configuration spring brakes less along singular directions. The
     configuration spring is limited to the speed 0.6 dq_max. ``TorqueSaturation`` keeps the spring
-    within the torque limits (report ``pull kept``), because a saturated wrist would deviate. Like
-    the clip, these limits bound the force of a large error.
+    within the torque limits (``wrench scale``), because a saturated wrist would deviate. Like the
+    clip, these limits bound the force of a large error.
 
     *Singularities.* At a smallest eigenvalue of J M^-1 J^T below 0.02 1/kg, the inertia is damped
     (``TaskInertia``). The configuration spring replaces the removed part along the singular

@@ -145,12 +145,12 @@ class OptimizationAugmented(JointTrajectory):
         self.team.set_gains(p.gains(), p.blend_time)
         ratios = self.context.per_arm(p.damping_ratio)
         for integral, stiffness, ratio in zip(self._integrals, self._stiffness, ratios):
-            integral.set_gains(p.integral_rate, stiffness, ratio, p.integral_share)
+            integral.set_gains(p.integral_rate, stiffness, ratio, p.integral_torque_scale)
         cycles = round(p.blend_time / period) if self._states else 0
         for spring, pose in zip(self._pose_springs, self._poses):
             spring.set_shape(p.position_damping_ratio, p.position_clip, False)
             spring.set_stiffness(p.position_stiffness, cycles)
-            pose.set_bounds(p.position_speed, p.turn_speed, TETHER, ROTATION_TETHER)
+            pose.set_bounds(p.position_speed, p.angular_speed, TETHER, ROTATION_TETHER)
         if p.mode != self._mode:
             was, self._mode = self._mode, p.mode
             if self._states and p.mode == "force":

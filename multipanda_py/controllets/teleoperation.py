@@ -66,13 +66,13 @@ class TeleoperationParams:
         high=5,
         doc="damping ratio of the follower; 1 is critical",
     )
-    posture_stiffness: float = number(
+    nullspace_stiffness: float = number(
         10.0, unit="Nm/rad", low=0, high=100, doc="nullspace stiffness of the follower"
     )
-    max_speed: float = number(
+    max_linear_speed: float = number(
         0.5, unit="m/s", low=0.01, high=2, doc="maximum speed of the follower's reference"
     )
-    max_turn: float = number(
+    max_angular_speed: float = number(
         1.5, unit="rad/s", low=0.01, high=10,
         doc="maximum angular speed of the follower's reference",
     )  # fmt: skip
@@ -224,9 +224,11 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._spring.set_stiffness(p.stiffness, self.gain_cycles())
         each = np.ones(self.context.joints[1])
         self._nullspace_spring.set_gains(
-            p.posture_stiffness * each, each, MAX_NULLSPACE_TORQUE * each, "dynamic"
+            p.nullspace_stiffness * each, each, MAX_NULLSPACE_TORQUE * each, "dynamic"
         )
-        self._reference.set_bounds(p.max_speed, p.max_turn, p.max_distance, p.max_angle)
+        self._reference.set_bounds(
+            p.max_linear_speed, p.max_angular_speed, p.max_distance, p.max_angle
+        )
         self._reflection.set_filter(p.filter_time, self.context.period)
         self._leader_speeds = bound_speeds(p.leader_speed, self.context.arms[LEADER].limits)
         reflection = self._set_reflection()

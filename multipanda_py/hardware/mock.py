@@ -51,7 +51,7 @@ class Mock(Backend[FrankaSettings]):
             self.q.append(np.array(arm.q_start))
             self.dq.append(np.zeros(description.n_joints))
         for state, description in zip(self.states, self.descriptions):
-            state.fingers[:] = description.finger_opening
+            state.finger_positions[:] = description.finger_opening
         self.time = 0.0
 
     def grip(self, arm: int, number: int, record: Vector) -> None:
@@ -66,7 +66,7 @@ class Mock(Backend[FrankaSettings]):
         state, gripper = self.states[at], self.descriptions[at].gripper
         if action is not Action.STOP and gripper is not None:
             width = gripper.max_width if action is Action.HOMING else record[1]
-            state.fingers[:] = width / 2.0
+            state.finger_positions[:] = width / 2.0
             state.gripper[2] = action is Action.GRASP
         state.gripper[:2] = number, Outcome.SUCCEEDED
 

@@ -160,7 +160,7 @@ class Arm:
         state.actuators.leave_to_laws()
         self.record = record
         self._owner_word, self._fault_word = record["owner"], record["fault"]
-        self._desired_torque = record["tau_wanted"][: state.n_joints]
+        self._desired_torque = record["tau_desired"][: state.n_joints]
         self._interface_word = record["interface"]
         self.first_interface, self.external_estimate = interface, felt
         self._own_motion = motion

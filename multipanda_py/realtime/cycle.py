@@ -100,7 +100,7 @@ class ControlLoop:
         self._header = row.view(np.int64).reshape(-1).data[:HEADER]
         self._cycle_end = row["cycle_end"].data
         self._time = row["time"]
-        self._sensed = [row["arms"]["sensed_ns"][0, i : i + 1].data for i in range(len(arms))]
+        self._sensed = [row["arms"]["state_cycle_ns"][0, i : i + 1].data for i in range(len(arms))]
         self._all = range(len(arms))
         self._together = BatchSafety(arms, row["arms"][0], backends[0].period)
         self._backend_of = {arm: backend for backend in backends for arm in backend.arms}

@@ -49,7 +49,7 @@ class BatchSafety:
         rows = records.view(np.float64).reshape(n, -1)
         q, dq = columns(records.dtype, "q"), columns(records.dtype, "dq")
         width = q.stop - q.start  # Size of the largest arm; smaller arms use the first elements.
-        tau, desired = columns(records.dtype, "tau"), columns(records.dtype, "tau_wanted")
+        tau, desired = columns(records.dtype, "tau"), columns(records.dtype, "tau_desired")
         positions = np.arange(rows.size).reshape(rows.shape)
         self._numbers = rows.reshape(-1)
         # One range of columns covers q and dq, which are adjacent.

@@ -15,7 +15,7 @@ import numpy as np
 
 from multipanda_py.state import JOINTS, REPORT
 
-TRACED_CHANNELS = ("pose", "joint", "twist", "wrench", "object", "squeeze")
+TRACED_CHANNELS = ("pose", "joint", "twist", "wrench", "object", "internal_force")
 """Channels whose references are recorded; bit k of ``target_channels`` stands for the k-th."""
 
 
@@ -51,15 +51,16 @@ ARM_FIELDS = (
     Field("twist_ee_in_base", (6,), "m/s, rad/s", "linear, then angular velocity of the end "
           "effector"),
     Field("wrench_ext_in_base", (6,), "N, Nm", "external force and torque on the end effector"),
-    Field("fingers", (2,), "m", "finger positions"),
+    Field("finger_positions", (2,), "m", "finger positions"),
     Field("gripper", (3,), "", "number of the last gripper command, its outcome, 1 if an object "
           "is grasped", "i8"),
-    Field("holds", (), "", "number of the attached movable object, from 1; 0: none", "i8"),
+    Field("attached_object", (), "", "number of the attached movable object, from 1; 0: none",
+          "i8"),
     Field("owner", (), "", "index of the controllet that owns the arm", "i8"),
     Field("fault", (), "", "0: none, else a number of `realtime.events.Event`", "i8"),
-    Field("sensed_ns", (), "ns", "wake-up time of the cycle that read the newest state; 0: this "
-          "cycle, or no state yet", "i8"),
-    Field("tau_wanted", ("joints",), "Nm", "desired torques before limits of value and rate"),
+    Field("state_cycle_ns", (), "ns", "wake-up time of the cycle that read the newest state; 0: "
+          "this cycle, or no state yet", "i8"),
+    Field("tau_desired", ("joints",), "Nm", "desired torques before limits of value and rate"),
     Field("joint_command", (3, "joints"), "rad, rad/s, rad/s^2", "commanded positions, velocities "
           "and accelerations; without meaning under torque control"),
     Field("interface", (), "", "command interface: 0 torques, 1 positions, 2 velocities", "i8"),
@@ -75,10 +76,11 @@ ARM_FIELDS = (
           "base"),
     Field("target_object", (12,), "m", "reference of the grasped object in the world: position, "
           "then rotation matrix in row-major order"),
-    Field("target_squeeze", (1,), "N", "reference of the internal force between the arms"),
-    Field("terms_traced", (), "", "number of recorded torque terms; 0: not requested", "i8"),
-    Field("terms", ("terms", "joints"), "Nm", "torque terms of the controllet, then of each "
-          "feature in the order of the cell file"),
+    Field("target_internal_force", (1,), "N", "reference of the internal force between the arms"),
+    Field("torque_terms_recorded", (), "", "number of recorded torque terms; 0: not requested",
+          "i8"),
+    Field("torque_terms", ("terms", "joints"), "Nm", "torque terms of the controllet, then of "
+          "each feature in the order of the cell file"),
     Field("robot_time", (), "s", "clock of the robot at its newest state; 0 for a simulated arm, "
           "whose clock is `time`"),
     Field("robot_mode", (), "", "operating mode of a real robot, numbered as in libfranka: 0 "
@@ -95,8 +97,8 @@ ARM_FIELDS = (
     Field("motor_position", (2, "sprung"), "rad, m", "positions of these motors"),
     Field("motor_velocity", (2, "sprung"), "rad/s, m/s", "velocities of these motors"),
     Field("motor_torque", (2, "sprung"), "Nm", "torques of these motors"),
-    Field("motor_load", (2, "sprung"), "Nm", "torques of the springs on these motors"),
-    Field("tau_carried", ("sprung",), "Nm", "gravity torque that the robot adds to the torque of "
+    Field("spring_torque", (2, "sprung"), "Nm", "torques of the springs on these motors"),
+    Field("tau_weight", ("sprung",), "Nm", "gravity torque that the robot adds to the torque of "
           "a controllet, before springs exert the sum"),
 )  # fmt: skip
 """Fields of each arm. Their size fits the largest arm. Smaller arms use the first elements."""
@@ -108,15 +110,15 @@ ROW_FIELDS = (
     Field("compute_ns", (), "ns", "time from the start of the cycle to this record", "i8"),
     Field("control_ns", (), "ns", "time from the start of the cycle until the commands are "
           "computed, before they are written", "i8"),
-    Field("missed", (), "", "number of periods skipped since the start", "i8"),
+    Field("missed_cycles", (), "", "number of periods skipped since the start", "i8"),
     Field("epoch", (), "", "number of changes of the active set", "i8"),
     Field("time", (), "s", "time of the controlled world; a record of objects that were spawned, "
           "removed or moved between two cycles has the time of the previous record"),
     Field("arms", ("arms",), "", "record of each arm, see below", "arm"),
-    Field("objects", ("objects", 7), "m", "movable objects in the world: position, quaternion "
-          "w x y z"),
-    Field("present", ("objects",), "", "1: the movable object is in the scene; 0: it is absent, "
-          "and `objects` has its parking pose", "i8"),
+    Field("object_poses", ("objects", 7), "m", "movable objects in the world: position, "
+          "quaternion w x y z"),
+    Field("object_present", ("objects",), "", "1: the movable object is in the scene; 0: it is "
+          "absent, and `object_poses` has its parking pose", "i8"),
     Field("reports", ("controllets", REPORT), "", "reported numbers of each controllet"),
     Field("cycle_end", (), "", "equal to `cycle`; a copy with another value is incomplete", "i8"),
 )  # fmt: skip

@@ -97,7 +97,7 @@ class SceneObjects:
             )
         if change is SceneChange.REMOVE:
             for arm in self._arms:
-                if arm.state.holds.item() == obj + 1:
+                if arm.state.attached_object.item() == obj + 1:
                     return SceneChangeStatus.ATTACHED, 1 + arm.index, 0.0
             self.backend.remove(obj)
         else:
@@ -159,7 +159,7 @@ class AttachedObjects:
         self._is_measured = any(backend.measures_objects for backend in backend_of.values())
         self._grasped = [0] * len(arms)
         # Reading a memory view takes a tenth of the time of reading an array.
-        views = [(arm.state.gripper.data, arm.state.holds.data) for arm in arms]
+        views = [(arm.state.gripper.data, arm.state.attached_object.data) for arm in arms]
         self._words = views if self._names else []
         self._widths = [0.0] * len(arms)
         self._in_tool: dict[int, tuple[Vector, Matrix]] = {}
@@ -192,7 +192,7 @@ class AttachedObjects:
         """Attach the grasped object if it is known; detach it when the grasp ends."""
         grasped = self._grasped[arm.index]
         result = self._backend_of[arm.index].thing_in_hand(arm.index) if grasped else 0
-        if result != arm.state.holds.item() and (result or not grasped):
+        if result != arm.state.attached_object.item() and (result or not grasped):
             self._attach(arm, result, now_ns)
 
     def _keep(self, arm: Arm, now_ns: int) -> None:
@@ -213,7 +213,7 @@ class AttachedObjects:
 
     def _distribute_weights(self) -> None:
         """Distribute the weight of attached objects to arms whose gravity the loop compensates."""
-        holding = [arm.state.holds.item() for arm in self._arms]
+        holding = [arm.state.attached_object.item() for arm in self._arms]
         for arm, number in zip(self._arms, holding):
             if arm.gravity is not None:
                 mass = self._masses[number - 1] / holding.count(number) if number else 0.0
@@ -221,8 +221,8 @@ class AttachedObjects:
 
     def _attach(self, arm: Arm, number: int, now_ns: int) -> None:
         """Attach an object to an arm, or detach it if ``number`` is 0."""
-        before = arm.state.holds.item()
-        arm.state.holds[...] = number
+        before = arm.state.attached_object.item()
+        arm.state.attached_object[...] = number
         self._widths[arm.index] = _width(arm.state)
         self._in_tool.pop(arm.index, None)
         if number and not self._is_measured:
@@ -261,7 +261,7 @@ class AttachedObjects:
         position = position + rotation @ position_in_tool
         if is_finite(position):
             x, y, z, w = quaternion_from_rotation(rotation @ rotation_in_tool)
-            self._objects[arm.state.holds.item() - 1] = *position, w, x, y, z
+            self._objects[arm.state.attached_object.item() - 1] = *position, w, x, y, z
 
 
 def _rotation(wxyz: Vector) -> Matrix:
@@ -271,4 +271,4 @@ def _rotation(wxyz: Vector) -> Matrix:
 
 
 def _width(state: ArmState) -> float:
-    return float(state.fingers.item(0) + state.fingers.item(1))
+    return float(state.finger_positions.item(0) + state.finger_positions.item(1))

@@ -106,7 +106,7 @@ def main() -> int:
         loop.start(config.active)
         warnings = enter_realtime(config.realtime)
         real = any(backend.wake_fds for backend in loop.backends)
-        if config.realtime.keep_awake and (real or has_priority()):
+        if config.realtime.disable_cpu_idle and (real or has_priority()):
             warnings += keep_cores_awake()
     except Exception as error:
         _answer({"error": f"{type(error).__name__}: {error}"})

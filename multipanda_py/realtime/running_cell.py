@@ -83,13 +83,13 @@ class RowFollower(RecordReader):
             arm: Name of the arm.
         """
         record = row["arms"][self.arms.index(arm)]
-        traced = int(record["terms_traced"])
+        traced = int(record["torque_terms_recorded"])
         if not traced:
             return {}
         names = ["law", *self._specs[int(record["owner"])].features]
-        terms = {name: record["terms"][k].copy() for k, name in enumerate(names[:traced])}
-        terms["blend"] = record["tau_wanted"] - record["terms"][:traced].sum(axis=0)
-        terms["bounds"] = record["tau"] - record["tau_wanted"]
+        terms = {name: record["torque_terms"][k].copy() for k, name in enumerate(names[:traced])}
+        terms["blend"] = record["tau_desired"] - record["torque_terms"][:traced].sum(axis=0)
+        terms["bounds"] = record["tau"] - record["tau_desired"]
         return terms
 
 

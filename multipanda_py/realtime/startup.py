@@ -122,7 +122,7 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
             measured = LearnedTorque(state, live, known_by)
         arms.append(Arm(index, state, model, record, period, up_in_base, motion, first, measured))
         arms[-1].set_load(load_of(arm.settings))
-    reports, objects, present = row["reports"][0], row["objects"][0], row["present"][0]
+    reports, objects, present = row["reports"][0], row["object_poses"][0], row["object_present"][0]
     for position_index, obj in enumerate(t for t in describe_objects(config) if t.mass > 0.0):
         x, y, z, w = quaternion_from_rotation(obj.rotation)
         objects[position_index] = *obj.start, w, x, y, z

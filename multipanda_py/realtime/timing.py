@@ -60,7 +60,7 @@ def summarise(rows: NDArray[np.void]) -> LoopStatistics:
         compute_p50=float(np.percentile(compute, 50)),
         compute_p99=float(np.percentile(compute, 99)),
         compute_max=float(compute.max()),
-        missed=int(rows["missed"][-1] - rows["missed"][0]),
+        missed=int(rows["missed_cycles"][-1] - rows["missed_cycles"][0]),
         real_time_factor=world / wall,
     )
 

@@ -113,13 +113,13 @@ class TorqueTerms:
     ) -> None:
         self.is_on = False
         self._n_terms = n_terms
-        self._traced = [record["terms_traced"].reshape(1).data for record in records]
-        spaces = [record["terms"].reshape(-1) for record in records]
+        self._traced = [record["torque_terms_recorded"].reshape(1).data for record in records]
+        spaces = [record["torque_terms"].reshape(-1) for record in records]
         self._blank = [(flat.data, np.zeros(flat.size).data) for flat in spaces]
         self._torques = [torque.data for torque in tau]
         self._notes = [np.zeros((n_terms + 1, torque.size)) for torque in tau]
         self._terms = [
-            record["terms"][:n_terms, : torque.size] for record, torque in zip(records, tau)
+            record["torque_terms"][:n_terms, : torque.size] for record, torque in zip(records, tau)
         ]
         self._of_law = self._note(1)
         self._planned: object = None

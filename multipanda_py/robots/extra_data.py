@@ -190,9 +190,11 @@ PER_JOINT = (
     "ready",
 )  # fmt: skip
 KEYS = (
-    *SOURCES, "base", "tip", *PER_JOINT, "sections", "overlapping", "capsules", "look", "figures",
-    "compensates_gravity",
+    *SOURCES, "base", "tip", *PER_JOINT, "sections", "overlapping", "capsules", "visuals",
+    "figures", "compensates_gravity",
 )  # fmt: skip
+FORMER_KEYS = {"look": "visuals"}
+"""New names of keys."""
 
 MANY = 20
 """Maximum number of unknown keys in an error."""
@@ -213,7 +215,12 @@ def read_extra(path: Path, keys: Sequence[str] = KEYS) -> dict[str, Any]:
         raise ConfigurationError(f"{path}: not a map of keys to values")
     if unknown := key_names(key for key in data if key not in keys):
         raise ConfigurationError(
-            *(f"{path}: {key}: unknown key; known: {', '.join(keys)}" for key in unknown[:MANY])
+            *(
+                f"{path}: {key}: renamed to {FORMER_KEYS[key]}"
+                if key in FORMER_KEYS
+                else f"{path}: {key}: unknown key; known: {', '.join(keys)}"
+                for key in unknown[:MANY]
+            )
         )
     return data
 
@@ -347,7 +354,7 @@ class Overrides:
                 radius, with optional radius at the end and heights of both domes.
         """
         allowed = f"a list of [colour, start, end, radius]; colours: {', '.join(COLORS)}"
-        return self._by_link("look", links, _turned, allowed)
+        return self._by_link("visuals", links, _turned, allowed)
 
     def _by_link(
         self, key: str, links: Sequence[str], shape: Callable[..., Shape], allowed: str

@@ -30,13 +30,13 @@ SPRINGS = {
     "sea": {"spring_k": "stiffness"},
     "qbmove": {"spring_a1": "a_1", "spring_k1": "k_1", "spring_a2": "a_2", "spring_k2": "k_2"},
     "bavs": {"spring_a": "a", "spring_b": "b", "spring_k": "k", "spring_k_e": "exponent"},
-    "awas2": {"spring_Ks": "spring", "spring_L": "lever", "spring_r_t": "radius"},
+    "awas2": {"spring_Ks": "spring_stiffness", "spring_L": "lever", "spring_r_t": "radius"},
 }
 WITHOUT_EFFECT = {"awas2": ("spring_l_0",)}
 """Tags that the toolbox reads but does not use."""
 MOTOR = {
     "J": "inertia", "D": "damping", "tauMax": "max_torque", "maxVel": "max_velocity",
-    "minPos": "low", "maxPos": "high", "tauFric": "friction",
+    "minPos": "min_position", "maxPos": "max_position", "tauFric": "friction",
 }  # fmt: skip
 PID = {"P": "p", "I": "i", "D": "d"}
 TWO_MOTORS = ("qbmove", "bavs")
@@ -149,7 +149,10 @@ def _numbers(
         value = _number(text, f"{path}: {tag}")
         if math.isfinite(value):
             parts[part][own] = value
-        elif own not in ("low", "high"):  # An infinite limit means that there is no limit.
+        elif own not in (
+            "min_position",
+            "max_position",
+        ):  # An infinite limit means that there is no limit.
             raise ConfigurationError(f"{path}: {tag}: got {text!r:.40}, allowed a finite number")
     return parts[0], tuple(parts[1:])
 

@@ -231,7 +231,7 @@ def _around(points: Matrix) -> Capsule:
     return Capsule(point_of(ends[0]), point_of(ends[1]), radius)
 
 
-KEYS = ("urdf", "base", "tcp", "mount", "closed_width", "capsules", "look")
+KEYS = ("urdf", "base", "tcp", "mount", "closed_width", "capsules", "visuals")
 
 
 def read_gripper(extra: Path | None = None, *, urdf: Path | None = None) -> ParallelGripper:
@@ -245,7 +245,7 @@ def read_gripper(extra: Path | None = None, *, urdf: Path | None = None) -> Para
     - ``base``: Base link; default: root of the URDF.
     - ``mount``: x y z roll pitch yaw of the base on the flange [m, rad].
     - ``closed_width``: Width between closed fingers [m], default 0.
-    - ``capsules`` and ``look``: Shapes by link, as for a robot.
+    - ``capsules`` and ``visuals``: Shapes by link, as for a robot.
 
     Args:
         extra: YAML file; not needed if the URDF has a link ``tcp``.
@@ -260,7 +260,7 @@ def read_gripper(extra: Path | None = None, *, urdf: Path | None = None) -> Para
         data["urdf"] = str(urdf.absolute())
     path = extra or urdf
     if path is None or not isinstance(data.get("urdf"), str):
-        raise ConfigurationError(f"{path or 'hand'}: urdf: missing. Give the path of a file.")
+        raise ConfigurationError(f"{path or 'gripper'}: urdf: missing. Give the path of a file.")
     source = path.parent / data["urdf"]
     try:
         return _gripper(source, data, path)

@@ -281,7 +281,7 @@ def _robot(source: Path, kind: str, data: dict[str, Any], path: Path, name: str)
         overlapping = overlapping_links(capsules, chain, ready)
     return Robot(
         name=name,
-        source=None if data.get("look") else source,
+        source=None if data.get("visuals") else source,
         limits=limits,
         joints=joints,
         links=tuple(

@@ -141,7 +141,7 @@ class Mujoco(Backend[FrankaSettings]):
             settings = self._arms[arm.name]
             add_payload(scene, arm, settings.perturbation, weighs=bool(elastic))
             free_motors(scene, arm, elastic)
-            add_rotors(scene, arm, settings.joints, settings.perturbation.inertia_scale)
+            add_rotors(scene, arm, settings.transmission, settings.perturbation.inertia_scale)
         self._movable_objects = movable_objects(config)
         make_removable(scene, self._movable_objects)
         self.model = scene.compile()
@@ -164,14 +164,14 @@ class Mujoco(Backend[FrankaSettings]):
             model, data, self._movable_objects, self.present, prefixes
         )
         for arm in self.descriptions:
-            joints = self.config.arms[arm.name].joints
+            joints = self.config.arms[arm.name].transmission
             q_start = self.config.arms[arm.name].q_start
             # Rotors of elastic joints start at the positions of their links.
             data.qpos[motor_addresses(model, arm, joints)[0]] = q_start
             data.qpos[[int(model.joint(name).qposadr[0]) for name in arm.joint_names]] = q_start
         mujoco.mj_forward(model, data)
         self.notices += start_contacts(model, data, prefixes)
-        joints_of = [(arm, self.config.arms[arm.name].joints) for arm in self.descriptions]
+        joints_of = [(arm, self.config.arms[arm.name].transmission) for arm in self.descriptions]
         self.steps = choose_steps(model, data, joints_of, self.period)
         model.opt.timestep = self.period / self.steps
         self._q: list[Vector] = []
@@ -199,8 +199,8 @@ class Mujoco(Backend[FrankaSettings]):
             carried = arm.gripper
             hand = SimGripper(model, data, arm, carried, state, self.period) if carried else None
             self._hands.append(hand)
-            elastic = bool(elastic_joints(settings.joints))
-            springs = Springs(model, data, arm, settings.joints) if elastic else None
+            elastic = bool(elastic_joints(settings.transmission))
+            springs = Springs(model, data, arm, settings.transmission) if elastic else None
             robot = SimRobot(
                 model,
                 data,
@@ -241,7 +241,7 @@ class Mujoco(Backend[FrankaSettings]):
             )
         ]  # fmt: skip
         self._copies += [
-            (state.fingers.data, hand.fingers.data)
+            (state.finger_positions.data, hand.fingers.data)
             for state, hand in zip(self.states, self._hands)
             if hand is not None
         ]

@@ -79,8 +79,8 @@ class SceneView:
         arms = row["arms"]
         for index, (q, fingers) in enumerate(zip(self._q, self._fingers)):
             q[:] = arms["q"][index][: q.size]  # Records have the size of the largest arm.
-            fingers[:] = arms["fingers"][index]
-        for view, pose in zip(self._objects, row["objects"]):
+            fingers[:] = arms["finger_positions"][index]
+        for view, pose in zip(self._objects, row["object_poses"]):
             if pose[3:].any():  # Without a simulation, records contain no object poses.
                 view[:] = pose
         self.data.time = float(row["time"])

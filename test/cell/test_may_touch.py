@@ -37,7 +37,7 @@ def test_laws_that_keep_everything_off_need_no_word(law):
     [
         {},
         {"collision_avoidance": {"fixed_objects": "by_law"}},
-        {"collision_avoidance": {"fixed_objects": "without_hand"}},
+        {"collision_avoidance": {"fixed_objects": "without_gripper"}},
     ],
 )
 def test_hands_that_may_touch_are_said_once_for_all_arms(params):

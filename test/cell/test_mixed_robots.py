@@ -138,7 +138,7 @@ def test_seven_joints_for_an_arm_of_six_are_refused_at_every_door(make_cell, doo
     [
         ({"q_start": [0.0] * 7}, r"right\.q_start: .*\b7\b.*\b6\b"),
         ({"noise": {"tau_bias": [0.0] * 7}}, r"noise.tau_bias:.*\b7\b.*\b6\b"),
-        ({"hand": True}, r"right\.hand: .*true.*ur5e"),
+        ({"gripper": True}, r"right\.gripper: .*true.*ur5e"),
     ],
 )
 def test_an_arm_is_described_for_its_own_number_of_joints(changed, sentence):

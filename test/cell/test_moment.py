@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 def test_a_moment_is_the_cycle_of_its_instant():
     config = CellConfig.from_dict(
-        {"cell": {"name": "moment", "placement": "inline"}, "arms": {"arm": {"hand": False}}}
+        {"cell": {"name": "moment", "placement": "inline"}, "arms": {"arm": {"gripper": False}}}
     )
     with Cell(config) as cell:
         cell.step(20)

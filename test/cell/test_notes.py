@@ -31,7 +31,7 @@ JOINT = """<joint name="{name}" type="revolute"><parent link="{parent}"/><child 
 def short(groups):
     """Return springs whose motors stop before their joints."""
     for group in groups.values():
-        group["motor"] = {**group.get("motor", {}), "low": -0.5, "high": 0.5}
+        group["motor"] = {**group.get("motor", {}), "min_position": -0.5, "max_position": 0.5}
     return groups
 
 
@@ -49,7 +49,7 @@ CASES = {
         "arms": ONE,
         "controllets": {"law": {"type": "cartesian_impedance"}},
     },
-    "check_latency": {"arms": {"a": {"perturbation": {"delay": 0.02}}}},
+    "check_latency": {"arms": {"a": {"perturbation": {"state_delay": 0.02}}}},
     "check_rates": {
         "arms": ONE,
         "cell": {"rate": 500, "joint_state_rate": 1000},

@@ -105,7 +105,7 @@ def test_an_absent_thing_neither_falls_nor_gains_energy(make_cell):
     data = cell.simulation.data
     assert np.abs(data.qvel[-6:]).max() == 0.0
     np.testing.assert_array_equal(data.qpos[-7:-4], PARKED)
-    np.testing.assert_array_equal(cell.row()["objects"][0, :3], PARKED)
+    np.testing.assert_array_equal(cell.row()["object_poses"][0, :3], PARKED)
     cell.spawn("brick", at(0.5, 0.3, 0.5))
     cell.step(200)
     fallen = cell.objects()["brick"].position[2] - 0.5
@@ -212,7 +212,9 @@ def test_a_refused_thing_changes_nothing_to_the_last_bit(make_cell):
         total = cell.rows()[0]
         circle(cell, 100)
         rows = cell.rows(total)[1]
-        runs.append([rows[name].tobytes() for name in ("time", "arms", "objects", "present")])
+        runs.append(
+            [rows[name].tobytes() for name in ("time", "arms", "object_poses", "object_present")]
+        )
     assert runs[0] == runs[1]
 
 
@@ -248,7 +250,9 @@ def test_two_episodes_are_the_same_to_the_last_bit(make_cell):
         cell.remove("brick")
         circle(cell, 50)
         rows = cell.rows(total)[1]
-        runs.append([rows[name].tobytes() for name in ("time", "arms", "objects", "present")])
+        runs.append(
+            [rows[name].tobytes() for name in ("time", "arms", "object_poses", "object_present")]
+        )
     assert runs[0] == runs[1]
 
 

@@ -13,7 +13,7 @@ from multipanda_py.exceptions import SwitchRejected
 
 pytestmark = pytest.mark.inline
 
-ARMS = {name: {"position": [0.0, y, 0.0], "hand": False}
+ARMS = {name: {"position": [0.0, y, 0.0], "gripper": False}
         for name, y in (("left", 1.0), ("right", -1.0))}  # fmt: skip
 LAWS = {
     "rate": {"type": "joint_rate", "features": [""], "params": {"timeout": 10.0}},

@@ -23,9 +23,15 @@ BOX = {
 }  # fmt: skip
 TABLE = {"shape": "box", "size": [0.2, 0.2, 0.1], "position": [0.6, 0.8, 0.1]}
 NOISY = {
-    "noise": {"q": 1e-5, "dq": 1e-3, "tau": 0.05, "tau_drift": [0.01] * 7, "torque_step": 0.01},
-    "perturbation": {"delay": 0.003, "torque_lag": 0.002},
-    "joints": {"ripple": [0.1] * 7, "stiffness": [14000.0] * 4 + [9000.0] * 3},
+    "noise": {
+        "q": 1e-5,
+        "dq": 1e-3,
+        "tau": 0.05,
+        "tau_drift": [0.01] * 7,
+        "torque_resolution": 0.01,
+    },
+    "perturbation": {"state_delay": 0.003, "torque_lag": 0.002},
+    "transmission": {"ripple": [0.1] * 7, "stiffness": [14000.0] * 4 + [9000.0] * 3},
 }
 ARM = {"arm": {}}
 
@@ -41,7 +47,7 @@ def run(cell, cycles=150):
     cell.set_target("left", Pose(start.position + [0.0, 0.02, 0.03], start.rotation))
     cell.step(cycles)
     rows = cell.rows(total)[1]
-    return [rows[name].tobytes() for name in ("time", "arms", "objects", "reports")]
+    return [rows[name].tobytes() for name in ("time", "arms", "object_poses", "reports")]
 
 
 @pytest.mark.parametrize("arms", [{}, NOISY], ids=["exact", "spoiled"])

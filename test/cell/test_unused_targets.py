@@ -14,7 +14,7 @@ RATES, ZERO = np.full(7, 0.1), np.zeros(7)
 
 
 def one_arm(make_cell, law, **keys):
-    return make_cell({"left": {"hand": False}}, {"law": {"type": law, **keys}}, ["left/law"])
+    return make_cell({"left": {"gripper": False}}, {"law": {"type": law, **keys}}, ["left/law"])
 
 
 def record_of(cell, channel="joint"):

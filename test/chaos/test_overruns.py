@@ -68,11 +68,11 @@ def test_a_process_that_others_keep_from_its_core_is_seen_to_wait():
 
 
 def test_only_cycles_after_which_periods_were_skipped_are_judged_and_none_twice():
-    names = ("missed", "epoch", "wake_ns", "deadline_ns", "compute_ns")
+    names = ("missed_cycles", "epoch", "wake_ns", "deadline_ns", "compute_ns")
     rows = np.zeros(6, [(name, "i8") for name in names])
     rows["deadline_ns"] = np.arange(6) * MS
     rows["wake_ns"], rows["compute_ns"] = rows["deadline_ns"] + 20_000, 100_000
-    rows["compute_ns"][3], rows["missed"][4:] = 4 * MS, 4
+    rows["compute_ns"][3], rows["missed_cycles"][4:] = 4 * MS, 4
     judge = Overruns(os.getpid(), 0)
     seen = Look(-MS, 0, 0, 0, 0, 0), Look(30 * MS, 4 * MS, 0, 0, 0, 0)
     judge.looks.extend(seen)

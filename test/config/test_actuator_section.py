@@ -59,11 +59,12 @@ def arm_with(actuators, **arm):
         ({"params": {"max_deflection": 1e6}}, {}, "a.params: qbmove: max_deflection.*joint 1"),
         ({"motor": {"inertia": 0.0}}, {}, "a.motor.inertia:.*0.0"),
         ({"motor": {"p": [1.0] * 5}}, {}, r"a.motor.p:.*\b5\b.*\b2\b"),
-        ({"motor": {"low": 1.0, "high": 0.0}}, {}, r"a.motor.low: .*\b1\b.*joint 1\b"),
-        ({"motor": {"low": [-1.0, 2.0], "high": [1.0, -2.0]}}, {},
-         r"a.motor.low: .*\b2\b.*joint 2\b.* -2$"),
-        ({"motor_2": {"low": 0.5, "high": [1.0, 0.5]}}, {},
-         r"a.motor_2.low: .*\b0\.5 .*joint 2\b.* 0\.5$"),
+        ({"motor": {"min_position": 1.0, "max_position": 0.0}}, {},
+         r"a.motor.min_position: .*\b1\b.*joint 1\b"),
+        ({"motor": {"min_position": [-1.0, 2.0], "max_position": [1.0, -2.0]}}, {},
+         r"a.motor.min_position: .*\b2\b.*joint 2\b.* -2$"),
+        ({"motor_2": {"min_position": 0.5, "max_position": [1.0, 0.5]}}, {},
+         r"a.motor_2.min_position: .*\b0\.5 .*joint 2\b.* 0\.5$"),
         ({"link_pid": {"p": -1.0}}, {}, "a.link_pid.p:.*-1.0"),
         ({"link_pid": {"d": float("nan")}}, {}, "a.link_pid.d:.*nan"),
         ({"link_pid": {"max_torque": 0.0}}, {}, "a.link_pid.max_torque:.*0.0"),
@@ -72,8 +73,8 @@ def arm_with(actuators, **arm):
         ({"mode": "link_pid", "link_pid": {"p": [5.0, 0.0]}}, {},
          r"a.link_pid.p: .*\[5\.0, 0\.0\].*\b0\b.*\blink_pid\b"),
         ({"output_inertia": [0.1]}, {}, r"a.output_inertia:.*\b1\b.*\b2\b"),
-        ({}, {"joints": {"stiffness": [9000.0] * 7}},
-         r": .*arms.left.joints\b"),
+        ({}, {"transmission": {"stiffness": [9000.0] * 7}},
+         r": .*arms.left.transmission\b"),
         ({}, {"backend": "mock"}, r": .*\bbackend mock\b"),
     ],
 )  # fmt: skip
@@ -91,7 +92,7 @@ def test_defaults_of_motors_and_names_of_modes_are_those_of_the_simulation():
     own, springs = MotorConfig(), find("actuators", "sea")(1)
     motors = Motors.of([(springs, [0])])
     for name in MotorConfig.model_fields:
-        if name not in ("low", "high"):  # infinite there
+        if name not in ("min_position", "max_position"):  # infinite there
             assert getattr(own, name) == getattr(motors, name)[0, 0], name
 
 
@@ -187,6 +188,6 @@ def test_joints_in_different_modes_are_groups_of_their_own(tmp_path):
 
 
 def test_the_cell_file_goes_before_the_urdf(tmp_path):
-    text = "        actuators: {mine: {type: sea, joints: [joint_2]}}\n        hand: false"
-    file = rewritten(tmp_path, lambda old: old.replace("        hand: false", text))
+    text = "        actuators: {mine: {type: sea, joints: [joint_2]}}\n        gripper: false"
+    file = rewritten(tmp_path, lambda old: old.replace("        gripper: false", text))
     assert list(CellConfig.from_yaml(file).arms["arm"].actuators) == ["mine"]

@@ -61,7 +61,7 @@ def test_paths_are_those_beside_the_cell_file_and_the_mapping_goes_before_the_ya
         joint.name for joint in MODELS["ur5e"].joints
     ]
     assert arm.q_start == MODELS["ur5e"].ready.tolist()
-    assert not arm.hand
+    assert not arm.gripper
 
 
 def test_a_cell_with_files_comes_back_from_json_and_as_a_dictionary(write):
@@ -146,7 +146,7 @@ def with_hand(write, tmp_path):
     def make(hand, **arm):
         path = write("ur5e")
         data = yaml.safe_load(path.read_text())
-        data["/**"]["ros__parameters"]["arms"]["left"] |= {"hand": hand, **arm}
+        data["/**"]["ros__parameters"]["arms"]["left"] |= {"gripper": hand, **arm}
         path.write_text(yaml.safe_dump(data))
         return path
 
@@ -166,24 +166,24 @@ def test_a_cell_with_a_gripper_comes_back_from_json_and_its_urdf_goes_before_the
     config = CellConfig.from_yaml(with_hand(hand))
     assert CellConfig.model_validate_json(config.model_dump_json()) == config
     assert CellConfig.from_dict(config.model_dump()) == config
-    assert config.arms["left"].hand.gripper.max_width == pytest.approx(0.11)
-    assert config.arms["right"].hand is True
+    assert config.arms["left"].gripper.gripper.max_width == pytest.approx(0.11)
+    assert config.arms["right"].gripper is True
 
 
 @pytest.mark.parametrize(
     ("hand", "arm", "sentence"),
     [
-        ({"extra": "no.yaml"}, {}, r"left\.hand: .*\bno\.yaml: "),
+        ({"extra": "no.yaml"}, {}, r"left\.gripper: .*\bno\.yaml: "),
         ({"urdf": "grippers/wide_gripper.urdf"}, {},
-         r"left\.hand: .*tcp: .*'tcp'"),
-        ({}, {}, r"left\.hand: .*hand: urdf: "),
-        ({"file": "x"}, {}, r"left\.hand\.file: .*\burdf\b"),
-        ({"urdf": 3}, {}, r"left\.hand\.urdf: .*\b3\b.*string"),
-        ("wide", {}, r"left\.hand: .*'wide'.*boolean"),
-        (True, {}, r"left\.hand: .*\btrue\b.*\bur5e\b"),
+         r"left\.gripper: .*tcp: .*'tcp'"),
+        ({}, {}, r"left\.gripper: .*gripper: urdf: "),
+        ({"file": "x"}, {}, r"left\.gripper\.file: .*\burdf\b"),
+        ({"urdf": 3}, {}, r"left\.gripper\.urdf: .*\b3\b.*string"),
+        ("wide", {}, r"left\.gripper: .*'wide'.*boolean"),
+        (True, {}, r"left\.gripper: .*\btrue\b.*\bur5e\b"),
         ({"extra": "grippers/wide_gripper.yaml"},
          {"backend": "franka", "model": "fr3", "robot_ip": "10.0.0.1"},
-         r"left\.hand: .*\bbackend franka\b"),
+         r"left\.gripper: .*\bbackend franka\b"),
     ],
 )  # fmt: skip
 def test_files_that_describe_no_gripper_are_refused_where_they_are_named(

@@ -104,7 +104,7 @@ def test_a_robot_is_told_what_its_section_says_and_no_default(tmp_path):
 @pytest.mark.parametrize(
     ("more", "place"),
     [
-        (section("/left/soft", stifness=1.0), r"params_of\.left: .*'stifness'"),
+        (section("/left/soft", stifness=1.0), r"arm_params\.left: .*'stifness'"),
         (section("/both", stiffness=[1.0]), r"controllets\.both\.params: stiffness: "),
         (section("/left/soft", stiffness="[1, 2.0]"), "/left/soft: stiffness: "),
         (section("multimode_controller", max_target_age=-1.0), r"max_target_age: .*-1\.0\b"),
@@ -117,12 +117,12 @@ def test_faults_of_sections_are_said_with_their_place(read, more, place):
 
 
 def test_values_for_one_arm_are_checked_by_that_arm():
-    soft = {"type": "joint_impedance", "params_of": {"middle": {"stiffness": [1.0] * 7}}}
+    soft = {"type": "joint_impedance", "arm_params": {"middle": {"stiffness": [1.0] * 7}}}
     cell = {"arms": {"left": {}, "right": {}}, "controllets": {"soft": soft}}
-    with pytest.raises(ConfigurationError, match=r"params_of:.*'middle'"):
+    with pytest.raises(ConfigurationError, match=r"arm_params:.*'middle'"):
         CellConfig.from_dict(cell)
     soft["arms"] = ["left"]
-    with pytest.raises(ConfigurationError, match=r"params_of: .*\['middle'\]"):
+    with pytest.raises(ConfigurationError, match=r"arm_params: .*\['middle'\]"):
         CellConfig.from_dict(cell)
 
 

@@ -24,7 +24,7 @@ TOOL = {
 def test_an_arm_is_as_heavy_and_as_long_as_with_its_hand(own):
     arm = CellConfig.from_dict({"arms": {"arm": own}}).arms["arm"]
     rigid = with_rigid_hand(arm)
-    assert rigid.hand is False
+    assert rigid.gripper is False
     rng, found = np.random.default_rng(0), []
     for description in (describe_arm("arm", arm), describe_arm("arm", rigid)):
         model = build_pinocchio(description)
@@ -40,5 +40,5 @@ def test_an_arm_is_as_heavy_and_as_long_as_with_its_hand(own):
 
 
 def test_an_arm_without_a_hand_stays_what_it_is():
-    arm = CellConfig.from_dict({"arms": {"arm": {"hand": False, "tool": TOOL}}}).arms["arm"]
+    arm = CellConfig.from_dict({"arms": {"arm": {"gripper": False, "tool": TOOL}}}).arms["arm"]
     assert with_rigid_hand(arm) is arm

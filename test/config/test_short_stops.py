@@ -22,12 +22,12 @@ def checked(**wrist):
 
 def test_stops_beyond_the_joints_are_no_news():
     assert checked() == []
-    assert checked(low=-6.0, high=6.0) == []
+    assert checked(min_position=-6.0, max_position=6.0) == []
     assert check_motor_ranges(CellConfig.from_dict({"arms": {"left": {}}})) == []
 
 
 def test_a_joint_that_goes_further_than_its_motors_is_said():
-    (said,) = checked(low=[-6.0, -6.0, -1.0], high=6.0)
+    (said,) = checked(min_position=[-6.0, -6.0, -1.0], max_position=6.0)
     assert said.startswith("arms.left.actuators: ")
     assert "joint5" not in said
     # The motors of a qbmove stand a preset to either side: one of them meets its stop later.
@@ -37,5 +37,5 @@ def test_a_joint_that_goes_further_than_its_motors_is_said():
 
 
 def test_a_start_that_stops_forbid_is_said():
-    (said,) = checked(low=[-6.0, -6.0, 2.0], high=6.0)
+    (said,) = checked(min_position=[-6.0, -6.0, 2.0], max_position=6.0)
     assert said.endswith("starts at 0.785 rad")

@@ -81,14 +81,15 @@ def test_a_large_sample_has_the_distribution_that_is_asked_for():
 def test_numbers_lists_factors_and_names_that_go_before_all(config):
     spec = PerturbationSpec.from_dict({
         "arms": {
-            "all": {"noise": {"tau": {"factor": [2.0, 2.0]}}, "perturbation": {"delay": 0.001}},
-            "right": {"perturbation": {"delay": 0.002}, "joint_damping": [1, 2, 3, 4, 5, 6]},
+            "all": {"noise": {"tau": {"factor": [2.0, 2.0]}},
+                    "perturbation": {"state_delay": 0.001}},
+            "right": {"perturbation": {"state_delay": 0.002}, "joint_damping": [1, 2, 3, 4, 5, 6]},
         },
         "objects": {"all": {"friction": {"offset": [-0.1, -0.1]}}},
     })  # fmt: skip
     twin = spec.draw(config, 0)
     assert twin.arms["left"].noise.tau == pytest.approx(0.2)
-    assert [arm.perturbation.delay for arm in twin.arms.values()] == [0.001, 0.002]
+    assert [arm.perturbation.state_delay for arm in twin.arms.values()] == [0.001, 0.002]
     assert twin.arms["right"].joint_damping == [1, 2, 3, 4, 5, 6]
     assert twin.objects["table"].friction == pytest.approx(0.7)
 
@@ -155,8 +156,8 @@ def test_a_twin_of_an_arm_on_springs_has_no_second_springs():
     springs = {"all": {"type": "sea", "params": {"stiffness": 300.0}}}
     config = CellConfig.from_dict({"arms": {"left": {"actuators": springs}, "right": {}}})
     values = PerturbationSpec.from_yaml(TYPICAL).values_for(config, 3)
-    assert "arms.right.joints" in values
-    assert "arms.left.joints" not in values
+    assert "arms.right.transmission" in values
+    assert "arms.left.transmission" not in values
     twin = PerturbationSpec.from_yaml(TYPICAL).draw(config, 3)
     assert twin.arms["left"].actuators == config.arms["left"].actuators
 
@@ -175,4 +176,4 @@ def test_gears_with_hysteresis_change_nothing_else_that_is_drawn():
         Path(__file__).parents[2] / "config" / "residual" / "geared_plant.yaml"
     )
     assert shipped.arms["arm"].perturbation == geared.perturbation
-    assert shipped.arms["arm"].joints == geared.joints
+    assert shipped.arms["arm"].transmission == geared.transmission

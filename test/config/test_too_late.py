@@ -20,8 +20,8 @@ def sentences(**perturbation):
 @pytest.mark.parametrize(
     "late",
     [
-        {"delay": 0.012},
-        {"delay": 0.004, "command_delay": 0.004, "torque_lag": 0.004},
+        {"state_delay": 0.012},
+        {"state_delay": 0.004, "command_delay": 0.004, "torque_lag": 0.004},
         {"command_delay": 0.012},
     ],
 )
@@ -32,13 +32,13 @@ def test_a_delay_with_which_nothing_stops_an_arm_passed_without_a_word(late):
 
 def test_what_hold_is_known_to_stand_is_no_news():
     assert not sentences()
-    assert not sentences(delay=0.005, torque_lag=0.002)
-    assert not sentences(delay=0.003, command_delay=0.002, torque_lag=0.002)
+    assert not sentences(state_delay=0.005, torque_lag=0.002)
+    assert not sentences(state_delay=0.003, command_delay=0.002, torque_lag=0.002)
 
 
 def test_slow_motors_behind_springs_are_late_too():
     motor = {"inertia": 0.05, "damping": 0.0, "d": 10.0}  # 5 ms
     springs = {"all": {"type": "sea", "mode": "motor_pid", "motor": motor}}
     for delay, count in ((0.001, 0), (0.003, 1)):
-        arm = {"actuators": springs, "perturbation": {"delay": delay}}
+        arm = {"actuators": springs, "perturbation": {"state_delay": delay}}
         assert len(check_latency(CellConfig.from_dict({"arms": {"left": arm}}))) == count

@@ -71,7 +71,7 @@ def test_an_arm_that_its_motors_cannot_carry_is_refused_at_the_start(make_cell):
 
 def test_an_arm_whose_motors_would_stand_beyond_their_stops_is_refused_and_not_flung(make_cell):
     with pytest.raises(BackendError, match=r"left_fr3_joint\d: .*\b1 .*\b2\b"):
-        make_cell({"left": {"actuators": soft(low=1.0, high=2.0)}})
+        make_cell({"left": {"actuators": soft(min_position=1.0, max_position=2.0)}})
 
 
 def test_what_carries_the_arm_is_no_room_for_laws(make_cell):

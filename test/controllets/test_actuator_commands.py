@@ -36,7 +36,7 @@ def cell_of(make_cell, mode="configured", own="equilibrium_pid", damping=(0.0,) 
 
 def arm_on(actuators, damping=(0.0,) * 7):
     damping, friction = list(damping), [0.0] * 7
-    return {"actuators": actuators, "hand": False, "joint_friction": friction,
+    return {"actuators": actuators, "gripper": False, "joint_friction": friction,
             "joint_damping": damping}  # fmt: skip
 
 
@@ -258,7 +258,7 @@ def test_a_hold_went_on_pressing_against_a_push_that_had_ended_with_its_law(make
 @pytest.mark.parametrize("mode", ["spring_references", "motor_pid"])
 def test_a_reference_beyond_a_stop_was_bounded_without_a_word(make_cell, mode):
     own = springs()
-    own["wrist"]["motor"] |= {"low": -6.0, "high": [6.0, 6.0, 1.0]}
+    own["wrist"]["motor"] |= {"min_position": -6.0, "max_position": [6.0, 6.0, 1.0]}
     laws = {LAW: {"type": "actuator_commands", "arms": ["left"], "params": {"mode": mode}}}
     cell = make_cell({"left": arm_on(own, DAMPED)}, laws, [LAW])
     cell.step(2)
@@ -403,7 +403,7 @@ def test_one_law_may_have_arms_of_different_numbers_of_joints(make_cell):
     arms = {
         f"{name}_arm": {
             "model": {"extra": f"config/compliant/{name}_extra.yaml", "name": name},
-            "hand": False,
+            "gripper": False,
             "position": [0.0, place, 0.0],
             "actuators": {"all": {"type": "qbmove", "preset": 0.6}},
         }

@@ -157,7 +157,7 @@ def test_no_drift_without_contact(make_cell):
 
 @pytest.mark.sim
 def test_a_strong_push_stops_at_the_bounds_and_comes_back(make_cell):
-    arm = PushedArm(make_cell, "admittance", max_displacement=0.04, max_speed=0.1)
+    arm = PushedArm(make_cell, "admittance", max_displacement=0.04, max_linear_speed=0.1)
     arm.push(0.2)
     arm.push(2.0, force=(0, 25.0, 0))
     assert arm.report()["displacement [m]"] == pytest.approx(0.04)

@@ -421,7 +421,7 @@ def test_pressed_harder_than_its_wrist_can_an_arm_ended_in_velocity_limit():
         assert bench.cell.state("arm").fault == ""
         assert forces[-100:] == pytest.approx(0.9 * 12.0 / 0.088, rel=0.05)  # a5 of the arm: 88 mm
         report = bench.cell.report("arm/law")
-        assert report["pull kept [-]"] == pytest.approx(forces[-1] / 140.0, rel=0.02)
+        assert report["wrench scale [-]"] == pytest.approx(forces[-1] / 140.0, rel=0.02)
     finally:
         bench.close()
 
@@ -430,7 +430,7 @@ def test_pressed_harder_than_its_wrist_can_an_arm_ended_in_velocity_limit():
 @pytest.mark.parametrize("scale", [0.8, 1.2])
 def test_stiff_springs_on_a_hard_undamped_wall_stand_the_latency_that_the_guide_allows(scale):
     """A motion at sqrt(k / m) that the damper would drive, with 2 ms more, into 100 N and more."""
-    late = {"perturbation": {"delay": 0.003, "torque_lag": 0.002, "inertia_scale": scale}}
+    late = {"perturbation": {"state_delay": 0.003, "torque_lag": 0.002, "inertia_scale": scale}}
     gains = {"stiffness": [4000.0] * 3 + [300.0] * 3}
     bench = ContactRig(1e5, 0.003, gains, late, "cartesian_impedance", damping_ratio=0.0)
     try:

@@ -17,7 +17,7 @@ LAWS = {"pose": {"type": "cartesian_pose", "features": [""]}}
 
 
 def make(model="fr3", **arm):
-    return simple_cell(arms={"left": {"model": model, "hand": False, **arm}}, controllets=LAWS,
+    return simple_cell(arms={"left": {"model": model, "gripper": False, **arm}}, controllets=LAWS,
                        active=["left/pose"], gate={"position": 2.0, "rotation": 3.1})  # fmt: skip
 
 

@@ -16,7 +16,7 @@ AWAY = np.array([6.0, -8.0, 9.0, -5.0, 7.0, -9.0, 10.0])
 
 
 def commanded(make_cell, mode, **cell):
-    arm = {"actuators": springs("equilibrium_pid"), "hand": False}
+    arm = {"actuators": springs("equilibrium_pid"), "gripper": False}
     laws = {LAW: {"type": "actuator_commands", "arms": ["left"], "params": {"mode": mode}}}
     return make_cell({"left": arm}, laws, [LAW], **cell)
 

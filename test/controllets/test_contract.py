@@ -122,7 +122,8 @@ def test_the_stiffest_pushes_and_barriers_swung_on_a_late_arm(name, ratio, episo
 
 @pytest.mark.robustness
 @pytest.mark.parametrize(
-    ("name", "bound"), [("gravity_compensation", "max_speed"), ("teleoperation", "leader_speed")]
+    ("name", "bound"),
+    [("gravity_compensation", "max_joint_speed"), ("teleoperation", "leader_speed")],
 )
 def test_the_brake_of_fast_joints_is_within_what_latency_stands(name, bound, episodes):
     """Of all joints at once, beside the highest gains, where arms have come near things."""

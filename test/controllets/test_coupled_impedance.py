@@ -54,7 +54,7 @@ def test_equation(n, turned, earlier, other):
     params = CoupledImpedanceParams(
         stiffness=rng.uniform(0.1, 0.9, 6) * GAINS,
         relative_stiffness=rng.uniform(0.1, 0.9, 6) * GAINS,
-        damping_ratio=0.8, squeeze_time=0.0, error_clip=np.full(6, 10.0),
+        damping_ratio=0.8, internal_force_time=0.0, error_clip=np.full(6, 10.0),
     )  # fmt: skip
     law, target = (
         CoupledImpedance(Context.of(PERIOD, arms), params),
@@ -74,7 +74,7 @@ def test_equation(n, turned, earlier, other):
     )
     target.position_object_in_world[:] = centre + [0.02, -0.01, 0.03]
     target.rotation_object_in_world[:] = pin.exp3(np.array([0.05, -0.02, 0.04]))
-    target.squeeze[0] = 12.0
+    target.internal_force[0] = 12.0
     for _ in range(2 * ROUND if earlier else 1):
         law.update(states, target, PERIOD)
 
@@ -254,11 +254,11 @@ def test_object_targets_are_checked(make_cell):
     cell.step(5)
     with pytest.raises(TargetRejected, match=r"gate.position"):
         cell.set_object_target("pair", Pose(np.array([2.0, 0.0, 0.5]), np.eye(3)))
-    with pytest.raises(TargetRejected, match="squeeze"):
-        cell.set_object_target("pair", squeeze=-1.0)
+    with pytest.raises(TargetRejected, match="internal_force"):
+        cell.set_object_target("pair", internal_force=-1.0)
     with pytest.raises(TargetRejected, match="not active"):
-        cell.set_object_target("left/cart", squeeze=1.0)
-    with pytest.raises(TargetRejected, match=r"\bobject, squeeze, joint\b.*\bpose\b"):
+        cell.set_object_target("left/cart", internal_force=1.0)
+    with pytest.raises(TargetRejected, match=r"\bobject, internal_force, joint\b.*\bpose\b"):
         cell.set_target("left", cell.pose("left"))
     assert cell.rejected["pair target"] == 2
 
@@ -272,10 +272,10 @@ def test_a_squeeze_that_the_springs_cannot_hold_was_taken_in_silence(make_cell, 
     cell = make_cell(controllets=laws, active=["law"])
     cell.step(20)
     width = abs(cell.pose("left").position[1] - cell.pose("right").position[1] + 0.6)
-    cell.set_object_target("law", squeeze=0.98 * 50.0 * width)
+    cell.set_object_target("law", internal_force=0.98 * 50.0 * width)
     cell.step(20)
     assert cell.events() == []
-    cell.set_object_target("law", squeeze=1.03 * 50.0 * width)
+    cell.set_object_target("law", internal_force=1.03 * 50.0 * width)
     cell.step(20)
     (event,) = cell.events()
     for words in (f"force of {1.03 * 50.0 * width:.1f} N", "of 103 N/m", "provides 100",
@@ -284,7 +284,7 @@ def test_a_squeeze_that_the_springs_cannot_hold_was_taken_in_silence(make_cell, 
     cell.step(50)
     assert cell.events() == []  # said once
     cell.set_parameters("law", {"relative_stiffness": [1500.0] * 3 + [60.0] * 3})
-    cell.set_object_target("law", squeeze=20.0)
+    cell.set_object_target("law", internal_force=20.0)
     cell.step(20)
     assert cell.events() == []
 
@@ -294,7 +294,7 @@ def test_a_squeeze_that_the_springs_cannot_hold_was_taken_in_silence(make_cell, 
 def test_a_squeeze_without_energy_was_held_back_in_silence(make_cell, tank, n):
     law = {"type": "coupled_force_impedance", "arms": ["left", "right"], "params": tank}
     cell = make_cell(controllets={"law": law}, active=["law"])
-    cell.set_object_target("law", squeeze=20.0)
+    cell.set_object_target("law", internal_force=20.0)
     cell.step(550)
     said = [str(event) for event in cell.events()]
     assert len(said) == n
@@ -304,12 +304,12 @@ def test_a_squeeze_without_energy_was_held_back_in_silence(make_cell, tank, n):
 def test_joints_that_could_not_bear_a_squeeze_pressed_sideways():
     """Beyond 0.9 of a joint's torque all hands press with less, along the same line."""
     rng, maker, bounded = np.random.default_rng(8), StateMaker(2), 0
-    params = CoupledImpedanceParams(squeeze_time=0.0)
+    params = CoupledImpedanceParams(internal_force_time=0.0)
     law, target = CoupledImpedance(maker.context, params), ObjectTarget(2)
     for _ in range(12):
         states = maker.random(rng, margin=0.3)
         law.on_activate(states, target)
-        target.squeeze[0] = 100.0
+        target.internal_force[0] = 100.0
         for _ in range(5):  # one for every turn, and one more
             law.update(states, target, PERIOD)
         hands = [s.position_ee_in_base + [0, 0.6 * i, 0] for i, s in enumerate(states)]

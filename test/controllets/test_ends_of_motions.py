@@ -44,7 +44,7 @@ def test_a_posture_behind_an_obstacle_ended_in_silence(make_cell, law):
         cell.set_target("left", q=q + DOWN)
         cell.step(2500)
         (text,) = notices(cell)
-        assert re.match(r"left: .*\bleft/hand and table .*\b0\.0.* 0\.2 s \(goal_time\)", text)
+        assert re.match(r"left: .*\bleft/gripper and table .*\b0\.0.* 0\.2 s \(goal_time\)", text)
     cell.set_target("left", q=q)
     cell.step(2500)
     assert notices(cell) == []
@@ -60,7 +60,7 @@ def test_a_stream_of_postures_behind_an_obstacle_stood_in_front_of_it_in_silence
         cell.set_target("left", q=q + DOWN)
         cell.step(40)
     (text,) = notices(cell)
-    assert re.search(r"\bleft/hand and table .*\b0\.0", text)
+    assert re.search(r"\bleft/gripper and table .*\b0\.0", text)
     cell.set_target("left", q=q)
     cell.step(2500)
     assert notices(cell) == []
@@ -86,7 +86,7 @@ def test_a_posture_that_ended_by_contact_was_silent_and_a_stream_of_them_is_said
 
 
 def test_a_posture_that_was_not_reached_in_time_ended_in_silence(make_cell):
-    params = {"goal_tolerance": [1e-6] * 7, "goal_time": 0.1, "speed": 1.0}
+    params = {"goal_tolerance": [1e-6] * 7, "goal_time": 0.1, "velocity_scaling": 1.0}
     cell = start(make_cell, "joint_trajectory", params)
     cell.set_target("left", q=cell.state("left").q - 0.1 * DOWN)
     cell.step(1500)

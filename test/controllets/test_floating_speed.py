@@ -10,7 +10,7 @@ pytestmark = pytest.mark.inline
 
 
 @pytest.mark.sim
-@pytest.mark.parametrize("arm", [{"payload": 1.0}, {"payload": 1.0, "delay": 0.005}])
+@pytest.mark.parametrize("arm", [{"payload": 1.0}, {"payload": 1.0, "state_delay": 0.005}])
 def test_an_untold_load_let_a_floating_arm_fall_faster_and_faster(make_cell, arm):
     laws = {"law": {"type": "gravity_compensation"}}
     cell = make_cell(arms={"arm": {"perturbation": arm}}, controllets=laws, active=["arm/law"])
@@ -24,7 +24,7 @@ def test_an_untold_load_let_a_floating_arm_fall_faster_and_faster(make_cell, arm
 @pytest.mark.parametrize(
     "leader",
     [
-        {"perturbation": {"payload": 1.0, "delay": 0.005}},
+        {"perturbation": {"payload": 1.0, "state_delay": 0.005}},
         {"perturbation": {"torque_bias": [0.5] * 7}},
     ],
     ids=["load", "bias"],

@@ -89,7 +89,7 @@ def test_nobody_heard_that_a_wrist_kept_from_a_block_takes_the_force(
     make_cell, q, height, force, side, felt
 ):
     """A tilted tool presses on a block that reaches under the wrist with what is requested."""
-    arms = {"arm": {"q_start": q, "hand": False, "tool": ROD}}
+    arms = {"arm": {"q_start": q, "gripper": False, "tool": ROD}}
     law = {"type": "force_impedance", "params": {"stiffness": [800.0] * 3 + [200.0] * 3}}
     alone = make_cell(arms, {"law": law}, active=["arm/law"])
     x, y, z = alone.pose("arm").position.tolist()

@@ -23,7 +23,7 @@ from multipanda_py.robots import READY_POSTURE as Q_READY
 from multipanda_py.robots.franka import FR3_LIMITS
 
 GATE = GateConfig()
-LATE = {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}
+LATE = {"state_delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}
 SLOWEST = 0.05
 """What counts as rest [rad/s]."""
 
@@ -52,7 +52,7 @@ def corners(rng, size=3):
 def test_joint_trajectory_at_full_speed_comes_to_rest(make_cell, episodes, stopped):
     """The gate's steps and long ways on a late, heavy arm; a stop comes at the largest speed."""
     rng = np.random.default_rng(5 + stopped)
-    law = {"law": {"type": "joint_trajectory", "params": {"speed": 1.0}}}
+    law = {"law": {"type": "joint_trajectory", "params": {"velocity_scaling": 1.0}}}
     for episode in range(episodes(1, 40)):
         q = anywhere(rng)
         arm = {"q_start": q.tolist(), "perturbation": {} if episode % 2 else LATE}
@@ -137,7 +137,7 @@ def test_a_squeeze_of_the_gate_on_nothing(make_cell, episodes, law):
     for episode in range(episodes(1, 20)):
         cell = pair(make_cell, law, {} if episode % 2 else LATE, rng)
         for squeeze in (0.999 * GATE.force, 0.0):
-            cell.set_object_target("law", squeeze=squeeze)
+            cell.set_object_target("law", internal_force=squeeze)
             rest(cell, names=PAIR)
         cell.close()
 
@@ -168,5 +168,5 @@ def test_the_spring_of_a_law_takes_the_step_that_the_gate_lets_through(law):
 
 
 def test_the_gate_lets_through_no_speed_that_a_governor_would_not_follow():
-    assert GovernorParams().speed >= GATE.speed
-    assert GovernorParams().turn_speed >= GATE.turn
+    assert GovernorParams().linear_speed >= GATE.linear_speed
+    assert GovernorParams().angular_speed >= GATE.angular_speed

@@ -42,7 +42,7 @@ def test_a_held_box_was_dropped_at_a_switch(make_cell, episodes, mass, squeeze, 
 @pytest.mark.sim
 def test_a_box_is_held_through_switches_in_motion(make_cell):
     """Carried sideways with 0.1 m/s, on late and noisy arms."""
-    late = {"delay": 0.002, "torque_lag": 0.002}
+    late = {"state_delay": 0.002, "torque_lag": 0.002}
     noise = {"q": 1e-5, "dq": 2e-3, "tau": 0.1}
     box = HeldBox(make_cell, 1.5, perturbation=late, noise=noise)
     box.lift(30.0)
@@ -90,7 +90,7 @@ def test_the_seeded_coupled_law_asks_for_the_torques_that_were_handed_over(name,
         law.on_activate(states, target)
         assert "internal force continues with" in law.on_handover(states, target, handovers)
         law.update(states, target, 1e-3)
-        assert law.measured == pytest.approx(target.squeeze[0], abs=1e-6)
+        assert law.measured == pytest.approx(target.internal_force[0], abs=1e-6)
         for tau, handover in zip(law.tau, handovers):
             assert np.allclose(tau, handover.tau, atol=1e-6)
 
@@ -101,10 +101,10 @@ def test_the_reported_squeeze_is_what_the_hands_really_press_with(make_cell):
     """Fed forward only, less arrives than was asked for: the formation holds the hands back."""
     box = HeldBox(make_cell, 0.8, first="pair")
     for squeeze in (10.0, 25.0):
-        box.cell.set_object_target("pair", squeeze=squeeze)
+        box.cell.set_object_target("pair", internal_force=squeeze)
         box.cell.step(1500)
         pressed = 0.5 * (box.force("left") + box.force("right"))
-        assert box.cell.report("pair")["squeeze [N]"] == pytest.approx(pressed, abs=0.2)
+        assert box.cell.report("pair")["internal force [N]"] == pytest.approx(pressed, abs=0.2)
     assert pressed < 24.0
 
 

@@ -28,7 +28,10 @@ def rigs():
 def joint_laws(**more):
     return {
         "joint": {"type": "joint_impedance", **more},
-        "velocity": {"type": "joint_velocity", "params": {"speed": 1.0, "acceleration": 1.0}},
+        "velocity": {
+            "type": "joint_velocity",
+            "params": {"velocity_scaling": 1.0, "acceleration_scaling": 1.0},
+        },
     }
 
 
@@ -70,7 +73,7 @@ def test_a_plain_stop_from_a_legal_joint_velocity_comes_to_rest(make_cell, seed)
 @pytest.mark.parametrize("rate", [100.0, 300.0])
 def test_hold_stops_an_arm_whose_torque_rate_is_lowered(make_cell, rate):
     """It would swing if it counted on the robot's 1000 Nm/s."""
-    late = {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 0.8}
+    late = {"state_delay": 0.005, "torque_lag": 0.002, "inertia_scale": 0.8}
     cell = make_cell({"left": {"torque_rate": rate, "perturbation": late}}, joint_laws())
     data = cell.simulation.data
     data.qvel[:7] = 0.4 * FR3_LIMITS.velocity * [1, -1, 1, 1, -1, 1, -1]
@@ -137,7 +140,7 @@ def test_joints_that_nearly_share_an_axis_no_longer_swing_against_each_other(
 def test_an_arm_that_is_thrown_after_a_long_rest_stops_as_one_taken_over():
     """However long it has held before."""
     rng = np.random.default_rng(5)
-    rig = StopRig({"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 0.8})
+    rig = StopRig({"state_delay": 0.005, "torque_lag": 0.002, "inertia_scale": 0.8})
     rig.throw(Throw(READY, np.zeros(7), np.zeros(7), {}))
     rig.cell.step(20_000)
     for _ in range(4):
@@ -206,7 +209,7 @@ def test_hold_stops_an_arm_whose_commands_are_late(late, episodes):
     rng = np.random.default_rng(late)
     own = {"command_delay": 1e-3 * late, "inertia_scale": [0.8, 1.0, 1.2][late % 3]}
     if late % 2:
-        own |= {"delay": 1e-3 * max(0, 5 - late), "torque_lag": 0.002 if late < 6 else 0.0}
+        own |= {"state_delay": 1e-3 * max(0, 5 - late), "torque_lag": 0.002 if late < 6 else 0.0}
     rig, beyond, n = StopRig(own), [], episodes(2, 1000)
     for episode in range(n):
         throw = Throw.random(rng, payload=False)

@@ -14,7 +14,7 @@ LAWS = {"rate": {"type": "joint_rate", "features": [""]}}
 
 
 def make():
-    return simple_cell(arms={"left": {"hand": False}}, controllets=LAWS, active=["left/rate"])
+    return simple_cell(arms={"left": {"gripper": False}}, controllets=LAWS, active=["left/rate"])
 
 
 def rows(cell, cycles, **target):

@@ -14,7 +14,7 @@ from multipanda_py.robots.franka import FR3_LIMITS
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 ARMS = {
     "ideal": {},
-    "late": {"perturbation": {"delay": 0.005, "torque_lag": 0.002}},
+    "late": {"perturbation": {"state_delay": 0.005, "torque_lag": 0.002}},
 }
 WIDE = {"joint": 7.0}
 START = [0.0, -0.6, 0.0, -2.2, 0.0, 1.7, 0.785]

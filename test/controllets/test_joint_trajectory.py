@@ -113,14 +113,14 @@ def running(make_cell, **params):
 @pytest.mark.sim
 @pytest.mark.parametrize("speed", [0.3, 0.7])
 def test_posture_is_reached_within_the_limits(make_cell, speed):
-    cell, q = running(make_cell, speed=speed)
+    cell, q = running(make_cell, velocity_scaling=speed)
     start, _ = cell.rows()
     cell.set_target("left", q=q + STEP)
     cell.step(1)
     cell.wait(lambda: motion_state(cell) is not MotionState.RUNNING, 4.0, "end")
     _, rows = cell.rows(start)
     assert motion_state(cell) is MotionState.DONE
-    assert cell.report("left/jt")["largest error [rad]"] < 2e-3
+    assert cell.report("left/jt")["max error [rad]"] < 2e-3
     assert np.abs(cell.state("left").q - q - STEP).max() < 1e-3
     rates = rows["arms"]["dq"][:, 0]
     assert (np.abs(rates) <= 1.01 * speed * LIMIT.velocity).all()
@@ -170,7 +170,7 @@ def test_trajectory_is_tracked_in_space_and_time(make_cell):
     assert motion_state(cell) is MotionState.DONE
     report = cell.report("left/jt")
     assert report["duration [s]"] == 3.0
-    assert report["largest error [rad]"] < 1e-3
+    assert report["max error [rad]"] < 1e-3
     assert report["motions"] == 1
     path = evaluate(rows, np.minimum(PERIOD * np.arange(1, 2900), 3.0))[:, 0]
     assert np.abs(record["arms"]["q"][1:2900, 0] - path).max() < 2e-3
@@ -183,13 +183,13 @@ def test_without_feedforward_the_same_path_is_tracked_less_well(make_cell):
         cell, q = running(make_cell, feedforward=feedforward)
         cell.follow("left", complete([1.0], [q + 0.3 * STEP]))
         cell.step(1200)
-        errors.append(cell.report("left/jt")["largest error [rad]"])
+        errors.append(cell.report("left/jt")["max error [rad]"])
     assert errors[0] < 0.2 * errors[1]
 
 
 @pytest.mark.sim
 def test_stop_on_the_way_is_smooth(make_cell):
-    cell, q = running(make_cell, speed=1.0)
+    cell, q = running(make_cell, velocity_scaling=1.0)
     cell.set_target("left", q=q + STEP)
     cell.step(500)
     start, _ = cell.rows()
@@ -333,7 +333,7 @@ def test_goal_that_is_not_met_in_time(make_cell):
 
 @pytest.mark.sim
 def test_switch_while_the_arm_moves_brakes_it_smoothly(make_cell):
-    cell, q = running(make_cell, speed=1.0)
+    cell, q = running(make_cell, velocity_scaling=1.0)
     cell.set_target("left", q=q + STEP)
     cell.step(500)
     start, _ = cell.rows()

@@ -30,7 +30,10 @@ def test_law_against_dense_equation():
     maker = StateMaker(2)
     for _ in range(10):
         params = JointVelocityParams(
-            rng.uniform(0, 800, 7), rng.uniform(0.1, 2, 7), acceleration=0.2, leash=0.5
+            rng.uniform(0, 800, 7),
+            rng.uniform(0.1, 2, 7),
+            acceleration_scaling=0.2,
+            max_reference_lead=0.5,
         )
         law, target = JointVelocity(maker.context, params), JointTarget(2)
         q = [s.q.copy() for s in maker.random(rng, margin=0.3)]
@@ -76,7 +79,9 @@ def started(q=READY, **params):
 @pytest.mark.parametrize("acceleration", [0.05, 0.3, 1.0])
 def test_reference_keeps_every_limit_whatever_is_asked(acceleration):
     rng = np.random.default_rng(2)
-    law, target, state = started(acceleration=acceleration, speed=0.6, margin=0.03)
+    law, target, state = started(
+        acceleration_scaling=acceleration, velocity_scaling=0.6, margin=0.03
+    )
     for _ in range(12):
         wanted = rng.choice([-1.0, 1.0], 7) * LIMIT.velocity
         q, dq = follow(law, target, state, 1500, lambda w=wanted: w)
@@ -108,7 +113,7 @@ def test_velocity_that_is_not_renewed_ramps_to_zero():
 
 
 def test_reference_does_not_run_away_from_an_arm_that_is_held():
-    law, target, state = started(leash=0.02)
+    law, target, state = started(max_reference_lead=0.02)
     for _ in range(3000):
         ask(law, target, WANTED)
         law.update([state], target, PERIOD)
@@ -116,7 +121,7 @@ def test_reference_does_not_run_away_from_an_arm_that_is_held():
     k = JointVelocityParams().stiffness
     spring = law.references[0].q - state.q
     assert np.allclose(np.abs(spring), 0.02)
-    law.params = JointVelocityParams(damping_ratio=np.zeros(7), leash=0.02)
+    law.params = JointVelocityParams(damping_ratio=np.zeros(7), max_reference_lead=0.02)
     law.on_parameters()
     law.update([state], target, PERIOD)
     assert np.allclose(np.abs(law.tau[0]), k * 0.02)

@@ -25,7 +25,7 @@ LAWS = {
     "joint_velocity": {"stiffness": JOINTS},
     "joint_trajectory": {"stiffness": JOINTS},
     "optimization_augmented": {
-        "stiffness": JOINTS, "integral_rate": 3.0, "integral_share": 0.3, "mode": "force",
+        "stiffness": JOINTS, "integral_rate": 3.0, "integral_torque_scale": 0.3, "mode": "force",
         "position_stiffness": [3000.0] * 3 + [200.0] * 3,
     },
     "cartesian_impedance": {"stiffness": STIFF, "nullspace.stiffness": [100.0] * 7},
@@ -37,7 +37,7 @@ LAWS = {
         "rotational_stiffness": 300.0, "joint_damping": 5.0,
     },
     "teleoperation": {  # a leader that is hardly damped floats on for seconds
-        "stiffness": STIFF, "posture_stiffness": 100.0,
+        "stiffness": STIFF, "nullspace_stiffness": 100.0,
         "leader_damping": [20.0] * 4 + [4.0, 4.0, 1.5],
     },
     "coupled_impedance": {"stiffness": STIFF, "relative_stiffness": STIFF},
@@ -49,7 +49,7 @@ LAWS = {
 def fastest_after_a_push(make_cell, law, params, postures, cycles=1400, **perturbation):
     """Push every joint, wait, and return how fast any joint is at last [rad/s]."""
     names = ["left", "right"]
-    late = {"delay": 0.005, "torque_lag": 0.002, **perturbation}
+    late = {"state_delay": 0.005, "torque_lag": 0.002, **perturbation}
     arms = {
         name: {"position": [0.0, y, 0.0], "q_start": q.tolist(), "perturbation": late}
         for name, y, q in zip(names, (0.3, -0.3), postures)
@@ -116,7 +116,9 @@ def test_gains_at_their_bounds_come_to_rest_in_any_posture(make_cell, law, episo
 
 
 @pytest.mark.parametrize("law", ["joint_velocity", "joint_impedance"])
-@pytest.mark.parametrize("late", [{"delay": 0.002}, {"delay": 0.005, "torque_lag": 0.002}])
+@pytest.mark.parametrize(
+    "late", [{"state_delay": 0.002}, {"state_delay": 0.005, "torque_lag": 0.002}]
+)
 def test_the_stiffest_joints_swung_at_the_torque_rate_limit_after_a_nudge(
     make_cell, episodes, law, late
 ):
@@ -148,8 +150,8 @@ def most_turns(q):
 @pytest.mark.parametrize("law", every_nth(3, ["joint_position", "cartesian_pose", "joint_rate"]))
 def test_steps_of_targets_on_late_arms_that_take_positions_do_not_swing(law, model, episodes):
     """Neither what is commanded nor the arm goes to and fro, and at last they rest."""
-    late = {"delay": 0.005, "torque_lag": 0.002}
-    arm = {"model": model, "hand": False, "perturbation": late}
+    late = {"state_delay": 0.005, "torque_lag": 0.002}
+    arm = {"model": model, "gripper": False, "perturbation": late}
     for episode in range(episodes(1, 20)):
         rng = np.random.default_rng(episode)
         with simple_cell(

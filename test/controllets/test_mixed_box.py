@@ -30,7 +30,7 @@ def test_a_box_between_two_kinds_of_arms_is_pressed_lifted_and_carried_over_swit
     assert forces[0][1] == pytest.approx(-30.0, rel=0.01)
     assert forces[1][1] == pytest.approx(30.0, rel=0.01)
     assert forces[0][2] + forces[1][2] == pytest.approx(WEIGHT, rel=0.01)
-    assert report["squeeze [N]"] == pytest.approx(30.0, rel=0.01)
+    assert report["internal force [N]"] == pytest.approx(30.0, rel=0.01)
     active = box.cell.loop.owners.active[0]
     # The object's place counts each hand's deviation by its share of the load.
     shift = active.law.held.sharing.shift[2]
@@ -59,7 +59,7 @@ def test_a_box_between_two_kinds_of_arms_is_pressed_lifted_and_carried_over_swit
 )
 def test_free_hands_of_two_kinds_do_not_swing_with_5_ms_of_delay(make_cell, late, right):
     law, scale = late
-    perturbation = {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": scale}
+    perturbation = {"state_delay": 0.005, "torque_lag": 0.002, "inertia_scale": scale}
     arms = {
         "left": {"position": [0.0, 0.4, 0.0], "perturbation": perturbation},
         "right": {"position": [0.0, -0.4, 0.0], "perturbation": perturbation, "model": right},

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 def running(make_cell, pair, objects=None, **params):
     """Return a cell in which the left arm leads the right one, and the bodies to push."""
     arms = {
-        name: {"model": model, "position": [0.0, y, 0.0], "hand": False}
+        name: {"model": model, "position": [0.0, y, 0.0], "gripper": False}
         for name, y, model in zip(("left", "right"), (0.4, -0.4), pair)
     }
     law = {"type": "teleoperation", "arms": ["left", "right"], "params": params}
@@ -55,7 +55,7 @@ def test_a_follower_of_another_kind_does_what_the_leader_does(make_cell, pair):
 @pytest.mark.parametrize("pair", pairs())
 def test_a_leader_feels_the_table_that_a_follower_of_another_kind_presses_on(make_cell, pair):
     """What the operator presses with is what the leader gives back, and both come to rest."""
-    state, model = live_arm({"model": pair[1], "hand": False})
+    state, model = live_arm({"model": pair[1], "gripper": False})
     state.q[:] = model.arm.robot.ready
     model.update(state)
     x, y, z = state.position_ee_in_base

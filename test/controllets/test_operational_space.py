@@ -218,9 +218,9 @@ def test_a_target_kept_ahead_of_the_tool_ended_in_velocity_limit(make_cell, epis
 def test_a_start_with_links_almost_touching_ends_at_rest(make_cell, q, late):
     """Nearest pairs are 6 and 2 mm apart; the stiffest gains, and a step towards anything."""
     assert 0.0 < Approach(1).nearest(np.array(q)) < 0.006
-    arm = {"q_start": q, "hand": False}
+    arm = {"q_start": q, "gripper": False}
     if late:
-        arm["perturbation"] = {"delay": 0.005, "torque_lag": 0.002}
+        arm["perturbation"] = {"state_delay": 0.005, "torque_lag": 0.002}
     params = {"stiffness": [1600.0] * 6}
     laws = {"law": {"type": "operational_space", "params": params}}
     for way in (1.0, -1.0):

@@ -276,7 +276,7 @@ class Carried(HeldBox):
 @pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize(
-    "wrong", every_nth(2, [{}, {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}])
+    "wrong", every_nth(2, [{}, {"state_delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}])
 )
 def test_two_hands_squeeze_and_carry_a_box_from_waypoint_to_waypoint(make_cell, wrong):
     """The force stays, at the switches of waypoints, too."""
@@ -422,7 +422,9 @@ def test_hands_press_with_what_the_joints_of_all_can_exert_and_not_beyond():
 def test_soft_joints_do_not_swing_up_by_the_integral():
     """With 10 Nm/rad, a damping ratio of 0.3 and the fastest integral they did; dense model."""
     soft, ratios = np.full(7, 10.0), np.full(7, 0.3)
-    rig = Rig(1, stiffness=soft, damping_ratio=ratios, integral_rate=3.0, integral_share=0.3)
+    rig = Rig(
+        1, stiffness=soft, damping_ratio=ratios, integral_rate=3.0, integral_torque_scale=0.3
+    )
     (state,) = rig.states
     rng, q, dq = np.random.default_rng(2), READY.copy(), np.zeros(7)
     dq += rng.uniform(-0.15, 0.15, 7)
@@ -465,7 +467,7 @@ def test_a_posture_pulled_with_all_it_had_gone_where_a_direction_of_the_tool_was
     arm = {
         "model": "ur5e",
         "q_start": [-0.37, -2.23, 0.87, -0.98, -0.98, 0.14],
-        "perturbation": {"delay": 0.005, "torque_bias": bias},
+        "perturbation": {"state_delay": 0.005, "torque_bias": bias},
     }
     law = {"type": "optimization_augmented", "params": {"mode": "force"}}
     cell = make_cell({"arm": arm}, {"augmented": {**law, "arms": ["arm"]}})

@@ -53,7 +53,7 @@ class Pair:
             "position": [0.0, side, 0.0],
             "q_start": np.clip(robot.ready + bend, low + 0.2, high - 0.2).tolist(),
             "perturbation": {
-                "delay": float(rng.choice([0.0, 0.005])),
+                "state_delay": float(rng.choice([0.0, 0.005])),
                 "torque_lag": float(rng.choice([0.0, 0.002])),
                 "inertia_scale": float(rng.choice([0.8, 1.0, 1.2])),
                 "payload": float(rng.choice([0.0, 1.0])),
@@ -110,7 +110,7 @@ class Pair:
                     self.laws[0], self.beside(Pose(place, np.eye(3)), 0.03)
                 )
             else:
-                self.cell.set_object_target(self.laws[0], squeeze=rng.uniform(0.0, 40.0))
+                self.cell.set_object_target(self.laws[0], internal_force=rng.uniform(0.0, 40.0))
             return
         for arm, law in zip(ARMS, (name.partition("/")[2] for name in self.laws)):
             n = len(self.cell.state(arm).q)

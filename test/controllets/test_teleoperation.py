@@ -45,8 +45,9 @@ def test_law_against_dense_equation():
         params = TeleoperationParams(
             scale=rng.uniform(0.3, 2.0),
             stiffness=np.append(rng.uniform(50, 5000, 3), rng.uniform(5, 300, 3)),
-            damping_ratio=rng.uniform(0.3, 2, 6), feedback=0.7, filter_time=0.0, max_speed=2.0,
-            max_turn=10.0, max_distance=0.5, max_angle=3.0, max_force=100.0,
+            damping_ratio=rng.uniform(0.3, 2, 6), feedback=0.7, filter_time=0.0,
+            max_linear_speed=2.0, max_angular_speed=10.0, max_distance=0.5, max_angle=3.0,
+            max_force=100.0,
             leader_damping=rng.uniform(0, 5, 7),
             tare_time=0.0,
         )  # fmt: skip
@@ -396,8 +397,8 @@ def test_a_wrist_that_gave_way_threw_the_follower_aside_after_the_leader_was_let
         "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0],
         "position": [0.0, 0.0, 0.1],
     }
-    late = {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}
-    arm = {"hand": False, "tool": rod, "q_start": [0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785]}
+    late = {"state_delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}
+    arm = {"gripper": False, "tool": rod, "q_start": [0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785]}
     arms = {
         "left": {"position": [0.0, 0.5, 0.0], "perturbation": late, **arm},
         "right": {"position": [0.0, -0.5, 0.0], "perturbation": late, **arm},
@@ -409,7 +410,7 @@ def test_a_wrist_that_gave_way_threw_the_follower_aside_after_the_leader_was_let
     table = {"shape": "box", "size": [0.2, 0.2, 0.02], "position": [0.5, -0.5, 0.374]}
     with simple_cell(
         arms, {"tele": {**LAWS["tele"], "params": params}}, ["tele"],
-        objects={"table": table}, collisions={"touching": ["right table"]},
+        objects={"table": table}, collisions={"allowed_contacts": ["right table"]},
     ) as cell:  # fmt: skip
         cell.step(500)
         for force, cycles in (([0, 0, -30], 2000), ([-10, 0, -30], 1000), ([0, 0, 0], 0)):
@@ -419,7 +420,7 @@ def test_a_wrist_that_gave_way_threw_the_follower_aside_after_the_leader_was_let
         for _ in range(100):
             cell.step(10)
             fastest = max(fastest, float(np.abs(cell.state("right").dq).max()))
-            kept = min(kept, cell.report("tele").get("pull kept [-]", 1.0))
+            kept = min(kept, cell.report("tele").get("wrench scale [-]", 1.0))
         assert cell.active == ("tele",)
         assert fastest < 2.5
         assert kept < 1.0
@@ -429,8 +430,8 @@ def test_a_wrist_that_gave_way_threw_the_follower_aside_after_the_leader_was_let
 def test_a_follower_led_beyond_its_reach_swung_for_seconds(make_cell):
     """Its elbow nearly straight, 5 cm short of its reference: 0.15 rad/s two seconds later."""
     arms = {
-        "left": {"model": "iiwa14", "position": [0.0, 0.4, 0.0], "hand": False},
-        "right": {"model": "iiwa14", "position": [0.0, -0.4, 0.0], "hand": False,
+        "left": {"model": "iiwa14", "position": [0.0, 0.4, 0.0], "gripper": False},
+        "right": {"model": "iiwa14", "position": [0.0, -0.4, 0.0], "gripper": False,
                   "q_start": [0.0, 0.8, 0.0, -0.4, 0.0, 1.2, 0.0]},
     }  # fmt: skip
     cell = make_cell(arms, LAWS, ["tele"])

@@ -18,9 +18,9 @@ ROD = {
 REAL = {
     "joint_friction": [0.3, 0.3, 0.3, 0.3, 0.15, 0.15, 0.1],
     "joint_damping": [0.5] * 7,
-    "noise": {"q": 1e-5, "dq": 1e-3, "tau": 0.05, "torque_step": 0.01},
+    "noise": {"q": 1e-5, "dq": 1e-3, "tau": 0.05, "torque_resolution": 0.01},
 }
-LATE = {"delay": 0.005, "torque_lag": 0.002}
+LATE = {"state_delay": 0.005, "torque_lag": 0.002}
 
 
 class ContactRig:
@@ -42,7 +42,7 @@ class ContactRig:
     def __init__(
         self, stiffness, gap, params=None, arm=None, law="force_impedance", damping_ratio=0.02
     ):
-        arm = {"q_start": OVER_TABLE, "hand": False, "tool": ROD, **(arm or {})}
+        arm = {"q_start": OVER_TABLE, "gripper": False, "tool": ROD, **(arm or {})}
         self.cell = simple_cell(
             {"arm": arm}, {"law": {"type": law, "params": params or {}}}, ["arm/law"],
             gate={"position": 1.0, "rotation": 3.2},

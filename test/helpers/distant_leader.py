@@ -10,7 +10,7 @@ import numpy as np
 
 from multipanda_py.apps.teleoperation import HandCommand, Teleoperator
 from multipanda_py.apps.teleoperation.ros_sources import WrenchFeedback
-from multipanda_py.controllets.features.external_wrench import FeltWrench
+from multipanda_py.controllets.features.external_wrench import FeedbackWrench
 from multipanda_py.testing import simple_cell
 
 WALL = 10_000.0
@@ -18,7 +18,7 @@ WALL = 10_000.0
 LAWS = {
     "lead": {
         "type": "gravity_compensation", "arms": ["leader"],
-        "features": ["coriolis", "joint_limits", "felt_wrench"],
+        "features": ["coriolis", "joint_limits", "feedback_wrench"],
     },
     "follow": {"type": "cartesian_impedance", "arms": ["follower"]},
 }  # fmt: skip
@@ -59,7 +59,7 @@ class Rig:
         delay: One way, and jitter on top of it [s].
         loss: Share of messages that is lost, each way.
         hand: Stiffness of the hand that leads [N/m]; 0 is none.
-        law: Parameters of ``felt_wrench`` of the leader.
+        law: Parameters of ``feedback_wrench`` of the leader.
         keeps_account: Without, the leader feels whatever comes, undamped.
     """
 
@@ -71,7 +71,7 @@ class Rig:
         law=None,
         keeps_account=True,
     ):  # fmt: skip
-        laws = {**LAWS, "lead": {**LAWS["lead"], "params": {"felt_wrench": law or {}}}}
+        laws = {**LAWS, "lead": {**LAWS["lead"], "params": {"feedback_wrench": law or {}}}}
         self.cell = simple_cell(
             {"leader": {"position": [0.0, 0.6, 0.0]}, "follower": {"position": [0.0, -0.6, 0.0]}},
             laws, ["lead", "follow"],
@@ -96,7 +96,7 @@ class Rig:
         self.given = self.given_at_most = 0.0  # by the law, beyond what it was given [J]
         lead = next(i for i in self.cell.loop.owners.active if i.spec.name == "lead")
         features = lead.features.features
-        self.felt = next(f for f in features if isinstance(f, FeltWrench)).arms[0]
+        self.felt = next(f for f in features if isinstance(f, FeedbackWrench)).arms[0]
         if not keeps_account:
             self.felt.account.apply = lambda *_: 1.0
             self.felt.damping[:] = 0.0
@@ -150,7 +150,7 @@ class Rig:
                     self.there.send(now, self.cell.pose("leader"))
                 self.teleoperator.tick()
             for wrench in self.back.heard(now):
-                self.cell.set_channel("leader", "felt_wrench", wrench)
+                self.cell.set_channel("leader", "feedback_wrench", wrench)
             self._find_places()
             place, jacobian = self.place("leader")
             want = self.start["leader"] - reach * min(1.0, (now - self.begin) / 0.4)

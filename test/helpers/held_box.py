@@ -66,7 +66,7 @@ def arms_at_box(right=None):
         right: Robot model of the right arm, one of ``BESIDE``; None for another FR3.
     """
     arms = {
-        name: {"position": list(base), "hand": False, "tool": ROD, "q_start": AT_BOX[name]}
+        name: {"position": list(base), "gripper": False, "tool": ROD, "q_start": AT_BOX[name]}
         for name, base in BASES.items()
     }
     if right is not None:
@@ -110,7 +110,7 @@ class HeldBox:
         """Press, and lift off the table."""
         report = self.cell.report(self.last)
         start = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
-        self.cell.set_object_target(self.last, squeeze=squeeze)
+        self.cell.set_object_target(self.last, internal_force=squeeze)
         for _ in range(50):
             self.cell.step(100)
             if min(self.force(arm) for arm in BOTH) > 0.95 * squeeze:

@@ -18,7 +18,7 @@ from multipanda_py.simulation.drivetrain.sensors import SensorNoise
 BREAKS = 2.5
 """When something breaks [s]."""
 Break = Callable[[Cell], None]
-NOISE = {"tau": 0.05, "dq": 0.002, "q": 1e-5, "torque_step": 0.005, "tau_bias": [0.1] * 7}
+NOISE = {"tau": 0.05, "dq": 0.002, "q": 1e-5, "torque_resolution": 0.005, "tau_bias": [0.1] * 7}
 WRONG = {
     "coulomb": [0.3] * 7, "viscous": [0.2] * 7, "friction_offset": [0.05] * 7,
     "link_mass": [1.1, 0.9, 1.1, 0.95, 1.05, 0.9, 1.1], "command_delay": 0.001,

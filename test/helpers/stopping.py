@@ -34,7 +34,7 @@ class Throw:
             rng.uniform(-1.1, 1.1, n) * limits.velocity,
             rng.uniform(-1.0, 1.0, n) * limits.torque,
             {
-                "delay": float(rng.choice([0.0, 0.005])),
+                "state_delay": float(rng.choice([0.0, 0.005])),
                 "torque_lag": float(rng.choice([0.0, 0.002])),
                 "inertia_scale": float(rng.choice([0.8, 1.0, 1.2])),
                 "payload": float(rng.choice([0.0, 3.0])) if payload else 0.0,

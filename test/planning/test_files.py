@@ -146,7 +146,7 @@ def test_what_is_said_never_to_touch_does_not_in_postures_nobody_has_tried(robot
 @pytest.mark.parametrize("model", ["fr3", "ur5e"])
 def test_postures_beyond_half_a_turn_were_not_tried(model):
     """Joint 6 of an FR3 turns to 4.5 rad; those of a UR5e by two turns, and one shows it all."""
-    [arm] = describe_arms(cell(("a", {"model": model, "hand": False})))
+    [arm] = describe_arms(cell(("a", {"model": model, "gripper": False})))
     lower, upper = collision_pairs.Geometry(arm).postures()
     span = arm.limits.upper - arm.limits.lower
     assert upper - lower == pytest.approx(np.minimum(span, 2.0 * np.pi), abs=1e-3)

@@ -28,7 +28,7 @@ FAULTS = {"nan": "non_finite_command", "jump": "command_jump", "raise": "control
 
 def cell_of(*names, **arm):
     laws = {name: LAWS[name] for name in names}
-    return simple_cell(arms={"left": {"hand": False, **arm}}, controllets=laws)
+    return simple_cell(arms={"left": {"gripper": False, **arm}}, controllets=laws)
 
 
 def switch(cell, name):
@@ -83,7 +83,7 @@ def test_a_posture_is_reached_and_every_command_kept_the_limits():
     with cell_of("position") as cell:
         switch(cell, "position")
         goal = cell.state("left").q + np.array([0.5, 0.3, -0.4, 0.3, 0.5, 0.4, -0.6])
-        cell.set_parameters("left/position", {"speed": 1.0})
+        cell.set_parameters("left/position", {"velocity_scaling": 1.0})
         cell.set_target("left", q=goal)
         found = rows(cell, 1500)
         assert np.abs(cell.state("left").q - goal).max() < 1e-4
@@ -212,7 +212,7 @@ def test_a_robot_that_has_stopped_by_itself_goes_on_from_where_it_is():
 def test_another_arm_under_torque_control_does_not_notice():
     """What a torque law does beside a moving position arm is what it does alone, to the bit."""
     laws = {name: LAWS[name] for name in ("impedance", "position")}
-    far = {name: {"position": [0.0, y, 0.0], "hand": False}
+    far = {name: {"position": [0.0, y, 0.0], "gripper": False}
            for name, y in (("left", 2.0), ("right", -2.0))}  # fmt: skip
     found = []
     for moves in (False, True):
@@ -231,7 +231,7 @@ def test_an_arm_replayed_its_last_torque_while_another_changed_its_commands(monk
 
     It executed what the law had computed last, however long ago: 2 Nm, and 0.7 rad/s soon.
     """
-    arms = {name: {"position": [0.0, y, 0.0], "hand": False}
+    arms = {name: {"position": [0.0, y, 0.0], "gripper": False}
             for name, y in (("left", 1.0), ("right", -1.0))}  # fmt: skip
     both = {"type": "joint_impedance", "arms": ["left", "right"], "features": ["coriolis"]}
     with simple_cell(arms, {"position": LAWS["position"], "both": both}) as cell:
@@ -272,7 +272,7 @@ def test_an_arm_replayed_its_last_torque_while_another_changed_its_commands(monk
 
 
 def test_a_moving_arm_may_not_wait_for_another_one_that_changes_its_commands():
-    arms = {name: {"position": [0.0, y, 0.0], "hand": False}
+    arms = {name: {"position": [0.0, y, 0.0], "gripper": False}
             for name, y in (("left", 1.0), ("right", -1.0))}  # fmt: skip
     laws = {
         "position": LAWS["position"],
@@ -313,10 +313,10 @@ def test_a_feature_that_only_adds_torques_is_refused():
 def test_a_margin_of_a_law_without_torques_is_refused_in_words(tmp_path, capsys):
     file = tmp_path / "cell.yaml"
     file.write_text(
-        "/**:\n  ros__parameters:\n    arms: {left: {hand: false}}\n"
+        "/**:\n  ros__parameters:\n    arms: {left: {gripper: false}}\n"
         "    controllets: {moves: {type: joint_position}}\n"
     )
-    assert main(["margin", str(file), "--controllet", "left/moves"]) != 0
+    assert main(["delay-margin", str(file), "--controllet", "left/moves"]) != 0
     assert re.search(r"\bleft/moves\b.*\btorques", capsys.readouterr().err)
 
 

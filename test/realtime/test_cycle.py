@@ -296,7 +296,7 @@ def test_two_runs_are_equal_to_the_last_bit(make_cell):
         return cell.rows()[1]
 
     first, second = run(), run()
-    for name in ("arms", "objects", "time", "cycle"):
+    for name in ("arms", "object_poses", "time", "cycle"):
         assert np.array_equal(first[name], second[name])
 
 

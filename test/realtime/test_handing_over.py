@@ -54,7 +54,7 @@ def force_on(cell, thing):
 
 def pressing_cell(make_cell, laws, first, depth=0.03, **arm):
     """An arm whose rod presses on a table, with some 10 N under 400 N/m."""
-    arm = {"hand": False, "tool": ROD, "q_start": OVER_TABLE, **arm}
+    arm = {"gripper": False, "tool": ROD, "q_start": OVER_TABLE, **arm}
     cell = make_cell({"arm": arm}, laws, [f"arm/{first}"], objects={"table": TABLE})
     cell.step(5)
     here = cell.pose("arm")
@@ -357,7 +357,7 @@ def test_the_seeded_law_asks_for_the_torque_that_was_handed_over(name):
 @pytest.mark.sim
 def test_a_weight_felt_as_a_force_near_a_singular_posture_drove_a_wrist_on_after_a_stop(make_cell):
     """A fifth of it was not known; 35 N of it, at a tool that touched nothing, went on in hold."""
-    late = {"link_mass": [1.2] * 7, "delay": 0.005, "torque_lag": 0.002}
+    late = {"link_mass": [1.2] * 7, "state_delay": 0.005, "torque_lag": 0.002}
     q = [1.8157370, 0.9329161, 0.1468972, -1.1927408, -1.0571468, 2.8653946, -0.0830075]
     laws = {"force": {"type": "force_impedance"}, "joint": {"type": "joint_impedance"},
             "float": {"type": "gravity_compensation"}}  # fmt: skip

@@ -101,13 +101,13 @@ def test_torques_differed_in_their_last_bits_while_somebody_looked_at_their_term
         cell.step(400)
         runs.append(cell.rows()[1]["arms"])
     plain, traced = runs
-    assert (traced["terms_traced"][1:] > 4).all()
+    assert (traced["torque_terms_recorded"][1:] > 4).all()
     np.testing.assert_array_equal(plain["tau"], traced["tau"])
     np.testing.assert_array_equal(plain["q"], traced["q"])
-    total = traced["terms"].sum(axis=2)
-    moving = total[5:], traced["tau_wanted"][5:]
+    total = traced["torque_terms"].sum(axis=2)
+    moving = total[5:], traced["tau_desired"][5:]
     np.testing.assert_allclose(*moving, atol=1e-9)
-    assert (np.abs(traced["terms"]).max(axis=(0, 1, 3))[1:5] > 1e-3).all()
+    assert (np.abs(traced["torque_terms"]).max(axis=(0, 1, 3))[1:5] > 1e-3).all()
 
 
 def test_each_of_those_projected_together_is_noted_with_what_it_adds_alone(rig):

@@ -71,7 +71,7 @@ def test_joint_laws_let_a_load_sink_that_they_said_they_carry(make_cell, name):
 
 def test_a_short_leash_carries_less_and_says_so(make_cell):
     """Two springs: what is carried at once is the share that was said, and the rest sinks."""
-    soft = {"type": "joint_velocity", "params": {"leash": 0.02}}
+    soft = {"type": "joint_velocity", "params": {"max_reference_lead": 0.02}}
     cell = make_cell(LOADED, {**LAWS, "soft": soft}, ["arm/stiff"])
     cell.step(1500)
     words = cell.switch(["arm/soft"], strictness="force_auto").message

@@ -23,9 +23,9 @@ LAWS = {
 REAL = {
     "joint_friction": [0.3] * 4 + [0.15, 0.15, 0.1],
     "joint_damping": [0.5] * 7,
-    "noise": {"q": 1e-5, "dq": 1e-3, "tau": 0.05, "torque_step": 0.01},
+    "noise": {"q": 1e-5, "dq": 1e-3, "tau": 0.05, "torque_resolution": 0.01},
 }
-LATE = {"delay": 0.002, "command_delay": 0.001, "torque_lag": 0.002}
+LATE = {"state_delay": 0.002, "command_delay": 0.001, "torque_lag": 0.002}
 FORCE = 50.0
 NEAR = 0.0995
 """Half of the width of the box [m]: the rods start half a millimetre in front of it."""
@@ -109,7 +109,7 @@ def test_less_force_than_was_asked_for_was_held_without_a_word(make_cell):
 @pytest.mark.sim
 def test_a_switch_while_the_force_still_rises_ends_it_there(make_cell):
     box = lifted(make_cell, 20.0)
-    box.cell.set_object_target("force_pair", squeeze=60.0)
+    box.cell.set_object_target("force_pair", internal_force=60.0)
     box.cell.step(100)
     assert pressed(box) < 40.0
     assert "of 60.0 N" in switch(box, "pair").message
@@ -126,7 +126,7 @@ def test_a_new_target_replaces_the_force_of_before(make_cell):
     for name in ("force_pair", "two_joint", "pair"):
         switch(box, name)
         if name == "force_pair":
-            box.cell.set_object_target(name, squeeze=30.0)
+            box.cell.set_object_target(name, internal_force=30.0)
         box.cell.step(700)
         assert pressed(box) == pytest.approx(30.0, rel=0.1), name
 
@@ -152,7 +152,7 @@ def test_the_force_on_an_object_that_is_gone_is_not_asked_for_again(make_cell, l
     assert set(newest.values()) == {Event.FORCE_NO_LONGER_MISSING}  # or /diagnostics warn for good
     before = {arm: box.cell.pose(arm) for arm in BOTH}
     answer = switch(box, then)
-    assert "squeeze" not in answer.message
+    assert "internal force" not in answer.message
     box.cell.step(500)
     for arm in BOTH:
         assert box.cell.pose(arm).distance(before[arm])[0] < 3e-3

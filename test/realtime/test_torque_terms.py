@@ -72,7 +72,7 @@ def rig():
         for own in tau:
             own[:] = LAW
         terms.add(features, maker.states, Target(2), PERIOD, tau)
-        return [record["terms"][:, 0].tolist() for record in records]
+        return [record["torque_terms"][:, 0].tolist() for record in records]
 
     return features, maker, cycle, records
 
@@ -82,7 +82,7 @@ def test_terms_stand_in_the_order_of_the_cell_file_though_they_add_in_another(ri
     first, second = cycle()
     assert first == [LAW, 2.0, 0.0, 1.0, 4.0, 0.0]
     assert second == [LAW, 3.0, 0.0, 2.0, 5.0, 0.0]
-    assert [int(record["terms_traced"]) for record in records] == [5, 5]
+    assert [int(record["torque_terms_recorded"]) for record in records] == [5, 5]
 
 
 def test_a_feature_that_comes_or_goes_keeps_its_place_and_leaves_nothing_behind(rig):

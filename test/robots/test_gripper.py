@@ -19,13 +19,15 @@ pytestmark = pytest.mark.inline
 
 @pytest.fixture
 def mock_cell(make_cell):
-    return make_cell(arms={"arm": {"backend": "mock"}, "bare": {"backend": "mock", "hand": False}})
+    return make_cell(
+        arms={"arm": {"backend": "mock"}, "bare": {"backend": "mock", "gripper": False}}
+    )
 
 
 def test_only_arms_with_a_hand_have_a_gripper(mock_cell):
     gripper = mock_cell.gripper("arm")
     assert mock_cell.gripper("arm") is gripper
-    with pytest.raises(ConfigurationError, match=r"\bbare\b.*arms\.bare\.hand"):
+    with pytest.raises(ConfigurationError, match=r"\bbare\b.*arms\.bare\.gripper"):
         mock_cell.gripper("bare")
     with pytest.raises(UnknownName, match="known: arm, bare"):
         mock_cell.gripper("middle")
@@ -108,7 +110,7 @@ def test_a_paced_loop_in_a_process_executes_commands_too(make_cell):
     assert motion.result is None
     assert motion.wait().succeeded
     assert gripper.state().width == pytest.approx(0.05, abs=1e-4)
-    assert cell.state("arm").fingers.sum() == pytest.approx(0.05, abs=1e-4)
+    assert cell.state("arm").finger_positions.sum() == pytest.approx(0.05, abs=1e-4)
 
 
 def test_a_gripper_on_a_loop_that_stood_still_was_never_answered_and_stopped_later(make_cell):

@@ -7,6 +7,7 @@ import pytest
 from repository import BENCH_ARM
 
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.robots.extra_data import read_extra
 from multipanda_py.robots.geometry import Turned
 from multipanda_py.robots.read_robot import read_robot
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.inline
 
 def bench(tmp_path, look):
     path = tmp_path / "bench.yaml"
-    path.write_text(f"base: base_link\ntip: tool0\nlook:\n  {look}\n")
+    path.write_text(f"base: base_link\ntip: tool0\nvisuals:\n  {look}\n")
     return read_robot(path, urdf=BENCH_ARM)
 
 
@@ -31,15 +32,22 @@ def test_a_picture_is_of_its_link_or_of_what_is_fixed_to_it(tmp_path):
 @pytest.mark.parametrize(
     ("look", "message"),
     [
-        ("tool1: []", "look:.*link 'tool1'.*base_link"),
+        ("tool1: []", "visuals:.*link 'tool1'.*base_link"),
         (
             "tool0: [[pink, [0, 0, 0], [0, 0, 1], 0.1]]",
-            r"look: tool0: .*\bpink\b.*\bshell, ",
+            r"visuals: tool0: .*\bpink\b.*\bshell, ",
         ),
-        ("tool0: [[blue, [0, 0, 0], 0.1]]", "look: tool0: .*blue"),
-        ("tool0: 3", r"look: tool0:.*\b3\b"),
+        ("tool0: [[blue, [0, 0, 0], 0.1]]", "visuals: tool0: .*blue"),
+        ("tool0: 3", r"visuals: tool0:.*\b3\b"),
     ],
 )
 def test_a_picture_that_is_none_is_refused(tmp_path, look, message):
     with pytest.raises(ConfigurationError, match=message):
         bench(tmp_path, look)
+
+
+def test_the_former_key_of_visual_shapes_was_only_unknown(tmp_path):
+    path = tmp_path / "extra.yaml"
+    path.write_text("look:\n  tool0: []\n")
+    with pytest.raises(ConfigurationError, match=r"extra\.yaml: look: renamed to visuals$"):
+        read_extra(path)

@@ -31,7 +31,7 @@ BY_ITS_TEMPLATES = {
     "awas_ii": (
         "<spring_Ks>10.0</spring_Ks><spring_l_0>1</spring_l_0><spring_L>0.05</spring_L>"
         "<spring_r_t>0.015</spring_r_t><max_def>0.3</max_def><ctrl_P>125</ctrl_P>",
-        {"spring": 10.0, "lever": 0.05, "radius": 0.015, "max_deflection": 0.3},
+        {"spring_stiffness": 10.0, "lever": 0.05, "radius": 0.015, "max_deflection": 0.3},
     ),
     "qbmove": (
         "<spring_a1>8.9992</spring_a1><spring_k1>0.0019</spring_k1><spring_a2>7.0</spring_a2>"
@@ -69,7 +69,10 @@ def test_motors_and_their_controllers_keep_their_sides(tmp_path):
     sides = "<mot_1_J>0.1</mot_1_J><mot_2_J>0.2</mot_2_J><mot_1_minPos>-1</mot_1_minPos>"
     sides += "<mot_2_maxPos>inf</mot_2_maxPos><ctrl_1_P>3</ctrl_1_P><ctrl_2_D>4</ctrl_2_D>"
     (found,) = read_gazebo(urdf(tmp_path, plugin(more=sides)))
-    assert found.motors == ({"inertia": 0.1, "low": -1.0, "p": 3.0}, {"inertia": 0.2, "d": 4.0})
+    assert found.motors == (
+        {"inertia": 0.1, "min_position": -1.0, "p": 3.0},
+        {"inertia": 0.2, "d": 4.0},
+    )
 
 
 def test_other_plug_ins_are_left_alone(tmp_path):

@@ -149,10 +149,10 @@ def test_what_is_refused_is_counted_and_said(arm, node, topic, data, reason):
     def told():
         return arm.client.diagnosis(f"{node.name}/arm")[1]
 
-    before, references = int(told()["refused targets"]), arm.values("joint_1")[2:4]
+    before, references = int(told()["rejected targets"]), arm.values("joint_1")[2:4]
     arm.send(
         topic, data,
-        lambda: int(told()["refused targets"]) > before and reason in told()["last refusal"],
+        lambda: int(told()["rejected targets"]) > before and reason in told()["last rejection"],
         reason,
     )  # fmt: skip
     # The motors may still come to rest; what was refused asks for a tenth of a radian and more.

@@ -38,10 +38,10 @@ def test_targets_without_a_clock_are_refused_until_there_is_one(start, client):
     target = JointState(name=LEFT_JOINTS, position=[0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 
     def refused():
-        return int(status()["refused targets"]) > 0
+        return int(status()["rejected targets"]) > 0
 
     client.stream("/timeless/left/target_joint", target, refused, "refusal")
-    assert "/clock" in status()["last refusal"]
+    assert "/clock" in status()["last rejection"]
     assert "use_sim_time" in node.log
 
     seconds = 1000
@@ -51,7 +51,7 @@ def test_targets_without_a_clock_are_refused_until_there_is_one(start, client):
         seconds += 1
         client.publish("/clock", Clock(clock=target.header.stamp.__class__(sec=seconds)))
         values = status()
-        taken_now = int(values["target messages"]) - int(values["refused targets"])
+        taken_now = int(values["target messages"]) - int(values["rejected targets"])
         return taken_now > 0
 
     client.stream("/timeless/left/target_joint", target, taken, "a target that is taken")
@@ -114,7 +114,7 @@ def test_states_are_not_stamped_zero_and_a_clock_that_stops_is_said(on_clock, cl
     target.header.stamp = Time(seconds=seconds).to_msg()  # as of now, by a clock that has stopped
     values = lambda: client.diagnosis(f"{node.name}/left")[1]  # noqa: E731
     client.stream(
-        "/timeless/left/target_joint", target, lambda: stands in values()["last refusal"], stands
+        "/timeless/left/target_joint", target, lambda: stands in values()["last rejection"], stands
     )
     assert stands in node.log
     client.until(lambda: ticking() and stands not in status()[0].message, what="time goes on")

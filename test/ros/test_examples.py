@@ -124,7 +124,7 @@ def test_hello_lifts_both_hands(cell, run, watch):
 
 def speeds(client):
     nodes = [f"/{arm}/cartesian_impedance_controller" for arm in ARMS]
-    return [parameters_of.get(client, "governor.speed", node=node) for node in nodes]
+    return [parameters_of.get(client, "governor.linear_speed", node=node) for node in nodes]
 
 
 @pytest.mark.long

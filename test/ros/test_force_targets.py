@@ -74,7 +74,7 @@ def test_stiffness_changes_how_far_it_gives_way(node, client):
 def refused(client, node, who, topic, message, reason):
     def seen():
         status = client.diagnosis(f"{node.name}/{who}")
-        return status is not None and reason in status[1].get("last refusal", "")
+        return status is not None and reason in status[1].get("last rejection", "")
 
     client.stream(topic, message, seen, reason)
 
@@ -109,6 +109,13 @@ def test_object_of_a_coupled_law_moves_and_is_squeezed(node, client):
         return np.allclose([height(get()) for get in poses.values()], goal, atol=5e-3)
 
     client.stream("/force/pair/target_pose", target, there, "both arms 5 cm up")
-    refused(client, node, "pair", "/force/pair/target_squeeze", Float64(data=-5.0), "squeeze")
+    refused(
+        client,
+        node,
+        "pair",
+        "/force/pair/target_internal_force",
+        Float64(data=-5.0),
+        "internal_force",
+    )
     target.pose.position.z += 1.0
     refused(client, node, "pair", "/force/pair/target_pose", target, "gate.position")

@@ -47,7 +47,7 @@ def test_a_target_on_its_topic(node, client, names, numbers, reason):
     client.stream(
         "/six/left/target_joint",
         message,
-        lambda: reason in client.diagnosis(f"{node.name}/left")[1]["last refusal"],
+        lambda: reason in client.diagnosis(f"{node.name}/left")[1]["last rejection"],
         reason,
     )
 
@@ -72,7 +72,7 @@ def test_a_goal_of_the_trajectory_action(node, client, names, numbers, reason):
     if handle.accepted:
         assert reason in goals.result(handle)[1].error_string
     else:
-        assert reason in client.diagnosis(f"{node.name}/left")[1]["last refusal"]
+        assert reason in client.diagnosis(f"{node.name}/left")[1]["last rejection"]
 
 
 def test_a_parameter(node, client):

@@ -22,7 +22,7 @@ SMALL = """
   ros__parameters:
     cell: {name: small}
     arms:
-      only: {backend: mock, hand: false}
+      only: {backend: mock, gripper: false}
     controllets:
       plain: {type: joint_impedance, features: []}
     active: [only/plain]
@@ -213,7 +213,9 @@ def test_no_thread_of_the_node_is_on_the_loop_s_core(start, file):
 @pytest.mark.long
 def test_namespace_name_and_overrides(start, client):
     law = "cartesian_impedance_controller:stiffness:=[350.0, 350.0, 350.0, 30.0, 30.0, 30.0]"
-    lab = start("arms.left.hand:=false", law, "nobody:x:=1", remap=["__ns:=/lab", "__node:=boss"])
+    lab = start(
+        "arms.left.gripper:=false", law, "nobody:x:=1", remap=["__ns:=/lab", "__node:=boss"]
+    )
     lab.wait_for("is active")
     answer = client.call(ListControllers, "/lab/left/controller_manager/list_controllers")
     assert "cartesian_impedance_controller" in {item.name for item in answer.controller}

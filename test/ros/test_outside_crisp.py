@@ -154,7 +154,7 @@ def test_what_crisp_py_cannot_have_is_refused_and_changes_nothing(cell, client, 
     assert moved < 1e-3
     status = client.newest(DiagnosticStatus, "/left/target_status")
     assert status.level == DiagnosticStatus.WARN
-    assert "pose refused: " in status.message
+    assert "pose rejected: " in status.message
 
 
 SWITCH = """

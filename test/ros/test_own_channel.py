@@ -59,10 +59,10 @@ def test_a_message_of_its_own_choice_reaches_the_law(node, client):
     ("data", "reason"), [([30.0, 0.0, 0.0], "tug: got [30.0"), ([1.0], "allowed 3 finite")]
 )
 def test_what_the_gate_refuses_is_counted(node, client, data, reason):
-    before = int(client.diagnosis(f"{node.name}/left")[1]["refused targets"])
+    before = int(client.diagnosis(f"{node.name}/left")[1]["rejected targets"])
 
     def seen():
         status = client.diagnosis(f"{node.name}/left")[1]
-        return int(status["refused targets"]) > before and reason in status["last refusal"]
+        return int(status["rejected targets"]) > before and reason in status["last rejection"]
 
     client.stream("/own/left/target_tug", Float64MultiArray(data=data), seen, reason)

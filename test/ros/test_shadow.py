@@ -62,9 +62,12 @@ def test_a_running_cell_is_followed_and_said_in_diagnostics(cell, client, tmp_pa
         assert "left: q of joint1 is" in status.message
         assert values["times outside"] == "7"
         assert client.diagnosis(f"{name}/right/shadow")[0].level == DiagnosticStatus.OK
-        state = client.newest(JointState, "/twins/shadow/joint_states")
+        state = client.newest(JointState, "/twins/twin/joint_states")
         nodes = client.node.get_node_names_and_namespaces()
-        assert (f"shadow_{name}", "/twins") in nodes  # two cells' would be one by the same name
+        assert (
+            f"twin_monitor_{name}",
+            "/twins",
+        ) in nodes  # two cells' would be one by the same name
         assert next(iter(state.name)) == "left_fr3_joint1"
         assert len(state.name) == len(state.position) == len(state.effort) == 14
         for arm, first in (("left", 0), ("right", 7)):

@@ -68,7 +68,7 @@ def test_a_stuck_loop_was_reported_as_on_time(cell, client):
     client.diagnosis(name)
     pose = client.newest(PoseStamped, "left/current_pose")
     client.publish("left/target_pose", pose)
-    refused = int(client.diagnosis(f"{name}/left")[1]["refused targets"])
+    refused = int(client.diagnosis(f"{name}/left")[1]["rejected targets"])
     with stopped(cell) as since:
         client.until(
             lambda: client.diagnosis(name)[0].level == DiagnosticStatus.ERROR, 2.0, "an error"
@@ -81,12 +81,12 @@ def test_a_stuck_loop_was_reported_as_on_time(cell, client):
         for _ in range(20):
             client.publish("left/target_pose", pose)
         client.until(
-            lambda: int(client.diagnosis(f"{name}/left")[1]["refused targets"]) > refused,
+            lambda: int(client.diagnosis(f"{name}/left")[1]["rejected targets"]) > refused,
             5.0,
-            "refused targets",
+            "rejected targets",
         )
         assert states() is before, "a state of the past was published as new"
-        assert "has not run" in client.diagnosis(f"{name}/left")[1]["last refusal"]
+        assert "has not run" in client.diagnosis(f"{name}/left")[1]["last rejection"]
     settle(client, cell)
     assert "the loop runs again" in cell.log
 

@@ -61,7 +61,7 @@ def test_where_a_mesh_is_not_there_capsules_are_shown(tmp_path):
 
 def test_who_draws_an_arm_in_its_yaml_sees_that(tmp_path):
     extra = tmp_path / "bench_arm.yaml"
-    extra.write_text("look: {upper_arm_link: [[blue, [0, 0, 0], [0, 0, 0.1], 0.02]]}\n")
+    extra.write_text("visuals: {upper_arm_link: [[blue, [0, 0, 0], [0, 0, 0.1], 0.02]]}\n")
     model = scene(BENCH_ARM, extra=extra)
     (geom,) = pictures(model, "bench_arm_upper_arm_link")
     assert model.material(int(model.geom_matid[geom])).name == "blue"

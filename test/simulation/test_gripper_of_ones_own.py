@@ -15,7 +15,7 @@ from multipanda_py.pose import Pose
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 YAML = Path(__file__).parents[2] / "examples" / "wide_gripper" / "wide_gripper.yaml"
-ARM = {"model": "ur5e", "hand": {"extra": str(YAML)}}
+ARM = {"model": "ur5e", "gripper": {"extra": str(YAML)}}
 
 
 @pytest.mark.long

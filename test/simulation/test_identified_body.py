@@ -29,7 +29,11 @@ def one(path, **more):
 @pytest.mark.parametrize("model", ["fr3", "ur5e"])
 def test_mujoco_has_the_bodies_and_rotors_of_the_file(make_cell, tmp_path, model):
     robot = write_robot(tmp_path / "robot.yaml", 2, model=model)
-    arm = {"model": model, "hand": False, "perturbation": {"parameters": f"{tmp_path}/robot.yaml"}}
+    arm = {
+        "model": model,
+        "gripper": False,
+        "perturbation": {"parameters": f"{tmp_path}/robot.yaml"},
+    }
     cell = make_cell({"arm": arm})
     backend, n = cell.loop.backends[0], robot.n_joints
     full = np.zeros((backend.model.nv, backend.model.nv))

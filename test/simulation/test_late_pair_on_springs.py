@@ -36,7 +36,7 @@ def test_they_lift_it_with_5_ms_of_delay_and_2_ms_of_lag_beside_that_of_their_mo
 ):
     config = example.with_preset(preset).model_dump()
     for arm in config["arms"].values():
-        arm["perturbation"] |= {"delay": 0.005, "torque_lag": 0.002}
+        arm["perturbation"] |= {"state_delay": 0.005, "torque_lag": 0.002}
     with Cell(CellConfig.from_dict(config)) as cell:
         said = example.lift(cell)
         assert [cell.state(arm).fault for arm in cell.arms] == ["", ""]

@@ -20,7 +20,7 @@ def arms(**perturbation):
 
 
 def test_states_are_as_old_as_the_delay_says(make_cell):
-    cell = make_cell(arms(delay=0.004), FLOAT, ["left/float"])
+    cell = make_cell(arms(state_delay=0.004), FLOAT, ["left/float"])
     _, data = world(cell)
     data.qvel[:7] = 0.3
     truth = []

@@ -73,7 +73,7 @@ def test_mujoco_and_pinocchio_agree_on_the_real_arm(make_cell, model):
     n = 7 if model == "fr3" else 6
     off = {"link_mass": [1.2, *[0.9] * (n - 1)], "link_com": [0.01] * (3 * n),
            "link_inertia": [1.3] * (3 * n)}  # fmt: skip
-    cell = make_cell({"arm": {"model": model, "hand": False, "perturbation": off}})
+    cell = make_cell({"arm": {"model": model, "gripper": False, "perturbation": off}})
     cell.step(1)
     mj, data = world(cell)
     full = np.zeros((mj.nv, mj.nv))
@@ -225,7 +225,7 @@ def test_a_recovered_arm_executed_what_was_on_its_way_when_it_stopped(make_cell)
 
 
 def test_measurements_are_whole_steps(make_cell):
-    noise = {"q": 1e-4, "q_step": 1e-3, "dq_step": 0.01, "tau_step": 0.05}
+    noise = {"q": 1e-4, "q_resolution": 1e-3, "dq_resolution": 0.01, "tau_resolution": 0.05}
     cell = make_cell({"arm": {"noise": noise}}, STIFF, ["arm/stiff"])
     cell.step(20)
     state = cell.state("arm")
@@ -237,7 +237,7 @@ def test_base_and_tool_are_where_they_really_are(make_cell):
     tool = {"mass": 0.5, "com": [0, 0, 0.05], "position": [0, 0, 0.1]}
     off = {"base_position": [0.01, -0.02, 0.005], "base_rpy": [0.0, 0.02, 0.1],
            "tool_position": [0.004, 0.0, 0.0], "tool_mass": 1.4}  # fmt: skip
-    place = {"position": [0.0, 0.3, 0.1], "rpy": [0.0, 0.0, 0.5], "hand": False, "tool": tool}
+    place = {"position": [0.0, 0.3, 0.1], "rpy": [0.0, 0.0, 0.5], "gripper": False, "tool": tool}
     cell = make_cell({"arm": {**place, "perturbation": off}})
     model, data = world(cell)
     base = data.body("arm_fr3_link0")

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.inline
 ARMS: dict[str, Any] = {
     "left": {"position": [0.0, 0.4, 0.0], "rpy": [0.0, 0.0, 0.5]},
     "right": {"position": [0.0, -0.4, 0.1], "backend": "mock"},
-    "bare": {"position": [-1.0, 0.0, 0.0], "hand": False, "model": "fer"},
+    "bare": {"position": [-1.0, 0.0, 0.0], "gripper": False, "model": "fer"},
 }
 OBJECTS: dict[str, Any] = {
     "ball": {"shape": "sphere", "size": [0.05], "position": [1.0, 0.0, 1.0], "mass": 0.1},
@@ -77,7 +77,7 @@ def test_arms_of_every_backend_and_objects_are_where_the_loop_has_them(
 @pytest.mark.sim
 def test_arms_with_fewer_joints_than_others_are_shown(make_cell: Callable[..., Cell]) -> None:
     """Windows and films of tasks ended with an arm of six joints beside seven."""
-    arms = {"left": {"position": [0.0, 0.4, 0.0]}, "six": {"model": "ur5e", "hand": False}}
+    arms = {"left": {"position": [0.0, 0.4, 0.0]}, "six": {"model": "ur5e", "gripper": False}}
     cell = make_cell(arms)
     view = SceneView(cell.config)
     cell.step(5)
@@ -91,7 +91,7 @@ def test_the_fingers_follow(make_cell: Callable[..., Cell]) -> None:
     view = SceneView(cell.config)
     cell.step(2)
     row = newest(cell)
-    row["arms"]["fingers"][0] = 0.013, 0.014
+    row["arms"]["finger_positions"][0] = 0.013, 0.014
     view.show(row)
     qpos = view.data.qpos
     joints = [view.model.joint(i) for i in range(view.model.njnt)]
@@ -120,7 +120,7 @@ def test_looking_changes_nothing(make_cell: Callable[..., Cell]) -> None:
             cell.step(5)
         view.show(newest(looked_at))
     assert view.data.time == pytest.approx(newest(looked_at)["time"])
-    for field in ("arms", "objects"):
+    for field in ("arms", "object_poses"):
         np.testing.assert_array_equal(newest(looked_at)[field], newest(alone)[field])
     assert mujoco.mj_stateSize(view.model, mujoco.mjtState.mjSTATE_FULLPHYSICS.value) > 0
 

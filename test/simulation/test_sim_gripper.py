@@ -206,7 +206,7 @@ def test_the_hand_works_at_every_rate_of_the_cell(with_box, rate):
     assert gripper.grasp(0.04, 0.1, 20.0).wait().succeeded
     cell.step(round(0.3 * rate))
     assert forces_on(cell, "box")["arm_fr3_leftfinger"] == pytest.approx(20.0, rel=0.15)
-    assert np.ptp(cell.state("arm").fingers) < 1e-3
+    assert np.ptp(cell.state("arm").finger_positions) < 1e-3
     assert gripper.move(0.08, 0.2).wait().succeeded
 
 
@@ -215,5 +215,5 @@ def test_two_hands_obey_their_own_commands(make_cell):
     left, right = cell.gripper("left"), cell.gripper("right")
     motions = left.move(0.01), right.move(0.05)
     assert [motion.wait().width for motion in motions] == pytest.approx([0.01, 0.05], abs=1e-4)
-    assert np.allclose(cell.state("left").fingers, 0.005, atol=1e-4)
-    assert np.allclose(cell.state("right").fingers, 0.025, atol=1e-4)
+    assert np.allclose(cell.state("left").finger_positions, 0.005, atol=1e-4)
+    assert np.allclose(cell.state("right").finger_positions, 0.025, atol=1e-4)

@@ -275,7 +275,7 @@ def test_mock_arms_carry_what_they_are_told(make_cell):
 @pytest.mark.parametrize("delay", [0.0, 0.01, 0.05])
 def test_an_arm_that_stopped_by_itself_shook_for_good_where_laws_see_it_late(make_cell, delay):
     """It knows its own joints at once; only the laws do not."""
-    late = {"model": "fr3", "perturbation": {"delay": delay}}
+    late = {"model": "fr3", "perturbation": {"state_delay": delay}}
     cell = make_cell({"left": late}, {"push": {"type": "misbehaving"}}, ["left/push"])
     robot = cell.loop.backends[0].robots[0]
     cell.set_parameters("left/push", {"torque": 1.0})

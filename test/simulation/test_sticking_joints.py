@@ -24,7 +24,7 @@ LAWS = {"free": {"type": "gravity_compensation"}}
     ids=["known friction", "unknown friction", "on springs"],
 )
 def test_an_arm_sticks_to_a_milliradian_in_ten_seconds(make_cell, arm):
-    cell = make_cell({"arm": {"hand": False, **arm}}, LAWS, ["arm/free"])
+    cell = make_cell({"arm": {"gripper": False, **arm}}, LAWS, ["arm/free"])
     cell.step(1000)
     cell.simulation.apply_wrench("arm_fr3_link7", [4.0, 4.0, 4.0])
     cell.step(1500)  # what the joints give way by at first, springs above all

@@ -144,7 +144,7 @@ def paced(
         Figures by condition (``conditions``), of switches (``switching``) and of the start; and
         samples for the plots by condition: ``control``, ``floor`` ..., and ``switching`` [us].
     """
-    data = all_conditions(two_arms(backend="mujoco", hand=True), f"bench_{os.getpid()}")
+    data = all_conditions(two_arms(backend="mujoco", gripper=True), f"bench_{os.getpid()}")
     sent, floor = folder / "sent.npy", _floor(folder, log)
     samples: Samples = {}
     figures: dict[str, Any] = {}

@@ -170,7 +170,7 @@ class BenchRobots(Closeable):
 
     def arms(self) -> dict[str, Data]:
         """Return the arm sections of a cell file for these robots."""
-        arms = two_arms(backend="franka", hand=True)
+        arms = two_arms(backend="franka", gripper=True)
         for arm, ip in zip(arms.values(), self.addresses):
             arm["robot_ip"] = ip
         return arms

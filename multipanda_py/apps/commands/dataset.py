@@ -60,7 +60,7 @@ def _add_replay_arguments(parser: argparse.ArgumentParser) -> None:
         help="cell file instead of the task's scene; real arms in it MOVE",
     )  # fmt: skip
     parser.add_argument(
-        "--within", type=positive, default=5.0, metavar="MM",
+        "--tolerance", type=positive, default=5.0, metavar="MM",
         help="allowed deviation of a tool from its recorded position, default 5; the exit code is "
         "1 if it is larger",
     )  # fmt: skip
@@ -78,7 +78,7 @@ def _run_replay(options: argparse.Namespace) -> int:
         ours["task"],
         control=ours["control"],
         rate=ours["rate"],
-        things=ours["things"],
+        objects=ours["objects"],
         features=ours["features"],
         cell=options.cell,
     )
@@ -95,7 +95,7 @@ def _run_replay(options: argparse.Namespace) -> int:
         complain(done.fault)
     return (
         OK
-        if 1e3 * max(done.apart.values(), default=0.0) <= options.within and not done.fault
+        if 1e3 * max(done.apart.values(), default=0.0) <= options.tolerance and not done.fault
         else FAILED
     )
 

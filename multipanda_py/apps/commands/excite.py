@@ -71,10 +71,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="duration of the ramps at start and end, default 1",
     )
     parser.add_argument(
-        "--share", type=float, default=0.9, help="fraction of the joint limits to use, default 0.9"
+        "--limit-scale",
+        type=float,
+        default=0.9,
+        help="fraction of the joint limits to use, default 0.9",
     )
     parser.add_argument(
-        "--margin", type=float, default=0.05, metavar="M",
+        "--clearance", type=float, default=0.05, metavar="M",
         help="minimum distance to floor, objects and other arms, default 0.05",
     )  # fmt: skip
     parser.add_argument("--criterion", choices=CRITERIA, default=CRITERIA[0])
@@ -92,10 +95,10 @@ def run(options: argparse.Namespace) -> int:
     """Search for a motion and write it."""
     end_in_order()
     check_output(options.output, ".csv", ".yaml", beside=[options.cell])
-    if not 0.05 <= options.share <= 1.0:
-        raise ConfigurationError(f"--share: got {options.share:g}, allowed 0.05 to 1")
-    if not 0.0 <= options.margin <= 1.0:
-        raise ConfigurationError(f"--margin: got {options.margin:g}, allowed 0 to 1 m")
+    if not 0.05 <= options.limit_scale <= 1.0:
+        raise ConfigurationError(f"--limit-scale: got {options.limit_scale:g}, allowed 0.05 to 1")
+    if not 0.0 <= options.clearance <= 1.0:
+        raise ConfigurationError(f"--clearance: got {options.clearance:g}, allowed 0 to 1 m")
     if not options.period >= 1.0 or not options.period + 2.0 * options.ramp <= LONGEST:
         raise ConfigurationError(
             f"--period, --ramp: got {options.period:g} and {options.ramp:g} s, allowed a period "
@@ -111,7 +114,7 @@ def run(options: argparse.Namespace) -> int:
         harmonics=options.harmonics,
         period=options.period,
         ramp=options.ramp,
-        limit_scale=options.share,
+        limit_scale=options.limit_scale,
         criterion=options.criterion,
         evaluations=options.evaluations,
         seed=options.seed,
@@ -130,7 +133,7 @@ def run(options: argparse.Namespace) -> int:
         complain(
             f"excite: the condition number was {search.best:.1f} at the samples of the search, "
             "but the motion came too close to an obstacle between them. It was scaled to "
-            f"{search.scale:.0%}. Try a smaller --margin or another --seed."
+            f"{search.scale:.0%}. Try a smaller --clearance or another --seed."
         )
     return OK
 
@@ -143,7 +146,7 @@ def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
                 f"--arm: got {options.arm!r}, but {options.cell} is a single arm. Remove --arm."
             )
         arm = ArmDescription("arm", options.cell)
-        return arm, Clearance(arm, options.margin)
+        return arm, Clearance(arm, options.clearance)
     if not Path(options.cell).exists():
         raise ConfigurationError(
             f"got {options.cell!r}, allowed an existing cell file, or one of {', '.join(MODELS)}"
@@ -151,7 +154,7 @@ def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
     config = CellConfig.from_yaml(options.cell)
     name = arm_of(config.arms, options.arm)
     arm = describe_arm(name, config.arms[name])
-    return arm, clearance_in(config, name, options.margin)
+    return arm, clearance_in(config, name, options.clearance)
 
 
 def _write(path: Path, motion: FourierMotion, arm: ArmDescription) -> None:

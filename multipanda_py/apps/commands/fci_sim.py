@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
         end_in_order()
         for unit in server.control_units:
             unit.gripper.put_object(options.object_width)
-        kind = "in lockstep" if options.lockstep or options.together else "at 1 kHz"
+        kind = "in lockstep" if options.lockstep or options.synchronized else "at 1 kHz"
         print_line(f"robots at {', '.join(options.addresses)}, {kind}; Ctrl-C ends it")
         server.run(lambda: True, _report)
     except KeyboardInterrupt:

@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cell", metavar="CELL", help="cell file that describes the arm, instead of --robot"
     )
     parser.add_argument("--arm", metavar="ARM", help="arm, if the log or cell has several")
-    parser.add_argument("--no-hand", action="store_true", help="the arm carried no gripper")
+    parser.add_argument("--no-gripper", action="store_true", help="the arm carried no gripper")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="YAML file to write")
     parser.add_argument(
         "--load", action="store_true", help="identify only the payload beyond gripper and tool"
@@ -177,7 +177,7 @@ def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Load]:
         if robot not in MODELS:
             raise UnknownName("--robot: model", robot, tuple(MODELS))
         arm = ArmDescription("arm", MODELS[robot])
-    if options.no_hand:
+    if options.no_gripper:
         arm = replace(arm, hand=False)
     if options.parameters:
         arm = replace(arm, model=with_parameters(arm.robot, options.parameters))

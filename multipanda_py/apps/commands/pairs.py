@@ -44,10 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="motion in --logs that the twin follows; default: commanded, if recorded",
     )  # fmt: skip
     parser.add_argument(
-        "--law", choices=LAWS, default=LAWS[0], help=f"controllet of the twin, default {LAWS[0]}"
+        "--controllet",
+        choices=LAWS,
+        default=LAWS[0],
+        help=f"controllet of the twin, default {LAWS[0]}",
     )
     parser.add_argument(
-        "--plant-law",
+        "--plant-controllet",
         choices=LAWS,
         help="controllet of the reference robot; default: as for the twin",
     )
@@ -65,12 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help=f"number of such motions, default {default}",
         )  # fmt: skip
     parser.add_argument(
-        "--margin", type=float, default=0.03, metavar="M",
+        "--clearance", type=float, default=0.03, metavar="M",
         help="minimum distance to floor, objects and other arms, default 0.03",
     )  # fmt: skip
     parser.add_argument(
         "--align", choices=ALIGNMENTS,
-        help="alignment of both sides. clock: same time (default); told: time of first command "
+        help="alignment of both sides. clock: same time (default); command: time of first command "
         "(default for real arms); rest: start of motion; correlation: cross-correlation",
     )  # fmt: skip
     parser.add_argument("--seed", type=seed, default=0, help="seed of motions, noise and split")
@@ -100,8 +103,8 @@ def run(options: argparse.Namespace) -> int:
             raise ConfigurationError(
                 f"--{kind}: got {getattr(options, kind)}, allowed 0 to 99999 motions"
             )
-    if not 0.0 <= options.margin <= 1.0:
-        raise ConfigurationError(f"--margin: got {options.margin:g}, allowed 0 to 1 m")
+    if not 0.0 <= options.clearance <= 1.0:
+        raise ConfigurationError(f"--clearance: got {options.clearance:g}, allowed 0 to 1 m")
     if options.jobs != -1 and options.jobs < 1:
         raise ConfigurationError(f"--jobs: got {options.jobs}, allowed 1 and above, or -1")
     values = [name for name in ("plant", "spec", "logs") if getattr(options, name)]
@@ -123,7 +126,7 @@ def _recorded(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
         plant = CellConfig.from_yaml(options.plant)
     else:
         plant = PerturbationSpec.from_yaml(options.spec or TYPICAL).draw(twin, options.plant_seed)
-    wished = Wished(options.multi, options.single, options.linear, options.margin, options.seed)
+    wished = Wished(options.multi, options.single, options.linear, options.clearance, options.seed)
     return record_pairs(
         twin,
         plant,
@@ -131,7 +134,7 @@ def _recorded(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
         options.output,
         wished,
         align=options.align or "",
-        laws=(options.law, options.plant_law or options.law),
+        laws=(options.controllet, options.plant_controllet or options.controllet),
         jobs=options.jobs,
         parallel=options.parallel,
         cluster=options.cluster,
@@ -141,8 +144,8 @@ def _recorded(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
 
 def _replayed(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
     """Repeat recorded motions of a reference robot on the twin."""
-    if options.plant_law:
-        raise ConfigurationError("--plant-law: not allowed with --logs. Remove it.")
+    if options.plant_controllet:
+        raise ConfigurationError("--plant-controllet: not allowed with --logs. Remove it.")
     return replay_logs(
         twin,
         options.logs,
@@ -151,7 +154,7 @@ def _replayed(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
         of_log=options.log_arm or "",
         robot=options.robot,
         follow=options.follow or "",
-        law=options.law,
+        law=options.controllet,
         align=options.align or "",
         seed=options.seed,
         jobs=options.jobs,

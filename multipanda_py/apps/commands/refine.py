@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="task of multipanda validate; may be repeated; default 1 to 4",
     )  # fmt: skip
     parser.add_argument(
-        "--law", metavar="NAME", action="append",
+        "--controllet", metavar="NAME", action="append",
         choices=sorted({law for task in TASKS.values() for law in task.laws}),
         help="force controllet for tasks 3 and 4; may be repeated; default ufic",
     )  # fmt: skip
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=seed, default=0, help="seed of noise and search, default 0")
     parser.add_argument(
-        "--again", action="store_true",
+        "--restart", action="store_true",
         help="start from scratch; without it, an interrupted command continues from its results",
     )  # fmt: skip
     add_recover(parser)
@@ -113,7 +113,7 @@ def _refined(parts: Path, options: argparse.Namespace) -> Refinement:
     plant, twin = CellConfig.from_yaml(options.plant), CellConfig.from_yaml(options.twin)
     plan = RefinementPlan(
         tasks=sorted(set(options.task or (1, 2, 3, 4))),
-        laws=options.law or (),
+        laws=options.controllet or (),
         seconds=options.seconds,
         repeats=options.repeats,
         rounds=options.rounds,
@@ -129,7 +129,7 @@ def _refined(parts: Path, options: argparse.Namespace) -> Refinement:
                 f"--motion: got {text!r}, allowed ARM=CSV with one of {', '.join(plant.arms)}"
             )
         motions[arm] = read_motion(Path(path), arm, plant.arms[arm])
-    if options.again:
+    if options.restart:
         shutil.rmtree(parts, ignore_errors=True)
     before, result = set(parts.glob("*")), None
     try:
@@ -139,7 +139,7 @@ def _refined(parts: Path, options: argparse.Namespace) -> Refinement:
         if result is None and set(parts.glob("*")) - before:
             complain(
                 f"refine: finished parts are kept in {parts}. Repeat the command to continue, "
-                "or add --again to start from scratch."
+                "or add --restart to start from scratch."
             )
 
 

@@ -210,7 +210,7 @@ def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
         "--threads", type=int, default=1, metavar="N", help="threads of torch, default 1"
     )
     parser.add_argument(
-        "--begin", metavar="FILE", type=Path, help="residual whose weights to start from"
+        "--initial-weights", metavar="FILE", type=Path, help="residual whose weights to start from"
     )
     parser.add_argument("--curves", metavar="PNG", type=Path, help="plot the loss over epochs")
     parser.add_argument(
@@ -229,7 +229,7 @@ def _run_train(options: argparse.Namespace) -> int:
     torch = needed("torch")
     torch.set_num_threads(options.threads)
     pairs = read_pairs(options.pairs)
-    start = load_residual(options.begin) if options.begin else None
+    start = load_residual(options.initial_weights) if options.initial_weights else None
     settings = TrainingSettings(
         options.kind, options.units, options.epochs, options.batch, options.rate, options.decay,
         options.patience, options.share, options.dropout, tuple(options.weights),

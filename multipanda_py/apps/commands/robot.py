@@ -56,7 +56,7 @@ def _add_import_arguments(parser: argparse.ArgumentParser) -> None:
         help="maximum number of capsules per link, default 2",
     )
     parser.add_argument("--force", action="store_true", help="replace an existing YAML file")
-    parser.add_argument("--no-picture", action="store_true", help="draw no image")
+    parser.add_argument("--no-image", action="store_true", help="draw no image")
 
 
 def _run_import(options: argparse.Namespace) -> int:
@@ -83,7 +83,7 @@ def _run_import(options: argparse.Namespace) -> int:
     target.write_text(draft_yaml(draft, source), encoding="utf-8")
     _report(draft)
     print_line(f"wrote {target}")
-    if not options.no_picture:
+    if not options.no_image:
         _draw(draft, target.with_suffix(".png"))
     return OK
 

@@ -13,6 +13,7 @@ from multipanda_py.apps.commands.command_line import check_output, complain, pos
 from multipanda_py.apps.commands.shadow_live import check_arms, draw, end, follow_live, write_band
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.node_names import refuse_namespace
+from multipanda_py.config.renamed_keys import with_current_keys
 from multipanda_py.exceptions import ConfigurationError, ShadowRefused
 from multipanda_py.identification.monitor.arm_monitor import Shadowed
 from multipanda_py.identification.monitor.band import MARGIN, Band
@@ -67,11 +68,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--ros", action="store_true",
-        help="for a running cell: publish the result on /diagnostics and shadow/joint_states",
+        help="for a running cell: publish the result on /diagnostics and twin/joint_states",
     )  # fmt: skip
     parser.add_argument(
         "--namespace", metavar="NS", default="",
-        help="with --ros: namespace of the node shadow_CELL and of shadow/joint_states, needed "
+        help="with --ros: namespace of node twin_monitor_CELL and twin/joint_states, needed "
         "for several cells in one network; default: none",
     )  # fmt: skip
 
@@ -164,7 +165,10 @@ def _twin(options: argparse.Namespace, log: Log) -> tuple[CellConfig, dict[str, 
     if options.twin:
         config = CellConfig.from_yaml(options.twin)
     elif log.cell:
-        config = CellConfig.from_dict(json.loads(log.cell), "cell of the log")
+        cell = with_current_keys(json.loads(log.cell))
+        if isinstance(cell, dict) and "arms" in cell:  # A twin has no controllets.
+            cell = {"arms": cell["arms"]}
+        config = CellConfig.from_dict(cell, "cell of the log")
     else:
         raise ShadowRefused(
             f"{log.source_description}: does not describe its cell. Name a cell file that "

@@ -107,7 +107,7 @@ class RosOutput:
     """Publisher of ``/diagnostics`` on the agreement of twins and arms, in a node process.
 
     Args:
-        cell: Name of the cell; the node is ``shadow_CELL``.
+        cell: Name of the cell; the node is ``twin_monitor_CELL``.
         namespace: Namespace of the node.
 
     Raises:

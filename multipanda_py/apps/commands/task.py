@@ -54,16 +54,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print the result of --check as JSON")
     parser.add_argument(
-        "--unchecked", action="store_true",
+        "--no-check", action="store_true",
         help="start without this check; an infeasible subtask fails when it is reached",
     )  # fmt: skip
     parser.add_argument(
-        "--without", choices=PARTS,
+        "--ablate", choices=PARTS,
         help="leave out a part to see its effect. force: no contact forces; plan: straight paths; "
         "hybrid: force and motion never at the same time. Only with --lockstep",
     )  # fmt: skip
     parser.add_argument(
-        "--film",
+        "--video",
         type=Path,
         metavar="OUT",
         help="video to write, mp4, gif or webp; runs in lockstep",
@@ -87,12 +87,12 @@ def run(options: argparse.Namespace) -> int:
     path = options.cell or task.cell
     if not path:
         raise ConfigurationError(f"{options.file}: cell: missing. Add the key or use --cell.")
-    video = options.film
+    video = options.video
     if video is not None:
-        check_output(video, *SUFFIXES, option="--film")
+        check_output(video, *SUFFIXES, option="--video")
     inline = options.lockstep or video is not None
-    if options.without and not inline:
-        raise ConfigurationError("--without: needs --lockstep, because real arms without force "
+    if options.ablate and not inline:
+        raise ConfigurationError("--ablate: needs --lockstep, because real arms without force "
                                  "may drop what they carry")  # fmt: skip
     if options.report is not None:
         pyplot()  # A missing matplotlib must fail before anything moves.
@@ -102,10 +102,10 @@ def run(options: argparse.Namespace) -> int:
         return checked(task, cell.config, options)
     end_in_order()
     with cell:
-        if not (options.unchecked or options.without):
-            start = look(cell, cell.spec(task.law).config.arms)
+        if not (options.no_check or options.ablate):
+            start = look(cell, cell.spec(task.controllet).config.arms)
             print_line(f"{task.name}: {in_words(check_task(cell.config, task, start))}")
-        runner = TaskRunner(cell, task, lambda event: print_line(f"{event}"), options.without)
+        runner = TaskRunner(cell, task, lambda event: print_line(f"{event}"), options.ablate)
         book = TaskMetrics(runner)
         note = None if options.report is None else book.note
         try:
@@ -172,7 +172,7 @@ def filmed(
     camera.lookat[2] += RAISED
     with (
         Renderer(view.model, options.width, options.height) as renderer,
-        open_video(options.film, options.fps) as video,
+        open_video(options.video, options.fps) as video,
     ):
 
         def take() -> None:
@@ -185,5 +185,5 @@ def filmed(
                 images += 1
 
         is_done = runner.run(take)
-    print_line(f"{options.film}: {images} frames")
+    print_line(f"{options.video}: {images} frames")
     return is_done

@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="tool translation per device translation, default 1",
     )
     parser.add_argument(
-        "--turn-scale",
+        "--rotation-scale",
         type=positive,
         default=1.0,
         metavar="S",
@@ -100,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
             [source],
             rate,
             options.scale,
-            options.turn_scale,
+            options.rotation_scale,
             print_line,
             laws=cell.config.active,
         )

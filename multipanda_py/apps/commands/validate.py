@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         + "; default: all that the cells have enough arms for",
     )  # fmt: skip
     parser.add_argument(
-        "--law", metavar="NAME", action="append",
+        "--controllet", metavar="NAME", action="append",
         choices=sorted({law for task in TASKS.values() for law in task.laws}),
         help="force controllet for tasks 3 and 4, ufic or plain_pi; default: both",
     )  # fmt: skip
@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
     chosen = options.task or [n for n, task in TASKS.items() if task.arms <= fewest]
     result = validate(
         plant, twin, sorted(set(chosen)), repeats=options.repeats, seconds=options.seconds,
-        seed=options.seed, laws=options.law or (), recover=options.recover, say=complain,
+        seed=options.seed, laws=options.controllet or (), recover=options.recover, say=complain,
     )  # fmt: skip
     about = {"repeats": options.repeats, "seconds of each": options.seconds, "seed": options.seed}
     beside = write_report(result, target, options.plant, options.twin, about)

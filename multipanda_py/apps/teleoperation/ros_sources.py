@@ -151,7 +151,7 @@ class WrenchFeedback:
     wrench, subtracts a deadband, multiplies by a gain and limits the result. The gain is
     :math:`g \min(1, \alpha)` for forces, with the motion scale :math:`\alpha`, and g for torques.
     This feedback alone is not passive. The leader bounds the returned energy
-    (:class:`.FeltWrench`), because it can measure this energy without delay.
+    (:class:`.FeedbackWrench`), because it can measure this energy without delay.
 
     Args:
         feedback: Gain g, 0 to 1.
@@ -203,8 +203,8 @@ class Leader(RosStreams):
     A leader at ``/north/left`` provides the topic ``/north/left/current_pose``. Its pedal provides
     ``/north/left/clutch`` and ``/north/left/gripper`` (Bool). A value of these two stays in effect
     until the next message. With feedback, the external wrench of the follower is sent to
-    ``/north/left/target_felt_wrench``. Only a controllet with the feature ``felt_wrench`` uses it,
-    because this feature bounds its energy and discards a stale wrench.
+    ``/north/left/target_feedback_wrench``. Only a controllet with the feature ``feedback_wrench``
+    uses it, because this feature bounds its energy and discards a stale wrench.
 
     Args:
         leaders: Topic prefix of the leader of each arm.
@@ -249,8 +249,9 @@ class Leader(RosStreams):
             self._reported.add(arm)
             self._log(
                 f"{arm}: no force feedback, since there is no subscriber of "
-                f"{self._namespaces[arm]}/target_felt_wrench. Add the feature felt_wrench to the "
-                "controllet of the leader."
+                f"{self._namespaces[arm]}/target_feedback_wrench. Add the feature "
+                f"feedback_wrench to "
+                "the controllet of the leader."
             )
         until = time.monotonic() + TIMEOUT
         message = {"arm": arm, "wrench": wrench.tolist(), "until": until}

@@ -104,7 +104,7 @@ class Planner:
         pressed = points if mode == "hybrid" else []
         constraint = None
         if self._task.clearance is not None:
-            constraint = PathConstraint(self._task.clearance, subtask.touching)
+            constraint = PathConstraint(self._task.clearance, subtask.allowed_contacts)
         return plan_by_path(
             subtask, pressed, goals, start, self._config, self._settings, constraint
         )
@@ -165,7 +165,7 @@ class Execution:
         tell: Callable[[EventKind, str], None],
     ) -> None:
         self.subtask, self.mode = manner.subtask, manner.mode
-        self.law = ControlletClient(cell, task.law)
+        self.law = ControlletClient(cell, task.controllet)
         self._cell, self._planner, self._tell = cell, planner, tell
         self._presses, self._planned = manner.presses, manner.planned
         points = task.points(self.subtask, cell.config)
@@ -241,8 +241,8 @@ class Execution:
     def _touch(self, state: Seen, time: float) -> None:
         """Wait until all contact forces are established, or continue if there are none."""
         if self._presses:
-            if self.law.is_pressing(self.subtask.force_band * self.subtask.force):
-                if time - self._since < self.subtask.settle:
+            if self.law.is_pressing(self.subtask.force_tolerance * self.subtask.force):
+                if time - self._since < self.subtask.settling_time:
                     return
                 self._tell("touching", self.law.forces())
             else:
@@ -293,7 +293,7 @@ class Execution:
         if self._presses:
             if reason := self.law.lost():
                 raise TaskFailed(reason)
-            if self.law.is_pressing(self.subtask.force_band * self.subtask.force):
+            if self.law.is_pressing(self.subtask.force_tolerance * self.subtask.force):
                 self._since = time
             elif time - self._since > OUT_OF_BAND:
                 self._again(f"force outside its band: {self.law.forces()}")
@@ -331,7 +331,7 @@ class Execution:
             return ""
         for name in sorted(self._concerned):
             off: Vector = state.pose(name).position - plan.expected(name, time).position
-            if (distance := float(np.linalg.norm(off))) > self.subtask.moved:
+            if (distance := float(np.linalg.norm(off))) > self.subtask.replan_distance:
                 return f"{name} is {distance:.3f} m from its planned position"
         return ""
 
@@ -359,6 +359,7 @@ class Execution:
         """Return True if all goals are reached within their tolerances."""
         errors = [goal.errors(state) for goal in plan.goals]
         return all(
-            distance <= self.subtask.tolerance and angle <= self.subtask.turn_tolerance
+            distance <= self.subtask.position_tolerance
+            and angle <= self.subtask.orientation_tolerance
             for distance, angle in errors
         )

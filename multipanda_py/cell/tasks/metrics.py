@@ -93,7 +93,7 @@ class TaskMetrics:
     def __post_init__(self) -> None:
         cell = self.runner.cell
         self._bases = bases_in_world(cell.config)
-        self._arms = cell.spec(self.runner.task.law).config.arms
+        self._arms = cell.spec(self.runner.task.controllet).config.arms
         self._points = [
             self.runner.task.points(subtask, cell.config) for subtask in self.runner.task.subtasks
         ]

@@ -107,7 +107,7 @@ class TaskRunner:
         self._planner = Planner(cell, task)
         self._number, self._tries = 0, 0
         self._modes = [proposed_mode(subtask) or "optimization" for subtask in task.subtasks]
-        self._arms = cell.spec(task.law).config.arms
+        self._arms = cell.spec(task.controllet).config.arms
         self.execution: Execution | None = None
         self._ahead: Future[SubtaskPlan] | None = None
         self._paused_at = 0.0
@@ -171,10 +171,10 @@ class TaskRunner:
             SwitchRejected: If the controllet cannot be activated.
         """
         self.check()
-        if self.task.law not in self.cell.active:
+        if self.task.controllet not in self.cell.active:
             by = f"task {self.task.name}"
-            self.cell.switch([self.task.law], strictness="force_auto", by=by)
-        self._lost = PreemptionMonitor(self.cell, self.task.law)
+            self.cell.switch([self.task.controllet], strictness="force_auto", by=by)
+        self._lost = PreemptionMonitor(self.cell, self.task.controllet)
         self.state = "running"
         self._log("", "started", self.task.name)
         self._start(0)
@@ -317,7 +317,7 @@ class TaskRunner:
                 subtask.name, "retry", f"{self._tries} of {subtask.on_failure.retry}: {reason}"
             )
             self._start(self._number)
-        elif subtask.on_failure.then == "force" and mode != "force":
+        elif subtask.on_failure.fallback == "force" and mode != "force":
             self._log(subtask.name, "fallback", f"mode force, without a plan: {reason}")
             self._start(self._number, "force")
         else:

@@ -61,7 +61,7 @@ _norm = math.hypot
 NO_CHECK_BELOW = 5.0
 """Norm of a wrench that all joints can exert in any configuration [N, Nm]."""
 WRENCH_SCALE = Report(
-    "pull kept", "-", "minimum fraction of the spring wrench left by the torque limits"
+    "wrench scale", "-", "minimum fraction of the spring wrench left by the torque limits"
 )
 """Report of controllets that scale their spring by ``TorqueSaturation``."""
 

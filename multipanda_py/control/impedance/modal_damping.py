@@ -21,7 +21,7 @@ MIN_DAMPING_RATIO = 0.3
 a spring than its damper dissipates."""
 
 STIFFNESS_SCALE = Report(
-    "stiffness kept", "-", "minimum fraction of the stiffness left by the bandwidth limit"
+    "stiffness scale", "-", "minimum fraction of the stiffness left by the bandwidth limit"
 )
 """Report of controllets whose stiffness is reduced by the bandwidth limit."""
 

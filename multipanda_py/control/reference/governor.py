@@ -41,25 +41,25 @@ AT_REST = 0.01
 class GovernorParams:
     """Bounds of the feature ``Governor``."""
 
-    acceleration: float = number(
+    linear_acceleration: float = number(
         8.0, unit="m/s^2", low=0.1, high=50,
         doc="maximum acceleration towards a target pose, if torque limits allow it",
     )  # fmt: skip
-    speed: float = number(
+    linear_speed: float = number(
         1.0, unit="m/s", low=0.01, high=3, doc="maximum speed towards a target pose"
     )
-    turn_acceleration: float = number(
+    angular_acceleration: float = number(
         20.0, unit="rad/s^2", low=0.1, high=100,
         doc="maximum angular acceleration towards a target pose",
     )  # fmt: skip
-    turn_speed: float = number(
+    angular_speed: float = number(
         2.5, unit="rad/s", low=0.01, high=10, doc="maximum angular speed towards a target pose"
     )
-    joint_acceleration: float = number(
+    joint_acceleration_scaling: float = number(
         0.5, low=0.01, high=1,
         doc="maximum acceleration towards joint targets as a fraction of the robot's limits",
     )  # fmt: skip
-    joint_speed: float = number(
+    joint_velocity_scaling: float = number(
         0.7, low=0.01, high=1,
         doc="maximum speed towards joint targets as a fraction of the robot's limits",
     )  # fmt: skip
@@ -75,7 +75,7 @@ class GovernorParams:
         "(soft), or with velocity and acceleration feed-forward (direct); a change waits until "
         "the reference is at rest",
     )  # fmt: skip
-    share: float = number(
+    limit_scale: float = number(
         0.7, low=0.05, high=1,
         doc="usable fraction of the limits of torque, torque rate and joint speed",
     )  # fmt: skip
@@ -83,11 +83,11 @@ class GovernorParams:
         0.1, unit="s", low=0.001, high=10,
         doc="time without a new target after which the target velocity counts as zero",
     )  # fmt: skip
-    contact_speed: float = number(
+    contact_linear_speed: float = number(
         0.1, unit="m/s", low=0.005, high=3,
         doc="maximum speed of the reference in contact, unless its target is streamed faster",
     )  # fmt: skip
-    contact_turn_speed: float = number(
+    contact_angular_speed: float = number(
         0.5, unit="rad/s", low=0.01, high=10,
         doc="maximum angular speed of the reference in contact, unless its target is streamed "
         "faster",

@@ -138,7 +138,7 @@ class CommandedPoseGovernor(PoseGovernor):
     """
 
     def _possible_of(self, acceleration: Vector, twist: Vector) -> Possible:
-        limits, fraction = self._state.limits, self._params.share
+        limits, fraction = self._state.limits, self._params.limit_scale
         J, gram = self._state.jacobian, self._state.jacobian_gram
         inverse = J.T @ np.linalg.inv(gram + MAX_DAMPING**2 * np.eye(6))
         result = []

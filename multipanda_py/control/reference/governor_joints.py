@@ -117,14 +117,14 @@ class JointGovernor(ReferenceGovernor):
     def _weigh(self, params: GovernorParams, limits: ArmLimits) -> None:
         """Compute scales of the joints with which all have the same acceleration bound."""
         self._params, self._weighed = params, (params, limits)
-        self._hardest = params.joint_acceleration * limits.acceleration
+        self._hardest = params.joint_acceleration_scaling * limits.acceleration
         self._base = float(self._hardest.min())
         weight = self._hardest / self._base
         self._weight, self._scales = weight.tolist(), weight
         self._range = (limits.lower + MARGIN) / weight, (limits.upper - MARGIN) / weight
         self._stopping = STOPPING * self._base
         self._stream_hardest = np.minimum(2.0 * self._hardest, limits.acceleration)
-        self._fastest = params.joint_speed * float((limits.velocity / weight).min())
+        self._fastest = params.joint_velocity_scaling * float((limits.velocity / weight).min())
 
     def _start(self, cycles: int, period: float, min_value: float) -> None:
         np.subtract(self._q, self._state.q, self._seeded)
@@ -185,7 +185,7 @@ class JointGovernor(ReferenceGovernor):
         row = self._state.mass * self._hardest
         tau = np.sqrt((row * row).sum(axis=1))
         p = self._params
-        possible = feasible_scale(tau, np.zeros(self._n), self._state, p.share)
+        possible = feasible_scale(tau, np.zeros(self._n), self._state, p.limit_scale)
         if self._is_still:
             distance = max(math.dist(self._goal, self._point), SHORT) / self._base
             self._smooth(possible.smoothing(p.smoothing, distance, self._fastest / self._base))
@@ -212,7 +212,8 @@ class JointGovernor(ReferenceGovernor):
             speed, angular_speed = math.hypot(*twist[:3]), math.hypot(*twist[3:])
             p = self._params
             max_value = min(
-                p.contact_speed / max(speed, 1e-9), p.contact_turn_speed / max(angular_speed, 1e-9)
+                p.contact_linear_speed / max(speed, 1e-9),
+                p.contact_angular_speed / max(angular_speed, 1e-9),
             )
         tool_speed = 0.0 if rate is None else math.hypot(*rate)
         self._tracker.set_cap(own.speed(size, self.cycle, max_value, tool_speed))
@@ -246,7 +247,7 @@ class JointGovernor(ReferenceGovernor):
         elif self.contact is not None and self.contact.is_on:
             words = (
                 "the tool is in contact, which limits the reference speed "
-                "(governor.contact_speed, governor.contact_turn_speed)"
+                "(governor.contact_linear_speed, governor.contact_angular_speed)"
             )
         else:
             words = "torque limits in this configuration allow no faster motion"
@@ -330,7 +331,9 @@ class JointGovernor(ReferenceGovernor):
         behind = [r - v for r, v in zip(rate, tracker.speed)]
         size, scales = math.hypot(*rate), self._scales
         fast = float(np.abs(np.multiply(rate, scales) / limits.velocity).max())
-        fastest = max(self._fastest, size * min(p.joint_speed / max(fast, 1e-9), CATCHING_UP))
+        fastest = max(
+            self._fastest, size * min(p.joint_velocity_scaling / max(fast, 1e-9), CATCHING_UP)
+        )
         if self._is_catching_up(gap):
             tracker.bound(self._hardest_jump, fastest)
             return
@@ -338,7 +341,9 @@ class JointGovernor(ReferenceGovernor):
         direction = np.multiply(change, scales) / max(math.hypot(*change), 1e-9)
         used = float(np.abs(direction / self._stream_hardest).max())
         bound = np.minimum(limits.torque, 0.5 * self._averaged * limits.torque_rate)
-        used = max(used, float(np.abs(_dot(self._state.mass, direction) / bound).max()) / p.share)
+        used = max(
+            used, float(np.abs(_dot(self._state.mass, direction) / bound).max()) / p.limit_scale
+        )
         tracker.bound(1.0 / used if used > 0.0 else self._base, fastest)
 
     def _is_catching_up(self, gap: list[float]) -> bool:

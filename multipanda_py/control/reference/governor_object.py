@@ -52,7 +52,7 @@ class ObjectGovernor(PoseGovernor):
             accelerations, speeds = (
                 _at_hand(pair, lever, rotation) for pair in (acceleration, twist)
             )
-            one = tool_scales(state, accelerations, speeds, self._params.share)
+            one = tool_scales(state, accelerations, speeds, self._params.limit_scale)
             possible = possible.within(one)
         return possible
 

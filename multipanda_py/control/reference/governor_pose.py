@@ -109,7 +109,12 @@ class PoseGovernor(ReferenceGovernor):
 
     def set_bounds(self, params: GovernorParams) -> None:
         self._params = p = params
-        self._scale((p.acceleration, p.speed), (p.turn_acceleration, p.turn_speed), 1.0, 1.0)
+        self._scale(
+            (p.linear_acceleration, p.linear_speed),
+            (p.angular_acceleration, p.angular_speed),
+            1.0,
+            1.0,
+        )
 
     def _measured_twist(self) -> Vector:
         """Return the initial velocity of the reference, (6,) [m/s, rad/s]."""
@@ -205,20 +210,23 @@ class PoseGovernor(ReferenceGovernor):
         displacement[:3] = np.subtract(self._goal_point, self._point)
         displacement[3:] = _log3(_dot(self._goal_frame, self._frame.T))
         distance, angle = _sizes(displacement.tolist())
-        hard = max(distance / p.acceleration, angle / p.turn_acceleration, _TINY)
-        fast = max(distance / p.speed, angle / p.turn_speed, _TINY)
+        hard = max(distance / p.linear_acceleration, angle / p.angular_acceleration, _TINY)
+        fast = max(distance / p.linear_speed, angle / p.angular_speed, _TINY)
         linear, angular = (distance / hard, distance / fast), (angle / hard, angle / fast)
         if self._streams:
-            linear, angular = (p.acceleration, p.speed), (p.turn_acceleration, p.turn_speed)
+            linear, angular = (
+                (p.linear_acceleration, p.linear_speed),
+                (p.angular_acceleration, p.angular_speed),
+            )
         unit = displacement / np.repeat((max(distance, _TINY), max(angle, _TINY)), 3)
         full, quick = (np.repeat(pair, 3) for pair in zip(linear, angular))
         possible = self._possible_of(unit * full, unit * quick)
         # The feed-forward of a motion after a jump of the goal fades out above ``DAMPING_START``,
         # so this motion stays below that joint speed.
         if self._is_direct:
-            possible = possible.slower(DAMPING_START / p.share)
+            possible = possible.slower(DAMPING_START / p.limit_scale)
         if self._is_still:
-            hard = max(hard, SHORT / p.acceleration, SHORT_ANGLE / p.turn_acceleration)
+            hard = max(hard, SHORT / p.linear_acceleration, SHORT_ANGLE / p.angular_acceleration)
             speed = hard / fast * possible.faster()
             self._smooth(possible.smoothing(p.smoothing, hard, speed))
         self._scale(linear, angular, possible.harder(self._averaged), possible.faster())
@@ -242,12 +250,12 @@ class PoseGovernor(ReferenceGovernor):
         self._possible = min(harder, faster)
         self.is_limited = self._possible < FEW
         self._linear.set_bounds(
-            max(linear[0], LITTLE * p.acceleration) * harder,
-            max(linear[1], LITTLE * p.speed) * faster,
+            max(linear[0], LITTLE * p.linear_acceleration) * harder,
+            max(linear[1], LITTLE * p.linear_speed) * faster,
         )
         self._angular.set_bounds(
-            max(angular[0], LITTLE * p.turn_acceleration) * harder,
-            max(angular[1], LITTLE * p.turn_speed) * faster,
+            max(angular[0], LITTLE * p.angular_acceleration) * harder,
+            max(angular[1], LITTLE * p.angular_speed) * faster,
         )
 
     def _possible_of(self, acceleration: Vector, twist: Vector) -> Possible:
@@ -257,7 +265,7 @@ class PoseGovernor(ReferenceGovernor):
             acceleration: Acceleration of the tool, (6,) [m/s^2, rad/s^2].
             twist: Twist of the tool, (6,) [m/s, rad/s].
         """
-        return tool_scales(self._state, acceleration, twist, self._params.share)
+        return tool_scales(self._state, acceleration, twist, self._params.limit_scale)
 
     def advance(self, period: float) -> None:
         """Advance the reference by one period within all speed limits, and write the record."""
@@ -300,7 +308,9 @@ class PoseGovernor(ReferenceGovernor):
         rate = self._goal_rate
         speed, angular_speed = (0.0, 0.0) if rate is None else _sizes(rate.tolist())
         gap, angle = self._gap()
-        max_value = (p.contact_speed, p.contact_turn_speed) if is_on else (math.inf, math.inf)
+        max_value = (
+            (p.contact_linear_speed, p.contact_angular_speed) if is_on else (math.inf, math.inf)
+        )
         self._linear.set_cap(of_linear.speed(gap, self.cycle, max_value[0], speed))
         self._angular.set_cap(of_angular.speed(angle, self.cycle, max_value[1], angular_speed))
 
@@ -372,7 +382,7 @@ class PoseGovernor(ReferenceGovernor):
             words = (
                 f"the tool is in contact, which limits the reference to "
                 f"{self._linear.cap:.2f} m/s and {self._angular.cap:.2f} rad/s "
-                "(governor.contact_speed, governor.contact_turn_speed)"
+                "(governor.contact_linear_speed, governor.contact_angular_speed)"
             )
         else:
             words = "torques or joint speeds in this configuration allow no faster motion"

@@ -109,9 +109,7 @@ of motions, a slowed one also counts as stopped below this fraction of the full 
 
 TIME = Report("time", "s", "time since the start of the motion")
 DURATION = Report("duration", "s", "duration of the motion")
-LARGEST_ERROR = Report(
-    "largest error", "rad", "maximum error of a joint to the path since the start"
-)
+LARGEST_ERROR = Report("max error", "rad", "maximum error of a joint to the path since the start")
 GOAL_ERROR = Report("goal error", "rad", "maximum distance of a joint from the goal")
 STATE = Report("state", "", "state of the motion, a MotionState")
 MOTIONS = Report("motions", "", "number of motions since the activation")
@@ -149,7 +147,7 @@ class MotionState(IntEnum):
 class TrajectoryParams:
     """Speed, tolerances and contact thresholds of motions."""
 
-    speed: float = number(
+    velocity_scaling: float = number(
         0.3, low=0.02, high=1,
         doc="speed towards a configuration as a fraction of the limits; its square scales "
         "acceleration, its cube jerk",
@@ -226,7 +224,7 @@ class TrajectoryMonitor:
 
     def set_params(self, params: TrajectoryParams, context: Context) -> None:
         self._params = params
-        self._motion.set_speed(params.speed)
+        self._motion.set_speed(params.velocity_scaling)
         max_value, self._own_path, self._own_goal = (
             context.per_arm(value)[self._arm_index]
             for value in (params.contact_torque, params.path_tolerance, params.goal_tolerance)

@@ -220,7 +220,7 @@ class CollisionGeometry:
                         number,
                         stays(arm, number, frame.placement, start, end),
                         is_hand,
-                        (arm.name, f"{arm.name}/hand") if is_hand else (arm.name,),
+                        (arm.name, f"{arm.name}/gripper") if is_hand else (arm.name,),
                     )
                 )
         self._farthest += extent[1:].tolist()

@@ -198,11 +198,11 @@ class Proximity:
 
     def _is_grip_old(self) -> bool:
         """True if the grasped objects have changed since the last check."""
-        return self._numbers != [state.holds.item() for state in self._everyone]
+        return self._numbers != [state.attached_object.item() for state in self._everyone]
 
     def _grip(self) -> None:
         """Update the groups and weights to the currently grasped objects."""
-        self._numbers = [state.holds.item() for state in self._everyone]
+        self._numbers = [state.attached_object.item() for state in self._everyone]
         before = set(self.groups)
         self._held = frozenset(
             (arm, number - 1)

@@ -35,7 +35,7 @@ _MOVING = 0.05
 """Approach speed above which a measured contact force is ignored [m/s]."""
 _MIN_CLEARANCE = 0.002
 """Minimum distance over which the effect of a contact force fades in [m]."""
-_PARTS = ("all", "without_hand", "ignore")
+_PARTS = ("all", "without_gripper", "ignore")
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +66,14 @@ class CollisionAvoidanceParams:
         doc="bandwidth of the braking; 0 disables it and leaves the repulsion",
     )  # fmt: skip
     arms: bool = flag(True, doc="keep away from all other arms of the cell")
-    itself: bool = flag(True, doc="keep links of one arm apart, except neighbours")
+    self_collision: bool = flag(True, doc="keep links of one arm apart, except neighbours")
     fixed_objects: str = choice(
         "by_law", options=("by_law", *_PARTS),
-        doc="parts that keep away from fixed objects and the floor; by_law: without_hand for "
+        doc="parts that keep away from fixed objects and the floor; by_law: without_gripper for "
         "controllets that are meant to touch objects, all for joint controllets",
     )  # fmt: skip
     movable_objects: str = choice(
-        "without_hand", options=_PARTS, doc="parts that keep away from movable objects"
+        "without_gripper", options=_PARTS, doc="parts that keep away from movable objects"
     )
     floor: bool = flag(
         True,
@@ -82,7 +82,7 @@ class CollisionAvoidanceParams:
 
 
 def avoided_bodies(fixed_objects: str, touches: Sequence[str]) -> str:
-    """Return the parts that keep away from fixed objects: all, without_hand or ignore.
+    """Return the parts that keep away from fixed objects: all, without_gripper or ignore.
 
     Args:
         fixed_objects: Value of the parameter.
@@ -90,7 +90,7 @@ def avoided_bodies(fixed_objects: str, touches: Sequence[str]) -> str:
     """
     if fixed_objects != "by_law":
         return fixed_objects
-    return "without_hand" if "things" in touches else "all"
+    return "without_gripper" if "things" in touches else "all"
 
 
 class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
@@ -133,7 +133,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     *Contacts.* Interpenetrating pairs count as touching, so the force remains finite. A pair that
     is nearer than d_0 at the activation is not repelled: its activation distance is its distance
     until it has separated. A pair in contact may continue to press until then. Objects count as at
-    rest. Pairs in ``collisions.touching`` of the cell file are excluded.
+    rest. Pairs in ``collisions.allowed_contacts`` of the cell file are excluded.
 
     *Geometry.* The capsules are those of the robot models. Positions follow from the measured
     joint positions, and distances from coal (``Proximity``). If closest points are not unique
@@ -168,9 +168,9 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def on_parameters(self) -> None:
         """Select the groups, and check all of them in the next cycle."""
         p = self.params
-        kinds = {"arms": p.arms, "self": p.itself, "floor": p.floor}
+        kinds = {"arms": p.arms, "self": p.self_collision, "floor": p.floor}
         fixed = avoided_bodies(p.fixed_objects, self.context.touches)
-        kinds["floor_hand"] = p.floor and fixed != "without_hand"
+        kinds["floor_hand"] = p.floor and fixed != "without_gripper"
         for name, parts in (("fixed", fixed), ("movable", p.movable_objects)):
             kinds[name], kinds[f"{name}_hand"] = parts != "ignore", parts == "all"
         self._slope = p.max_force / p.distance**2

@@ -26,10 +26,10 @@ FEEDBACK = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class FeltWrenchParams:
-    """Bounds, filter and passivity of ``FeltWrench``."""
+class FeedbackWrenchParams:
+    """Bounds, filter and passivity of ``FeedbackWrench``."""
 
-    patience: float = number(
+    timeout: float = number(
         0.25,
         unit="s",
         low=0.02,
@@ -43,23 +43,23 @@ class FeltWrenchParams:
         0.03, unit="s", low=0, high=1,
         doc="time constant of the low-pass filter that smooths a slow stream",
     )  # fmt: skip
-    stiffness: float = number(
+    translational_stiffness: float = number(
         300.0, unit="N/m", low=50, high=5000,
         doc="maximum displayed stiffness; a wrong force moves the tool by about force / stiffness",
     )  # fmt: skip
-    turn_stiffness: float = number(
+    rotational_stiffness: float = number(
         20.0, unit="Nm/rad", low=2, high=300, doc="maximum displayed rotational stiffness"
     )
-    damping: float = number(
+    translational_damping: float = number(
         15.0, unit="N s/m", low=0, high=40, doc="damping of the tool while a wrench is displayed"
     )
-    turn_damping: float = number(
+    rotational_damping: float = number(
         0.4, unit="Nm s/rad", low=0, high=1,
         doc="rotational damping of the tool while a wrench is displayed",
     )  # fmt: skip
 
 
-class FeltWrench(Feature[FeltWrenchParams]):
+class FeedbackWrench(Feature[FeedbackWrenchParams]):
     """Display of a remote wrench at the tool, passive for any stream.
 
     Equations::
@@ -94,7 +94,7 @@ class FeltWrench(Feature[FeltWrenchParams]):
     passivity is that a delayed contact appears as a fading push, which lasts as long as the
     operator has pressed against it.
 
-    If the stream stops, phi decreases to 0 over ``fade_time`` after ``patience``, with one notice.
+    If the stream stops, phi decreases to 0 over ``fade_time`` after ``timeout``, with one notice.
     At the activation, the wrench is zero, and phi rises with the first received wrench. The
     feature is intended for hand-guided controllets, in particular ``gravity_compensation``. A
     controllet with springs would oppose it.
@@ -106,10 +106,10 @@ class FeltWrench(Feature[FeltWrenchParams]):
         arms: Wrench, damping and passivity observer of each arm.
     """
 
-    Params = FeltWrenchParams
-    channels = ("felt_wrench",)
+    Params = FeedbackWrenchParams
+    channels = ("feedback_wrench",)
 
-    def __init__(self, context: Context, params: FeltWrenchParams) -> None:
+    def __init__(self, context: Context, params: FeedbackWrenchParams) -> None:
         self.arms = [_Felt(context, arm) for arm in range(context.n_arms)]
         super().__init__(context, params)
 
@@ -124,14 +124,16 @@ class FeltWrench(Feature[FeltWrenchParams]):
 
     def on_target(self, channel: str, place: int, target: Target) -> None:
         """Restart the watchdog of an arm's stream."""
-        if channel == "felt_wrench":
+        if channel == "feedback_wrench":
             self.arms[place].age = 0.0
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
         """Add the displayed wrench of all arms."""
-        for arm, state, wrench, torque in zip(self.arms, states, target.data["felt_wrench"], tau):
+        for arm, state, wrench, torque in zip(
+            self.arms, states, target.data["feedback_wrench"], tau
+        ):
             arm.add(state, wrench, torque, period)
 
 
@@ -158,13 +160,13 @@ class _Felt:
         self._torque = np.zeros(context.joints[arm])
         self.reset()
 
-    def set(self, params: FeltWrenchParams, period: float) -> None:
+    def set(self, params: FeedbackWrenchParams, period: float) -> None:
         p = self._params = params
         self._filter_gain = (
             -math.expm1(-period / p.time_constant) if p.time_constant > 0.0 else 1.0
         )
-        self.damping[:3], self.damping[3:] = p.damping, p.turn_damping
-        self.account.set_stiffness(p.stiffness, p.turn_stiffness)
+        self.damping[:3], self.damping[3:] = p.translational_damping, p.rotational_damping
+        self.account.set_stiffness(p.translational_stiffness, p.rotational_stiffness)
 
     def reset(self) -> None:
         self._filtered[:] = 0.0
@@ -197,12 +199,12 @@ class _Felt:
     def _filter(self, desired: Vector, period: float) -> Vector | None:
         """Return the wrench to be displayed, (6,) [N, Nm]; None without a stream."""
         p, filtered, wrench = self._params, self._filtered, self.wrench
-        was_fresh = self.age <= p.patience
+        was_fresh = self.age <= p.timeout
         self.age += period
-        is_fresh = self.age <= p.patience
+        is_fresh = self.age <= p.timeout
         if was_fresh and not is_fresh and length(filtered[:3]) + length(filtered[3:]) > FEEDBACK:
             self._notify(
-                f"{self._name}: no feedback wrench for {p.patience:g} s, so the displayed one "
+                f"{self._name}: no feedback wrench for {p.timeout:g} s, so the displayed one "
                 "fades out"
             )
         step = period / p.fade_time

@@ -28,7 +28,7 @@ class FrictionParams:
         "identified", options=("identified", "custom"),
         doc="identified: values of the robot's data; custom: phi_1 to phi_3",
     )  # fmt: skip
-    share: float = number(
+    scale: float = number(
         0.9, low=0, high=0.95,
         doc="compensated fraction of the friction; a torque that drives a joint grows by up to "
         "the factor 1 / (1 - share)",
@@ -124,7 +124,7 @@ class Friction(Feature[FrictionParams]):
         tau   = sign(dq) min(|tau_f|, alpha / (1 - alpha) max(sign(dq) tau_a, 0))
 
     - tau: Compensation torque [Nm]; tau_f: expected friction times alpha [Nm].
-    - alpha: Compensated fraction ``share``.
+    - alpha: Compensated fraction ``scale``.
     - phi_1, phi_2, phi_3: Height [Nm], steepness [s/rad] and offset [rad/s] of the Coulomb step.
     - phi_v: Viscous friction [Nm s/rad].
     - dq: Measured joint velocity [rad/s].
@@ -166,7 +166,7 @@ class Friction(Feature[FrictionParams]):
             losses = [own + r.damping for own, r in zip(losses, robots)]
         zones = per_arm(p.dead_zone)
         for own, phi, viscous, zone in zip(self._arms, promised, losses, zones):
-            own.set(p.share, phi, viscous, zone)
+            own.set(p.scale, phi, viscous, zone)
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float

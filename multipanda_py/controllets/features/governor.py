@@ -39,7 +39,7 @@ class Governor(Feature[GovernorParams]):
     - a: Acceleration bounds; M: inertia matrix; J: Jacobian; Lambda: task-space inertia.
     - tau_max, dtau_max: Limits of torque [Nm] and torque rate [Nm/s].
     - T_s: ``smoothing`` [s].
-    - sigma: ``share``, the usable fraction of the limits.
+    - sigma: ``limit_scale``, the usable fraction of the limits.
 
     The speed of a pose is limited by the joint speeds M^-1 J^T Lambda v in the same manner.
     Torques then change with the reference and do not reach the rate limit, which would turn a
@@ -49,9 +49,9 @@ class Governor(Feature[GovernorParams]):
     as ``pace`` of that feature requires. The direction of its motion does not change, and a new
     goal is followed immediately.
 
-    *Contact.* While the tool is in contact, the reference is limited to ``contact_speed`` and
-    ``contact_turn_speed``. The limit is 1.1 times the speed of the target in the last second if
-    that is higher. A target jump therefore does not throw the tool across a surface, and a stream
+    *Contact.* While the tool is in contact, the reference is limited to ``contact_linear_speed``
+    and ``contact_angular_speed``. The limit is 1.1 times the speed of the target in the last
+    second if that is higher. A target jump therefore does not throw the tool across a surface, and a stream
     moves at its own speed. Contact is detected from the desired force *and* the opposing external
     force (``ToolContact``), so an unmodelled payload or a biased sensor has no effect. Contact by
     a spring without a desired force is not limited. A payload carried by a desired force looks

@@ -25,12 +25,12 @@ _minimum, _maximum, _absolute, _sign = np.minimum, np.maximum, np.absolute, np.s
 class ResidualParams:
     """Scale and bounds of ``Residual``."""
 
-    share: float = number(
+    scale: float = number(
         0.9, low=0, high=0.95,
         doc="compensated fraction of the residual; a torque that drives a joint grows by up to "
         "the factor 1 / (1 - share)",
     )  # fmt: skip
-    bound: JointVector = joint_vector(
+    max_torque: JointVector = joint_vector(
         "lacking_torque", unit="Nm", low=0, high=50, doc="maximum compensation torque of a joint"
     )
     smoothing: float = number(
@@ -85,7 +85,7 @@ class Residual(Feature[ResidualParams]):
         r   = tau_b + r_l
 
     - tau: Compensation torque [Nm].
-    - alpha: Compensated fraction ``share``.
+    - alpha: Compensated fraction ``scale``.
     - r: Residual of ``LiveResidual`` [Nm].
     - tau_b: Rigid-body part, of weights trained with ``--bodies`` [Nm].
     - r_l: Remaining losses, mainly friction [Nm].
@@ -130,8 +130,8 @@ class Residual(Feature[ResidualParams]):
     def on_parameters(self) -> None:
         p, period = self.params, self.context.period
         keep = p.smoothing / (p.smoothing + period)
-        for own, bound in zip(self._arms, self.context.per_arm(p.bound)):
-            own.set(p.share, bound, keep)
+        for own, bound in zip(self._arms, self.context.per_arm(p.max_torque)):
+            own.set(p.scale, bound, keep)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
         """Restart all residuals with zero torque."""

@@ -35,8 +35,10 @@ class WorkspaceParams:
     upper: Vector = vector(
         0.9, 0.9, 1.2, unit="m", low=-2, high=2, doc="maximum target position in the base"
     )
-    speed: float = number(0.5, unit="m/s", low=0.001, high=3, doc="maximum speed of the reference")
-    turn_rate: float = number(
+    linear_speed: float = number(
+        0.5, unit="m/s", low=0.001, high=3, doc="maximum speed of the reference"
+    )
+    angular_speed: float = number(
         1.5, unit="rad/s", low=0.001, high=10, doc="maximum angular speed of the reference"
     )
 
@@ -52,7 +54,7 @@ class Workspace(Feature[WorkspaceParams]):
     - p_k: Reference position in cycle k, (3,) [m].
     - p_d: Target position, (3,) [m].
     - l, u: ``lower`` and ``upper`` corners of the box, (3,) [m].
-    - v: ``speed`` [m/s]; T: cycle time [s].
+    - v: ``linear_speed`` [m/s]; T: cycle time [s].
 
     The rotation is limited in the same manner, along the shortest path. The target of the client
     is stored separately, so the reference follows without drift and arrives exactly. A target
@@ -109,8 +111,8 @@ class Workspace(Feature[WorkspaceParams]):
         elif channel == "twist":
             twist = target.data["twist"][place]
             for part, bound in (
-                (twist[:3], self.params.speed),
-                (twist[3:], self.params.turn_rate),
+                (twist[:3], self.params.linear_speed),
+                (twist[3:], self.params.angular_speed),
             ):
                 part *= bound / max(math.sqrt(_dot(part, part)), bound)
 
@@ -119,9 +121,9 @@ class Workspace(Feature[WorkspaceParams]):
         self._cycle += 1
         for arm in range(len(states)):
             if self._moving[arm]:
-                self._move(arm, self.params.speed * period)
+                self._move(arm, self.params.linear_speed * period)
             if self._turning[arm]:
-                self._rotate(arm, self.params.turn_rate * period)
+                self._rotate(arm, self.params.angular_speed * period)
             if self._is_requested[arm]:
                 target.position_ee_in_base[arm][:] = self._position[arm]
                 target.rotation_ee_in_base[arm][:] = self._rotation[arm]

@@ -129,7 +129,7 @@ OBJECT = Channel(
 
 
 def check_internal_force(force: float, name: str, gate: GateLimits) -> Vector:
-    """Return the record of channel ``squeeze``, the internal force.
+    """Return the record of channel ``internal_force``, the internal force.
 
     Args:
         force: Internal force [N].
@@ -140,7 +140,9 @@ def check_internal_force(force: float, name: str, gate: GateLimits) -> Vector:
         TargetRejected: If it is negative, not finite or too large.
     """
     if not (np.isfinite(force) and 0.0 <= force <= gate.force):
-        raise TargetRejected(f"{name}: squeeze: got {force} N, allowed [0, {gate.force:g}] N")
+        raise TargetRejected(
+            f"{name}: internal_force: got {force} N, allowed [0, {gate.force:g}] N"
+        )
     return np.array([float(force)])
 
 
@@ -149,14 +151,14 @@ def _squeeze_record(force: float, asked: Asked) -> Vector:
 
 
 INTERNAL_FORCE = Channel(
-    "squeeze",
+    "internal_force",
     1,
     "internal force between the arms that hold an object",
     unit="N",
     shared=True,
     check=_squeeze_record,
     message="std_msgs/msg/Float64",
-    method="set_object_target(name, squeeze=...)",
+    method="set_object_target(name, internal_force=...)",
 )
 """Record: internal force between the arms that hold an object [N]."""
 

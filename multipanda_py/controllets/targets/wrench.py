@@ -47,7 +47,7 @@ TWIST = Channel(
     "twist",
     6,
     "velocity of the tool along the axes of the arm's base, or of the given frame",
-    check=two_vectors("twist", "speed", "turn"),
+    check=two_vectors("twist", "linear_speed", "angular_speed"),
     message="geometry_msgs/msg/TwistStamped",
     method="set_target(arm, twist=...)",
 )
@@ -106,7 +106,7 @@ WRENCH = Channel(
 
 FEEDBACK_WRENCH = replace(
     WRENCH,
-    name="felt_wrench",
+    name="feedback_wrench",
     doc="external wrench of a follower, displayed on a hand-guided leader; fades without stream",
     topic="",
     method="",

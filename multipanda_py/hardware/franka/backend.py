@@ -266,8 +266,8 @@ def check_real_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
         if arm.model != "fr3":
             got = f"{arm.robot.name!r}{'' if isinstance(arm.model, str) else ' from files'}"
             yield f"arms.{name}.model: got {got}, allowed fr3 for backend franka"
-        if not isinstance(arm.hand, bool):
-            yield f"arms.{name}.hand: got files, allowed true or false for backend franka"
+        if not isinstance(arm.gripper, bool):
+            yield f"arms.{name}.gripper: got files, allowed true or false for backend franka"
         if not arm.compensates_gravity:
             yield (
                 f"arms.{name}.compensates_gravity: got false, allowed true for backend franka: "

@@ -145,7 +145,7 @@ class Checkpoint:
         if other := [name for name in self._request if there.get(name) != self._request[name]]:
             raise ValidationRefused(
                 f"{folder}: contains results of another {', another '.join(other)}. Use the same "
-                "values to resume, or --again to start over."
+                "values to resume, or --restart to start over."
             )
 
     def __len__(self) -> int:

@@ -151,7 +151,7 @@ def record_pairs(
     """
     needed("joblib")
     needed("pyarrow")
-    for law, option in zip(laws, ("--law", "--plant-law")):
+    for law, option in zip(laws, ("--controllet", "--plant-controllet")):
         known_law(law, option)
     sides = Sides(twin, plant, arm, laws)
     _check(sides)

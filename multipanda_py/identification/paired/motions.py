@@ -116,7 +116,7 @@ def joint_motion(
             return PairMotion(kind, number, joints, _points(start, end, speed, limits))
     raise ConfigurationError(
         f"motion {kind} {number}: all {_MOTION_TRIES} random motions collide with the arm or "
-        "with objects. Remove obstacles or lower --margin."
+        "with objects. Remove obstacles or lower --clearance."
     )
 
 
@@ -249,7 +249,12 @@ LAWS = ("joint_trajectory", "joint_impedance", "joint_position")
 """Controllets that execute motions. The first is the default."""
 STREAMED = "joint_impedance"
 """Controllet of :data:`LAWS` that receives streamed joint targets instead of a trajectory."""
-PACE = {"joint_acceleration": 1.0, "joint_speed": 1.0, "smoothing": 0.1, "share": 1.0}
+PACE = {
+    "joint_acceleration_scaling": 1.0,
+    "joint_velocity_scaling": 1.0,
+    "smoothing": 0.1,
+    "limit_scale": 1.0,
+}
 """Governor parameters that do not limit motions up to 0.6 of the speed limits."""
 CATCHES_UP = 0.8
 """Time after a streamed motion in which the reference, limited by the governor, reaches the last

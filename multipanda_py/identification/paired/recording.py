@@ -84,7 +84,7 @@ RATE = 1000
 AT_REST = (0.3, 0.5)
 """Start and end of the interval at rest before a motion, in the time of the log [s]. The arm
 settles before it."""
-ALIGNMENTS = ("clock", "told", "rest", "correlation")
+ALIGNMENTS = ("clock", "command", "rest", "correlation")
 """Alignments of both sides. The first is the default for simulated plants, the second for real
 ones."""
 START_THRESHOLD = 1e-6
@@ -132,9 +132,9 @@ class AlignedPair:
 
         Args:
             by: Alignment. ``clock`` cuts both sides at the same sample, at which the first of them
-                starts to move. The delay of the plant thus stays in the data. ``told`` does the
-                same after removal of the delay between both references, since commands to a real
-                arm take some cycles. ``rest`` cuts each side where it starts to move.
+                starts to move. The delay of the plant thus stays in the data. ``command``
+                does the same after removal of the delay between both references, since commands
+                to a real arm take some cycles. ``rest`` cuts each side where it starts to move.
                 ``correlation`` cuts the twin there and shifts the plant by the delay from
                 cross-correlation.
 
@@ -144,8 +144,8 @@ class AlignedPair:
         first, second = self.twin_start, self.plant_start
         if by not in ALIGNMENTS:
             raise ConfigurationError(f"align: got {by!r}, allowed {', '.join(ALIGNMENTS)}")
-        if by in ("clock", "told"):
-            later = self.plant_command_start - self.twin_command_start if by == "told" else 0
+        if by in ("clock", "command"):
+            later = self.plant_command_start - self.twin_command_start if by == "command" else 0
             first = max(0, -later, min(first, second - later))
             second = first + later
         elif by == "correlation":

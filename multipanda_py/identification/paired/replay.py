@@ -238,7 +238,7 @@ def _points(log: ArmLog, start: float, end: float, follow: str, law: str) -> Mat
     if missed.max() > MISSED:
         raise ValidationRefused(
             f"{end - start:.1f} s in {TRAJECTORY_POINTS} points deviate by {missed.max():.4f} rad "
-            f"from the path, allowed {MISSED:g} rad. Use --law {STREAMED} for any length."
+            f"from the path, allowed {MISSED:g} rad. Use --controllet {STREAMED} for any length."
         )
     return np.vstack([stands, rows])
 
@@ -315,7 +315,7 @@ def replay_logs(
     """
     needed("joblib")
     needed("pyarrow")
-    known_law(law, "--law")
+    known_law(law, "--controllet")
     align = checked_alignment(align, ALIGNMENTS[0])
     if any(other.backend != SIMULATED for other in twin.arms.values()):
         raise ValidationRefused(

@@ -321,7 +321,7 @@ def check_initial_weights(
         )
     )  # fmt: skip
     if result != allowed:
-        raise ConfigurationError(f"--begin: got {result}; allowed {allowed}")
+        raise ConfigurationError(f"--initial-weights: got {result}; allowed {allowed}")
 
 
 def _loss(module: Any, motions: list[MotionSample], weights: Any) -> float:

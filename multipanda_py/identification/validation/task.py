@@ -154,7 +154,7 @@ def with_start(arm: ArmConfig, q: Vector, tool: Mapping[str, Any] | None) -> Arm
     """
     update: dict[str, Any] = {"q_start": q.tolist()}
     if tool is not None and arm.backend == SIMULATED and arm.tool is None:
-        update |= {"hand": False, "tool": ToolConfig.model_validate(tool)}
+        update |= {"gripper": False, "tool": ToolConfig.model_validate(tool)}
     return arm.model_copy(update=update)
 
 
@@ -212,7 +212,7 @@ def task_cell(
             "cell": settings,
             "arms": dict(arms),
             "objects": dict(objects) if simulated else {},
-            "collisions": CollisionsConfig(touching=list(touching) if simulated else []),
+            "collisions": CollisionsConfig(allowed_contacts=list(touching) if simulated else []),
             "controllets": laws,
             "active": [] if real else [LAW],
         }

@@ -113,7 +113,7 @@ class BoxLift(Task):
         pace(STEP)
         report = cell.report(LAW)
         self._start: Vector = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
-        cell.set_object_target(LAW, squeeze=SQUEEZE)
+        cell.set_object_target(LAW, internal_force=SQUEEZE)
         for _ in range(40):
             pace(100)
             pressed = [
@@ -138,7 +138,7 @@ class BoxLift(Task):
             goal = self._start + np.array([0.0, 0.0, fraction * (LIFT + COMPLIANCE_OFFSET)])
             cell.set_object_target(LAW, Pose(goal, np.eye(3)))
             pace(STEP)
-        cell.set_object_target(LAW, squeeze=0.0)
+        cell.set_object_target(LAW, internal_force=0.0)
         pace(LET_GO)
         outwards = {name: -AWAY * force / SQUEEZE for name, force in self.exerts.items()}
         retreat(cell, self._described, outwards, "task 5")
@@ -276,7 +276,7 @@ def with_tools_of(plant: CellConfig, twin: CellConfig) -> CellConfig:
 
 
 def _carrying(arm: ArmConfig, rigid: ArmConfig) -> ArmConfig:
-    return arm.model_copy(update={"hand": False, "tool": rigid.tool})
+    return arm.model_copy(update={"gripper": False, "tool": rigid.tool})
 
 
 def in_task(config: CellConfig, number: int) -> CellConfig:

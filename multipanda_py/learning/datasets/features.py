@@ -20,7 +20,7 @@ STATE, AROUND, ACTION = "observation.state", "observation.environment_state", "a
 IMAGES = "observation.images."
 TIME = "cell_time"
 """Cell time of the observation of a frame [s]."""
-IMAGE_TIME = "picture_time"
+IMAGE_TIME = "image_time"
 """Cell time of the images of a frame [s]. Equal to :data:`TIME` in lockstep and
 without cameras."""
 SCALARS: Mapping[str, str] = {
@@ -113,7 +113,7 @@ def features_of(env: CellEnv) -> Features:
         state += [f"sensors.{name}.{k}" for k in range(space.shape[0])]
     around = [
         f"{obj}.pose.{k}"
-        for obj, space in (spaces["things"].spaces if "things" in spaces else {}).items()
+        for obj, space in (spaces["objects"].spaces if "objects" in spaces else {}).items()
         for k in range(space.shape[0])
     ]
     around += [f"goal.{k}" for k in range(spaces["goal"].shape[0] if "goal" in spaces else 0)]
@@ -136,7 +136,9 @@ def numbers_of(env: CellEnv, seen: Observation) -> dict[str, Vector]:
     spaces = env.observation_space.spaces  # type: ignore[attr-defined]
     parts = [seen[arm][part] for arm in env.controls for part in spaces[arm].spaces]
     parts += [seen["sensors"][name] for name in _sensors(spaces)]
-    around = [seen["things"][obj] for obj in spaces["things"].spaces] if "things" in spaces else []
+    around = (
+        [seen["objects"][obj] for obj in spaces["objects"].spaces] if "objects" in spaces else []
+    )
     around += [seen["goal"]] if "goal" in spaces else []
     vectors = {STATE: np.concatenate(parts)}
     return vectors | ({AROUND: np.concatenate(around)} if around else {})

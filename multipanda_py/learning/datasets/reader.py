@@ -169,8 +169,27 @@ class Episode:
         return float(np.abs(late).max())
 
 
-_NEEDED = ("task", "control", "rate", "things", "features", "arms", "fps")
+_NEEDED = ("task", "control", "rate", "objects", "features", "arms", "fps")
 """Metadata that every recorder writes."""
+
+
+_FORMER_COLUMNS = {"picture_time": IMAGE_TIME}
+"""Columns of older data sets, with their present names."""
+_FORMER_CONTROLS = {
+    "pose_step": "delta_pose",
+    "pose_step_force": "delta_pose_force",
+    "joint_step": "delta_joints",
+}
+
+
+def _with_present_names(about: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a data set with the present names of keys and controls."""
+    if "things" in about:
+        about["objects"] = about.pop("things")
+    control = about.get("control")
+    if isinstance(control, str):
+        about["control"] = _FORMER_CONTROLS.get(control, control)
+    return about
 
 
 class Dataset:
@@ -195,7 +214,7 @@ class Dataset:
             raise DatasetRefused(
                 f"{folder}: {OURS} is missing. Use a data set recorded by this package."
             )
-        self.ours = read_json(self.folder, OURS)
+        self.ours = _with_present_names(read_json(self.folder, OURS))
         if missing := [key for key in _NEEDED if key not in self.ours]:
             raise DatasetRefused(
                 f"{folder}: {OURS} has no {', '.join(missing)}: truncated or edited"
@@ -228,10 +247,11 @@ class Dataset:
             if key not in table.column_names:
                 raise DatasetRefused(f"{data_file(self.folder, number)}: has no column {key}")
             column = table[key].combine_chunks()
-            if key not in SCALARS:
+            if _FORMER_COLUMNS.get(key, key) not in SCALARS:
                 column = column.flatten()
             values = column.to_numpy(zero_copy_only=False)
-            columns[key] = values if key in SCALARS else values.reshape(len(table), -1)
+            name = _FORMER_COLUMNS.get(key, key)
+            columns[name] = values if name in SCALARS else values.reshape(len(table), -1)
         facts = (table.schema.metadata or {}).get(b"multipanda_episode", b"{}")
         summary = summary_of(self.folder, number)
         if summary["length"] != len(table):

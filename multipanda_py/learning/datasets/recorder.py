@@ -265,7 +265,7 @@ class EpisodeRecorder(Closeable):
             "next.done": False,
             "next.success": self._info["is_success"],
             TIME: info["time"],
-            IMAGE_TIME: info.get("picture_time", info["time"]),
+            IMAGE_TIME: info.get("image_time", info["time"]),
         }
         for key, value in row.items():
             self._rows.setdefault(key, []).append(value)

@@ -245,7 +245,7 @@ class StepOfJoints(Control):
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
         """Raise NotImplementedError, because joint actions have no pose."""
-        raise NotImplementedError("joint actions have no pose. Use the control pose_step.")
+        raise NotImplementedError("joint actions have no pose. Use the control delta_pose.")
 
 
 class AbsoluteJoints(StepOfJoints):
@@ -263,10 +263,10 @@ class AbsoluteJoints(StepOfJoints):
 
 
 CONTROLS: dict[str, type[Control]] = {
-    "pose_step": StepOfPose,
+    "delta_pose": StepOfPose,
     "pose": AbsolutePose,
-    "pose_step_force": StepOfPoseAndForce,
-    "joint_step": StepOfJoints,
+    "delta_pose_force": StepOfPoseAndForce,
+    "delta_joints": StepOfJoints,
     "joint": AbsoluteJoints,
 }
 """Controls by the name used in the arguments of environments."""

@@ -82,7 +82,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         rate: Steps per second [Hz].
         cameras: Names of cameras in the scene, or height and width by name [pixels]. ``free`` is
             the default view of the viewer.
-        things: True to include object poses in the observation. Cells with real arms do not know
+        objects: True to include object poses in the observation. Cells with real arms do not know
             them.
         features: Features of the controllets instead of their defaults. The list ``["nullspace",
             "coriolis"]`` halves the computing time but disables collision avoidance.
@@ -113,10 +113,10 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self,
         task: str | GymTask,
         *,
-        control: str = "pose_step",
+        control: str = "delta_pose",
         rate: float = 20.0,
         cameras: Sequence[str] | Mapping[str, tuple[int, int]] = (),
-        things: bool = True,
+        objects: bool = True,
         features: Sequence[str] | None = None,
         randomise: str | Path | Mapping[str, Any] | None = None,
         cell: str | Path | RemoteCell | None = None,
@@ -159,7 +159,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             "task": task if isinstance(task, str) else type(task).__name__,
             "control": control,
             "rate": self.rate,
-            "things": bool(things),
+            "objects": bool(objects),
             "features": None if features is None else list(features),
         }
         self._cell, self._is_remote = remote or Cell(self._config), remote is not None
@@ -178,7 +178,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self._observer = Observer(
             arms,
             self._controls,
-            movable if things else [],
+            movable if objects else [],
             self.task.goal_size,
             sizes,
             sensors,
@@ -271,7 +271,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             Observation after the step, reward from 0 to 1, terminated, truncated and info. An
             episode terminates when the task is done or an arm has a fault or holds. It is
             truncated at its time limit. The info contains ``is_success``, ``fault``, ``time`` and,
-            with cameras, ``picture_time``. Both times are cell times [s].
+            with cameras, ``image_time``. Both times are cell times [s].
 
         Raises:
             ActionRejected: If the action has another shape or is not finite, no episode has begun,
@@ -439,7 +439,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         }
         obs = self._observer.see(self._scene)
         if "images" in obs:
-            info["picture_time"] = self._observer.oldest_image_time(instant)
+            info["image_time"] = self._observer.oldest_image_time(instant)
         return obs, info
 
 

@@ -258,7 +258,7 @@ class History:
             obs = self._observer.see(self._scene, draws=False)
             info = {"time": moment.time}
             if "images" in obs or self._observer.sizes:
-                info["picture_time"] = self._observer.oldest_image_time(moment.time)
+                info["image_time"] = self._observer.oldest_image_time(moment.time)
             return obs, info
 
     def drawn(self, moment: RecordedMoment) -> dict[str, Image]:

@@ -231,7 +231,7 @@ class Observer:
             for name in arms
         }
         if things:
-            parts["things"] = spaces.Dict({name: _numbers(_POSE) for name in things})
+            parts["objects"] = spaces.Dict({name: _numbers(_POSE) for name in things})
         if goal_size:
             parts["goal"] = _numbers(goal_size)
         if images := {**cameras, **(sensors.pictures if sensors else {})}:
@@ -261,7 +261,7 @@ class Observer:
         obs: Observation = {name: self._arm(scene, name) for name in self._arms}
         if self._objects:
             poses = scene.seen.objects()
-            obs["things"] = {name: _float(pose_numbers(poses[name])) for name in self._objects}
+            obs["objects"] = {name: _float(pose_numbers(poses[name])) for name in self._objects}
         if self._goal_size:
             obs["goal"] = _float(scene.goal)
         if self._cameras and draws:

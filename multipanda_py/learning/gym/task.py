@@ -119,7 +119,7 @@ def lockstep_cell(
             "cell": {"name": "gym", "placement": "inline"},
             "arms": arms,
             "objects": {name: dict(section) for name, section in task.objects.items()},
-            "collisions": {"touching": list(task.touching)},
+            "collisions": {"allowed_contacts": list(task.touching)},
             "controllets": {LAW: _law(task, control, features)},
             "active": [f"{arm}/{LAW}" for arm in arms],
         },

@@ -120,7 +120,7 @@ def _requested_clearances(
             if law is not None:
                 need = max(clearance, law.needs(arm, other, part == "hand"))
                 meant = law.may_touch(arm, other) or (
-                    part == "hand" and law.may_touch(f"{arm}/hand", other)
+                    part == "hand" and law.may_touch(f"{arm}/gripper", other)
                 )
             if meant or (part == "hand" and arm in led and other in request.touching):
                 need = -AROUND

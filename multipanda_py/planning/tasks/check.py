@@ -95,7 +95,7 @@ def check_task(
     Thread: any; it takes up to 30 s of processor time per subtask.
     """
     task.check(config)
-    law = next(one for one in config.instances() if one.name == task.law)
+    law = next(one for one in config.instances() if one.name == task.controllet)
     state, result, moved = (
         start or start_of(config, law.arms),
         list[SubtaskCheck](),
@@ -171,11 +171,13 @@ def _checked(
     refuse_bodies_within(config, points, goals, state, subtask)
     if mode == "force":
         if not subtask.goals:
-            touch = subtask.model_copy(update={"force": 0.0, "distance": 0.0})
+            touch = subtask.model_copy(update={"force": 0.0, "approach_distance": 0.0})
             plan = _by_path(config, task, touch, [], resolve_goals(touch, points, state), state)
         else:
             plan = _led(config, points, goals, state)
-            refuse_friction(config, points, plan, subtask, _pose_stiffness(config, task.law))
+            refuse_friction(
+                config, points, plan, subtask, _pose_stiffness(config, task.controllet)
+            )
             for point in points:
                 if _is_dragged(config, point, goals):
                     moved[point.thing] = subtask.name
@@ -184,7 +186,7 @@ def _checked(
         try:
             plan = _by_path(config, task, subtask, pressed, goals, state)
         except PlanRejected:
-            if subtask.on_failure.then != "force":
+            if subtask.on_failure.fallback != "force":
                 raise
             plan = _led(config, points, goals, state)
     if subtask.force:
@@ -203,7 +205,7 @@ def _refuse_overlaps(
 ) -> None:
     touched = {(goal.frame.removesuffix(TOOL), goal.base) for goal in goals}
     touched |= {(point.arm, point.thing) for point in points}
-    touched |= {(arm, obj) for arm in state.postures for obj in subtask.touching}
+    touched |= {(arm, obj) for arm in state.postures for obj in subtask.allowed_contacts}
     scene = scene_of(config, state, {*plan.things})
     slices = [
         scene.configuration(
@@ -231,7 +233,7 @@ def _by_path(
 ) -> SubtaskPlan:
     constraint = None
     if task.clearance is not None:
-        constraint = PathConstraint(task.clearance, subtask.touching)
+        constraint = PathConstraint(task.clearance, subtask.allowed_contacts)
     settings = SolverSettings(time=TIMEOUT)
     return plan_by_path(subtask, pressed, goals, state, config, settings, constraint)
 

@@ -77,7 +77,7 @@ def resolve_goals(subtask: Subtask, points: Sequence[ContactPoint], state: Seen)
             GoalPose(
                 point.arm + TOOL,
                 point.thing,
-                point.point - subtask.distance * point.inward,
+                point.point - subtask.approach_distance * point.inward,
                 direction=point.inward,
             )
             for point in points
@@ -90,11 +90,11 @@ def _given(subtask: Subtask, state: Seen) -> Iterator[GoalPose]:
         position, direction = None, None
         if goal.position is not None:
             position = np.array(goal.position)
-        elif goal.by is not None:
+        elif goal.offset is not None:
             here = state.pose(goal.base).inverse() @ state.pose(goal.frame)
-            position = here.position + goal.by
-        if goal.points is not None:
-            direction = np.array(goal.points) / np.linalg.norm(goal.points)
+            position = here.position + goal.offset
+        if goal.z_axis is not None:
+            direction = np.array(goal.z_axis) / np.linalg.norm(goal.z_axis)
         rotation = None
         if goal.rpy is not None:
             rotation = Pose.from_rpy(np.zeros(3), goal.rpy).rotation

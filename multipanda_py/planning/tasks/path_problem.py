@@ -202,7 +202,7 @@ def plan_by_path(
     """
     carried = {point.thing for point in points}
     scene = scene_of(config, start, carried)
-    problem = Problem(scene, 1, subtask.slices, subtask.duration)
+    problem = Problem(scene, 1, subtask.time_steps, subtask.duration)
     problem.add(Smoothness(), "cost", scale=0.3)
     problem.add(WithinLimits(margin=LIMIT_MARGIN)).add(VelocityLimits(share=VELOCITY_SCALING))
     problem.add(Rest(*scene.arms), at=1)

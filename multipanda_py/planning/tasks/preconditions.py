@@ -114,12 +114,14 @@ def refuse_bodies_within(
         pose = goal.in_world(state)
         if goal.frame.endswith(TOOL):
             arm = goal.frame.removesuffix(TOOL)
-            touched = {point.thing for point in points if point.arm == arm} | {*subtask.touching}
+            touched = {point.thing for point in points if point.arm == arm} | {
+                *subtask.allowed_contacts
+            }
             if goal.position is not None:
                 _refuse_point(scene, poses, pose.position, f"goal of {goal.frame}", touched)
             continue
         for other, depth in _depths(scene, poses, goal.frame, pose):
-            if depth > OBJECTS and other not in subtask.touching:
+            if depth > OBJECTS and other not in subtask.allowed_contacts:
                 raise TaskFailed(
                     f"{goal.frame} would overlap {depth:.3f} m with {other} at its goal, allowed "
                     f"{OBJECTS:g} m"
@@ -216,12 +218,13 @@ def refuse_friction(
         force = friction * subtask.force
         softest = float(np.linalg.eigvalsh((across * stiffness) @ across.T)[0])
         off = force / softest if softest > 0.0 else np.inf
-        if off > 0.95 * subtask.tolerance:  # 5 % remain for joints and sensors.
+        allowed = 0.95 * subtask.position_tolerance  # 5 % remain for joints and sensors.
+        if off > allowed:
             raise TaskFailed(
                 f"{point.arm}: friction of {force:.1f} N on {point.thing} keeps the tool "
-                f"{off:.3f} m from its goal, allowed {subtask.tolerance:g} m (tolerance). Reduce "
-                f"the force to {0.95 * subtask.tolerance * softest / friction:.1f} N, or raise "
-                f"position_stiffness to {force / subtask.tolerance / 0.95:.0f} N/m"
+                f"{off:.3f} m from its goal, allowed {subtask.position_tolerance:g} m "
+                f"(position_tolerance). Reduce the force to {allowed * softest / friction:.1f} N, "
+                f"or raise position_stiffness to {force / allowed:.0f} N/m"
             )
 
 

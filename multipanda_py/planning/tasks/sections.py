@@ -26,11 +26,11 @@ class Goal(Section):
     base: str = WORLD
     """Frame of the values: ``world``, or the name of an object."""
     position: Position | None = None
-    by: Offset | None = None
+    offset: Offset | None = None
     """Displacement from the position at the start of the subtask, along the axes of ``base``
     [m]."""
     rpy: Rpy | None = None
-    points: Position | None = None
+    z_axis: Position | None = None
     """Direction of the z axis of the frame in ``base``, of any length."""
 
 
@@ -40,12 +40,12 @@ class Contact(Section):
     Two grippers press along one line.
     """
 
-    thing: str
+    object: str
     arms: Annotated[list[Name], Field(min_length=1, max_length=2)]
     """Names of the arms. The first touches ``side``, and the second, if any, the opposite side."""
     side: Side
     """Side of the object, in its axes."""
-    at: Offset = [0.0, 0.0, 0.0]
+    offset: Offset = [0.0, 0.0, 0.0]
     """Offset of the line of contact from the centre of the side [m]."""
     pivots: bool = False
     """True if plans may rotate the tips on the object, like balls. Otherwise grippers hold it
@@ -57,7 +57,7 @@ class Recourse(Section):
 
     retry: Annotated[int, Field(ge=0, le=100)] = 0
     """Maximum number of retries, each from the present state."""
-    then: Literal["stop", "force"] = "stop"
+    fallback: Literal["stop", "force"] = "stop"
     """Action after the retries. ``stop`` ends the task and holds. ``force`` first tries the
     subtask in mode ``force``, without a plan."""
 
@@ -73,23 +73,23 @@ class Subtask(Section):
     """Names of the contacts to touch. Without a force, the tools move in front of them."""
     force: Annotated[float, Field(ge=0, le=200)] = 0.0
     """Force with which every gripper presses on its contact [N]."""
-    distance: Annotated[float, Field(ge=0, le=0.5)] = 0.02
+    approach_distance: Annotated[float, Field(ge=0, le=0.5)] = 0.02
     """Distance of the tools from the contacts without a force [m]."""
-    touching: list[Name] = []
+    allowed_contacts: list[Name] = []
     """Names of objects that grippers may touch, and on which carried objects may rest."""
     duration: Annotated[float, Field(ge=0.2, le=300)] = 3.0
     """Duration of the planned motion [s]."""
-    slices: Annotated[int, Field(ge=3, le=100)] = 10
+    time_steps: Annotated[int, Field(ge=3, le=100)] = 10
     """Number of configurations (slices) of the planned path."""
-    tolerance: Annotated[float, Field(ge=1e-4, le=1)] = 0.01
+    position_tolerance: Annotated[float, Field(ge=1e-4, le=1)] = 0.01
     """Position tolerance at the end [m]."""
-    turn_tolerance: Annotated[float, Field(ge=1e-3, le=3.2)] = 0.1
+    orientation_tolerance: Annotated[float, Field(ge=1e-3, le=3.2)] = 0.1
     """Orientation tolerance at the end [rad]."""
-    force_band: Annotated[float, Field(ge=0.01, le=1)] = 0.3
+    force_tolerance: Annotated[float, Field(ge=0.01, le=1)] = 0.3
     """Maximum force error, as a fraction of the force."""
-    settle: Annotated[float, Field(ge=0, le=60)] = 0.2
+    settling_time: Annotated[float, Field(ge=0, le=60)] = 0.2
     """Time for which forces must be within the band before a motion starts [s]."""
-    moved: Annotated[float, Field(ge=1e-3, le=1)] = 0.03
+    replan_distance: Annotated[float, Field(ge=1e-3, le=1)] = 0.03
     """Maximum deviation of an object from the plan [m]. Beyond it, a new plan is made."""
     timeout: Annotated[float, Field(gt=0, le=3600)] = 60.0
     """Maximum duration of one attempt [s]."""
@@ -156,7 +156,7 @@ def execution_mode(subtask: Subtask, mode: Mode, ablate: Part | None = None) -> 
     if ablate == "plan":
         return ExecutionMode("force", "force", mode != "optimization", subtask)
     if ablate == "force" and mode == "force" and not subtask.goals:
-        touch = subtask.model_copy(update={"force": 0.0, "distance": 0.0})
+        touch = subtask.model_copy(update={"force": 0.0, "approach_distance": 0.0})
         return ExecutionMode("optimization", "optimization", False, touch)
     if ablate == "force" and mode == "force":
         return ExecutionMode("force", "force", False, subtask)

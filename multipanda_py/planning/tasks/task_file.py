@@ -56,19 +56,20 @@ def _subtask_faults(contacts: dict[str, Contact], subtask: Subtask) -> Iterator[
     for arm, number in hands.items():
         if number > 1:
             yield f"contacts: got {arm} {number} times, allowed once"
-    held = {contact.thing for contact in pressing} if subtask.force > 0.0 else set()
+    held = {contact.object for contact in pressing} if subtask.force > 0.0 else set()
     # In mode force, a gripper may move along the pressed object, as in polishing.
     busy = hands if mode == "hybrid" else Counter()
-    without_plan = mode == "force" or subtask.on_failure.then == "force"
+    without_plan = mode == "force" or subtask.on_failure.fallback == "force"
     for number, goal in enumerate(subtask.goals):
         for fault in _goal_faults(goal, held, busy):
             yield f"goals.{number}: {fault}"
-        if without_plan and goal.points is not None:
+        if without_plan and goal.z_axis is not None:
             yield (
-                f"goals.{number}: points: is not supported in mode force. Use position, by and rpy"
+                f"goals.{number}: z_axis: is not supported in mode force. Use position, offset "
+                "and rpy"
             )
-    if subtask.on_failure.then == "force" and not subtask.force:
-        yield "on_failure.then: got force without a contact force, allowed stop"
+    if subtask.on_failure.fallback == "force" and not subtask.force:
+        yield "on_failure.fallback: got force without a contact force, allowed stop"
     frames = Counter(goal.frame for goal in subtask.goals)
     for frame, number in frames.items():
         if number > 1:
@@ -76,14 +77,14 @@ def _subtask_faults(contacts: dict[str, Contact], subtask: Subtask) -> Iterator[
 
 
 def _goal_faults(goal: Goal, held: set[str], hands: Counter[str]) -> Iterator[str]:
-    if goal.position is not None and goal.by is not None:
-        yield "got position and by, allowed one of them"
-    if goal.rpy is not None and goal.points is not None:
-        yield "got rpy and points, allowed one of them"
-    if goal.position is None and goal.by is None and goal.rpy is None and goal.points is None:
-        yield "got no component. Give position, by, rpy or points"
-    if goal.points is not None and np.linalg.norm(goal.points) < 1e-6:
-        yield f"points: got {goal.points}, allowed a non-zero vector"
+    if goal.position is not None and goal.offset is not None:
+        yield "got position and offset, allowed one of them"
+    if goal.rpy is not None and goal.z_axis is not None:
+        yield "got rpy and z_axis, allowed one of them"
+    if goal.position is None and goal.offset is None and goal.rpy is None and goal.z_axis is None:
+        yield "got no component. Give position, offset, rpy or z_axis"
+    if goal.z_axis is not None and np.linalg.norm(goal.z_axis) < 1e-6:
+        yield f"z_axis: got {goal.z_axis}, allowed a non-zero vector"
     if goal.base == goal.frame:
         yield f"base: got {goal.base}, the frame itself, allowed world or another object"
     if goal.base in held and goal.base != goal.frame:
@@ -111,7 +112,7 @@ def cell_faults(
     laws = {one.name: one for one in config.instances() if one.type == LAW}
     if law not in laws:
         known = ", ".join(laws) or f"none: the cell has no controllet of type {LAW}"
-        yield f"law: got {law!r}, allowed {known}"
+        yield f"controllet: got {law!r}, allowed {known}"
         return
     arms, objects = (
         laws[law].arms,
@@ -121,14 +122,14 @@ def cell_faults(
         for arm in contact.arms:
             if arm not in arms:
                 yield f"contacts.{name}.arms: got {arm!r}, allowed {', '.join(arms)} (of {law})"
-        if contact.thing not in objects:
+        if contact.object not in objects:
             yield (
-                f"contacts.{name}.thing: got {contact.thing!r}, allowed "
+                f"contacts.{name}.object: got {contact.object!r}, allowed "
                 f"{', '.join(objects) or 'none: the cell has no objects'}"
             )
             continue
         try:
-            contact_points(contact, objects[contact.thing])
+            contact_points(contact, objects[contact.object])
         except ConfigurationError as error:
             yield f"contacts.{name}.{error}"
     max_value = config.gate.force
@@ -138,11 +139,11 @@ def cell_faults(
                 f"subtasks.{number} ({subtask.name}): force: got {subtask.force:g} N, allowed up "
                 f"to {max_value:g} N (gate.force of the cell)"
             )
-        for obj in subtask.touching:
+        for obj in subtask.allowed_contacts:
             if obj not in objects:
                 yield (
-                    f"subtasks.{number} ({subtask.name}): touching: got {obj!r}, allowed "
-                    f"{', '.join(objects) or 'none: the cell has no objects'}"
+                    f"subtasks.{number} ({subtask.name}): allowed_contacts: got {obj!r}, "
+                    f"allowed {', '.join(objects) or 'none: the cell has no objects'}"
                 )
         for index, goal in enumerate(subtask.goals):
             path = f"subtasks.{number} ({subtask.name}): goals.{index}"
@@ -165,7 +166,7 @@ class TaskFile(Section):
     name: Name
     cell: str = ""
     """Path of the cell file, absolute or relative to the task file."""
-    law: str
+    controllet: str
     """Name of the ``optimization_augmented`` controllet that executes the task with its arms."""
     clearance: Annotated[float, Field(ge=0, le=0.5)] | None = None
     """Minimum distance between bodies on planned paths [m]. By default plans ignore obstacles."""
@@ -213,7 +214,7 @@ class TaskFile(Section):
             ConfigurationError: If objects, arms or limits do not fit, with one sentence for each
                 error.
         """
-        if faults := list(cell_faults(self.law, self.contacts, self.subtasks, config)):
+        if faults := list(cell_faults(self.controllet, self.contacts, self.subtasks, config)):
             raise ConfigurationError(*(f"{self.name}: {fault}" for fault in faults))
 
     def points(self, subtask: Subtask, config: CellConfig) -> list[ContactPoint]:
@@ -222,7 +223,7 @@ class TaskFile(Section):
         return [
             point
             for name in subtask.contacts
-            for point in contact_points(self.contacts[name], objects[self.contacts[name].thing])
+            for point in contact_points(self.contacts[name], objects[self.contacts[name].object])
         ]
 
 

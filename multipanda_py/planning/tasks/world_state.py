@@ -53,13 +53,13 @@ def contact_points(contact: Contact, obj: SceneObject) -> list[ContactPoint]:
     axis = _AXES.index(contact.side[1])
     sign = 1.0 if contact.side[0] == "+" else -1.0
     extents = half_extents(obj)
-    foot = np.array(contact.at)
+    foot = np.array(contact.offset)
     for number, (offset, extent) in enumerate(zip(foot, extents)):
         max_value = _room(obj, axis, number, extent)
         if abs(offset) > max_value:
             raise ConfigurationError(
-                f"at: got {_AXES[number]} {offset:g} m, allowed [{-max_value:g}, {max_value:g}] "
-                f"on side "
+                f"offset: got {_AXES[number]} {offset:g} m, allowed [{-max_value:g}, "
+                f"{max_value:g}] on side "
                 f"{contact.side} of {obj.name}, a {obj.shape}"
             )
     normal = np.zeros(3)

@@ -245,6 +245,21 @@ _KINDS = {"float64": "<f8", "int64": "<i8"}
 _LINE = re.compile(r"(?P<kind>float64|int64)(\[(?P<count>\d+)\])? (?P<name>\w+)")
 _BEFORE = 4  # Size of the encapsulation before a message [bytes].
 _OWN_NAMES = {field.name.lower(): field for field in ARM_FIELDS}
+FORMER_FIELDS = {
+    "fingers": "finger_positions",
+    "holds": "attached_object",
+    "missed": "missed_cycles",
+    "motor_load": "spring_torque",
+    "objects": "object_poses",
+    "present": "object_present",
+    "sensed_ns": "state_cycle_ns",
+    "target_squeeze": "target_internal_force",
+    "tau_carried": "tau_weight",
+    "tau_wanted": "tau_desired",
+    "terms": "torque_terms",
+    "terms_traced": "torque_terms_recorded",
+}
+"""Fields of cycle records in older recordings, with their present names."""
 
 
 def is_ours(path: Path) -> bool:
@@ -306,7 +321,8 @@ def _records(content: McapContent, topic: str) -> NDArray[np.void]:
         if match is None:
             continue
         count = match["count"]
-        fields.append((match["name"], _KINDS[match["kind"]], (int(count),) if count else ()))
+        name = FORMER_FIELDS.get(match["name"], match["name"])
+        fields.append((name, _KINDS[match["kind"]], (int(count),) if count else ()))
     record = np.dtype(fields)
     whole = np.dtype({"names": ["x"], "formats": [record], "offsets": [_BEFORE],
                       "itemsize": _BEFORE + record.itemsize})  # fmt: skip

@@ -21,7 +21,7 @@ from multipanda_py.robots.geometry import gravity_in_base
 from multipanda_py.state import Vector
 
 _RENAMED = {"q": "q", "dq": "dq", "tau_J": "tau", "tau": "tau_commanded"}
-_LEFT_OUT = ("sensed_ns", "robot_time", "robot_mode", "robot_errors")
+_LEFT_OUT = ("state_cycle_ns", "robot_time", "robot_mode", "robot_errors")
 _PER_JOINT = {field.name for field in ARM_FIELDS if {*field.shape} & {"joints", "sprung"}}
 
 
@@ -63,7 +63,7 @@ def arm_log_of_records(
     """
     if not len(cycles):
         raise LogError(f"{facts.name}: the log has no samples")
-    sensed = records["sensed_ns"]
+    sensed = records["state_cycle_ns"]
     own_time = records.get("robot_time", np.zeros(len(cycles)))
     time = own_time if own_time.any() else cycles["time"]
     is_new = (sensed == 0) | (sensed == cycles["wake_ns"])
@@ -81,8 +81,8 @@ def arm_log_of_records(
         if name in _PER_JOINT:  # The record has the size of the arm with the most joints.
             taken = taken[..., :joints]
         result[_RENAMED.get(name, name)] = np.ascontiguousarray(taken)
-    if not result["terms_traced"].any():
-        del result["terms"]
+    if not result["torque_terms_recorded"].any():
+        del result["torque_terms"]
     return ArmLog(
         arm=facts.name,
         robot=facts.robot,

@@ -134,7 +134,7 @@ def _sleep_states() -> Finding:
         if os.access(file, os.W_OK)
         else f"{file} cannot be written: a cycle may begin 40 us later and take twice as long",
         "udev rule: KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\"; or accept "
-        "the delay with realtime.keep_awake: false",
+        "the delay with realtime.disable_cpu_idle: false",
     )  # fmt: skip
 
 

@@ -75,7 +75,7 @@ def keep_cores_awake() -> list[str]:
         return [
             f"cores may sleep between cycles ({error.strerror}): cycles start late and take "
             'longer, above all on laptops (allow it by the udev rule \'KERNEL=="cpu_dma_latency", '
-            'GROUP="realtime", MODE="0660"\', or set realtime.keep_awake to false)'
+            'GROUP="realtime", MODE="0660"\', or set realtime.disable_cpu_idle to false)'
         ]
     return []
 

@@ -387,7 +387,7 @@ class CollisionPairs:
     def _as_held(self, arm: int, index: int) -> Solid:
         """Return an object as a part of an arm's gripper."""
         obj, name = self._movable[index], self._arms[arm][0].names[0]
-        names = (name, f"{name}/hand", *obj.names)
+        names = (name, f"{name}/gripper", *obj.names)
         return replace(obj, own_joint=self._joints[arm], stays=False, is_hand=True, names=names)
 
     def _group(

@@ -159,7 +159,7 @@ class NodeStatus:
         fault = "" if values["fault"] == "none" else values["fault"]
         now = ArmStatus(
             values.get("owner", ""), fault, values.get("reason", ""),
-            _count(values.get("refused targets", ""), 0), values.get("last refusal", ""),
+            _count(values.get("rejected targets", ""), 0), values.get("last rejection", ""),
             time.monotonic(), _count(values.get("beginnings", ""), -1),
             values.get("hold reason", ""),
         )  # fmt: skip
@@ -212,9 +212,9 @@ class CellStateSubscriber:
         self._order: dict[tuple[str, ...], list[tuple[int, list[int], list[int]]]] = {}
         max_value = max(arm.n_joints for arm in self._arms)
         of_arm = np.dtype([(name, np.float64, max_value) for name in ("q", "dq", "tau")]
-                          + [("fingers", np.float64, 2)])  # fmt: skip
+                          + [("finger_positions", np.float64, 2)])  # fmt: skip
         kind = [("time", np.float64), ("arms", of_arm, len(self._arms)),
-                ("objects", np.float64, (len(list(movable_objects(config))), 7))]  # fmt: skip
+                ("object_poses", np.float64, (len(list(movable_objects(config))), 7))]  # fmt: skip
         self._row = np.zeros((), np.dtype(kind))
         read_wrench = partial(read_numbers, WrenchStamped, ("force", "torque"))
         self._joints = link.hear(JointState, f"{root}/joint_states")
@@ -252,7 +252,7 @@ class CellStateSubscriber:
                                   ("tau", message.effort)):  # fmt: skip
                 arm[field][: len(joints)] = [values[index] for index in joints]
             if fingers:
-                arm["fingers"][:] = [message.position[index] for index in fingers]
+                arm["finger_positions"][:] = [message.position[index] for index in fingers]
         stamp = message.header.stamp
         now = stamp.sec + 1e-9 * stamp.nanosec
         self._start = now if self._start is None else self._start
@@ -260,7 +260,7 @@ class CellStateSubscriber:
         for position_index, obj in enumerate(self._objects):
             if obj.count:
                 pose = obj.message().pose
-                row["objects"][position_index] = [
+                row["object_poses"][position_index] = [
                     *pose.position,
                     *np.roll(pose.quaternion_xyzw, 1),
                 ]
@@ -278,7 +278,7 @@ class CellStateSubscriber:
             tau_J=state["tau"][:n].copy(), tau_ext=np.full(n, np.nan),
             tau=state["tau"][:n].copy(), position_ee_in_base=pose.position,
             rotation_ee_in_base=pose.rotation, twist_ee_in_base=np.full(6, np.nan),
-            wrench_ext_in_base=np.array(wrench), fingers=state["fingers"].copy(),
+            wrench_ext_in_base=np.array(wrench), finger_positions=state["finger_positions"].copy(),
             owner=status.owner, fault=status.fault,
         )  # fmt: skip
 

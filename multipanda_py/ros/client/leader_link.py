@@ -80,7 +80,7 @@ def main() -> int:
             take = partial(report, arm, kind, read)
             node.create_subscription(type_, f"{path}/{topic}", take, quality)
         publishers[arm] = publisher = node.create_publisher(
-            WrenchStamped, f"{path}/target_felt_wrench", NEWEST
+            WrenchStamped, f"{path}/target_feedback_wrench", NEWEST
         )
         count = partial(
             report, arm, "takers", lambda name: name.get_subscription_count(), publisher

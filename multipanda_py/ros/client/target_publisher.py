@@ -33,7 +33,7 @@ from multipanda_py.ros.node.running import every
 from multipanda_py.state import ArmSnapshot
 from multipanda_py.targets import Stream
 
-TOPIC = "life_sign"
+TOPIC = "heartbeat"
 LEASE = 0.5
 """Time without a heartbeat of a client after which the arms that it moves hold [s]."""
 CHECK_PERIOD = 0.05
@@ -44,7 +44,7 @@ _HEARTBEATS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 class HeartbeatMonitor:
-    """Receiver of heartbeats on ``life_sign``: the sender's name and the arms that it moves.
+    """Receiver of heartbeats on ``heartbeat``: the sender's name and the arms that it moves.
 
     An arm moves to its newest target and stays there, even if the sender has ended. For manual
     control, a client may require that the arm holds at once when it disappears: it was killed or

@@ -93,7 +93,7 @@ class _FrankaArmTopics:
     ) -> None:
         """Publish the subscribed topics from one arm's record."""
         if self._hand is not None and self._hand.has_subscribers():
-            fingers = record["fingers"].tolist()
+            fingers = record["finger_positions"].tolist()
             _set_joints(self._hand.message, self._hand.message.name, fingers, [0.0] * 2, [0.0] * 2)
             self._hand.send(stamp)
         desired = [topic for topic in self._topics if topic.has_subscribers()]

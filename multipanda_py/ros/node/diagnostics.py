@@ -200,10 +200,10 @@ class Diagnostics:
             "withdrawn requests": _listed(cell.withdrawn) or "0",
             "exceptions in callbacks": _listed(self._node.guard.caught) or "0",
             "last exception": self._node.guard.last,
-            "refused switches": str(cell.rejected["switch"]),
-            "refused parameters": str(refused[PARAMETERS]),
+            "rejected switches": str(cell.rejected["switch"]),
+            "rejected parameters": str(refused[PARAMETERS]),
             "requests answered by no": _listed(refused),
-            "refused, by kind": _listed(cell.rejected),
+            "rejected, by kind": _listed(cell.rejected),
             "clipped, by kind": _listed(cell.clipped),
             "events": _listed(self.reported),
             "warnings of the start": "; ".join(cell.warnings) or "none",
@@ -220,7 +220,7 @@ class Diagnostics:
             self.log_events()
         level = DiagnosticStatus.ERROR if state.fault else DiagnosticStatus.OK
         summary = f"latched fault: {state.fault}" if state.fault else f"follows {state.owner}"
-        has_hand = self._cell.config.arms[arm].hand
+        has_hand = self._cell.config.arms[arm].gripper
         problem = self._cell.gripper(arm).state().problem if has_hand else ""
         if problem and not state.fault:
             level, summary = DiagnosticStatus.WARN, f"{summary}; {problem}"
@@ -235,17 +235,17 @@ class Diagnostics:
             "fault": state.fault or "none",
             "reason": self.faults[arm].text if state.fault and arm in self.faults else "",
             "hold reason": self._holds.reason(arm) if self._is_hold(state.owner) else "",
-            "refused targets": str(self._cell.rejected[f"{arm} target"]),
+            "rejected targets": str(self._cell.rejected[f"{arm} target"]),
             "clipped targets": str(
                 sum(n for owner, n in self._cell.clipped.items() if owner.split()[0] == arm)
             ),
-            "refused gripper goals": str(self._cell.rejected[f"{arm} gripper"]),
-            "last gripper refusal": self._targets.last_reason.get(f"{arm} gripper", ""),
+            "rejected gripper goals": str(self._cell.rejected[f"{arm} gripper"]),
+            "last gripper rejection": self._targets.last_reason.get(f"{arm} gripper", ""),
             "last gripper abort": self._targets.last_reason.get(f"{arm} gripper abort", ""),
             "gripper problem": problem or "none",
             "requested force": missing or "reached, or none",
             "tare [Nm]": self._tare(arm),
-            "last refusal": self._targets.last_reason.get(arm, ""),
+            "last rejection": self._targets.last_reason.get(arm, ""),
             "streams held off": ", ".join(self._targets.held_off.channels(arm)) or "none",
             "target messages": str(self._targets.received[arm]),
             "several senders": self._several(arm),
@@ -276,8 +276,8 @@ class Diagnostics:
         values["notices"] = str(self._notices[spec.name])
         values["last notice"] = self._last_notice.get(spec.name, "")
         if any(channel.shared for channel in spec.channel_table.values()):
-            values["refused targets"] = str(self._cell.rejected[f"{spec.name} target"])
-            values["last refusal"] = self._targets.last_reason.get(spec.name, "")
+            values["rejected targets"] = str(self._cell.rejected[f"{spec.name} target"])
+            values["last rejection"] = self._targets.last_reason.get(spec.name, "")
         hardware = f"{self._cell.config.cell.name}/{spec.name}"
         level, summary = DiagnosticStatus.OK, spec.config.type
         if held := self._held.get(spec.name):

@@ -32,11 +32,12 @@ def main() -> int:
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     cell, namespace = sys.argv[1:]
     node = rclpy.create_node(
-        f"shadow_{cell.replace('/', '_')}", namespace=namespace.strip("/"), enable_rosout=False,
+        f"twin_monitor_{cell.replace('/', '_')}",
+        namespace=namespace.strip("/"), enable_rosout=False,
         start_parameter_services=False,
     )  # fmt: skip
     diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", NUMBERS)
-    states = node.create_publisher(JointState, "shadow/joint_states", STATES)
+    states = node.create_publisher(JointState, "twin/joint_states", STATES)
     deadline, before = 0.0, ""
     for line in sys.stdin.buffer:
         message = json.loads(line)

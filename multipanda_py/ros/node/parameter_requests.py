@@ -18,6 +18,7 @@ from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
+from multipanda_py.config.renamed_keys import renamed_key, renamed_parameter
 from multipanda_py.exceptions import ParameterRejected, SettingsRejected, shortened
 from multipanda_py.ros.compat.crisp import CrispNames
 from multipanda_py.ros.node.deferred_responses import TimeSlice
@@ -179,6 +180,8 @@ def _own_names(node: Node, names: CrispNames, messages: Sequence[Any]) -> list[A
 def _unknown(node: Node, name: str) -> str:
     """Return the message for an unknown parameter, with similar names."""
     known = sorted(node.get_parameters_by_prefix(""))
+    if new := renamed_parameter(name, known) or renamed_key(name.split(".")):
+        return f"{node.get_fully_qualified_name()}: {shortened(name)}: renamed to {new}"
     near = get_close_matches(name, known, cutoff=0.5) if len(name) <= MAX_NAME else []
     meant = f"near: {', '.join(near)}; " if near else ""
     return shortened(

@@ -151,7 +151,7 @@ class GripperServers:
     def __init__(
         self, node: GuardedNode, cell: Cell, targets: Targets, whole_width: Sequence[str] = ()
     ) -> None:
-        arms = [name for name, arm in cell.config.arms.items() if arm.hand]
+        arms = [name for name, arm in cell.config.arms.items() if arm.gripper]
         self.hands = {arm: Hand(node, cell, arm, targets, whole_width) for arm in arms}
         if self.hands:
             every(node, PERIOD, self._tick)

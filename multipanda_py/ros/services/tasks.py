@@ -35,7 +35,7 @@ from multipanda_py.ros.node.parameters import hand_over, plain_node
 from multipanda_py.ros.services.task_action import TaskAction, TaskState
 from multipanda_py.ros.topics.targets import Targets
 
-_NEEDED = {"name", "law", "subtasks"}
+_NEEDED = {"name", "controllet", "subtasks"}
 
 
 def task_of(name: str) -> TaskFile:
@@ -200,9 +200,9 @@ class TaskServices:
         self._is_starting, self._called_off = True, ""
         try:
             yield from self._checked(runner)
-            if not self._called_off and runner.task.law not in self._cell.active:
+            if not self._called_off and runner.task.controllet not in self._cell.active:
                 pending = self._cell.ask_switch(
-                    [runner.task.law], (), Strictness.FORCE_AUTO, SWITCH_TIMEOUT,
+                    [runner.task.controllet], (), Strictness.FORCE_AUTO, SWITCH_TIMEOUT,
                     f"task {runner.task.name}",
                 )  # fmt: skip
                 while not self._called_off and pending.poll() is None:
@@ -228,7 +228,7 @@ class TaskServices:
             TaskFailed: If a subtask cannot be executed; the message names it.
         """
         cell, task = self._cell, runner.task
-        start = look(cell, cell.spec(task.law).config.arms)
+        start = look(cell, cell.spec(task.controllet).config.arms)
         pool, ended = ThreadPoolExecutor(1, "task check"), threading.Event()
 
         def notify(check: SubtaskCheck) -> None:
@@ -358,7 +358,7 @@ class TaskServices:
 
     def _hold_off(self, runner: TaskRunner) -> None:
         """Reject targets of other clients for the controllet during the task."""
-        spec = self._cell.spec(runner.task.law)
+        spec = self._cell.spec(runner.task.controllet)
         for channel in spec.channel_table.values():
             for name in (spec.name,) if channel.shared else spec.config.arms:
                 reason = f"{channel.name}: the task {runner.task.name} runs; stop it first"

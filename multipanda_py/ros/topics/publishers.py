@@ -87,11 +87,11 @@ class Transforms:
         for index, stamp in zip(fresh.arms, fresh.stamps):
             links, record = self._links[index], records[index]
             result += self._arms[index].fill(
-                stamp, *links.forward_kinematics(record["q"], record["fingers"])
+                stamp, *links.forward_kinematics(record["q"], record["finger_positions"])
             )
-        objects = fresh.row["objects"]
+        objects = fresh.row["object_poses"]
         scene_objects = self._objects.fill(fresh.stamp, objects[:, :3], objects[:, [4, 5, 6, 3]])
-        result += compress(scene_objects, fresh.row["present"].tolist())
+        result += compress(scene_objects, fresh.row["object_present"].tolist())
         return result
 
 
@@ -234,12 +234,12 @@ class StatePublishers:
             if new != self._in_message:
                 self._in_message = new
                 message.name = [name for index in new for name in self._names[index]]
-            message.position = self._gather(records, new, "q", "fingers")
+            message.position = self._gather(records, new, "q", "finger_positions")
             message.velocity = self._gather(records, new, "dq")
             message.effort = self._gather(records, new, "tau_J")
             self._merged.send(fresh.stamp)
-        there = fresh.row["present"].tolist()
-        for topic, pose, is_present in zip(self._objects, fresh.row["objects"], there):
+        there = fresh.row["object_present"].tolist()
+        for topic, pose, is_present in zip(self._objects, fresh.row["object_poses"], there):
             if is_present and topic.has_subscribers():
                 position, (w, *xyz) = pose[:3].tolist(), pose[3:].tolist()
                 _fill(topic.message.pose.position, _XYZ, position)

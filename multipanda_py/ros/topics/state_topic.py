@@ -111,7 +111,7 @@ class FreshStates:
     def poll(self) -> Fresh | None:
         """Return the new states since the last call, or None if there is no new measurement."""
         row = self._cell.row()
-        sensed = row["arms"]["sensed_ns"].tolist()
+        sensed = row["arms"]["state_cycle_ns"].tolist()
         # All are zero if no robot wakes the loop. Then each cycle has a new state of every arm.
         if not any(sensed):
             sensed = [int(row["wake_ns"])] * len(self._sent)

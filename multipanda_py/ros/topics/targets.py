@@ -328,7 +328,7 @@ class _Status:
         has_refused = record.refused != self._refused[name]
         self._refused[name] = record.refused
         if record.is_refused or has_refused:
-            return f"refused: {record.reason}"
+            return f"rejected: {record.reason}"
         return CLIPPED if is_clipped else ACCEPTED
 
     def _values(self, name: str, state: str) -> list[tuple[str, str]]:
@@ -336,6 +336,6 @@ class _Status:
         return [
             ("state", state),
             ("received", str(record.received)),
-            ("refused", str(record.refused)),
+            ("rejected", str(record.refused)),
             ("clipped", str(self._clipped[name])),
         ]

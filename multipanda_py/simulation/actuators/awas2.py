@@ -16,7 +16,7 @@ from multipanda_py.state import Vector
 class Awas2Params(PresetParams):
     """Parameters of :class:`Awas2`; the default preset limit is the highest validated one."""
 
-    spring: float = number(
+    spring_stiffness: float = number(
         10.0, unit="Nm/rad", low=0, exclusive_low=True, doc="stiffness of the lever spring, K_s"
     )
     lever: float = number(0.05, unit="m", low=0, exclusive_low=True, doc="length of the lever, L")
@@ -56,7 +56,7 @@ class Awas2(Actuator[Awas2Params]):
 
     Params = Awas2Params
     preset_unit = "m"
-    identified = ("spring",)  # Lever and radius can be measured directly.
+    identified = ("spring_stiffness",)  # Lever and radius can be measured directly.
     source = "Jafari, Tsagarakis and Caldwell, AwAS-II, 2011; defaults of Mengacci et al., 2021"
 
     def on_parameters(self) -> None:
@@ -68,7 +68,7 @@ class Awas2(Actuator[Awas2Params]):
                 f"preset_high of joint {joint + 1}: got {high[joint]:g} m, allowed less than the "
                 f"lever length {lever[joint]:g} m"
             )
-        self._scale = 2.0 * self.of["spring"] * np.square(lever / self.of["radius"])
+        self._scale = 2.0 * self.of["spring_stiffness"] * np.square(lever / self.of["radius"])
 
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
         """Return the lever torque, and the pivot force as the load of the second motor."""

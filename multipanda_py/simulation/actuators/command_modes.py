@@ -176,7 +176,7 @@ class CommandedJoints(Readings):
         """Return the motors whose commanded position is beyond a stop, with position and stops."""
         if self._motors is None:
             return {}
-        aim, low, high = self._asked, self._motors.low, self._motors.high
+        aim, low, high = self._asked, self._motors.min_position, self._motors.max_position
         takes_references = np.array([mode.takes_references for mode in self.modes])
         beyond = np.array([takes_references, takes_references & self.springs.has_second]) & (
             (aim < low) | (aim > high)
@@ -387,7 +387,10 @@ class CommandedJoints(Readings):
         if self._stands:
             reached, ideal = aim[1:, self._ideal], self._ideal
             if self._motors is not None:
-                low, high = self._motors.low[:, ideal], self._motors.high[:, ideal]
+                low, high = (
+                    self._motors.min_position[:, ideal],
+                    self._motors.max_position[:, ideal],
+                )
                 self.bounded += bool(((reached < low) | (reached > high)).any())
                 reached = np.minimum(np.maximum(reached, low), high)
             flow.x[1:, ideal] = reached

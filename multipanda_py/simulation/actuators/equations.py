@@ -134,7 +134,7 @@ class Equations:
             friction, stick = motors.friction, motors.friction_stiffness * (motors.friction > 0.0)
             path = moving & (exists > 0.0)
             min_value[1:3], max_value[1:3] = np.where(
-                path, [motors.low, motors.high], [[[-np.inf]], [[np.inf]]]
+                path, [motors.min_position, motors.max_position], [[[-np.inf]], [[np.inf]]]
             )
             max_value[4:] = np.where(path, motors.max_velocity, np.inf)
             min_value[4:] = -max_value[4:]

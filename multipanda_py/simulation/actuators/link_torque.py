@@ -303,7 +303,11 @@ class LinkTorque:
         """
         if self._motors is None:
             return {}
-        springs, low, high = self.joints.springs, self._motors.low, self._motors.high
+        springs, low, high = (
+            self.joints.springs,
+            self._motors.min_position,
+            self._motors.max_position,
+        )
         equilibrium = springs.nearest_equilibrium(q, torque, self._preset, q)
         theta = springs.references(equilibrium, self._preset)
         beyond = (theta < low) | (theta > high)

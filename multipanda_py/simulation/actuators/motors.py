@@ -37,8 +37,8 @@ class Motors:
         damping: Viscous damping D [Nm s/rad].
         max_torque: Maximum torque [Nm].
         max_velocity: Maximum speed [rad/s].
-        low: Lower stop [rad].
-        high: Upper stop [rad].
+        min_position: Lower stop [rad].
+        max_position: Upper stop [rad].
         friction: Coulomb friction [Nm].
         friction_stiffness: Stiffness of the motor while Coulomb friction holds it [Nm/rad].
         p: Proportional gain P [Nm/rad].
@@ -50,8 +50,8 @@ class Motors:
     damping: Matrix
     max_torque: Matrix
     max_velocity: Matrix
-    low: Matrix
-    high: Matrix
+    min_position: Matrix
+    max_position: Matrix
     friction: Matrix
     friction_stiffness: Matrix
     p: Matrix
@@ -67,8 +67,8 @@ class Motors:
         damping: ArrayLike = 0.2698,
         max_torque: ArrayLike = 6.0,
         max_velocity: ArrayLike = 6.0,
-        low: ArrayLike = -np.inf,
-        high: ArrayLike = np.inf,
+        min_position: ArrayLike = -np.inf,
+        max_position: ArrayLike = np.inf,
         friction: ArrayLike = 0.02,
         friction_stiffness: ArrayLike = 1e3,
         p: ArrayLike = 125.0,
@@ -89,8 +89,8 @@ class Motors:
             damping: Viscous damping D [Nm s/rad].
             max_torque: Maximum torque [Nm].
             max_velocity: Maximum speed [rad/s].
-            low: Lower stop [rad].
-            high: Upper stop [rad].
+            min_position: Lower stop [rad].
+            max_position: Upper stop [rad].
             friction: Coulomb friction [Nm].
             friction_stiffness: Stiffness of the motor while Coulomb friction holds it [Nm/rad].
             p: Proportional gain [Nm/rad].
@@ -105,7 +105,8 @@ class Motors:
         n = sum(len(joints) for _, joints in actuators)
         overrides = {
             "inertia": inertia, "damping": damping, "max_torque": max_torque,
-            "max_velocity": max_velocity, "low": low, "high": high, "friction": friction,
+            "max_velocity": max_velocity, "min_position": min_position,
+            "max_position": max_position, "friction": friction,
             "friction_stiffness": friction_stiffness, "p": p, "i": i, "d": d,
         }  # fmt: skip
         values = {name: _two_rows(name, value, n) for name, value in overrides.items()}
@@ -118,8 +119,8 @@ class Motors:
             for name in _PER_RADIUS:
                 values[name][second, at] /= pinion
             values["max_velocity"][second, at] *= pinion
-            values["low"][second, at] = actuator.preset_low
-            values["high"][second, at] = actuator.preset_high
+            values["min_position"][second, at] = actuator.preset_low
+            values["max_position"][second, at] = actuator.preset_high
         return cls(**values)
 
     def __post_init__(self) -> None:
@@ -137,7 +138,7 @@ class Motors:
                 )
             bad = ~np.isfinite(value)
             allowed = "a finite number"
-            if name in ("low", "high"):
+            if name in ("min_position", "max_position"):
                 bad, allowed = np.isnan(value), "a number"
             elif name in _POSITIVE:
                 bad, allowed = bad | (value <= 0.0), "more than 0"
@@ -149,10 +150,11 @@ class Motors:
                     f"{value[motor, joint]:g}, allowed {allowed}"
                 )
             value.setflags(write=False)
-        for motor, joint in np.argwhere(self.low > self.high):
+        for motor, joint in np.argwhere(self.min_position > self.max_position):
             raise ActuatorRefused(
-                f"motors.low of motor {motor + 1} of joint {joint + 1}: got "
-                f"{self.low[motor, joint]:g}, allowed up to high {self.high[motor, joint]:g}"
+                f"motors.min_position of motor {motor + 1} of joint {joint + 1}: got "
+                f"{self.min_position[motor, joint]:g}, allowed up to max_position "
+                f"{self.max_position[motor, joint]:g}"
             )
 
     @property

@@ -58,7 +58,7 @@ def stages_of(
         period: Cycle time [s].
     """
     spoiled = settings.perturbation
-    late = round(spoiled.delay / period)
+    late = round(spoiled.state_delay / period)
     stages = torque_steps(settings)
     if file := settings.residual.state:
         stages.append(SensorResidual(residual_of(arm, "state", file, period, dof)))
@@ -71,7 +71,7 @@ def stages_of(
 
 def torque_steps(settings: ArmConfig) -> list[DrivetrainStage]:
     """Return the stage that quantizes commanded torques, if any."""
-    step = settings.noise.torque_step
+    step = settings.noise.torque_resolution
     return [TorqueStep(step)] if step > 0.0 else []
 
 
@@ -97,12 +97,12 @@ def flaws_of(
         seed: Seed of the noise.
         period: Cycle time [s].
     """
-    noise, spoiled, joints = settings.noise, settings.perturbation, settings.joints
+    noise, spoiled, joints = settings.noise, settings.perturbation, settings.transmission
     stages: list[DrivetrainStage] = []
-    steps = {"q_step": 0.0, "dq_step": 0.0, "tau_step": 0.0}
+    steps = {"q_resolution": 0.0, "dq_resolution": 0.0, "tau_resolution": 0.0}
     if any(getattr(noise, step) > 0.0 for step in steps):
         stages.append(MeasuredStep(noise))
-    if not noise.model_copy(update={"torque_step": 0.0, **steps}).is_default:
+    if not noise.model_copy(update={"torque_resolution": 0.0, **steps}).is_default:
         stages.append(SensorNoise(noise, seed, period))
     if not spoiled.is_default:
         stages.append(Perturbation(spoiled, model, data, arm, dof, period))

@@ -155,7 +155,7 @@ def choose_steps(
         omega = math.sqrt(np.linalg.eigvalsh(root[:, None] * compliance * root)[-1])
         if omega * period > MAX_STEPS:
             raise BackendError(
-                f"arms.{arm.name}.joints.stiffness: vibrates at {omega / math.tau:.0f} Hz, "
+                f"arms.{arm.name}.transmission.stiffness: vibrates at {omega / math.tau:.0f} Hz, "
                 f"allowed {MAX_STEPS / (math.tau * period):.0f} Hz. Lower the stiffness, or use "
                 "a heavier gripper or tool"
             )

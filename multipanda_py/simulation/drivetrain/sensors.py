@@ -172,8 +172,8 @@ class MeasuredStep(DrivetrainStage):
 
     def __init__(self, config: NoiseConfig) -> None:
         steps = {
-            "q": config.q_step, "dq": config.dq_step,
-            "tau_J": config.tau_step, "tau_ext": config.tau_step,
+            "q": config.q_resolution, "dq": config.dq_resolution,
+            "tau_J": config.tau_resolution, "tau_ext": config.tau_resolution,
         }  # fmt: skip
         self._steps = [(name, step) for name, step in steps.items() if step > 0.0]
 

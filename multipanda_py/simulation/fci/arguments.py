@@ -231,7 +231,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="send each state as soon as the previous one is answered, instead of 1000 a second",
     )  # fmt: skip
     parser.add_argument(
-        "--together", action="store_true",
+        "--synchronized", action="store_true",
         help="lockstep in which no robot runs ahead of another moving robot",
     )  # fmt: skip
     parser.add_argument(

@@ -80,7 +80,7 @@ class FciSim(Closeable):
         if lockstep:
             self._arguments.append("--lockstep")
         if together:
-            self._arguments.append("--together")
+            self._arguments.append("--synchronized")
         for name, values in (("--phase", phases), ("--ppm", ppm)):
             for value in values:
                 self._arguments.append(f"{name}={value}")
@@ -160,11 +160,13 @@ def make_server(options: argparse.Namespace, cell: CellConfig | None = None) -> 
     world = _world(options, cell)
     timings = [
         Timing(
-            options.lockstep or options.together, _item(options.phase, i), _item(options.ppm, i)
+            options.lockstep or options.synchronized,
+            _item(options.phase, i),
+            _item(options.ppm, i),
         )
         for i in range(len(options.addresses))
     ]
-    server = Server(options.addresses, timings, together=options.together, world=world)
+    server = Server(options.addresses, timings, together=options.synchronized, world=world)
     if options.priority > 0:
         try:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(options.priority))

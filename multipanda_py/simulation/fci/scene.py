@@ -90,7 +90,7 @@ def left_out(config: CellConfig) -> list[str]:
     """Return messages about settings of a cell that these robots ignore."""
     result = []
     for name, arm in config.arms.items():
-        keys = [key for key in ("delay", "command_delay") if getattr(arm.perturbation, key)]
+        keys = [key for key in ("state_delay", "command_delay") if getattr(arm.perturbation, key)]
         if keys:
             result.append(
                 f"arms.{name}.perturbation: {', '.join(keys)}: ignored, because states and "
@@ -108,7 +108,7 @@ def _check(name: str, arm: ArmConfig) -> None:
             "files, because the robots implement its protocol. For another body use "
             "perturbation.parameters"
         )
-    if any(arm.joints.stiffness) or elastic_of(arm):
+    if any(arm.transmission.stiffness) or elastic_of(arm):
         raise ConfigurationError(
             f"arms.{name}: fci-sim cannot simulate elastic joints or compliant actuators"
         )
@@ -122,7 +122,7 @@ def _arm(index: int, name: str, arm: ArmConfig) -> WorldArm:
     arm = with_all_friction(with_rigid_hand(arm))
     described = describe_arm(name, arm)
     real = perturbed(described, arm.perturbation, arm.robot_of_body)
-    perfect = arm.perturbation.is_default and arm.noise.is_default and arm.joints.is_default
+    perfect = arm.perturbation.is_default and arm.noise.is_default and arm.transmission.is_default
     return WorldArm(
         described,
         real,

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.inline
 
 
 def draft(urdf, folder, *arguments):
-    return main(["robot", "import", str(urdf), "-o", str(folder), "--no-picture", *arguments])
+    return main(["robot", "import", str(urdf), "-o", str(folder), "--no-image", *arguments])
 
 
 @pytest.fixture(scope="module")

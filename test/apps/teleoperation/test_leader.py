@@ -52,7 +52,7 @@ class Led:
         self.pedal = self.node.create_publisher(Bool, f"{place}/clutch", 1)
         self.until(lambda: self.poses.get_subscription_count(), "the link")
         self.until(lambda: self.pedal.get_subscription_count(), "the link's clutch")
-        self.topic = f"{place}/target_felt_wrench"
+        self.topic = f"{place}/target_feedback_wrench"
 
     def listen(self):
         def keep(message):

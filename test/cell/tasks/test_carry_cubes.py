@@ -21,7 +21,7 @@ def test_the_upper_cube_is_lifted_straight_up():
     """The plan that was made ahead began where hands stood before they squeezed: it tore at it."""
     data = TaskFile.from_yaml(TASK).model_dump()
     near, _, lift = data["subtasks"] = data["subtasks"][:3]
-    lift["goals"][0]["by"] = [0.0, 0.0, 0.03]
+    lift["goals"][0]["offset"] = [0.0, 0.0, 0.03]
     near["duration"], lift["duration"] = 0.3, 0.8
     task = TaskFile.from_dict(data)
     ways = []

@@ -19,12 +19,12 @@ pytestmark = pytest.mark.inline
 NARROW, WIDE = [0.06, 0.095, 0.1], [0.06, 0.0995, 0.1]
 """Hands stand 5 mm in front of one, and half a millimetre in front of the other: sooner there."""
 BOX = {"shape": "box", "size": WIDE, "position": [0.5, 0, 0.4], "mass": 0.8}
-SIDES = {"thing": "box", "arms": BOTH, "side": "+y"}
-HELD = {"contacts": ["sides"], "force": 25.0, "settle": 0.05, "duration": 0.6}
+SIDES = {"object": "box", "arms": BOTH, "side": "+y"}
+HELD = {"contacts": ["sides"], "force": 25.0, "settling_time": 0.05, "duration": 0.6}
 SQUEEZE = {**HELD, "name": "squeeze"}
-LIFT = {**HELD, "name": "lift", "goals": [{"frame": "box", "by": [0.0, 0.0, 0.04]}]}
-PUT_DOWN = {**HELD, "name": "put_down", "goals": [{"frame": "box", "by": [0.0, 0.0, -0.04]}]}
-LEAVE = {"name": "leave", "contacts": ["sides"], "distance": 0.03, "duration": 0.6}
+LIFT = {**HELD, "name": "lift", "goals": [{"frame": "box", "offset": [0.0, 0.0, 0.04]}]}
+PUT_DOWN = {**HELD, "name": "put_down", "goals": [{"frame": "box", "offset": [0.0, 0.0, -0.04]}]}
+LEAVE = {"name": "leave", "contacts": ["sides"], "approach_distance": 0.03, "duration": 0.6}
 
 
 class Doing:
@@ -33,7 +33,7 @@ class Doing:
     def __init__(self, make_cell, *subtasks, without=None, right=None, **box):
         objects = {"table": TABLE, "box": {**BOX, **box}}
         self.cell = make_cell(arms_at_box(right), AUGMENTED, ["augmented"], objects=objects)
-        task = {"name": "lift_box", "law": "augmented", "contacts": {"sides": SIDES}}
+        task = {"name": "lift_box", "controllet": "augmented", "contacts": {"sides": SIDES}}
         self.runner = TaskRunner(
             self.cell, TaskFile.from_dict({**task, "subtasks": list(subtasks)}), without=without
         )
@@ -128,7 +128,7 @@ def test_a_task_took_the_reports_of_the_loop_from_whoever_else_reads_them(make_c
 @pytest.mark.long
 @pytest.mark.sim
 def test_a_box_that_was_led_was_let_go_a_tolerance_above_its_place(make_cell):
-    up = {**LIFT, "mode": "force", "tolerance": 0.02}
+    up = {**LIFT, "mode": "force", "position_tolerance": 0.02}
     doing = Doing(make_cell, SQUEEZE, up)
     start = doing.box
     assert doing.finish(), doing.runner.reason
@@ -160,7 +160,7 @@ def test_without_both_at_once_hands_press_and_then_follow_the_plan(make_cell):
 @pytest.mark.long
 @pytest.mark.sim
 def test_without_a_plan_a_box_goes_up_straight(make_cell):
-    doing = Doing(make_cell, SQUEEZE, {**LIFT, "tolerance": 0.02}, without="plan")
+    doing = Doing(make_cell, SQUEEZE, {**LIFT, "position_tolerance": 0.02}, without="plan")
     start = doing.box
     assert doing.finish(), doing.runner.reason
     assert doing.box - start == pytest.approx([0.0, 0.0, 0.04], abs=0.011)
@@ -280,7 +280,7 @@ def test_an_owner_that_stood_still_was_told_as_somebody_s_switch(make_cell):
 @pytest.mark.sim
 def test_a_thing_that_moves_away_is_followed(make_cell):
     """Measured on the way, and planned anew."""
-    away = {**LEAVE, "duration": 0.8, "distance": 0.05}
+    away = {**LEAVE, "duration": 0.8, "approach_distance": 0.05}
     doing = Doing(make_cell, away)
     doing.until(lambda: doing.said("planned"))
     doing.cell.step(200)
@@ -297,7 +297,7 @@ def test_a_thing_that_moves_away_is_followed(make_cell):
 @pytest.mark.sim
 def test_a_force_out_of_its_band_stops_the_motion_until_it_is_back(make_cell):
     """Somebody presses on the box, along the line of the hands, and lets go."""
-    doing = Doing(make_cell, SQUEEZE, {**LIFT, "duration": 1.0, "force_band": 0.1})
+    doing = Doing(make_cell, SQUEEZE, {**LIFT, "duration": 1.0, "force_tolerance": 0.1})
     doing.until(lambda: doing.said("planned", "lift"))
     doing.cell.step(100)
     law = "augmented"
@@ -328,7 +328,7 @@ def test_a_box_that_is_taken_away_fails_after_its_retries_and_arms_hold(make_cel
 
 @pytest.mark.sim
 def test_a_goal_out_of_reach_is_said_and_arms_hold(make_cell):
-    far = {"name": "far", "goals": [{"frame": "left/tool", "by": [0, 0, 1.9]}]}
+    far = {"name": "far", "goals": [{"frame": "left/tool", "offset": [0, 0, 1.9]}]}
     doing = Doing(make_cell, far)
     assert not doing.finish()
     assert doing.runner.reason.startswith("far: no path: ")  # it was: far: far
@@ -340,8 +340,12 @@ def test_a_goal_out_of_reach_is_said_and_arms_hold(make_cell):
 @pytest.mark.sim
 def test_force_alone_lifts_where_there_is_no_plan(make_cell):
     """In a fifth of a second nobody lifts a box by 17 cm; the pose of the hands leads it up."""
-    fast = {"goals": [{"frame": "box", "by": [0, 0, 0.17]}], "duration": 0.2, "tolerance": 0.03}
-    doing = Doing(make_cell, SQUEEZE, {**LIFT, **fast, "on_failure": {"then": "force"}})
+    fast = {
+        "goals": [{"frame": "box", "offset": [0, 0, 0.17]}],
+        "duration": 0.2,
+        "position_tolerance": 0.03,
+    }
+    doing = Doing(make_cell, SQUEEZE, {**LIFT, **fast, "on_failure": {"fallback": "force"}})
     start = doing.box
     doing.until(lambda: doing.box[2] > start[2] + 0.03)
     assert "no path" in doing.said("fallback")[0]
@@ -352,7 +356,7 @@ def test_force_alone_lifts_where_there_is_no_plan(make_cell):
 @pytest.mark.long
 @pytest.mark.sim
 def test_a_goal_that_is_missed_is_said_with_how_far_it_is(make_cell):
-    lift = {**LIFT, "tolerance": 1e-4, "timeout": 1.0}
+    lift = {**LIFT, "position_tolerance": 1e-4, "timeout": 1.0}
     doing = Doing(make_cell, SQUEEZE, lift)
     assert not doing.finish()
     assert "1 s, in phase move; box " in doing.runner.reason
@@ -363,7 +367,7 @@ def test_a_goal_that_is_missed_is_said_with_how_far_it_is(make_cell):
 @pytest.mark.sim
 def test_a_motion_that_ends_short_of_its_goal_is_planned_anew(make_cell):
     """It waited there until its time was over."""
-    doing = Doing(make_cell, SQUEEZE, {**LIFT, "tolerance": 1e-4, "settle": 0.02})
+    doing = Doing(make_cell, SQUEEZE, {**LIFT, "position_tolerance": 1e-4, "settling_time": 0.02})
     doing.until(lambda: doing.said("replanned", "lift"))
     assert "box is 0.0" in doing.said("replanned", "lift")[0]
     assert len(doing.said("planned", "lift")) == 1
@@ -374,7 +378,7 @@ def test_a_motion_that_ends_short_of_its_goal_is_planned_anew(make_cell):
 @pytest.mark.sim
 def test_force_alone_lifts_where_no_plan_is_wanted(make_cell):
     """The pose of the hands leads the box up between them."""
-    doing = Doing(make_cell, SQUEEZE, {**LIFT, "mode": "force", "tolerance": 0.02})
+    doing = Doing(make_cell, SQUEEZE, {**LIFT, "mode": "force", "position_tolerance": 0.02})
     start = doing.box
     assert doing.finish(), doing.runner.reason
     assert doing.said("planned", "lift") == ["without a plan"]
@@ -383,6 +387,11 @@ def test_force_alone_lifts_where_no_plan_is_wanted(make_cell):
 
 def test_a_task_of_another_cell_does_not_begin(make_cell):
     cell = make_cell()
-    task = {"name": "t", "law": "augmented", "subtasks": [SQUEEZE], "contacts": {"sides": SIDES}}
+    task = {
+        "name": "t",
+        "controllet": "augmented",
+        "subtasks": [SQUEEZE],
+        "contacts": {"sides": SIDES},
+    }
     with pytest.raises(ConfigurationError, match="controllet"):
         TaskRunner(cell, TaskFile.from_dict(task))

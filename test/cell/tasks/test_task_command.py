@@ -43,8 +43,8 @@ def test_a_task_is_done_with_progress(tmp_path, capsys):
 @pytest.mark.inline
 @pytest.mark.sim
 def test_a_task_that_fails_says_why_and_that_arms_hold(tmp_path, capsys):
-    file = near(tmp_path, ("distance: 0.015", "distance: 0.5"))
-    assert main(["task", file, "--lockstep", "--unchecked"]) == 1
+    file = near(tmp_path, ("approach_distance: 0.015", "approach_distance: 0.5"))
+    assert main(["task", file, "--lockstep", "--no-check"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("multipanda task: approach: ")
     assert "no path" in line
@@ -71,8 +71,8 @@ def test_a_report_has_every_subtask_and_pictures(tmp_path, capsys):
 
 @pytest.mark.inline
 def test_arms_on_a_clock_leave_no_part_out(tmp_path, capsys):
-    assert main(["task", near(tmp_path), "--without", "force"]) == 1
-    assert "--without: needs --lockstep" in capsys.readouterr().err
+    assert main(["task", near(tmp_path), "--ablate", "force"]) == 1
+    assert "--ablate: needs --lockstep" in capsys.readouterr().err
 
 
 @pytest.mark.inline
@@ -91,7 +91,10 @@ def test_a_file_is_checked_without_a_motion(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("law: augmented", "law: other"), "law: got 'other', allowed augmented"),
+        (
+            ("controllet: augmented", "controllet: other"),
+            "controllet: got 'other', allowed augmented",
+        ),
         (("side: +y", "side: +w"), "contacts.sides.side: got '+w'"),
         ((str(CONFIG / "box_task_sim.yaml"), '""'), "cell: missing"),
     ],

@@ -101,7 +101,7 @@ def distances(context, poses, arm, qs, params):
     if params.arms:
         theirs = [b for o, other in enumerate(arms) if o != arm for b in segments(other, qs[o])]
         found += list(between([(a, b) for a in mine for b in theirs]))
-    if params.itself:
+    if params.self_collision:
         found += list(
             between(
                 [(a, b) for i, a in enumerate(mine) for b in mine[:i] if abs(a[0] - b[0]) >= 3]
@@ -117,7 +117,7 @@ def distances(context, poses, arm, qs, params):
             pose = next(poses)
             position, rotation = pose[:3], pin.Quaternion(*pose[3:]).matrix()
         for a in mine:
-            if a[0] < 2 or parts == "ignore" or (parts == "without_hand" and a[4]):
+            if a[0] < 2 or parts == "ignore" or (parts == "without_gripper" and a[4]):
                 continue
             p, q = ((rotation.T @ (x - position)) for x in a[1:3])
             if thing.shape == "box":
@@ -198,20 +198,25 @@ def added(feature, states):
     return np.array(tau)
 
 
-ONLY = {"arms": False, "itself": False, "fixed_objects": "ignore", "movable_objects": "ignore"}
+ONLY = {
+    "arms": False,
+    "self_collision": False,
+    "fixed_objects": "ignore",
+    "movable_objects": "ignore",
+}
 
 
 CHOSEN = [
     (2, 0, {"arms": True}),
     (1, 1, {"arms": True}),
-    (1, 2, {"arms": True, "itself": True}),
-    (1, 0, {"itself": True}),
+    (1, 2, {"arms": True, "self_collision": True}),
+    (1, 0, {"self_collision": True}),
     (1, 0, {"floor": True}),
     (1, 0, {"fixed_objects": "all"}),
-    (1, 0, {"fixed_objects": "without_hand"}),
+    (1, 0, {"fixed_objects": "without_gripper"}),
     (1, 0, {"movable_objects": "all"}),
-    (2, 1, {"arms": True, "itself": True, "fixed_objects": "all",
-            "movable_objects": "without_hand", "floor": True}),
+    (2, 1, {"arms": True, "self_collision": True, "fixed_objects": "all",
+            "movable_objects": "without_gripper", "floor": True}),
 ]  # fmt: skip
 """Other arms, arms of the cell, and the pairs that are watched."""
 
@@ -487,7 +492,7 @@ def test_a_leader_was_pushed_by_what_follows_it():
     maker = StateMaker(2)
     feature = CollisionAvoidance(
         dataclasses.replace(maker.context, led=(0,)),
-        CollisionAvoidanceParams(itself=False, floor=False),
+        CollisionAvoidanceParams(self_collision=False, floor=False),
     )
     far, rng = [READY, READY], np.random.default_rng(5)
     feature.on_activate(maker.at(far), JointTarget(2))

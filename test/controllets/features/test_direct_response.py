@@ -20,8 +20,8 @@ response = import_module("response")
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 ARMS = {
     "ideal": {},
-    "late and light": {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 0.8},
-    "late and heavy": {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2},
+    "late and light": {"state_delay": 0.005, "torque_lag": 0.002, "inertia_scale": 0.8},
+    "late and heavy": {"state_delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2},
 }
 DIRECT = "`response: direct`"
 
@@ -51,7 +51,7 @@ def test_a_direct_response_is_that_of_the_default_in_streams():
 def test_a_tool_with_a_direct_response_keeps_the_speed_of_its_governor(make_cell, arm, stiffness):
     params = {
         "stiffness": [stiffness] * 3 + [stiffness / 20.0] * 3,
-        "governor": {"response": "direct", "speed": 0.25},
+        "governor": {"response": "direct", "linear_speed": 0.25},
     }
     cell = make_cell(
         arms={"arm": {"perturbation": ARMS[arm]}}, active=["arm/law"], gate={"position": 1.0},
@@ -98,10 +98,10 @@ def test_the_response_set_live_counts_from_the_next_cycle(make_cell):
 
 def test_a_response_set_in_motion_swung_a_stiff_late_arm_into_velocity_limit(make_cell):
     """The feed-forward began as a step of torque in mid-motion; it waits for rest."""
-    late = {"delay": 0.003, "command_delay": 0.002, "torque_lag": 0.002}
+    late = {"state_delay": 0.003, "command_delay": 0.002, "torque_lag": 0.002}
     params = {"stiffness": [5000.0] * 3 + [250.0] * 3}
     cell = make_cell(
-        arms={"arm": {"hand": False, "perturbation": late}}, active=["arm/law"],
+        arms={"arm": {"gripper": False, "perturbation": late}}, active=["arm/law"],
         controllets={"law": {"type": "cartesian_impedance", "params": params}},
     )  # fmt: skip
     cell.step(5)

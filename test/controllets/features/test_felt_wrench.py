@@ -13,7 +13,7 @@ from postures import READY
 
 from multipanda_py.apps.teleoperation import Touch
 from multipanda_py.apps.teleoperation.ros_sources import WrenchFeedback
-from multipanda_py.controllets.features.external_wrench import FeltWrench, FeltWrenchParams
+from multipanda_py.controllets.features.external_wrench import FeedbackWrench, FeedbackWrenchParams
 from multipanda_py.controllets.gravity_compensation import GravityCompensation
 from multipanda_py.testing import PERIOD, StateMaker
 
@@ -28,15 +28,15 @@ class Felt:
     def __init__(self, **params):
         maker = StateMaker()
         self.context = maker.context
-        self.feature = FeltWrench(maker.context, FeltWrenchParams(**params))
-        self.target = GravityCompensation.Target(1, ("felt_wrench",))
+        self.feature = FeedbackWrench(maker.context, FeedbackWrenchParams(**params))
+        self.target = GravityCompensation.Target(1, ("feedback_wrench",))
         self.states = maker.at([READY])
         self.back = np.linalg.pinv(self.states[0].jacobian.T)
         self.feature.on_activate(self.states, self.target)
 
     def ask(self, *wrench):
-        self.target.data["felt_wrench"][0][:] = wrench
-        self.feature.on_target("felt_wrench", 0, self.target)
+        self.target.data["feedback_wrench"][0][:] = wrench
+        self.feature.on_target("feedback_wrench", 0, self.target)
 
     def step(self, *twist):
         """Return the wrench that the feature exerts in a cycle, (6,)."""
@@ -50,7 +50,7 @@ class Felt:
 
 
 def test_what_comes_is_filtered_bounded_and_fades_in():
-    felt = Felt(time_constant=0.05, fade_time=0.2, max_force=10.0, max_torque=1.0, patience=2.0)
+    felt = Felt(time_constant=0.05, fade_time=0.2, max_force=10.0, max_torque=1.0, timeout=2.0)
     felt.ask(30.0, 0.0, -40.0, 0.0, 0.5, 0.0)
     for cycle in range(1, 300):
         share = min(1.0, cycle * PERIOD / 0.2) * (1 - math.exp(-cycle * PERIOD / 0.05))
@@ -59,7 +59,7 @@ def test_what_comes_is_filtered_bounded_and_fades_in():
 
 
 def test_a_stream_that_stops_is_let_go_of_in_time_and_that_is_said_once():
-    felt = Felt(patience=0.2, fade_time=0.3)
+    felt = Felt(timeout=0.2, fade_time=0.3)
     for _ in range(30):
         felt.ask(0.0, 0.0, 10.0, 0.0, 0.0, 0.0)
         last = felt.steps(1 / RATE)
@@ -94,7 +94,7 @@ def test_nothing_is_felt_after_an_activation_and_a_stop_that_nobody_feels_is_not
 def test_no_stream_makes_it_a_source_of_energy(seed):
     """A mass with little friction under whatever may come: it gets no more than the bound."""
     rng = np.random.default_rng(seed)
-    felt = Felt(damping=0.0, turn_damping=0.0)
+    felt = Felt(translational_damping=0.0, rotational_damping=0.0)
     p, speed, given, most = felt.feature.params, 0.0, 0.0, 0.0
     pull = rng.uniform(2, 40)
     for cycle in range(4000):
@@ -106,7 +106,7 @@ def test_no_stream_makes_it_a_source_of_energy(seed):
         most = max(most, given)
         hand = 5.0 * math.sin(pull * cycle * PERIOD) - 4.0 * speed
         speed += PERIOD / 3.0 * (force + hand)
-    assert 0.01 < most < 5.0 * p.max_force**2 / p.stiffness / 2
+    assert 0.01 < most < 5.0 * p.max_force**2 / p.translational_stiffness / 2
 
 
 def contact(felt, feedback, delay=(0.0, 0.0), loss=0.0, keeps_account=True, seconds=6.0):

@@ -62,13 +62,13 @@ def test_nothing_at_rest_and_never_more_than_the_step():
     maker = StateMaker()
     assert np.abs(added(FrictionParams(), maker, [np.zeros(7)])[0]).max() < 1e-15
     for speed in (-5.0, 5.0):
-        tau = added(FrictionParams(share=0.95), maker, [np.full(7, speed)])[0]
+        tau = added(FrictionParams(scale=0.95), maker, [np.full(7, speed)])[0]
         assert (np.sign(tau) == np.sign(speed)).all()
         assert (np.abs(tau) < PANDA[0]).all()
 
 
 def test_published_values_of_joint_one_at_a_tenth_of_a_radian_per_second():
-    tau = added(FrictionParams(share=0.95), StateMaker(), [np.full(7, 0.1)])[0]
+    tau = added(FrictionParams(scale=0.95), StateMaker(), [np.full(7, 0.1)])[0]
     assert tau[0] == pytest.approx(
         0.95
         * 0.54615
@@ -78,7 +78,7 @@ def test_published_values_of_joint_one_at_a_tenth_of_a_radian_per_second():
 
 def test_no_more_than_the_drive_times_the_gain_and_nothing_against_it():
     rng, maker = np.random.default_rng(4), StateMaker()
-    params = FrictionParams(share=0.8, dead_zone=np.full(7, 0.3))
+    params = FrictionParams(scale=0.8, dead_zone=np.full(7, 0.3))
     full = np.array(expected(np.full(7, 0.4), *PANDA, np.zeros(7), 0.8))
     for _ in range(50):
         drive, push = rng.normal(size=7) * 0.2, rng.normal(size=7) * 0.5
@@ -94,7 +94,7 @@ FRICTION = [0.3, 0.3, 0.3, 0.3, 0.15, 0.15, 0.1]
 
 def rubbing(make_cell, law, times, stiffness=None, **arm):
     """An arm with Coulomb friction, and a compensation that promises ``times`` as much."""
-    told = {"model": "custom", "share": 0.9, "phi_1": [2 * times * f for f in FRICTION],
+    told = {"model": "custom", "scale": 0.9, "phi_1": [2 * times * f for f in FRICTION],
             "phi_2": [30.0] * 7, "phi_3": [0.0] * 7}  # fmt: skip
     params = {"stiffness": stiffness} if stiffness else {}
     params |= {"friction": told} if times else {}
@@ -108,7 +108,7 @@ def rubbing(make_cell, law, times, stiffness=None, **arm):
 @pytest.mark.robustness
 def test_friction_promised_twice_drove_a_floating_arm_into_its_limit(make_cell, episodes):
     """Pushed and let go, with the right and with too much friction, it comes to rest and stays."""
-    late = {"perturbation": {"delay": 0.005, "torque_lag": 0.002}}
+    late = {"perturbation": {"state_delay": 0.005, "torque_lag": 0.002}}
     noise = {"noise": {"q": 1e-5, "dq": 2e-3, "tau": 0.1}}
     for number in range(episodes(3, 60)):
         rng = np.random.default_rng(number)
@@ -157,7 +157,7 @@ def test_a_joint_with_friction_follows_a_slow_push_only_with_compensation(make_c
                           "params": {"stiffness": [0.0] * 7}}}  # fmt: skip
         if "friction" in features:
             laws["joint"]["params"]["friction"] = {
-                "model": "custom", "phi_1": [0.0] * 7, "viscous": [2.0] * 7, "share": 0.9,
+                "model": "custom", "phi_1": [0.0] * 7, "viscous": [2.0] * 7, "scale": 0.9,
             }  # fmt: skip
         cell = make_cell(arms=arms, controllets=laws, active=["joint"])
         backend = cell.loop.backends[0]
@@ -179,6 +179,6 @@ def test_viscous_friction_of_an_identified_robot_is_compensated_too():
     for model in ("fr3", robot):
         context = Context(PERIOD, (ArmDescription("arm", model),))
         tau = [np.full(7, 1e3)]
-        Friction(context, FrictionParams(share=0.5)).add(states, JointTarget(1), tau, PERIOD)
+        Friction(context, FrictionParams(scale=0.5)).add(states, JointTarget(1), tau, PERIOD)
         found.append(tau[0])
     np.testing.assert_allclose(found[1] - found[0], 0.5 * 0.3 * robot.damping, atol=1e-11)

@@ -128,7 +128,7 @@ def test_velocity_fed_forward_through_a_strong_damper_swung_into_velocity_limit(
 ):
     """The stiffest gains and a strong damper, on a late, heavy arm with a load nobody told of."""
     rng = np.random.default_rng(3)
-    arm = {"delay": 0.005, "inertia_scale": 1.2, "payload": 3.0}
+    arm = {"state_delay": 0.005, "inertia_scale": 1.2, "payload": 3.0}
     params = {"stiffness": [5000.0] * 3 + [300.0] * 3, "damping_ratio": [ratio] * 6}
     known = np.array([-0.33, -0.67, 0.40, -1.97, -0.37, 1.70, 1.18])
     for episode in range(episodes(1, 20)):
@@ -153,7 +153,7 @@ def test_velocity_fed_forward_through_a_strong_damper_swung_into_velocity_limit(
     ("ratio", "perturbation", "q", "move", "turn"),
     [
         (1.0, {}, *STRETCHED),
-        (0.5, {"delay": 0.005, "torque_lag": 0.002}, *BENT),
+        (0.5, {"state_delay": 0.005, "torque_lag": 0.002}, *BENT),
     ],
     ids=["nearly singular", "late"],
 )

@@ -12,7 +12,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.robots import MODELS
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
-LATE = {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}
+LATE = {"state_delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}
 
 
 @pytest.mark.robustness

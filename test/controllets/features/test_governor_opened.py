@@ -12,13 +12,13 @@ from multipanda_py.pose import Pose
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 CLOSED = {
-    "acceleration": (0.3, 8.0), "speed": (0.05, 1.0), "smoothing": (0.3, 0.04),
-    "share": (0.1, 0.7), "turn_acceleration": (1.0, 20.0), "turn_speed": (0.1, 2.5),
+    "linear_acceleration": (0.3, 8.0), "linear_speed": (0.05, 1.0), "smoothing": (0.3, 0.04),
+    "limit_scale": (0.1, 0.7), "angular_acceleration": (1.0, 20.0), "angular_speed": (0.1, 2.5),
 }  # fmt: skip
 """Tightest and default values."""
 OPEN = {
-    "acceleration": 50.0, "speed": 3.0, "smoothing": 0.001, "share": 1.0,
-    "turn_acceleration": 100.0, "turn_speed": 10.0,
+    "linear_acceleration": 50.0, "linear_speed": 3.0, "smoothing": 0.001, "limit_scale": 1.0,
+    "angular_acceleration": 100.0, "angular_speed": 10.0,
 }  # fmt: skip
 TOLERANCE = 5
 """Cycles by which another shape of the same duration may reach 95 % later."""

@@ -151,7 +151,7 @@ def test_what_a_hand_holds_is_kept_from_every_other_thing_that_is_near(make_cell
 def test_distance_and_rate_of_a_held_rod_are_those_of_its_lower_end(make_cell):
     """On an arm that nobody measures things for, as a real one: the rod is where its hand is."""
     arms = {"arm": {"backend": "mock"}}
-    settings = {"distance": 0.5, "max_force": 0.0, "bandwidth": 0.0, "itself": False}
+    settings = {"distance": 0.5, "max_force": 0.0, "bandwidth": 0.0, "self_collision": False}
     law = {"type": "joint_velocity", "params": {"collision_avoidance": settings}}
     cell = make_cell(arms, {"law": law}, ["arm/law"], objects={"rod": ROD})
     pose_in_tool = Pose.from_rpy([0.02, 0.01, 0.06], [0.3, 0.2, 0.0])

@@ -17,7 +17,7 @@ from multipanda_py.pose import Pose
 pytestmark = pytest.mark.inline
 
 STRETCHED = np.array([1.0, -0.6, 0, -1.2, 0, 1.8, 0.785])
-LATE = {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}
+LATE = {"state_delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}
 CLEARANCE = 0.005
 ABORTED, BLOCKED = 3.0, 5.0
 ALL = {"fixed_objects": "all"}
@@ -55,7 +55,12 @@ CRASHES = {
 def test_joint_velocity_at_full_speed_does_not_push_through(make_cell, crash, perturbation):
     q, way, objects = CRASHES[crash]
     cell, clearance = obstacle_cell(
-        make_cell, "joint_velocity", perturbation, q=q, objects=objects, params={"speed": 1.0}
+        make_cell,
+        "joint_velocity",
+        perturbation,
+        q=q,
+        objects=objects,
+        params={"velocity_scaling": 1.0},
     )
     dq = np.sign(way) * cell.loop.arms[0].state.limits.velocity
     for _ in range(150):
@@ -79,7 +84,12 @@ def test_joint_velocity_at_full_speed_does_not_push_through(make_cell, crash, pe
 def test_joint_trajectory_at_full_speed_does_not_push_through(make_cell, crash, perturbation):
     q, way, objects = CRASHES[crash]
     cell, clearance = obstacle_cell(
-        make_cell, "joint_trajectory", perturbation, q=q, objects=objects, params={"speed": 1.0}
+        make_cell,
+        "joint_trajectory",
+        perturbation,
+        q=q,
+        objects=objects,
+        params={"velocity_scaling": 1.0},
     )
     cell.set_target("left", q=q + way)
     for _ in range(150):
@@ -227,8 +237,8 @@ def test_pairs_that_are_meant_to_touch_may(make_cell):
         return clearance.force
 
     assert press({}) == 0.0
-    assert press({"touching": ["left/hand slab"]}) > 5.0
-    assert press({"touching": ["right slab"]}) == 0.0
+    assert press({"allowed_contacts": ["left/gripper slab"]}) > 5.0
+    assert press({"allowed_contacts": ["right slab"]}) == 0.0
 
 
 def test_laws_whose_hands_work_on_things_may_touch_them_by_default(make_cell):
@@ -246,13 +256,13 @@ def test_laws_whose_hands_work_on_things_may_touch_them_by_default(make_cell):
 @pytest.mark.parametrize(
     ("touching", "words"),
     [
-        (["left table"], ["collisions.touching[0]", "'table'", "left/hand", "floor"]),
-        (["left/hand"], ["collisions.touching.0", "left/hand"]),
-        (["floor floor"], ["collisions.touching[0]", "ARM/hand"]),
+        (["left table"], ["collisions.allowed_contacts[0]", "'table'", "left/gripper", "floor"]),
+        (["left/gripper"], ["collisions.allowed_contacts.0", "left/gripper"]),
+        (["floor floor"], ["collisions.allowed_contacts[0]", "ARM/gripper"]),
     ],
 )
 def test_pairs_are_refused_with_the_reason(touching, words):
-    cell = {"arms": {"left": {}}, "collisions": {"touching": touching}}
+    cell = {"arms": {"left": {}}, "collisions": {"allowed_contacts": touching}}
     with pytest.raises(ConfigurationError) as error:
         CellConfig.from_dict(cell)
     for word in words:

@@ -137,7 +137,7 @@ def test_slowing_keeps_the_direction_and_what_the_lag_is_worth():
 
 @pytest.mark.parametrize(
     ("collisions", "fixed"),
-    [({}, "by_law"), ({"touching": ["left/hand slab", "left/hand floor"]}, "all")],
+    [({}, "by_law"), ({"allowed_contacts": ["left/gripper slab", "left/gripper floor"]}, "all")],
 )
 def test_a_hand_that_may_press_on_a_thing_pressed_less_than_asked(make_cell, collisions, fixed):
     """The reference behind the contact was held back by links that never come there."""

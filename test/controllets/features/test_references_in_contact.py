@@ -32,7 +32,12 @@ def table(size=0.3, x=0.62, friction=0.3, contact_time=0.004):
 
 def over_table(make_cell, law, params=None, objects=None, perturbation=None, **settings):
     """Return a cell with a rod above a table."""
-    arm = {"q_start": OVER_TABLE, "hand": False, "tool": ROD, "perturbation": perturbation or {}}
+    arm = {
+        "q_start": OVER_TABLE,
+        "gripper": False,
+        "tool": ROD,
+        "perturbation": perturbation or {},
+    }
     laws = {"law": {"type": law, "params": params or {}, **FORCED_BY.get(law, {})}}
     cell = make_cell({"arm": arm}, laws, ["arm/law"], objects=objects or table(), **settings)
     cell.step(5)
@@ -114,7 +119,7 @@ def test_a_jump_of_an_object_on_a_hard_table_keeps_the_internal_force(make_cell,
         geom.solref[0], geom.friction[0] = 0.004, 0.3
     report = box.cell.report("pair")
     start = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
-    box.cell.set_object_target("pair", squeeze=force)
+    box.cell.set_object_target("pair", internal_force=force)
     for _ in range(60):
         box.cell.step(100)
         if min(box.force(arm) for arm in BOTH) > 0.95 * force:
@@ -152,7 +157,7 @@ def test_the_contact_bound_is_reported_and_ends_with_the_motion(make_cell):
         "target not foll",
         "target followed",
     ]
-    assert "contact_speed" in texts[0]
+    assert "contact_linear_speed" in texts[0]
     assert cell.pose("arm").distance_from(here.position + [0, 0.14, 0], here.rotation)[0] < 0.02
 
 
@@ -279,7 +284,7 @@ def surface(make_cell, rng, where, gap):
     Where friction times the coupled inertia exceeds that along the normal, a rod that is pushed
     along jams and jumps by itself, whatever presses it (Painleve); such surfaces are left out.
     """
-    cell = make_cell({"arm": {"q_start": POSTURES[where], "hand": False, "tool": ROD}},
+    cell = make_cell({"arm": {"q_start": POSTURES[where], "gripper": False, "tool": ROD}},
                      {"law": {"type": "cartesian_impedance"}}, ["arm/law"])  # fmt: skip
     cell.step(2)
     pose, state = cell.pose("arm"), cell.loop.arms[0].state
@@ -322,7 +327,7 @@ def test_on_random_surfaces_late_arms_press_as_asked_while_targets_jump_and_stre
         rng = np.random.default_rng(seed)
         where = ("wall", "slope", "table")[seed % 3]
         way, rotation, objects = surface(make_cell, rng, where, 0.004)
-        arm = {"q_start": POSTURES[where], "hand": False, "tool": ROD, "perturbation": LATE}
+        arm = {"q_start": POSTURES[where], "gripper": False, "tool": ROD, "perturbation": LATE}
         laws = {"law": {"type": law, "params": PRESSED_BY[law]}}
         cell = make_cell({"arm": arm}, laws, ["arm/law"], objects=objects)
         cell.step(5)

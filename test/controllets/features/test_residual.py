@@ -98,7 +98,7 @@ def test_three_times_the_losses_do_not_move_an_arm_alone(tmp_path):
 
 def test_it_never_adds_more_than_its_bound_and_begins_with_nothing(tmp_path):
     file = scaled(tmp_path / "strong.npz", 20.0)
-    with plant(file, bound=[0.5] * 7, share=0.9) as cell, plant() as beside:
+    with plant(file, max_torque=[0.5] * 7, scale=0.9) as cell, plant() as beside:
         apart = []
         for step in range(120):
             for one in (cell, beside):

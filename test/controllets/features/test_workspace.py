@@ -51,7 +51,7 @@ def about(axis, angle):
 
 
 def test_target_moves_on_a_line_at_the_speed_and_arrives_exactly():
-    law = Law(speed=0.2)
+    law = Law(linear_speed=0.2)
     start = law.states[0].position_ee_in_base.copy()
     goal = start + [0.03, -0.04, 0.0]
     law.ask(goal)
@@ -64,7 +64,7 @@ def test_target_moves_on_a_line_at_the_speed_and_arrives_exactly():
 
 
 def test_target_turns_about_one_axis_at_the_rate_and_arrives_exactly():
-    law = Law(turn_rate=0.5)
+    law = Law(angular_speed=0.5)
     start = law.states[0].rotation_ee_in_base.copy()
     goal = about(np.array([0.6, 0.0, 0.8]), 0.1) @ start
     law.ask(law.states[0].position_ee_in_base, goal)
@@ -77,7 +77,7 @@ def test_target_turns_about_one_axis_at_the_rate_and_arrives_exactly():
 
 def test_target_outside_is_clamped_and_nothing_winds_up():
     """After a long time at the wall, a target inside is followed at once."""
-    law = Law(speed=0.5, upper=np.array([0.35, 0.9, 1.2]))
+    law = Law(linear_speed=0.5, upper=np.array([0.35, 0.9, 1.2]))
     start = law.states[0].position_ee_in_base.copy()
     law.ask(start + [2.0, 0.0, 0.0])
     seen = law.cycles(2000)
@@ -88,7 +88,7 @@ def test_target_outside_is_clamped_and_nothing_winds_up():
 
 
 def test_many_small_targets_do_not_drift():
-    rng, law = np.random.default_rng(1), Law(speed=0.3)
+    rng, law = np.random.default_rng(1), Law(linear_speed=0.3)
     for _ in range(500):
         goal = law.states[0].position_ee_in_base + rng.normal(size=3) * 0.01
         law.ask(goal)
@@ -98,7 +98,7 @@ def test_many_small_targets_do_not_drift():
 
 
 def test_activation_outside_the_box_moves_nothing_until_a_target_comes():
-    law = Law(upper=np.array([0.1, 0.9, 1.2]), speed=0.5)
+    law = Law(upper=np.array([0.1, 0.9, 1.2]), linear_speed=0.5)
     start = law.states[0].position_ee_in_base.copy()
     assert start[0] > 0.3
     assert np.array_equal(law.cycles(100)[-1], start)
@@ -107,10 +107,10 @@ def test_activation_outside_the_box_moves_nothing_until_a_target_comes():
 
 
 def test_a_new_box_takes_effect_without_a_jump():
-    law = Law(speed=0.5)
+    law = Law(linear_speed=0.5)
     law.ask(law.states[0].position_ee_in_base + [0.1, 0.0, 0.0])
     before = law.cycles(1000)[-1]
-    law.feature.params = WorkspaceParams(upper=np.array([0.3, 0.9, 1.2]), speed=0.5)
+    law.feature.params = WorkspaceParams(upper=np.array([0.3, 0.9, 1.2]), linear_speed=0.5)
     law.feature.on_parameters()
     seen = law.cycles(1000)
     assert np.linalg.norm(seen[0] - before) <= 0.5 * PERIOD + 1e-12
@@ -139,7 +139,7 @@ def test_the_hand_stays_in_the_box_and_below_the_speed(make_cell):
     laws = {"cart": {"type": "cartesian_impedance",
                      "features": ["workspace", "nullspace", "coriolis"],
                      "params": {"workspace": {"upper": [0.4, 0.9, 1.2],
-                                              "speed": 0.1}}}}  # fmt: skip
+                                              "linear_speed": 0.1}}}}  # fmt: skip
     cell = make_cell(arms={"left": {}}, controllets=laws, active=["left/cart"])
     pose = cell.pose("left")
     cell.set_target("left", Pose(pose.position + [0.14, 0.0, 0.0], pose.rotation))

@@ -91,7 +91,7 @@ def test_a_push_fades_out_near_the_speed_limit_whichever_joint_is_fast():
 
 @pytest.mark.sim
 @pytest.mark.parametrize(
-    "late", [{}, {"delay": 0.005, "torque_lag": 0.002, "link_mass": [0.8] * 7}]
+    "late", [{}, {"state_delay": 0.005, "torque_lag": 0.002, "link_mass": [0.8] * 7}]
 )
 def test_a_push_at_nothing_ended_at_the_speed_limit(make_cell, late):
     """Commands within the gate, under a law without stiffness, ended in a fault after 0.15 s."""

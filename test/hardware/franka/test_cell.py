@@ -51,8 +51,8 @@ class Rig:
         for arm in self.stopped:
             self.sim.admin(getattr(self, arm), "user_stop")
         arms = {
-            name: {"backend": "franka", "robot_ip": ip, "hand": False, "position": [0.0, y, 0.0],
-                   "franka": self.options}
+            name: {"backend": "franka", "robot_ip": ip, "gripper": False,
+                   "position": [0.0, y, 0.0], "franka": self.options}
             for name, ip, y in (("left", self.left, 0.3), ("right", self.right, -0.3))
         }  # fmt: skip
         self.cell = simple_cell(

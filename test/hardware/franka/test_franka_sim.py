@@ -44,7 +44,7 @@ def rig(new_address, tmp_path):
         sim = FrankaSim(new_address(), tmp_path)
         made.append(sim.kill)
         sim.start()
-        arm = {"backend": "franka", "robot_ip": sim.address, "hand": False,
+        arm = {"backend": "franka", "robot_ip": sim.address, "gripper": False,
                "franka": {"model_check": "off"}}  # fmt: skip
         cell = simple_cell(
             {"left": arm}, laws, active, placement="process", heartbeat_timeout=10.0,

@@ -210,8 +210,10 @@ def test_real_and_simulated_hands_of_one_cell(robot, make_cell):
     )  # fmt: skip
     motions = [cell.gripper("real").move(0.05, 0.2), cell.gripper("sim").move(0.03, 0.2)]
     assert all(motion.wait().succeeded for motion in motions)
-    cell.wait(lambda: abs(cell.state("real").fingers.sum() - 0.05) < 1e-6, 5.0, "the width")
-    assert cell.state("sim").fingers.sum() == pytest.approx(0.03, abs=1e-4)
+    cell.wait(
+        lambda: abs(cell.state("real").finger_positions.sum() - 0.05) < 1e-6, 5.0, "the width"
+    )
+    assert cell.state("sim").finger_positions.sum() == pytest.approx(0.03, abs=1e-4)
     process = cell.gripper("real").pid
     cell.close()
     wait_until(lambda: not is_alive(process))

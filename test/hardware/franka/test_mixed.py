@@ -19,9 +19,10 @@ pytestmark = [pytest.mark.usefixtures("needs_pylibfranka"), pytest.mark.slow]
 def test_real_and_simulated_arm_move_as_a_pair(new_address):
     ip = new_address()
     arms = {
-        "real": {"backend": "franka", "robot_ip": ip, "hand": False, "position": [0.0, 0.3, 0.0],
+        "real": {"backend": "franka", "robot_ip": ip, "gripper": False,
+                 "position": [0.0, 0.3, 0.0],
                  "franka": {"answer_budget": 0.4, "priority": 0}},
-        "simulated": {"hand": False, "position": [0.0, -0.3, 0.0]},
+        "simulated": {"gripper": False, "position": [0.0, -0.3, 0.0]},
     }  # fmt: skip
     laws = {"pair": {"type": "coupled_impedance", "arms": ["real", "simulated"]}}
     with FciSim([ip], lockstep=True) as sim:

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.usefixtures("needs_pylibfranka"), pytest.mark.slow]
 
 LAWS = {
     "impedance": {"type": "joint_impedance", "features": ["coriolis"]},
-    "position": {"type": "joint_position", "features": [""], "params": {"speed": 1.0}},
+    "position": {"type": "joint_position", "features": [""], "params": {"velocity_scaling": 1.0}},
     "odd": {"type": "unsteady_position"},
     "pose": {"type": "cartesian_pose", "features": [""]},
     "rates": {"type": "unsteady_velocity"},
@@ -30,7 +30,7 @@ STEP = np.array([0.2, 0.15, -0.2, 0.15, 0.2, -0.2, 0.3])
 
 
 def cell_on(address, franka):
-    arm = {"backend": "franka", "robot_ip": address, "hand": False, "franka": franka}
+    arm = {"backend": "franka", "robot_ip": address, "gripper": False, "franka": franka}
     return simple_cell(
         {"left": arm}, LAWS, ["left/impedance"], placement="process",
         name=f"rig_{uuid.uuid4().hex[:10]}", realtime={"priority": 0, "cpu": -2},

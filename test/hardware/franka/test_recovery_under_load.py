@@ -36,7 +36,7 @@ def test_a_recovered_robot_dropped_three_kilograms_that_nobody_told_of():
         "answer_budget": 0.4, "priority": 0, "model_check": "off",
         "upper_torque_thresholds": [60.0] * 7, "upper_force_thresholds": [60.0] * 6,
     }  # fmt: skip
-    arm = {"backend": "franka", "robot_ip": ip, "hand": False, "franka": franka}
+    arm = {"backend": "franka", "robot_ip": ip, "gripper": False, "franka": franka}
     with (
         FciSim([ip], lockstep=True) as sim,
         simple_cell(

@@ -37,7 +37,7 @@ class Rig:
         self.ip = dict(zip(("left", "right"), addresses))
         self.sim = FciSim(addresses, together=True)
         arms = {
-            name: {"backend": "franka", "robot_ip": ip, "hand": False, "tool": TOOL,
+            name: {"backend": "franka", "robot_ip": ip, "gripper": False, "tool": TOOL,
                    "franka": {"answer_budget": 0.4, "priority": 0, "model_check": "off"},
                    "position": [0.0, y, 0.0]}
             for (name, ip), y in zip(self.ip.items(), (0.3, -0.3))

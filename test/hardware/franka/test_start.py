@@ -33,7 +33,8 @@ def start():
         for at, error in faults.get("left", ()):
             sim.admin(ips[0], "fault", errors=[error], at=at)
         arms = {
-            name: {"backend": "franka", "robot_ip": ip, "hand": False, "position": [0.0, y, 0.0],
+            name: {"backend": "franka", "robot_ip": ip, "gripper": False,
+                   "position": [0.0, y, 0.0],
                    "franka": {"answer_budget": 0.4, "priority": 0, "model_check": "off"}}
             for name, ip, y in zip(("left", "right"), ips, (0.3, -0.3))
         }  # fmt: skip

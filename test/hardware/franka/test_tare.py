@@ -29,7 +29,7 @@ def felt(cell, cycles=100):
 
 def test_tared_over_a_switch_and_a_recovery():
     ip = unused_address()
-    arm = {"backend": "franka", "robot_ip": ip, "hand": False,
+    arm = {"backend": "franka", "robot_ip": ip, "gripper": False,
            "franka": {"answer_budget": 0.4, "priority": 0, "model_check": "off"}}  # fmt: skip
     with (
         FciSim([ip], lockstep=True) as sim,

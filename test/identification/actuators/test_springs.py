@@ -23,7 +23,7 @@ TRUTH = {
     "sea": ({"stiffness": 350.0}, 0.5, (0.0,)),
     "qbmove": (PAPER, 0.02, (0.05, 0.2, 0.4)),
     "bavs": ({"a": 1.5e-6, "b": 3e-6, "exponent": 8.0}, 0.05, (0.01, 0.1, 0.2)),
-    "awas2": ({"spring": 14.0}, 0.05, (0.005, 0.01, 0.02)),
+    "awas2": ({"spring_stiffness": 14.0}, 0.05, (0.005, 0.01, 0.02)),
 }
 """Parameters, noise of the torque sensor [Nm], presets."""
 TRIALS = 100 if LONG else 6
@@ -157,9 +157,11 @@ REFUSED = [
      r".*\bk_2\b.* %\)"),
     ("bavs", link_only(measured("bavs", {}, 0.01, (0.05, 0.2))), {"names": ["a", "b", "k"]},
      r".*\ba\b.*\bb\b.*\bk\b"),
-    ("awas2", LEVER, {"names": ["spring", "radius"]}, r".*\bspring\b.*\bradius\b"),
+    ("awas2", LEVER, {"names": ["spring_stiffness", "radius"]},
+     r".*\bspring_stiffness\b.*\bradius\b"),
     ("awas2", LEVER, {"names": ["damping"]}, r".*\bdamping\b"),
-    ("awas2", LEVER, {"names": ["spring"], "fixed": {"spring": 10.0}}, "spring: "),
+    ("awas2", LEVER, {"names": ["spring_stiffness"], "fixed": {"spring_stiffness": 10.0}},
+     "spring_stiffness: "),
     ("sea", SOFT, {"fixed": {"stiffness": 10.0}}, "parameters: "),
     ("sea", SOFT | {"tau": NOISE}, {}, r".*\bsea\b.*\b\d+ %"),
 ]  # fmt: skip

@@ -225,7 +225,7 @@ def test_the_load_that_a_cell_file_tells_of_is_not_put_into_the_last_link(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--share", "0.05"], "0.05 of the torque limits"),
+        (["--limit-scale", "0.05"], "0.05 of the torque limits"),
         (["--period", "1e9"], "--period, --ramp: got 1e+09"),
         (["--harmonics", "500"], "--harmonics: got 500"),
         (["--mounting", "nan", "0", "0"], "allowed finite angles"),

@@ -71,8 +71,8 @@ def test_each_alignment_is_told_by_its_name_and_others_are_refused():
     pair = AlignedPair(number, number, 300, 340, 5)
     begins = {by: tuple(int(side[0, 0]) for side in pair.cut(by)) for by in ALIGNMENTS}
     assert begins == {"rest": (300, 340), "correlation": (300, 305), "clock": (300, 300),
-                      "told": (300, 300)}  # fmt: skip
-    with pytest.raises(ConfigurationError, match=r"'eye'.* clock, told, rest, "):
+                      "command": (300, 300)}  # fmt: skip
+    with pytest.raises(ConfigurationError, match=r"'eye'.* clock, command, rest, "):
         pair.cut("eye")
 
 

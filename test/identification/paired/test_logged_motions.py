@@ -123,7 +123,7 @@ def test_a_motion_that_128_points_are_too_few_for_is_left_out():
     q[on, 3] += 0.1 * (1.0 - np.cos(2.0 * np.pi * (time[on] - 1.0)))
     dq[on, 3] = 0.2 * np.pi * np.sin(2.0 * np.pi * (time[on] - 1.0))
     log = recording(time=time, q=q, dq=dq, tau=np.tile(OFF, (len(q), 1)))
-    with pytest.raises(ValidationRefused, match="--law joint_impedance"):
+    with pytest.raises(ValidationRefused, match="--controllet joint_impedance"):
         logged_motions([log], ARM, law="joint_trajectory")
     assert len(logged_motions([log], ARM)[0]) == 1
 

@@ -65,11 +65,11 @@ def test_a_plant_in_real_time_does_what_its_twin_does_and_says_before_that_it_mo
     assert said[0].startswith("REAL ARMS MOVE: arm of plant_")
     assert said[1:] == ["1 of 1 motions: multi 0"]
     pair = recorded(tmp_path)
-    twin, other = pair.cut("told")
+    twin, other = pair.cut("command")
     assert len(twin) > 900
     assert np.abs(twin[:, :7] - other[:, :7]).max() < 1e-5
     about = json.loads(parquet.read_schema(tmp_path / TABLE).metadata[b"multipanda_pairs"])
-    assert (about["aligned_by"], about["plant_is_real"]) == ("told", True)
+    assert (about["aligned_by"], about["plant_is_real"]) == ("command", True)
     assert about["laws"] == {"twin": "joint_trajectory", "plant": "joint_trajectory"}
     said.clear()  # nothing is left, so nothing moves, and nobody is told so
     assert record_pairs(TWIN, cell, "arm", tmp_path, WISHED, log=said.append) == 1
@@ -91,7 +91,7 @@ def test_what_a_plant_cannot_do_is_refused_before_it_is_connected(tmp_path):
         record_pairs(
             TWIN, mock, "arm", tmp_path / "a", WISHED, laws=("joint_trajectory", "joint_position")
         )
-    with pytest.raises(ValidationRefused, match=r"^--plant-law: .*'hold'.*joint_traj"):
+    with pytest.raises(ValidationRefused, match=r"^--plant-controllet: .*'hold'.*joint_traj"):
         record_pairs(TWIN, mock, "arm", tmp_path / "b", WISHED, laws=("joint_impedance", "hold"))
     with pytest.raises(ValidationRefused, match=r"^twin: "):
         record_pairs(mock, mock, "arm", tmp_path / "c", WISHED)
@@ -133,7 +133,7 @@ def test_a_plant_that_was_told_late_is_cut_at_what_it_was_told(late):
         np.hstack([q, np.gradient(q, axis=0), number[:, None]]) for q in (moves, sticks)
     )
     pair = align_sides(Side(twin, 300), Side(other, 300 + late))
-    first, second = pair.cut("told")
+    first, second = pair.cut("command")
     assert (second[:, 2] - first[:, 2] == late).all()
     assert first[0, 2] == 313
 
@@ -146,7 +146,7 @@ def test_a_robot_that_stops_ends_it_in_one_line_and_it_goes_on_where_it_was(law,
     from multipanda_py.simulation.fci import FciSim
 
     address, said = unused_address(), []
-    robot = {"backend": "franka", "robot_ip": address, "hand": True}
+    robot = {"backend": "franka", "robot_ip": address, "gripper": True}
     cell = plant({"arm": robot}, realtime={})  # in time, as the robot is
     wished, laws = Wished(multi=2, single=0, linear=0, seed=5), ("joint_trajectory", law)
 
@@ -164,5 +164,5 @@ def test_a_robot_that_stops_ends_it_in_one_line_and_it_goes_on_where_it_was(law,
         assert record_pairs(TWIN, cell, "arm", tmp_path, wished, laws=laws, log=said.append) == 2
     assert any(text.startswith("1 of 2 ") for text in said)
     for name in ("multi-00000", "multi-00001"):
-        twin, other = recorded(tmp_path, name).cut("told")
+        twin, other = recorded(tmp_path, name).cut("command")
         assert np.abs(twin[:, :7] - other[:, :7]).max() < 0.05

@@ -41,7 +41,7 @@ def test_weights_of_something_else_are_refused_to_begin_with(tmp_path):
         (replace(weights(pairs), robot="other"), PLAIN, ".*other.*one, two"),
         (replace(weights(pairs), joints=("two", "one")), PLAIN, ".*robot.*two, one"),
     ):
-        with pytest.raises(ConfigurationError, match=f"--begin: {said}"):
+        with pytest.raises(ConfigurationError, match=f"--initial-weights: .*{said}"):
             check_initial_weights(begin, pairs, settings)
 
 

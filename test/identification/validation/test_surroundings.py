@@ -60,7 +60,7 @@ def test_the_table_is_where_real_arms_and_their_twin_look_for_it(number):
 def test_a_twin_carries_what_its_plant_does_and_keeps_a_tool_of_its_own():
     tool = {"mass": 0.3, "position": [0.0, 0.0, 0.2]}
     given = with_tools_of(real(), simulated())
-    assert given.arms["left"].hand is False
+    assert given.arms["left"].gripper is False
     assert given.arms["left"].tool.mass == pytest.approx(0.76, abs=0.1)  # of a Franka Hand
     own = simulated(tool=tool)
     assert with_tools_of(real(), own).arms["left"].tool == own.arms["left"].tool

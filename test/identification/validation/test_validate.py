@@ -225,7 +225,8 @@ def test_the_command_writes_a_page_that_needs_nothing_and_its_numbers(tmp_path, 
     noisy.write_text(yaml.safe_dump({"/**": {"ros__parameters": arms}}))
     page = tmp_path / "report.html"
     arguments = ["validate", "--plant", str(noisy), "--twin", str(file), "--repeats", "1",
-                 "--seconds", "0.5", "--task", "1", "--task", "3", "--law", "ufic"]  # fmt: skip
+                 "--seconds", "0.5", "--task", "1", "--task", "3",
+                 "--controllet", "ufic"]  # fmt: skip
     assert main([*arguments, "-o", str(page)]) == 0
     text = page.read_text()
     assert "http" not in text.replace("http-equiv", "")

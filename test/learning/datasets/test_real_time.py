@@ -15,7 +15,7 @@ RATE = 10.0
 CELL = {
     "cell": {"name": "recorded_real_time", "placement": "thread"},
     "realtime": {"priority": 0, "cpu": -2},
-    "arms": {"arm": {"hand": False}},
+    "arms": {"arm": {"gripper": False}},
     "controllets": {"joint_trajectory_controller": {"type": "joint_trajectory"}},
 }
 
@@ -47,7 +47,7 @@ def test_every_instant_has_its_frame_even_if_the_program_was_late(tmp_path):
         # However slow the machine: none is missing, none is off.
         assert episode.skew < 0.002
         assert check(Dataset(tmp_path / "set")) == []
-        assert np.array_equal(episode["picture_time"], episode["cell_time"])
+        assert np.array_equal(episode["image_time"], episode["cell_time"])
         # Nothing was told while it stood, and the target is seen to stay; then it goes on.
         acted = np.abs(episode["action"]).sum(1) > 0.0
         assert (~acted).sum() == recorder.held

@@ -14,7 +14,13 @@ import pytest
 from multipanda_py.apps.cli import main
 from multipanda_py.exceptions import ConfigurationError, DatasetRefused
 from multipanda_py.learning.datasets import Dataset, EpisodeRecorder, replay
-from multipanda_py.learning.datasets.reader import data_file, episode_file, video_file
+from multipanda_py.learning.datasets.reader import (
+    INFO,
+    OURS,
+    data_file,
+    episode_file,
+    video_file,
+)
 from multipanda_py.learning.datasets.recorder import VideoWriter, count_frames
 from multipanda_py.learning.datasets.replay import check
 from multipanda_py.learning.gym import CellEnv
@@ -64,6 +70,26 @@ def test_what_was_recorded_is_read_as_it_was(env, tmp_path):
     names = dataset.info["features"]["observation.state"]["names"]
     assert episode["observation.state"].shape == (12, len(names))
     np.testing.assert_array_equal(episode["index"], np.arange(12, 24))
+
+
+def test_a_data_set_with_former_names_was_refused(env, tmp_path):
+    folder = recorded(env, tmp_path / "set", 1).folder
+    expected = Dataset(folder)[0]
+    for name, renamed in (
+        (OURS, {'"objects"': '"things"', '"delta_pose"': '"pose_step"'}),
+        (INFO, {'"image_time"': '"picture_time"'}),
+    ):
+        text = (folder / name).read_text()
+        for new, old in renamed.items():
+            assert new in text
+            text = text.replace(new, old)
+        (folder / name).write_text(text)
+    table = pq.read_table(data_file(folder, 0))
+    names = [{"image_time": "picture_time"}.get(name, name) for name in table.column_names]
+    pq.write_table(table.rename_columns(names), data_file(folder, 0))
+    dataset = Dataset(folder)
+    assert (dataset.ours["objects"], dataset.ours["control"]) == (True, "delta_pose")
+    np.testing.assert_array_equal(dataset[0]["image_time"], expected["image_time"])
 
 
 def test_frames_stay_within_a_cycle_of_their_instants(env, tmp_path):
@@ -152,7 +178,7 @@ def test_cut_files_are_named(env, tmp_path, capsys):
     assert main(["dataset", "stats", str(tmp_path / "none")]) == 1
     for within in ("nan", "-1", "0"):
         with pytest.raises(SystemExit):
-            main(["dataset", "replay", str(dataset.folder), "--within", within])
+            main(["dataset", "replay", str(dataset.folder), "--tolerance", within])
 
 
 def test_statistics_that_were_cut_were_whole_to_check(env, tmp_path):

@@ -43,7 +43,7 @@ def test_columns_along_one_line_leave_the_rotation():
 
 @given(numbers, numbers)
 def test_steps_toward_a_pose_come_there(position, turn):
-    control = CONTROLS["pose_step"](ArmDescription("arm"), 0.05)
+    control = CONTROLS["delta_pose"](ArmDescription("arm"), 0.05)
     goal = Pose(0.05 * np.array(position), pin.exp3(0.3 * np.array(turn)))
     for _ in range(60):
         step = control.toward(goal)
@@ -55,7 +55,7 @@ def test_steps_toward_a_pose_come_there(position, turn):
 
 
 def test_joints_go_to_no_poses():
-    with pytest.raises(NotImplementedError, match="Use the control pose_step"):
+    with pytest.raises(NotImplementedError, match="Use the control delta_pose"):
         CONTROLS["joint"](ArmDescription("arm"), 0.05).toward(Pose.identity())
 
 

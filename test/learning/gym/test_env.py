@@ -35,7 +35,7 @@ def make():
 class Float(GymTask):
     """A task of a user's own: nothing to do."""
 
-    arms = {"arm": {"hand": False}}
+    arms = {"arm": {"gripper": False}}
     seconds = 0.5
 
     def reward(self, scene):
@@ -115,7 +115,7 @@ def test_a_step_moves_the_target_by_what_it_says_and_the_tool_follows(make):
     assert seen["arm"]["pose"][:3] == pytest.approx(start.position + way, abs=0.015)
 
 
-@pytest.mark.parametrize("control", ["pose", "pose_step", "joint"])
+@pytest.mark.parametrize("control", ["pose", "delta_pose", "joint"])
 def test_what_is_far_away_is_gone_to_within_the_gate(make, control):
     env = make(Float(), control=control)
     env.reset(seed=0)
@@ -208,12 +208,12 @@ def test_features_that_are_left_out_are_not_there_nor_are_their_parameters(make)
 def test_pictures_are_seen_where_they_are_wanted(make):
     from multipanda_py.exceptions import RenderingUnavailable
 
-    env = make("push", cameras={"overview": (48, 64)}, things=False, render_mode="rgb_array")
+    env = make("push", cameras={"overview": (48, 64)}, objects=False, render_mode="rgb_array")
     try:
         seen, _ = env.reset(seed=0)
     except RenderingUnavailable as error:
         pytest.skip(str(error))
-    assert "things" not in seen
+    assert "objects" not in seen
     assert seen["images"]["overview"].shape == (48, 64, 3)
     assert np.ptp(seen["images"]["overview"]) > 50
     assert env.observation_space.contains(seen)
@@ -223,7 +223,7 @@ def test_pictures_are_seen_where_they_are_wanted(make):
 @pytest.mark.parametrize(
     ("options", "words"),
     [({"rate": 0.0}, "rate: got 0"), ({"render_mode": "human"}, r"'human'.*rgb_array"),
-     ({"control": "telepathy"}, r"^control .*'telepathy'.*pose_step"),
+     ({"control": "telepathy"}, r"^control .*'telepathy'.*delta_pose"),
      ({"randomise": {"walls": {}}}, "walls: unknown key"), ({"rate": "fast"}, "rate: got 'fast'"),
      ({"randomise": 5}, r"^randomise: .*\b5\b"), ({"topics": "x"}, "topics: got 'x'"),
      ({"features": "nullspace"}, r"^features: .*'nullspace'")],
@@ -241,7 +241,7 @@ def test_a_task_that_there_is_not_is_named_with_those_there_are():
 
 
 def test_a_seed_was_another_episode_in_the_last_bits_after_one_with_things_near(make):
-    env = make("lift_box", control="joint_step")
+    env = make("lift_box", control="delta_joints")
 
     def episode(seed):
         env.reset(seed=seed)

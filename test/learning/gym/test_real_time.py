@@ -17,7 +17,7 @@ from multipanda_py.learning.gym import CellEnv, GymTask
 CELL = {
     "cell": {"name": "gym_real_time", "placement": "thread"},
     "realtime": {"priority": 0, "cpu": -2},
-    "arms": {"arm": {"hand": False}},
+    "arms": {"arm": {"gripper": False}},
     "controllets": {"joint_trajectory_controller": {"type": "joint_trajectory"}},
 }
 
@@ -79,7 +79,7 @@ def test_a_policy_that_stalls_leaves_an_arm_that_holds(tmp_path):
 def test_an_arm_that_had_stopped_was_lost_to_an_environment_and_no_reason_was_given(tmp_path):
     sensitive = {name: [5.0] * 6 for name in ("upper_force_thresholds", "lower_force_thresholds")}
     block = {"shape": "box", "size": [0.1, 0.1, 0.05], "position": [0.31, 0.0, 0.48]}
-    cell = CELL | {"arms": {"arm": {"hand": False, "franka": sensitive}}}
+    cell = CELL | {"arms": {"arm": {"gripper": False, "franka": sensitive}}}
     cell["cell"] = {"name": f"gym_stopped_{os.getpid()}", "placement": "process"}
     cell["objects"] = {"block": block}
     env = CellEnv("reach", cell=written(tmp_path, cell), features=["coriolis"])
@@ -105,7 +105,7 @@ def test_an_arm_that_had_stopped_was_lost_to_an_environment_and_no_reason_was_gi
 class Taken(GymTask):
     """Somebody stops the cell while the second step looks."""
 
-    arms = {"arm": {"hand": False}}
+    arms = {"arm": {"gripper": False}}
     goal_size = 1
     looks = 0
 

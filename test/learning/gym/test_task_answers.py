@@ -15,7 +15,7 @@ pytestmark = pytest.mark.sim
 class Own(GymTask):
     """A task whose answers tests put something else for."""
 
-    arms = {"arm": {"hand": False}}
+    arms = {"arm": {"gripper": False}}
     goal_size = 3
     drawn, prize, done = (0.4, 0.0, 0.5), 0.3, False
 

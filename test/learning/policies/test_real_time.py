@@ -15,7 +15,7 @@ from multipanda_py.learning.policies import PolicyRunner, ThreadInference
 CELL = {
     "cell": {"name": "policy_real_time", "placement": "thread"},
     "realtime": {"priority": 0, "cpu": -2},
-    "arms": {"arm": {"hand": False}},
+    "arms": {"arm": {"gripper": False}},
     "controllets": {"joint_trajectory_controller": {"type": "joint_trajectory"}},
 }
 

@@ -16,7 +16,7 @@ from multipanda_py.learning.policies import LockstepInference, PolicyRunner
 class Float(GymTask):
     """Nothing to do, for a second and a half."""
 
-    arms = {"arm": {"hand": False}}
+    arms = {"arm": {"gripper": False}}
     seconds = 1.5
 
     def reward(self, scene):

@@ -206,7 +206,7 @@ def beside_a_cube(make_cell):
         "table": {"shape": "box", "size": [0.15, 0.2, 0.1], "position": [0.45, 0.0, 0.1]},
         "cube": {**CUBE, "position": [0.45, 0.0, 0.22]},
     }
-    near = {"collision_avoidance": {"fixed_objects": "without_hand"}}
+    near = {"collision_avoidance": {"fixed_objects": "without_gripper"}}
     laws = {TRAJECTORY: {"type": "joint_trajectory", "params": near}}
     made = make_cell({"arm": {}}, laws, [f"arm/{TRAJECTORY}"], objects=things)
     made.step(5)
@@ -225,9 +225,11 @@ def test_a_hand_goes_to_what_it_may_touch_and_its_arm_does_not(beside_a_cube):
         lambda: cell.begin_move(plan),
         lambda: cell.plan({"arm": around}, touching=["cube", "table"]),
     ):
-        with pytest.raises(PlanRejected, match=r"arm/hand and table\b.*\d m\b"):
+        with pytest.raises(PlanRejected, match=r"arm/gripper and table\b.*\d m\b"):
             refused()
-    cell.set_parameters(f"arm/{TRAJECTORY}", {"collision_avoidance.fixed_objects": "without_hand"})
+    cell.set_parameters(
+        f"arm/{TRAJECTORY}", {"collision_avoidance.fixed_objects": "without_gripper"}
+    )
     ends = cell.begin_move(plan)
     cell.wait(lambda: cell.time > ends and cell.has_ended(plan), 30.0, "the motion's end")
     inside = around.at(around.position - [0.0, 0.0, 0.15])

@@ -45,11 +45,11 @@ def tool_first(*position):
 
 
 def contact_at(*at):
-    return lambda data: data["contacts"]["sides"].update(at=list(at))
+    return lambda data: data["contacts"]["sides"].update(offset=list(at))
 
 
 def downwards(data):
-    subtask(data, "lift")["goals"][0].update(by=[0.0, 0.0, -0.05])
+    subtask(data, "lift")["goals"][0].update(offset=[0.0, 0.0, -0.05])
 
 
 def in_no_time(data):

@@ -31,13 +31,13 @@ BOTH = ["left", "right"]
 @pytest.mark.parametrize("pivots", [False, True])
 def test_hands_stay_on_the_thing_that_they_carry_in_every_slice(pivots):
     """Rigidly, or by their tips alone, which then turn, as little as can be."""
-    sides = {"thing": "box", "arms": BOTH, "side": "+y", "pivots": pivots}
+    sides = {"object": "box", "arms": BOTH, "side": "+y", "pivots": pivots}
     carry = {
         "name": "carry", "contacts": ["sides"], "force": 20.0,
-        "goals": [{"frame": "box", "by": [0.05, 0.06, 0.12]}],
+        "goals": [{"frame": "box", "offset": [0.05, 0.06, 0.12]}],
     }  # fmt: skip
     task = TaskFile.from_dict(
-        {"name": "t", "law": "augmented", "contacts": {"sides": sides}, "subtasks": [carry]}
+        {"name": "t", "controllet": "augmented", "contacts": {"sides": sides}, "subtasks": [carry]}
     )
     with Cell.from_yaml(CELL, placement="inline") as cell:
         cell.step(1)
@@ -66,9 +66,9 @@ def test_hands_stay_on_the_thing_that_they_carry_in_every_slice(pivots):
 @pytest.mark.sim
 def test_what_a_force_bends_was_caught_up_in_the_first_slice():
     """Of 0.05 rad, 30 rad/s^2 where 20 are allowed."""
-    goals = [{"frame": "left/tool", "by": [0.0, 0.05, 0.0]}]
+    goals = [{"frame": "left/tool", "offset": [0.0, 0.05, 0.0]}]
     subtask = {"name": "aside", "goals": goals, "duration": 1.0}
-    task = TaskFile.from_dict({"name": "t", "law": "augmented", "subtasks": [subtask]})
+    task = TaskFile.from_dict({"name": "t", "controllet": "augmented", "subtasks": [subtask]})
     with simple_cell() as cell:
         cell.step(1)
         start = look(cell, ["left"])
@@ -86,15 +86,15 @@ def test_what_a_force_bends_was_caught_up_in_the_first_slice():
 @pytest.mark.sim
 def test_a_path_on_which_joints_cannot_exert_the_force_was_begun():
     """What a force takes at its worst slice, against pinocchio."""
-    sides = {"thing": "box", "arms": BOTH, "side": "+y"}
+    sides = {"object": "box", "arms": BOTH, "side": "+y"}
     carry = {
         "name": "carry", "contacts": ["sides"],
-        "goals": [{"frame": "box", "by": [0.0, 0.0, 0.12]}],
+        "goals": [{"frame": "box", "offset": [0.0, 0.0, 0.12]}],
     }  # fmt: skip
 
     def plan(force):
         subtasks = [{**carry, "force": force}]
-        data = {"name": "t", "law": "augmented", "contacts": {"sides": sides}}
+        data = {"name": "t", "controllet": "augmented", "contacts": {"sides": sides}}
         task = TaskFile.from_dict({**data, "subtasks": subtasks})
         return Planner(cell, task).ask(task.subtasks[0], "hybrid", look(cell, BOTH)).result()
 
@@ -138,7 +138,7 @@ def deepest_on_its_way(cell, plan):
 
 def planned(subtask, arms, objects=None, **of_task):
     """Return the plan of one subtask, and how deep bodies are in each other on its way [m]."""
-    data = {"name": "t", "law": "augmented", "subtasks": [subtask], **of_task}
+    data = {"name": "t", "controllet": "augmented", "subtasks": [subtask], **of_task}
     task = TaskFile.from_dict(data)
     with simple_cell(objects=objects or {}) as cell:
         cell.step(1)
@@ -148,7 +148,7 @@ def planned(subtask, arms, objects=None, **of_task):
 
 ACROSS = {
     "name": "across",
-    "goals": [{"frame": "left/tool", "by": [0.0, 0.3, 0.0], "rpy": [np.pi, 0.0, 0.0]}],
+    "goals": [{"frame": "left/tool", "offset": [0.0, 0.3, 0.0], "rpy": [np.pi, 0.0, 0.0]}],
 }
 
 
@@ -168,7 +168,7 @@ def test_hands_go_around_what_stands_between_them_and_their_goal():
 def test_an_arm_that_takes_no_part_is_kept_away_from():
     beside = {
         "name": "beside",
-        "goals": [{"frame": "left/tool", "by": [0.0, -0.8, 0.0]}],
+        "goals": [{"frame": "left/tool", "offset": [0.0, -0.8, 0.0]}],
     }
     _, through = planned(beside, ["left"])
     _, around = planned(beside, ["left"], clearance=0.02)
@@ -180,8 +180,8 @@ def test_an_arm_that_takes_no_part_is_kept_away_from():
 @pytest.mark.sim
 def test_a_goal_within_something_is_refused_unless_it_may_be_touched():
     block = {"block": {"shape": "box", "size": [0.05, 0.05, 0.05], "position": [0.31, 0.3, 0.35]}}
-    down = {"name": "down", "goals": [{"frame": "left/tool", "by": [0.0, 0.0, -0.08]}]}
+    down = {"name": "down", "goals": [{"frame": "left/tool", "offset": [0.0, 0.0, -0.08]}]}
     with pytest.raises(PlanRejected, match=r"Distance\(left block\)"):
         planned(down, ["left"], block, clearance=0.02)
-    plan, _ = planned({**down, "touching": ["block"]}, ["left"], block, clearance=0.02)
+    plan, _ = planned({**down, "allowed_contacts": ["block"]}, ["left"], block, clearance=0.02)
     assert plan.goals[0].errors(plan.end)[0] < 1e-3

@@ -21,13 +21,13 @@ pytestmark = pytest.mark.inline
 EXAMPLE = CONFIG / "tasks" / "carry_box.yaml"
 GOOD = {
     "name": "carry",
-    "law": "augmented",
-    "contacts": {"sides": {"thing": "box", "arms": ["left", "right"], "side": "+y"}},
+    "controllet": "augmented",
+    "contacts": {"sides": {"object": "box", "arms": ["left", "right"], "side": "+y"}},
     "subtasks": [
         {"name": "squeeze", "contacts": ["sides"], "force": 20.0},
         {
             "name": "lift", "contacts": ["sides"], "force": 20.0,
-            "goals": [{"frame": "box", "by": [0.0, 0.0, 0.1]}],
+            "goals": [{"frame": "box", "offset": [0.0, 0.0, 0.1]}],
         },
     ],
 }  # fmt: skip
@@ -53,8 +53,8 @@ def test_the_example_fits_its_cell():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda d: d.pop("law"), "law: missing"),
-        (lambda d: d.update(speed=1), "speed: unknown key; known: name, cell, law"),
+        (lambda d: d.pop("controllet"), "controllet: missing"),
+        (lambda d: d.update(speed=1), "speed: unknown key; known: name, cell, controllet"),
         (lambda d: subtask(d).update(tool=1), "subtasks.1.tool: unknown key; known: name, mode"),
         (lambda d: subtask(d)["goals"][0].update(to=1), "subtasks.1.goals.0.to: unknown key"),
         (lambda d: subtask(d).update(force=-1.0), "subtasks.1.force: got -1.0"),
@@ -68,12 +68,13 @@ def test_the_example_fits_its_cell():
         (lambda d: subtask(d, 0).update(mode="hybrid"), "got hybrid without goals"),
         (lambda d: subtask(d).update(mode="optimization"), "got 20 N in mode optimization"),
         (lambda d: subtask(d).update(contacts=["sides", "sides"]), "got left 2 times"),
-        (lambda d: subtask(d)["goals"][0].update(position=[0, 0, 0]), "got position and by"),
-        (lambda d: subtask(d)["goals"][0].pop("by"), "got no component. Give position, by, rpy"),
+        (lambda d: subtask(d)["goals"][0].update(position=[0, 0, 0]), "got position and offset"),
+        (lambda d: subtask(d)["goals"][0].pop("offset"),
+         "got no component. Give position, offset, rpy"),
         (lambda d: subtask(d)["goals"][0].update(frame="left/tool"), "whose gripper presses"),
         (lambda d: subtask(d)["goals"][0].update(frame="table"), "got 'table', allowed a tool"),
         (lambda d: subtask(d)["goals"][0].update(base="box"), "got box, the frame itself"),
-        (lambda d: subtask(d)["goals"][0].update(points=[0, 0, 0]), "points: got [0.0, 0.0, 0.0]"),
+        (lambda d: subtask(d)["goals"][0].update(z_axis=[0, 0, 0]), "z_axis: got [0.0, 0.0, 0.0]"),
         (lambda d: d.update(subtasks=[]), "subtasks: got []"),
         (lambda d: d["contacts"]["sides"].update(side="y"), "contacts.sides.side: got 'y'"),
     ],
@@ -96,7 +97,7 @@ def test_all_faults_are_said_at_once():
 
 @pytest.mark.parametrize("data", [None, [], "task", 3.0])
 def test_what_is_no_task_at_all_is_refused(data):
-    with pytest.raises(ConfigurationError, match="allowed name, cell, law"):
+    with pytest.raises(ConfigurationError, match="allowed name, cell, controllet"):
         TaskFile.from_dict(data)
 
 
@@ -112,18 +113,19 @@ def test_what_is_no_yaml_is_one_line(tmp_path, text):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda d: d.update(law="hold"), "law: got 'hold', allowed augmented"),
+        (lambda d: d.update(controllet="hold"), "controllet: got 'hold', allowed augmented"),
         (lambda d: d["contacts"]["sides"].update(arms=["left", "third"]), "got 'third'"),
-        (lambda d: d["contacts"].update(ends={**d["contacts"]["sides"], "thing": "crate"}),
+        (lambda d: d["contacts"].update(ends={**d["contacts"]["sides"], "object": "crate"}),
          "got 'crate', allowed table, box"),
-        (lambda d: d["contacts"]["sides"].update(at=[0.0, 0.0, 0.3]), "at: got z 0.3 m, allowed"),
-        (lambda d: d["contacts"]["sides"].update(at=[0.0, 0.01, 0.0]), "at: got y 0.01 m"),
+        (lambda d: d["contacts"]["sides"].update(offset=[0.0, 0.0, 0.3]),
+         "offset: got z 0.3 m, allowed"),
+        (lambda d: d["contacts"]["sides"].update(offset=[0.0, 0.01, 0.0]), "offset: got y 0.01 m"),
         (lambda d: subtask(d)["goals"][0].update(base="crate"), "goals.0.base: got 'crate'"),
-        (lambda d: subtask(d).update(touching=["crate"]),
-         "subtasks.1 (lift): touching: got 'crate', allowed table, box"),
+        (lambda d: subtask(d).update(allowed_contacts=["crate"]),
+         "subtasks.1 (lift): allowed_contacts: got 'crate', allowed table, box"),
         (lambda d: subtask(d).update(force=200.0),
          "subtasks.1 (lift): force: got 200 N, allowed up to 100 N (gate.force of the cell)"),
-        (lambda d: (d["contacts"]["sides"].update(thing="table"),
+        (lambda d: (d["contacts"]["sides"].update(object="table"),
                     subtask(d)["goals"][0].update(frame="table")), "table is fixed"),
     ],
 )  # fmt: skip
@@ -135,7 +137,7 @@ def test_a_task_for_another_cell_is_refused(change, said):
 
 
 def test_a_mode_may_be_chosen():
-    goal = {"frame": "box", "by": [0.0, 0.0, 0.1]}
+    goal = {"frame": "box", "offset": [0.0, 0.0, 0.1]}
     step = {"name": "lift", "contacts": ["sides"], "force": 20.0, "goals": [goal]}
     assert proposed_mode(Subtask(**step)) == "hybrid"
     assert proposed_mode(Subtask(**step, mode="force")) == "force"
@@ -154,7 +156,7 @@ def test_the_page_has_every_key(section):
 def test_two_hands_press_along_one_line_from_the_surface(shape, size, side):
     """What they exert adds up to no force and no torque, and half a millimetre in is inside."""
     thing = SceneObject("thing", shape, size)
-    first, second = contact_points(Contact(thing="thing", arms=["a", "b"], side=side), thing)
+    first, second = contact_points(Contact(object="thing", arms=["a", "b"], side=side), thing)
     assert np.allclose(first.inward + second.inward, 0.0)
     assert np.allclose(
         np.cross(first.point, first.inward) + np.cross(second.point, second.inward), 0.0

@@ -28,7 +28,7 @@ def config_in(folder):
     """An arm with 0.5 kg that nobody told of: tight thresholds stop it."""
     data = CellConfig.from_yaml("config/single_sim.yaml").model_dump()
     data["cell"]["name"] = f"beside_{os.getpid()}"
-    data["recorder"] = {"folder": str(folder), "before": BEFORE, "after": AFTER}
+    data["recorder"] = {"folder": str(folder), "seconds_before": BEFORE, "seconds_after": AFTER}
     data["arms"]["arm"] |= {
         "perturbation": {"payload": 0.5}, "franka": {"upper_torque_thresholds": WIDE},
     }  # fmt: skip

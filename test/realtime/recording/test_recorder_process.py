@@ -27,7 +27,11 @@ def config(tmp_path, monkeypatch):
     monkeypatch.setenv("MULTIPANDA_FAULT_LOGS", "on")
     data = CellConfig.from_yaml("config/single_sim.yaml").model_dump()
     data["cell"]["name"] = f"recorded_{os.getpid()}"
-    data["recorder"] = {"folder": str(tmp_path / "faults"), "before": 1.0, "after": 0.5}
+    data["recorder"] = {
+        "folder": str(tmp_path / "faults"),
+        "seconds_before": 1.0,
+        "seconds_after": 0.5,
+    }
     return CellConfig.from_dict(data)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 
 import numpy as np
@@ -14,6 +15,9 @@ from cell_names import DUAL
 from multipanda_py import Cell
 from multipanda_py.exceptions import LogError, UnknownName
 from multipanda_py.realtime import recording as logs
+from multipanda_py.realtime.recording import log_reader
+from multipanda_py.realtime.recording.log_reader import FORMER_FIELDS
+from multipanda_py.realtime.recording.mcap_chunks import read_blocks
 from multipanda_py.realtime.recording.mcap_file import FileSink, McapFile
 from multipanda_py.realtime.recording.record_columns import log_of_rows
 
@@ -43,6 +47,26 @@ def test_a_robot_that_is_none_is_refused_where_the_log_says_one_too(recorded):
         logs.read(recorded[0], robot="fr4")
 
 
+def test_a_recording_with_former_names_of_fields_could_not_be_read(recorded, monkeypatch):
+    """The definitions in a file name its fields: they are renamed as an older version had them."""
+    former = {new: old for old, new in FORMER_FIELDS.items()}
+
+    def older(path):
+        content = read_blocks(path)
+        for topic, (kind, text) in content.schemas.items():
+            pattern = r"(?m)^((?:float64|int64)\S* )(\w+)"
+            text = re.sub(pattern, lambda m: m[1] + former.get(m[2], m[2]), text)
+            content.schemas[topic] = (kind, text)
+        return content
+
+    expected = logs.read(recorded[0])
+    monkeypatch.setattr(log_reader, "read_blocks", older)
+    found = logs.read(recorded[0])
+    for name, log in expected.arms.items():
+        assert found.arms[name].names == log.names
+        np.testing.assert_array_equal(found.arms[name]["tau_desired"], log["tau_desired"])
+
+
 def test_other_users_could_read_a_recording(recorded):
     assert stat.S_IMODE(recorded[0].stat().st_mode) == 0o600
 
@@ -59,7 +83,7 @@ def test_what_is_read_is_what_the_rows_were(recorded):
         assert (again.robot, again.joints, again.laws) == (log.robot, log.joints, log.laws)
         for column in log.names:
             np.testing.assert_array_equal(again[column], log[column], err_msg=column)
-        assert log["terms"][-1].any()
+        assert log["torque_terms"][-1].any()
     assert [m for m in read.marks if m.kind != "event"] == list(direct.marks)
     assert DUAL in {mark.text for mark in read.marks}
 
@@ -169,7 +193,7 @@ def test_a_recording_that_did_not_begin_leaves_no_torque_terms_on(tmp_path, monk
                 cell.recorder.start(tmp_path / "run.mcap", torque_terms=True)
         assert not cell.recorder.is_recording
         cell.step(2)
-        assert not cell.row()["arms"]["terms_traced"].any()
+        assert not cell.row()["arms"]["torque_terms_recorded"].any()
 
 
 def test_a_disk_that_is_full_at_the_end_is_said_and_the_cell_still_closes(
@@ -245,7 +269,7 @@ def test_motors_behind_springs_are_in_rows_and_recordings_of_cells_that_have_som
         cell.recorder.stop()
         found, direct = cell.actuators("arm"), log_of_rows(cell.rows()[1], cell.config)
     (read,) = logs.read(tmp_path / "run.mcap").arms.values()
-    for name in ("motor_position", "motor_load", "actuator_command", "actuator_mode"):
+    for name in ("motor_position", "spring_torque", "actuator_command", "actuator_mode"):
         assert read[name].shape[1:] == direct.arms["arm"][name].shape[1:]
         rows = direct.arms["arm"][name][-len(read.time) :]
         np.testing.assert_array_equal(read[name], rows)

@@ -46,7 +46,7 @@ def test_who_may_not_keep_cores_awake_is_told_how_to_be_allowed():
         [sys.executable, "-c", "import multipanda_py.realtime.system.priority\n" + ask],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert "realtime.keep_awake" in answer.stdout
+    assert "realtime.disable_cpu_idle" in answer.stdout
     assert "udev" in answer.stdout
 
 
@@ -73,7 +73,8 @@ def keeps_cores_awake(loop):
 @pytest.mark.slow
 @pytest.mark.skipif(not os.access(LATENCY, os.W_OK), reason="not allowed to on this machine")
 @pytest.mark.parametrize(
-    ("realtime", "allowed"), [({}, True), ({"keep_awake": False}, False), ({"priority": 0}, False)]
+    ("realtime", "allowed"),
+    [({}, True), ({"disable_cpu_idle": False}, False), ({"priority": 0}, False)],
 )
 def test_a_simulated_loop_with_priority_is_not_late_because_its_core_sleeps(
     make_cell, realtime, allowed

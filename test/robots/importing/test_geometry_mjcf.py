@@ -58,7 +58,7 @@ def test_shapes_are_those_of_the_file(arm):
 
 
 def test_its_yaml_is_drafted_and_reads_as_an_arm(arm, tmp_path, capsys):
-    command = ["robot", "import", str(arm), "-o", str(tmp_path), "--no-picture"]
+    command = ["robot", "import", str(arm), "-o", str(tmp_path), "--no-image"]
     assert main(command) == 1
     assert "velocity: missing for joint a" in capsys.readouterr().err
     known = tmp_path / "known.yaml"

@@ -117,14 +117,14 @@ def test_dotted_parameters_become_the_cell_file_again():
     data = nested(
         {
             "use_sim_time": False,
-            "arms.right.hand": True,
+            "arms.right.gripper": True,
             "arms.left.position": array("d", [0.0, 0.3, 0.0]),
             "controllets.c.features": None,
             "active": ["left/c"],
         }
     )
     assert data == {
-        "arms": {"right": {"hand": True}, "left": {"position": [0.0, 0.3, 0.0]}},
+        "arms": {"right": {"gripper": True}, "left": {"position": [0.0, 0.3, 0.0]}},
         "controllets": {"c": {"features": []}},
         "active": ["left/c"],
     }
@@ -133,7 +133,7 @@ def test_dotted_parameters_become_the_cell_file_again():
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_value_beside_parts_of_it_is_refused(order):
-    names = ["arms.left", "arms.left.hand"][::order]
+    names = ["arms.left", "arms.left.gripper"][::order]
     with pytest.raises(ConfigurationError, match=r"arms\.left"):
         nested(dict.fromkeys(names, True))
 

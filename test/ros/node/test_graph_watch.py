@@ -17,14 +17,14 @@ from multipanda_py.ros.node.guard import GuardedNode
 
 pytestmark = pytest.mark.inline
 
-TOPIC = "/watched/target_squeeze"
+TOPIC = "/watched/target_internal_force"
 
 
 @pytest.fixture
 def here(ros):
     """A node, who sends targets to it, and a function that looks until something is so."""
     node = GuardedNode("watches")
-    topics = {TOPIC: ("watched", "target_squeeze", "std_msgs/msg/Float64")}
+    topics = {TOPIC: ("watched", "target_internal_force", "std_msgs/msg/Float64")}
     targets = SimpleNamespace(topics=topics, senders={})
     watch = GraphWatch(node, SimpleNamespace(arms=()), targets)
     executor = SingleThreadedExecutor()

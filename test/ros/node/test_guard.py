@@ -25,7 +25,7 @@ def counted(cell, client):
         values = client.diagnosis(cell.name)[1]
         pairs = [item.rpartition(" ") for item in values["requests answered by no"].split(", ")]
         by_service = {name: int(count) for name, _, count in pairs if name}
-        return int(values["refused parameters"]), by_service
+        return int(values["rejected parameters"]), by_service
 
     return look
 

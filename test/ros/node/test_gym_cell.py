@@ -103,7 +103,7 @@ def test_a_policy_acts_on_a_node_by_the_same_code(lab, cell, request):
     obs = runner.observation
     assert env.observation_space.contains(obs)
     assert obs["images"]["side"].shape == (120, 160, 3)
-    assert obs["things"]["box"][:2] == pytest.approx([0.5, -0.3], abs=0.01)
+    assert obs["objects"]["box"][:2] == pytest.approx([0.5, -0.3], abs=0.01)
     assert obs["sensors"]["felt"] == pytest.approx(obs["arm"]["wrench"], abs=2.0)
     assert obs["arm"]["gripper"] == pytest.approx([1.0], abs=0.05)
     assert (np.diff(runner.log["time"]) > 0.0).all()
@@ -151,7 +151,7 @@ def test_it_goes_back_to_where_it_starts_and_puts_things_there(lab, env, cell):
     env.task = Placed()
     seen, info = env.reset(seed=1)
     assert seen["arm"]["q"] == pytest.approx(cell.config.arms["arm"].q_start, abs=0.03)
-    assert seen["things"]["box"][:2] == pytest.approx([0.45, -0.35], abs=0.01)
+    assert seen["objects"]["box"][:2] == pytest.approx([0.45, -0.35], abs=0.01)
     assert not info["fault"]
 
 
@@ -217,7 +217,7 @@ def test_an_arm_came_back_to_where_it_was_when_who_moved_it_fell_silent(lab, env
     target = f"{LAB}/arm/target_joint"
     client.stream(target, far, lambda: cell.state("arm").q[0] > start[0] + 0.02, "motion")
     sign = String(data="somebody arm")
-    client.stream(f"{LAB}/life_sign", sign, lambda: cell.state("arm").q[0] > start[0] + 0.1, "way")
+    client.stream(f"{LAB}/heartbeat", sign, lambda: cell.state("arm").q[0] > start[0] + 0.1, "way")
     lab.wait_for("arm holds: no heartbeat for 0.5 s from 'somebody'", LONG)
     way, speeds = [], []
 
@@ -251,7 +251,7 @@ def test_a_client_without_chosen_controllets_could_not_move_an_arm(lab):
 
 @pytest.mark.long
 def test_an_arm_went_on_to_its_start_when_its_client_was_interrupted(lab, env, cell, client):
-    signs = client.listen(String, f"{LAB}/life_sign")
+    signs = client.listen(String, f"{LAB}/heartbeat")
     env.reset(seed=8)
     start = cell.state("arm").q
     follower = "arm/joint_trajectory_controller"
@@ -310,7 +310,7 @@ def test_an_arm_of_a_node_that_had_stopped_did_not_come_back_by_reset(node_proce
     cell["cell"]["name"] = "gym_stopped"
     del cell["cameras"]
     sensitive = {name: [5.0] * 6 for name in ("upper_force_thresholds", "lower_force_thresholds")}
-    cell["arms"]["arm"] = {"backend": "mujoco", "hand": False, "franka": sensitive}
+    cell["arms"]["arm"] = {"backend": "mujoco", "gripper": False, "franka": sensitive}
     cell["objects"] = {
         "block": {"shape": "box", "size": [0.1, 0.1, 0.05], "position": [0.31, 0.0, 0.48]}
     }
@@ -319,7 +319,7 @@ def test_an_arm_of_a_node_that_had_stopped_did_not_come_back_by_reset(node_proce
     file.write_text(yaml.safe_dump(data), encoding="utf-8")
     node = node_process(tmp_path, file=file, remap=("__ns:=/gym_stopped",))
     node.wait_for("is active", LONG)
-    env = CellEnv("reach", cell=RosCell("/gym_stopped", patience=LONG), rate=10.0, things=False)
+    env = CellEnv("reach", cell=RosCell("/gym_stopped", patience=LONG), rate=10.0, objects=False)
     try:
         env.reset(seed=0)
         for _ in range(40):

@@ -129,7 +129,7 @@ def test_a_goal_of_too_many_points_held_every_arm(unheld, client, number):
     [
         ("left/target_joint", JointState(name=MANY, position=[0.0] * len(MANY)), TARGET),
         ("left/target_stiffness", Float64MultiArray(data=[1.0] * 1_000_000), TARGET),
-        ("life_sign", String(data="x " * 1_000_000), MESSAGE),
+        ("heartbeat", String(data="x " * 1_000_000), MESSAGE),
     ],
 )
 def test_a_message_that_is_too_large_is_refused_by_its_bytes(

@@ -38,7 +38,7 @@ class Pair:
         self.pose = client.listen(PoseStamped, "/north/arm/current_pose")
         self.sent, self.goal = [], None
         client.subscribe(
-            "/north/arm/target_felt_wrench", WrenchStamped,
+            "/north/arm/target_feedback_wrench", WrenchStamped,
             lambda message: self.sent.append(message.wrench.force.z), TARGETS,
         )  # fmt: skip
 

@@ -189,7 +189,9 @@ def test_gains_hands_and_refusals_are_those_of_the_node(rig, client):
         rig.cell.set_parameters(LEFT, {"stiffness": [-1.0] * 6})
     page.use("gripper [m]", 0.02)
     page.use("Move gripper")
-    rig.until(lambda: abs(rig.cell.state("left").fingers.sum() - 0.02) < 2e-3, "it is closed")
+    rig.until(
+        lambda: abs(rig.cell.state("left").finger_positions.sum() - 0.02) < 2e-3, "it is closed"
+    )
     before = rig.z()
     page.drag("left", *rig.target(up=2.0))
     rig.until(rig.noted("gate.position"), "a target far away is refused")
@@ -228,18 +230,18 @@ def test_a_slider_put_back_what_another_client_had_changed(rig):
 @pytest.mark.long
 def test_two_panels_pulled_one_arm_to_and_fro(rig, client):
     page, rest, asked = rig.page(in_command=True), rig.z(), rig.target(up=0.03)
-    client.publish("life_sign", String(), listeners=2)  # the node and the panel
+    client.publish("heartbeat", String(), listeners=2)  # the node and the panel
     left, sign = itertools.count(), String(data="a_panel left")
-    client.stream("life_sign", sign, lambda: next(left) > 5, "it is known")
+    client.stream("heartbeat", sign, lambda: next(left) > 5, "it is known")
     page.grasp_gizmo("left")
     page.drag("left", *asked)
 
     def is_refused():
-        client.publish("life_sign", sign)
+        client.publish("heartbeat", sign)
         return rig.noted("left: target: 'a_panel' moves the arm now. Try again later")()
 
     rig.until(is_refused, "it is refused")
-    client.publish("life_sign", String(data="a_panel"))
+    client.publish("heartbeat", String(data="a_panel"))
     assert rig.z() < rest + 2e-3
 
     def follows():
@@ -249,12 +251,12 @@ def test_two_panels_pulled_one_arm_to_and_fro(rig, client):
         return rig.z() > rest + 0.01
 
     rig.until(follows, "the arm is free")
-    client.publish("life_sign", String(data="zz_panel left"))  # the lower name goes on
+    client.publish("heartbeat", String(data="zz_panel left"))  # the lower name goes on
     rig.panel.desk.notes = ()
     page.drag("left", *asked)
     rig.until(partial(is_past, time.monotonic()), "a wish would be done")
     assert not rig.noted("moves the arm now")()
-    client.publish("life_sign", String(data="zz_panel"))
+    client.publish("heartbeat", String(data="zz_panel"))
     page.let_go("left")
 
 
@@ -265,11 +267,11 @@ def test_who_says_that_it_moves_an_arm_and_then_nothing_has_it_hold(cell, client
 
     left = itertools.count()
     sign = String(data="somebody left no_such_arm")
-    client.stream("life_sign", sign, lambda: next(left) > 20, "the sender is known")
+    client.stream("heartbeat", sign, lambda: next(left) > 20, "the sender is known")
     client.until(lambda: count() == 1, 5.0, "the arm is told to hold")
     for words in ("", "somebody right", "somebody"):
-        client.publish("life_sign", String(data=words))
-    client.publish("life_sign", String(data="other right"))
+        client.publish("heartbeat", String(data=words))
+    client.publish("heartbeat", String(data="other right"))
     client.until(lambda: "of 'other'" in cell.log, 5.0, "another one's silence is noticed")
     assert count() == 1
 

@@ -98,7 +98,7 @@ def test_unknown_option_wrong_type_unknown_name_and_removal_are_refused(client):
 
 def test_every_refusal_is_counted_whoever_refuses(cell, client):
     """What rclpy refused was not, and an empty name was taken."""
-    refused = lambda: int(client.diagnosis(cell.name)[1]["refused parameters"])  # noqa: E731
+    refused = lambda: int(client.diagnosis(cell.name)[1]["rejected parameters"])  # noqa: E731
     client.forget_statuses()  # those of up to a second ago do not count the tests before
     before = refused()
     one = ParameterValue(type=3, double_value=1.0)
@@ -131,7 +131,7 @@ def test_description_has_unit_and_bounds(client):
 
 def test_cell_s_own_parameters_can_be_read_but_not_changed(cell, client):
     node = "/multimode_controller"
-    refused = lambda: int(client.diagnosis(cell.name)[1]["refused parameters"])  # noqa: E731
+    refused = lambda: int(client.diagnosis(cell.name)[1]["rejected parameters"])  # noqa: E731
     client.forget_statuses()
     before = refused()
     assert get(client, "cell.rate", node=node)[0].double_value == 1000.0

@@ -51,7 +51,7 @@ def test_page_states_the_quality_of_service_of_every_topic(cell, client):
     assert len(rows) > 25
     for topic, profile in rows.items():
         is_state = topic.endswith("/target_status")
-        taken = ("/target_" in topic and not is_state) or topic == "/life_sign"
+        taken = ("/target_" in topic and not is_state) or topic == "/heartbeat"
         asks = [
             node.get_subscriptions_info_by_topic if taken else node.get_publishers_info_by_topic
         ]

@@ -34,9 +34,9 @@ class Served:
         client.node.create_subscription(
             DiagnosticStatus, "/served/task_runner/state", self.heard.append, LATCHED
         )
-        sides = {"sides": {"thing": "box", "arms": list(ARMS), "side": "+y"}}
-        step = {"name": "away", "contacts": ["sides"], "distance": 0.05}
-        task = {"name": "away", "law": "augmented", "contacts": sides, "subtasks": [step]}
+        sides = {"sides": {"object": "box", "arms": list(ARMS), "side": "+y"}}
+        step = {"name": "away", "contacts": ["sides"], "approach_distance": 0.05}
+        task = {"name": "away", "controllet": "augmented", "contacts": sides, "subtasks": [step]}
         file = folder / "away.yaml"
         file.write_text(yaml.safe_dump(task))
         [result] = self.tasks.node.set_parameters([Parameter("file", value=str(file))])

@@ -16,8 +16,8 @@ from multipanda_py.ros.topics.targets import Targets
 pytestmark = pytest.mark.inline
 
 BOX = {"shape": "box", "size": [0.06, 0.095, 0.1], "position": [0.5, 0, 0.4], "mass": 0.8}
-NEAR = {"name": "near", "contacts": ["sides"], "distance": 0.03, "duration": 0.6}
-SIDES = {"sides": {"thing": "box", "arms": list(BOTH), "side": "+y"}}
+NEAR = {"name": "near", "contacts": ["sides"], "approach_distance": 0.03, "duration": 0.6}
+SIDES = {"sides": {"object": "box", "arms": list(BOTH), "side": "+y"}}
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def ended(work, cell):
 def test_a_start_right_after_a_check_was_called_off_was_refused(tasks, tmp_path):
     services, cell = tasks
     path = tmp_path / "task.yaml"
-    task = {"name": "short", "law": "augmented", "contacts": SIDES, "subtasks": [NEAR]}
+    task = {"name": "short", "controllet": "augmented", "contacts": SIDES, "subtasks": [NEAR]}
     path.write_text(yaml.safe_dump(task))
     first = services.begin(str(path))
     next(first)

@@ -42,7 +42,7 @@ REAL = """
       left:
         backend: franka
         robot_ip: "{ip}"
-        hand: false
+        gripper: false
         franka: {{answer_budget: 0.4, priority: 0, model_check: "off"}}
     realtime: {{priority: 0, cpu: -2}}
     cell: {{heartbeat_timeout: 5.0}}

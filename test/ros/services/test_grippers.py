@@ -114,7 +114,7 @@ def test_why_a_goal_was_aborted_was_only_in_the_node_s_log(opened, cell, client)
 
 def test_rejected_goals_were_not_in_diagnostics(opened, cell, client):
     def counted():
-        return int(client.diagnosis(f"{cell.name}/left")[1]["refused gripper goals"])
+        return int(client.diagnosis(f"{cell.name}/left")[1]["rejected gripper goals"])
 
     client.diagnosis(f"{cell.name}/left")
     client.forget_statuses()  # what other tests were told
@@ -124,7 +124,7 @@ def test_rejected_goals_were_not_in_diagnostics(opened, cell, client):
     client.until(lambda: counted() >= before + 2, 5.0, "two more")
     assert counted() == before + 2
     values = client.diagnosis(f"{cell.name}/left")[1]
-    assert values["last gripper refusal"].startswith("goal rejected: position: got nan")
+    assert values["last gripper rejection"].startswith("goal rejected: position: got nan")
 
 
 def test_canceling_stops_the_fingers(opened, client):
@@ -180,7 +180,7 @@ def test_stop_ends_a_goal(opened, client):
 def test_an_object_is_grasped_and_an_arm_without_a_hand_has_no_gripper(start, client):
     """In a world of its own: a box on the table between the fingers of the left hand."""
     start(
-        "arms.right.hand:=false", "objects.table.position:=[0.45, 0.3, 0.43]",
+        "arms.right.gripper:=false", "objects.table.position:=[0.45, 0.3, 0.43]",
         "objects.box.position:=[0.307, 0.3, 0.48]", "objects.box.size:=[0.02, 0.02, 0.03]",
         remap=("__ns:=/other",),
     ).wait_for("is active")  # fmt: skip

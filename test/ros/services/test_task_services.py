@@ -25,13 +25,18 @@ pytestmark = [pytest.mark.clock, pytest.mark.node]
 SPACE = "/doing"
 IMPEDANCE = [f"{arm}/soft" for arm in ARMS]
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-SIDES = {"sides": {"thing": "box", "arms": list(ARMS), "side": "+y"}}
+SIDES = {"sides": {"object": "box", "arms": list(ARMS), "side": "+y"}}
 
 
 def near(distance, duration=0.6):
     """A step that ends in front of the box, and touches nothing."""
     name = f"to_{round(1e3 * distance)}_mm"
-    return {"name": name, "contacts": ["sides"], "distance": distance, "duration": duration}
+    return {
+        "name": name,
+        "contacts": ["sides"],
+        "approach_distance": distance,
+        "duration": duration,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +47,11 @@ def files(tmp_path_factory):
     content["controllets"]["soft"] = {"type": "cartesian_impedance"}
     content["active"] = IMPEDANCE
     (folder / "cell.yaml").write_text(yaml.safe_dump(cell))
-    task = {"name": "short", "law": "augmented", "contacts": SIDES}
+    task = {"name": "short", "controllet": "augmented", "contacts": SIDES}
     tasks = {
         "short": {**task, "subtasks": [near(0.03), near(0.05)]},
         "long": {**task, "name": "long", "subtasks": [near(0.02), near(0.08, 20.0)]},
-        "wrong": {**task, "law": "soft", "subtasks": [near(0.03)]},
+        "wrong": {**task, "controllet": "soft", "subtasks": [near(0.03)]},
     }
     for name, data in tasks.items():
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(data))
@@ -153,7 +158,7 @@ def test_while_a_task_runs_nothing_else_is_taken_and_stop_lets_the_arms_hold(
     pose = client.newest(PoseStamped, f"{SPACE}/left/current_pose")
 
     def refusal():
-        return client.diagnosis(f"{tasks.heard[-1].hardware_id}/left")[1]["last refusal"]
+        return client.diagnosis(f"{tasks.heard[-1].hardware_id}/left")[1]["last rejection"]
 
     client.stream(
         f"{SPACE}/left/target_pose", pose, lambda: "the task long runs" in refusal(), "a refusal"

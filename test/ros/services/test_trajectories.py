@@ -123,7 +123,7 @@ def test_a_stream_of_joints_aborted_a_goal_and_took_the_arm_back_after_it(
     ready, planner, client, cell
 ):
     """Clients repeat their newest target for ever: it counts again when it says something new."""
-    counted = lambda: int(client.diagnosis(f"{cell.name}/left")[1]["refused targets"])  # noqa: E731
+    counted = lambda: int(client.diagnosis(f"{cell.name}/left")[1]["rejected targets"])  # noqa: E731
     counted()  # the first look takes up to a second, in which the stream would have paused
     said = "follows a trajectory; wait for its end or cancel it"
     before = cell.log.count(said)  # of other tests on this node
@@ -156,7 +156,9 @@ def test_why_a_goal_was_refused_was_not_in_diagnostics(ready, planner, client, c
 def last_refusal_says(client, cell, reason):
     hardware = f"{cell.name}/left"
     client.until(
-        lambda: reason in client.diagnosis(hardware)[1]["last refusal"], 10.0, f"refusal: {reason}"
+        lambda: reason in client.diagnosis(hardware)[1]["last rejection"],
+        10.0,
+        f"refusal: {reason}",
     )
 
 

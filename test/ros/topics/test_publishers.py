@@ -104,7 +104,7 @@ ONE_REAL = """
 /**:
   ros__parameters:
     arms:
-      left: {{backend: franka, robot_ip: "{ip}", hand: false, franka: {{priority: 0}}}}
+      left: {{backend: franka, robot_ip: "{ip}", gripper: false, franka: {{priority: 0}}}}
     realtime: {{priority: 0, cpu: -2}}
 """
 

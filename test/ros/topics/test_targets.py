@@ -64,11 +64,11 @@ def resting(client):
 
 def check_refused(cell, client, topic, message, reason):
     """Send a message until its refusal shows in the diagnostics."""
-    before = int(left_status(cell, client)["refused targets"])
+    before = int(left_status(cell, client)["rejected targets"])
 
     def seen():
         status = left_status(cell, client)
-        return int(status["refused targets"]) > before and reason in status["last refusal"]
+        return int(status["rejected targets"]) > before and reason in status["last rejection"]
 
     client.stream(f"/left/{topic}", message, seen, reason)
 
@@ -174,7 +174,7 @@ def test_a_stream_that_is_refused_was_warned_about_every_second_for_ever(cell, c
     """It is counted all the same; numbers alone are no news."""
     warned = lambda: cell.log.count("'of_a_stream' is unknown")  # noqa: E731
     target = target_like(pose_now(client), "of_a_stream")
-    refused = int(left_status(cell, client)["refused targets"])
+    refused = int(left_status(cell, client)["rejected targets"])
     client.stream("/left/target_pose", target, warned, "a warning")
     started = time.monotonic()
     while time.monotonic() < started + 2.2:
@@ -183,7 +183,7 @@ def test_a_stream_that_is_refused_was_warned_about_every_second_for_ever(cell, c
         client.until(lambda: True)
     assert warned() == 1
     client.until(
-        lambda: int(left_status(cell, client)["refused targets"]) > refused + 10, 10.0, "counted"
+        lambda: int(left_status(cell, client)["rejected targets"]) > refused + 10, 10.0, "counted"
     )
 
 
@@ -191,7 +191,7 @@ def test_a_message_that_cannot_be_read_was_counted_nowhere(cell, client):
     """Its numbers say that there are more than there are: rclpy drops it in silence."""
     cut = bytes(serialize_message(JointState(name=LEFT_JOINTS, position=[0.0] * 7)))[:40]
     received, refused = (
-        int(left_status(cell, client)[key]) for key in ("target messages", "refused targets")
+        int(left_status(cell, client)[key]) for key in ("target messages", "rejected targets")
     )
     publisher = client.node.create_publisher(JointState, "/left/target_joint", 1)
     client.until(publisher.get_subscription_count, 10.0, "a subscriber")
@@ -199,19 +199,19 @@ def test_a_message_that_cannot_be_read_was_counted_nowhere(cell, client):
     def counted():
         publisher.publish(cut)
         values = left_status(cell, client)
-        return int(values["refused targets"]) > refused + 1
+        return int(values["rejected targets"]) > refused + 1
 
     client.until(counted, 10.0, "a count")
-    client.until(lambda: "not a valid JointState" in left_status(cell, client)["last refusal"])
+    client.until(lambda: "not a valid JointState" in left_status(cell, client)["last rejection"])
     values = left_status(cell, client)
-    assert int(values["target messages"]) - received == int(values["refused targets"]) - refused
+    assert int(values["target messages"]) - received == int(values["rejected targets"]) - refused
 
 
 def test_a_frame_s_name_of_any_length_was_repeated_in_every_diagnosis(cell, client):
     message = target_like(pose_now(client))
     message.header.frame_id = "a" * 60_000
     check_refused(cell, client, "target_pose", message, "is unknown; known: world, left_fr3_link0")
-    assert len(left_status(cell, client)["last refusal"]) < 1100
+    assert len(left_status(cell, client)["last rejection"]) < 1100
 
 
 def test_a_publisher_of_refused_targets_was_told_nothing(cell, client):
@@ -225,13 +225,13 @@ def test_a_publisher_of_refused_targets_was_told_nothing(cell, client):
         if not found or found.level != level or text not in found.message:
             return False
         values = {item.key.removeprefix("pose "): item.value for item in found.values}
-        counts.append({key: int(values[key]) for key in ("received", "refused")})
+        counts.append({key: int(values[key]) for key in ("received", "rejected")})
         return True
 
     near, far = target_like(start), target_like(start, offset=(0.0, 0.0, 3.0))
     client.stream(topic, near, lambda: says(DiagnosticStatus.OK, "accepted"), "accepted")
-    client.stream(topic, far, lambda: says(DiagnosticStatus.WARN, "pose refused: "), "refused")
+    client.stream(topic, far, lambda: says(DiagnosticStatus.WARN, "pose rejected: "), "refused")
     client.stream(topic, near, lambda: says(DiagnosticStatus.OK, "accepted"), "accepted again")
     taken, refused, again = counts
-    assert refused["refused"] > taken["refused"]
+    assert refused["rejected"] > taken["rejected"]
     assert again["received"] > refused["received"] > taken["received"]

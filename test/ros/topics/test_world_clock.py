@@ -60,14 +60,14 @@ def test_states_are_stamped_by_the_world_and_targets_judged_by_it(timed, client)
 
     def is_taken():
         target.header.stamp = clock().clock
-        return int(values()["target messages"]) > int(values()["refused targets"])
+        return int(values()["target messages"]) > int(values()["rejected targets"])
 
     client.stream("/timed/left/target_joint", target, is_taken, "a target that is taken")
     target.header.stamp = Time(seconds=1_700_000_000).to_msg()
     client.stream(
         "/timed/left/target_joint",
         target,
-        lambda: "in the future" in values()["last refusal"],
+        lambda: "in the future" in values()["last rejection"],
         "a target by another clock that is refused",
     )
 

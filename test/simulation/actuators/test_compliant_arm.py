@@ -177,7 +177,7 @@ PERTURBED = {
     },
     "bodies and lag": {
         "link_mass": [1.0, 1.05, 1.0, 1.0, 0.9, 1.0, 1.1], "inertia_scale": 1.2,
-        "torque_lag": 0.002, "delay": 0.002,
+        "torque_lag": 0.002, "state_delay": 0.002,
     },
 }  # fmt: skip
 

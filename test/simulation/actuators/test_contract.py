@@ -22,7 +22,7 @@ ODD = {
     "sea": {"stiffness": [1.0, 1e2, 1e4, 3.0], "max_deflection": [0.1, 0.2, 0.8, 3.0]},
     "qbmove": {"a_1": [6.257, 3.383, 9.0, 2.0], "k_1": 0.01, "k_2": [0.1, 0.05, 0.01, 1.0]},
     "bavs": {"a": 2e-6, "coupling": 4.0, "preset_low": 0.05},
-    "awas2": {"spring": [10.0, 100.0, 1.0, 0.1], "preset_low": 0.001, "lever": 0.06},
+    "awas2": {"spring_stiffness": [10.0, 100.0, 1.0, 0.1], "preset_low": 0.001, "lever": 0.06},
 }
 
 

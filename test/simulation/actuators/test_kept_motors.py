@@ -25,7 +25,7 @@ def commanded(make_cell, mode, **params):
     for group in own.values():
         group["params"] |= params
     laws = {LAW: {"type": "actuator_commands", "arms": ["left"], "params": {"mode": mode}}}
-    cell = make_cell({"left": {"actuators": own, "hand": False}}, laws, [LAW])
+    cell = make_cell({"left": {"actuators": own, "gripper": False}}, laws, [LAW])
     cell.step(5)
     return cell
 

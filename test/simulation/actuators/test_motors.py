@@ -73,7 +73,7 @@ def test_a_motor_gets_no_faster_than_it_may(sign):
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_a_motor_ends_at_its_stop_and_its_torque_is_told(sign):
-    robot, joints = free_motor(low=-0.1, high=0.1)
+    robot, joints = free_motor(min_position=-0.1, max_position=0.1)
     joints.command("motor_1_command", sign * 2.0)
     run(robot, 300)
     assert joints.theta[0, 0] == sign * 0.1
@@ -85,7 +85,7 @@ def test_a_motor_ends_at_its_stop_and_its_torque_is_told(sign):
 
 
 def test_a_stop_is_not_sprung_by_a_reference_beyond_it():
-    robot = pendulum(Qbmove, mode=6, motors=motors(Qbmove, high=0.5), gravity=0.0)
+    robot = pendulum(Qbmove, mode=6, motors=motors(Qbmove, max_position=0.5), gravity=0.0)
     robot.joints.command("equilibrium_position", 1.0)
     run(robot, 600)
     assert robot.joints.theta[:, 0].tolist() == [0.5, 0.5]
@@ -139,7 +139,7 @@ def test_an_integral_takes_away_what_a_load_leaves():
 
 
 def test_an_integral_does_not_wind_up_at_a_stop():
-    robot, joints = free_motor(i=400.0, high=0.3)
+    robot, joints = free_motor(i=400.0, max_position=0.3)
     joints.set_mode(5)
     joints.command("reference_1", 1.0)
     run(robot, 1000)

@@ -285,7 +285,10 @@ def test_a_group_of_another_size_than_its_parameters_is_refused():
         ({"damping": [1.0, -1.0]}, "motors.damping .*1 .*joint 2: .*-1"),
         ({"friction": math.nan}, r"motors.friction .*1 .*joint 1: .*\bnan\b"),
         ({"max_velocity": [[1, 1], [1, math.inf]]}, r"max_velocity .*2 .*joint 2: .*\binf\b"),
-        ({"low": 1.0, "high": 0.0}, r"motors.low.*\b1\b.*high 0"),
+        (
+            {"min_position": 1.0, "max_position": 0.0},
+            r"motors.min_position.*\b1\b.*max_position 0",
+        ),
         ({"p": [1.0, 2.0, 3.0]}, r"motors\.p: .*\b2 x 2\b"),
         ({"pinion": 0.0}, "motors.pinion:.*0.0"),
     ],
@@ -302,7 +305,7 @@ def test_a_motor_that_moves_a_pivot_is_the_same_one_behind_a_pinion():
     assert motors.inertia[:, 0] == pytest.approx([0.0233, 0.0233 / 4e-4])
     assert motors.max_torque[1].tolist() == [300.0, 6.0]
     assert motors.max_velocity[1, 0] == pytest.approx(0.12)
-    assert (motors.low[1, 0], motors.high[1, 0]) == (0.0, 0.04)
+    assert (motors.min_position[1, 0], motors.max_position[1, 0]) == (0.0, 0.04)
     joints = CompliantJoints(groups, 2, motors, 6)
     robot = CompliantRobot(chain(2, damping=0.1), ["j1", "j2"], joints)
     joints.command("stiffness_preset", [0.03, 0.0])

@@ -155,7 +155,7 @@ def test_torque_ends_where_a_spring_does_and_says_so(name):
 def test_many_joints_and_many_rows_are_the_same_as_one_by_one(name):
     rng = np.random.default_rng(3)
     kind, n, rows = registry.find("actuators", name), 5, 4
-    one_of = {"sea": "stiffness", "qbmove": "k_1", "bavs": "k", "awas2": "spring"}[name]
+    one_of = {"sea": "stiffness", "qbmove": "k_1", "bavs": "k", "awas2": "spring_stiffness"}[name]
     default = kind(1).of[one_of][0]
     values = default * rng.uniform(0.5, 2.0, n)
     springs = kind(n, {one_of: values})

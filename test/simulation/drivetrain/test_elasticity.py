@@ -25,7 +25,7 @@ LOCKED = 1e6
 
 
 def arms(**joints):
-    return {"left": {"joints": joints}, **FAR}
+    return {"left": {"transmission": joints}, **FAR}
 
 
 def place(model, name):
@@ -175,21 +175,21 @@ def test_an_arm_as_it_should_be_has_nothing_on_the_way(make_cell):
 
 def test_a_bare_flange_is_no_trouble_and_too_stiff_a_spring_is_named(make_cell):
     settings = {"stiffness": STIFFNESS, "damping": DAMPING}
-    cell = make_cell({"left": {"joints": settings, "hand": False}})
+    cell = make_cell({"left": {"transmission": settings, "gripper": False}})
     assert cell.loop.backends[0].steps <= 20
     _, data = world(cell)
     data.qvel[:7] = 0.1
     cell.step(1000)
     assert np.abs(cell.state("left").dq).max() < 0.01
     stiff = {"stiffness": [1e5] * 7}
-    with pytest.raises(BackendError, match=r"left\.joints\.stiffness: .*\b\d+ Hz"):
-        make_cell({"left": {"joints": stiff, "hand": False}})
+    with pytest.raises(BackendError, match=r"left\.transmission\.stiffness: .*\b\d+ Hz"):
+        make_cell({"left": {"transmission": stiff, "gripper": False}})
 
 
 def test_a_robot_that_stops_by_itself_comes_to_rest_on_elastic_joints(make_cell):
     """Its own hold is as stiff as cycles allow, not as the shorter steps of the world would."""
     left = {
-        "joints": {"stiffness": STIFFNESS, "damping": DAMPING},
+        "transmission": {"stiffness": STIFFNESS, "damping": DAMPING},
         "franka": {"upper_torque_thresholds": [3.0] * 7, "joint_impedance": [14000.0] * 7},
     }
     cell = make_cell({"left": left, **FAR})

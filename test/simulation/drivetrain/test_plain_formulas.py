@@ -45,11 +45,12 @@ IMPERFECT = {
                 "friction_offset": {"range": [-0.1, 0.1]}, "command_delay": 0.002,
                 "torque_bias": {"range": [-0.1, 0.1]}, "torque_lag": 0.001,
             },
-            "joints": {"ripple": {"range": [0.02, 0.1]}},
+            "transmission": {"ripple": {"range": [0.02, 0.1]}},
             "joint_friction": [0.1, 0.0, 0.2, 0.0, 0.1, 0.0, 0.0],
             "noise": {
                 "q": 1e-5, "dq": 1e-3, "tau": 0.05, "tau_bias": {"range": [-0.1, 0.1]},
-                "tau_drift": [0.01] * 7, "q_step": 1e-6, "tau_step": 0.01, "torque_step": 0.005,
+                "tau_drift": [0.01] * 7, "q_resolution": 1e-6, "tau_resolution": 0.01,
+                "torque_resolution": 0.005,
             },
         }
     }
@@ -63,7 +64,7 @@ class Plain:
         arm, settings = backend.descriptions[0], with_all_friction(backend.config.arms["arm"])
         self.model, self.data = backend.model, backend.data
         self.spoiled, self.noise, self.joints = (
-            settings.perturbation, settings.noise, settings.joints
+            settings.perturbation, settings.noise, settings.transmission
         )  # fmt: skip
         real = perturbed(arm, self.spoiled, settings.robot_of_body)
         self.models = [heavy_model(one) for one in (arm, real)]

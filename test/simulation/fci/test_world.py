@@ -167,7 +167,7 @@ def test_arms_of_a_real_cell_have_the_addresses_of_their_file():
     [
         (lambda: world({"arm": {"model": "ur5e"}}), r"arms\.arm\.model: .*\bur5e\b.*\bfr3\b"),
         (
-            lambda: world({"arm": {"joints": {"stiffness": [1e4] * 7}}}),
+            lambda: world({"arm": {"transmission": {"stiffness": [1e4] * 7}}}),
             r"arms\.arm: .*elastic joints",
         ),
         (lambda: world({"arm": {"compensates_gravity": False}}), "got false, allowed true"),

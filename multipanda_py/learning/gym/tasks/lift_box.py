@@ -42,9 +42,9 @@ class LiftBox(GymTask):
     """Two-arm lift of a box of 12 x 16 x 20 cm and 0.8 kg by 15 cm."""
 
     arms = {
-        "left": {"position": [0.0, 0.3, 0.0], "hand": False, "tool": _TIP,
+        "left": {"position": [0.0, 0.3, 0.0], "gripper": False, "tool": _TIP,
                  "q_start": [0.4451, 0.02959, -0.5255, -2.25892, -1.61219, 1.64112, 0.71578]},
-        "right": {"position": [0.0, -0.3, 0.0], "hand": False, "tool": _TIP,
+        "right": {"position": [0.0, -0.3, 0.0], "gripper": False, "tool": _TIP,
                   "q_start": [-0.73593, 0.03744, 0.82009, -2.25883, 1.60509, 1.65203, -0.71612]},
     }  # fmt: skip
     objects = {

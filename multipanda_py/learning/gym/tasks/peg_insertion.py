@@ -45,7 +45,7 @@ class PegInsertion(GymTask):
     """
 
     arms = {
-        "arm": {"hand": False, "tool": {"mass": 0.2, "com": [0.0, 0.0, 0.05],
+        "arm": {"gripper": False, "tool": {"mass": 0.2, "com": [0.0, 0.0, 0.05],
                                         "position": [0.0, 0.0, 0.12],
                                         "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0]}}
     }  # fmt: skip

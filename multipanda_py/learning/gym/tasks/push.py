@@ -20,7 +20,7 @@ _BEHIND = 0.075
 class PushPuck(GymTask):
     """Pushing of a 300 g puck to a goal with a rod."""
 
-    arms = {"arm": {"hand": False, "tool": ROD}}
+    arms = {"arm": {"gripper": False, "tool": ROD}}
     objects = {
         "table": TABLE,
         "puck": {"shape": "cylinder", "size": [0.04, _HALF], "position": [0.45, 0.0, TOP + _HALF],

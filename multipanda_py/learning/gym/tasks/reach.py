@@ -19,7 +19,7 @@ _LOW, _HIGH = np.array([0.35, -0.25, 0.25]), np.array([0.65, 0.25, 0.6])
 class Reach(GymTask):
     """Motion of one tool to one point."""
 
-    arms = {"arm": {"hand": False}}
+    arms = {"arm": {"gripper": False}}
     goal_size = 3
     seconds = 5.0
 
@@ -56,7 +56,7 @@ class ReachTwo(Reach):
     """Motion of two tools to two points."""
 
     arms = {
-        "left": {"position": [0.0, 0.4, 0.0], "hand": False},
-        "right": {"position": [0.0, -0.4, 0.0], "hand": False},
+        "left": {"position": [0.0, 0.4, 0.0], "gripper": False},
+        "right": {"position": [0.0, -0.4, 0.0], "gripper": False},
     }
     goal_size = 6

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     path = parser.add_mutually_exclusive_group()
     path.add_argument(
-        "--posture", metavar="Q", type=float, nargs="+",
+        "--configuration", metavar="Q", type=float, nargs="+",
         help="joint positions of every arm [rad]; default: q_start of the cell file",
     )  # fmt: skip
     path.add_argument(
@@ -143,23 +143,23 @@ def _postures(
         for _ in range(options.random):
             yield rng.uniform(low + MARGIN, high - MARGIN)
         return
-    if options.posture is None:
+    if options.configuration is None:
         yield np.concatenate([arm.q_start for arm in arms])
         return
-    q = np.array(options.posture)
+    q = np.array(options.configuration)
     for name, arm in zip(config.arms, config.arms.values()):
         limits = arm.robot.limits
         if len(q) != limits.n_joints:
             raise ConfigurationError(
-                f"--posture: got {len(q)} numbers, allowed {limits.n_joints}, one per joint of "
-                f"{name}"
+                f"--configuration: got {len(q)} numbers, allowed {limits.n_joints}, one per joint "
+                f"of {name}"
             )
         for joint in range(limits.n_joints):
             unit = limits.unit(joint)
             if not limits.lower[joint] <= q[joint] <= limits.upper[joint]:
                 raise ConfigurationError(
-                    f"--posture: joint {joint + 1} of {name}: got {q[joint]:g} {unit}, allowed "
-                    f"[{limits.lower[joint]:g}, {limits.upper[joint]:g}] {unit}"
+                    f"--configuration: joint {joint + 1} of {name}: got {q[joint]:g} {unit}, "
+                    f"allowed [{limits.lower[joint]:g}, {limits.upper[joint]:g}] {unit}"
                 )
     yield np.tile(q, len(arms))
 
