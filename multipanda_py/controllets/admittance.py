@@ -117,8 +117,8 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     rest despite noise and bias. Near a singular configuration, only Lambda_d Lambda^-1 F of the
     wrench F is used. Lambda_d and Lambda are the task-space inertia with and without damping.
     Along the singular direction, the estimate divides joint torque errors by a value close to
-    zero. At rest, the reference p_c deviates from the target by K^-1 (F - F_deadband), and the
-    tool from p_c by K_i^-1 F, with the inner stiffness K_i.
+    zero. At rest, the reference p_c deviates from the target by K^-1 (F - F_deadband). The tool
+    deviates from p_c by K_i^-1 F, with the inner stiffness K_i.
 
     The error of the inner impedance is clipped to ``max_force`` and ``max_torque``. The defaults
     correspond to an impedance with default gains at its clip. A wall therefore receives no more

@@ -36,8 +36,8 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
     - F_s: Internal force, the output of ``ForceController`` [N].
 
     The force controller measures the mean force of the end effectors towards each other. The
-    distance between them replaces the position of a tool: the contact point is the distance at the
-    last contact, and the speed is the rate at which the distance decreases. If the object slips
+    distance between them replaces the position of a tool. The contact point is the distance at the
+    last contact. The speed is the rate at which the distance decreases. If the object slips
     out, the internal force fades as after a loss of contact, and the formation holds the end
     effectors.
 

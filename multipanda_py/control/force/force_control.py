@@ -84,9 +84,9 @@ class ForceController:
     - alpha_f: Product of the tank valve s and the contact state c.
 
     Contact is lost when the filtered force falls below ``LOST_FORCE`` times ``contact_force``. A
-    fast tool loses contact earlier: its speed exceeds ``RUNAWAY``, and the force filtered with
-    ``QUICK_TIME`` is below ``CONTACT_LOSS_FRACTION`` times the maximum of ``contact_force`` and
-    F_f.
+    fast tool, with a speed above ``RUNAWAY``, loses contact earlier. Its force is filtered with
+    ``QUICK_TIME`` and compared with ``CONTACT_LOSS_FRACTION`` times the maximum of
+    ``contact_force`` and F_f.
 
     *Energy.* The tank (``EnergyTank``) receives K_p F_d^2 / 2 within its limits, with F_d the
     desired force. Work done by the force empties it, and work absorbed fills it. An empty tank

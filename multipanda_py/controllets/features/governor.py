@@ -51,11 +51,11 @@ class Governor(Feature[GovernorParams]):
 
     *Contact.* While the tool is in contact, the reference is limited to ``contact_linear_speed``
     and ``contact_angular_speed``. The limit is 1.1 times the speed of the target in the last
-    second if that is higher. A target jump therefore does not throw the tool across a surface, and a stream
-    moves at its own speed. Contact is detected from the desired force *and* the opposing external
-    force (``ToolContact``), so an unmodelled payload or a biased sensor has no effect. Contact by
-    a spring without a desired force is not limited. A payload carried by a desired force looks
-    like a contact. Set its mass in the robot instead.
+    second if that is higher. A target jump therefore does not throw the tool across a surface,
+    and a stream moves at its own speed. Contact is detected from the desired force *and* the
+    opposing external force (``ToolContact``), so an unmodelled payload or a biased sensor has no
+    effect. Contact by a spring without a desired force is not limited. A payload carried by a
+    desired force looks like a contact. Set its mass in the robot instead.
 
     *Held references.* A reference that was held back while a stream continued follows at no more
     than 1.1 times the speed of that stream (``ReferenceCap``). If a reference is held back for
