@@ -179,6 +179,10 @@ class Gizmo:
         async def moved(event: Any) -> None:
             if event.target is not self.handle:  # The message is for a gizmo that was replaced.
                 return
+            if event.client_id not in self._session.server.get_clients():
+                # viser ends the drag of a closed page as if its gizmo was released, which would
+                # move the arm to it. The arm must hold instead: see `forget`.
+                return
             act = partial(
                 self._send_target, handle, event.client_id, event.phase,
                 np.array(handle.position), np.array(handle.wxyz), self._session.now(),
