@@ -108,7 +108,7 @@ def test_what_is_known_already_stays(tmp_path):
         ('name="joint_4" type="revolute"', 'name="joint_4" type="planar"',
          "Choose one of them:\n  --base base_link --tip forearm_link  (3 joints)"),
         ('name="joint_4" type="revolute"', 'name="joint_4" type="planar"',
-         "ends at joints of other kinds: joint_4 (planar)"),
+         "joint_4 (planar)"),
         ('link name="wrist_2_link"', 'link name="wrist_1_link"', "this name is used twice"),
         ('<cylinder radius="0.045" length="0.34"/>', '<mesh filename="arm.stl"/>',
          "mesh: 'arm.stl' does not exist; searched: "),

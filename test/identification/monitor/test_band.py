@@ -84,7 +84,7 @@ def test_a_file_that_is_no_band_is_refused(tmp_path, text, says):
     band = Band.from_yaml(path)
     with pytest.raises(ShadowRefused, match=r"'right'.*\bleft\b"):
         band.of("right", ["a"])
-    with pytest.raises(ShadowRefused, match=r"joints a\b.* b$"):
+    with pytest.raises(ShadowRefused, match=r"joints a\b.* b\b"):
         band.of("left", ["b"])
     with pytest.raises(ShadowRefused, match=r"nowhere\.yaml"):
         Band.from_yaml(tmp_path / "nowhere.yaml")

@@ -97,7 +97,7 @@ def test_all_faults_are_said_at_once():
 
 @pytest.mark.parametrize("data", [None, [], "task", 3.0])
 def test_what_is_no_task_at_all_is_refused(data):
-    with pytest.raises(ConfigurationError, match="allowed name, cell, controllet"):
+    with pytest.raises(ConfigurationError, match="name, cell, controllet"):
         TaskFile.from_dict(data)
 
 

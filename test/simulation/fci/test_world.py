@@ -189,7 +189,7 @@ def test_cells_that_are_no_such_robots_are_refused(call, words):
 def test_what_robots_do_not_have_of_a_cell_is_said():
     arms = {"arm": {"perturbation": {"command_delay": 0.001}}}
     (said,) = left_out(CellConfig.from_dict({"arms": arms}))
-    assert said.startswith("arms.arm.perturbation: command_delay: left out")
+    assert said.startswith("arms.arm.perturbation: command_delay: ignored")
 
 
 def test_things_are_put_back_when_a_robot_begins_and_no_other_one_moves():
