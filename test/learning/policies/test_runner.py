@@ -143,7 +143,7 @@ def test_chunks_that_are_always_over_when_they_come_held_the_arms_without_a_word
     policy, _ = circle(env, 10.0, seconds=0.2)
     runner = PolicyRunner(env, LockstepInference(policy, 0.3), rate=10.0)
     said = runner.run(seed=0)["policy"]
-    assert re.fullmatch(r"policy: .*\b3\b.*\b2 actions\b.*\b0\.20 s\b.*\b0\.30 s", said)
+    assert re.fullmatch(r"policy: .*\b3\b.*\b2 actions\b.*\b0\.20 s\b.*\b0\.30 s\b.*", said)
     assert len(runner.log) == pytest.approx(0.9 * 50.0, abs=3)
     runner = PolicyRunner(env, LockstepInference(policy, 0.6), rate=10.0)  # the episode has 1.5 s
     assert runner.run(seed=0)["policy"].startswith(

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.node
 @pytest.fixture
 def managed(start):
     """A node that waits for its supervisor."""
-    return start("autostart:=false", remap=["__ns:=/managed"]).wait_for("autostart: false")
+    return start("autostart:=false", remap=["__ns:=/managed"]).wait_for("autostart is false")
 
 
 def change(client, label, space="/managed"):
@@ -78,7 +78,7 @@ def test_life_of_a_managed_cell(managed, client):
 def test_cell_that_cannot_be_configured_is_told_and_waits(start, client):
     space = "/unfit"
     node = start("autostart:=false", "cell.rate:=-5.0", remap=[f"__ns:={space}"])
-    node.wait_for("autostart: false")
+    node.wait_for("autostart is false")
     assert not change(client, "configure", space)
     assert "not configured: cell: cell.rate" in node.log
     assert state(client, space) == "unconfigured"
