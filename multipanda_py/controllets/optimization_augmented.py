@@ -67,7 +67,7 @@ class OptimizationAugmented(JointTrajectory):
       (6,).
     - w: Weight of the plan, 0 to 1.
     - u: Unit direction of a controlled force; F_c: its force by ``MultiContactForceController``
-    [N].
+      [N].
     - P: Projector on the controlled forces; f: forces of plan and pose along u [N].
 
     The parameter ``mode`` selects the terms:

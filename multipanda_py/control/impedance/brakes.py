@@ -102,7 +102,7 @@ class MomentumBrake:
     - L, r: Torque limits [Nm] and torque-rate limits [Nm/s], (n,).
     - m: Inertia of each joint while the others are free, (n,) [kg m^2].
     - kappa, beta: ``TORQUE_RATE_FRACTION`` and ``OWN_TORQUE_FRACTION``. The product sign(w) s is
-    elementwise.
+      elementwise.
 
     The term -b p slows all joints in proportion, along a straight line in joint space. The term
     with s acts like friction and lets each joint use its remaining braking torque. Both are
