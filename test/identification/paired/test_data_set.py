@@ -76,7 +76,7 @@ def test_a_resumed_data_set_is_the_whole_one_to_the_last_bit(tmp_path):
         record_pairs(TWIN, PLANT, "arm", again, WISHED, jobs=1)
 
     with pytest.raises(
-        ConfigurationError, match=r"^align:.*'eye'.*clock, told, rest, correlation"
+        ConfigurationError, match=r"^align:.*'eye'.*clock, command, rest, correlation"
     ):
         record_pairs(TWIN, PLANT, "arm", whole, WISHED, align="eye")
     with pytest.raises(ConfigurationError, match="cell, plant, arm, seed"):
