@@ -264,7 +264,7 @@ import sys, time
 sys.path.append(sys.argv[3])
 from multipanda_py.testing import simple_cell
 options = {"answer_budget": 0.4, "priority": 0}
-arms = {name: {"backend": "franka", "robot_ip": ip, "hand": False, "franka": options}
+arms = {name: {"backend": "franka", "robot_ip": ip, "gripper": False, "franka": options}
         for name, ip in (("left", sys.argv[1]), ("right", sys.argv[2]))}
 cell = simple_cell(arms, {"cart": {"type": "cartesian_impedance"}}, ["left/cart", "right/cart"],
                    placement="process", name=sys.argv[4], realtime={"priority": 0, "cpu": -2})
