@@ -32,13 +32,13 @@ from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 FORCE_AUTO = 4
-NEAR, PATIENCE = 0.005, 20.0  # [m], [s]
+NEAR, TIMEOUT = 0.005, 20.0  # [m], [s]
 
 
 def call(node: Node, kind: Any, name: str, **fields: Any) -> Any:
     """Call a service and return its answer, or end with one line if nobody answers."""
     client = node.create_client(kind, name)
-    if not client.wait_for_service(timeout_sec=PATIENCE):
+    if not client.wait_for_service(timeout_sec=TIMEOUT):
         others = [other for other, _ in node.get_service_names_and_types()]
         others = [o for o in others if o.endswith(Path(name).name) and o != f"/{name}"]
         alike = ", ".join(get_close_matches(f"/{name}", others))
@@ -62,7 +62,7 @@ def listen(node: Node, kind: Any, topic: str) -> list[Any]:
     begin = time.monotonic()
     while not newest:
         rclpy.spin_once(node, timeout_sec=0.1)
-        if time.monotonic() > begin + PATIENCE:
+        if time.monotonic() > begin + TIMEOUT:
             sys.exit(f"nothing on {topic}: is the cell running, in this ROS domain?")
     return newest
 
@@ -93,7 +93,7 @@ def move(node: Node, options: argparse.Namespace) -> bool:
     goal.x, goal.y, goal.z = goal.x + options.dx, goal.y + options.dy, goal.z + options.dz
     publisher = node.create_publisher(PoseStamped, f"{options.arm}/target_pose", 1)
     begin, distance, fault = time.monotonic(), math.inf, ""
-    while distance > NEAR and not fault and time.monotonic() < begin + PATIENCE:
+    while distance > NEAR and not fault and time.monotonic() < begin + TIMEOUT:
         target.header.stamp = node.get_clock().now().to_msg()
         publisher.publish(target)
         rclpy.spin_once(node, timeout_sec=0.05)

@@ -138,4 +138,4 @@ def test_a_task_that_is_interrupted_ends_in_hold(tmp_path):
         rest, said = task.stdout.read(), task.stderr.read()
         assert task.wait(30) == 143
     assert "approach: aborted: closed" in rest
-    assert "multipanda task: SIGTERM" in said
+    assert "SIGTERM" in said

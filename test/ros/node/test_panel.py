@@ -272,7 +272,7 @@ def test_who_says_that_it_moves_an_arm_and_then_nothing_has_it_hold(cell, client
     for words in ("", "somebody right", "somebody"):
         client.publish("heartbeat", String(data=words))
     client.publish("heartbeat", String(data="other right"))
-    client.until(lambda: "of 'other'" in cell.log, 5.0, "another one's silence is noticed")
+    client.until(lambda: "from 'other'" in cell.log, 5.0, "another one's silence is noticed")
     assert count() == 1
 
 
