@@ -22,7 +22,7 @@ HEADLESS = re.compile(
     r"Those|It|That|Its|Their|Likewise)\b"
 )
 SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Yields|Example|Thread):$")
-ENTRY = re.compile(r"\s+\*{0,2}(\w+): (.+)$")
+ENTRY = re.compile(r"(\s+)\*{0,2}(\w+): (.+)$")
 # Equations and code: a math directive, or an indented block after "::".
 BLOCK = re.compile(r"\.\. math::(?:.|\n)*?(?=\n\n|\Z)|::\n(?:\s*\n)+(?:[ ]+\S.*(?:\n|\Z)|\s*\n)+")
 MAX_WORDS = 30
@@ -32,8 +32,14 @@ CHECKED_COMMITS = 20
 Finding = tuple[int, str, str]
 
 
-def check_docstring(text: str, line: int) -> Iterator[Finding]:
-    """Yield the faults of a docstring that begins in a line of its file."""
+def check_docstring(text: str, line: int, names: set[str] | None) -> Iterator[Finding]:
+    """Yield the faults of a docstring.
+
+    Args:
+        text: Docstring.
+        line: Line of the file in which it begins.
+        names: Names of the arguments; None if they are unknown.
+    """
     if CLAUSE.match(text):
         yield line, "begin with a noun or an imperative, not with a clause", text.split("\n")[0]
     section = ""
@@ -41,8 +47,13 @@ def check_docstring(text: str, line: int) -> Iterator[Finding]:
         if SECTION.match(row.strip()):
             section = row.strip()
         entry = ENTRY.match(row)
-        if section in ("Args:", "Attributes:") and entry and HEADLESS.match(entry[2]):
+        if not entry or section not in ("Args:", "Attributes:"):
+            continue
+        indent, name, description = entry.groups()
+        if HEADLESS.match(description):
             yield line + number, "begin an argument with its noun", row.strip()
+        if section == "Args:" and indent == "    " and names is not None and name not in names:
+            yield line + number, "document an argument that exists", row.strip()
     prose = BLOCK.sub(". ", text)
     for sentence in re.split(r"(?<=[.!?])\s+", prose):
         words = len(re.findall(r"[A-Za-z']+", sentence))
@@ -69,17 +80,6 @@ def parameters_of(node: ast.AST) -> set[str] | None:
     return {one.arg for one in every}
 
 
-def check_arguments(text: str, line: int, names: set[str]) -> Iterator[Finding]:
-    """Yield documented arguments that do not exist."""
-    section = ""
-    for number, row in enumerate(text.split("\n")):
-        if SECTION.match(row.strip()):
-            section = row.strip()
-        entry = re.match(r"    \*{0,2}(\w+): ", row)
-        if section == "Args:" and entry and entry[1] not in names:
-            yield line + number, "document an argument that exists", row.strip()
-
-
 def check_source(source: str) -> list[Finding]:
     """Return the faults of a Python file."""
     found: list[Finding] = []
@@ -87,10 +87,7 @@ def check_source(source: str) -> list[Finding]:
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             text = ast.get_docstring(node)
             if text:
-                line, names = node.body[0].lineno, parameters_of(node)
-                found += check_docstring(text, line)
-                if names is not None:
-                    found += check_arguments(text, line, names)
+                found += check_docstring(text, node.body[0].lineno, parameters_of(node))
     return sorted(found)
 
 
