@@ -25,7 +25,7 @@ from rclpy.node import Node
 MOVE, PRESS = "cartesian_impedance_controller", "force_impedance_controller"
 TABLE, CLEARANCE = 0.3, 0.005  # height of the table in the arms' bases, and over it [m]
 FORCE, WAY, SPEED = 10.0, 0.08, 0.04  # on the table [N], along x and up [m], and how fast [m/s]
-RATE, PATIENCE, AUTO = 50.0, 20.0, 4  # [Hz], [s], strictness: also deactivate who has the arms
+RATE, TIMEOUT, AUTO = 50.0, 20.0, 4  # [Hz], [s], strictness: also deactivate who has the arms
 
 
 class Task(Node):
@@ -52,11 +52,11 @@ class Task(Node):
     def switch(self, law: str) -> None:
         """Switch all arms to a law, in one cycle."""
         client = self.create_client(SwitchController, "controller_manager/switch_controller")
-        client.wait_for_service(timeout_sec=PATIENCE) or sys.exit("is the cell running?")
+        client.wait_for_service(timeout_sec=TIMEOUT) or sys.exit("is the cell running?")
         names = [f"{arm}/{law}" for arm in self.arms]
         request = SwitchController.Request(activate_controllers=names, strictness=AUTO)
         future = client.call_async(request)
-        rclpy.spin_until_future_complete(self, future, timeout_sec=PATIENCE)
+        rclpy.spin_until_future_complete(self, future, timeout_sec=TIMEOUT)
         answer = future.result() or sys.exit("no answer to the switch")
         print(answer.message)
         answer.ok or sys.exit(1)
@@ -67,7 +67,7 @@ class Task(Node):
         """Do something at 50 Hz until it is done, which is to be soon."""
         begin = time.monotonic()
         while not done(t := time.monotonic() - begin):
-            t < PATIENCE or sys.exit(f"{phase}: not done after {PATIENCE:g} s")
+            t < TIMEOUT or sys.exit(f"{phase}: not done after {TIMEOUT:g} s")
             step(t)
             until = time.monotonic() + 1.0 / RATE
             while time.monotonic() < until:
