@@ -79,7 +79,23 @@ class Manager:
     def rest(self):
         self.switch(deactivate=[n for n, i in self.listed().items() if n.startswith("left")
                                 and i.claimed_interfaces and n != "left/hold"])  # fmt: skip
-        self.client.until(lambda: self.speed() < 0.001, 10.0, "rest")
+        self.wait_for_rest(0.001, 10.0)
+
+    def wait_for_rest(self, limit, timeout):
+        """Wait until all states of 0.2 s are slower: a braked joint swings back through zero."""
+        slow_since = None
+
+        def is_at_rest():
+            nonlocal slow_since
+            stamp = self.client.newest(JointState, f"{SPACE}/left/joint_states").header.stamp
+            now = stamp.sec + 1e-9 * stamp.nanosec
+            if self.speed() >= limit:
+                slow_since = None
+            elif slow_since is None:
+                slow_since = now
+            return slow_since is not None and now - slow_since >= 0.2
+
+        self.client.until(is_at_rest, timeout, "rest")
 
 
 def named(joints, interface):
@@ -176,7 +192,7 @@ def test_in_motion_a_change_is_refused_in_words_and_holding_first_helps(manager,
     assert re.search(r"rad/s\b.*\bvelocity\b.*\beffort\b", answer.message)
     assert manager.claims(RATE)
     assert manager.switch(deactivate=[RATE], strictness=STRICT).ok
-    client.until(lambda: manager.speed() < 0.01, 5.0, "rest")
+    manager.wait_for_rest(0.01, 5.0)
     answer = manager.switch(TORQUES, strictness=STRICT)
     assert answer.ok, answer.message
 
