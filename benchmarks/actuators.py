@@ -105,7 +105,7 @@ def cost(kind: str) -> str:
     found = [microseconds(lambda: flow.advance(1e-8, SUBSTEPS)) / SUBSTEPS]  # it stays as it is
     flow.x[1] += 1.0
     flow.v[1:] = np.copysign(motors_of_all.max_velocity, aim - flow.x[1:])
-    flow.find_limits()
+    flow.recheck_limits()
     found.append(microseconds(lambda: flow.advance(1e-8, SUBSTEPS)) / SUBSTEPS)
     joints.reset(zero, preset=low + 0.3 * (high - low))
     found.append(microseconds(lambda: joints.advance(zero, zero, zero, compliance, 1e-4) and None))

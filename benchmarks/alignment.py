@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from multipanda_py.identification.paired.folder import RECORDED
+from multipanda_py.identification.paired.folder import RECORDED_FOLDER
 
 KINDS = ("multi", "single", "linear")
 SHARES = (0, 5, 50, 95, 100)
@@ -23,7 +23,7 @@ SHARES = (0, 5, 50, 95, 100)
 def shifts(folder: Path, kind: str) -> np.ndarray:
     """Return by how many ms leaving rest and correlation have the plant later, (m, 2)."""
     found = []
-    for file in sorted((folder / RECORDED).glob(f"{kind}-*.npz")):
+    for file in sorted((folder / RECORDED_FOLDER).glob(f"{kind}-*.npz")):
         with np.load(file, allow_pickle=False) as data:
             if not str(data["said"]).startswith("left out"):
                 twin, plant, correlation = map(int, data["starts"][:3])

@@ -26,7 +26,7 @@ from multipanda_py.config.describe import describe_arm
 from multipanda_py.identification.arm.excitation import (
     Clearance,
     Excitation,
-    ExcitationSettings,
+    ExcitationOptions,
     clearance_in,
 )
 from multipanda_py.robots import ArmDescription
@@ -41,7 +41,7 @@ MOST = 60.0
 """Of the processor that a search may take [s]."""
 
 
-def searches(wanted: ExcitationSettings) -> dict[str, Excitation]:
+def searches(wanted: ExcitationOptions) -> dict[str, Excitation]:
     """Return the three searches by name."""
     arm = ArmDescription("arm", "fr3")
     config = CellConfig.from_yaml(CELL)
@@ -65,7 +65,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.evaluations < 1 or options.random < 1:
         parser.error("--evaluations, --random: allowed 1 or more")
-    wanted = ExcitationSettings(evaluations=options.evaluations, seed=options.seed)
+    wanted = ExcitationOptions(evaluations=options.evaluations, seed=options.seed)
     rng, good = np.random.default_rng(options.seed + 1), True
     print(f"|  | base parameters | best of {options.random} random | median | found | CPU |")
     print("|---|---|---|---|---|---|")

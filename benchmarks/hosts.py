@@ -29,7 +29,7 @@ from parts.network import Network, why_not
 from parts.options import duration
 
 from multipanda_py.apps.bench.conditions import row_of_arms
-from multipanda_py.apps.bench.node import SETTLE, START, BenchNode, finish_user
+from multipanda_py.apps.bench.node import SETTLE_TIME, START_TIMEOUT, BenchNode, stop_generator
 from multipanda_py.apps.bench.processes import Child, UsageMeter, cores_of
 from multipanda_py.apps.bench.report import not_measured, table
 from multipanda_py.exceptions import BenchError
@@ -129,7 +129,7 @@ def measure(
                 )
                 for k, one in enumerate(cells)
             ]  # fmt: skip
-            time.sleep(SETTLE)
+            time.sleep(SETTLE_TIME)
             found = found_after(network, cells)
             quiet = traffic(network, seconds)
             users = [
@@ -141,14 +141,14 @@ def measure(
                 for one in cells
             ]  # fmt: skip
             for user in users:
-                user.wait_until_ready(START)
-            time.sleep(SETTLE)
+                user.wait_until_ready(START_TIMEOUT)
+            time.sleep(SETTLE_TIME)
             meters = [UsageMeter(node.pids) for node in nodes]
             busy = traffic(network, seconds)
             usage = [{"processes": [asdict(p) for p in meter.read()]} for meter in meters]
             for node in nodes:
                 node.check()
-            rates = [len(PAIR) * finish_user(user) for user in users]
+            rates = [len(PAIR) * stop_generator(user) for user in users]
     except BenchError as error:
         return {"trouble": f"{error}"}
     cores = {
@@ -176,10 +176,10 @@ def same_names(network: Network, folder: Path) -> str:
                 start_new_session=True, preexec_fn=end_with_parent,
             )  # fmt: skip
         try:
-            deadline = time.monotonic() + START
+            deadline = time.monotonic() + START_TIMEOUT
             while second.poll() is None and active not in log.read_text("utf-8"):
                 if time.monotonic() > deadline:
-                    return f"neither active nor refused within {START:g} s"
+                    return f"neither active nor refused within {START_TIMEOUT:g} s"
                 time.sleep(0.1)
             if second.poll() is None:
                 return "it starts beside the first, and both answer"

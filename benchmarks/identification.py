@@ -29,18 +29,18 @@ import pinocchio as pin
 
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.perturbation import TYPICAL, PerturbationSpec
+from multipanda_py.config.perturbation import TYPICAL_ERRORS_FILE, PerturbationSpec
 from multipanda_py.identification.arm.estimators import fit
-from multipanda_py.identification.arm.excitation import Clearance, Excitation, ExcitationSettings
+from multipanda_py.identification.arm.excitation import Clearance, Excitation, ExcitationOptions
 from multipanda_py.identification.arm.friction import FrictionShape
-from multipanda_py.identification.arm.identify import FRICTIONS, Options, identify
+from multipanda_py.identification.arm.identify import FRICTION_MODELS, Options, identify
 from multipanda_py.identification.arm.regressor import ArmRegressor, pseudo_inertia
 from multipanda_py.identification.arm.stack import stack
 from multipanda_py.realtime.recording.arm_log import motion_of
 from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
 from multipanda_py.realtime.recording.record_columns import log_of_rows
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.simulation.perturbed_arm import perturbed
 from multipanda_py.state import Matrix, Vector
 from multipanda_py.targets import TRAJECTORY_POINTS
@@ -81,7 +81,7 @@ class Figures:
 
 def excitation(evaluations: int = EVALUATIONS) -> Matrix:
     """Return the points of a motion as ``multipanda excite`` finds it, (p, 1 + 3 n)."""
-    search = Excitation(BELIEVED, ExcitationSettings(evaluations=evaluations), Clearance(BELIEVED))
+    search = Excitation(BELIEVED, ExcitationOptions(evaluations=evaluations), Clearance(BELIEVED))
     motion = search.search()
     return motion.table(motion.points(TRAJECTORY_POINTS))
 
@@ -135,7 +135,7 @@ def floor(real: ArmDescription, motion: MeasuredMotion, options: Options) -> Vec
 
 def mass_error(real: ArmDescription, got: ArmDescription, postures: int = 50) -> float:
     """Return the median relative error of the mass matrix over random postures, Frobenius."""
-    models = [heavy_model(real), heavy_model(got)]
+    models = [model_with_gravity(real), model_with_gravity(got)]
     rng, errors = np.random.default_rng(0), []
     for q in rng.uniform(*real.limits.span, (postures, real.n_joints)):
         true, found = (pin.crba(model, model.createData(), q) for model in models)
@@ -186,8 +186,10 @@ def main() -> int:
     """Measure, identify, compare, and say whether the goals are met."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--plants", type=int, default=10, help="how many, default 10")
-    parser.add_argument("--spec", type=Path, default=TYPICAL, help="ranges of what is wrong")
-    parser.add_argument("--friction", choices=FRICTIONS, default=FRICTIONS[0])
+    parser.add_argument(
+        "--spec", type=Path, default=TYPICAL_ERRORS_FILE, help="ranges of what is wrong"
+    )
+    parser.add_argument("--friction", choices=FRICTION_MODELS, default=FRICTION_MODELS[0])
     parser.add_argument("--evaluations", type=int, default=EVALUATIONS, help="for the motion")
     options = parser.parse_args()
     if options.plants < 1:

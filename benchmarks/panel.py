@@ -132,7 +132,7 @@ class Lateness:
 def work_until(panel: CellPanel, pipe: Any, late: Lateness | None = None) -> Any:
     """Keep the page up to date until the viewer has answered; return its answer."""
     while not pipe.poll():
-        panel.desk.cell.check()
+        panel.session.cell.check()
         panel.work()
         if late is not None:
             late.look()
@@ -153,7 +153,7 @@ def drag_to_motion(cell: Any, panel: CellPanel, pipe: Any, arm: str) -> list[flo
     """Return the time from a drag's first word to motion of the tool, and to its picture [s]."""
     ends = time.monotonic() + 2.0  # until it rests
     while time.monotonic() < ends:
-        panel.desk.cell.check()
+        panel.session.cell.check()
         panel.work()
         panel.wait()
     (position, wxyz), height = places_in_world(cell)[arm], cell.pose(arm).position[2]
@@ -164,7 +164,7 @@ def drag_to_motion(cell: Any, panel: CellPanel, pipe: Any, arm: str) -> list[flo
     told = work_until(panel, pipe)
     ends = time.monotonic() + 0.15
     while time.monotonic() < ends:
-        panel.desk.cell.check()
+        panel.session.cell.check()
         panel.work()
         panel.wait()
     rows = follower.take()

@@ -16,7 +16,7 @@ import numpy as np
 
 from multipanda_py.robots.residual.bodies import BodyDifference
 from multipanda_py.robots.residual.inputs import Normalisation
-from multipanda_py.robots.residual.network import LAYERS, REAL_TIME
+from multipanda_py.robots.residual.network import LAYER_NAMES, REAL_TIME
 from multipanda_py.robots.residual.runtime import LiveResidual
 from multipanda_py.robots.residual.weights import TrainedResidual
 
@@ -28,7 +28,7 @@ def residual(joints: int, units: int) -> TrainedResidual:
     """Return a residual with random weights, speeds, springs and bodies, at home everywhere."""
     rng, size = np.random.default_rng(0), 3 * joints
     arrays, inputs = {}, size + (len(SPEEDS) + len(DISTANCES)) * joints
-    for name, seen in zip(LAYERS[REAL_TIME], (inputs, units)):
+    for name, seen in zip(LAYER_NAMES[REAL_TIME], (inputs, units)):
         arrays[f"{name}.of_input"] = rng.normal(size=(4 * units, seen))
         arrays[f"{name}.of_output"] = rng.normal(size=(4 * units, units))
         arrays[f"{name}.bias"] = rng.normal(size=4 * units)

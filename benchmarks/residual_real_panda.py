@@ -23,7 +23,7 @@ from multipanda_py.identification.residual.torch_network import TrainingSettings
 from multipanda_py.identification.residual.train import fit_bodies, train
 from multipanda_py.realtime import recording as logs
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.robots.residual.inputs import Normalisation
 
 HELD_OUT, PARTS = 0.3, 8
@@ -35,7 +35,7 @@ ARM = ArmDescription("arm", "fer", hand=False)
 def pairs_of(path: Path) -> tuple[PairedMotions, PairedMotion]:
     """Return the beginning of the recording in parts, and all of it."""
     motion = motion_of(logs.read(path).the_arm(), "Panda")
-    limits, model = ARM.robot.limits, heavy_model(ARM)
+    limits, model = ARM.robot.limits, model_with_gravity(ARM)
     scale = Normalisation.of_limits(limits.lower, limits.upper, limits.velocity, limits.torque)
     rate = 1.0 / float(np.median(np.diff(motion.time)))
     dq = np.gradient(motion.q, 1.0 / rate, axis=0) if motion.dq is None else motion.dq

@@ -35,12 +35,12 @@ from parts.options import count, count_or_none, duration
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.config.perturbation import TYPICAL, PerturbationSpec
+from multipanda_py.config.perturbation import TYPICAL_ERRORS_FILE, PerturbationSpec
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.files import replacing
 from multipanda_py.identification.arm.identify import identify
 from multipanda_py.identification.calibration.improvement import (
-    SIDES,
+    MODEL_NAMES,
     find_motion,
     gain_of,
     measure,
@@ -126,14 +126,14 @@ def figures(
         runs = [[runs_of(task, cell, effort.repeats, seed) for cell in pair] for pair in pairs]
         compared = [compare_runs(task, plant, *own) for own in runs]
         gain = gain_of(task, runs[0][0], runs[1][0])
-        forces = {name: list(pair) for name, pair in gain.figures.items()}
+        forces = {name: list(pair) for name, pair in gain.errors.items()}
         if task.number in (3, 4):  # on a table that lies in the world
             forces[NORMAL] = [_along_normal(own[0]) for own in runs]
         found.append({
             "task": task.number, "law": task.law,
             "errors": {q.name: [one.worst(q.name) for one in compared] for q in QUANTITIES},
             "forces": forces,
-            "faults": [f"{side}: {fault}" for side, one in zip(SIDES, compared)
+            "faults": [f"{side}: {fault}" for side, one in zip(MODEL_NAMES, compared)
                        for fault in one.faults],
         })  # fmt: skip
     return found
@@ -169,7 +169,9 @@ def main() -> int:
         "--first", type=count_or_none, default=1, help="seed of the first, default 1"
     )
     parser.add_argument("--twin", type=Path, default=CELL, help="a cell file, default dual_sim")
-    parser.add_argument("--spec", type=Path, default=TYPICAL, help="ranges of what is wrong")
+    parser.add_argument(
+        "--spec", type=Path, default=TYPICAL_ERRORS_FILE, help="ranges of what is wrong"
+    )
     parser.add_argument("--task", type=int, action="append", choices=tuple(TASKS))
     parser.add_argument("--law", action="append", choices=("ufic", "plain_pi"))
     parser.add_argument("--seconds", type=duration, default=10.0, help="of each task, default 10")

@@ -19,7 +19,7 @@ from multipanda_py.planning.moveit_files import (
     moveit_files,
     read_files,
 )
-from multipanda_py.ros.launch_arguments import BOOLEAN
+from multipanda_py.ros.launch_arguments import BOOLEAN_VALUES
 from multipanda_py.ros.launching import Planning, make_launch_description
 
 ARGUMENTS = [
@@ -28,7 +28,7 @@ ARGUMENTS = [
     ("controllers", "ros_control", "who switches to the law that a plan needs: MoveIt "
      "(ros_control), or you (simple)", list(CONTROLLERS)),
     ("start_cell", "true", "start the cell too; else it runs already, in the same namespace",
-     BOOLEAN),
+     BOOLEAN_VALUES),
 ]  # fmt: skip
 
 

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 
 from launch import LaunchDescription
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.ros.launch_arguments import BOOLEAN
+from multipanda_py.ros.launch_arguments import BOOLEAN_VALUES
 from multipanda_py.ros.launching import make_launch_description
 
 VIEWER = (
     "viewer",
     "file",
     "MuJoCo's window; by default as the cell file says",
-    ["file", *BOOLEAN],
+    ["file", *BOOLEAN_VALUES],
 )
 
 

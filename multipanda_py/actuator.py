@@ -209,17 +209,17 @@ def _plain(element: Any) -> Any:
     return element.item() if isinstance(element, (np.generic, np.ndarray)) else element
 
 
-ROUNDS = 100
+MAX_ITERATIONS = 100
 """Maximum number of iterations of the equilibrium search. Newton needs about 10, bisection alone
 about 50."""
-_RESOLVED = 1e-13
+_STEP_TOLERANCE = 1e-13
 """Step size at which the search has converged [rad]."""
-_HALVINGS = 40
+_BISECTION_STEPS = 40
 """Number of bisection steps for the torque that the motors can hold. They resolve it to 1e-12 of
 the deflection range."""
-PINION = 0.015
+PINION_RADIUS = 0.015
 """Default radius of the pinion by which a second motor moves a pivot [m]."""
-_ENDLESS = 1e12
+_MAX_MAGNITUDE = 1e12
 """Upper bound of spring torques and stiffnesses, so that their squares stay finite [Nm,
 Nm/rad]."""
 _MIN_CHANGE = 0.01
@@ -500,7 +500,7 @@ class Actuator(ABC, Generic[P]):
         low, high = self._ends(q, preset)
         result = q if start is None else np.minimum(np.maximum(start, low), high)
         with np.errstate(divide="ignore", invalid="ignore"):
-            for round_number in range(ROUNDS):
+            for round_number in range(MAX_ITERATIONS):
                 theta = self.references(result, preset)
                 excess = self.elastic_torque(q, *theta).link - torque
                 low = np.where(excess <= 0.0, result, low)
@@ -508,7 +508,7 @@ class Actuator(ABC, Generic[P]):
                 other = 0.5 * (low + high) if round_number else np.where(excess > 0.0, low, high)
                 step = result - excess / self.link_stiffness(q, *theta)
                 step = np.where((step >= low) & (step <= high), step, other)
-                done = np.abs(step - result).max() < _RESOLVED
+                done = np.abs(step - result).max() < _STEP_TOLERANCE
                 result = step
                 if done:
                     break
@@ -537,7 +537,7 @@ class Actuator(ABC, Generic[P]):
         for end in self._ends(empty, preset):
             held, beyond, fraction = empty, empty + 1.0, empty + 1.0
             torque = empty
-            for _ in range(_HALVINGS):
+            for _ in range(_BISECTION_STEPS):
                 theta = self.references(fraction * end, preset)
                 link, *loads = self.elastic_torque(empty, *theta)
                 between = self.coupling_torque(*theta)
@@ -582,13 +582,14 @@ class Actuator(ABC, Generic[P]):
                     # A plug-in may return an array of a wrong shape, which ``check_actuator``
                     # reports.
                     for one in result:
-                        over = np.flatnonzero(~(np.abs(one) < _ENDLESS))
+                        over = np.flatnonzero(~(np.abs(one) < _MAX_MAGNITUDE))
                         if not over.size:
                             continue
                         joint = min(int(over[0]), self.n_joints - 1)
                         raise self.refused(
                             f"max_deflection of joint {joint + 1}: got {self._limit[joint]:g} "
-                            f"rad, where springs exceed {_ENDLESS:.0e} Nm or Nm/rad. Lower it."
+                            f"rad, where springs exceed {_MAX_MAGNITUDE:.0e} Nm or Nm/rad. Lower "
+                            f"it."
                         )
 
     def _refuse_idle_presets(self) -> None:

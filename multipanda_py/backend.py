@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 from multipanda_py.exceptions import BackendError
 from multipanda_py.parameters import Settings
 from multipanda_py.robots.gripper import Action, Outcome
-from multipanda_py.state import INTERFACES, ArmState, Vector
+from multipanda_py.state import COMMAND_INTERFACES, ArmState, Vector
 
 if TYPE_CHECKING:
     from multipanda_py.config.cell_file import CellConfig
@@ -56,7 +56,7 @@ class Backend(ABC, Generic[SettingsT]):
 
     Settings: ClassVar[type[Settings]] = Settings
     settings_section: ClassVar[str] = ""
-    interfaces: ClassVar[tuple[str, ...]] = INTERFACES[:1]
+    interfaces: ClassVar[tuple[str, ...]] = COMMAND_INTERFACES[:1]
     """Command interfaces of its arms, out of :data:`.INTERFACES`; by default torques only."""
     measures_objects: ClassVar[bool] = False
     """True if the backend fills ``objects`` with measured poses. Otherwise objects are at their

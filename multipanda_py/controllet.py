@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from multipanda_py.context import Context, Handover
 from multipanda_py.parameters import NoParams
-from multipanda_py.state import INTERFACES, REPORT, ArmState, Vector
+from multipanda_py.state import COMMAND_INTERFACES, MAX_REPORT_VALUES, ArmState, Vector
 from multipanda_py.targets import Report, Target
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
 
     Params: ClassVar[type[Any]] = NoParams
     Target: ClassVar[type[Any]] = Target
-    command_interface: ClassVar[str] = INTERFACES[0]
+    command_interface: ClassVar[str] = COMMAND_INTERFACES[0]
     """Command interface, one of :data:`.INTERFACES`. The loop limits every command afterwards."""
     commands_actuators: ClassVar[bool] = False
     """True if it commands motors and springs, in :attr:`.ArmState.actuators`; for arms with
@@ -189,10 +189,10 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         self.params = params
         self.tau = JointVectors(context.joint_zeros())
         self.command = self.tau
-        if self.command_interface != INTERFACES[0]:
+        if self.command_interface != COMMAND_INTERFACES[0]:
             self.command = JointVectors(context.joint_zeros())
         self.followed: Mapping[str, Sequence[Vector]] = {}
-        self.report: Vector = np.zeros(REPORT)
+        self.report: Vector = np.zeros(MAX_REPORT_VALUES)
         self.pacers: Sequence[Pacer] = ()
         self.softest = 0
         self.is_free = [False] * context.n_arms

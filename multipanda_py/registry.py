@@ -35,16 +35,16 @@ EXTRAS = {
 }  # fmt: skip
 """Modules by pip extra. Every extra includes those of ``run``, and ``all`` includes every extra in
 this table."""
-LARGE = {"learn": ("torch",)}
+LARGE_EXTRAS = {"learn": ("torch",)}
 """Modules of large extras, which ``all`` excludes."""
-APART = {"panel": ("viser", "trimesh", "websockets")}
+ISOLATED_EXTRAS = {"panel": ("viser", "trimesh", "websockets")}
 """Modules of extras that ``all`` excludes, because they need older versions of common
 libraries."""
-DEVICES = {"teleop": ("pygame", "pyspacemouse")}
+DEVICE_EXTRAS = {"teleop": ("pygame", "pyspacemouse")}
 """Modules of extras that ``all`` excludes, because most cells have no such devices."""
-SELDOM = {"cluster": ("dask", "distributed")}
+CLUSTER_EXTRAS = {"cluster": ("dask", "distributed")}
 """Modules of extras that ``all`` excludes, because few users simulate on other machines."""
-ELSEWHERE = {"onnx": ("onnx",)}
+EXPORT_EXTRAS = {"onnx": ("onnx",)}
 """Modules of extras that ``all`` excludes, because few users export networks to other programs."""
 _ROS = ("rclpy", "controller_manager_msgs", "control_msgs", "simulation_interfaces")
 
@@ -96,7 +96,9 @@ def missing(module: str) -> MissingExtra:
 
 def _sentence(module: str) -> str:
     top = module.partition(".")[0]
-    for extra, modules in (EXTRAS | LARGE | APART | DEVICES | SELDOM | ELSEWHERE).items():
+    for extra, modules in (
+        EXTRAS | LARGE_EXTRAS | ISOLATED_EXTRAS | DEVICE_EXTRAS | CLUSTER_EXTRAS | EXPORT_EXTRAS
+    ).items():
         if top in modules:
             return f"{top} is not installed. Run: pip install 'multipanda_py[{extra}]'"
     if top in _ROS or top.endswith("_msgs"):
@@ -108,7 +110,7 @@ def _sentence(module: str) -> str:
 
 
 KINDS = ("controllets", "features", "backends", "actuators")
-BUILTINS: Mapping[str, Mapping[str, str]] = {
+BUILTIN_OBJECTS: Mapping[str, Mapping[str, str]] = {
     "controllets": {
         "actuator_commands": "multipanda_py.controllets.actuator_commands:ActuatorCommands",
         "admittance": "multipanda_py.controllets.admittance:Admittance",
@@ -184,7 +186,7 @@ _BASES = {
     "backends": "multipanda_py.backend:Backend",
     "actuators": "multipanda_py.actuator:Actuator",
 }
-_SEVERAL = {
+_TUPLE_ATTRIBUTES = {
     "controllets": {
         "default_features": "names",
         "touches": "names",
@@ -206,17 +208,17 @@ def names(kind: str) -> tuple[str, ...]:
 
 
 def built_in(kind: str) -> tuple[str, ...]:
-    return tuple(BUILTINS[kind])
+    return tuple(BUILTIN_OBJECTS[kind])
 
 
 def load(kind: str, name: str) -> Any:
     """Return a built-in object, or one of another distribution. Its module is imported.
 
     Args:
-        kind: Key of :data:`BUILTINS`.
+        kind: Key of :data:`BUILTIN_OBJECTS`.
         name: One of :func:`names`.
     """
-    built_ins = BUILTINS[kind]
+    built_ins = BUILTIN_OBJECTS[kind]
     return resolve_name(built_ins[name]) if name in built_ins else plug_ins(kind)[name].load()
 
 
@@ -235,7 +237,7 @@ def find(kind: str, name: str) -> type[Any]:
             distribution of a plug-in. All other plug-ins stay usable.
     """
     description, expected = f"{kind.removesuffix('s')} {name!r}", class_name(name)
-    if target := BUILTINS[kind].get(name):
+    if target := BUILTIN_OBJECTS[kind].get(name):
         module, _, expected = target.partition(":")
         origin = _file_of(module)
         import_it: Callable[[], Any] = partial(_attribute, module, expected)
@@ -261,7 +263,7 @@ def find(kind: str, name: str) -> type[Any]:
             f"{description} of {origin} cannot be loaded: {got}, allowed a class derived from "
             f"{_BASES[kind].replace(':', '.')}"
         )
-    for path, several in _SEVERAL[kind].items():
+    for path, several in _TUPLE_ATTRIBUTES[kind].items():
         declared = _declared(loaded, path)
         if isinstance(declared, str):  # Iterating over a text would yield its letters as names.
             raise ConfigurationError(

@@ -23,7 +23,7 @@ from multipanda_py.exceptions import ConfigurationError
 MAX_TORQUE_FRACTION = 0.9
 """Fraction of the torque limits that the wrench of a controllet may use. The rest is for damping
 and features."""
-NAMES = ("lower", "upper", "velocity", "acceleration", "jerk", "torque", "torque_rate")
+LIMIT_NAMES = ("lower", "upper", "velocity", "acceleration", "jerk", "torque", "torque_rate")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class ArmLimits:
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""
         joints = np.size(self.lower)
-        for name in NAMES:
+        for name in LIMIT_NAMES:
             array = np.array(getattr(self, name), dtype=np.float64)
             endless = self.endless if name in ("lower", "upper") else False
             if array.shape != (joints,) or not joints or not (np.isfinite(array) | endless).all():
@@ -163,7 +163,7 @@ class GateLimits:
     angular_speed: float
 
 
-LAWS = -1
+CONTROLLET_TORQUE_MODE = -1
 """Value of the operation mode if the springs exert the torque that a controllet commands."""
 
 
@@ -174,9 +174,9 @@ class ActuatorState:
     does not store them, and n is 0. Joints without springs have zeros.
 
     Attributes:
-        command: Command of a controllet, (4, n). Rows: operation mode or :data:`LAWS`, first and
-            second command of that mode (NaN keeps the previous value), external torque on the
-            joint [Nm].
+        command: Command of a controllet, (4, n). Rows: operation mode or
+            :data:`CONTROLLET_TORQUE_MODE`, first and second command of that mode (NaN keeps the
+            previous value), external torque on the joint [Nm].
         mode: Index of the current operation mode, (n,).
         reference: Commanded positions of both motors, (2, n) [rad, or m for a linear motor].
         position: Measured positions of both motors, (2, n).
@@ -212,7 +212,7 @@ class ActuatorState:
     def leave_to_laws(self) -> None:
         """Let all joints execute the torque of a controllet, without an external torque."""
         self.command[:] = np.nan
-        self.command[0], self.command[3] = LAWS, 0.0
+        self.command[0], self.command[3] = CONTROLLET_TORQUE_MODE, 0.0
 
     def for_readers(self) -> ActuatorState:
         """Return a read-only view of this state; only ``command`` stays writable."""
@@ -229,10 +229,10 @@ Matrix: TypeAlias = NDArray[np.float64]
 
 JOINTS = 7
 """Default number of joints of an arm; see :attr:`ArmState.n_joints`."""
-INTERFACES = ("effort", "position", "velocity")
+COMMAND_INTERFACES = ("effort", "position", "velocity")
 """Command interfaces of an arm, named as in ros2_control: joint torques, positions, velocities.
 Records store the index in this tuple."""
-REPORT = 12
+MAX_REPORT_VALUES = 12
 """Maximum number of values that a controllet reports each cycle."""
 
 
@@ -266,10 +266,10 @@ class TaskSpaceDynamics(Protocol):
     def projection_inertia(self) -> Matrix:
         """Return the inertia for the projection of joint torques, (6, 6), symmetric."""
 
-    def lost_inertia(self) -> Matrix:
+    def removed_inertia(self) -> Matrix:
         r"""Return the inertia that the damping removes, :math:`\Lambda - \Lambda_d`, (6, 6)."""
 
-    def slowed_inertia(self, slower: float) -> Matrix:
+    def damped_inertia_with(self, slower: float) -> Matrix:
         r"""Return the inertia for a damping of ``slower`` times :math:`\lambda^2`, (6, 6)."""
 
     @property
@@ -539,7 +539,7 @@ class ArmSnapshot:
         time: Time of the copy in the controlled world [s].
         owner: Name of the controllet that owns the arm.
         fault: Name of the latched fault, or an empty string.
-        interface: Active command interface, one of :data:`INTERFACES`.
+        interface: Active command interface, one of :data:`COMMAND_INTERFACES`.
         joint_command: Commanded positions, velocities and accelerations, (3, n); undefined under
             torque control.
     """
@@ -558,10 +558,10 @@ class ArmSnapshot:
     finger_positions: Vector
     owner: str
     fault: str
-    interface: str = INTERFACES[0]
+    interface: str = COMMAND_INTERFACES[0]
     joint_command: Matrix = field(default_factory=lambda: np.zeros((3, 0)))
 
     @property
     def is_commanded_to_move(self) -> bool:
         """True if the arm receives position or velocity commands that move it."""
-        return self.interface != INTERFACES[0] and bool(self.joint_command[1].any())
+        return self.interface != COMMAND_INTERFACES[0] and bool(self.joint_command[1].any())

@@ -31,7 +31,7 @@ from multipanda_py.exceptions import (
 from multipanda_py.pose import Pose, are_finite
 from multipanda_py.state import (
     JOINTS,
-    REPORT,
+    MAX_REPORT_VALUES,
     ArmLimits,
     ArmSnapshot,
     ArmState,
@@ -95,15 +95,17 @@ def report_titles(declared: Iterable[Report | str]) -> tuple[str, ...]:
             f"report_names: got {unusual[0]!r}, allowed a tuple of texts and Reports"
         )
     titles = tuple(str(report) for report in declared)
-    if len(titles) > REPORT:
-        raise ConfigurationError(f"report_names: got {len(titles)} names, allowed up to {REPORT}")
+    if len(titles) > MAX_REPORT_VALUES:
+        raise ConfigurationError(
+            f"report_names: got {len(titles)} names, allowed up to {MAX_REPORT_VALUES}"
+        )
     twice = sorted({title for title in titles if titles.count(title) > 1})
     if twice:
         raise ConfigurationError(f"report_names: got {', '.join(twice)} twice, allowed once each")
     return titles
 
 
-PAUSE = 1.0
+STREAM_TIMEOUT = 1.0
 """Maximum time between two targets of one stream [s]; after a longer pause a new stream starts."""
 
 
@@ -159,10 +161,10 @@ class Stream:
         Args:
             target: Target as the client requested it.
         """
-        self._last, self._until = target, self._now + PAUSE
+        self._last, self._until = target, self._now + STREAM_TIMEOUT
 
 
-HERE = Pose.identity()
+IDENTITY_POSE = Pose.identity()
 """Identity pose of a frame. Checks recognise this object, and then skip the transform."""
 MAX_WIDTH = 4096
 """Maximum ``width`` and ``per_joint`` of a channel."""
@@ -189,7 +191,7 @@ class Asked:
         who: Name of the arm, or of the controllet for a shared channel.
         gate: Limits of targets.
         frame: Pose of the named frame, in the arm's base, or in the world for a shared channel;
-            :data:`HERE` if it is that base or world.
+            :data:`IDENTITY_POSE` if it is that base or world.
         reports: Function that returns the reports of the controllet.
     """
 

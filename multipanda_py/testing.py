@@ -27,13 +27,13 @@ from multipanda_py.parameters import ParameterSet, Robots, specs_of
 from multipanda_py.realtime.cycle_record import row_dtype
 from multipanda_py.robots import ArmDescription, Robot
 from multipanda_py.robots.dynamics.arm_model import ArmModel
-from multipanda_py.state import INTERFACES, ArmState, Matrix, Vector
+from multipanda_py.state import COMMAND_INTERFACES, ArmState, Matrix, Vector
 
-JOINTS, ROWS = 4, 50
+JOINTS, SAMPLE_ROWS = 4, 50
 """Number of joints and of random samples in the checks of an actuator."""
 _STEP = 1e-6
 """Step of finite differences, as a fraction of the range."""
-_CLOSE = 1e-4
+_SLOPE_TOLERANCE = 1e-4
 """Tolerance between slopes and finite differences, relative to the largest slope."""
 
 
@@ -78,15 +78,15 @@ def check_actuator(
         "preset_unit: allowed a unit if there are presets, else ''",
     )
     springs, rng = result(JOINTS, params), np.random.default_rng(seed)
-    configurations = _places(springs, rng)
+    configurations = _random_angles(springs, rng)
     _check_arrays(springs, configurations)
     _check_slopes(springs, configurations)
     _check_presets(springs, rng)
 
 
-def _places(springs: Actuator[Any], rng: np.random.Generator) -> Matrix:
+def _random_angles(springs: Actuator[Any], rng: np.random.Generator) -> Matrix:
     """Return random angles of joints and motors within the spring limits, (3, rows, n)."""
-    shape = (ROWS, springs.n_joints)
+    shape = (SAMPLE_ROWS, springs.n_joints)
     q = rng.uniform(-2.0, 2.0, shape)
     reach = 0.99 * springs.of["max_deflection"]
     first = q + reach * rng.uniform(-1.0, 1.0, shape)
@@ -162,7 +162,7 @@ def _check_slopes(springs: Actuator[Any], configurations: Matrix) -> None:
 def _check_presets(springs: Actuator[Any], rng: np.random.Generator) -> None:
     """Check the map to the motors, the sign of the torque, and its saturation."""
     low, high, reach = springs.preset_low, springs.preset_high, springs.of["max_deflection"]
-    for _ in range(ROWS):
+    for _ in range(SAMPLE_ROWS):
         preset = low + (high - low) * rng.uniform(0.02, 1.0, springs.n_joints)
         equilibrium = rng.uniform(-2.0, 2.0, springs.n_joints)
         theta = springs.references(equilibrium, preset)
@@ -198,7 +198,7 @@ def _check_presets(springs: Actuator[Any], rng: np.random.Generator) -> None:
 def _close(description: str, got: Vector, desired: Vector, scale: float) -> None:
     worst = float(np.abs(got - desired).max(initial=0.0))
     require_kept(
-        worst <= _CLOSE * max(scale, 1e-9),
+        worst <= _SLOPE_TOLERANCE * max(scale, 1e-9),
         f"{description}: off by {worst:.3g}, values up to {scale:.3g}",
     )
 
@@ -211,13 +211,13 @@ def require_kept(selected: bool, description: str) -> None:
 
 PERIOD = 1e-3
 """Period of the control loop [s]."""
-_UNITS = dict(zip(INTERFACES, ("Nm", "rad", "rad/s")))
-_READ = (
+_UNITS = dict(zip(COMMAND_INTERFACES, ("Nm", "rad", "rad/s")))
+_STATE_ATTRIBUTES = (
     "q", "dq", "tau_J", "tau_ext", "tau", "position_ee_in_base", "rotation_ee_in_base",
     "twist_ee_in_base", "wrench_ext_in_base", "jacobian", "jacobian_gram", "mass", "coriolis",
 )  # fmt: skip
 """Attributes of a state that a controllet reads."""
-LEAK = 10_000
+MAX_MEMORY_GROWTH = 10_000
 """Allowed memory growth in 1000 cycles [bytes]."""
 
 
@@ -398,7 +398,7 @@ def check_contract(
                 [t.shape for t in commands] == [(k,) for k in maker.joints],
                 "tau and command need shape (n,) per arm",
             )
-        rest = [s.q if interface == INTERFACES[1] else 0.0 for s in states]
+        rest = [s.q if interface == COMMAND_INTERFACES[1] else 0.0 for s in states]
         largest = max(float(np.abs(t - q).max()) for t, q in zip(law.command, rest))
         require_kept(
             largest < 1e-6, f"activation at rest commands {largest:.3g} {_UNITS[interface]}"
@@ -406,12 +406,16 @@ def check_contract(
         here = [s.q.copy() for s in states]
         speeds = [rng.uniform(-1.0, 1.0, k) for k in maker.joints]
         states = maker.at(here, speeds)
-        before = [[getattr(s, name).copy() for name in _READ] for s in states]
+        before = [[getattr(s, name).copy() for name in _STATE_ATTRIBUTES] for s in states]
         law.update(states, target, PERIOD)
         first = [t.copy() for t in law.command]
         require_kept(all(np.isfinite(t).all() for t in first), "commands are not finite")
         for state, copies in zip(states, before):
-            wrong = [n for n, a in zip(_READ, copies) if not np.array_equal(getattr(state, n), a)]
+            wrong = [
+                n
+                for n, a in zip(_STATE_ATTRIBUTES, copies)
+                if not np.array_equal(getattr(state, n), a)
+            ]
             require_kept(not wrong, f"the controllet wrote to a state: {', '.join(wrong)}")
         twin.on_activate(other.at(here), twin_target)
         # The first controllet was also updated at rest before, and a controllet may keep state.
@@ -424,7 +428,7 @@ def check_contract(
         law.on_deactivate()
         twin.on_deactivate()
     _check_memory(law, maker.random(rng, speed=0.5), target)
-    if interface == INTERFACES[0] and postures:
+    if interface == COMMAND_INTERFACES[0] and postures:
         check_bandwidth(name, n, postures=postures, seed=seed, model=model)
 
 
@@ -525,8 +529,11 @@ def _check_memory(law: Any, states: list[ArmState], target: Any) -> None:
     law.update(states, target, PERIOD)
     # Other threads may allocate memory too, but hardly in each of three runs. One run without
     # growth is therefore sufficient.
-    grown = next((g for g in (_growth(law, states, target) for _ in range(3)) if g < LEAK), LEAK)
-    require_kept(grown < LEAK, f"1000 cycles leak {LEAK} bytes or more")
+    grown = next(
+        (g for g in (_growth(law, states, target) for _ in range(3)) if g < MAX_MEMORY_GROWTH),
+        MAX_MEMORY_GROWTH,
+    )
+    require_kept(grown < MAX_MEMORY_GROWTH, f"1000 cycles leak {MAX_MEMORY_GROWTH} bytes or more")
 
 
 def _growth(law: Any, states: list[ArmState], target: Any) -> int:

@@ -271,7 +271,7 @@ def test_a_film_moves_no_real_arm() -> None:
     config = CellConfig.from_dict({"arms": {"a": {}, "b": {"backend": "mock"}}})
     franka = config.arms["a"].model_copy(update={"backend": "franka"})
     real = config.model_copy(update={"arms": config.arms | {"c": franka}})
-    drawn = render.simulated(real)
+    drawn = render.with_simulated_arms(real)
     assert {name: arm.backend for name, arm in drawn.arms.items()} == {
         "a": "mujoco", "b": "mock", "c": "mujoco"
     }  # fmt: skip
@@ -284,7 +284,7 @@ def test_a_film_moves_no_real_arm() -> None:
     "name", long_form(["single_sim", "dual_sim", "quad_sim"], keep=["dual_sim"])
 )
 def test_the_demo_moves_every_arm_and_brings_it_back(name: str) -> None:
-    config = render.simulated(CellConfig.from_yaml(ROOT / "config" / f"{name}.yaml"))
+    config = render.with_simulated_arms(CellConfig.from_yaml(ROOT / "config" / f"{name}.yaml"))
     with Cell(config) as cell:
         start = {arm: cell.pose(arm) for arm in cell.arms}
         demo = Demo(cell, 3.0)
@@ -305,11 +305,11 @@ def test_the_demo_moves_every_arm_and_brings_it_back(name: str) -> None:
 
 
 def test_the_same_film_twice() -> None:
-    config = render.simulated(CellConfig.from_yaml(DUAL))
+    config = render.with_simulated_arms(CellConfig.from_yaml(DUAL))
     found = []
     for _ in range(2):
         view = SceneView(config)
-        for _ in render.performance(config, 0.3, 20.0, True, view):
+        for _ in render.simulate_frames(config, 0.3, 20.0, True, view):
             last = view.data.qpos.copy()
         found.append(last)
     np.testing.assert_array_equal(*found)

@@ -15,12 +15,12 @@ from repository import DUAL_SIM
 from multipanda_py import cell
 from multipanda_py.exceptions import MissingExtra
 from multipanda_py.registry import (
-    APART,
-    DEVICES,
-    ELSEWHERE,
+    CLUSTER_EXTRAS,
+    DEVICE_EXTRAS,
+    EXPORT_EXTRAS,
     EXTRAS,
-    LARGE,
-    SELDOM,
+    ISOLATED_EXTRAS,
+    LARGE_EXTRAS,
     extras_named,
     missing,
     require,
@@ -73,13 +73,15 @@ def test_everything_that_extras_bring_is_known_by_its_extra():
     text = (ROOT / "setup.py").read_text()
     named = dict(re.findall(r'^    "(\w+)": \[(.*?)\],$', text, re.M))
     assert named.keys() == EXTRAS.keys()
-    assert list(LARGE) == re.findall(r'^LARGE = {"(\w+)": \["torch>=2\.2", .*}$', text, re.M)
-    assert list(APART) == re.findall(r'^APART = {"(\w+)": \["viser==', text, re.M)
+    assert list(LARGE_EXTRAS) == re.findall(
+        r'^LARGE = {"(\w+)": \["torch>=2\.2", .*}$', text, re.M
+    )
+    assert list(ISOLATED_EXTRAS) == re.findall(r'^APART = {"(\w+)": \["viser==', text, re.M)
     (brought,) = re.findall(r'^DEVICES = {"teleop": \[(.*)\]}$', text, re.M)
-    assert tuple(re.findall(r'"(\w+)>=', brought)) == DEVICES["teleop"]
+    assert tuple(re.findall(r'"(\w+)>=', brought)) == DEVICE_EXTRAS["teleop"]
     (brought,) = re.findall(r'^SELDOM = {"cluster": \[(.*)\]}$', text, re.M)
-    assert tuple(re.findall(r'"(\w+)"', brought)) == (*SELDOM["cluster"], "joblib")
-    assert list(ELSEWHERE) == re.findall(r'^ELSEWHERE = {"(\w+)": \["onnx>=', text, re.M)
+    assert tuple(re.findall(r'"(\w+)"', brought)) == (*CLUSTER_EXTRAS["cluster"], "joblib")
+    assert list(EXPORT_EXTRAS) == re.findall(r'^ELSEWHERE = {"(\w+)": \["onnx>=', text, re.M)
     assert [m for ms in EXTRAS.values() for m in ms if not importlib.util.find_spec(m)] == []
 
 

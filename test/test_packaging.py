@@ -15,7 +15,7 @@ import setuptools
 from repository import ROOT
 
 import multipanda_py
-from multipanda_py.registry import APART, EXTRAS
+from multipanda_py.registry import EXTRAS, ISOLATED_EXTRAS
 
 pytestmark = [pytest.mark.inline, pytest.mark.workspace]
 
@@ -37,7 +37,12 @@ PIP_ONLY = {
     "ruckig",
     "franka_msgs",  # names of franka_ros2 are offered where it is installed
     "btcpp_ros2_interfaces",  # the action of tasks is offered where it is installed
-    *(module for extra, brings in (EXTRAS | APART).items() if extra != "run" for module in brings),
+    *(
+        module
+        for extra, brings in (EXTRAS | ISOLATED_EXTRAS).items()
+        if extra != "run"
+        for module in brings
+    ),
 }
 
 

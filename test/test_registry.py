@@ -66,7 +66,7 @@ def test_a_built_in_follows_the_naming_rule(kind: str, name: str) -> None:
     found = registry.find(kind, name)
     assert issubclass(found, BASES[kind])
     assert found.__name__ == registry.class_name(name)
-    assert registry.BUILTINS[kind][name] == f"{found.__module__}:{found.__name__}"
+    assert registry.BUILTIN_OBJECTS[kind][name] == f"{found.__module__}:{found.__name__}"
     assert found.__doc__
     if kind != "backends":
         specs_of(found.Params)
@@ -95,7 +95,7 @@ def test_the_table_has_every_plug_in_of_the_package() -> None:
     for kind, base in BASES.items():
         leaves = {name for name in bases_of.keys() - inner if derives(name, base.__name__)}
         found = {f"{module_of[name]}:{name}" for name in leaves}
-        named = set(registry.BUILTINS[kind].values())
+        named = set(registry.BUILTIN_OBJECTS[kind].values())
         assert found <= named
         assert {target.partition(":")[2] for target in named - found} <= inner
 
@@ -144,8 +144,8 @@ def test_parts_of_the_simulation_are_not_offered_as_backends():
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with a module that the table names as a backend."""
-    backends = {**registry.BUILTINS["backends"], "new_file": "new_file:NewFile"}
-    monkeypatch.setitem(registry.BUILTINS, "backends", backends)
+    backends = {**registry.BUILTIN_OBJECTS["backends"], "new_file": "new_file:NewFile"}
+    monkeypatch.setitem(registry.BUILTIN_OBJECTS, "backends", backends)
     monkeypatch.syspath_prepend(tmp_path)
     forget()
     yield tmp_path

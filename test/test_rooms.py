@@ -8,7 +8,14 @@ import re
 import pytest
 from repository import ROOT
 
-from multipanda_py.registry import APART, DEVICES, ELSEWHERE, EXTRAS, LARGE, SELDOM
+from multipanda_py.registry import (
+    CLUSTER_EXTRAS,
+    DEVICE_EXTRAS,
+    EXPORT_EXTRAS,
+    EXTRAS,
+    ISOLATED_EXTRAS,
+    LARGE_EXTRAS,
+)
 
 pytestmark = pytest.mark.inline
 
@@ -57,7 +64,14 @@ def test_contracts_look_nothing_up_by_name_but_the_registry():
     ]
     assert {name.partition(".")[0] for name in needed} <= {
         module
-        for modules in (EXTRAS | LARGE | APART | DEVICES | SELDOM | ELSEWHERE).values()
+        for modules in (
+            EXTRAS
+            | LARGE_EXTRAS
+            | ISOLATED_EXTRAS
+            | DEVICE_EXTRAS
+            | CLUSTER_EXTRAS
+            | EXPORT_EXTRAS
+        ).values()
         for module in modules
     }
 

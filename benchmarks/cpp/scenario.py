@@ -121,7 +121,7 @@ class Scenario:
             solids += [_solid(body) for body in geometry.geometryObjects]
             for pair in geometry.collisionPairs:
                 pairs += [first + pair.first, first + pair.second]
-            if {*group.begins} != {p.distance}:
+            if {*group.near_distances} != {p.distance}:
                 raise SystemExit(f"{name}: bodies are near where the cell starts")
         self.put(f"{name}.solids", *solids)
         self.put(f"{name}.pairs", pairs)

@@ -26,19 +26,19 @@ from multipanda_py.exceptions import (
 )
 from multipanda_py.planning.motions.motion_request import MovePlan
 
-AHEAD = 0.05
+START_DELAY = 0.05
 """Time from sending a motion to its start, so that all arms start in one cycle [s]."""
 
 
 @dataclass
-class _ActiveMotion:
+class _StartedPlan:
     """Motions commanded for one plan, by arm; ``is_done`` once all arms have reached the goal."""
 
-    told: Mapping[str, CommandedMotion]
+    motions: Mapping[str, CommandedMotion]
     is_done: bool = False
 
 
-class ActiveMotions:
+class MotionExecution:
     """Start plans and monitor their execution.
 
     Args:
@@ -51,7 +51,7 @@ class ActiveMotions:
 
     def __init__(self, names: CellNames, reader: StateReader, targets: TargetWriter) -> None:
         self._names, self._reader, self._targets = names, reader, targets
-        self._start_time: WeakKeyDictionary[MovePlan, _ActiveMotion] = WeakKeyDictionary()
+        self._start_time: WeakKeyDictionary[MovePlan, _StartedPlan] = WeakKeyDictionary()
 
     def check_no_active_motion(self) -> None:
         """Raise an error if any arm still has a motion to execute, from any client.
@@ -67,8 +67,8 @@ class ActiveMotions:
             if TRAJECTORY.name not in spec.channel_table:
                 continue
             motion = self._targets.motions.newest(spec, spec.config.arms.index(arm))
-            is_to_begin = motion is not None and self._targets.motions.is_pending(motion)
-            if is_to_begin or self._state_of(spec) is MotionState.RUNNING:
+            is_pending = motion is not None and self._targets.motions.is_pending(motion)
+            if is_pending or self._state_of(spec) is MotionState.RUNNING:
                 raise PlanRejected(
                     f"{arm}: {spec.name} is executing a motion. Plan after its end, or plan one "
                     "motion for all arms"
@@ -91,7 +91,7 @@ class ActiveMotions:
                     "joint_trajectory first"
                 )
         motions, commanded = self._targets.motions, dict[str, CommandedMotion]()
-        start = self._reader.time + AHEAD
+        start = self._reader.time + START_DELAY
         try:
             for arm, spec in specs.items():
                 self._targets.follow(arm, plan.points[arm], start=start)
@@ -101,7 +101,7 @@ class ActiveMotions:
             for arm in commanded:  # No arm may move without the others.
                 self._targets.follow(arm, [])
             raise
-        self._start_time[plan] = _ActiveMotion(commanded)
+        self._start_time[plan] = _StartedPlan(commanded)
         return start + plan.duration
 
     def has_ended(self, plan: Any) -> bool:
@@ -117,7 +117,7 @@ class ActiveMotions:
                 f"plan: got {plan!r:.80}, allowed a plan that begin_move has started on this cell"
             )
         if not started.is_done:
-            done = [self._has_arrived(arm, one) for arm, one in started.told.items()]
+            done = [self._has_arrived(arm, one) for arm, one in started.motions.items()]
             started.is_done = all(done)
         return started.is_done
 
@@ -167,7 +167,10 @@ class Moves:
         parameters: Callable[[str], Mapping[str, Any]],
     ) -> None:
         self._finder = MoveFinder(names, reader, holding, parameters)
-        self._start_time, self._lock = ActiveMotions(names, reader, targets), targets.motions.lock
+        self._start_time, self._lock = (
+            MotionExecution(names, reader, targets),
+            targets.motions.lock,
+        )
 
     def plan(
         self,

@@ -14,7 +14,7 @@ from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.shared_memory import ANSWER_HEAD, Mailbox, SeqlockBuffer
 from multipanda_py.state import Vector
 
-STILL = 1.0
+LOOP_TIMEOUT = 1.0
 """Time without a cycle after which clients stop waiting for answers of the loop [s]."""
 Slots: TypeAlias = Sequence[SeqlockBuffer]
 _T = TypeVar("_T")
@@ -112,7 +112,9 @@ class ArmRequests:
         """Withdraw a request; return a text stating whether it may still be executed."""
         requests, _ = self._kind.slots(self._connection.mailbox)
         slot = requests[self._names.arm_index(request.arm)]
-        return given_up(self._connection.withdraw(slot, request.number, self._kind.name))
+        return describe_withdrawal(
+            self._connection.withdraw(slot, request.number, self._kind.name)
+        )
 
     def wait(self, request: ArmRequest, timeout: float) -> Vector:
         """Wait for the answer to a request and return it. Withdraw the request after a timeout.
@@ -173,7 +175,7 @@ def wait_or_withdraw(
     return result[0]
 
 
-def given_up(withdrawn: bool) -> str:
+def describe_withdrawal(withdrawn: bool) -> str:
     """Return a text stating whether a withdrawn request may still be executed.
 
     Args:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.cell.arm_request import given_up, wait_or_withdraw
+from multipanda_py.cell.arm_request import describe_withdrawal, wait_or_withdraw
 from multipanda_py.cell.connection import Connection, Counts
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
@@ -18,10 +18,10 @@ from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.describe import bases_in_world, movable_objects
 from multipanda_py.exceptions import HoldingRejected, UnknownName
 from multipanda_py.pose import Pose
-from multipanda_py.realtime.shared_memory import ATTACHMENT_RECORD, SeqlockBuffer
+from multipanda_py.realtime.shared_memory import ATTACH_WIDTH, SeqlockBuffer
 from multipanda_py.state import Vector
 
-FARTHEST = 0.3
+MAX_ATTACH_DISTANCE = 0.3
 """Maximum distance between the tool and the centre of an object that is attached without a name
 [m]. For an arm whose payload the loop compensates, the limit applies to the nearest part of any
 object."""
@@ -36,13 +36,13 @@ class HoldingRequest:
     Attributes:
         arm: Name of the arm.
         thing: Name of the object to attach or detach. Empty if there is none.
-        holds: Number of the object that the arm is to hold, 0 for none.
+        object_number: Number of the object that the arm is to hold, 0 for none.
         number: Sequence number of the request record.
     """
 
     arm: str
     thing: str
-    holds: int
+    object_number: int
     number: int
 
 
@@ -131,7 +131,7 @@ class Attachments:
         except HoldingRejected:
             self._counts.rejected[f"{arm} attach"] += 1
             raise
-        record = np.zeros(ATTACHMENT_RECORD)
+        record = np.zeros(ATTACH_WIDTH)
         record[0] = self._movable.index(chosen) + 1
         if pose_in_tool is not None:
             x, y, z, w = pose_in_tool.quaternion_xyzw.tolist()
@@ -140,7 +140,7 @@ class Attachments:
 
     def ask_detach(self, arm: str) -> HoldingRequest:
         """Request :meth:`detach` without waiting for the answer. See :meth:`answer`."""
-        return self._ask(arm, self.held().get(arm, ""), np.zeros(ATTACHMENT_RECORD))
+        return self._ask(arm, self.held().get(arm, ""), np.zeros(ATTACH_WIDTH))
 
     def answer(self, request: HoldingRequest) -> bool:
         """Return True if the request has been executed.
@@ -150,7 +150,7 @@ class Attachments:
         """
         slot, arm = self._slot(request.arm), self._names.arm_index(request.arm)
         holds = int(self._reader.row()["arms"]["attached_object"][arm])
-        if slot.taken >= request.number and holds == request.holds:
+        if slot.taken >= request.number and holds == request.object_number:
             return True
         if slot.written > request.number:  # The loop will execute only the newer request.
             raise HoldingRejected(
@@ -161,11 +161,11 @@ class Attachments:
     def withdraw(self, request: HoldingRequest) -> str:
         """Withdraw a request; return a text stating whether it may still be executed."""
         slot = self._slot(request.arm)
-        return given_up(self._connection.withdraw(slot, request.number, "attach"))
+        return describe_withdrawal(self._connection.withdraw(slot, request.number, "attach"))
 
-    def _ask(self, arm: str, thing: str, record: Vector) -> HoldingRequest:
+    def _ask(self, arm: str, object_name: str, record: Vector) -> HoldingRequest:
         number = self._connection.post(self._slot(arm), record)
-        return HoldingRequest(arm, thing, int(record[0]), number)
+        return HoldingRequest(arm, object_name, int(record[0]), number)
 
     def _await(self, request: HoldingRequest) -> None:
         wait_or_withdraw(
@@ -179,17 +179,20 @@ class Attachments:
     def _slot(self, arm: str) -> SeqlockBuffer:
         return self._connection.mailbox.holds[self._names.arm_index(arm)]
 
-    def _check(self, thing: str) -> str:
-        if thing in self._movable:
-            if thing not in self._reader.objects():
-                raise HoldingRejected(f"{thing} is absent. Attach an object that is in the scene")
-            return thing
-        if thing in self._names.config.objects:
+    def _check(self, object_name: str) -> str:
+        if object_name in self._movable:
+            if object_name not in self._reader.objects():
+                raise HoldingRejected(
+                    f"{object_name} is absent. Attach an object that is in the scene"
+                )
+            return object_name
+        if object_name in self._names.config.objects:
             raise HoldingRejected(
-                f"{thing} is fixed, because its mass is 0 (objects.{thing}.mass). Attach an "
+                f"{object_name} is fixed, because its mass is 0 (objects.{object_name}.mass). "
+                f"Attach an "
                 "object with a mass"
             )
-        raise HoldingRejected(str(UnknownName("thing", thing, self._movable)))
+        raise HoldingRejected(str(UnknownName("thing", object_name, self._movable)))
 
     def _nearest(self, arm: str) -> str:
         """Return the movable object whose centre is nearest to the tool of an arm."""
@@ -198,27 +201,28 @@ class Attachments:
         if not far:
             raise HoldingRejected(f"{arm}: the cell file has no object with a mass (objects)")
         nearest = min(far, key=lambda name: far[name])
-        if far[nearest] > FARTHEST:
+        if far[nearest] > MAX_ATTACH_DISTANCE:
             raise HoldingRejected(
                 f"{arm}: the nearest object, {nearest}, is {far[nearest]:.2f} m from the tool, "
-                f"allowed {FARTHEST:g} m. Attach it by its name"
+                f"allowed {MAX_ATTACH_DISTANCE:g} m. Attach it by its name"
             )
         return nearest
 
-    def _check_object_present(self, arm: str, thing: str, pose_in_tool: Pose | None) -> None:
+    def _check_object_present(self, arm: str, object_name: str, pose_in_tool: Pose | None) -> None:
         """Refuse an object out of reach: compensating its weight would lift the arm."""
         config = self._names.config
         if self._names.arm_config(arm).compensates_gravity:
             return
         if pose_in_tool is None:
             tool = bases_in_world(config)[arm] @ self._reader.pose(arm)
-            far = self._reader.objects()[thing].distance(tool)[0]
+            far = self._reader.objects()[object_name].distance(tool)[0]
         else:
             far = float(np.linalg.norm(pose_in_tool.position))
-        size = sum(config.objects[thing].size)
-        if far - size > FARTHEST:
+        size = sum(config.objects[object_name].size)
+        if far - size > MAX_ATTACH_DISTANCE:
             raise HoldingRejected(
-                f"{arm}: {thing} is {far:.2f} m from the tool, allowed {size + FARTHEST:.2f} m. "
+                f"{arm}: {object_name} is {far:.2f} m from the tool, allowed "
+                f"{size + MAX_ATTACH_DISTANCE:.2f} m. "
                 f"The loop compensates the payload of {arm} (compensates_gravity: false), and "
                 "the weight of an object out of reach would lift the arm"
             )

@@ -35,7 +35,7 @@ from multipanda_py.cell.recovery import (
     Tare,
 )
 from multipanda_py.cell.scene_editor import AT_REST, EntryRequest, SceneEditor
-from multipanda_py.cell.simulation import RunningWorld, Simulation
+from multipanda_py.cell.simulation import PacedSimulation, Simulation
 from multipanda_py.cell.state_reader import ActuatorReader, ActuatorSnapshot, StateReader
 from multipanda_py.cell.switch_planning import Strictness, SwitchResult
 from multipanda_py.cell.switcher import ControlletInfo, Switcher
@@ -97,7 +97,7 @@ class Cell(Closeable):
         self._moves = Moves(names, reader, self._targets, self._holding, self._parameters.values)
         self._grippers = Grippers(names, connection, reader)
         self._simulation = Simulation(names, connection, self._grippers)
-        self._running_world = RunningWorld(names, connection, reader)
+        self._running_world = PacedSimulation(names, connection, reader)
         self._entries = SceneEditor(names, connection, reader)
         self._recorder = Recorder(names, connection)
         self._viewer: subprocess.Popen[bytes] | None = None
@@ -160,7 +160,7 @@ class Cell(Closeable):
                 ending.callback(stop_viewer, viewer)
             for part in (self._connection, self._grippers, self._simulation):
                 ending.callback(part.close)
-            ending.callback(self._recorder.ask_to_end, reason)
+            ending.callback(self._recorder.request_stop, reason)
 
     # Control loop: Connection.
 
@@ -226,7 +226,7 @@ class Cell(Closeable):
         If this is called before :meth:`start`, the loop begins to check with the first
         :meth:`beat`.
         """
-        self._connection.beat_by_hand()
+        self._connection.manual_heartbeat()
 
     def beat(self) -> None:
         """Send a heartbeat of this process to the loop."""
@@ -234,7 +234,7 @@ class Cell(Closeable):
 
     def silence(self) -> float:
         """Return the time since the start of the newest cycle [s]; 0 for an inline cell."""
-        return self._connection.cycle_age()
+        return self._connection.time_since_cycle()
 
     def step(self, cycles: int = 1) -> None:
         """Run cycles of an inline cell without real-time pacing."""
@@ -243,14 +243,14 @@ class Cell(Closeable):
             return
         for done in range(0, cycles, INLINE_STEPS):
             self._connection.step(min(INLINE_STEPS, cycles - done))
-            self._recorder.record_new()
+            self._recorder.record_pending()
 
     def wait(self, condition: Callable[[], bool], timeout: float, what: str = "condition") -> None:
         """Wait until a condition is true. See :meth:`.Connection.wait`."""
         self._connection.wait(condition, timeout, what)
 
     @property
-    def world(self) -> RunningWorld:
+    def world(self) -> PacedSimulation:
         """Simulated world of a cell that is not inline: pause, steps, object poses."""
         return self._running_world
 
@@ -312,7 +312,7 @@ class Cell(Closeable):
 
     def beginnings(self, arm: str) -> int:
         """Return the number of controllet activations on an arm so far."""
-        return self._reader.beginnings(arm)
+        return self._reader.activation_count(arm)
 
     @property
     def time(self) -> float:

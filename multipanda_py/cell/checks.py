@@ -89,7 +89,7 @@ def check_initial_contacts(config: CellConfig) -> list[str]:
     return start_contacts(model, data, {name: f"{name}_" for name in simulated})
 
 
-NOTES = (
+WARNING_CHECKS = (
     check_robots, check_overlapping_bases, check_initial_contacts, check_allowed_contacts,
     check_latency, check_rates, check_spring_torques, check_motor_ranges,
 )  # fmt: skip
@@ -98,12 +98,12 @@ NOTES = (
 
 def notes_of(config: CellConfig) -> list[str]:
     """Return the notes on a checked cell file. This takes some tenths of a second."""
-    return [sentence for check in NOTES for sentence in check(config)]
+    return [sentence for check in WARNING_CHECKS for sentence in check(config)]
 
 
 def unread_sections(path: str | Path) -> list[str]:
     """Return a note for every section of a parameter file that no node of the cell reads."""
     return [
         f"parameters of {name} have no effect, because the cell has no such node"
-        for name in ParameterFile.read(path).unread()
+        for name in ParameterFile.read(path).unmatched_sections()
     ]

@@ -9,13 +9,13 @@ from typing import NamedTuple
 from multipanda_py.cell.connection import Connection
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.controllets.targets.joint import JOINT, TRAJECTORY
-from multipanda_py.realtime.scheduled_targets import START
+from multipanda_py.realtime.scheduled_targets import START_INDEX
 from multipanda_py.realtime.shared_memory import SeqlockBuffer
 from multipanda_py.state import Vector
 
-OTHER = {JOINT.name: TRAJECTORY.name, TRAJECTORY.name: JOINT.name}
+REPLACED_BY = {JOINT.name: TRAJECTORY.name, TRAJECTORY.name: JOINT.name}
 """Channel whose targets replace those of the key, for a controllet that accepts both channels."""
-FRESH_CYCLES = 3
+REPORT_CYCLES = 3
 """Number of cycles from the start of a motion until the controllet reports it."""
 
 
@@ -28,7 +28,7 @@ class CommandedMotion(NamedTuple):
         channel: Channel of the command.
         activation: Number of the activation of the controllet. Only this activation executes it.
         numbers: Sequence numbers of the newest joint and trajectory records, by channel.
-        begins: Start of the motion in cell time (:attr:`.Cell.time`) [s].
+        starts_at: Start of the motion in cell time (:attr:`.Cell.time`) [s].
         command_time: Cell time of the command [s].
     """
 
@@ -37,7 +37,7 @@ class CommandedMotion(NamedTuple):
     channel: str
     activation: int
     numbers: dict[str, int]
-    begins: float
+    starts_at: float
     command_time: float
 
 
@@ -56,23 +56,23 @@ class CommandedMotions:
     """
 
     def __init__(self, connection: Connection, time: Callable[[], float], rate: float) -> None:
-        self._connection, self._time, self._seen = connection, time, FRESH_CYCLES / rate
+        self._connection, self._time, self._report_time = connection, time, REPORT_CYCLES / rate
         self._newest: dict[tuple[int, int], CommandedMotion] = {}
         self.lock = connection.lock
 
-    def note(self, spec: InstanceSpec, channel: str, index: int, record: Vector) -> None:
+    def note(self, spec: InstanceSpec, channel: str, arm_index: int, record: Vector) -> None:
         """Store a joint target or a trajectory that was just sent.
 
         Args:
             spec: Controllet instance that receives it.
             channel: Channel ``joint`` or ``trajectory``.
-            index: Index of the arm in the controllet.
+            arm_index: Index of the arm in the controllet.
             record: Record of the target.
         """
-        now, slots = self._time(), self._slots(spec, index)
-        begins = float(record[START]) if channel == TRAJECTORY.name else 0.0
-        self._newest[spec.index, index] = CommandedMotion(
-            spec, index, channel, self._connection.mailbox.activation_counts[spec.index],
+        now, slots = self._time(), self._slots(spec, arm_index)
+        begins = float(record[START_INDEX]) if channel == TRAJECTORY.name else 0.0
+        self._newest[spec.index, arm_index] = CommandedMotion(
+            spec, arm_index, channel, self._connection.mailbox.activation_counts[spec.index],
             {name: slot.written for name, slot in slots.items()}, max(begins, now), now,
         )  # fmt: skip
 
@@ -95,8 +95,11 @@ class CommandedMotions:
         if now < motion.command_time or not self.is_valid(motion):
             return False
         slot = self._slots(motion.spec, motion.arm_index)[motion.channel]
-        return slot.taken < motion.numbers[motion.channel] or now < motion.begins + self._seen
+        return (
+            slot.taken < motion.numbers[motion.channel]
+            or now < motion.starts_at + self._report_time
+        )
 
     def _slots(self, spec: InstanceSpec, index: int) -> dict[str, SeqlockBuffer]:
         slots = self._connection.mailbox.targets[spec.index]
-        return {name: slots[name][index] for name in OTHER if name in slots}
+        return {name: slots[name][index] for name in REPLACED_BY if name in slots}

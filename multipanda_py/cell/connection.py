@@ -142,7 +142,7 @@ class Connection:
                 return
             runner.beat()
 
-    def beat_by_hand(self) -> None:
+    def manual_heartbeat(self) -> None:
         """Stop the automatic heartbeat, so that the loop notices when :meth:`beat` is not called.
 
         If this is called before the start, the loop begins to check with the first :meth:`beat`.
@@ -198,7 +198,7 @@ class Connection:
             return "loop_gone"
         return ""
 
-    def cycle_age(self) -> float:
+    def time_since_cycle(self) -> float:
         """Return the time since the start of the newest cycle [s]; 0 for an inline cell."""
         return 0.0 if self._runner is None else self._runner.cycle_age(self.started_ns)
 

@@ -16,7 +16,7 @@ from multipanda_py.config.describe import bases_in_world, describe_arms
 from multipanda_py.exceptions import PlanRejected, TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
-from multipanda_py.targets import HERE
+from multipanda_py.targets import IDENTITY_POSE
 
 
 class Frames:
@@ -55,7 +55,7 @@ class Frames:
         """
         base = self._base_frame[arm]
         if frame in self._own[arm]:
-            return HERE
+            return IDENTITY_POSE
         if frame not in self._pose_in_world:
             known = ", ".join((*self._pose_in_world, "base"))
             raise TargetRejected(f"{arm}: frame {frame!r} is unknown; known: {known}")
@@ -78,7 +78,7 @@ class Frames:
 Place: TypeAlias = Pose | ArrayLike
 
 
-class Places:
+class GoalConverter:
     """Check motion goals and convert their poses to the world frame.
 
     Args:
@@ -88,7 +88,7 @@ class Places:
     def __init__(self, names: CellNames) -> None:
         self._names, self._frames = names, Frames(names.config)
 
-    def stops(self, via: Any, goals: Any, frame: str) -> list[dict[str, Pose | Vector]]:
+    def waypoints(self, via: Any, goals: Any, frame: str) -> list[dict[str, Pose | Vector]]:
         """Return waypoints and goals in order: poses in the world, or joint configurations.
 
         Args:
@@ -122,11 +122,11 @@ class Places:
             if isinstance(goal, Pose):
                 result[arm] = bases[arm] @ self._frames.base_from(frame, arm) @ goal
             else:
-                result[arm] = _posture(goal, limits.n_joints, f"{path}{arm}")
+                result[arm] = _configuration(goal, limits.n_joints, f"{path}{arm}")
         return result
 
 
-def _posture(path: ArrayLike, n: int, location: str) -> Vector:
+def _configuration(path: ArrayLike, n: int, location: str) -> Vector:
     """Check a joint configuration and return a copy, (n,).
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from multipanda_py.backend import Backend
-from multipanda_py.cell.arm_request import STILL, given_up
+from multipanda_py.cell.arm_request import LOOP_TIMEOUT, describe_withdrawal
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
@@ -82,7 +82,10 @@ class LoopGripper(Gripper):
     def _poll(self, command: GripperCommand, number: int, since: float) -> GripperResult | None:
         started, outcome, held, width = self._reader.gripper_answer(self.arm)
         if started != number or outcome is Outcome.MOVING:
-            is_late = time.monotonic() - since > STILL and self._connection.cycle_age() > STILL
+            is_late = (
+                time.monotonic() - since > LOOP_TIMEOUT
+                and self._connection.time_since_cycle() > LOOP_TIMEOUT
+            )
             return self._give_up(command, number, width) if is_late else None
         text = f"{command}: {outcome.name.lower()} at {width:.4f} m"
         if command.action is Action.GRASP:
@@ -93,7 +96,7 @@ class LoopGripper(Gripper):
         """Withdraw a command that the stopped loop does not answer, and return a failure."""
         connection = self._connection
         slot = connection.mailbox.grippers[self._index]
-        done = given_up(connection.withdraw(slot, number, "gripper"))
+        done = describe_withdrawal(connection.withdraw(slot, number, "gripper"))
         reason = self._reader.stall_reason() or "the loop does not run"
         text = f"{command}: {reason}; {done}"
         return GripperResult(Outcome.FAILED, width, text)

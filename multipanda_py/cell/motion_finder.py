@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from multipanda_py.cell.attached_objects import Attachments
-from multipanda_py.cell.goals import Place, Places
+from multipanda_py.cell.goals import GoalConverter, Place
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
-from multipanda_py.config.describe import describe_for_laws, describe_objects
+from multipanda_py.config.describe import describe_identified_arms, describe_objects
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.controllets.features.collision_avoidance import CollisionAvoidance
-from multipanda_py.controllets.targets.joint import STILL, TRAJECTORY
+from multipanda_py.controllets.targets.joint import MAX_REST_SPEED, TRAJECTORY
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.planning.motions.find_motion import find_move
 from multipanda_py.planning.motions.motion_check import NearBodies, check_motion
@@ -29,7 +29,7 @@ from multipanda_py.realtime.startup import make_context
 from multipanda_py.robots import SceneObject
 from multipanda_py.state import ArmState, Vector
 
-SPARE, CLEARANCE = 1e-3, 3e-3
+TRACKING_MARGIN, PATH_MARGIN = 1e-3, 3e-3
 """Distances added to the one at which ``collision_avoidance`` stops an approach [m].
 
 Timed motions keep ``SPARE``, for tracking errors. Points of a path keep ``CLEARANCE``, because the
@@ -77,7 +77,7 @@ class ExecutingAvoidance:
         things: Mapping[str, Pose],
         touching: Collection[str] = (),
     ) -> None:
-        config, arms = names.config, describe_for_laws(names.config)
+        config, arms = names.config, describe_identified_arms(names.config)
         movable = [
             scene_object for scene_object in describe_objects(config) if scene_object.mass > 0.0
         ]
@@ -98,7 +98,7 @@ class ExecutingAvoidance:
             if state.name in held:
                 state.attached_object[...] = 1 + number[held[state.name]]
         self._grips = [
-            (grip.arm, self._objects[number[grip.thing]], grip.pose)
+            (grip.arm, self._objects[number[grip.object_name]], grip.pose)
             for grip in attached_objects(scene, held)
         ]
         self._features: list[tuple[CollisionAvoidance, tuple[int, ...]]] = []
@@ -110,16 +110,16 @@ class ExecutingAvoidance:
                 if issubclass(kind, CollisionAvoidance) and switch.enabled:
                     self._features.append((kind(context, params), spec.arms))
 
-        self.near(scene.start[: self._n], 0.0)  # This sets the poses of attached objects.
+        self.close_pairs(scene.start[: self._n], 0.0)  # This sets the poses of attached objects.
         self._meant = {frozenset(pair) for pair in config.collisions.pairs()}
         self._needs: dict[tuple[frozenset[str], bool], float] = {}
         for feature, _ in self._features:
             begins, stops = feature.params.distance, feature.stops_at
-            need = stops + min(CLEARANCE, 0.5 * (begins - stops)) if stops > 0.0 else 0.0
+            need = stops + min(PATH_MARGIN, 0.5 * (begins - stops)) if stops > 0.0 else 0.0
             for key in feature.avoided_pairs():
                 self._needs[key] = max(self._needs.get(key, 0.0), need)
 
-    def needs(self, first: str, second: str, gripper: bool) -> float:
+    def min_distance(self, first: str, second: str, gripper: bool) -> float:
         """Return the minimum distance of two bodies on a path [m]; 0 if none is required.
 
         Args:
@@ -149,16 +149,16 @@ class ExecutingAvoidance:
         return max((one.stops_at for one, _ in self._features), default=0.0)
 
     @property
-    def passes_at(self) -> float:
+    def free_distance(self) -> float:
         """Distance of any two bodies at which no controllet stops a path [m]."""
         return max(self._needs.values(), default=0.0)
 
     @property
     def _spare(self) -> float:
         """Additional distance that motions keep for tracking errors [m]."""
-        return min(SPARE, 0.2 * (self.begins_at - self.stops_at))
+        return min(TRACKING_MARGIN, 0.2 * (self.begins_at - self.stops_at))
 
-    def near(self, q: Vector, within: float) -> list[NearBodies]:
+    def close_pairs(self, q: Vector, within: float) -> list[NearBodies]:
         """Return the pairs of bodies closer than a distance in a configuration.
 
         Args:
@@ -255,7 +255,7 @@ class MoveFinder:
     ) -> None:
         self._names, self._reader, self._holding = names, reader, holding
         self._parameters = parameters or (lambda name: names.spec(name).initial_values())
-        self._places = Places(names)
+        self._goals = GoalConverter(names)
 
     def plan(
         self,
@@ -274,7 +274,7 @@ class MoveFinder:
             options: Options by name, as for :meth:`.Cell.plan`.
             ready: Function that raises an error if an arm executes a motion, however slowly.
         """
-        request = request_of(self._places.stops(via, goals, frame), options or {})
+        request = request_of(self._goals.waypoints(via, goals, frame), options or {})
         if ready is not None:
             ready()
         postures = self._postures()
@@ -342,9 +342,10 @@ class MoveFinder:
         states = {arm: self._reader.state(arm) for arm in self._names.arms}
         for arm, state in states.items():
             fastest = float(np.abs(state.dq).max())
-            if not fastest <= STILL:
+            if not fastest <= MAX_REST_SPEED:
                 raise PlanRejected(
-                    f"{arm}: a joint moves at {fastest:.3f} rad/s, allowed up to {STILL:g} "
+                    f"{arm}: a joint moves at {fastest:.3f} rad/s, allowed up to "
+                    f"{MAX_REST_SPEED:g} "
                     "rad/s. Plan when the arm is at rest"
                 )
         return {arm: state.q for arm, state in states.items()}

@@ -23,16 +23,16 @@ from multipanda_py.cell.switch_planning import (
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LoopTimeout, SwitchRejected
 from multipanda_py.realtime.events import Event
-from multipanda_py.realtime.ownership import REST, SETTLING_TIME
+from multipanda_py.realtime.ownership import MAX_REST_SPEED, SETTLING_TIME
 from multipanda_py.realtime.shared_memory import ANY_EPOCH, SharedFlag, SwitchStatus, reason_record
 from multipanda_py.state import ArmSnapshot
 
-OWNER = "the program that owns the cell"
-_TRIES = 3  # Maximum number of requests of one switch.
-_SETTLED = SETTLING_TIME + 0.1
+OWNER_DESCRIPTION = "the program that owns the cell"
+_MAX_TRIES = 3  # Maximum number of requests of one switch.
+_SETTLED_TIME = SETTLING_TIME + 0.1
 """Time without commanded motion after which an arm counts as settled here [s]. It is longer than
 that of the loop, so that the loop agrees."""
-ABANDONED = 1.0
+ABANDON_TIME = 1.0
 """Time from the deadline until a switch that no client polls is withdrawn [s]."""
 
 
@@ -112,13 +112,13 @@ class PendingSwitch:
         """Return True if another request may follow, even if no client polls this one any more."""
         if self._box.words[SharedFlag.SWITCH_ACK] == self._number and not self._brakes:
             return True
-        if time.monotonic() < self.deadline + ABANDONED:
+        if time.monotonic() < self.deadline + ABANDON_TIME:
             return False
         if not self._is_stop:
-            self.overtake()
+            self.yield_to_stop()
         return True
 
-    def overtake(self) -> None:
+    def yield_to_stop(self) -> None:
         """Withdraw this request in favour of a stop."""
         withdrawn = bool(self._number) and self._withdraw()
         if withdrawn or self._brakes:
@@ -165,7 +165,7 @@ class PendingSwitch:
             raise SwitchRejected("; ".join(reasons) or "activation failed")
         # A fault has changed the active set meanwhile, so the plan is made again.
         self._number = 0
-        if self._tries == _TRIES:
+        if self._tries == _MAX_TRIES:
             raise SwitchRejected(
                 "faults keep changing the active set. Check the events of the loop"
             )
@@ -188,7 +188,7 @@ class PendingSwitch:
                         "was not sent"
                     )
                 return None
-            before.overtake()
+            before.yield_to_stop()
         elif not self._is_stop and box.switch.taken < switch_lock.stop_number:
             raise SwitchRejected(
                 "a stop waits until the loop runs again; other switches are refused until then"
@@ -213,7 +213,7 @@ class PendingSwitch:
         if self._rule is Strictness.FORCE_AUTO:
             # The loop compares the speed with REST again later, so an arm that braked must be well
             # below.
-            bound = 0.5 * REST if self._rested else REST
+            bound = 0.5 * MAX_REST_SPEED if self._rested else MAX_REST_SPEED
             if moving := moving_arms(
                 switch_lock.specs, plan, switch_lock.state, bound, self._has_settled
             ):
@@ -225,8 +225,8 @@ class PendingSwitch:
                 if not plan.deactivated:  # All these arms are on hold already.
                     return None
         self._plan = plan
-        is_sure = not self._is_stop or (before is None and not switch_lock.stall_reason())
-        if is_sure and not plan.activated and not plan.deactivated:
+        is_certain = not self._is_stop or (before is None and not switch_lock.stall_reason())
+        if is_certain and not plan.activated and not plan.deactivated:
             return self._result(0.0)
         now, reason = time.monotonic(), self._reason()
         switch_lock.ended.update(dict.fromkeys(plan.deactivated, (now, reason)))
@@ -248,7 +248,7 @@ class PendingSwitch:
             self._still_since.pop(arm, None)
             return False
         now = time.monotonic()
-        return now - self._still_since.setdefault(arm, now) >= _SETTLED
+        return now - self._still_since.setdefault(arm, now) >= _SETTLED_TIME
 
     def _reason(self) -> str:
         """Return the reason of the switch and the client that requested it."""
@@ -261,7 +261,7 @@ class PendingSwitch:
             )
         if self._brakes:
             description = f"{description}, for which arms come to rest first"
-        return f"{description}, requested by {self._by or OWNER}"
+        return f"{description}, requested by {self._by or OWNER_DESCRIPTION}"
 
     def _refuse_after_stop(self) -> NoReturn:
         changed = "" if self._stopped else "; nothing has changed"

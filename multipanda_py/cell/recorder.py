@@ -19,7 +19,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LogError
-from multipanda_py.realtime.record_ring import RecordLocation, RecordReader
+from multipanda_py.realtime.record_ring import RecordLayout, RecordReader
 from multipanda_py.realtime.recording.fault_recorder import fault_folder, records_faults
 from multipanda_py.realtime.recording.log import event_message
 from multipanda_py.realtime.recording.mcap_file import FileSink
@@ -28,7 +28,7 @@ from multipanda_py.realtime.recording.recorder import Recorded, Recording, new_f
 from multipanda_py.realtime.recording.topics import CELL_FILE, ArmPlan, CellPlan
 from multipanda_py.realtime.running_cell import Announced
 from multipanda_py.realtime.shared_memory import Mailbox
-from multipanda_py.realtime.system.child_process import write_stderr
+from multipanda_py.realtime.system.child_process import log_line
 from multipanda_py.realtime.system.priority import other_cpus
 from multipanda_py.registry import VERSION
 from multipanda_py.robots.urdf import cell_urdf
@@ -37,15 +37,13 @@ URDF_FILE = "robot_description.urdf"
 """Name of the URDF attachment of every log. The cell file is another attachment."""
 
 
-def plan_of(
-    config: CellConfig, specs: Sequence[InstanceSpec], location: RecordLocation
-) -> CellPlan:
+def plan_of(config: CellConfig, specs: Sequence[InstanceSpec], layout: RecordLayout) -> CellPlan:
     """Return the description of a cell for a recorder.
 
     Args:
         config: The checked cell file.
         specs: Specifications of all controllet instances.
-        location: Location of the cycle records in shared memory.
+        layout: Location of the cycle records in shared memory.
     """
     arms = describe_arms(config)
     about = {
@@ -63,7 +61,7 @@ def plan_of(
     return CellPlan(
         name=config.cell.name,
         rate=config.cell.rate,
-        records=location,
+        records=layout,
         arms=tuple(ArmPlan(arm.name, tuple(arm.joint_names), arm.base_frame) for arm in arms),
         laws=tuple(spec.name for spec in specs),
         attachments={
@@ -110,7 +108,7 @@ class Recorder:
 
     @property
     def is_inline(self) -> bool:
-        """True if the recording needs :meth:`record_new` between steps of an inline cell."""
+        """True if the recording needs :meth:`record_pending` between steps of an inline cell."""
         return self._inline is not None
 
     @property
@@ -153,7 +151,7 @@ class Recorder:
             told=0,
         )
 
-    def ask_to_end(self, reason: str = "") -> None:
+    def request_stop(self, reason: str = "") -> None:
         """Request the end of all recordings without waiting. :meth:`close` waits for it.
 
         The recording of an inline cell ends immediately, while its records are still available.
@@ -185,7 +183,7 @@ class Recorder:
     def _end_or_report(self) -> None:
         """End a recording that was not stopped, and print its error."""
         if self.is_recording and "error" in (answer := self._end()):
-            write_stderr(f"multipanda recorder: the recording is incomplete: {answer['error']}")
+            log_line(f"multipanda recorder: the recording is incomplete: {answer['error']}")
 
     def start(self, path: str | Path, *, split: float = 0.0, torque_terms: bool = False) -> None:
         """Start to record every cycle.
@@ -240,7 +238,7 @@ class Recorder:
             self._connection.trace_torques(False)
         self._traced = False
 
-    def record_new(self) -> None:
+    def record_pending(self) -> None:
         """Record the cycles of an inline cell since the last call."""
         if self._inline is None:
             return
@@ -272,7 +270,7 @@ class Recorder:
         if recording is not None:
             return recording.stop()
         try:
-            self.record_new()
+            self.record_pending()
             if self._inline is None:
                 return {"error": "its file could not be written"}
             (sink, reader), self._inline = self._inline, None

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.cell.arm_request import STILL, ArmRequest, ArmRequests, RequestKind, given_up
+from multipanda_py.cell.arm_request import (
+    LOOP_TIMEOUT,
+    ArmRequest,
+    ArmRequests,
+    RequestKind,
+    describe_withdrawal,
+)
 from multipanda_py.cell.connection import Connection, Counts, checked_timeout
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
@@ -99,7 +105,7 @@ class PendingRecovery:
             raise RecoveryFailed(f"still faulted: {text}{others}", failed)
         waited = time.monotonic() - self._began
         stall_reason = recovery.loop_stall_reason()
-        if waited > self._timeout or (waited > STILL and stall_reason):
+        if waited > self._timeout or (waited > LOOP_TIMEOUT and stall_reason):
             open_arms = ", ".join(arm for arm in left if arm not in failed)
             known = "".join(f"; {arm} is still faulted: {text}" for arm, text in failed.items())
             raise LoopTimeout(
@@ -205,12 +211,12 @@ class Recovery:
             self._forget_taken()
             request = self._requests.pop(number, None)
             if request is None:
-                return given_up(not number)
+                return describe_withdrawal(not number)
             slot = connection.mailbox.recover
             withdrawn = connection.withdraw(slot, request.carrier, "recovery")
             if withdrawn and self._requests:
                 self._post(list(self._requests.values()))
-        return given_up(withdrawn)
+        return describe_withdrawal(withdrawn)
 
     def _post(self, requests: Sequence[_Request]) -> int:
         """Send a record with the arms of all requests and return its number."""
@@ -250,7 +256,10 @@ class Recovery:
 
     def loop_stall_reason(self) -> str:
         """Return why the loop does not answer; '' if it does."""
-        if self._connection.cycle_age() < STILL and not self._connection.mailbox.is_paused:
+        if (
+            self._connection.time_since_cycle() < LOOP_TIMEOUT
+            and not self._connection.mailbox.is_paused
+        ):
             return ""
         return self._reader.stall_reason()
 
@@ -260,7 +269,7 @@ class Recovery:
 
 TARE_TIMEOUT = 3.0
 """Default timeout of a tare [s], longer than the loop needs for the measurement."""
-_KIND = RequestKind(
+_REQUEST_KIND = RequestKind(
     "tare",
     TareRejected,
     (Event.TARED, Event.TARE_REFUSED),
@@ -279,7 +288,7 @@ class Tare:
 
     def __init__(self, names: CellNames, connection: Connection, counts: Counts) -> None:
         self._names = names
-        self._requests = ArmRequests(_KIND, names, connection, counts)
+        self._requests = ArmRequests(_REQUEST_KIND, names, connection, counts)
 
     def offset(self, arm: str) -> Vector:
         """Return the offset subtracted from the external torques of an arm, (n,) [Nm].

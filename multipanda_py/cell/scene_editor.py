@@ -8,17 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from multipanda_py.cell.arm_request import given_up, wait_or_withdraw
+from multipanda_py.cell.arm_request import describe_withdrawal, wait_or_withdraw
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
-from multipanda_py.config.describe import first_real_arm, movable_objects, surroundings
+from multipanda_py.config.describe import (
+    collision_names,
+    first_arm_without_simulation,
+    movable_objects,
+)
 from multipanda_py.exceptions import SimulationRefused, UnknownName
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.shared_memory import (
     SCENE_CHANGE_RECORD,
-    SceneChange,
-    SceneChangeStatus,
+    ObjectRequest,
+    ObjectResult,
 )
 from multipanda_py.state import Vector
 
@@ -38,7 +42,7 @@ class EntryRequest:
     """
 
     thing: str
-    change: SceneChange
+    change: ObjectRequest
     number: int
 
 
@@ -60,7 +64,7 @@ class SceneEditor:
     def __init__(self, names: CellNames, connection: Connection, reader: StateReader) -> None:
         self._names, self._connection, self._reader = names, connection, reader
         self._movable = movable_objects(names.config)
-        self._around = surroundings(names.config)
+        self._around = collision_names(names.config)
 
     @property
     def absent(self) -> tuple[str, ...]:
@@ -125,7 +129,7 @@ class SceneEditor:
             pose: New pose in the world.
             twist: New twist, as for :meth:`spawn`, (6,) [m/s, rad/s].
         """
-        return self._ask(thing, self._entry(thing, pose, twist, SceneChange.MOVE))
+        return self._ask(thing, self._entry(thing, pose, twist, ObjectRequest.MOVE))
 
     def answer(self, request: EntryRequest) -> bool:
         """Return True if the request has been executed.
@@ -142,93 +146,95 @@ class SceneEditor:
         self._poll(request.thing, request.change, answer[1:])
         is_there = request.thing in self._reader.objects()
         # The newest cycle must show the change too.
-        return is_there == (request.change is not SceneChange.REMOVE)
+        return is_there == (request.change is not ObjectRequest.REMOVE)
 
     def withdraw(self, request: EntryRequest) -> str:
         """Withdraw a request; return a text stating whether it may still be executed."""
         slot = self._connection.mailbox.entries[self._movable.index(request.thing)]
         change_name = request.change.name.lower()
-        return given_up(self._connection.withdraw(slot, request.number, change_name))
+        return describe_withdrawal(self._connection.withdraw(slot, request.number, change_name))
 
-    def _change(self, thing: str, record: Vector) -> None:
+    def _change(self, object_name: str, record: Vector) -> None:
         if self._names.config.cell.placement == "inline":
             answer = self._connection.loop.change_object(record)
-            self._poll(thing, SceneChange(int(record[0])), np.array(answer))
+            self._poll(object_name, ObjectRequest(int(record[0])), np.array(answer))
             return
-        request = self._ask(thing, record)
+        request = self._ask(object_name, record)
         wait_or_withdraw(
             self._connection,
             lambda: self.answer(request) or None,
             lambda: self.withdraw(request),
             SCENE_CHANGE_TIMEOUT,
-            f"the answer to the request for {thing}",
+            f"the answer to the request for {object_name}",
         )
 
-    def _ask(self, thing: str, record: Vector) -> EntryRequest:
-        slot = self._connection.mailbox.entries[self._movable.index(thing)]
+    def _ask(self, object_name: str, record: Vector) -> EntryRequest:
+        slot = self._connection.mailbox.entries[self._movable.index(object_name)]
         return EntryRequest(
-            thing, SceneChange(int(record[0])), self._connection.post(slot, record)
+            object_name, ObjectRequest(int(record[0])), self._connection.post(slot, record)
         )
 
     def _entry(
         self,
-        thing: str,
+        object_name: str,
         pose: Pose | None,
         twist: ArrayLike,
-        change: SceneChange = SceneChange.SPAWN,
+        change: ObjectRequest = ObjectRequest.SPAWN,
     ) -> Vector:
-        self._check(change, thing)
-        own = self._names.config.objects[thing]
+        self._check(change, object_name)
+        own = self._names.config.objects[object_name]
         object_pose = Pose.from_rpy(own.position, own.rpy) if pose is None else pose
         if not isinstance(object_pose, Pose):
-            raise SimulationRefused(f"{thing}: pose: got {pose!r:.60}, allowed a Pose")
-        motion = checked_twist(thing, twist)
-        index = self._movable.index(thing)
+            raise SimulationRefused(f"{object_name}: pose: got {pose!r:.60}, allowed a Pose")
+        motion = checked_twist(object_name, twist)
+        index = self._movable.index(object_name)
         return np.array(
             [change, index, *object_pose.position, *object_pose.quaternion_xyzw, *motion]
         )
 
-    def _exit(self, thing: str) -> Vector:
-        self._check(SceneChange.REMOVE, thing)
+    def _exit(self, object_name: str) -> Vector:
+        self._check(ObjectRequest.REMOVE, object_name)
         record = np.zeros(SCENE_CHANGE_RECORD)
-        record[1] = self._movable.index(thing)
+        record[1] = self._movable.index(object_name)
         return record
 
-    def _check(self, change: SceneChange, thing: str) -> None:
+    def _check(self, change: ObjectRequest, object_name: str) -> None:
         change_name = change.name.lower()
-        if real := first_real_arm(self._names.config):
+        if real := first_arm_without_simulation(self._names.config):
             raise SimulationRefused(f"{change_name}: got {real}, allowed simulated arms only")
-        if thing not in self._movable:
-            raise UnknownName("movable object", thing, tuple(self._movable))
+        if object_name not in self._movable:
+            raise UnknownName("movable object", object_name, tuple(self._movable))
 
-    def _poll(self, thing: str, change: SceneChange, answer: Vector) -> None:
+    def _poll(self, object_name: str, change: ObjectRequest, answer: Vector) -> None:
         """Raise an error if the loop refused the request."""
         change_name = change.name.lower()
-        outcome, other = SceneChangeStatus(int(answer[0])), self._around[int(answer[1])]
-        if outcome is SceneChangeStatus.PRESENT:
+        outcome, other = ObjectResult(int(answer[0])), self._around[int(answer[1])]
+        if outcome is ObjectResult.PRESENT:
             raise SimulationRefused(
-                f"spawn: {thing} is already in the scene. Absent objects: "
+                f"spawn: {object_name} is already in the scene. Absent objects: "
                 f"{', '.join(self.absent) or 'there are none'}"
             )
-        if outcome is SceneChangeStatus.ABSENT:
-            already = " already" if change is SceneChange.REMOVE else ". Spawn it first"
-            raise SimulationRefused(f"{change_name}: {thing} is absent{already}")
-        if outcome is SceneChangeStatus.ATTACHED:
+        if outcome is ObjectResult.ABSENT:
+            already = " already" if change is ObjectRequest.REMOVE else ". Spawn it first"
+            raise SimulationRefused(f"{change_name}: {object_name} is absent{already}")
+        if outcome is ObjectResult.ATTACH_WIDTH:
             raise SimulationRefused(
-                f"remove: {thing} is held by {other}. Open the gripper, or detach the object first"
+                f"remove: {object_name} is held by {other}. Open the gripper, or detach the "
+                f"object first"
             )
-        if outcome is SceneChangeStatus.INSIDE:
+        if outcome is ObjectResult.INSIDE:
             raise SimulationRefused(
-                f"{change_name}: {thing} would overlap {other}: got {1e3 * answer[2]:.1f} mm, "
+                f"{change_name}: {object_name} would overlap {other}: got {1e3 * answer[2]:.1f} "
+                f"mm, "
                 "allowed 1 mm"
             )
 
 
-def checked_twist(thing: str, twist: ArrayLike) -> Vector:
+def checked_twist(object_name: str, twist: ArrayLike) -> Vector:
     """Check a twist and return it, (6,) [m/s, rad/s].
 
     Args:
-        thing: Name of the object, for the message.
+        object_name: Name of the object, for the message.
         twist: Twist to check.
 
     Raises:
@@ -240,5 +246,5 @@ def checked_twist(thing: str, twist: ArrayLike) -> Vector:
         motion = np.zeros(0)
     if motion.shape != (6,) or not np.isfinite(motion).all():
         got = motion.tolist() if motion.size else twist
-        raise SimulationRefused(f"{thing}: twist: got {got!r:.60}, allowed 6 finite numbers")
+        raise SimulationRefused(f"{object_name}: twist: got {got!r:.60}, allowed 6 finite numbers")
     return motion

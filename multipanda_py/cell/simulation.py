@@ -14,7 +14,7 @@ from multipanda_py.cell.grippers import Grippers
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.scene_editor import checked_twist
 from multipanda_py.cell.state_reader import StateReader
-from multipanda_py.config.describe import first_real_arm, movable_objects
+from multipanda_py.config.describe import first_arm_without_simulation, movable_objects
 from multipanda_py.exceptions import SimulationRefused, UnknownName
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.loop_state import LoopState
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 10**9
 """Maximum number of cycles in one request, more than eleven days at 1 kHz."""
-_AHEAD = 2
+_PAUSE_CYCLES = 2
 """Number of cycles from a pause request to the last cycle. The next cycle may have started
 already."""
 
 
-class RunningWorld:
+class PacedSimulation:
     """Pause and resume a cell in which all arms are simulated.
 
     While the loop is paused, it executes only requests about objects. It refuses targets, and
@@ -60,7 +60,7 @@ class RunningWorld:
         config = self._names.config
         if config.cell.placement == "inline":
             return "pause: a cell with cell.placement: inline runs only in cell.step()"
-        real = first_real_arm(config)
+        real = first_arm_without_simulation(config)
         return f"pause: got {real}, allowed simulated arms only" if real else ""
 
     @property
@@ -85,7 +85,7 @@ class RunningWorld:
             raise SimulationRefused(reason)
         self._connection.check()
         words = self._connection.mailbox.words
-        soon = self.cycles + _AHEAD
+        soon = self.cycles + _PAUSE_CYCLES
         words[SharedFlag.LAST_ROW] = min(words[SharedFlag.LAST_ROW] or soon, soon)
         return int(words[SharedFlag.LAST_ROW])
 
@@ -108,12 +108,12 @@ class RunningWorld:
         words[SharedFlag.LAST_ROW] = max(words[SharedFlag.LAST_ROW], self.cycles) + cycles
         return int(words[SharedFlag.LAST_ROW])
 
-    def ask_pose(self, thing: str, pose: Pose, twist: ArrayLike = (0.0,) * 6) -> int:
+    def ask_pose(self, object_name: str, pose: Pose, twist: ArrayLike = (0.0,) * 6) -> int:
         """Move an object in the next cycle and return the number of the request.
 
         Args:
-            thing: Name of an object with a mass. Objects without mass are fixed, and collision
-                avoidance uses their pose in the cell file.
+            object_name: Name of an object with a mass. Objects without mass are fixed, and
+                collision avoidance uses their pose in the cell file.
             pose: Pose in the world.
             twist: Linear velocity in the world [m/s], and angular velocity in the axes of the
                 object [rad/s], (6,).
@@ -125,26 +125,26 @@ class RunningWorld:
         """
         if reason := self.refusal():
             raise SimulationRefused(reason)
-        if thing not in self._objects:
-            raise UnknownName("movable object", thing, tuple(self._objects))
-        motion = checked_twist(thing, twist)
-        if thing not in self._reader.objects():
-            raise SimulationRefused(f"{thing}: the object is absent. Spawn it first")
-        index = self._objects.index(thing)
+        if object_name not in self._objects:
+            raise UnknownName("movable object", object_name, tuple(self._objects))
+        motion = checked_twist(object_name, twist)
+        if object_name not in self._reader.objects():
+            raise SimulationRefused(f"{object_name}: the object is absent. Spawn it first")
+        index = self._objects.index(object_name)
         values = (*pose.position, *pose.quaternion_xyzw, *motion)
-        return self._connection.post(self._slot(thing), np.array([index, *values]))
+        return self._connection.post(self._slot(object_name), np.array([index, *values]))
 
-    def is_placed(self, thing: str, number: int) -> bool:
+    def is_placed(self, object_name: str, number: int) -> bool:
         """Return True if the loop has received a request of :meth:`ask_pose`.
 
         Args:
-            thing: Name of the object.
+            object_name: Name of the object.
             number: Number of the request.
         """
-        return self._slot(thing).taken >= number
+        return self._slot(object_name).taken >= number
 
-    def _slot(self, thing: str) -> SeqlockBuffer:
-        return self._connection.mailbox.placed[self._objects.index(thing)]
+    def _slot(self, object_name: str) -> SeqlockBuffer:
+        return self._connection.mailbox.placed[self._objects.index(object_name)]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from multipanda_py.realtime.timing import LoopStatistics, summarise
 from multipanda_py.robots.actuated_joints import OperationMode
 from multipanda_py.robots.gripper import Outcome
 from multipanda_py.simulation.actuators.springs import JointSprings
-from multipanda_py.state import INTERFACES, ArmSnapshot, Matrix, Vector
+from multipanda_py.state import COMMAND_INTERFACES, ArmSnapshot, Matrix, Vector
 from multipanda_py.targets import Reports
 
 
@@ -92,7 +92,7 @@ class ActuatorReader:
         if joints is None:
             raise ActuatorRefused(f"{arm}: the arm has no compliant actuators")
         q, dq, torque, numbers, reference, position, velocity, exerted, load = (
-            record[name][..., joints.indices]
+            record[name][..., joints.joint_indices]
             for name in (
                 "q", "dq", "tau_J", "actuator_mode", "motor_reference", "motor_position",
                 "motor_velocity", "motor_torque", "spring_torque",
@@ -120,7 +120,7 @@ class ActuatorReader:
 _SHOWN = {field.name for field in fields(ArmSnapshot)}
 
 
-class Snapshots:
+class SnapshotReader:
     """Read the state of one arm from flat cycle records.
 
     Every target is checked against a snapshot. Fields are therefore accessed by index, which is
@@ -175,7 +175,7 @@ class Snapshots:
         fields["name"], fields["time"] = self._arm, float(row[self._time])
         fields["owner"] = self._instances[int(words[self._owner])]
         fields["fault"] = Event(fault).name.lower() if fault else ""
-        fields["interface"] = INTERFACES[int(words[self._interface])]
+        fields["interface"] = COMMAND_INTERFACES[int(words[self._interface])]
         for name, index in self._vectors:
             fields[name] = row[index]
         for name, index, rows in self._matrices:
@@ -183,7 +183,7 @@ class Snapshots:
         return snapshot
 
 
-SILENT = 0.05
+STALE_CYCLE_TIME = 0.05
 """Time without a cycle after which the cell refuses targets and parameters [s]."""
 
 
@@ -199,17 +199,17 @@ class StateReader:
         self._names, self._connection = names, connection
         self._movable = movable_objects(names.config)
         self._event_count = 0
-        self._snapshots: dict[str, Snapshots] = {}
+        self._snapshots: dict[str, SnapshotReader] = {}
         self._time_at = columns(row_dtype(0, 0, 0), "time").start
 
     def stall_reason(self) -> str:
         """Return why the loop does not run, and what its arms do meanwhile; '' if it runs."""
-        age = self._connection.cycle_age()
-        if age < SILENT:
+        age = self._connection.time_since_cycle()
+        if age < STALE_CYCLE_TIME:
             return ""
         if self._connection.mailbox.is_paused:
             return "the simulation is paused"
-        text = f"the loop has not run for {age:.2f} s (allowed {SILENT:g} s)"
+        text = f"the loop has not run for {age:.2f} s (allowed {STALE_CYCLE_TIME:g} s)"
         arms_of: dict[str, list[str]] = {}
         for name, arm in self._names.config.arms.items():
             arms_of.setdefault(arm.backend, []).append(name)
@@ -223,7 +223,7 @@ class StateReader:
         flags = self._connection.mailbox.active
         return tuple(spec.name for spec in self._names.specs if flags[spec.index])
 
-    def beginnings(self, arm: str) -> int:
+    def activation_count(self, arm: str) -> int:
         """Return the number of controllet activations on an arm so far."""
         counts = self._connection.mailbox.activation_counts
         specs = self._names.specs
@@ -246,12 +246,12 @@ class StateReader:
         """
         return self._snapshots_of(arm).snapshot(self._newest_flat())
 
-    def _snapshots_of(self, arm: str) -> Snapshots:
+    def _snapshots_of(self, arm: str) -> SnapshotReader:
         if arm not in self._snapshots:
             index, joints = self._names.arm_index(arm), self._names.limits(arm).n_joints
             instances = [spec.name for spec in self._names.specs]
             kind = self._connection.mailbox.ring.rows.dtype
-            self._snapshots[arm] = Snapshots(arm, index, joints, instances, kind)
+            self._snapshots[arm] = SnapshotReader(arm, index, joints, instances, kind)
         return self._snapshots[arm]
 
     def pose(self, arm: str) -> Pose:

@@ -10,8 +10,8 @@ from enum import IntEnum
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import SwitchRejected
 from multipanda_py.realtime.ownership import moving_joint
-from multipanda_py.realtime.shared_memory import KEEP, RESTART
-from multipanda_py.state import INTERFACES, ArmSnapshot
+from multipanda_py.realtime.shared_memory import KEEP_FLAG, RESTART_FLAG
+from multipanda_py.state import COMMAND_INTERFACES, ArmSnapshot
 
 
 class Strictness(IntEnum):
@@ -92,22 +92,26 @@ def plan_switch(
                 faults.append(f"{name}: cannot be activated, because it is active already")
             continue
         rivals = [p for p in specs if result.flags[p.index] and set(p.arms) & set(spec.arms)]
-        asked_too = [p for p in rivals if p.name in usable]
-        if strictness is Strictness.FORCE_AUTO and not asked_too:
+        requested_rivals = [p for p in rivals if p.name in usable]
+        if strictness is Strictness.FORCE_AUTO and not requested_rivals:
             for rival in rivals:
                 result.flags[rival.index] = 0
             rivals = []
         if rivals:
             claims = " and ".join(p.name for p in rivals)
-            way_out = "" if asked_too else f"; strictness 4 (FORCE_AUTO) would deactivate {claims}"
-            faults.append(f"{name}: conflicts with {claims} over {_shared(spec, rivals)}{way_out}")
+            hint = (
+                ""
+                if requested_rivals
+                else f"; strictness 4 (FORCE_AUTO) would deactivate {claims}"
+            )
+            faults.append(f"{name}: conflicts with {claims} over {_shared(spec, rivals)}{hint}")
             continue
-        result.flags[spec.index] = RESTART if active[spec.index] else KEEP
+        result.flags[spec.index] = RESTART_FLAG if active[spec.index] else KEEP_FLAG
     if faults and strictness is not Strictness.BEST_EFFORT:
         raise SwitchRejected("\n".join(faults))
     result.skipped = faults
     for spec, flag, was in zip(specs, result.flags, active):
-        if flag and (not was or flag == RESTART):
+        if flag and (not was or flag == RESTART_FLAG):
             result.activated.append(spec.name)
         elif was and not flag and not spec.is_hold:
             result.deactivated.append(spec.name)
@@ -231,7 +235,7 @@ def moving_arms(
         if all(one.interface == spec.law.command_interface for one in states):
             continue
         for one in states:
-            is_still = one.interface != INTERFACES[0] and not one.is_commanded_to_move
+            is_still = one.interface != COMMAND_INTERFACES[0] and not one.is_commanded_to_move
             if moving := moving_joint(one.dq, bound, has_settled(one.name, is_still)):
                 joint, speed = moving
                 unit = spec.robots[one.name].limits.unit(joint, "rad/s")
@@ -246,7 +250,7 @@ def only_stops(plan: SwitchPlan, active: Sequence[bool]) -> SwitchPlan:
         plan: Plan of a switch.
         active: True for each active controllet instance.
     """
-    flags = [int(was and flag == KEEP) for was, flag in zip(active, plan.flags)]
+    flags = [int(was and flag == KEEP_FLAG) for was, flag in zip(active, plan.flags)]
     return replace(plan, flags=flags, activated=[])
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from numpy.typing import ArrayLike
 
 from multipanda_py.cell import goals as gate
-from multipanda_py.cell.commanded_motions import OTHER, CommandedMotions
+from multipanda_py.cell.commanded_motions import REPLACED_BY, CommandedMotions
 from multipanda_py.cell.connection import Connection, Counts
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
@@ -21,7 +21,7 @@ from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.controllets.targets.joint import TRAJECTORY, Trajectory
 from multipanda_py.exceptions import TargetRejected, UnknownName
 from multipanda_py.pose import Pose
-from multipanda_py.robots.actuated_joints import ALIASES
+from multipanda_py.robots.actuated_joints import COMMAND_ALIASES
 from multipanda_py.robots.dynamics.arm_model import ToolJacobian
 from multipanda_py.state import ArmSnapshot, Vector
 from multipanda_py.targets import Asked, AskedOfArm, Stream
@@ -40,7 +40,7 @@ def refuse_unused(
     Raises:
         TargetRejected: If no enabled feature reads the channel.
     """
-    if channel in spec.own_channels:
+    if channel in spec.controllet_channels:
         return
     readers = [
         name
@@ -130,7 +130,7 @@ class TargetWriter:
         """
         joint = None if q is None and dq is None else (q, dq)
         values = {"pose": pose, "joint": joint, "twist": twist, "wrench": wrench}
-        self._give_arm(arm, _given({**values, "stiffness": stiffness}), frame)
+        self._give_arm(arm, _requested({**values, "stiffness": stiffness}), frame)
 
     def follow(
         self,
@@ -164,8 +164,8 @@ class TargetWriter:
         Raises:
             TargetRejected: If the trajectory is invalid. The arm keeps its present targets.
         """
-        asked_for = Trajectory(points, path_tolerance, goal_tolerance, goal_time, start)
-        self._give_arm(arm, {"trajectory": asked_for})
+        trajectory = Trajectory(points, path_tolerance, goal_tolerance, goal_time, start)
+        self._give_arm(arm, {"trajectory": trajectory})
 
     def follow_together(self, name: str, trajectories: Mapping[str, Trajectory]) -> None:
         """Send a trajectory to every arm of a controllet. All of them start in one cycle, or none.
@@ -221,7 +221,7 @@ class TargetWriter:
             TargetRejected: If a target is invalid. The controllet keeps its present targets.
         """
         self._give_controllet(
-            name, _given({"object": pose, "internal_force": internal_force}), frame
+            name, _requested({"object": pose, "internal_force": internal_force}), frame
         )
 
     def command_actuators(self, arm: str, **commands: Any) -> None:
@@ -240,7 +240,9 @@ class TargetWriter:
         if not commands:
             self._counts.rejected[f"{arm} target"] += 1
             raise TargetRejected(f"{arm}: got no command, allowed one or more")
-        self._give_arm(arm, {ALIASES.get(name, name): value for name, value in commands.items()})
+        self._give_arm(
+            arm, {COMMAND_ALIASES.get(name, name): value for name, value in commands.items()}
+        )
 
     def set_channel(self, who: str, channel: str, value: Any, *, frame: str = "") -> None:
         """Set a target of any channel, including channels of plug-ins.
@@ -266,8 +268,8 @@ class TargetWriter:
             spec = self._owner(arm)
             context = self._request(arm, spec, frame)
             records = self._records(spec, spec.config.arms.index(arm), values, context)
-            leaning = not values.keys().isdisjoint(spec.law.Target.leaning)
-            self._write(spec, records, context.far if leaning else None)
+            is_soft = not values.keys().isdisjoint(spec.law.Target.leaning)
+            self._write(spec, records, context.far if is_soft else None)
         except (TargetRejected, UnknownName):
             self._counts.rejected[f"{arm} target"] += 1
             raise
@@ -312,10 +314,10 @@ class TargetWriter:
 
     def _far_channels(self, spec: InstanceSpec) -> tuple[str, ...]:
         """Return the channels that at present accept targets far from the measured state."""
-        leaning = spec.law.Target.leaning
-        if not (leaning and self._parameters(spec.name).get("governor.enabled")):
-            return spec.far_channels
-        return (*spec.far_channels, *leaning)
+        soft_channels = spec.law.Target.leaning
+        if not (soft_channels and self._parameters(spec.name).get("governor.enabled")):
+            return spec.ungated_channels
+        return (*spec.ungated_channels, *soft_channels)
 
     def _give_controllet(self, name: str, values: Mapping[str, Any], frame: str = "") -> None:
         """Check values for channels of a whole controllet and send them together."""
@@ -420,15 +422,15 @@ class TargetWriter:
                         box.activation_counts[spec.index],
                         record,
                     )
-                if TRAJECTORY.name in slots and name in OTHER:
+                if TRAJECTORY.name in slots and name in REPLACED_BY:
                     self.motions.note(spec, name, index, record)
                     # The loop may receive both channels in one cycle. The older target is
                     # withdrawn, so that only the newer one counts.
-                    older = slots[OTHER[name]][index]
+                    older = slots[REPLACED_BY[name]][index]
                     if older.taken < older.written:
                         older.withdraw(older.written)
             box.notify_targets()
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+def _requested(values: Mapping[str, Any]) -> dict[str, Any]:
     return {channel: value for channel, value in values.items() if value is not None}

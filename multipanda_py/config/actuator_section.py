@@ -15,14 +15,14 @@ import numpy as np
 from pydantic import Discriminator, Field, Tag
 
 from multipanda_py import registry
-from multipanda_py.actuator import PINION, Actuator
+from multipanda_py.actuator import PINION_RADIUS, Actuator
 from multipanda_py.config.section import Section
 from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
 from multipanda_py.robots import Robot
 from multipanda_py.robots.measured_files import read_actuator
 
-_SOMETHING = 1e-3  # Torque limit of joints without any torque; zero would be invalid [Nm].
-_TORQUES = (
+_MIN_TORQUE = 1e-3  # Torque limit of joints without any torque; zero would be invalid [Nm].
+_TORQUE_THRESHOLDS = (
     "barrier_torque", "contact_torque", "lacking_torque", "tare_torque", "unmeasured_torque",
 )  # fmt: skip
 """Torque thresholds of a robot, which scale with its torque limits."""
@@ -183,7 +183,7 @@ class ActuatorConfig(Section):
             for motor in (self.motor, self.motor_2 or self.motor)
         )
         moves_pivot = registry.find("actuators", self.type).preset_unit == "m"
-        return first, second / PINION if moves_pivot and self.motor_2 is None else second
+        return first, second / PINION_RADIUS if moves_pivot and self.motor_2 is None else second
 
     @property
     def lag(self) -> float:
@@ -204,7 +204,7 @@ WITH_MOTORS = ("motor_torque", "motor_pid", "equilibrium_pid")
 """Modes in which the motors have inertia."""
 
 
-def indices_of(
+def joint_indices(
     groups: Mapping[str, ActuatorConfig], joints: tuple[str, ...]
 ) -> dict[str, list[int]]:
     """Return the joint indices of every group, counted from 0; unknown joint names are skipped.
@@ -245,14 +245,14 @@ def _with_joints(robot: Robot, armature: tuple[float, ...], whole: tuple[float, 
     max_value, own = np.array(whole), robot.limits.torque
     torque = np.minimum(own, max_value)
     figures = {
-        name: tuple((torque / own * values).tolist() if name in _TORQUES else values)
+        name: tuple((torque / own * values).tolist() if name in _TORQUE_THRESHOLDS else values)
         for name, values in robot.figures.items()
     }
     limits = replace(robot.limits, torque=torque, whole_torque=max_value)
     return replace(robot, armature=np.array(armature), limits=limits, figures=figures)
 
 
-def with_outputs(robot: Robot, groups: Mapping[str, ActuatorConfig]) -> Robot:
+def with_actuators(robot: Robot, groups: Mapping[str, ActuatorConfig]) -> Robot:
     """Return a robot with the inertias and torque limits of its compliant actuators.
 
     The output inertias replace the rotor inertias. ``whole_torque`` becomes the maximum torque of
@@ -265,12 +265,12 @@ def with_outputs(robot: Robot, groups: Mapping[str, ActuatorConfig]) -> Robot:
     """
     armature: list[float] = robot.armature.tolist()
     whole = [math.inf] * robot.n_joints
-    indices = indices_of(groups, tuple(joint.name for joint in robot.joints))
+    indices = joint_indices(groups, tuple(joint.name for joint in robot.joints))
     for name, group in groups.items():
         text, own = group.output_inertia, indices[name]
         for joint, max_value in zip(own, group.exertable(len(own))):
             whole[joint] = max(
-                max_value, _SOMETHING
+                max_value, _MIN_TORQUE
             )  # The rules reject groups without any torque.
         if text is None or (isinstance(text, list) and len(text) != len(own)):
             continue  # The rules reject lists of another length.

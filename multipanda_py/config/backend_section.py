@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from multipanda_py import registry
 from multipanda_py.config.renamed_keys import renamed_key
-from multipanda_py.config.section import in_plain_types, sentences
+from multipanda_py.config.section import in_plain_types, messages
 from multipanda_py.exceptions import ConfigurationError, SettingsRejected
 from multipanda_py.parameters import Settings, Spec, by_class, declaration_fault, declared, live
 
@@ -100,7 +100,7 @@ def check_sections(
         try:
             checked = model.model_validate(in_plain_types(value))
         except ValidationError as error:
-            result = (f"{path}.{text}" for text in sentences(error, model))
+            result = (f"{path}.{text}" for text in messages(error, model))
             yield key, None, [text.replace(f"{path}.: ", f"{path}: ") for text in result]
             continue
         yield key, checked.model_dump(exclude_unset=True), []
@@ -136,7 +136,7 @@ def changed(settings: Settings, values: Mapping[str, object], arm: str, section:
     try:
         text = model.model_validate(text).model_dump(exclude_unset=True)
     except ValidationError as error:
-        faults.extend(f"{arm}: {fault}" for fault in sentences(error, model))
+        faults.extend(f"{arm}: {fault}" for fault in messages(error, model))
     if faults:
         raise SettingsRejected("\n".join(faults))
     return settings.replace(text)

@@ -22,7 +22,7 @@ from multipanda_py.config.parameter_file import (
     with_sections,
 )
 from multipanda_py.config.rules import Faults, check_cell
-from multipanda_py.config.section import sentences
+from multipanda_py.config.section import messages
 from multipanda_py.config.sections import ArmConfig
 from multipanda_py.exceptions import ConfigurationError
 
@@ -45,7 +45,7 @@ class CellConfig(CellSections):
         try:
             config = cls.model_validate(_with_checked_sections(data, faults))
         except ValidationError as error:
-            faults.extend(sentences(error, cls))
+            faults.extend(messages(error, cls))
         if config is not None:
             check_cell(config, faults)
         if config is None or faults:

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.config.actuator_section import WITHOUT_SPRINGS, ActuatorConfig, indices_of
+from multipanda_py.config.actuator_section import WITHOUT_SPRINGS, ActuatorConfig, joint_indices
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm, describe_arms
 from multipanda_py.config.sections import ArmConfig
-from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.state import Vector
 
 
@@ -21,11 +21,13 @@ def check_robots(config: CellConfig) -> list[str]:
     """Return warnings about unusual robot descriptions, only once for arms of the same robot."""
     robots = {id(arm.robot): (name, arm.robot) for name, arm in reversed(config.arms.items())}
     return [
-        f"arms.{name}.model: {doubt}" for name, robot in robots.values() for doubt in robot.doubts
+        f"arms.{name}.model: {doubt}"
+        for name, robot in robots.values()
+        for doubt in robot.warnings
     ]
 
 
-APART = 0.1
+MIN_BASE_DISTANCE = 0.1
 """Distance of two base frames below which the bases overlap [m]."""
 
 
@@ -42,32 +44,34 @@ def check_overlapping_bases(config: CellConfig) -> list[str]:
     for one, other in itertools.combinations(describe_arms(config), 2):
         apart = np.linalg.norm(one.position_base_in_world - other.position_base_in_world)
         upright = one.rotation_base_in_world[:, 2] @ other.rotation_base_in_world[:, 2]
-        if apart < APART and upright > 0.0 and not one.shares_base(other):
+        if apart < MIN_BASE_DISTANCE and upright > 0.0 and not one.shares_base(other):
             result.append(
                 f"{one.name} and {other.name}: the bases overlap, at a distance of {apart:.3f} m, "
-                f"expected {APART:g} m or more. Check arms.{other.name}.position"
+                f"expected {MIN_BASE_DISTANCE:g} m or more. Check arms.{other.name}.position"
             )
     return result
 
 
-STANDS = 0.007
+MAX_VERIFIED_DELAY = 0.007
 """Maximum sum of delays and lags for which ``hold`` is verified to stop an arm [s].
 
 The sum includes the motors of compliant actuators. ``hold`` stopped arms in any state of motion,
 also with 0.8 of the inertia. With 10 ms it failed in 1 of 8 motions, with 14 ms in all. See
 doc/faults.md."""
-LATE = ("state_delay", "command_delay", "torque_lag")
+DELAY_KEYS = ("state_delay", "command_delay", "torque_lag")
 
 
 def check_latency(config: CellConfig) -> list[str]:
     """Return warnings about arms whose delay exceeds what ``hold`` has been verified for."""
     result = []
     for name, arm in config.arms.items():
-        late = sum(getattr(arm.perturbation, key) for key in LATE) + arm.motor_lag
-        if late > STANDS + 1e-9:
+        late = sum(getattr(arm.perturbation, key) for key in DELAY_KEYS) + arm.motor_lag
+        if late > MAX_VERIFIED_DELAY + 1e-9:
             result.append(
-                f"arms.{name}.perturbation: got {1e3 * late:.3g} ms in total of {', '.join(LATE)}"
-                f"{' and motor lag' if arm.motor_lag else ''}, expected {1e3 * STANDS:g} ms or "
+                f"arms.{name}.perturbation: got {1e3 * late:.3g} ms in total of "
+                f"{', '.join(DELAY_KEYS)}"
+                f"{' and motor lag' if arm.motor_lag else ''}, expected "
+                f"{1e3 * MAX_VERIFIED_DELAY:g} ms or "
                 "less. With more, hold may oscillate instead of stopping the arm"
             )
     return result
@@ -88,7 +92,7 @@ def check_rates(config: CellConfig) -> list[str]:
     ]
 
 
-POSTURES = 400
+CONFIGURATION_COUNT = 400
 """Number of random configurations for the search of the maximum gravity torques."""
 
 
@@ -123,7 +127,7 @@ def check_spring_torques(config: CellConfig) -> list[str]:
 def _weights(config: CellConfig, name: str) -> tuple[Vector, Vector]:
     """Return the maximum gravity torques of an arm, and those at ``q_start``, (n,) each [Nm]."""
     arm = config.arms[name]
-    model = heavy_model(describe_arm(name, arm))
+    model = model_with_gravity(describe_arm(name, arm))
     data, (low, high) = model.createData(), arm.robot.limits.span
     rng, max_value = np.random.default_rng(0), np.zeros(arm.robot.n_joints)
 
@@ -131,7 +135,7 @@ def _weights(config: CellConfig, name: str) -> tuple[Vector, Vector]:
         result: Vector = np.abs(pin.computeGeneralizedGravity(model, data, q)).round(6)
         return result
 
-    for _ in range(POSTURES):
+    for _ in range(CONFIGURATION_COUNT):
         np.maximum(max_value, weight(rng.uniform(low, high)), out=max_value)
     here = weight(np.array(arm.q_start))
     return np.maximum(max_value, here), here
@@ -149,7 +153,7 @@ def check_motor_ranges(config: CellConfig) -> list[str]:
         names = tuple(joint.name for joint in arm.rigid_robot.joints)
         parts = [
             part
-            for key, at in indices_of(arm.actuators, names).items()
+            for key, at in joint_indices(arm.actuators, names).items()
             for part in _short_of(arm, arm.actuators[key], at)
         ]
         if parts:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multipanda_py.config.actuator_section import indices_of
+from multipanda_py.config.actuator_section import joint_indices
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription, SceneObject, Tool
@@ -28,7 +28,7 @@ def actuated_joints(arm: ArmConfig) -> ActuatedJoints | None:
     """
     names = tuple(joint.name for joint in arm.robot.joints)
     matches: dict[int, tuple[Any, ...]] = {}
-    for key, indices in indices_of(arm.actuators, names).items():
+    for key, indices in joint_indices(arm.actuators, names).items():
         group = arm.actuators[key]
         springs = group.actuator(len(indices))
         for number, index in enumerate(indices):
@@ -82,7 +82,7 @@ def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:
         joint_damping=np.array(arm.joint_damping),
         joint_frictionloss=np.array(arm.joint_friction),
         actuated=actuated_joints(arm),
-        learned=arm.residual.torque,
+        residual_file=arm.residual.torque,
     )
 
 
@@ -91,7 +91,7 @@ def describe_arms(config: CellSections) -> list[ArmDescription]:
     return [describe_arm(name, arm) for name, arm in config.arms.items()]
 
 
-def describe_known(name: str, arm: ArmConfig) -> ArmDescription:
+def describe_identified(name: str, arm: ArmConfig) -> ArmDescription:
     """Describe one arm by its identified parameters and friction if given, else by its model."""
     described = describe_arm(name, arm)
     if not arm.identified:
@@ -102,9 +102,9 @@ def describe_known(name: str, arm: ArmConfig) -> ArmDescription:
     )
 
 
-def describe_for_laws(config: CellSections) -> list[ArmDescription]:
+def describe_identified_arms(config: CellSections) -> list[ArmDescription]:
     """Describe the arms of a cell for controllets, by their identified parameters if given."""
-    return [describe_known(name, arm) for name, arm in config.arms.items()]
+    return [describe_identified(name, arm) for name, arm in config.arms.items()]
 
 
 def describe_objects(config: CellSections) -> list[SceneObject]:
@@ -129,7 +129,7 @@ def describe_objects(config: CellSections) -> list[SceneObject]:
     return objects
 
 
-def first_real_arm(config: CellSections) -> str:
+def first_arm_without_simulation(config: CellSections) -> str:
     """Return key and backend of the first real arm, ``arms.NAME.backend: BACKEND``; "" if none."""
     for name, arm in config.arms.items():
         if not find_backend(arm.backend).keeps_time:
@@ -137,7 +137,7 @@ def first_real_arm(config: CellSections) -> str:
     return ""
 
 
-def surroundings(config: CellSections) -> list[str]:
+def collision_names(config: CellSections) -> list[str]:
     """Return the names of everything that an object can intersect: floor, arms, objects."""
     return ["floor", *config.arms, *config.objects]
 

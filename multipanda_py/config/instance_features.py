@@ -11,7 +11,7 @@ from multipanda_py import registry
 from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import Robots, Spec, flag, specs_of
 
-STANDING = ("governor",)
+AUTOMATIC_FEATURES = ("governor",)
 """Features added to every controllet that they suit, without an entry in the cell file."""
 
 
@@ -30,12 +30,12 @@ def feature_specs(name: str, params: type, robots: Robots | None = None) -> tupl
 def feature_names(
     law: type[Controllet[Any, Any]], chosen: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Return the features of an instance, then those of :data:`STANDING` that suit its class.
+    """Return the features of an instance, then the suitable :data:`AUTOMATIC_FEATURES`.
 
     Args:
         law: Controllet class.
         chosen: Features in the cell file; None for the default features of the class.
     """
     names = law.default_features if chosen is None else chosen
-    standing = (n for n in STANDING if registry.find("features", n).stands_before(law))
+    standing = (n for n in AUTOMATIC_FEATURES if registry.find("features", n).stands_before(law))
     return tuple(dict.fromkeys((*names, *standing)))

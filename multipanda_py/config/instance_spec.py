@@ -73,13 +73,13 @@ class InstanceSpec:
         return channel_table((*self.law.Target.channels, *extra))
 
     @cached_property
-    def own_channels(self) -> frozenset[str]:
+    def controllet_channels(self) -> frozenset[str]:
         """Names of the channels that the controllet reads itself; features read the others."""
         law = self.law
         return frozenset(map(str, law.Target.channels)).difference(law.for_features)
 
     @cached_property
-    def far_channels(self) -> tuple[str, ...]:
+    def ungated_channels(self) -> tuple[str, ...]:
         """Channels whose targets may be far from the measured state.
 
         The controllet declares which of its channels these are. All channels of features are

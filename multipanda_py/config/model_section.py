@@ -23,7 +23,7 @@ from multipanda_py.robots.read_gazebo import GazeboActuator, read_gazebo
 from multipanda_py.robots.read_gripper import read_gripper
 from multipanda_py.robots.read_robot import read_robot
 
-PATHS = ("urdf", "mjcf", "extra", "parameters")
+PATH_KEYS = ("urdf", "mjcf", "extra", "parameters")
 """Keys of a model or gripper whose values are file paths."""
 WITH_FILES = ("model", "gripper")
 """Keys of an arm whose values can be mappings with file paths."""
@@ -48,10 +48,10 @@ def resolved(section: type[Section], value: Any) -> Any:
 def _absolute(files: Any) -> Any:
     if not isinstance(files, Mapping):
         return files
-    if not all(isinstance(files.get(key, ""), str) for key in PATHS):
+    if not all(isinstance(files.get(key, ""), str) for key in PATH_KEYS):
         return files
     return {
-        key: str(Path(value).absolute()) if key in PATHS and value else value
+        key: str(Path(value).absolute()) if key in PATH_KEYS and value else value
         for key, value in files.items()
     }
 
@@ -102,12 +102,15 @@ def _arm_relative_to(folders: Sequence[Path], arm: Any) -> Any:
         files = result.get(part)
         if not isinstance(files, Mapping):
             continue
-        paths = {key: files[key] for key in PATHS if isinstance(files.get(key), str)}
-        result[part] = {**files, **{key: _found_in(folders, path) for key, path in paths.items()}}
-    return _with_paths(result, lambda path: _found_in(folders, path)) or arm
+        paths = {key: files[key] for key in PATH_KEYS if isinstance(files.get(key), str)}
+        result[part] = {
+            **files,
+            **{key: _resolve_path(folders, path) for key, path in paths.items()},
+        }
+    return _with_paths(result, lambda path: _resolve_path(folders, path)) or arm
 
 
-def _found_in(folders: Sequence[Path], path: str) -> str:
+def _resolve_path(folders: Sequence[Path], path: str) -> str:
     """Return the path in the first folder that contains the file, or in the first folder."""
     paths = [folder.absolute() / path for folder in folders]
     is_there = (path for path in paths if path.is_file())

@@ -13,11 +13,11 @@ STOP_SUFFIX = "_stop"
 """Suffix of the name of the node that serves ``stop``."""
 SELF_CHECK_SUFFIX = "_self_check"
 """Suffix of the name of the node that checks that the cell's node responds."""
-TASKS = "task_runner"
+TASK_NODE = "task_runner"
 """Name of the node that runs tasks."""
-CAMERAS = "scene_cameras"
+CAMERA_NODE = "scene_cameras"
 """Name of the node that publishes images of the simulated scene."""
-NODES = (NODE, f"{NODE}{STOP_SUFFIX}", f"{NODE}{SELF_CHECK_SUFFIX}", TASKS, CAMERAS,
+NODES = (NODE, f"{NODE}{STOP_SUFFIX}", f"{NODE}{SELF_CHECK_SUFFIX}", TASK_NODE, CAMERA_NODE,
          "robot_state_publisher", "rviz2")  # fmt: skip
 """All node names in the cell's namespace, including those that the launch files start."""
 _NAMESPACE = re.compile(r"/?([A-Za-z_]\w*(/[A-Za-z_]\w*)*/?)?", re.ASCII)

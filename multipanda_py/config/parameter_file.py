@@ -188,7 +188,7 @@ class ParameterFile:
             f"{path}: not a ROS 2 parameter file: expected '/**:' with '{PARAMETERS}:' below it"
         )
 
-    def unread(self) -> list[str]:
+    def unmatched_sections(self) -> list[str]:
         """Return the names of sections that match no node of the cell."""
         return with_sections(self.cell, self.others)[1]
 
@@ -240,7 +240,7 @@ def node_faults(values: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name}: got {value!r:.60}, allowed true or false"
 
 
-def single(word: str) -> tuple[str, Parameters] | None:
+def parse_assignment(word: str) -> tuple[str, Parameters] | None:
     """Parse ``NODE:NAME:=VALUE`` into node and parameters; ``NAME:=VALUE`` has an empty node.
 
     Returns:
@@ -275,9 +275,9 @@ def with_sections(
     Returns:
         Merged cell, and the names of sections that match no node of it.
     """
-    sections, strangers = _node_paths(cell), []
+    sections, strangers = _sections_by_node(cell), []
     for key, values in others:
-        names = [name for name in sections if means(key, name, namespace)]
+        names = [name for name in sections if matches_node(key, name, namespace)]
         for name in names:
             keys, usual = sections[name]
             layer = {
@@ -304,7 +304,7 @@ def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> Parameters:
     return result
 
 
-def _node_paths(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Parameters]]:
+def _sections_by_node(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Parameters]]:
     """Return, by node name, the key path of its parameters in the cell and their default values.
 
     A dump contains all settings of a robot, also unchanged defaults. These must not count as
@@ -332,7 +332,7 @@ def _node_paths(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Par
     return result
 
 
-def means(key: str, name: str, namespace: str | None) -> bool:
+def matches_node(key: str, name: str, namespace: str | None) -> bool:
     """Return True if a key of a file is the full name of a node, or a pattern that matches it.
 
     Args:

@@ -18,7 +18,7 @@ from multipanda_py.config.actuator_section import (
     MotorConfig,
 )
 from multipanda_py.config.backend_section import find_backend
-from multipanda_py.config.describe import describe_arm, first_real_arm
+from multipanda_py.config.describe import describe_arm, first_arm_without_simulation
 from multipanda_py.config.instance_features import feature_names
 from multipanda_py.config.renamed_keys import SPRINGS
 from multipanda_py.config.sections import ArmConfig, ToolConfig
@@ -26,7 +26,7 @@ from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
 from multipanda_py.feature import Feature
 from multipanda_py.robots.geometry import rpy_from_rotation
 from multipanda_py.robots.inertial import Load, combined, moments_of
-from multipanda_py.state import INTERFACES
+from multipanda_py.state import COMMAND_INTERFACES
 from multipanda_py.targets import Channel, channel_table, refuse_twin
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _reversed_stops(path: str, motor: MotorConfig, n_joints: int) -> Iterator[st
         )
 
 
-_IDENTIFIED = {"identified": "robot_of_laws", "perturbation.parameters": "robot_of_body"}
+_IDENTIFIED_FILES = {"identified": "robot_of_laws", "perturbation.parameters": "robot_of_body"}
 """Keys of an arm that name files, and the property that reads each of them."""
 
 
@@ -208,7 +208,7 @@ def part_faults(config: CellSections) -> Iterator[str]:
         except ConfigurationError as error:
             yield from (f"arms.{name}: {fault}" for fault in error.faults)
             continue
-        for key, attribute in _IDENTIFIED.items():
+        for key, attribute in _IDENTIFIED_FILES.items():
             try:
                 getattr(section, attribute)
             except ConfigurationError as error:
@@ -221,11 +221,11 @@ def part_faults(config: CellSections) -> Iterator[str]:
             )
 
 
-OVERVIEW = "overview"
+OVERVIEW_CAMERA = "overview"
 """Name of the camera that every scene has."""
-FREE = "free"
+FREE_VIEW = "free"
 """Name of the initial view of the viewer, which every scene has."""
-PLACED = ("position", "look_at", "fovy")
+POSE_KEYS = ("position", "look_at", "fovy")
 """Keys of a camera that the built-in overview camera does not accept."""
 _MIN = 1e-3  # Minimum distance between a camera and the point that it looks at [m].
 
@@ -235,17 +235,17 @@ def camera_faults(config: CellSections) -> Iterator[str]:
     if not config.cameras:
         return
     with contextlib.suppress(ConfigurationError):  # The check of backends reports a missing one.
-        if real := first_real_arm(config):
+        if real := first_arm_without_simulation(config):
             yield f"cameras: need a cell of simulated arms, got {real}. Remove the cameras"
     for name, camera in config.cameras.items():
         path = f"cameras.{name}"
-        if name in (FREE, *config.arms, *config.objects):
+        if name in (FREE_VIEW, *config.arms, *config.objects):
             yield f"{path}: an arm, an object or the free view has this name. Choose another"
-        values = [key for key in PLACED if getattr(camera, key) is not None]
-        if name == OVERVIEW:
+        values = [key for key in POSE_KEYS if getattr(camera, key) is not None]
+        if name == OVERVIEW_CAMERA:
             for key in values:
                 yield f"{path}.{key}: the scene sets it for this camera. Remove the key"
-        elif missing := [key for key in PLACED[:2] if key not in values]:
+        elif missing := [key for key in POSE_KEYS[:2] if key not in values]:
             yield f"{path}.{missing[0]}: missing. Give a point in the world [m]"
         elif math.dist(camera.position or (), camera.look_at or ()) < _MIN:
             yield f"{path}.look_at: equals the position. Give a point in front of the camera"
@@ -281,13 +281,13 @@ def _own(feature: type[Feature[Any]]) -> set[str]:
 
 
 def interfaces_of(arm: ArmConfig) -> tuple[str, ...]:
-    """Return the command interfaces of an arm, in the order of :data:`.INTERFACES`.
+    """Return the command interfaces of an arm, in the order of :data:`.COMMAND_INTERFACES`.
 
     Raises:
         ConfigurationError: If its backend cannot be loaded.
     """
     offered = find_backend(arm.backend).interfaces_with(arm.settings)
-    return tuple(name for name in INTERFACES if name in (arm.interfaces or offered))
+    return tuple(name for name in COMMAND_INTERFACES if name in (arm.interfaces or offered))
 
 
 def interface_faults(config: CellSections) -> Iterator[str]:
@@ -302,7 +302,7 @@ def interface_faults(config: CellSections) -> Iterator[str]:
                 )
 
 
-def unfit(
+def interface_mismatches(
     path: str,
     law: type[Controllet[Any, Any]],
     kind: str,

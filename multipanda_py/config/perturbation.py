@@ -18,11 +18,11 @@ from multipanda_py.config.parameter_file import read
 from multipanda_py.config.perturbation_section import PerturbationConfig
 from multipanda_py.config.renamed_keys import renamed_key
 from multipanda_py.config.rules import Faults, check_cell
-from multipanda_py.config.section import Section, sentences
+from multipanda_py.config.section import Section, messages
 from multipanda_py.config.sections import JointsConfig, NoiseConfig
 from multipanda_py.exceptions import ConfigurationError
 
-FORMS = ("range", "normal", "log_range", "factor", "offset")
+DISTRIBUTIONS = ("range", "normal", "log_range", "factor", "offset")
 """Names of the distributions.
 
 ``range``: uniform in [low, high]; ``normal``: with mean and standard deviation; ``log_range``:
@@ -47,7 +47,7 @@ def check_value(path: str, value: Any) -> list[str]:
     if isinstance(value, Mapping) and len(value) == 1:
         ((form, bounds),) = value.items()
         if (
-            form in FORMS
+            form in DISTRIBUTIONS
             and isinstance(bounds, list)
             and len(bounds) == 2
             and all(map(_is_number, bounds))
@@ -112,9 +112,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-TYPICAL = Path(__file__).parent / "data" / "typical.yaml"
+TYPICAL_ERRORS_FILE = Path(__file__).parent / "data" / "typical.yaml"
 """File with typical model errors of a carefully built arm."""
-FR3_GEARS = TYPICAL.with_name("fr3_gears.yaml")
+FR3_GEARS = TYPICAL_ERRORS_FILE.with_name("fr3_gears.yaml")
 """File with typical model errors and assumed gear errors of a Panda or FR3: hysteresis, and more
 ripple at joints 1 to 4."""
 ALL = "all"
@@ -128,7 +128,7 @@ _OF_ARMS = {
     name: tuple(key for key in section.model_fields if key not in _FILES)
     for name, section in _SECTIONS.items()
 }
-_OWN = ("joint_damping", "joint_friction")
+_ARM_KEYS = ("joint_damping", "joint_friction")
 _OF_OBJECTS = ("friction", "contact_time", "contact_damping", "mass")
 Values = dict[str, dict[str, Any]]
 """Keys and values by section path, such as ``arms.left.noise``."""
@@ -193,7 +193,7 @@ class PerturbationSpec:
             for key in data
             if key not in ("arms", "objects", "seed")
         ]
-        for section, known, text in _places(data, faults):
+        for section, known, text in _given_sections(data, faults):
             for key, value in text.items():
                 path = f"{section}.{key}"
                 if key not in known:
@@ -274,7 +274,7 @@ class PerturbationSpec:
                         update={key: getattr(checked, key) for key in values}
                     )
             except ValidationError as error:
-                faults += [f"{path}.{fault}" for fault in sentences(error, CellConfig)]
+                faults += [f"{path}.{fault}" for fault in messages(error, CellConfig)]
         twin = config.model_copy(update={"arms": arms, "objects": objects})
         if not faults:
             check_cell(twin, faults)
@@ -287,7 +287,7 @@ def _as_written(part: Section) -> dict[str, Any]:
     return {name: getattr(part, name) for name in type(part).model_fields}
 
 
-def _places(
+def _given_sections(
     data: Mapping[str, Any], faults: list[str]
 ) -> Iterator[tuple[str, tuple[str, ...], Mapping[str, Any]]]:
     """Yield the path, allowed keys and given values of every section of a perturbation file."""
@@ -306,7 +306,7 @@ def _places(
                 continue
             yield (
                 path,
-                (*_OWN, *_SECTIONS),
+                (*_ARM_KEYS, *_SECTIONS),
                 {k: v for k, v in value.items() if k not in _SECTIONS},
             )
             for section, known in _OF_ARMS.items():
@@ -317,4 +317,4 @@ def _places(
                     faults.append(f"{path}.{section}: got {inner!r:.60}, allowed keys and values")
 
 
-__all__ = ["FR3_GEARS", "TYPICAL", "PerturbationSpec"]
+__all__ = ["FR3_GEARS", "TYPICAL_ERRORS_FILE", "PerturbationSpec"]

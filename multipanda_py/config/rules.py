@@ -19,16 +19,16 @@ from multipanda_py.config.part_rules import (
     channel_faults,
     command_faults,
     interface_faults,
+    interface_mismatches,
     only_adds_torques,
     part_faults,
-    unfit,
 )
 from multipanda_py.config.perturbation_section import PER_AXIS
 from multipanda_py.config.renamed_keys import FEATURES, check_parameters
 from multipanda_py.config.sections import PER_JOINT
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.parameters import specs_of
-from multipanda_py.state import INTERFACES, JOINTS
+from multipanda_py.state import COMMAND_INTERFACES, JOINTS
 from multipanda_py.targets import channel_table, report_titles
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 Faults: TypeAlias = list[str]
 
-_SIZES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2}
+_SHAPE_SIZES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2}
 
-DRIVERS = ("friction", "residual")
+FRICTION_COMPENSATION = ("friction", "residual")
 """Features that compensate friction, and thereby add energy to the arm."""
 
 
@@ -53,7 +53,7 @@ def check_cell(config: CellSections, faults: Faults) -> None:
     for name, arm in config.arms.items():
         limits = arm.robot.limits
         q = np.array(arm.q_start)
-        wrong = list(_sizes_of(name, arm))
+        wrong = list(_length_faults(name, arm))
         faults.extend(wrong)
         faults.extend(actuator_faults(name, arm))
         if arm.gripper is True and not arm.robot.has_hand:
@@ -78,10 +78,10 @@ def check_cell(config: CellSections, faults: Faults) -> None:
         if name in config.arms:
             faults.append(f"objects.{name}: an arm has this name. Choose another")
         faults.extend(_taken_by_scene(config, name))
-        if len(obj.size) != _SIZES[obj.shape]:
+        if len(obj.size) != _SHAPE_SIZES[obj.shape]:
             faults.append(
                 f"objects.{name}.size: got {len(obj.size)} numbers, allowed "
-                f"{_SIZES[obj.shape]} for a {obj.shape}"
+                f"{_SHAPE_SIZES[obj.shape]} for a {obj.shape}"
             )
         if not (obj.present or obj.mass):
             faults.append(
@@ -118,7 +118,7 @@ def _taken_by_scene(config: CellSections, name: str) -> Iterator[str]:
             )
 
 
-def _sizes_of(name: str, arm: ArmConfig) -> Iterator[str]:
+def _length_faults(name: str, arm: ArmConfig) -> Iterator[str]:
     """Yield a fault for every list that does not have one number per joint of the arm."""
     n = arm.robot.n_joints
     per_joint = {"q_start": arm.q_start}
@@ -221,14 +221,14 @@ def _check_controllet(
             f"{controllet.type}, because a trajectory is a single message and no stream"
         )
     owned = [name for name in arms or config.arms if name in config.arms]
-    if law.command_interface not in INTERFACES:
+    if law.command_interface not in COMMAND_INTERFACES:
         faults.append(
             f"{location}.type: {controllet.type}: command_interface: got "
-            f"{law.command_interface!r}, allowed {', '.join(INTERFACES)}"
+            f"{law.command_interface!r}, allowed {', '.join(COMMAND_INTERFACES)}"
         )
         return
     with contextlib.suppress(ConfigurationError):  # _check_backends reports a missing backend.
-        faults.extend(unfit(location, law, controllet.type, config, owned))
+        faults.extend(interface_mismatches(location, law, controllet.type, config, owned))
     robots = {name: config.arms[name].robot for name in owned}
     sizes = tuple(robot.n_joints for robot in robots.values())
     mixed = arms is not None and len({*sizes}) > 1
@@ -261,7 +261,7 @@ def _check_controllet(
             faults.append(f"{location}.features: {error}")
             continue
         features.append((name, feature))
-        if law.command_interface != INTERFACES[0] and only_adds_torques(feature):
+        if law.command_interface != COMMAND_INTERFACES[0] and only_adds_torques(feature):
             faults.append(
                 f"{location}.features: {name} does not fit {controllet.type}: it adds torques, "
                 f"but "
@@ -270,7 +270,7 @@ def _check_controllet(
         faults.extend(
             f"{location}.features: {name} does not fit {controllet.type}, whose target lacks "
             f"{need}"
-            for need in feature.needs
+            for need in feature.requires
             if not hasattr(target, need)
         )
         faults.extend(
@@ -283,7 +283,7 @@ def _check_controllet(
             channel_table((*law.Target.channels, *feature.channels))
         except ConfigurationError as error:
             faults.extend(f"{location}.features: {name}: {fault}" for fault in error.faults)
-    drivers = [name for name in DRIVERS if name in chosen]
+    drivers = [name for name in FRICTION_COMPENSATION if name in chosen]
     lacks_nullspace = "nullspace" in feature_names(law, None) and "nullspace" not in chosen
     if drivers and lacks_nullspace and max(sizes, default=0) > 6:
         faults.append(

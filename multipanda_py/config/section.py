@@ -45,14 +45,14 @@ _UpTo100 = Annotated[float, Field(ge=0, le=100)]
 _UpTo1000 = Annotated[float, Field(ge=0, le=1000)]
 _UpTo100000 = Annotated[float, Field(ge=0, le=100_000)]
 _JointAngle = Annotated[float, Field(ge=-10, le=10)]
-LIGHTEST = 1e-6
+MIN_OBJECT_MASS = 1e-6
 """Minimum mass of a movable object [kg]. The smallest object then has an inertia of 4e-15 kg m^2.
 MuJoCo rejects inertias below 1e-15 kg m^2."""
 
 
 def _fixed_or_heavy_enough(mass: float) -> float:
-    if 0.0 < mass < LIGHTEST:
-        raise ValueError(f"should be 0 for a fixed object, or {LIGHTEST:g} to 1000")
+    if 0.0 < mass < MIN_OBJECT_MASS:
+        raise ValueError(f"should be 0 for a fixed object, or {MIN_OBJECT_MASS:g} to 1000")
     return mass
 
 
@@ -72,7 +72,7 @@ ObjectMass = Annotated[float, Field(ge=0, le=1000), AfterValidator(_fixed_or_hea
 """Mass of an object in the scene; 0 fixes it to the world [kg]."""
 Color = Annotated[list[_Fraction], Field(min_length=4, max_length=4)]
 """Red, green, blue and opacity, each in [0, 1]."""
-JointPositions = Annotated[list[_JointAngle], _PerJoint]
+JointConfiguration = Annotated[list[_JointAngle], _PerJoint]
 """Joint positions [rad]; the limits of the robot, which are narrower, are checked later."""
 JointTorques = Annotated[list[_Torque], _PerJoint]
 """Joint torques, with bounds above the torque limit of any joint [Nm]."""
@@ -84,7 +84,7 @@ JointStiffness = Annotated[list[_UpTo100000], _PerJoint]
 """Stiffness per joint [Nm/rad]; also the type of the ripple periods per revolution."""
 
 
-def sentences(error: ValidationError, cell: type[BaseModel]) -> Iterator[str]:
+def messages(error: ValidationError, cell: type[BaseModel]) -> Iterator[str]:
     """Yield one message per fault that pydantic found: path, given value, allowed values.
 
     Args:

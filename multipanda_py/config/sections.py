@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from multipanda_py.config.actuator_section import ActuatorConfig, GroupName, with_outputs
+from multipanda_py.config.actuator_section import ActuatorConfig, GroupName, with_actuators
 from multipanda_py.config.backend_section import find_backend, read_settings, section_of
 from multipanda_py.config.model_section import (
     Hand,
@@ -26,8 +26,8 @@ from multipanda_py.config.perturbation_section import PER_AXIS, PerturbationConf
 from multipanda_py.config.section import (
     Color,
     Inertia,
+    JointConfiguration,
     JointFriction,
-    JointPositions,
     JointStiffness,
     JointTorques,
     Name,
@@ -173,7 +173,7 @@ class ArmConfig(Section):
         list[Literal["effort", "position", "velocity"]], BeforeValidator(_empty_list)
     ] = []
     """Command interfaces to use, out of those that the backend offers; empty uses all of them."""
-    q_start: JointPositions = MODELS[DEFAULT_MODEL].ready.tolist()
+    q_start: JointConfiguration = MODELS[DEFAULT_MODEL].ready.tolist()
     """Start configuration, by default the ready configuration of the model [rad]."""
     torque_rate: Annotated[float, Field(ge=100, le=1000)] | None = None
     """Maximum torque rate, if lower than the robot's [Nm/s]."""
@@ -240,7 +240,7 @@ class ArmConfig(Section):
     def robot(self) -> Robot:
         """Robot of the model, with compliant actuators if any."""
         robot = self.rigid_robot
-        return with_outputs(robot, self.actuators) if self.actuators else robot
+        return with_actuators(robot, self.actuators) if self.actuators else robot
 
     @property
     def robot_of_laws(self) -> Robot:

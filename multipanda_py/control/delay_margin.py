@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from multipanda_py.robots.dynamics.arm_model import ArmModel
 from multipanda_py.state import ArmState, Matrix, Vector
 
-SETTLE = 20
+MIN_SETTLE_CYCLES = 20
 """Minimum number of cycles at rest after an activation, before the torques are differentiated."""
-LONGEST_SETTLE, STILL = 5000, 1e-5
+MAX_SETTLE_CYCLES, SETTLED_TORQUE_CHANGE = 5000, 1e-5
 """Maximum number of cycles to settle; torque change per cycle below which a controllet is settled
 [Nm]."""
 SPEED_STEP, ANGLE_STEP = 1e-4, 1e-5
@@ -26,19 +26,19 @@ SPEED_STEP, ANGLE_STEP = 1e-4, 1e-5
 ONE_SIDED = 0.02
 """Tolerated relative difference between the damping of motion in positive and in negative
 direction. A controllet with memory, such as hold, differs slightly between two steps."""
-MOTIONS = 3
+MOTION_COUNT = 3
 """Number of slow motions around which a direction-dependent controllet is linearised. Each motion
 is also used with its sign reversed."""
-SLOW, SPEED_LEAP, ANGLE_LEAP = 1e-3, 1e-6, 1e-6
+SLOW_MOTION_SPEED, SPEED_LEAP, ANGLE_LEAP = 1e-3, 1e-6, 1e-6
 """Norm of the slow motions [rad/s], and finite-difference steps around them [rad/s, rad]. The
 steps are small so that they hardly ever cross a boundary between two linear pieces of the
 controllet. With smaller angle steps, a crossed boundary would look like a stiff spring."""
-LONGEST = 40
+MAX_DELAY_CYCLES = 40
 """Longest delay that is examined [cycles]."""
-STEADY = 1e-4
+RADIUS_TOLERANCE = 1e-4
 """Tolerance of the spectral radius above 1. It admits free directions, and drifts with time
 constants above 10 s."""
-SWING = 30.0
+MIN_OSCILLATION_RATE = 30.0
 """Minimum frequency of a mode that counts as an oscillation driven by latency [rad/s]."""
 
 
@@ -142,7 +142,9 @@ class Linearised:
         the arguments.
         """
         eigenvalues = self._eigenvalues(delay, lag, inertia_scale, period)
-        swings = np.abs(eigenvalues[np.abs(np.angle(eigenvalues)) >= SWING * period])
+        swings = np.abs(
+            eigenvalues[np.abs(np.angle(eigenvalues)) >= MIN_OSCILLATION_RATE * period]
+        )
         return float(swings.max(initial=0.0))
 
     def _eigenvalues(
@@ -176,17 +178,17 @@ class Linearised:
 
         The result is -1 if the loop is unstable without delay. See ``radius`` for the arguments.
         """
-        stable, unstable = -1, LONGEST + 1
+        stable, unstable = -1, MAX_DELAY_CYCLES + 1
         while unstable - stable > 1:
             delay = (stable + unstable) // 2
-            if self.radius(delay, lag, inertia_scale, period) <= 1.0 + STEADY:
+            if self.radius(delay, lag, inertia_scale, period) <= 1.0 + RADIUS_TOLERANCE:
                 stable = delay
             else:
                 unstable = delay
         return stable
 
 
-def linearise(probe: Probe, q: Vector, settle: int = SETTLE) -> Linearised:
+def linearise(probe: Probe, q: Vector, settle: int = MIN_SETTLE_CYCLES) -> Linearised:
     """Activate a controllet at a configuration, let it settle, and differentiate its torques.
 
     A controllet whose damping depends on the direction of motion is only piecewise linear. It is
@@ -206,7 +208,7 @@ def linearise(probe: Probe, q: Vector, settle: int = SETTLE) -> Linearised:
     return Linearised(_mass(probe, q), tuple(pieces))
 
 
-def bandwidth(probe: Probe, q: Vector, settle: int = SETTLE) -> float:
+def bandwidth(probe: Probe, q: Vector, settle: int = MIN_SETTLE_CYCLES) -> float:
     """Return ``Linearised.bandwidth`` [1/s] without computing K, at half the cost.
 
     Args:
@@ -253,9 +255,9 @@ def _dampings(probe: Probe, q: Vector, settle: int) -> Iterator[tuple[Vector | N
         here = probe.torque(q, rest)
     # Continue until the torques are constant: if a joint starts inside a barrier, the barrier
     # reaches its full torque only after many cycles.
-    for _ in range(LONGEST_SETTLE):
+    for _ in range(MAX_SETTLE_CYCLES):
         before, here = here, probe.torque(q, rest)
-        if np.abs(here - before).max() < STILL:
+        if np.abs(here - before).max() < SETTLED_TORQUE_CHANGE:
             break
     dampings = np.zeros((2, n, n))
     for joint, step in enumerate(SPEED_STEP * np.eye(n)):
@@ -264,8 +266,8 @@ def _dampings(probe: Probe, q: Vector, settle: int) -> Iterator[tuple[Vector | N
     if np.ptp(dampings, axis=0).max() <= ONE_SIDED * np.abs(dampings).max():
         yield None, dampings.mean(axis=0)
         return
-    paths = np.random.default_rng(0).standard_normal((MOTIONS, n))
-    paths *= SLOW / np.linalg.norm(paths, axis=1, keepdims=True)
+    paths = np.random.default_rng(0).standard_normal((MOTION_COUNT, n))
+    paths *= SLOW_MOTION_SPEED / np.linalg.norm(paths, axis=1, keepdims=True)
     for motion in (*paths, *-paths):
         yield motion, _damping_around(probe, q, motion)
 

@@ -55,7 +55,7 @@ class GraspMap:
     All maps are stored in one matrix, so that a projection takes two products and a distribution
     one. ``refresh`` recomputes it and need not be called in every cycle. The owner writes
     ``grasp_errors``; the controllet writes ``error``, ``springs``, ``wrench``, ``brake``,
-    ``dampers`` and ``squeeze``.
+    ``dampers`` and ``internal_force``.
 
     Args:
         n_hands: Number of end effectors N.
@@ -69,17 +69,17 @@ class GraspMap:
         errors: Grasp errors (I - A B_n^T) e, (6 N,) [m, rad].
         shift: Object displacement B_n^T e, (6,) [m, rad].
         error: Pose error of the object, (6,) [m, rad].
-        ways_off: View of ``errors`` and ``error``, (6 N + 6,).
+        stacked_errors: View of ``errors`` and ``error``, (6 N + 6,).
         rate: Negative object velocity -B_n^T dx, (6,) [m/s, rad/s].
         rates: Negative slip -(I - A B^T) dx, (6 N,) [m/s, rad/s].
-        rates_off: View of ``rate`` and ``rates``, (6 + 6 N,).
+        stacked_rates: View of ``rate`` and ``rates``, (6 + 6 N,).
         springs: Spring wrenches R_1 against ``errors``, (6 N,) [N, Nm].
         wrench: Spring wrench of the object, part of W, (6,) [N, Nm].
-        pulls: View of ``springs`` and ``wrench``, (6 N + 6,).
+        stacked_springs: View of ``springs`` and ``wrench``, (6 N + 6,).
         brake: Damper wrench of the object, part of W, (6,) [N, Nm].
         dampers: Damper wrenches R_2 against ``rates``, (6 N,) [N, Nm].
-        brakes: View of ``brake`` and ``dampers``, (6 + 6 N,).
-        squeeze: Internal force F_s, (1,) [N].
+        stacked_dampers: View of ``brake`` and ``dampers``, (6 + 6 N,).
+        internal_force: Internal force F_s, (1,) [N].
 
     Thread: control.
     """
@@ -98,8 +98,8 @@ class GraspMap:
         measured, still, lasting, again, slip, press = np.split(
             maps, np.cumsum([6, size, 6, 6, size])
         )
-        self._of_ways, self._of_rates = maps[: size + 6], maps[size + 12 : -1]
-        self._of_wrenches, self._lasting = maps[6:], measured
+        self._error_map, self._rate_map = maps[: size + 6], maps[size + 12 : -1]
+        self._wrench_map, self._lasting = maps[6:], measured
         self._copies = [(measured.reshape(-1).data, one.reshape(-1).data)
                         for one in (lasting, again)]  # fmt: skip
         self._still, self._slip = still, slip
@@ -116,14 +116,18 @@ class GraspMap:
         self.grasp_errors: Matrix = np.zeros((2, size))
         self._error, self._error_rate = self.grasp_errors
         result = np.zeros(size + 12)
-        self._estimate, self.ways_off = result[:-6], result[6:]
+        self._estimate, self.stacked_errors = result[:-6], result[6:]
         self.shift, self.errors, self.error = result[:6], result[6:-6], result[-6:]
-        self.rates_off = np.zeros(size + 6)
-        self.rate, self.rates = self.rates_off[:6], self.rates_off[6:]
-        self._asked = buffer = np.zeros(2 * size + 13)
-        self.pulls, self.brakes = buffer[: size + 6], buffer[size + 6 : -1]
-        self.springs, self.wrench = self.pulls[:size], self.pulls[size:]
-        self.brake, self.dampers, self.squeeze = self.brakes[:6], self.brakes[6:], buffer[-1:]
+        self.stacked_rates = np.zeros(size + 6)
+        self.rate, self.rates = self.stacked_rates[:6], self.stacked_rates[6:]
+        self._desired = buffer = np.zeros(2 * size + 13)
+        self.stacked_springs, self.stacked_dampers = buffer[: size + 6], buffer[size + 6 : -1]
+        self.springs, self.wrench = self.stacked_springs[:size], self.stacked_springs[size:]
+        self.brake, self.dampers, self.internal_force = (
+            self.stacked_dampers[:6],
+            self.stacked_dampers[6:],
+            buffer[-1:],
+        )
         self._shared = np.zeros(size)
         self._on_hands = list(self._shared.reshape(n_hands, 6))
 
@@ -177,8 +181,8 @@ class GraspMap:
 
     def measure(self) -> None:
         """Separate measured displacements and twists into object motion and grasp errors."""
-        self._of_ways.dot(self._error, self._estimate)
-        self._of_rates.dot(self._error_rate, self.rates_off)
+        self._error_map.dot(self._error, self._estimate)
+        self._rate_map.dot(self._error_rate, self.stacked_rates)
 
     def distribute(self) -> list[Vector]:
         """Return the wrench of each end effector, N of (6,) [N, Nm]. The next call overwrites it.
@@ -191,7 +195,7 @@ class GraspMap:
         - R_1, R_2: Spring and damper wrenches of the grasps, (6 N,).
         - F_s: Internal force [N].
         """
-        self._asked.dot(self._of_wrenches, self._shared)
+        self._desired.dot(self._wrench_map, self._shared)
         return self._on_hands
 
     def add_up(self, wrenches: Vector) -> Vector:
@@ -199,7 +203,7 @@ class GraspMap:
         total: Vector = np.dot(wrenches, self._shifts)
         return total
 
-    def carried(self, wrench: Vector) -> Vector:
+    def load_wrenches(self, wrench: Vector) -> Vector:
         """Return the end-effector wrenches B_n W, (6 N,), that carry a load W, (6,) [N, Nm]."""
         wrenches: Vector = np.dot(wrench, self._lasting)
         return wrenches

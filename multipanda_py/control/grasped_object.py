@@ -21,7 +21,7 @@ _dot, _add, _multiply = np.dot, np.add, np.multiply
 _log3, _exp3 = pin.log3, pin.exp3
 _negative, _three = np.negative, Struct("3d").pack_into
 
-LIGHTEST = TaskInertia.THRESHOLD
+MIN_MOBILITY = TaskInertia.MIN_MANIPULABILITY
 """Minimum eigenvalue of the inverse inertia of an end effector [1/kg]. Near a singularity, the
 damping between end effectors would otherwise treat all of them as equally heavy."""
 
@@ -113,7 +113,7 @@ class GraspedObject:
         sharing: Grasp map of the object.
         errors: Displacements from the end effectors to their grasp poses, (N, 6) [m, rad].
         rates: Time derivatives of ``errors``, (N, 6) [m/s, rad/s].
-        hands: Positions of the end effectors, (N, 3) [m].
+        end_effector_positions: Positions of the end effectors, (N, 3) [m].
 
     Thread: control.
     """
@@ -123,7 +123,11 @@ class GraspedObject:
         base_poses = zip(context.positions_base_in_world, context.rotations_base_in_world)
         self.bases = [BaseFrame(position, rotation) for position, rotation in base_poses]
         known, placed = np.vstack([np.eye(3), np.zeros((n, 3))]), np.zeros((n + 1, 3))
-        self._rotation_back, self.hands, self.rotation = known[:3], known[3:], known[:3].T
+        self._rotation_back, self.end_effector_positions, self.rotation = (
+            known[:3],
+            known[3:],
+            known[:3].T,
+        )
         self._errors_and_pose = np.zeros((n + 1, n + 3))
         self._errors_and_pose[:, 3:] = 1.0 / n - np.eye(n + 1, n)
         self._grasps = self._errors_and_pose[:n, :3]
@@ -141,14 +145,17 @@ class GraspedObject:
         self._product = np.zeros((3, 3))
         self._apart, self._turned = paths[:, :3], [error[3:] for error in paths]
         self._turned_views = [turned.data for turned in self._turned]
-        self._hand_views, self._rate_views = [hand.data for hand in self.hands], list(rates)
+        self._hand_views, self._rate_views = (
+            [hand.data for hand in self.end_effector_positions],
+            list(rates),
+        )
 
     def grasp(self, states: Sequence[ArmState]) -> None:
         """Define the grasp by the current end-effector poses, with the object at their centre."""
         self._sense(states)
-        self.position[:] = self.hands.mean(axis=0)
+        self.position[:] = self.end_effector_positions.mean(axis=0)
         self.rotation[:] = np.eye(3)
-        self._grasps[:] = self.hands - self.position
+        self._grasps[:] = self.end_effector_positions - self.position
         for back, rotation in zip(self._grasp_backs, self._rotations):
             back[:] = rotation.T
         self.update(states)
@@ -175,7 +182,7 @@ class GraspedObject:
         inverse = space.inertia_inv
         if space.damping > 0.0:
             w, v = space.eigen()
-            inverse = _dot(v * np.maximum(w, LIGHTEST), v.T)
+            inverse = _dot(v * np.maximum(w, MIN_MOBILITY), v.T)
         return self.bases[hand].matrix_to_world(inverse, self._inverses[hand])
 
     def _inertia(self, hand: int) -> Matrix:
@@ -183,7 +190,7 @@ class GraspedObject:
         inertia = space.inertia
         if space.damping > 0.0:
             w, v = space.eigen()
-            inertia = _dot(v / np.maximum(w, LIGHTEST), v.T)
+            inertia = _dot(v / np.maximum(w, MIN_MOBILITY), v.T)
         return self.bases[hand].matrix_to_world(inertia, self._inertias[hand])
 
     def _sense(self, states: Sequence[ArmState]) -> None:
@@ -218,7 +225,7 @@ class GraspedObject:
             error[:] = _log3(self.rotation.dot(opinion.T))
 
 
-class InternalForceEstimate:
+class InternalForceEstimator:
     """Estimator of the internal force from the external wrenches of the end effectors.
 
     Equation::
@@ -249,7 +256,7 @@ class InternalForceEstimate:
         return total / sharing.size
 
 
-class InternalForceLimit:
+class InternalForceLimiter:
     """Limiter of an internal force by the torque limits of all arms.
 
     All end effectors use the same scale, so the forces on the object stay balanced.
@@ -304,7 +311,7 @@ class InternalForceLimit:
         return min_value, name
 
 
-def buckling(
+def buckling_warning(
     internal_force: float, dampers: Sequence[ModalDamping], stiffness: Vector, held: GraspedObject
 ) -> str:
     """Return a warning if the lateral stiffness is too low for an internal force, otherwise "".

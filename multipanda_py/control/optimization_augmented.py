@@ -114,7 +114,7 @@ class AugmentedParams:
         )  # fmt: skip
 
 
-class WrenchLimiter:
+class BoundedSpring:
     """Cartesian spring within torque and speed limits, damped along singular directions.
 
     Equation::
@@ -158,7 +158,7 @@ class WrenchLimiter:
 
 
 _add, _dot, _multiply = np.add, np.dot, np.multiply
-SATURATED = 0.95
+SATURATION_FRACTION = 0.95
 """Fraction of a torque limit above which a joint counts as saturated."""
 
 
@@ -196,23 +196,25 @@ class IntegralAction:
 
     def __init__(self, limits: ArmLimits, period: float, usual: Vector) -> None:
         n = limits.n_joints
-        self._period, self._full = period, SATURATED * limits.torque
+        self._period, self._full = period, SATURATION_FRACTION * limits.torque
         self._torque_limit, self._usual = limits.torque, usual
         self.torque, self._step = np.zeros(n), np.zeros(n)
         self._gain, self._max = np.zeros(n), np.zeros(n)
 
-    def set_gains(self, rate: float, stiffness: Vector, ratio: Vector, scale: float) -> None:
+    def set_gains(
+        self, rate: float, stiffness: Vector, ratio: Vector, bound_fraction: float
+    ) -> None:
         """Set the gains and the bound of the integral.
 
         Args:
             rate: Integral rate k_i [1/s].
             stiffness: Joint stiffness K, (n,) [Nm/rad].
             ratio: Damping ratios zeta, (n,).
-            scale: Bound of I as a fraction of the torque limits.
+            bound_fraction: Bound of I as a fraction of the torque limits.
         """
         slow = np.minimum(ratio, 1.0) * np.minimum(np.sqrt(stiffness / self._usual), 1.0)
         _multiply(stiffness, rate * self._period * slow, self._gain)
-        _multiply(self._torque_limit, scale, self._max)
+        _multiply(self._torque_limit, bound_fraction, self._max)
 
     def reset(self) -> None:
         self.torque[:] = 0.0
@@ -221,22 +223,24 @@ class IntegralAction:
         """Start with a torque, (n,) [Nm], clipped to the bounds of I."""
         np.minimum(np.maximum(torque, -self._max), self._max, out=self.torque)
 
-    def step(self, state: ArmState, error: Vector, direction: Vector, scale: float) -> Vector:
+    def step(
+        self, state: ArmState, error: Vector, direction: Vector, force_fraction: float
+    ) -> Vector:
         """Integrate the error of one cycle, and return the integral torque I, (n,) [Nm].
 
         Args:
             state: State of the arm.
             error: Joint error from the measured positions to the plan, (n,) [rad].
             direction: Unit direction u of the force along the base axes, (6,).
-            scale: Fraction s of the direction that force control owns, 0 to 1.
+            force_fraction: Fraction s of the direction that force control owns, 0 to 1.
         """
         step = self._step
-        if scale > 0.0:
+        if force_fraction > 0.0:
             paths = state.operational_space().minv_jt.dot(direction)
             along = _dot(direction, state.jacobian)
             mobility = float(_dot(along, paths))
             if mobility > 0.0:
-                part = scale * float(_dot(along, error)) / mobility
+                part = force_fraction * float(_dot(along, error)) / mobility
                 error = error - part * paths
         _multiply(self._gain, error, step)
         pushes = (np.abs(state.tau) > self._full) & (state.tau * step > 0.0)

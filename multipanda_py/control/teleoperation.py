@@ -119,14 +119,14 @@ class ForceReflection:
         wrench: Reflected wrench F_fb along the axes of the leader's base, (6,) [N, Nm].
         force: Norm of the reflected force [N].
         torque: Norm of the reflected torque [Nm].
-        touch: Contact strength: 0 within the deadband, close to 1 far above it.
+        contact_strength: Contact strength: 0 within the deadband, close to 1 far above it.
 
     Thread: control.
     """
 
     def __init__(self) -> None:
         self.wrench, self._filtered, self._new = np.zeros(6), np.zeros(6), np.zeros(6)
-        self.force = self.torque = self.touch = 0.0
+        self.force = self.torque = self.contact_strength = 0.0
         self._filter_gain = 1.0
         self._parts = [
             (self._filtered[:3], self.wrench[:3]),
@@ -157,7 +157,7 @@ class ForceReflection:
     def reset(self) -> None:
         self._filtered[:] = 0.0
 
-    def feel(self, wrench: Vector, rotation: Matrix) -> Vector:
+    def filter(self, wrench: Vector, rotation: Matrix) -> Vector:
         """Filter the wrench of one cycle, and return ``wrench``.
 
         Args:
@@ -169,14 +169,14 @@ class ForceReflection:
         _dot(wrench[3:], rotation, new[3:])
         _subtract(new, self._filtered, new)
         _add(self._filtered, _multiply(new, self._filter_gain, new), self._filtered)
-        sizes, self.touch = [], 0.0
+        sizes, self.contact_strength = [], 0.0
         for (y, out), (deadband, bound, gain) in zip(self._parts, self._shapes):
             selected = remaining(y, deadband)
             size = selected * length(y)
             factor = gain * selected * (bound / size if size > bound else 1.0)
             _multiply(y, factor, out)
             sizes.append(gain * min(size, bound))
-            self.touch = max(self.touch, selected)
+            self.contact_strength = max(self.contact_strength, selected)
         self.force, self.torque = sizes
         return self.wrench
 
@@ -197,7 +197,7 @@ class PassivityObserver:
       of dE/dt applies only while E < 0.
     - F: Reflected wrench with force f [N] and moment m [Nm].
     - v: Twist of the leader's tool, (6,).
-    - beta, c: ``REPAID`` and ``SOFTEST``.
+    - beta, c: ``DAMPING_CREDIT`` and ``MAX_CREDIT``.
     - D: Joint damping of the leader.
     - kappa_f, kappa_m: Stiffness of a wall behind the follower as rendered to the leader [N/m,
       Nm/rad].
@@ -228,15 +228,15 @@ class PassivityObserver:
     Thread: control.
     """
 
-    REPAID = 0.25
+    DAMPING_CREDIT = 0.25
     """Fraction beta of the energy dissipated by the leader's dampers that repays a negative
     balance."""
-    SOFTEST = 4.0
+    MAX_CREDIT = 4.0
     """Bound c of the balance in units of E_F. Contacts as soft as kappa / c are returned in
     full."""
-    LEAST = 0.5
+    MIN_SCALE = 0.5
     """Minimum scale of the wrench for a leader that presses against it."""
-    SLOW, SLOW_ANGULAR_SPEED = 0.2, 1.0
+    FADE_SPEED, FADE_ANGULAR_SPEED = 0.2, 1.0
     """Speeds of pressing over which the minimum scale fades in [m/s, rad/s]."""
     TINY = 1e-9
 
@@ -256,7 +256,7 @@ class PassivityObserver:
     def reset(self) -> None:
         self.energy, self.scale = 0.0, 1.0
 
-    def apply(
+    def update(
         self, force: float, torque: float, wrench: Vector, twist: Vector, taken: float,
         period: float,
     ) -> float:  # fmt: skip
@@ -277,22 +277,22 @@ class PassivityObserver:
             power = float(_dot(wrench, twist))
             if energy < 0.0:
                 scale = max(0.0, 1.0 + energy / stored)
-                if power < 0.0 and scale < self.LEAST:
-                    soon = self.SLOW * force + self.SLOW_ANGULAR_SPEED * torque
-                    scale = max(scale, self.LEAST * min(1.0, -power / soon))
+                if power < 0.0 and scale < self.MIN_SCALE:
+                    soon = self.FADE_SPEED * force + self.FADE_ANGULAR_SPEED * torque
+                    scale = max(scale, self.MIN_SCALE * min(1.0, -power / soon))
             energy -= power * period
             if energy < before:
                 energy = max(energy, min(before, -stored))
         if energy < 0.0:
-            energy = min(0.0, energy + self.REPAID * taken * period)
-        self.energy = min(energy, self.SOFTEST * stored) if energy > 0.0 else energy
+            energy = min(0.0, energy + self.DAMPING_CREDIT * taken * period)
+        self.energy = min(energy, self.MAX_CREDIT * stored) if energy > 0.0 else energy
         self.scale = scale
         return scale
 
 
 _subtract, _add = np.subtract, np.add
 
-STILL = 0.05
+MIN_JOINT_SPEED = 0.05
 """Minimum joint speed of an arm in motion; measured noise is below it [rad/s]."""
 
 
@@ -354,7 +354,7 @@ class WrenchTare:
         """
         if self.done:
             return _subtract(wrench, self.bias, self.wrench)
-        if any(max(map(abs, arm.dq.tolist())) > STILL for arm in arms):
+        if any(max(map(abs, arm.dq.tolist())) > MIN_JOINT_SPEED for arm in arms):
             self._left, self._sum[:] = self._cycles, 0.0
             return self.wrench
         _add(self._sum, wrench, self._sum)

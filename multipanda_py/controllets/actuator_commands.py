@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.impedance.joint_spring import SOFT
+from multipanda_py.control.impedance.joint_spring import MIN_JOINT_STIFFNESS
 from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
 from multipanda_py.controllets.targets.actuators import (
     COMMAND_CHANNELS,
-    CONFIGURED,
+    CONFIGURED_MODE,
     EXTERNAL_TORQUE,
     PUSH_CHANNEL,
     modes_of,
@@ -22,7 +22,7 @@ from multipanda_py.controllets.targets.actuators import (
 from multipanda_py.parameters import choice
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.actuated_joints import OperationMode
-from multipanda_py.state import LAWS, ArmState, Matrix, Vector
+from multipanda_py.state import CONTROLLET_TORQUE_MODE, ArmState, Matrix, Vector
 from multipanda_py.targets import Channel, JointTarget
 
 MODE_NAMES = tuple(mode.name.lower() for mode in OperationMode)
@@ -35,7 +35,7 @@ class ActuatorCommandsParams(JointImpedanceParams):
     """Operation mode of the actuators, and gains that hold joints before the first command."""
 
     mode: str = choice(
-        CONFIGURED, options=(CONFIGURED, *MODE_NAMES),
+        CONFIGURED_MODE, options=(CONFIGURED_MODE, *MODE_NAMES),
         doc="operation mode of all joints, or the mode configured for each actuator",
     )  # fmt: skip
 
@@ -52,10 +52,11 @@ class _ArmCommands:
 
     Attributes:
         direct: True for joints with a commanded link torque, (n,).
-        asked: Commands in the layout of ``ActuatorState.command``, (4, n).
-        led: True for joints that motors and springs drive as commanded, (n,); others are held.
-        leads_all: True if no joint is held.
-        begins: True in the first cycle, in which all joints are held.
+        commands: Commands in the layout of ``ActuatorState.command``, (4, n).
+        commanded: True for joints that motors and springs drive as commanded, (n,); others are
+            held.
+        all_commanded: True if no joint is held.
+        is_first_cycle: True in the first cycle, in which all joints are held.
     """
 
     def __init__(self, arm: ArmDescription) -> None:
@@ -65,17 +66,19 @@ class _ArmCommands:
         self._values: dict[str, Vector] = {}
         self._n = n
         self.push: Vector = np.zeros(n)
-        self.asked: Matrix = np.full((4, n), np.nan)
-        self.led, self.direct = np.zeros((2, n), bool)
+        self.commands: Matrix = np.full((4, n), np.nan)
+        self.commanded, self.direct = np.zeros((2, n), bool)
         self.torque: Vector = np.zeros(n)
-        self.begins, self.leads_all = True, False
+        self.is_first_cycle, self.all_commanded = True, False
         self.forget()
 
     def set_mode(self, mode: str) -> None:
         """Set the operation mode, and clear the commands if it is new."""
         matches: list[OperationMode | None] = [None] * self._n
         if self._joints is not None:
-            for index, own in zip(self._joints.indices.tolist(), modes_of(self._joints, mode)):
+            for index, own in zip(
+                self._joints.joint_indices.tolist(), modes_of(self._joints, mode)
+            ):
                 matches[index] = own
         if matches != self._modes:
             self._modes = matches
@@ -94,21 +97,21 @@ class _ArmCommands:
         self.put()
 
     def put(self) -> None:
-        """Update ``asked``, ``led`` and the commanded torques."""
-        self.asked[:] = np.nan
-        self.asked[0], self.asked[3] = LAWS, self.push
+        """Update ``commands``, ``commanded`` and the commanded torques."""
+        self.commands[:] = np.nan
+        self.commands[0], self.commands[3] = CONTROLLET_TORQUE_MODE, self.push
         for joint, mode in enumerate(self._modes):
-            if mode is None or self.begins:
+            if mode is None or self.is_first_cycle:
                 continue
             numbers = [self._values[name][joint] for name in mode.commands]
             if mode in _AT_FIRST and np.isnan(numbers).all():
                 continue
-            self.asked[0, joint] = mode
-            self.asked[1 : 1 + len(numbers), joint] = numbers
-        self.led = self.asked[0] != LAWS
-        self.leads_all = bool(self.led.all())
-        self.direct = self.asked[0] == OperationMode.LINK_TORQUE
-        self.torque = np.where(self.direct, self.asked[1], 0.0)
+            self.commands[0, joint] = mode
+            self.commands[1 : 1 + len(numbers), joint] = numbers
+        self.commanded = self.commands[0] != CONTROLLET_TORQUE_MODE
+        self.all_commanded = bool(self.commanded.all())
+        self.direct = self.commands[0] == OperationMode.LINK_TORQUE
+        self.torque = np.where(self.direct, self.commands[1], 0.0)
 
 
 class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
@@ -140,7 +143,7 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
 
     def __init__(self, context: Context, params: ActuatorCommandsParams) -> None:
         self._commands = [_ArmCommands(arm) for arm in context.arms]
-        self._was_led = [commands.led for commands in self._commands]
+        self._was_led = [commands.commanded for commands in self._commands]
         super().__init__(context, params)
 
     @classmethod
@@ -148,8 +151,8 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
         cls, values: Mapping[str, Any], arms: Mapping[str, ArmDescription]
     ) -> Iterable[str]:
         """Reject a mode with motors for joints without motor parameters."""
-        mode = values.get("mode", CONFIGURED)
-        if mode == CONFIGURED or not OperationMode.from_value(mode).has_motors:
+        mode = values.get("mode", CONFIGURED_MODE)
+        if mode == CONFIGURED_MODE or not OperationMode.from_value(mode).has_motors:
             return
         for name, arm in arms.items():
             joints = arm.actuated
@@ -170,9 +173,9 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
         """Start without commands, at the measured positions of joints and motors."""
         super().on_activate(states, target)
         for arm, commands in enumerate(self._commands):
-            commands.push[:], commands.begins = 0.0, True
+            commands.push[:], commands.is_first_cycle = 0.0, True
             commands.forget()
-            self._was_led[arm] = commands.led
+            self._was_led[arm] = commands.commanded
 
     def on_target(self, channel: str, place: int, target: ActuatorTarget) -> None:
         self._commands[place].receive(channel, target.data[channel][place])
@@ -180,27 +183,27 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
     def update(self, states: Sequence[ArmState], target: ActuatorTarget, period: float) -> None:
         """Write the commands of motors and springs, and the torques of held joints."""
         for arm, (commands, state) in enumerate(zip(self._commands, states)):
-            if commands.led is not self._was_led[arm]:
+            if commands.commanded is not self._was_led[arm]:
                 self._hold_on(arm, state, target)
-            np.copyto(target.q[arm], state.q, where=commands.led)
-            np.multiply(commands.led, state.dq, out=target.dq[arm])
-        if not all(commands.leads_all for commands in self._commands):
+            np.copyto(target.q[arm], state.q, where=commands.commanded)
+            np.multiply(commands.commanded, state.dq, out=target.dq[arm])
+        if not all(commands.all_commanded for commands in self._commands):
             super().update(states, target, period)
         for commands, state, tau in zip(self._commands, states, self.tau):
             actuators = state.actuators
             if actuators.command.size:
                 torque = np.where(commands.direct, commands.torque, state.tau_J)
-                np.subtract(torque, actuators.carried, out=tau, where=commands.led)
-                actuators.command[:] = commands.asked
-            if commands.begins:
-                commands.begins = False
+                np.subtract(torque, actuators.carried, out=tau, where=commands.commanded)
+                actuators.command[:] = commands.commands
+            if commands.is_first_cycle:
+                commands.is_first_cycle = False
                 commands.put()
 
     def _hold_on(self, arm: int, state: ArmState, target: ActuatorTarget) -> None:
         """Hold joints whose command has ended, so that their springs exert the present torque."""
-        led = self._commands[arm].led
+        led = self._commands[arm].commanded
         left = self._was_led[arm] & ~led
-        step = state.tau / np.maximum(self._stiffness[arm], SOFT)
+        step = state.tau / np.maximum(self._stiffness[arm], MIN_JOINT_STIFFNESS)
         np.clip(step, -self.max_lead, self.max_lead, out=step)
         np.copyto(target.q[arm], state.q + step, where=left)
         self._was_led[arm] = led

@@ -217,7 +217,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         Wrenches without an estimated external wrench, such as a payload that was tared, remain.
         """
         for arm, (state, handover) in enumerate(zip(states, handovers)):
-            self._bodies[arm].withstand(-handover.contact_in_base)
+            self._bodies[arm].ignore(-handover.contact_in_base)
             rest = handover.wrench_in_base - handover.contact_in_base
             self._loads[arm][:] = rest - self.inner.hold(arm, state, handover.tau)
             self._compliances[arm][:] = self.inner.compliance(arm, state)
@@ -241,7 +241,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
                 goal.rotation_ee_in_base[arm],
             )
             if self._carries[arm]:
-                error = _dot(self._compliances[arm], self._loads[arm] - body.withstood)
+                error = _dot(self._compliances[arm], self._loads[arm] - body.ignored_wrench)
                 bounded_error(error, self.inner.params.error_clip)
                 goal.displace(arm, error)
         self.inner.update(states, goal, period)

@@ -21,7 +21,7 @@ from multipanda_py.control.impedance.limit_scaling import (
     VelocityLimitScaling,
 )
 from multipanda_py.control.impedance.modal_damping import STIFFNESS_SCALE
-from multipanda_py.control.impedance.singularity import SingularityDamping, SingularityGuard
+from multipanda_py.control.impedance.singularity import SingularityDamping, SingularityHold
 from multipanda_py.parameters import flag, number
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import MovingCartesianTarget
@@ -66,7 +66,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     *Feed-forward.* While a target is streamed, the governed velocity and acceleration are fed
     forward (parameter ``feedforward``). After a jump of the target, there is no feed-forward, so
     that the tool meets an obstacle with no more than its spring. Set ``governor.response: direct``
-    for feed-forward after jumps as well (``FeedforwardReference``). There is no feed-forward at
+    for feed-forward after jumps as well (``ReferenceFeedForward``). There is no feed-forward at
     rest. In motion, it fades out linearly (a) as the clipped error grows from 50 % to 100 % and
     (b) as any joint speed grows from 35 % to 65 % of its limit. The velocity term is scaled to a
     damping ratio of 1. At a ratio of 5, its fading would otherwise act as a velocity loop and
@@ -83,7 +83,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     is lower, and above 0.72 of a speed limit the spring fades out (``VelocityLimitScaling``).
 
     *Singularities.* A target out of reach would let the arm oscillate for seconds near a singular
-    configuration. ``SingularityDamping`` damps this motion. ``SingularityGuard`` holds the arm
+    configuration. ``SingularityDamping`` damps this motion. ``SingularityHold`` holds the arm
     there against unmodelled torques.
 
     *Hard contacts.* A tool of mass m on a surface of stiffness k oscillates at sqrt(k / m). A
@@ -110,7 +110,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         self.springs = [CartesianSpring() for _ in context.arms]
         self._saturation = [TorqueSaturation(arm) for arm in context.arms]
         self._margins = [VelocityLimitScaling(arm.limits) for arm in context.arms]
-        self._guards = [SingularityGuard(arm, context.period) for arm in context.arms]
+        self._guards = [SingularityHold(arm, context.period) for arm in context.arms]
         self._damper = np.zeros(6)
         self._twist_left = [0] * context.n_arms
         self._forward, self._lost = np.zeros(6), SingularityDamping()
@@ -152,7 +152,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     def hold(self, arm: int, state: ArmState, tau: Vector) -> Vector:
         """Keep the previous torques in singular directions, and return their wrench, (6,) [N, Nm].
 
-        ``SingularityGuard`` exerts them from now on.
+        ``SingularityHold`` exerts them from now on.
 
         Args:
             arm: Index of the arm.

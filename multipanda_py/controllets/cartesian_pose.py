@@ -13,7 +13,7 @@ from multipanda_py.context import Context
 from multipanda_py.control.reference.governor_commanded_pose import PositionIK
 from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import number
-from multipanda_py.planning.trajectory.trajectory import stoppable_rate
+from multipanda_py.planning.trajectory.trajectory import max_stoppable_velocity
 from multipanda_py.state import JOINTS, ArmState
 from multipanda_py.targets import CartesianTarget, Channel, Joints, ReferenceMotion, Report
 
@@ -77,7 +77,7 @@ class CartesianPose(Controllet[CommandedPoseTarget, CartesianPoseParams]):
     - T: Cycle time [s].
 
     The scale s slows all joints together if one would be too fast. A joint stops before its
-    position limit (``stoppable_rate``), and the others continue. Each step starts from the
+    position limit (``max_stoppable_velocity``), and the others continue. Each step starts from the
     positions that were actually commanded. An acceleration limit therefore delays the motion
     without a pose error. Features slow the motion before obstacles.
     """
@@ -109,8 +109,8 @@ class CartesianPose(Controllet[CommandedPoseTarget, CartesianPoseParams]):
             q, motion, limits = state.joint_command[0], target.motion[arm], state.limits
             twist = motion.twist if motion.moving else np.zeros(6)
             brake = 0.5 * limits.acceleration
-            up = stoppable_rate(limits.upper - p.margin - q, brake, period)
-            down = stoppable_rate(q - limits.lower - p.margin, brake, period)
+            up = max_stoppable_velocity(limits.upper - p.margin - q, brake, period)
+            down = max_stoppable_velocity(q - limits.lower - p.margin, brake, period)
             dq = ik.rate(
                 q, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm],
                 twist, p.gain, target.posture[arm], p.nullspace_rate, (-down, up),

@@ -80,9 +80,9 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
             self._force.resume(self._internal_force)
         return words
 
-    def squeeze(self, target: ObjectTarget) -> float:
+    def desired_internal_force(self, target: ObjectTarget) -> float:
         """Return the internal force of this cycle [N], controlled to the smoothed target."""
-        desired = super().squeeze(target)
+        desired = super().desired_internal_force(target)
         force, held = self._force, self.held
         closing = -float(_dot(held.rates[:, :3].reshape(-1), held.inward.reshape(-1)))
         period = self.context.period
@@ -129,7 +129,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
 
     def _width(self) -> float:
         """Return twice the mean distance of the end effectors from their centre [m]."""
-        hands = self.held.hands.tolist()
+        hands = self.held.end_effector_positions.tolist()
         n = len(hands)
         cx, cy, cz = (sum(axis) / n for axis in zip(*hands))
         return 2.0 / n * sum(math.dist(hand, (cx, cy, cz)) for hand in hands)

@@ -22,9 +22,9 @@ from multipanda_py.context import (
 )
 from multipanda_py.control.grasped_object import (
     GraspedObject,
-    InternalForceEstimate,
-    InternalForceLimit,
-    buckling,
+    InternalForceEstimator,
+    InternalForceLimiter,
+    buckling_warning,
 )
 from multipanda_py.control.impedance.cartesian_spring import ConservativeSpring
 from multipanda_py.control.impedance.free_motion import is_soft
@@ -36,7 +36,7 @@ from multipanda_py.control.impedance.modal_damping import (
     ModalDamping,
 )
 from multipanda_py.control.impedance.pose_error import PoseError
-from multipanda_py.control.impedance.singularity import SingularityGuard
+from multipanda_py.control.impedance.singularity import SingularityHold
 from multipanda_py.controllet import Controllet
 from multipanda_py.controllets.targets.pose import OBJECT_POSITION
 from multipanda_py.parameters import number, vector
@@ -47,7 +47,7 @@ _add, _multiply, _norm = np.add, np.multiply, math.hypot
 _pack = Struct("7d").pack_into
 ALL_OF_IT = 0.98
 """Fraction of the desired internal force above which it counts as reached at a switch."""
-SOFT = 1.0
+MIN_STIFFNESS = 1.0
 """Stiffness below which a spring takes over no load at a switch [N/m, Nm/rad]."""
 
 
@@ -76,7 +76,7 @@ class CoupledImpedanceParams:
     )  # fmt: skip
 
 
-ROUND = 8
+UPDATE_CYCLES = 8
 """Number of cycles in which all dampers, levers and inertias are updated, one per cycle. More than
 six arms need N + 2 cycles."""
 SHARED_BANDWIDTH = 0.7 * BANDWIDTH
@@ -106,7 +106,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
     The end effectors together exert exactly W, and light wrists receive small moments. The
     internal force has no net wrench, so it strains the object without moving it. If torque limits
-    require it, all arms use a lower internal force (``InternalForceLimit``). A push on one end
+    require it, all arms use a lower internal force (``InternalForceLimiter``). A push on one end
     effector moves the object, so both yield together and remain in formation.
 
     All damping follows from the inertia it acts on (``ModalDamping``): D_o from that of the
@@ -114,7 +114,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     them is updated per cycle, all within eight cycles, or N + 2 with more than six arms.
 
     Near singular configurations, each arm is held against unmodelled torques
-    (``SingularityGuard``).
+    (``SingularityHold``).
 
     The report ``internal force [N]`` is the measured one, -n^T F_ext / (n^T n), from the estimated
     external wrenches F_ext. It deviates from the target if the internal force is only fed forward,
@@ -151,19 +151,25 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         # One damper per arm, followed by that of the object.
         self.dampers = [ModalDamping(bandwidth=SHARED_BANDWIDTH) for _ in range(n + 1)]
         self._phase, self._update_all = 0, True
-        cycles = max(n + 2, ROUND)
+        cycles = max(n + 2, UPDATE_CYCLES)
         rotations = {index * cycles // (n + 2): index for index in range(n + 2)}
-        self._due_time = [rotations.get(cycle) for cycle in range(cycles)]
+        self._schedule = [rotations.get(cycle) for cycle in range(cycles)]
         self._stiffness, self._damping = np.zeros(6 * n + 6), np.zeros((6 * n + 6, 6 * n + 6))
         blocks = [self._damping[i : i + 6, i : i + 6] for i in range(0, 6 * n + 6, 6)]
-        # In ``rates_off`` the object comes first, in ``dampers`` it comes last.
+        # In ``stacked_rates`` the object comes first, in ``dampers`` it comes last.
         self._blocks = [*blocks[1:], blocks[0]]
         self._springs = sharing.springs.reshape(n, 6)
-        self._elastic = list(zip(self.dampers, sharing.ways_off.reshape(-1, 6),
-                                 sharing.pulls.reshape(-1, 6), (*range(n), -1)))  # fmt: skip
-        self._measure = InternalForceEstimate(self.held)
-        self._saturation = InternalForceLimit(self.held, context)
-        self._guards = [SingularityGuard(arm, context.period) for arm in context.arms]
+        self._elastic = list(
+            zip(
+                self.dampers,
+                sharing.stacked_errors.reshape(-1, 6),
+                sharing.stacked_springs.reshape(-1, 6),
+                (*range(n), -1),
+            )
+        )
+        self._measure = InternalForceEstimator(self.held)
+        self._saturation = InternalForceLimiter(self.held, context)
+        self._guards = [SingularityHold(arm, context.period) for arm in context.arms]
         self._states: Sequence[ArmState] = ()
         self._strain, self._strains = np.zeros((2 * n, 3)), False
         self._strain_in_world = np.zeros((2 * n, 3))
@@ -230,21 +236,21 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._design_dampers()
         damper = self.dampers[-1]
         stiffness = np.diag(p.stiffness) if damper.stiffness_scale == 1.0 else damper.stiffness
-        held_up = p.stiffness >= SOFT
+        held_up = p.stiffness >= MIN_STIFFNESS
         error = np.zeros(6)
         error[held_up] = np.linalg.solve(stiffness[np.ix_(held_up, held_up)], load[held_up])
         bounded_error(error, p.error_clip)
         target.position_object_in_world[:] += error[:3]
         turned = np.dot(pin.exp3(error[3:]), target.rotation_object_in_world)
         target.rotation_object_in_world[:] = turned
-        wrenches -= held.sharing.carried(load).reshape(wrenches.shape)
+        wrenches -= held.sharing.load_wrenches(load).reshape(wrenches.shape)
         inward = held.inward
         size = max(float(np.vdot(inward, inward)), 1e-12)
         internal_force = max(0.0, float(np.vdot(wrenches[:, :3], inward)) / size)
         self._internal_force = internal_force if internal_force > SMALL_FORCE else 0.0
         target.internal_force[0] = requested = self._requested(handovers) or self._internal_force
         wrenches[:, :3] -= self._internal_force * inward
-        wrenches[:, p.relative_stiffness < SOFT] = 0.0
+        wrenches[:, p.relative_stiffness < MIN_STIFFNESS] = 0.0
         np.dot(wrenches.reshape(-1, 3), held.rotation, self._strain)
         self._strains = True
         fraction = share_of(np.dot(stiffness, error), load)
@@ -277,11 +283,11 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     def update(self, states: Sequence[ArmState], target: ObjectTarget, period: float) -> None:
         """Write the joint torques of all arms."""
         held = self.held
-        held.update(states, self._update_all or self._due_time[self._phase] == len(states))
+        held.update(states, self._update_all or self._schedule[self._phase] == len(states))
         self._design_dampers()
         self.measured = self._measure.estimate(states)
         stiffness_scale = self._spring_and_damper(target)
-        held.sharing.squeeze[0] = self.squeeze(target)
+        held.sharing.internal_force[0] = self.desired_internal_force(target)
         wrenches = held.sharing.distribute()
         for arm, state in enumerate(states):
             tau = self.tau[arm]
@@ -299,18 +305,18 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         if self._object_is_free:
             self._conservative.project(self._error.value, 0.0)
         self._error.clip_measured()
-        _multiply(sharing.ways_off, self._stiffness, sharing.pulls)
+        _multiply(sharing.stacked_errors, self._stiffness, sharing.stacked_springs)
         for damper, error, spring_wrench, index in self._elastic:
             if damper.stiffness_scale < 1.0:
                 if damper.stiffness_scale < stiffness_scale:
                     stiffness_scale, self.softest = damper.stiffness_scale, index
                 damper.stiffness.dot(error, spring_wrench)
         if self._object_is_free:
-            self._conservative.correct(sharing.pulls[-6:], 1.0, False)
+            self._conservative.correct(sharing.stacked_springs[-6:], 1.0, False)
         if self._strains:
             strain = self._strain.dot(held.rotation.T, self._strain_in_world)
             _add(self._springs, strain.reshape(self._springs.shape), self._springs)
-        self._damping.dot(sharing.rates_off, sharing.brakes)
+        self._damping.dot(sharing.stacked_rates, sharing.stacked_dampers)
         return stiffness_scale
 
     @property
@@ -325,7 +331,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         Index i < N is an end effector, N the levers and inertias, and N + 1 the object.
         """
         held, n = self.held, len(self.dampers) - 1
-        for index in range(n + 2) if self._update_all else (self._due_time[self._phase],):
+        for index in range(n + 2) if self._update_all else (self._schedule[self._phase],):
             if index is None or index == n:
                 continue
             if index < n:
@@ -333,16 +339,16 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             else:
                 invs = [held.inertia_inv(hand) for hand in range(n)]
                 self._design(n, held.sharing.inertia_inv(invs))
-        self._phase = (self._phase + 1) % len(self._due_time)
+        self._phase = (self._phase + 1) % len(self._schedule)
         self._update_all = False
 
-    def _design(self, place: int, inertia_inv: Matrix) -> None:
+    def _design(self, arm_index: int, inertia_inv: Matrix) -> None:
         """Design one damper for an inertia, and write it to the common damping matrix."""
-        damper = self.dampers[place]
+        damper = self.dampers[arm_index]
         damper.design(inertia_inv)
-        self._blocks[place][:] = damper.damping
+        self._blocks[arm_index][:] = damper.damping
 
-    def squeeze(self, target: ObjectTarget) -> float:
+    def desired_internal_force(self, target: ObjectTarget) -> float:
         """Return the internal force of this cycle [N]: smoothed target within torque limits."""
         desired = target.internal_force.item()
         if desired != self._judged:
@@ -360,7 +366,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         """Check that springs and joints can hold an internal force [N]; warn if not."""
         self._judged, limit, states = desired, self._saturation, self._states
         stiffness = self.params.relative_stiffness
-        weakness = buckling(desired, self.dampers[:-1], stiffness, self.held)
+        weakness = buckling_warning(desired, self.dampers[:-1], stiffness, self.held)
         for words in (weakness, limit.overload(desired, states)):
             if words:
                 self.context.notify(words)

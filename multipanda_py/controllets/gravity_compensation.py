@@ -10,7 +10,7 @@ import numpy as np
 
 from multipanda_py.context import Context, Handover
 from multipanda_py.control.impedance.brakes import SpeedBrake, bound_speeds
-from multipanda_py.control.impedance.gains import Ramp, RampedGains, damping_scale
+from multipanda_py.control.impedance.gains import Ramp, RampedGains, rotor_damping_scale
 from multipanda_py.control.impedance.modal_damping import (
     BANDWIDTH,
     MIN_DAMPING_RATIO,
@@ -18,7 +18,7 @@ from multipanda_py.control.impedance.modal_damping import (
     ModalDamping,
 )
 from multipanda_py.control.impedance.pose_error import PoseError
-from multipanda_py.control.impedance.singularity import SingularityGuard
+from multipanda_py.control.impedance.singularity import SingularityHold
 from multipanda_py.parameters import choice, flag, number, vector
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import HeldPose
@@ -103,14 +103,14 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
 
     def __init__(self, context: Context, params: GravityCompensationParams) -> None:
         self._brakes = [SpeedBrake(arm.n_joints) for arm in context.arms]
-        self._guards = [SingularityGuard(arm, context.period) for arm in context.arms]
+        self._guards = [SingularityHold(arm, context.period) for arm in context.arms]
         self._root = Ramp(np.zeros((6, 6)))
         self._stiffness = np.zeros((6, 6))
         self._damping = ModalDamping()
         self._error, self._wrench = PoseError(), np.zeros(6)
         self._apart = np.zeros(3)
         self._torques = context.joint_zeros()
-        self._light = [damping_scale(arm.robot) for arm in context.arms]
+        self._light = [rotor_damping_scale(arm.robot) for arm in context.arms]
         super().__init__(context, params)
 
     def on_parameters(self) -> None:

@@ -40,7 +40,7 @@ class HoldParams:
     )  # fmt: skip
 
 
-class _Anchor:
+class _JointAnchors:
     """Anchor positions of the joints of one arm, set when the joints become slow.
 
     A joint gets its anchor when its momentum falls below a threshold, the slow momentum. From this
@@ -62,27 +62,27 @@ class _Anchor:
 
     FULL_RATE = 1000.0
     """Torque-rate limit for which the gains are designed [Nm/s]."""
-    QUIET = 0.55
+    REST_DAMPING_FACTOR = 0.55
     """Factor on the damping at rest, where velocities are mainly noise. The stiffness is
     unchanged."""
-    STILL, STIRRED = 0.1, 0.5
+    REST_START_FRACTION, REST_END_FRACTION = 0.1, 0.5
     """Fractions of the slow momentum. Rest starts after ``QUIET_AFTER`` below the first, and ends
     above the second."""
-    QUIET_AFTER = 0.3
+    REST_DELAY = 0.3
     """Time below the fraction ``STILL`` after which an arm is at rest [s]."""
-    FAST = 2.0
+    ANCHOR_LOSS_RATIO = 2.0
     """Multiple of the slow momentum above which a joint loses its anchor."""
     TIMEOUT = 0.1
     """Time in which the slow momentum doubles [s]. Otherwise a joint that creeps under an
     unmodelled payload would never get an anchor."""
-    RAMP = 0.3
+    FADE_IN_TIME = 0.3
     """Time in which proportional braking, the term -b p of ``MomentumBrake``, fades in [s]. While
     the earlier torques decay, braking each joint separately dissipates more energy and stops
     nearer."""
-    BEHIND = 0.04
+    MAX_TORQUE_LAG = 0.04
     """Time to reach the desired torque at the rate limit, above which an anchor moves with its
     joint [s]. A spring whose torque has such a delay would oscillate."""
-    MARGIN = 0.02
+    LIMIT_MARGIN = 0.02
     """Minimum distance of an anchor from a joint limit [rad]."""
 
     def __init__(self, arm: ArmDescription, params: HoldParams, period: float) -> None:
@@ -91,7 +91,7 @@ class _Anchor:
         # ``self._limit`` is the live array that ``TorqueHeadroom`` updates, ``self._whole`` a
         # constant copy of the torque limits.
         self._limit, self._whole = self._headroom.torque, np.array(limits.torque)
-        self._low, self._high = limits.lower + self.MARGIN, limits.upper - self.MARGIN
+        self._low, self._high = limits.lower + self.LIMIT_MARGIN, limits.upper - self.LIMIT_MARGIN
         n = arm.n_joints
         # Fraction of the torque limit with which the brake stops a joint at the slow momentum.
         self._slow_fraction = np.array(arm.robot.figure("slow"))
@@ -111,7 +111,7 @@ class _Anchor:
         """Set the torque rates: minimum of revolute joints, separate ones of prismatic joints."""
         rate, slides = limits.torque_rate, limits.slides
         self._torque_rate = float(rate[~slides].min() if not slides.all() else rate.min())
-        self._behind = self.BEHIND * np.where(slides, rate, self._torque_rate)
+        self._behind = self.MAX_TORQUE_LAG * np.where(slides, rate, self._torque_rate)
 
     def set_gains(self, params: HoldParams) -> None:
         self._params = params
@@ -126,7 +126,7 @@ class _Anchor:
 
     def _calm(self, quiet: bool) -> None:
         """Set the damping for rest or motion. The stiffness stays, so that no load drops."""
-        self._damping[:] = self.QUIET if quiet else self._settling
+        self._damping[:] = self.REST_DAMPING_FACTOR if quiet else self._settling
         self._quiet, self._still_for = quiet, 0.0
 
     def start(self, state: ArmState) -> None:
@@ -149,7 +149,7 @@ class _Anchor:
         rate = _multiply(self._deflection(state), self._return, out)
         _add(rate, self._damped(state.dq), rate)
         _add(rate, brake.ahead(_subtract(state.tau, self.tau_bias)), rate)
-        together = min(1.0, self._time / self.RAMP)
+        together = min(1.0, self._time / self.FADE_IN_TIME)
         tau = _add(brake.torque(mass, rate, together), self.tau_bias, out)
         np.greater_equal(_absolute(tau), 0.95 * self._limit, out=self._full)
         if not self._quiet:
@@ -164,7 +164,7 @@ class _Anchor:
         momentum = _absolute(_dot(state.mass, state.dq))
         _maximum(momentum, _absolute(self.brake.light_inertia * state.dq), out=momentum)
         self._set |= momentum < slow
-        self._set &= momentum < self.FAST * slow
+        self._set &= momentum < self.ANCHOR_LOSS_RATIO * slow
         np.copyto(self._q, state.q, where=~self._set)
         self._listen(float((momentum / self._slow).max()))
 
@@ -174,14 +174,16 @@ class _Anchor:
         Args:
             fraction: Maximum momentum of a joint, relative to the initial slow momentum.
         """
-        self._still_for = self._still_for + self._period if fraction < self.STILL else 0.0
+        self._still_for = (
+            self._still_for + self._period if fraction < self.REST_START_FRACTION else 0.0
+        )
         if self._quiet != (
-            fraction < self.STIRRED if self._quiet else self._still_for > self.QUIET_AFTER
+            fraction < self.REST_END_FRACTION if self._quiet else self._still_for > self.REST_DELAY
         ):
             self._calm(not self._quiet)
-            # ``_time`` determines the slow momentum and the fade-in of braking. At ``RAMP``, the
-            # slow momentum is small again, and braking is complete.
-            self._time = self.RAMP
+            # ``_time`` determines the slow momentum and the fade-in of braking. At
+            # ``FADE_IN_TIME``, the slow momentum is small again, and braking is complete.
+            self._time = self.FADE_IN_TIME
 
     def _damped(self, dq: Vector) -> Vector:
         """Return the velocities scaled by the damping factors of joints with anchors, (n,)."""
@@ -248,7 +250,7 @@ class Hold(Controllet[HeldPosture, HoldParams]):
     Params, Target = HoldParams, HeldPosture
 
     def __init__(self, context: Context, params: HoldParams) -> None:
-        self.anchors = [_Anchor(arm, params, context.period) for arm in context.arms]
+        self.anchors = [_JointAnchors(arm, params, context.period) for arm in context.arms]
         super().__init__(context, params)
 
     def on_parameters(self) -> None:

@@ -116,7 +116,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         stiffness_scale = 1.0
         for arm, state in enumerate(states):
             spring, tau = self._springs[arm], self.tau[arm]
-            spring.pull(state, target.q[arm], target.dq[arm], tau)
+            spring.apply(state, target.q[arm], target.dq[arm], tau)
             if target.moving[arm]:
                 _add(tau, _dot(state.mass, target.ddq[arm], self._inertial[arm]), tau)
             if spring.stiffness_scale < stiffness_scale:

@@ -81,7 +81,7 @@ class JointPosition(Controllet[TrajectoryTarget, TrajectoryParams]):
         motion.advance(period, self._pace)
         q, dq, _ = state.joint_command
         if (np.abs(np.subtract(motion.q, q, self._error)) > self._farthest).any():
-            self._watch.lose(q, dq)
+            self._watch.abort_behind_commands(q, dq)
         self.command[0][:] = motion.q
         np.subtract(motion.q, state.q, self._error)
         self._watch.check(state, self._error, period, self.report)

@@ -12,7 +12,7 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import number
-from multipanda_py.planning.trajectory.trajectory import stoppable_rate
+from multipanda_py.planning.trajectory.trajectory import max_stoppable_velocity
 from multipanda_py.state import ArmState
 from multipanda_py.targets import RateTarget, Report
 
@@ -44,7 +44,7 @@ class JointRate(Controllet[RateTarget, JointRateParams]):
     - dq_c: Commanded joint velocities, (n,) [rad/s].
     - s: Parameter ``velocity_scaling``; dq_max: speed limits, (n,) [rad/s].
     - v(d): Maximum velocity that can stop within the distance d to a position limit, see
-      ``stoppable_rate`` [rad/s].
+      ``max_stoppable_velocity`` [rad/s].
 
     The arm reaches the velocities as fast as its limits of acceleration and jerk allow. Velocities
     must be renewed within ``timeout``, otherwise the arm brakes. A target with positions is
@@ -81,7 +81,7 @@ class JointRate(Controllet[RateTarget, JointRateParams]):
                 continue
             q, limits = state.joint_command[0], state.limits
             distance = np.where(desired > 0.0, limits.upper - q, q - limits.lower) - p.margin
-            max_value = stoppable_rate(distance, 0.3 * limits.acceleration, period)
+            max_value = max_stoppable_velocity(distance, 0.3 * limits.acceleration, period)
             max_value = np.minimum(max_value, p.velocity_scaling * limits.velocity)
             dq[:] = np.minimum(np.maximum(desired, -max_value), max_value)
             dq *= self.pace(arm, dq)

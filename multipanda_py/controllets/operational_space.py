@@ -26,17 +26,17 @@ from multipanda_py.targets import CartesianTarget
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 _minimum, _maximum = np.minimum, np.maximum
-SOFT = 1.0
+MIN_STIFFNESS = 1.0
 """Stiffness below which an axis takes over no wrench at a switch [1/s^2]."""
-_TINY = 1e-6
+_FREE_AXIS_INERTIA = 1e-6
 """Additional inertia of free axes, which avoids a singular matrix [kg, kg m^2]."""
-_SLOWER = 0.25
+_SINGULAR_BANDWIDTH_FRACTION = 0.25
 """Bandwidth of the configuration spring along singular directions, as a fraction of the task's."""
 
 
 MAX_DAMPING = 80.0
 """Maximum damping rate of the tool, critical for the maximum stiffness [1/s]."""
-CLEARLY = 1.05
+NOTICE_RATIO = 1.05
 """Ratio of requested to maximum damping above which a notice is sent."""
 
 
@@ -121,10 +121,12 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self._twist, self._brake = np.zeros(6), np.zeros(6)
         self._root = Ramp(np.sqrt(params.stiffness))
         self._stiffness, self._damping = np.zeros(6), np.zeros(6)
-        self._drift, self._wanted = np.zeros(6), np.zeros(6)
+        self._drift, self._desired_acceleration = np.zeros(6), np.zeros(6)
         self._pulls, self._slows = context.joint_zeros(), context.joint_zeros()
         self._braking = np.zeros(6)
-        self._bounds = [BrakingSpeedLimit(arm, _SLOWER) for arm in context.arms]
+        self._bounds = [
+            BrakingSpeedLimit(arm, _SINGULAR_BANDWIDTH_FRACTION) for arm in context.arms
+        ]
         self._reported_damping, self._conservative = 0.0, ConservativeSpring()
         super().__init__(context, params)
 
@@ -142,7 +144,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     def _report_damping(self) -> None:
         """Send a notice if the requested damping exceeds the maximum, once per value."""
         requested = self._desired_damping
-        if requested > CLEARLY * MAX_DAMPING and requested != self._reported_damping:
+        if requested > NOTICE_RATIO * MAX_DAMPING and requested != self._reported_damping:
             self.context.notify(
                 f"operational_space: the damping is limited to {MAX_DAMPING:g} 1/s, but stiffness "
                 f"and damping_ratio require "
@@ -161,8 +163,10 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self._freedom: float = max(self._free.tolist())
         self.is_free[:] = [bool(self._free.any())] * len(self.is_free)
         self._slow2 = BrakingSpeedLimit.negligible(max(self._drift.tolist())) ** 2
-        self._nullspace_rate_squared = _SLOWER**2 * min(self._stiffness.tolist())
-        self._nullspace_damping = _SLOWER * min(self._damping.tolist())
+        self._nullspace_rate_squared = _SINGULAR_BANDWIDTH_FRACTION**2 * min(
+            self._stiffness.tolist()
+        )
+        self._nullspace_damping = _SINGULAR_BANDWIDTH_FRACTION * min(self._damping.tolist())
 
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
         """Hold the measured pose, with the measured configuration as the nullspace target."""
@@ -176,7 +180,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     ) -> str:
         """Set the targets at which Lambda_d K e equals the wrench before the switch."""
         words = []
-        soft = self._stiffness < SOFT
+        soft = self._stiffness < MIN_STIFFNESS
         for arm, (state, handover) in enumerate(zip(states, handovers)):
             rotation = (
                 np.kron(np.eye(2), state.rotation_ee_in_base) if self._in_tool else np.eye(6)
@@ -194,10 +198,10 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         """Return the joint velocity of the motion along axes without stiffness, (n,) [rad/s]."""
         twist, rotation = state.twist_ee_in_base.copy(), state.rotation_ee_in_base
         if self._in_tool:
-            self._turn(twist, rotation)
+            self._rotate(twist, rotation)
         twist *= self._free
         if self._in_tool:
-            self._turn(twist, rotation.T)
+            self._rotate(twist, rotation.T)
         space = state.operational_space()
         velocity: Vector = space.minv_jt.dot(projected_inertia(space).dot(twist))
         return velocity
@@ -216,19 +220,19 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
             if self._in_tool:
                 twist = self._twist
                 twist[:] = state.twist_ee_in_base
-                self._turn(error, state.rotation_ee_in_base)
-                self._turn(twist, state.rotation_ee_in_base)
+                self._rotate(error, state.rotation_ee_in_base)
+                self._rotate(twist, state.rotation_ee_in_base)
             if self.is_free[arm]:
                 self._conservative.project(error, 0.0)
             self._error.clip()
             _multiply(self._stiffness, error, acceleration)
-            desired = _multiply(self._drift, error, self._wanted)
+            desired = _multiply(self._drift, error, self._desired_acceleration)
             if _dot(desired, desired) > self._slow2:
                 _multiply(acceleration, self._fraction_of(arm, state, desired), acceleration)
             _multiply(self._damping, twist, brake)
             if self._in_tool:
-                self._turn(acceleration, state.rotation_ee_in_base.T)
-                self._turn(brake, state.rotation_ee_in_base.T)
+                self._rotate(acceleration, state.rotation_ee_in_base.T)
+                self._rotate(brake, state.rotation_ee_in_base.T)
             space = state.operational_space()
             if self.is_free[arm]:
                 for term in (acceleration, brake):
@@ -236,10 +240,10 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
             spring_wrench = space.apply_inertia(acceleration, self._spring_torque)
             if self.is_free[arm]:
                 if self._in_tool:
-                    self._turn(spring_wrench, state.rotation_ee_in_base)
+                    self._rotate(spring_wrench, state.rotation_ee_in_base)
                 self._conservative.correct(spring_wrench, self._freedom, self._in_tool)
                 if self._in_tool:
-                    self._turn(spring_wrench, state.rotation_ee_in_base.T)
+                    self._rotate(spring_wrench, state.rotation_ee_in_base.T)
             scale = self._saturation[arm].scale(spring_wrench, state)
             if scale < 1.0:
                 _multiply(spring_wrench, scale, spring_wrench)
@@ -274,7 +278,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         if self._in_tool:
             rotation_step = np.kron(np.eye(2), rotation)
             free = rotation_step @ free @ rotation_step.T
-        held = (1.0 + _TINY) * np.eye(6) - free @ free
+        held = (1.0 + _FREE_AXIS_INERTIA) * np.eye(6) - free @ free
         rest = np.linalg.solve(free @ inertia @ free + held, free @ (inertia @ acceleration))
         acceleration -= free @ rest
 
@@ -282,8 +286,8 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         """Return the scale nu for a twist (6,) along the gain axes, which is rotated in place."""
         braking = _multiply(self._drift, twist, self._braking)
         if self._in_tool:
-            self._turn(twist, state.rotation_ee_in_base.T)
-            self._turn(braking, state.rotation_ee_in_base.T)
+            self._rotate(twist, state.rotation_ee_in_base.T)
+            self._rotate(braking, state.rotation_ee_in_base.T)
         return self._bounds[arm].scale(state, twist, braking)
 
     def _rest_of(
@@ -304,10 +308,10 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         _subtract(
             spring_torque, _multiply(state.dq, self._nullspace_damping, brake), spring_torque
         )
-        wrench: Vector = _dot(space.lost_inertia(), _dot(state.jacobian, spring_torque))
+        wrench: Vector = _dot(space.removed_inertia(), _dot(state.jacobian, spring_torque))
         return wrench
 
     @staticmethod
-    def _turn(pair: Vector, rotation: Matrix) -> None:
+    def _rotate(pair: Vector, rotation: Matrix) -> None:
         """Rotate two stacked vectors in place: multiply each by ``rotation`` from the right."""
         pair[:3], pair[3:] = _dot(pair[:3], rotation), _dot(pair[3:], rotation)

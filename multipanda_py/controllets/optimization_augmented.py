@@ -13,11 +13,11 @@ from multipanda_py.context import MAX_STEP, Context, Handover, tool_wrench
 from multipanda_py.control.force.multi_contact_force import MultiContactForceController
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
 from multipanda_py.control.impedance.limit_scaling import SPRING_FADE_START, VelocityLimitScaling
-from multipanda_py.control.impedance.singularity import SingularityGuard
+from multipanda_py.control.impedance.singularity import SingularityHold
 from multipanda_py.control.optimization_augmented import (
     AugmentedParams,
+    BoundedSpring,
     IntegralAction,
-    WrenchLimiter,
 )
 from multipanda_py.control.reference.reference_limits import BoundedPose
 from multipanda_py.control.reference.trajectory_monitor import MotionState
@@ -28,7 +28,7 @@ from multipanda_py.targets import Channel, Report, TrajectoryTarget
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 NULLSPACE_TORQUE_FRACTION = 0.1
 """Fraction of the torque limits available to the plan in mode ``force``."""
-TETHER, ROTATION_TETHER = 0.15, 0.6
+MAX_REFERENCE_DISTANCE, ROTATION_TETHER = 0.15, 0.6
 """Maximum distance of the reference pose from the tool [m], [rad]."""
 
 
@@ -63,7 +63,7 @@ class OptimizationAugmented(JointTrajectory):
     - K, D: Joint stiffness [Nm/rad] and damping [Nm s/rad], (n, n).
     - k_i: ``integral_rate`` [1/s], see ``IntegralAction``.
     - F_opt: Wrench of the plan at the tool, (6,); N: nullspace projector.
-    - F_x: Wrench of the pose spring (``CartesianSpring`` within the limits of ``WrenchLimiter``),
+    - F_x: Wrench of the pose spring (``CartesianSpring`` within the limits of ``BoundedSpring``),
       (6,).
     - w: Weight of the plan, 0 to 1.
     - u: Unit direction of a controlled force; F_c: its force by ``MultiContactForceController``
@@ -87,7 +87,7 @@ class OptimizationAugmented(JointTrajectory):
     hold, and plans end as *contact lost*. The integral acts neither along a controlled force nor
     on saturated joints.
 
-    In mode ``force``, ``SingularityGuard`` holds the arm near singular configurations against
+    In mode ``force``, ``SingularityHold`` holds the arm near singular configurations against
     unmodelled torques, and the configuration spring fades out above 0.72 of a speed limit.
 
     Source: Özcan and Oguz, "An Optimization-Augmented Control Framework for Single and Coordinated
@@ -96,7 +96,7 @@ class OptimizationAugmented(JointTrajectory):
     is the default feature ``coriolis``.
 
     Attributes:
-        team: Force control of the arms that press together.
+        force_control: Force control of the arms that press together.
     """
 
     Params, Target = OptimizationAugmentedParams, AugmentedTarget
@@ -120,16 +120,16 @@ class OptimizationAugmented(JointTrajectory):
 
     def __init__(self, context: Context, params: OptimizationAugmentedParams) -> None:
         n = context.n_arms
-        self.team = MultiContactForceController(context, params.gains())
-        self.team.on_release = self._release
+        self.force_control = MultiContactForceController(context, params.gains())
+        self.force_control.on_release = self._release
         self._integrals = [
             IntegralAction(arm.limits, context.period, np.array(arm.robot.figure("stiffness")))
             for arm in context.arms
         ]
         self._pose_springs = [CartesianSpring() for _ in range(n)]
-        self._pulls = [WrenchLimiter(arm) for arm in context.arms]
+        self._pulls = [BoundedSpring(arm) for arm in context.arms]
         self._margins = [VelocityLimitScaling(arm.limits) for arm in context.arms]
-        self._guards = [SingularityGuard(arm, context.period) for arm in context.arms]
+        self._guards = [SingularityHold(arm, context.period) for arm in context.arms]
         self._poses = [BoundedPose() for _ in range(n)]
         self._goals = [(np.zeros(3), np.eye(3)) for _ in range(n)]
         self._wrenches = np.zeros((n, 6))
@@ -142,7 +142,7 @@ class OptimizationAugmented(JointTrajectory):
         """Set the gains, and switch the mode if it has changed."""
         super().on_parameters()
         p, period = self.params, self.context.period
-        self.team.set_gains(p.gains(), p.blend_time)
+        self.force_control.set_gains(p.gains(), p.blend_time)
         ratios = self.context.per_arm(p.damping_ratio)
         for integral, stiffness, ratio in zip(self._integrals, self._stiffness, ratios):
             integral.set_gains(p.integral_rate, stiffness, ratio, p.integral_torque_scale)
@@ -150,7 +150,9 @@ class OptimizationAugmented(JointTrajectory):
         for spring, pose in zip(self._pose_springs, self._poses):
             spring.set_shape(p.position_damping_ratio, p.position_clip, False)
             spring.set_stiffness(p.position_stiffness, cycles)
-            pose.set_bounds(p.position_speed, p.angular_speed, TETHER, ROTATION_TETHER)
+            pose.set_bounds(
+                p.position_speed, p.angular_speed, MAX_REFERENCE_DISTANCE, ROTATION_TETHER
+            )
         if p.mode != self._mode:
             was, self._mode = self._mode, p.mode
             if self._states and p.mode == "force":
@@ -163,7 +165,7 @@ class OptimizationAugmented(JointTrajectory):
         super().on_activate(states, target)
         self._states, self._mode = states, self.params.mode
         self._weight = 0.0 if self._mode == "force" else 1.0
-        self.team.reset()
+        self.force_control.reset()
         for arm, state in enumerate(states):
             self._integrals[arm].reset()
             self._guards[arm].reset()
@@ -194,9 +196,11 @@ class OptimizationAugmented(JointTrajectory):
         self, arm: int, states: Sequence[ArmState], target: TrajectoryTarget
     ) -> Vector | None:
         """Return the desired contact wrench of an arm, (6,) [N, Nm]; None without a force task."""
-        team = self.team
-        is_asked = team.hands[arm].size and not (team.is_lost or self._mode == "optimization")
-        return team.hands[arm].desired_wrench if is_asked else None
+        team = self.force_control
+        is_asked = team.arm_controllers[arm].size and not (
+            team.is_lost or self._mode == "optimization"
+        )
+        return team.arm_controllers[arm].desired_wrench if is_asked else None
 
     def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
         """Start a motion or a stop, set a pose, or set a wrench."""
@@ -205,16 +209,16 @@ class OptimizationAugmented(JointTrajectory):
             pose = target.data["pose"][place]
             position[:], rotation[:] = pose[:3], pose[3:].reshape(3, 3)
         elif channel == "wrench":
-            self.team.set_desired_wrench(place, target.data["wrench"][place])
+            self.force_control.set_desired_wrench(place, target.data["wrench"][place])
         else:
             self._start_at_measured(place)
             super().on_target(channel, place, target)
 
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
         """Write the joint torques of all arms."""
-        team, goal = self.team, 0.0 if self._mode == "force" else 1.0
+        team, goal = self.force_control, 0.0 if self._mode == "force" else 1.0
         team.step(states, self._mode != "optimization")
-        for watch, hand in zip(self._watches, team.hands):
+        for watch, hand in zip(self._watches, team.arm_controllers):
             watch.presses = bool(hand.size) and not team.is_idle
         super().update(states, target, period)
         max_value = period / self.params.blend_time
@@ -229,8 +233,8 @@ class OptimizationAugmented(JointTrajectory):
         """Add the integral torque of the plan."""
         integral, tau = self._integrals[arm], self.tau[arm]
         if self._weight == 1.0 and self.params.integral_rate > 0.0:
-            fraction = float(self.team.projector[arm, arm])
-            direction = self.team.hands[arm].direction
+            fraction = float(self.force_control.projector[arm, arm])
+            direction = self.force_control.arm_controllers[arm].direction
             integral.step(state, self._springs[arm].error, direction, fraction)
         _add(tau, integral.torque, tau)
 
@@ -253,8 +257,8 @@ class OptimizationAugmented(JointTrajectory):
                 spring = self._pose_springs[arm]
                 spring.measure(state, pose.position, pose.rotation)
                 wrench += freed * self._pulls[arm].limit(spring, state)
-        self.team.across(wrenches)
-        self.team.add(wrenches)
+        self.force_control.across(wrenches)
+        self.force_control.add(wrenches)
         for state, wrench, tau, part in zip(states, wrenches, self.tau, self._at_tool):
             _add(tau, wrench.dot(state.jacobian, part), tau)
         for guard, spring, state, tau in zip(self._guards, self._pose_springs, states, self.tau):
@@ -314,14 +318,14 @@ class OptimizationAugmented(JointTrajectory):
         Args:
             indices: Indices of the released arms.
         """
-        team, states, is_lost = self.team, self._states, self.team.is_lost
+        team, states, is_lost = self.force_control, self._states, self.force_control.is_lost
         statics = [self._static(arm, state) for arm, state in enumerate(states)]
         if self._weight > 0.0 or self._mode != "force":
             of_plan = np.array([at_tool(state, tau) for state, tau in zip(states, statics)])
             parts = team.controlled(of_plan)
             for arm in indices:
                 if is_lost or not self.motions[arm].moving:
-                    part = parts[arm] * team.hands[arm].direction
+                    part = parts[arm] * team.arm_controllers[arm].direction
                     desired = statics[arm] - part.dot(states[arm].jacobian)
                     self._displace_plan(arm, states[arm], desired)
         if self._weight < 1.0 or self._mode == "force":
@@ -330,7 +334,7 @@ class OptimizationAugmented(JointTrajectory):
             for arm in indices:
                 goal = [part.copy() for part in self._goals[arm]]
                 self._poses[arm].start(states[arm])
-                rest = pulls[arm] - parts[arm] * team.hands[arm].direction
+                rest = pulls[arm] - parts[arm] * team.arm_controllers[arm].direction
                 self._displace_pose(arm, states[arm], rest)
                 if not is_lost:
                     self._goals[arm][0][:], self._goals[arm][1][:] = goal
@@ -345,7 +349,7 @@ class OptimizationAugmented(JointTrajectory):
         motion would reverse in its first segment and accelerate the tool backwards.
         """
         is_still = self._weight == 1.0 and not self.motions[arm].moving
-        if not self._states or not is_still or self.team.hands[arm].size:
+        if not self._states or not is_still or self.force_control.arm_controllers[arm].size:
             return
         if self.params.integral_rate > 0.0:
             state = self._states[arm]
@@ -382,14 +386,14 @@ class OptimizationAugmented(JointTrajectory):
 
     def _report(self) -> None:
         """Report the forces of the arms."""
-        hands = [hand for hand in self.team.hands if hand.size]
+        hands = [hand for hand in self.force_control.arm_controllers if hand.size]
         report, first = self.report, self._stiffness_scale_at + 1
         report[first : first + 3] = 0.0
-        if hands and not self.team.is_idle:
+        if hands and not self.force_control.is_idle:
             report[first] = sum([hand.measured_force for hand in hands]) / len(hands)
             report[first + 1] = max([abs(hand.size - hand.measured_force) for hand in hands])
             touching = sum([hand.touches for hand in hands]) / (1.0 + len(hands))
-            report[first + 2] = 1.0 if self.team.presses else touching
+            report[first + 2] = 1.0 if self.force_control.presses else touching
 
 
 def at_tool(state: ArmState, tau: Vector) -> Vector:

@@ -12,16 +12,16 @@ import numpy as np
 from multipanda_py.context import Context, Handover
 from multipanda_py.control.impedance.brakes import SpeedBrake, bound_speeds
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
-from multipanda_py.control.impedance.free_motion import NullspaceReference
+from multipanda_py.control.impedance.free_motion import ShiftedConfiguration
 from multipanda_py.control.impedance.gains import MAX_STIFFNESS, RampedGains
-from multipanda_py.control.impedance.joint_spring import NullspaceSpring
+from multipanda_py.control.impedance.joint_spring import ConfigurationSpring
 from multipanda_py.control.impedance.limit_scaling import (
     WRENCH_SCALE,
     TorqueSaturation,
     VelocityLimitScaling,
 )
 from multipanda_py.control.impedance.modal_damping import MIN_DAMPING_RATIO, STIFFNESS_SCALE
-from multipanda_py.control.impedance.singularity import SingularityDamping, SingularityGuard
+from multipanda_py.control.impedance.singularity import SingularityDamping, SingularityHold
 from multipanda_py.control.reference.reference_limits import BoundedPose
 from multipanda_py.control.teleoperation import (
     ForceReflection,
@@ -37,7 +37,7 @@ _add, _dot, _multiply, _subtract = np.add, np.dot, np.multiply, np.subtract
 
 LEADER = 0
 """Index of the leader. The other arm is the follower."""
-LATENCY = 0.010
+REFLECTION_LATENCY = 0.010
 """Latency from a motion of the leader to the reflected force, without the filter [s]. It contains
 two arms with 5 ms of delay and 2 ms of lag each, and the loop."""
 MAX_BRAKE = (40.0, 1.0)
@@ -146,7 +146,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     because a saturated wrist would deviate. Spring and reference twist fade out near a joint
     speed limit (``VelocityLimitScaling``), since the follower may need higher joint speeds than
     the leader. ``SingularityDamping`` damps the oscillation at the end of its reach, and
-    ``SingularityGuard`` holds it against unmodelled torques.
+    ``SingularityHold`` holds it against unmodelled torques.
 
     *Force reflection.* The leader floats and receives the external wrench of the follower with the
     gain g min(1, alpha) for forces. At a motion scale alpha < 1, forces are scaled like motion.
@@ -202,16 +202,16 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
             VelocityLimitScaling(context.arms[1].limits),
             SingularityDamping(),
         )
-        self._guard = SingularityGuard(context.arms[1], context.period)
+        self._guard = SingularityHold(context.arms[1], context.period)
         self._spring.set_shape(params.damping_ratio, np.full(6, math.inf), False)
         self._tare, self._reflection = WrenchTare(context.period), ForceReflection()
         self._account = PassivityObserver()
         self._brake, self._braked = np.zeros(6), np.zeros(6)
         leader, follower = context.joints
         self._speed_brake, self._tau_ext = SpeedBrake(leader), np.zeros(leader)
-        self._nullspace_spring = NullspaceSpring(context.arms[1].robot)
+        self._nullspace_spring = ConfigurationSpring(context.arms[1].robot)
         self._configuration = np.zeros(follower)
-        self._guided = NullspaceReference(follower, context.period)
+        self._guided = ShiftedConfiguration(follower, context.period)
         self._nothing, self._excess = np.zeros(6), np.zeros(6)
         self._open, self._coupling = True, (params.engaged, params.scale)
         super().__init__(context, params)
@@ -243,7 +243,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     def _set_reflection(self) -> tuple[float, float]:
         """Set the damping in contact, and return the scales of the reflection gains."""
         p = self.params
-        delay, reflection, stiffnesses = LATENCY + p.filter_time, [], []
+        delay, reflection, stiffnesses = REFLECTION_LATENCY + p.filter_time, [], []
         for part, gain, max_value in (
             (p.stiffness[:3], p.feedback * min(1.0, p.scale) * p.scale, MAX_BRAKE[0]),
             (p.stiffness[3:], p.feedback, MAX_BRAKE[1]),
@@ -338,10 +338,10 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
             period: Time since the last cycle [s].
         """
         reflection, twist, tau = self._reflection, leader.twist_ee_in_base, self.tau[0]
-        wrench = reflection.feel(sensed, self._mapping.axes_rotation)
+        wrench = reflection.filter(sensed, self._mapping.axes_rotation)
         _multiply(leader.dq, self.params.leader_damping, tau)
         braked = _multiply(self._brake, twist, self._braked)
-        _multiply(braked, reflection.touch, braked)
+        _multiply(braked, reflection.contact_strength, braked)
         taken = float(_dot(tau, leader.dq)) + float(_dot(braked, twist))
         scale = self._account.apply(
             reflection.force, reflection.torque, wrench, twist, taken, period

@@ -10,7 +10,7 @@ import pinocchio as pin
 
 from multipanda_py.backend import Backend
 from multipanda_py.hardware.franka.settings import FrankaSettings
-from multipanda_py.robots.dynamics.arm_model import LoadedFlange, heavy_model
+from multipanda_py.robots.dynamics.arm_model import LoadedFlange, model_with_gravity
 from multipanda_py.robots.gripper import Action, Outcome
 from multipanda_py.state import Vector
 
@@ -44,9 +44,9 @@ class Mock(Backend[FrankaSettings]):
         self._flanges = []
         for index, description in zip(self.arms, self.descriptions):
             arm = self.config.arms[description.name]
-            model = heavy_model(description)
+            model = model_with_gravity(description)
             self._flanges.append(LoadedFlange(model, description.flange_frame))
-            self._flanges[-1].carry(self.settings[index].load)
+            self._flanges[-1].set_load(self.settings[index].load)
             self._models.append((model, model.createData()))
             self.q.append(np.array(arm.q_start))
             self.dq.append(np.zeros(description.n_joints))
@@ -71,7 +71,7 @@ class Mock(Backend[FrankaSettings]):
         state.gripper[:2] = number, Outcome.SUCCEEDED
 
     def configure(self, arm: int, settings: FrankaSettings) -> None:
-        self._flanges[self.arms.index(arm)].carry(settings.load)
+        self._flanges[self.arms.index(arm)].set_load(settings.load)
         super().configure(arm, settings)
 
     def read(self, fresh: Collection[int]) -> None:

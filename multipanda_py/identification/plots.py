@@ -15,7 +15,11 @@ from multipanda_py.files import save_figure
 from multipanda_py.identification.actuators.spring_data import SpringData
 from multipanda_py.identification.actuators.springs import SpringEstimate
 from multipanda_py.identification.arm.identify import Identified
-from multipanda_py.identification.monitor.arm_monitor import QUANTITIES, Shadowed, quantity_slices
+from multipanda_py.identification.monitor.arm_monitor import (
+    QUANTITIES,
+    MonitoredLog,
+    residual_slices,
+)
 from multipanda_py.identification.monitor.band import ArmBand
 from multipanda_py.identification.monitor.cell_monitor import Alarm
 from multipanda_py.realtime.recording.plots import COLORS
@@ -30,7 +34,7 @@ _POINTS = 4000  # Approximate number of plotted points of a curve.
 
 
 def draw_shadow(
-    parts: Sequence[Shadowed], output: Path, band: ArmBand | None = None,
+    parts: Sequence[MonitoredLog], output: Path, band: ArmBand | None = None,
     alarms: Sequence[Alarm] = (),
 ) -> None:  # fmt: skip
     """Plot positions and torques of arm and twin, and every residual with its band.
@@ -46,7 +50,7 @@ def draw_shadow(
     thin = slice(None, None, max(1, count // _POINTS))
     time = np.concatenate([part.time for part in parts])[thin]
     joints = parts[0].log.joints
-    at = quantity_slices(len(joints))
+    at = residual_slices(len(joints))
     residuals = np.vstack([part.residuals for part in parts])[thin]
     shown = [q for q in QUANTITIES if np.isfinite(residuals[:, at[q.name]]).any()]
     figure, axes = plots.subplots(
@@ -77,7 +81,7 @@ def draw_shadow(
         for alarm in alarms:
             if alarm.quantity == quantity.name:
                 axis.axvline(alarm.time, color="#c02020", lw=1.0)
-    judged = np.concatenate([part.judged for part in parts])[thin]
+    judged = np.concatenate([part.evaluated for part in parts])[thin]
     for axis in axes[2:]:
         axis.fill_between(
             time, 0, 1, where=~judged, transform=axis.get_xaxis_transform(), color="0.85", lw=0
@@ -91,7 +95,7 @@ def draw_shadow(
     plots.close(figure)
 
 
-def _tau(part: Shadowed) -> Matrix:
+def _tau(part: MonitoredLog) -> Matrix:
     return np.full_like(part.tau, np.nan) if part.log.tau is None else part.log.tau
 
 
@@ -113,7 +117,7 @@ def _curves(
         axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False)
 
 
-SHOWN = ("datasheet", "consistent")
+SHOWN_ESTIMATES = ("datasheet", "consistent")
 
 
 def draw_residuals(result: Identified, path: Path) -> None:
@@ -138,7 +142,7 @@ def draw_residuals(result: Identified, path: Path) -> None:
         left.plot(time, result.measured[:, i], color="0.2", lw=1.2, label="measured")
         modelled = result.measured[:, i] - result.residual["consistent"][:, i]
         left.plot(time, modelled, color="tab:blue", lw=1.0, ls="--", label="identified model")
-        for name, color in zip(SHOWN, ("tab:orange", "tab:blue")):
+        for name, color in zip(SHOWN_ESTIMATES, ("tab:orange", "tab:blue")):
             rmse = result.held_out[name][i]
             label = f"{'identified' if name == 'consistent' else name}: {rmse:.3g} {unit}"
             right.plot(time, result.residual[name][:, i], color=color, lw=1.0, label=label)
@@ -168,7 +172,7 @@ def _legend(axis: Axes) -> None:
     )  # fmt: skip
 
 
-LINES = 6
+MAX_COLOURED_PRESETS = 6
 """Maximum number of presets with separate colours."""
 
 
@@ -193,7 +197,9 @@ def draw_springs(
     for (title, own), one, (top, bottom) in zip(columns.items(), matches, axes.T):
         springs = registry.find("actuators", one.kind)(1, one.params)
         data = SpringData.of(own, springs, title)
-        predicted = data.explained_by(springs)[:, 0, 0] + (one.offset[0] if one.offset else 0.0)
+        predicted = data.predicted_torques(springs)[:, 0, 0] + (
+            one.offset[0] if one.offset else 0.0
+        )
         deflection = springs.equilibrium_of(data.theta_1, data.theta_2) - data.q
         presets = springs.preset_of(data.theta_1, data.theta_2) if springs.n_motors == 2 else None
         for k, (rows, label) in enumerate(_by_preset(presets, len(data), springs.preset_unit)):
@@ -224,8 +230,8 @@ def _by_preset(
     if presets is None:
         return [(np.arange(samples), "springs")]
     edges = np.unique(np.round(presets, 4))
-    if len(edges) > LINES:
-        edges = np.linspace(presets.min(), presets.max(), LINES)
+    if len(edges) > MAX_COLOURED_PRESETS:
+        edges = np.linspace(presets.min(), presets.max(), MAX_COLOURED_PRESETS)
     nearest = np.abs(presets[:, None] - edges).argmin(axis=1)
     return [
         (np.flatnonzero(nearest == k), f"preset {edge:.3g} {unit}")

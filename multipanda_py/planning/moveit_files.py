@@ -20,7 +20,7 @@ from multipanda_py.robots.urdf import cell_urdf
 PILZ = "pilz_industrial_motion_planner"
 FINGER_ACCELERATION = 1.0
 """Acceleration of the fingers for planning [m/s^2]. Grippers specify only a speed."""
-SCALING = 0.1
+DEFAULT_SCALING = 0.1
 """Default scaling factor of velocity and acceleration, low for work near people."""
 PILZ_CARTESIAN_LIMITS = {
     "max_trans_vel": 1.0, "max_trans_acc": 2.25, "max_trans_dec": -5.0, "max_rot_vel": 1.57,
@@ -63,8 +63,8 @@ def joint_limits(groups: Groups) -> dict[str, Any]:
             for joint in arm.finger_joint_names:
                 limits[joint] = _limits(arm.gripper.velocity, FINGER_ACCELERATION)
     return {
-        "default_velocity_scaling_factor": SCALING,
-        "default_acceleration_scaling_factor": SCALING,
+        "default_velocity_scaling_factor": DEFAULT_SCALING,
+        "default_acceleration_scaling_factor": DEFAULT_SCALING,
         "joint_limits": limits,
     }
 
@@ -125,7 +125,7 @@ FLOOR_SIZE, FLOOR_TOP = (20.0, 20.0, 0.1), -0.005
 """Edges of the floor, and height of its top above the floor of the cell [m]. It is lower, so that
 arm bases on the floor do not touch it permanently."""
 _NO_COLOR = (0.0, 0.0, 0.0, 0.0)
-_PLACE = "0 0 0\n0 0 0 1"
+_IDENTITY_POSE = "0 0 0\n0 0 0 1"
 
 
 def scene_text(objects: Sequence[SceneObject], floor: float) -> str:
@@ -142,7 +142,7 @@ def scene_text(objects: Sequence[SceneObject], floor: float) -> str:
     parts = [HEADER]
     if all(scene_object.name != FLOOR for scene_object in objects):
         parts += [f"* {FLOOR}", f"0 0 {center:.9g}\n0 0 0 1"]
-        parts += _shapes([("box", FLOOR_SIZE, _PLACE)], _NO_COLOR)
+        parts += _shapes([("box", FLOOR_SIZE, _IDENTITY_POSE)], _NO_COLOR)
     for obj in objects:
         quaternion = quaternion_from_rotation(obj.rotation)
         parts += [f"* {obj.name}", _numbers(obj.position.tolist()), _numbers(quaternion)]
@@ -163,14 +163,14 @@ def _shapes(
 def _solids(obj: SceneObject) -> list[tuple[str, Sequence[float], str]]:
     """Return type, size and pose in the object of each solid of the object."""
     if obj.shape == "box":
-        return [("box", [2.0 * half for half in obj.size], _PLACE)]
+        return [("box", [2.0 * half for half in obj.size], _IDENTITY_POSE)]
     radius = obj.size[0]
     if obj.shape == "sphere":
-        return [("sphere", [radius], _PLACE)]
+        return [("sphere", [radius], _IDENTITY_POSE)]
     half = obj.size[1]
     ends = (half, -half) if obj.shape == "capsule" else ()
     spheres = [("sphere", [radius], f"0 0 {end:.9g}\n0 0 0 1") for end in ends]
-    return [("cylinder", [radius, 2.0 * half], _PLACE), *spheres]
+    return [("cylinder", [radius, 2.0 * half], _IDENTITY_POSE), *spheres]
 
 
 def _numbers(values: Sequence[float]) -> str:

@@ -22,9 +22,9 @@ from multipanda_py.robots.urdf import arm_urdf
 from multipanda_py.state import Vector
 from multipanda_py.targets import TRAJECTORY_CONTROLLETS
 
-SAMPLES = 3000
+RANDOM_CONFIGURATIONS = 3000
 """Number of random configurations in the search for link pairs that never touch."""
-MARGIN = 0.01
+TOUCH_DISTANCE = 0.01
 """Distance below which links count as touching [m], because samples miss the worst case."""
 _SEED = 1  # Random seed of the configurations that are checked for collisions.
 
@@ -78,7 +78,7 @@ def pairs_between(one: ArmDescription, other: ArmDescription) -> Iterator[Disabl
     gap = float(np.linalg.norm(one.position_base_in_world - other.position_base_in_world))
     for first, second in product(here.links, there.links):
         is_fixed = not here.joint_of[first] and not there.joint_of[second]
-        if is_fixed or here.reach[first] + there.reach[second] + MARGIN < gap:
+        if is_fixed or here.reach[first] + there.reach[second] + TOUCH_DISTANCE < gap:
             yield DisabledPair(first, second, "Never")
 
 
@@ -128,7 +128,7 @@ class Geometry:
         random, data = np.random.default_rng(_SEED), self._model.createData()
         checked: dict[tuple[str, str], list[int]] = {}
         placed = self._prepare(open_pairs, checked)
-        for _ in range(SAMPLES):
+        for _ in range(RANDOM_CONFIGURATIONS):
             q = random.uniform(lower, upper)
             pin.computeCollisions(self._model, data, self._solids, placed, q, False)
             results, news = placed.collisionResults, False
@@ -156,7 +156,7 @@ class Geometry:
                 self._solids.addCollisionPair(pin.CollisionPair(first, second))
         placed = pin.GeometryData(self._solids)
         for request in placed.collisionRequests:
-            request.security_margin = MARGIN
+            request.security_margin = TOUCH_DISTANCE
         return placed
 
     def _joint(self, link: str) -> int:

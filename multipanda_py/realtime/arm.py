@@ -15,18 +15,18 @@ from multipanda_py.realtime.safety import StateGuard, TorqueGuard, is_finite
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.arm_model import ArmGravity, ArmModel
 from multipanda_py.robots.inertial import Load
-from multipanda_py.state import INTERFACES, ArmState, Vector
+from multipanda_py.state import COMMAND_INTERFACES, ArmState, Vector
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from multipanda_py.realtime.controllet_instance import ControlletInstance
-    from multipanda_py.robots.dynamics.external_torque import ExternalEstimate, LearnedTorque
+    from multipanda_py.robots.dynamics.external_torque import ExternalEstimate, ResidualCorrection
 
 
 WARNING_DELAY = 0.1
 """Time for which desired torques must exceed the limits of the springs before a warning [s]."""
-REPORT_RESET_TIME = 1.0
+WARNING_RESET_TIME = 1.0
 """Time within the spring limits after which a new excess is reported again [s]."""
 _BEYOND = 1e-9  # Torques that exceed spring limits by less are rounding errors [Nm].
 _absolute, _subtract, _minimum, _maximum = np.absolute, np.subtract, np.minimum, np.maximum
@@ -60,7 +60,7 @@ class SeaTorqueLimit:
         self._bound, self._desired_torque = np.zeros((2, arm.n_joints))
         self._timeout, self._forgets = (
             round(WARNING_DELAY / period),
-            round(REPORT_RESET_TIME / period),
+            round(WARNING_RESET_TIME / period),
         )
         self._beyond = self._within = 0
         self._is_reported = False
@@ -79,7 +79,7 @@ class SeaTorqueLimit:
             self._beyond, self._within = 0, self._within + 1
             self._is_reported &= self._within < self._forgets
 
-    def news(self) -> str:
+    def new_warning(self) -> str:
         """Return a new warning about the spring limits, or an empty string."""
         if self._is_reported or self._beyond < self._timeout:
             return ""
@@ -126,7 +126,7 @@ class Arm:
         first_interface: Command interface until a controllet needs another one.
         motion: Motion generator of ``joint_command``; None under torque control.
         released: True if not even hold can compute a valid torque; the torque then decays to zero.
-        blind: True if the arm was released because its measured state was not finite. Hold
+        state_lost: True if the arm was released because its measured state was not finite. Hold
             restarts when the state is finite again.
         interrupted: True if the arm may not have executed its commands at some time since the
             fault.
@@ -135,8 +135,8 @@ class Arm:
         up_in_base: Unit vector against gravity in the base frame, (3,).
         gravity: Gravity torques added by the loop; None if the arm compensates gravity itself.
         springs: Torque limiter of an arm whose springs also carry its weight; None for others.
-        external_estimate: Estimator of the external torques that replaces the robot's estimate,
-            or None.
+        external_torque_estimator: Estimator of the external torques that replaces the robot's
+            estimate, or None.
         before_loss: Contact force and joint torques shortly before a fault interrupted the
             commands.
 
@@ -152,8 +152,8 @@ class Arm:
         period: float,
         up_in_base: Vector | None = None,
         motion: ArmMotion | None = None,
-        interface: str = INTERFACES[0],
-        felt: LearnedTorque | ExternalEstimate | None = None,
+        interface: str = COMMAND_INTERFACES[0],
+        felt: ResidualCorrection | ExternalEstimate | None = None,
     ) -> None:
         self.index, self.state, self.model = index, state, model
         model.attach(state)
@@ -162,7 +162,7 @@ class Arm:
         self._owner_word, self._fault_word = record["owner"], record["fault"]
         self._desired_torque = record["tau_desired"][: state.n_joints]
         self._interface_word = record["interface"]
-        self.first_interface, self.external_estimate = interface, felt
+        self.first_interface, self.external_torque_estimator = interface, felt
         self._own_motion = motion
         self.motion: ArmMotion | None = None
         self._command: Vector | None = None
@@ -180,7 +180,7 @@ class Arm:
         self.owner: ControlletInstance
         self.slot = 0
         self._fault = Event.NONE
-        self.released = self.blind = self.interrupted = False
+        self.released = self.state_lost = self.interrupted = False
         self._sound = 0
         self.busy = ""
         self.tare = np.zeros(state.n_joints)
@@ -199,8 +199,8 @@ class Arm:
 
     @property
     def interface(self) -> str:
-        """Command interface, one of :data:`.INTERFACES`."""
-        return INTERFACES[int(self._interface_word)]
+        """Command interface, one of :data:`.COMMAND_INTERFACES`."""
+        return COMMAND_INTERFACES[int(self._interface_word)]
 
     def prepare(self, interface: str) -> None:
         """Start ``joint_command`` at the measured positions before the interface changes."""
@@ -210,8 +210,8 @@ class Arm:
 
     def engage(self, interface: str) -> None:
         """Change the command interface; commands start at rest at the measured positions."""
-        self._interface_word[...] = INTERFACES.index(interface)
-        self.motion = None if interface == INTERFACES[0] else self._own_motion
+        self._interface_word[...] = COMMAND_INTERFACES.index(interface)
+        self.motion = None if interface == COMMAND_INTERFACES[0] else self._own_motion
         if self.motion is not None:
             self.motion.start(interface)
 
@@ -248,15 +248,15 @@ class Arm:
             handover: Contact force and torque with which a restarted hold begins.
         """
         was, restart = self._fault, self.released or self.interrupted
-        self.fault, self.released, self.blind = Event.NONE, False, False
+        self.fault, self.released, self.state_lost = Event.NONE, False, False
         if restart:
-            self.restart(handover)
+            self.restart_hold(handover)
         return was
 
     def release(self) -> None:
         """Let the torque decay, because not even hold can compute a valid one."""
         self.released, self._sound = True, 0
-        self.blind = not self._is_seen()
+        self.state_lost = not self._has_finite_state()
 
     def load(self, fault: Event, released: bool) -> None:
         """Restore a saved fault.
@@ -266,25 +266,25 @@ class Arm:
             released: True if the arm was released because even hold could not control it. Then,
                 hold restarts only after new finite states.
         """
-        self.interrupted = self.released = self.blind = released
+        self.interrupted = self.released = self.state_lost = released
         self.fault, self._sound = fault, 0
 
-    def recheck(self) -> None:
+    def resume_hold(self) -> None:
         """Restart hold, if non-finite states have released the arm and the state is finite again.
 
         This waits for :data:`SOUND_CYCLES` finite states. Hold then brakes the arm, which could
         otherwise accelerate to its joint limits. The fault stays latched.
         """
-        if self.blind:
-            self._sound = self._sound + 1 if self._is_seen() else 0
+        if self.state_lost:
+            self._sound = self._sound + 1 if self._has_finite_state() else 0
             if self._sound >= SOUND_CYCLES:
                 self.released = False
-                self.restart()
+                self.restart_hold()
 
-    def _is_seen(self) -> bool:
+    def _has_finite_state(self) -> bool:
         return is_finite(self.state.q) and is_finite(self.state.dq)
 
-    def restart(self, handover: Handover | None = None) -> None:
+    def restart_hold(self, handover: Handover | None = None) -> None:
         """Restart hold from the measured state, with the torque of ``handover`` if given."""
         self.owner.activate(None if handover is None else [handover])
         self.blend(self._blend_cycles)
@@ -293,14 +293,14 @@ class Arm:
         """Write the torque of this cycle to the state, blended and limited in value and rate."""
         self._desired_torque[:] = self.desired_torque()
         if self.gravity is not None:
-            self.take_weight_on()
+            self.add_gravity()
         self._torque_guard.apply(self._desired_torque, self.state.tau)
         if self.gravity is not None:
-            self.take_weight_off()
+            self.subtract_gravity()
         if self.springs is not None:
             self.springs.apply(self.state.tau)
 
-    def take_weight_on(self) -> None:
+    def add_gravity(self) -> None:
         """Add gravity to the last commanded and to the desired torque, before torque limits apply.
 
         The limits apply to torques with gravity. All other parts of the loop use torques without
@@ -311,12 +311,12 @@ class Arm:
             self.gravity.update()
             self._desired_torque += self.state.tau_gravity
 
-    def take_weight_off(self) -> None:
-        """Subtract the gravity that :meth:`take_weight_on` has added."""
+    def subtract_gravity(self) -> None:
+        """Subtract the gravity that :meth:`add_gravity` has added."""
         self._desired_torque -= self.state.tau_gravity
         self.state.tau -= self.state.tau_gravity
 
-    def know_weight(self) -> None:
+    def update_gravity(self) -> None:
         """Compute the gravity torques at the measured positions."""
         for gravity in (self.gravity, self._sprung):
             if gravity is not None:
@@ -325,7 +325,7 @@ class Arm:
     def set_load(self, load: Load) -> None:
         """Set the load at the flange; it replaces any previous load."""
         self.model.set_load(load)
-        for of_load in (self.gravity, self._sprung, self.external_estimate):
+        for of_load in (self.gravity, self._sprung, self.external_torque_estimator):
             if of_load is not None:
                 of_load.set_load(load)
 
@@ -336,7 +336,7 @@ class Arm:
         commanded motion instead, and the result is ``state.tau`` unchanged.
         """
         if self.motion is not None:
-            self.motion.step(None if self.owner.waits else self._command)
+            self.motion.step(None if self.owner.is_suspended else self._command)
             return self.state.tau
         # The result is not written to ``state.tau``, so that the rate limit applies to the decay
         # too.
@@ -352,7 +352,7 @@ class Arm:
         return tau
 
 
-_ACCELERATION, _JERK = 0.93, 0.77
+_ACCELERATION_FRACTION, _JERK_FRACTION = 0.93, 0.77
 """Maximum acceleration and jerk of commands, as fractions of the limits. Fractions below 1 allow
 for rounding of positions. They are smaller than those of the drivers of real arms, so that drivers
 pass commands unchanged."""
@@ -374,7 +374,9 @@ class ArmMotion:
         self._state, self._period = state, period
         limits = state.limits
         kept = replace(
-            limits, acceleration=_ACCELERATION * limits.acceleration, jerk=_JERK * limits.jerk
+            limits,
+            acceleration=_ACCELERATION_FRACTION * limits.acceleration,
+            jerk=_JERK_FRACTION * limits.jerk,
         )
         self._limiter = MotionLimiter(kept, period, state.joint_command)
         self._follow = self._limiter.follow
@@ -388,7 +390,7 @@ class ArmMotion:
     def start(self, interface: str) -> None:
         """Start at the measured positions, at rest."""
         limiter = self._limiter
-        is_rate = interface == INTERFACES[2]
+        is_rate = interface == COMMAND_INTERFACES[2]
         self._follow = limiter.follow_rate if is_rate else limiter.follow
         limiter.start(self._state.q)
 

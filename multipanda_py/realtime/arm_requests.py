@@ -18,7 +18,7 @@ from multipanda_py.realtime.tare import Tares
 from multipanda_py.robots.inertial import Load, load_of
 from multipanda_py.state import Vector
 
-_BUSY = "has a pending change of its robot settings; try again when it is completed"
+_BUSY_MESSAGE = "has a pending change of its robot settings; try again when it is completed"
 
 
 class ArmSettings:
@@ -86,10 +86,10 @@ class ArmSettings:
             pass_interrupt(error)
             return f"{name}: {error_text(error)}"
         self.pending[arm.index] = number, settings
-        arm.busy = _BUSY
+        arm.busy = _BUSY_MESSAGE
         return ""
 
-    def poll(self, now_ns: int) -> None:
+    def forward_responses(self, now_ns: int) -> None:
         """Forward the responses of the backends, and restart holds."""
         for backend in {self._backend_of[index] for index in self.pending}:
             for index, reason in self._answers_of(backend):
@@ -105,7 +105,7 @@ class ArmSettings:
         for index in tuple(self.interrupted - self.pending.keys()):
             if self._backend_of[index].is_ready(index):
                 self.interrupted.discard(index)
-                self._arms[index].restart()
+                self._arms[index].restart_hold()
 
     def _answers_of(self, backend: Backend) -> Sequence[tuple[int, str]]:
         try:
@@ -167,14 +167,14 @@ class Recoveries:
         self._owners, self._mailbox = ownership, mailbox
         self.pending: set[int] = set()
 
-    def start(self, desired: Vector, now_ns: int) -> None:
+    def start(self, is_requested: Vector, now_ns: int) -> None:
         """Request the recovery of arms that have a fault.
 
         Args:
-            desired: Flag of each arm of the cell; arms without a fault are skipped.
+            is_requested: Flag of each arm of the cell; arms without a fault are skipped.
             now_ns: Time of the cycle [ns].
         """
-        for arm, flag in zip(self._arms, desired.tolist()):
+        for arm, flag in zip(self._arms, is_requested.tolist()):
             if not flag or not arm.fault:
                 continue
             try:
@@ -197,7 +197,7 @@ class Recoveries:
         self.pending.discard(index)
         self._owners.fail(arm.owner, Event.ARM_STOPPED, text, now_ns, (arm,))
 
-    def poll(self, now_ns: int) -> None:
+    def clear_faults(self, now_ns: int) -> None:
         """Clear the faults of arms that are ready again; they hold their position."""
         for index in tuple(self.pending):
             backend = self._backend_of[index]

@@ -11,7 +11,7 @@ import numpy as np
 
 from multipanda_py.context import SMALL_FORCE, Handover, tool_wrench
 from multipanda_py.realtime.arm import Arm
-from multipanda_py.realtime.contact_forces import GONE, RequestedForces
+from multipanda_py.realtime.contact_forces import NO_CONTACT_FRACTION, RequestedForces
 from multipanda_py.realtime.cycle_record import columns
 from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.record_ring import CAPACITY
@@ -22,7 +22,7 @@ from multipanda_py.state import Matrix, Vector
 HISTORY_CYCLES = 300
 """Number of cycles from the record that counts as the state before a contact to the loss of torque
 caused by this contact. Reflexes of robots react within some tens of milliseconds."""
-UNSURE = 2.0
+MAX_FORCE_ERROR = 2.0
 """Maximum error of a measured force at rest, and minimum force that counts as weight [N]."""
 
 
@@ -39,9 +39,9 @@ def estimate_payload(
     .. math:: s = \min\left(1, \frac{-u^T f_{ext} + \epsilon}{u^T f}\right).
 
     The measured external force is :math:`f_{ext}`, and :math:`\epsilon` is its error
-    (:data:`UNSURE`). Only a load continues: a force that acts vertically, existed before the
-    contact, and is still measured. All other forces are dropped. The arm therefore does not press
-    on an obstacle, which may be a clamped person. It also does not lift a load that has been
+    (:data:`MAX_FORCE_ERROR`). Only a load continues: a force that acts vertically, existed before
+    the contact, and is still measured. All other forces are dropped. The arm therefore does not
+    press on an obstacle, which may be a clamped person. It also does not lift a load that has been
     removed.
 
     Args:
@@ -54,14 +54,14 @@ def estimate_payload(
     """
     weight = float(np.dot(before.wrench_in_base[:3], up_in_base))
     load_force = -float(np.dot(wrench_ext_in_base[:3], up_in_base))
-    if not (weight > UNSURE and load_force > UNSURE):
+    if not (weight > MAX_FORCE_ERROR and load_force > MAX_FORCE_ERROR):
         return Handover(np.zeros(jacobian.shape[1]))
-    wrench = before.wrench_in_base * min(1.0, (load_force + UNSURE) / weight)
+    wrench = before.wrench_in_base * min(1.0, (load_force + MAX_FORCE_ERROR) / weight)
     wrench[:3] = float(np.dot(wrench[:3], up_in_base)) * up_in_base
     return Handover(np.dot(wrench, jacobian), wrench)
 
 
-WINDOW = 50
+AVERAGED_CYCLES = 50
 """Number of averaged cycles. The mean reduces noise. The speeds of both halves distinguish rest
 from a turning point."""
 REST_SPEED = 0.005
@@ -72,11 +72,11 @@ FREE_FORCE, FREE_TORQUE = 2.0, 0.4
 """Maximum estimated external force [N] and torque [Nm] of an arm that moves without contact."""
 TORQUE_AWAY = frozenset(int(event) for event in Event if event.takes_torque)
 """Faults under which an arm may not execute its torques."""
-UNFIT = (*TORQUE_AWAY, Event.VELOCITY_LIMIT, Event.POSITION_LIMIT)
+NO_TRANSFER_FAULTS = (*TORQUE_AWAY, Event.VELOCITY_LIMIT, Event.POSITION_LIMIT)
 """Faults after which no force is handed over, because the arm was too fast or at a joint limit."""
 
 
-class TorqueHistory:
+class ContactEstimator:
     r"""Estimator of a :class:`.Handover` from the last cycles of an arm.
 
     At rest, the result is :math:`\tau`, the mean of the commanded torques. It balances contact,
@@ -137,24 +137,26 @@ class TorqueHistory:
     def _rows(self, count: int) -> Matrix:
         """Return the records up to number ``count``, oldest first, (WINDOW, n)."""
         flat, end = self._mailbox.ring.flat, count % CAPACITY
-        if end >= WINDOW:
-            return flat[end - WINDOW : end]
-        return np.concatenate([flat[end - WINDOW :], flat[:end]])
+        if end >= AVERAGED_CYCLES:
+            return flat[end - AVERAGED_CYCLES : end]
+        return np.concatenate([flat[end - AVERAGED_CYCLES :], flat[:end]])
 
     def forget(self) -> None:
         """Discard the cycles until now, because the arms were reset to another state."""
         self._first = self._mailbox.words[SharedFlag.ROWS]
 
-    def transfer_for(self, arm: Arm) -> Handover:
+    def estimate(self, arm: Arm) -> Handover:
         """Return contact force and torque of an arm at the newest cycle."""
         if arm.released or arm.fault in TORQUE_AWAY:
             return Handover(np.zeros(arm.state.n_joints))
-        # After a fault of ``UNFIT`` no force is transferred, but the next controllet may resume
-        # the request if the contact persists.
-        if arm.fault in UNFIT:
+        # After a fault of ``NO_TRANSFER_FAULTS`` no force is transferred, but the next controllet
+        # may resume the request if the contact persists.
+        if arm.fault in NO_TRANSFER_FAULTS:
             request = self._forces.requested_force(arm).copy()
             return Handover(np.zeros(arm.state.n_joints), requested_in_base=request)
-        return self._with_request(arm, self._pressed(arm, self._mailbox.words[SharedFlag.ROWS]))
+        return self._with_request(
+            arm, self._estimate_at(arm, self._mailbox.words[SharedFlag.ROWS])
+        )
 
     def _with_request(self, arm: Arm, history: Handover) -> Handover:
         """Add the requested force of an arm if there is a contact to press on."""
@@ -163,18 +165,18 @@ class TorqueHistory:
         if size == 0.0:
             return history
         reached = float(history.contact_in_base.dot(request)) / size
-        if reached < max(SMALL_FORCE, GONE * size):
+        if reached < max(SMALL_FORCE, NO_CONTACT_FRACTION * size):
             return history
         return replace(history, requested_in_base=request.copy()).as_requested(arm.state.jacobian)
 
     def before_loss(self, arm: Arm) -> Handover:
         """Return the contact wrench :data:`HISTORY_CYCLES` cycles before the loss of torque."""
-        return self._pressed(arm, self._mailbox.words[SharedFlag.ROWS] - HISTORY_CYCLES)
+        return self._estimate_at(arm, self._mailbox.words[SharedFlag.ROWS] - HISTORY_CYCLES)
 
-    def carried(self, arm: Arm) -> Handover:
+    def remaining_load(self, arm: Arm) -> Handover:
         """Return the load in ``before_loss`` that still acts; see :func:`.estimate_payload`."""
         count = self._mailbox.words[SharedFlag.ROWS]
-        if count - self._first < WINDOW:
+        if count - self._first < AVERAGED_CYCLES:
             return Handover(np.zeros(arm.state.n_joints))
         state, at = arm.state, self._at[arm.index]
         measured = _mean(self._rows(count)[:, at["wrench_ext_in_base"]])
@@ -183,16 +185,16 @@ class TorqueHistory:
             return Handover(np.zeros(arm.state.n_joints))
         return estimate_payload(arm.before_loss, measured, arm.up_in_base, state.jacobian)
 
-    def _pressed(self, arm: Arm, count: int) -> Handover:
+    def _estimate_at(self, arm: Arm, count: int) -> Handover:
         """Return contact force and torque of an arm at record number ``count``."""
-        if count - self._first < WINDOW:
+        if count - self._first < AVERAGED_CYCLES:
             return Handover(np.zeros(arm.state.n_joints))
         rows, at = self._rows(count), self._at[arm.index]
         span = float(rows[-1, self._time] - rows[0, self._time])
         faults = rows[:, at["fault"]].view(np.int64)
         if span <= 0.0 or not set(faults.ravel().tolist()).isdisjoint(TORQUE_AWAY):
             return Handover(np.zeros(arm.state.n_joints))
-        start, middle, end = (rows[k, at["q"]].tolist() for k in (0, WINDOW // 2, -1))
+        start, middle, end = (rows[k, at["q"]].tolist() for k in (0, AVERAGED_CYCLES // 2, -1))
         travel = max(map(abs, (*map(sub, middle, start), *map(sub, end, middle))))
         speed = 2.0 / span * travel
         means = _mean(rows[:, at["means"]])
@@ -216,8 +218,8 @@ class TorqueHistory:
             )
         wrench = tool_wrench(state, tau)
         contact = wrench.copy()
-        agreed(contact[:3], measured[:3], FREE_FORCE)
-        agreed(contact[3:], measured[3:], FREE_TORQUE)
+        project_to_measured(contact[:3], measured[:3], FREE_FORCE)
+        project_to_measured(contact[3:], measured[3:], FREE_TORQUE)
         if speed < REST_SPEED and self._was_executed(arm, tau + external):
             return Handover(tau, wrench, contact, mass)
         # Near a singularity, the torque of one joint appears as a wrench that loads other joints.
@@ -257,8 +259,8 @@ def _mean(rows: Matrix) -> Vector:
     return mean
 
 
-def agreed(desired: Vector, measured: Vector, free: float) -> None:
-    """Replace ``desired`` by the nearest vector in the ball that :class:`TorqueHistory` defines.
+def project_to_measured(desired: Vector, measured: Vector, free: float) -> None:
+    """Replace ``desired`` by the nearest vector in the ball of :class:`ContactEstimator`.
 
     Args:
         desired: Commanded force [N] or torque [Nm], (3,); overwritten.

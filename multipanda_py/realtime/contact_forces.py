@@ -16,21 +16,21 @@ from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.plugin_errors import pass_interrupt
 from multipanda_py.state import Vector
 
-CYCLES = 10
+CYCLES_BETWEEN_CHECKS = 10
 """Number of cycles between two comparisons of requested and measured forces."""
-SMOOTHING = 0.2
+SMOOTHING_WEIGHT = 0.2
 """Weight of the newest measurement in the smoothed force. With a comparison every 10 ms, the time
 constant is about 50 ms."""
-LEAST, ENOUGH = 0.9, 0.93
+MISSING_FRACTION, REACHED_FRACTION = 0.9, 0.93
 """Fractions of a requested force: below the first it is missing, above the second it is
 reached."""
-GONE = 0.1
+NO_CONTACT_FRACTION = 0.1
 """Fraction of a requested force below which there is no contact."""
-TIMEOUT, RISE, LOSS = 0.2, 1.0, 0.1
+PROGRESS_TIMEOUT, RISE_TIME, LOSS_TIME = 0.2, 1.0, 0.1
 """Times [s]. A force that was held for ``RISE`` counts as missing after ``TIMEOUT`` without
 progress, any other force after ``RISE``. A contact counts as lost after ``LOSS`` without contact
 force."""
-PROGRESS = 0.01
+MIN_PROGRESS = 0.01
 """Increase of the measured force that counts as progress, as a fraction of the requested force."""
 
 
@@ -48,7 +48,7 @@ class _Watch:
         held: Time during which the measured force has been sufficient [s].
         touched: True after the first contact. Before it, the controllet itself reports a missing
             contact.
-        reached: True if the force was held for :data:`RISE`.
+        reached: True if the force was held for :data:`RISE_TIME`.
         is_new: True before the first measurement.
     """
 
@@ -62,7 +62,7 @@ class _Watch:
     reached: bool = False
     is_new: bool = True
 
-    def check(self, size: float, measured: float, time: float) -> None:
+    def update(self, size: float, measured: float, time: float) -> None:
         """Update the monitor.
 
         Args:
@@ -70,20 +70,20 @@ class _Watch:
             measured: Measured force along the request [N].
             time: Time since the last call [s].
         """
-        self.measured += (1.0 if self.is_new else SMOOTHING) * (measured - self.measured)
-        if self.is_new or abs(size - self.size) > PROGRESS * self.size:
+        self.measured += (1.0 if self.is_new else SMOOTHING_WEIGHT) * (measured - self.measured)
+        if self.is_new or abs(size - self.size) > MIN_PROGRESS * self.size:
             self.best, self.waited = self.measured, 0.0
             self.reached = self.reached and (size <= self.size or not self.size)
         self.size, self.is_new = size, False
-        is_gone = self.measured < max(GONE * size, SMALL_FORCE)
+        is_gone = self.measured < max(NO_CONTACT_FRACTION * size, SMALL_FORCE)
         self.gone = self.gone + time if is_gone else 0.0
         self.touched = self.touched or not is_gone
-        self.held = self.held + time if self.measured > LEAST * size else 0.0
+        self.held = self.held + time if self.measured > MISSING_FRACTION * size else 0.0
         # The first contact may oscillate, so only a force that lasts counts as reached.
-        self.reached = self.reached or self.held > RISE
+        self.reached = self.reached or self.held > RISE_TIME
         if self.held:
             self.best, self.waited = 0.0, 0.0
-        elif self.measured > self.best + PROGRESS * size:
+        elif self.measured > self.best + MIN_PROGRESS * size:
             self.best, self.waited = self.measured, 0.0
         else:
             self.waited += time
@@ -92,13 +92,13 @@ class _Watch:
     def is_missing(self) -> bool:
         """True if the measured force has been too small for too long, without progress."""
         is_small = self.size - self.measured < SMALL_FORCE
-        timeout = TIMEOUT if self.reached else RISE
+        timeout = PROGRESS_TIMEOUT if self.reached else RISE_TIME
         return self.touched and not is_small and self.waited >= timeout - 1e-9
 
     @property
     def is_lost(self) -> bool:
         """True if the contact is lost."""
-        return self.touched and self.gone >= LOSS - 1e-9
+        return self.touched and self.gone >= LOSS_TIME - 1e-9
 
 
 class RequestedForces:
@@ -128,7 +128,7 @@ class RequestedForces:
         self._watches = [_Watch() for _ in arms]
         self._ended: dict[int, Vector] = {}
         self._missing: list[ControlletInstance] = []
-        self._time = CYCLES * period
+        self._time = CYCLES_BETWEEN_CHECKS * period
 
     def keep(self, instance: ControlletInstance, forces: Sequence[Vector]) -> None:
         """Store the requested forces of a controllet that has started.
@@ -184,8 +184,10 @@ class RequestedForces:
             own = NO_FORCE
         return self._requested[arm.index] if own is None else own
 
-    def check(self, active: Sequence[ControlletInstance], now_ns: int) -> None:
-        """Compare measured with requested forces; call it every :data:`CYCLES` cycles.
+    def compare(self, active: Sequence[ControlletInstance], now_ns: int) -> None:
+        """Compare measured with requested forces.
+
+        Call it every :data:`CYCLES_BETWEEN_CHECKS` cycles.
 
         Args:
             active: Active controllets.
@@ -195,7 +197,7 @@ class RequestedForces:
             self._end(instance, "another controllet owns the arms", now_ns)
         for instance in active:
             arms = [self._arms[index] for index in instance.spec.arms]
-            is_asked = instance.asks or any(self._any[arm.index] for arm in arms)
+            is_asked = instance.defines_force or any(self._any[arm.index] for arm in arms)
             if self._ended and self._report_ended(instance, now_ns):
                 continue
             if is_asked or instance in self._missing:
@@ -217,7 +219,7 @@ class RequestedForces:
             if watch.size:
                 self._watches[arm.index] = _Watch()
             return False
-        watch.check(size, measured, self._time)
+        watch.update(size, measured, self._time)
         return True
 
     def _judge(self, instance: ControlletInstance, arms: Sequence[Arm], now_ns: int) -> None:
@@ -227,7 +229,7 @@ class RequestedForces:
         # A controllet that needs several arms exerts one common force with all of them.
         is_shared = instance.spec.law.min_arms > 1
         if instance in self._missing:
-            if all(watch.measured > ENOUGH * watch.size for watch in watches):
+            if all(watch.measured > REACHED_FRACTION * watch.size for watch in watches):
                 text = "the requested force is reached" if arms else "no force is requested"
                 self._end(instance, text, now_ns)
         elif missing and (all(missing) if is_shared else any(missing)):

@@ -19,7 +19,7 @@ from multipanda_py.realtime.safety import VELOCITY_MARGIN, is_finite
 from multipanda_py.realtime.scheduled_targets import ScheduledTargets
 from multipanda_py.realtime.shared_memory import Mailbox
 from multipanda_py.realtime.torque_terms import GainReductionNotice, TorqueTerms
-from multipanda_py.state import INTERFACES, ArmState, Vector
+from multipanda_py.state import COMMAND_INTERFACES, ArmState, Vector
 
 JUMP_TIME = 0.05
 """Time [s]. A commanded position step counts as a jump if it is longer than the distance covered
@@ -50,7 +50,7 @@ class CommandCheck:
     def __init__(self, name: str, interface: str, state: ArmState) -> None:
         self._name, self._state = name, state
         self._quantity = interface
-        self._is_position = interface == INTERFACES[1]
+        self._is_position = interface == COMMAND_INTERFACES[1]
         speed = state.limits.velocity
         self._max = speed * (JUMP_TIME if self._is_position else VELOCITY_MARGIN)
 
@@ -152,12 +152,12 @@ class ControlletInstance:
         target: Newest target of the controllet.
         states: Live states of its arms, in the order of its arms.
         active: True if it owns its arms now.
-        waits: True while the instance computes nothing, because an arm does not execute its
+        is_suspended: True while the instance computes nothing, because an arm does not execute its
             commands yet. Also True for the hold of an arm under position or velocity control,
             where :class:`.ArmMotion` brakes the arm.
         command: Commands to its arms instead of torques, per arm; None for torques, and for hold.
         is_new: True if it has not been updated since its activation.
-        asks: True if the controllet defines a requested contact force.
+        defines_force: True if the controllet defines a requested contact force.
         is_sound: True if controllet and features have accepted the last parameters.
         tau: Torques of the last update, per arm (n,) [Nm].
         notices: Notices of controllet and features that are not reported yet.
@@ -180,7 +180,7 @@ class ControlletInstance:
         self.states = [states[arm].for_readers() for arm in spec.arms]
         self.active = False
         self.is_sound = True
-        self.is_new = self.waits = False
+        self.is_new = self.is_suspended = False
         self._period = context.period
         self.notices: list[str] = context.notices
         values = spec.decode(spec.encode(spec.initial_values()))
@@ -201,13 +201,13 @@ class ControlletInstance:
         reshaped = self.target.reshaped
         goals = [record for name in reshaped for record in self.target.data[name]]
         self._goals = [(record, record.copy()) for record in goals]
-        self.tau = self._kept("tau", context)
+        self.tau = self._permanent_vectors("tau", context)
         self.command: JointVectors | None = None
         self._checks: list[CommandCheck] = []
         interface = spec.law.command_interface
         # A torque controllet may have a command array too, which is ignored.
-        if interface != INTERFACES[0]:
-            self.command = self._kept("command", context)
+        if interface != COMMAND_INTERFACES[0]:
+            self.command = self._permanent_vectors("command", context)
             self._checks = [CommandCheck(spec.name, interface, state) for state in self.states]
         self._derating = GainReductionNotice(spec.config.type, self.law)
         self._may_derate = self._derating.applies
@@ -225,11 +225,11 @@ class ControlletInstance:
         self._beginnings = mailbox.activation_counts
         self._idle = False
         self._moved = [False] * len(spec.arms)
-        self.asks = spec.law.requested_force is not Controllet.requested_force
+        self.defines_force = spec.law.requested_force is not Controllet.requested_force
         self._timeout_ns = int(spec.config.target_timeout * 1e9)
         self._newest_ns = 0
 
-    def _kept(self, name: str, context: Context) -> JointVectors:
+    def _permanent_vectors(self, name: str, context: Context) -> JointVectors:
         """Create the permanent vectors of an attribute that the controllet writes to, one per arm.
 
         Raises:
@@ -279,7 +279,7 @@ class ControlletInstance:
         Raises:
             Exception: Any error of the controllet.
         """
-        if self.asks:
+        if self.defines_force:
             force = self.law.requested_force(slot, self.states, self.target)
             if force is not None and force.shape == (6,) and is_finite(force):
                 return force
@@ -324,7 +324,7 @@ class ControlletInstance:
             Exception: Any error of the controllet or a feature about a new target.
         """
         sound = True
-        if self.waits:
+        if self.is_suspended:
             return sound
         for slot, data, channel, arm_index, may_wait in self._target_mail:
             values = slot.pop()
@@ -401,7 +401,7 @@ class ControlletInstance:
         """
         self.is_new = False
         if self._waiting:
-            for later in self._later.pop_due():
+            for later in self._later.pop_started():
                 self._give(*later)
         states, target, tau, period = self.states, self.target, self.tau, self._period
         features = self.features
@@ -429,7 +429,7 @@ class ControlletInstance:
                 part.add(states, target, tau, period)
         self._trace.write()
         if features.changing:
-            features.poll()
+            features.remove_settled()
         for torque in tau:
             if not is_finite(torque):
                 raise NonFiniteTorque(

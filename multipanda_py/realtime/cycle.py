@@ -15,7 +15,7 @@ from multipanda_py.context import Handover
 from multipanda_py.exceptions import LoopError
 from multipanda_py.realtime.arm import Arm
 from multipanda_py.realtime.arm_requests import ArmSettings, Recoveries
-from multipanda_py.realtime.contact_forces import CYCLES
+from multipanda_py.realtime.contact_forces import CYCLES_BETWEEN_CHECKS
 from multipanda_py.realtime.controllet_instance import ControlletInstance
 from multipanda_py.realtime.cycle_checks import BatchSafety, JointUnwrap, Watchdog
 from multipanda_py.realtime.cycle_record import HEADER
@@ -24,8 +24,8 @@ from multipanda_py.realtime.loop_state import LoopState
 from multipanda_py.realtime.objects import AttachedObjects, SceneObjects
 from multipanda_py.realtime.ownership import Ownership
 from multipanda_py.realtime.plugin_errors import error_text, pass_interrupt, starting
-from multipanda_py.realtime.shared_memory import Mailbox, SceneChangeStatus, SharedFlag
-from multipanda_py.realtime.system.child_process import write_stderr
+from multipanda_py.realtime.shared_memory import Mailbox, ObjectResult, SharedFlag
+from multipanda_py.realtime.system.child_process import log_line
 from multipanda_py.realtime.tare import Tares
 from multipanda_py.state import ArmState, Vector
 
@@ -112,7 +112,9 @@ class ControlLoop:
         ]
         self._on_springs = [(arm.index, arm.springs) for arm in arms if arm.springs]
         self._estimates = [
-            (arm.index, arm.external_estimate) for arm in arms if arm.external_estimate is not None
+            (arm.index, arm.external_torque_estimator)
+            for arm in arms
+            if arm.external_torque_estimator is not None
         ]
         self._held, self._objects = held, things
         self._settings = ArmSettings(arms, self._backend_of, mailbox, self._tares)
@@ -153,7 +155,7 @@ class ControlLoop:
             arm.state.joint_command[0] = arm.state.q
             # The last command must include the gravity torques that the robot has exerted until
             # now.
-            arm.know_weight()
+            arm.update_gravity()
         for instance in self.instances:
             with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
                 instance.activate([_pressing(state) for state in instance.states])
@@ -179,7 +181,7 @@ class ControlLoop:
         for backend in self.backends:
             self._attempt(backend, _monotonic_ns(), backend.begin)
 
-    def has_begun(self) -> bool:
+    def commands_enabled(self) -> bool:
         """Return True if all arms execute their commands or have a fault.
 
         Call it between cycles until it returns True. When an arm begins to execute commands, its
@@ -214,7 +216,7 @@ class ControlLoop:
                 backend.close()
             except BaseException as error:
                 pass_interrupt(error)
-                write_stderr(f"{self._owner_name(backend)} did not close: {error_text(error)}")
+                log_line(f"{self._owner_name(backend)} did not close: {error_text(error)}")
 
     def _owner_name(self, backend: Backend) -> str:
         names = ", ".join(self.arms[index].state.name for index in backend.arms)
@@ -272,7 +274,7 @@ class ControlLoop:
         for arm, load_fraction in zip(self.arms, state.load_fractions):
             if arm.gravity is not None:
                 arm.gravity.load_fraction = load_fraction
-        self.owners.restart_records(state.active, now_ns)
+        self.owners.reset(state.active, now_ns)
         for arm in self.arms:
             arm.blend_left = 0
         self._record(now_ns, now_ns)
@@ -288,7 +290,7 @@ class ControlLoop:
         chosen: Sequence[int] = self._all if fresh is None else fresh
         everyone = len(chosen) == len(self._all)
         self._read(chosen, wake_ns)
-        only_follow = fresh is not None and self.only_follow(fresh)
+        only_follow = fresh is not None and self.is_follower_packet(fresh)
         if not only_follow:
             self._model(chosen)
             self._decide(fresh, wake_ns)
@@ -306,11 +308,11 @@ class ControlLoop:
                 self.owners.attempt(arm.owner, arm.state.look_ahead, wake_ns)
         # Checked after write(), so that the checks do not delay the torques.
         self.watchdog.check(wake_ns)
-        self._held.poll(wake_ns)
-        if not self._cycle % CYCLES:
-            self.owners.forces.check(self.owners.active, wake_ns)
+        self._held.update(wake_ns)
+        if not self._cycle % CYCLES_BETWEEN_CHECKS:
+            self.owners.forces.compare(self.owners.active, wake_ns)
         for index, springs in self._on_springs:
-            if text := springs.news():
+            if text := springs.new_warning():
                 self.mailbox.report(Event.NOTICE, wake_ns, index, -1, text)
         if fresh is not None:
             for index in fresh:
@@ -318,7 +320,7 @@ class ControlLoop:
                     self._sensed[index][0] = wake_ns
         self._record(wake_ns, deadline_ns)
 
-    def only_follow(self, fresh: Sequence[int]) -> bool:
+    def is_follower_packet(self, fresh: Sequence[int]) -> bool:
         """Return True if the fresh arms' commands are computed already and no request is pending.
 
         The loop then answers the packets of these arms first, and updates their models afterwards.
@@ -353,37 +355,37 @@ class ControlLoop:
         mail = self._words[_MAIL]
         if mail != self._mail:
             self._mail, self._targets = mail, targets
-            self._open_mail(wake_ns)
+            self._process_requests(wake_ns)
         elif targets != self._targets:
             self._targets = targets
             self._take_targets(wake_ns)
         if self.recoveries.pending:
-            self.recoveries.poll(wake_ns)
+            self.recoveries.clear_faults(wake_ns)
         if self.owners.changing and self.owners.check_changes():
             self._mail = -1  # Lets the next cycle read requests that arrived during the change.
         if self._settings.pending or self._settings.interrupted:
-            self._settings.poll(wake_ns)
+            self._settings.forward_responses(wake_ns)
         if self._tares.pending:
-            self._tares.poll(chosen, wake_ns)
+            self._tares.update(chosen, wake_ns)
         for instance in self.owners.active:
             if fresh is None or instance.is_new or instance.spec.arms[0] in fresh:
                 self.owners.update(instance, wake_ns)
 
-    def rest(self, now_ns: int) -> None:
+    def process_object_requests(self, now_ns: int) -> None:
         """Process requests for objects while the simulation is paused."""
         before = self._objects.taken
         self._attempt(self._objects.backend, now_ns, self._objects.receive)
         if self._objects.taken != before:
-            self._show()
+            self._publish_again()
 
-    def change_object(self, record: Vector) -> tuple[SceneChangeStatus, int, float]:
+    def change_object(self, record: Vector) -> tuple[ObjectResult, int, float]:
         """Spawn, remove or move an object between two cycles; see :class:`.SceneObjects`."""
         answer = self._objects.change(record)
-        if answer[0] == SceneChangeStatus.DONE:
-            self._show()
+        if answer[0] == ObjectResult.DONE:
+            self._publish_again()
         return answer
 
-    def _show(self) -> None:
+    def _publish_again(self) -> None:
         """Publish the cycle record again with the current objects, at the same simulated time."""
         self._cycle += 1
         self._header[0] = self._cycle_end[0] = self._cycle
@@ -440,7 +442,7 @@ class ControlLoop:
             arm = self.arms[index]
             arm.model.update(arm.state)
 
-    def _open_mail(self, now_ns: int) -> None:
+    def _process_requests(self, now_ns: int) -> None:
         if self._words[_TRACE] != self._is_traced:
             self._is_traced = self._words[_TRACE]
             for instance in self.instances:
@@ -460,7 +462,7 @@ class ControlLoop:
         for index, slot in enumerate(self.mailbox.grippers):
             command = slot.pop()
             if command is not None:
-                self._grip(index, slot.last_read, command, now_ns)
+                self._command_gripper(index, slot.last_read, command, now_ns)
         self._settings.receive(now_ns)
         self._tares.receive(now_ns)
         self._held.receive(now_ns)
@@ -477,7 +479,7 @@ class ControlLoop:
                 pass_interrupt(error)
                 self.owners.fail(instance, Event.CONTROLLET_ERROR, error_text(error), now_ns)
 
-    def _grip(self, arm: int, number: int, command: Vector, now_ns: int) -> None:
+    def _command_gripper(self, arm: int, number: int, command: Vector, now_ns: int) -> None:
         backend = self._backend_of[arm]
         self._attempt(backend, now_ns, backend.grip, arm, number, command)
 

@@ -18,7 +18,7 @@ from multipanda_py.realtime.safety import POSITION_MARGIN, VELOCITY_MARGIN, Torq
 from multipanda_py.realtime.shared_memory import Mailbox, SharedFlag
 from multipanda_py.state import ArmState
 
-_FAR = 1e9
+_UNLIMITED_POSITION = 1e9
 """Bound for joints without position limits; an infinite position is not a valid state [rad]."""
 _absolute, _subtract, _less_equal = np.absolute, np.subtract, np.less_equal
 
@@ -60,7 +60,10 @@ class BatchSafety:
         self._middle, self._half = np.zeros((n, 2 * width)), np.zeros((n, 2 * width))
         for middle, half, own in zip(self._middle, self._half, limits):
             joints = own.n_joints
-            lower, upper = np.maximum(own.lower, -_FAR), np.minimum(own.upper, _FAR)
+            lower, upper = (
+                np.maximum(own.lower, -_UNLIMITED_POSITION),
+                np.minimum(own.upper, _UNLIMITED_POSITION),
+            )
             middle[:joints] = 0.5 * (lower + upper)
             half[:joints] = 0.5 * (upper - lower) + POSITION_MARGIN
             half[width : width + joints] = VELOCITY_MARGIN * own.velocity
@@ -87,12 +90,12 @@ class BatchSafety:
         for arm, desired in self._pairs:
             desired[:] = arm.desired_torque()
         for arm in self._heavy:
-            arm.take_weight_on()
+            arm.add_gravity()
         self._numbers.take(self._of_torque, None, self._torques, "clip")
         self._guard.apply(self._desired_torque, self._bounded)
         self._tau[:] = self._bounded
         for arm in self._heavy:
-            arm.take_weight_off()
+            arm.subtract_gravity()
         for springs, tau in self._on_springs:
             springs.apply(tau)
 

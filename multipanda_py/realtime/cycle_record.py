@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.state import JOINTS, REPORT
+from multipanda_py.state import JOINTS, MAX_REPORT_VALUES
 
 TRACED_CHANNELS = ("pose", "joint", "twist", "wrench", "object", "internal_force")
 """Channels whose references are recorded; bit k of ``target_channels`` stands for the k-th."""
@@ -119,7 +119,8 @@ ROW_FIELDS = (
           "quaternion w x y z"),
     Field("object_present", ("objects",), "", "1: the movable object is in the scene; 0: it is "
           "absent, and `object_poses` has its parking pose", "i8"),
-    Field("reports", ("controllets", REPORT), "", "reported numbers of each controllet"),
+    Field("reports", ("controllets", MAX_REPORT_VALUES), "",
+          "reported numbers of each controllet"),
     Field("cycle_end", (), "", "equal to `cycle`; a copy with another value is incomplete", "i8"),
 )  # fmt: skip
 HEADER = 7

@@ -97,16 +97,16 @@ class LoopEvent:
         return f"{self.event.name.lower()}{f' ({path})' if path else ''}: {self.text}"
 
 
-EVENTS = 256
+EVENT_COUNT = 256
 """Number of events in the ring. A switch makes one per arm, and readers may be late."""
-_TEXT = 480  # Maximum size of the text of an event [bytes].
-EVENT = np.dtype(
+_TEXT_SIZE = 480  # Maximum size of the text of an event [bytes].
+EVENT_DTYPE = np.dtype(
     [
         ("event", "i8"),
         ("time_ns", "i8"),
         ("arm", "i8"),
         ("controllet", "i8"),
-        ("text", f"S{_TEXT}"),
+        ("text", f"S{_TEXT_SIZE}"),
     ]
 )
 
@@ -131,7 +131,7 @@ class EventRing:
         controllets: Sequence[str],
     ) -> None:
         self._count, self._arms, self._controllets = count, arms, controllets
-        self._events: NDArray[np.void] = np.frombuffer(memory, EVENT, EVENTS, start)
+        self._events: NDArray[np.void] = np.frombuffer(memory, EVENT_DTYPE, EVENT_COUNT, start)
 
     @property
     def count(self) -> int:
@@ -149,8 +149,8 @@ class EventRing:
             text: Description, stored as one line.
         """
         count = self._count[0]
-        raw = " ".join(text.split()).encode("utf-8", "replace")[:_TEXT]
-        self._events[count % EVENTS] = (int(event), time_ns, arm, controllet, raw)
+        raw = " ".join(text.split()).encode("utf-8", "replace")[:_TEXT_SIZE]
+        self._events[count % EVENT_COUNT] = (int(event), time_ns, arm, controllet, raw)
         self._count[0] = count + 1
 
     def since(self, count: int) -> tuple[int, list[LoopEvent]]:
@@ -159,17 +159,16 @@ class EventRing:
         One event :attr:`.Event.LOST` replaces the events that the writer has overwritten.
         """
         total = self.count
-        first = max(count, total - EVENTS)
-        rows = self._events[np.arange(first, total) % EVENTS]
+        first = max(count, total - EVENT_COUNT)
+        rows = self._events[np.arange(first, total) % EVENT_COUNT]
         # The writer may have advanced meanwhile, and may be overwriting the oldest events. They
         # are skipped.
-        first_kept = max(first, self.count + 1 - EVENTS) if self.count != total else first
+        first_kept = max(first, self.count + 1 - EVENT_COUNT) if self.count != total else first
         result = [self._read(row) for row in rows[first_kept - first :]]
         if first_kept > count:
             time_ns = result[0].time_ns if result else 0
-            text = (
-                f"{first_kept - count} earlier events are lost: the loop keeps the newest {EVENTS}"
-            )
+            text = f"{first_kept - count} earlier events are lost: "
+            text += f"the loop keeps the newest {EVENT_COUNT}"
             result.insert(0, LoopEvent(Event.LOST, time_ns, "", "", text))
         return total, result
 

@@ -173,7 +173,7 @@ class FeatureSet:
         steps: Objects whose sum equals that of ``working`` bit for bit, with one entry per
             feature; a new list after every change.
         feature_indices: Indices of the features of ``steps`` among all features.
-        changing: True if :meth:`poll` has to be called.
+        changing: True if :meth:`remove_settled` has to be called.
         features: All features, in the order of the cell file.
 
     Thread: control.
@@ -227,19 +227,19 @@ class FeatureSet:
             feature.on_parameters()
         self._gather()  # The changed parameters may select another projector.
 
-    def switch(self, desired: Sequence[bool], states: Sequence[ArmState], target: Any) -> None:
+    def switch(self, enabled: Sequence[bool], states: Sequence[ArmState], target: Any) -> None:
         """Enable and disable features.
 
         Args:
-            desired: True for each feature to be enabled, in the order of the set.
+            enabled: True for each feature to be enabled, in the order of the set.
             states: States of the current cycle, one per arm.
             target: Target as the user requested it.
         """
-        changed = [i for i, (old, new) in enumerate(zip(self.requested, desired)) if old != new]
-        self.requested = list(desired)
+        changed = [i for i, (old, new) in enumerate(zip(self.requested, enabled)) if old != new]
+        self.requested = list(enabled)
         for index in changed if self._active else ():
             feature = self.features[index]
-            if desired[index]:
+            if enabled[index]:
                 if index in self._leaving:
                     self._leaving.discard(index)
                 elif index not in self._fades:
@@ -248,12 +248,12 @@ class FeatureSet:
                 # prepare() runs until the feature has settled; then poll() removes it.
                 self._leaving.add(index)
             if _has(feature, "add"):
-                fade = self._fades.get(index) or _Fade(feature, 0.0 if desired[index] else 1.0)
-                fade.step = self._step if desired[index] else -self._step
+                fade = self._fades.get(index) or _Fade(feature, 0.0 if enabled[index] else 1.0)
+                fade.step = self._step if enabled[index] else -self._step
                 self._fades[index] = fade
         self._arrange()
 
-    def poll(self) -> None:
+    def remove_settled(self) -> None:
         """Remove the features that have settled or faded out."""
         gone = [i for i in self._leaving if self.features[i].settled]
         done = [i for i, fade in self._fades.items() if fade.done]

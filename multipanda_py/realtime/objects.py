@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import bases_in_world, movable_objects, surroundings
+from multipanda_py.config.describe import bases_in_world, collision_names, movable_objects
 from multipanda_py.pose import Pose, quaternion_from_rotation
 from multipanda_py.realtime.arm import Arm
 from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.safety import is_finite
-from multipanda_py.realtime.shared_memory import Mailbox, SceneChange, SceneChangeStatus
+from multipanda_py.realtime.shared_memory import Mailbox, ObjectRequest, ObjectResult
 from multipanda_py.state import ArmState, Matrix, Vector
 
-_DONE = (SceneChangeStatus.DONE, 0, 0.0)
+_DONE = (ObjectResult.DONE, 0, 0.0)
 
 
 class SceneObjects:
@@ -53,7 +53,7 @@ class SceneObjects:
         present: NDArray[np.int64],
     ) -> None:
         self._arms, self._mailbox, self._present = arms, mailbox, present
-        self._around, self.taken = surroundings(config), 0
+        self._around, self.taken = collision_names(config), 0
         self._movable = movable_objects(config)
         self.backend = next((b for b in backends if b.keeps_time), backends[0])
 
@@ -73,41 +73,37 @@ class SceneObjects:
                     self._mailbox.report(Event.NOTICE, time.monotonic_ns(), -1, -1, text)
                 self.backend.place(record)
 
-    def change(self, record: Vector) -> tuple[SceneChangeStatus, int, float]:
+    def change(self, record: Vector) -> tuple[ObjectResult, int, float]:
         """Spawn, remove or move an object.
 
         Args:
-            record: :class:`.SceneChange`, followed by a record as for :meth:`.Backend.place`.
+            record: :class:`.ObjectRequest`, followed by a record as for :meth:`.Backend.place`.
 
         Returns:
-            Result, index of the blocking object in :func:`.surroundings`, and penetration depth
-            [m]. For :attr:`.SceneChangeStatus.ATTACHED` (the object is attached) the
+            Result, index of the blocking object in :func:`.collision_names`, and penetration depth
+            [m]. For :attr:`.ObjectResult.ATTACH_WIDTH` (the object is attached) the
             index is that of the arm, from 1.
         """
-        change, obj = SceneChange(int(record[0])), int(record[1])
-        if (change is SceneChange.SPAWN) == bool(self._present[obj]):
+        change, obj = ObjectRequest(int(record[0])), int(record[1])
+        if (change is ObjectRequest.SPAWN) == bool(self._present[obj]):
             return (
-                (
-                    SceneChangeStatus.PRESENT
-                    if change is SceneChange.SPAWN
-                    else SceneChangeStatus.ABSENT
-                ),
+                (ObjectResult.PRESENT if change is ObjectRequest.SPAWN else ObjectResult.ABSENT),
                 0,
                 0.0,
             )
-        if change is SceneChange.REMOVE:
+        if change is ObjectRequest.REMOVE:
             for arm in self._arms:
                 if arm.state.attached_object.item() == obj + 1:
-                    return SceneChangeStatus.ATTACHED, 1 + arm.index, 0.0
+                    return ObjectResult.ATTACH_WIDTH, 1 + arm.index, 0.0
             self.backend.remove(obj)
         else:
-            spawns, put = change is SceneChange.SPAWN, record[1:]
+            spawns, put = change is ObjectRequest.SPAWN, record[1:]
             result = self.backend.spawn(put) if spawns else self.backend.inside(put)
             if result:
-                return SceneChangeStatus.INSIDE, self._around.index(result[0]), result[1]
+                return ObjectResult.INSIDE, self._around.index(result[0]), result[1]
             if not spawns:
                 self.backend.place(put)
-        self._present[obj] = change is not SceneChange.REMOVE
+        self._present[obj] = change is not ObjectRequest.REMOVE
         return _DONE
 
     def skip(self) -> None:
@@ -116,8 +112,8 @@ class SceneObjects:
             slot.skip()
 
 
-NOWHERE = np.zeros(3)
-OPENED = 0.005
+UNKNOWN_POSITION = np.zeros(3)
+RELEASE_WIDTH = 0.005
 """Increase of the finger width after which an attached object is released [m]."""
 
 
@@ -179,7 +175,7 @@ class AttachedObjects:
             if number and is_placed and not self._is_measured:
                 self._in_tool[arm.index] = record[2:5].copy(), _rotation(record[5:])
 
-    def poll(self, now_ns: int) -> None:
+    def update(self, now_ns: int) -> None:
         """Detect grasps and opened fingers, and move attached objects that no backend measures."""
         for index, (gripper, holds) in enumerate(self._words):
             if gripper[2] != self._grasped[index]:
@@ -199,7 +195,7 @@ class AttachedObjects:
         """Detach the object of an arm if its fingers open, otherwise move it with the gripper."""
         index, width = arm.index, _width(arm.state)
         self._widths[index] = min(self._widths[index], width)
-        if width > self._widths[index] + OPENED:
+        if width > self._widths[index] + RELEASE_WIDTH:
             self._attach(arm, 0, now_ns)
         elif index in self._in_tool:
             self._carry(arm, *self._in_tool[index])
@@ -217,7 +213,9 @@ class AttachedObjects:
         for arm, number in zip(self._arms, holding):
             if arm.gravity is not None:
                 mass = self._masses[number - 1] / holding.count(number) if number else 0.0
-                arm.gravity.hold(mass, self._objects[number - 1, :3] if number else NOWHERE)
+                arm.gravity.set_grasped_object(
+                    mass, self._objects[number - 1, :3] if number else UNKNOWN_POSITION
+                )
 
     def _attach(self, arm: Arm, number: int, now_ns: int) -> None:
         """Attach an object to an arm, or detach it if ``number`` is 0."""

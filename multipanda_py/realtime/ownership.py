@@ -12,7 +12,7 @@ import numpy as np
 from multipanda_py.backend import Backend
 from multipanda_py.context import Handover
 from multipanda_py.realtime.arm import Arm
-from multipanda_py.realtime.bumpless_transfer import TorqueHistory
+from multipanda_py.realtime.bumpless_transfer import ContactEstimator
 from multipanda_py.realtime.contact_forces import RequestedForces
 from multipanda_py.realtime.controllet_instance import (
     ControlletInstance,
@@ -23,17 +23,17 @@ from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.plugin_errors import error_text, pass_interrupt, starting
 from multipanda_py.realtime.shared_memory import (
     ANY_EPOCH,
-    RESTART,
+    RESTART_FLAG,
     Mailbox,
     SharedFlag,
     SwitchStatus,
     reason_of,
 )
-from multipanda_py.state import INTERFACES, Vector
+from multipanda_py.state import COMMAND_INTERFACES, Vector
 
-REST = 0.02
+MAX_REST_SPEED = 0.02
 """Joint speed below which the command interface of an arm may change [rad/s]."""
-VIBRATION = 0.3
+MAX_VIBRATION_SPEED = 0.3
 """Joint speed below which an arm in position control without commanded motion may change its
 command interface [rad/s]. Its internal controller may vibrate permanently, so that it could never
 change to torques with the limit ``REST``."""
@@ -46,7 +46,7 @@ the previous controllet, which may have failed, to an arm that has to stop."""
 
 
 def moving_joint(
-    dq: Vector, bound: float = REST, has_settled: bool = False
+    dq: Vector, bound: float = MAX_REST_SPEED, has_settled: bool = False
 ) -> tuple[int, float] | None:
     """Return the fastest joint and its speed if it is too fast for an interface change, else None.
 
@@ -54,12 +54,12 @@ def moving_joint(
         dq: Measured joint velocities, (n,) [rad/s].
         bound: Maximum speed [rad/s].
         has_settled: True if the arm is in position control without commanded motion for
-            :data:`SETTLING_TIME`; speeds up to :data:`VIBRATION` are then allowed.
+            :data:`SETTLING_TIME`; speeds up to :data:`MAX_VIBRATION_SPEED` are then allowed.
     """
     speeds = np.abs(dq)
     joint = int(speeds.argmax())
     speed = float(speeds[joint])
-    return (joint, speed) if speed > (VIBRATION if has_settled else bound) else None
+    return (joint, speed) if speed > (MAX_VIBRATION_SPEED if has_settled else bound) else None
 
 
 class Cause(NamedTuple):
@@ -112,9 +112,9 @@ class Ownership:
         self._blend_cycles = blend_cycles
         self._hold_cycles = min(blend_cycles, HOLD_BLEND_CYCLES)
         self.forces = RequestedForces(arms, self.report, period)
-        self._history = TorqueHistory(mailbox, self.forces)
-        self._handed: dict[int, list[Vector]] = {}
-        self._reported: list[tuple[ControlletInstance, str]] = []
+        self._history = ContactEstimator(mailbox, self.forces)
+        self._started_forces: dict[int, list[Vector]] = {}
+        self._reports: list[tuple[ControlletInstance, str]] = []
         self.active: list[ControlletInstance] = []
         self.epoch = 0
 
@@ -132,7 +132,7 @@ class Ownership:
         starting = [
             instance
             for instance, flag in zip(self._instances, flags)
-            if flag == RESTART or (flag and not instance.active)
+            if flag == RESTART_FLAG or (flag and not instance.active)
         ]
         refused = False
         for instance in starting:
@@ -144,8 +144,8 @@ class Ownership:
                 refused = True
                 self.report(Event.SWITCH_FAILED, instance, reason, now_ns)
         if refused:
-            self._reported.clear()
-            self._handed.clear()
+            self._reports.clear()
+            self._started_forces.clear()
             return SwitchStatus.FAILED
         cause = Cause(Event.SWITCHED, reason_of(request))
         self.apply([bool(flag) for flag in flags], starting, now_ns=now_ns, cause=cause)
@@ -182,7 +182,7 @@ class Ownership:
         if changing is None:
             return ""
         has_settled = (
-            arm.interface != INTERFACES[0]
+            arm.interface != COMMAND_INTERFACES[0]
             and arm.motion is not None
             and arm.motion.rest_time >= SETTLING_TIME
         )
@@ -196,7 +196,8 @@ class Ownership:
         )
         return (
             f"{instance.spec.name}: arm {arm.state.name} moves at {speed:.3f} {unit} (joint "
-            f"{joint + 1}), allowed {REST:g} {unit} {description} from {changing.interface} to "
+            f"{joint + 1}), allowed {MAX_REST_SPEED:g} {unit} {description} from "
+            f"{changing.interface} to "
             f"{desired} "
             "commands. Let it hold first, or request the switch with FORCE_AUTO"
         )
@@ -208,7 +209,7 @@ class Ownership:
             Exception: Any error of the controllet or a feature.
         """
         self._start(instance)
-        self._keep_forces()
+        self._store_forces()
         self._report_handovers(now_ns)
 
     def _start(self, instance: ControlletInstance) -> None:
@@ -221,7 +222,7 @@ class Ownership:
         if instance.command is not None:
             for index in instance.spec.arms:
                 self._arms[index].prepare(instance.spec.law.command_interface)
-        handovers = [self._history.transfer_for(self._arms[i]) for i in instance.spec.arms]
+        handovers = [self._history.estimate(self._arms[i]) for i in instance.spec.arms]
         words = instance.activate(handovers)
         ended = "" if instance.spec.is_hold else self.forces.ended(instance.spec.arms)
         if words is not None and not isinstance(words, str):
@@ -229,54 +230,54 @@ class Ownership:
                 f"on_handover of {instance.spec.config.type}: got {type(words).__name__}, "
                 "allowed str"
             )
-        self._handed[instance.spec.index] = [h.requested_in_base for h in handovers]
+        self._started_forces[instance.spec.index] = [h.requested_in_base for h in handovers]
         if words := "; ".join(filter(None, (words, ended))):
-            self._reported.append((instance, words))
+            self._reports.append((instance, words))
 
-    def _keep_forces(self) -> None:
+    def _store_forces(self) -> None:
         """Store the contact forces that started controllets take over."""
-        for index, forces in self._handed.items():
+        for index, forces in self._started_forces.items():
             self.forces.keep(self._instances[index], forces)
-        self._handed.clear()
+        self._started_forces.clear()
 
     def _report_handovers(self, now_ns: int) -> None:
-        for instance, words in self._reported:
+        for instance, words in self._reports:
             self.report(Event.HANDED_OVER, instance, words, now_ns)
-        self._reported.clear()
+        self._reports.clear()
 
     def recover(self, arm: Arm) -> Event:
         """Clear the fault of an arm, which then holds its position and load; return the fault."""
         if arm.interrupted:  # A fault without interruption kept the request.
             self.forces.end(arm)
         history = (
-            self._history.carried(arm) if arm.interrupted else self._history.transfer_for(arm)
+            self._history.remaining_load(arm) if arm.interrupted else self._history.estimate(arm)
         )
         return arm.recover(history)
 
     def apply(
         self,
-        desired: Sequence[bool],
+        is_active: Sequence[bool],
         started: Sequence[ControlletInstance] | None = None,
         restart_holds: bool = False,
         now_ns: int = 0,
         *,
         cause: Cause | None,
     ) -> None:
-        """Change the active set to ``desired``, with hold on every other arm.
+        """Change the active set to ``is_active``, with hold on every other arm.
 
         Args:
-            desired: One flag per instance.
+            is_active: One flag per instance.
             started: Instances that are already activated; None activates the new ones here.
             restart_holds: True to restart also the holds that own their arm already.
             now_ns: Time of the cycle [ns].
             cause: Cause of the change; None at the start, or if one report covers all arms.
         """
         if started is None:
-            started = [i for i, flag in zip(self._instances, desired) if flag and not i.active]
+            started = [i for i, flag in zip(self._instances, is_active) if flag and not i.active]
             for instance in started:
                 with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
                     self._start(instance)
-        flags = list(desired)
+        flags = list(is_active)
         taken = {arm for i, flag in zip(self._instances, flags) if flag for arm in i.spec.arms}
         changed = [arm for i in started for arm in i.spec.arms]
         for index, hold in enumerate(self._holds):
@@ -298,7 +299,7 @@ class Ownership:
                     self._report_owner(arm, instance, cause, now_ns)
                 arm.give_to(instance, slot)
             instance.start_traces()
-        self._keep_forces()
+        self._store_forces()
         for index in changed:
             is_hold = self._arms[index].owner.spec.is_hold
             self._arms[index].blend(self._hold_cycles if is_hold else self._blend_cycles)
@@ -338,7 +339,7 @@ class Ownership:
 
         Args:
             index: Index of the arm in the cell.
-            interface: Command interface, one of :data:`.INTERFACES`.
+            interface: Command interface, one of :data:`.COMMAND_INTERFACES`.
 
         Raises:
             Exception: Any error of the backend; the interface then stays unchanged.
@@ -366,13 +367,13 @@ class Ownership:
         for instance in self.active:
             # Without torque control, ArmMotion brakes the arm instead of hold.
             if instance.spec.is_hold:
-                instance.waits = self._arms[instance.spec.arms[0]].motion is not None
+                instance.is_suspended = self._arms[instance.spec.arms[0]].motion is not None
                 continue
-            waited = instance.waits
-            instance.waits = not changing.isdisjoint(instance.spec.arms)
-            if instance.waits and not waited:
+            waited = instance.is_suspended
+            instance.is_suspended = not changing.isdisjoint(instance.spec.arms)
+            if instance.is_suspended and not waited:
                 self._start_fallback(instance)
-            elif waited and not instance.waits:
+            elif waited and not instance.is_suspended:
                 for index in set(instance.spec.arms).difference(ready):
                     self._arms[index].blend(self._blend_cycles)
 
@@ -381,23 +382,23 @@ class Ownership:
         for arm in (self._arms[index] for index in instance.spec.arms):
             if arm.motion is None:
                 hold = self._holds[arm.index]
-                hold.waits = False
-                hold.activate([self._history.transfer_for(arm)])
+                hold.is_suspended = False
+                hold.activate([self._history.estimate(arm)])
 
-    def _stand_in(self, instance: ControlletInstance, now_ns: int) -> None:
+    def _use_hold_torques(self, instance: ControlletInstance, now_ns: int) -> None:
         """Use the torques of the holds for the arms of a controllet that waits."""
         for tau, index in zip(instance.tau, instance.spec.arms):
             if self._arms[index].motion is None:
                 self.update(self._holds[index], now_ns)
                 tau[:] = self._holds[index].tau[0]
 
-    def restart_records(self, desired: Sequence[bool], now_ns: int) -> None:
+    def reset(self, is_active: Sequence[bool], now_ns: int) -> None:
         """Activate controllets and the holds after the arms were reset to another state.
 
         A controllet that has rejected its last parameters is reported, and its arms hold.
 
         Args:
-            desired: Flag of each controllet instance that is to be active.
+            is_active: Flag of each controllet instance that is to be active.
             now_ns: Time of the cycle [ns].
 
         Raises:
@@ -410,7 +411,7 @@ class Ownership:
         for instance in self.active:
             self._leave(instance)
             instance.active = False
-        flags = list(desired)
+        flags = list(is_active)
         for index, instance in enumerate(self._instances):
             if flags[index] and not instance.is_sound:
                 flags[index] = instance.spec.is_hold
@@ -438,13 +439,13 @@ class Ownership:
 
     def update(self, instance: ControlletInstance, now_ns: int) -> None:
         """Compute the torques of an instance; if this fails, its arms hold in the same cycle."""
-        if instance.waits:
+        if instance.is_suspended:
             if not instance.spec.is_hold:
-                self._stand_in(instance, now_ns)
+                self._use_hold_torques(instance, now_ns)
             return
         try:
             if instance.spec.is_hold and self._arms[instance.spec.arms[0]].released:
-                self._arms[instance.spec.arms[0]].recheck()
+                self._arms[instance.spec.arms[0]].resume_hold()
             instance.update()
         except NonFiniteTorque as error:
             self.fail(instance, Event.NON_FINITE_TORQUE, str(error), now_ns)
@@ -497,7 +498,7 @@ class Ownership:
         is_hold = instance.spec.is_hold
         if arms is None and is_hold:
             arm = self._arms[instance.spec.arms[0]]
-            if arm.blind and not arm.released:
+            if arm.state_lost and not arm.released:
                 # hold restarted after finite states and failed again, which is already reported.
                 arm.release()
             if arm.released:
@@ -536,7 +537,7 @@ class Ownership:
 
     def _leave(self, instance: ControlletInstance) -> None:
         """Deactivate an instance; an error is reported, and the instance is inactive anyway."""
-        instance.waits = False
+        instance.is_suspended = False
         try:
             instance.deactivate()
         except BaseException as error:

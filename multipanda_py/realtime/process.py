@@ -25,11 +25,11 @@ from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.shared_memory import Mailbox, SharedFlag
 from multipanda_py.realtime.startup import build_loop, come_up
 from multipanda_py.realtime.system.child_process import (
-    LOOP,
+    LOOP_NAME,
+    log_line,
     name_process,
     never_wait_for_output,
     read_data,
-    write_stderr,
 )
 from multipanda_py.realtime.system.priority import (
     end_fast_start,
@@ -51,20 +51,20 @@ class Watch:
         mailbox: Shared memory with the heartbeat of the owner.
 
     Attributes:
-        owner_gone: True after the owning process has ended, which closes standard input.
+        parent_gone: True after the owning process has ended, which closes standard input.
     """
 
     def __init__(self, loop: ControlLoop, mailbox: Mailbox) -> None:
         self._loop, self._words = loop, mailbox.words
-        self.owner_gone = False
-        self._owner = os.getppid()
+        self.parent_gone = False
+        self._parent_pid = os.getppid()
         self._since = 0.0
         threading.Thread(target=self._wait_for_end_of_input, daemon=True).start()
 
     def _wait_for_end_of_input(self) -> None:
         while os.read(0, 4096):
             pass
-        self.owner_gone = True
+        self.parent_gone = True
 
     def keep_going(self) -> bool:
         """Return False to end the loop.
@@ -74,9 +74,9 @@ class Watch:
         """
         if self._words[SharedFlag.SHUTDOWN]:
             return False
-        if not self.owner_gone and os.getppid() == self._owner:
+        if not self.parent_gone and os.getppid() == self._parent_pid:
             return True
-        self.owner_gone = True
+        self.parent_gone = True
         if not self._since:
             self._since = time.monotonic()
             text = "the owning process has ended; all arms hold, then the loop ends"
@@ -93,7 +93,7 @@ def main() -> int:
     """
     for terminal in (signal.SIGINT, signal.SIGHUP):  # The owner handles them, and stops the loop.
         signal.signal(terminal, signal.SIG_IGN)
-    name_process(LOOP)
+    name_process(LOOP_NAME)
     never_wait_for_output([2])
     fd = int(sys.argv[1])
     name = "cell"
@@ -118,10 +118,8 @@ def main() -> int:
     run(loop, 1.0 / config.cell.rate, watch.keep_going)
     speed = "at rest" if loop.at_rest() else "still moving"
     loop.close()  # The arms are released before the last message, which may block.
-    if watch.owner_gone:
-        write_stderr(
-            f"multipanda loop of cell {name!r}: its owner has ended; arms {speed}, loop ends"
-        )
+    if watch.parent_gone:
+        log_line(f"multipanda loop of cell {name!r}: its owner has ended; arms {speed}, loop ends")
     return 0
 
 

@@ -18,7 +18,7 @@ from multipanda_py.realtime.events import EventRing
 
 CAPACITY = 4096
 """Number of cycles in the ring, about four seconds at 1 kHz."""
-_MARGIN = 64
+_UNREAD_RECORDS = 64
 """Number of the oldest records that are not read, because they may be overwritten during the
 copy."""
 
@@ -91,19 +91,19 @@ class RecordRing:
         while True:
             count = self.count
             number = count - 1
-            oldest = max(0, count - CAPACITY + _MARGIN)
+            oldest = max(0, count - CAPACITY + _UNREAD_RECORDS)
             while number > oldest and self.flat[number % CAPACITY, column] > max_value:
                 number -= 1
             row: NDArray[np.float64] = self.flat[number % CAPACITY].copy()
             if number > self.count - CAPACITY:
                 return row
 
-    def read(self, since: int, max_value: int = CAPACITY) -> tuple[int, NDArray[np.void]]:
+    def read(self, since: int, max_records: int = CAPACITY) -> tuple[int, NDArray[np.void]]:
         """Return copies of the records after the first ``since``, oldest first. Thread: any.
 
         Args:
             since: Number of records to skip.
-            max_value: Maximum number of records; the oldest are returned.
+            max_records: Maximum number of records; the oldest are returned.
 
         Returns:
             Number of records before the first returned one, and the records. Records that were
@@ -111,8 +111,8 @@ class RecordRing:
             ``since``.
         """
         count = self.count
-        first = min(count, max(since, count - CAPACITY + _MARGIN))
-        last = min(count, first + max_value)
+        first = min(count, max(since, count - CAPACITY + _UNREAD_RECORDS))
+        last = min(count, first + max_records)
         rows = np.empty(last - first, self.rows.dtype)
         if first == last:
             return first, rows
@@ -127,7 +127,7 @@ class RecordRing:
 
 
 @dataclass(frozen=True)
-class RecordLocation:
+class RecordLayout:
     """Layout of the ring buffers in the shared memory of a cell, in numbers that fit into JSON.
 
     A process that only reads records can use it without the cell file and without the modules of

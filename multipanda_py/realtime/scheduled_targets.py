@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from multipanda_py.state import Vector
 
-START, TOGETHER = 1, 2
+START_INDEX, GROUP_SIZE_INDEX = 1, 2
 """Indices of two numbers in a target record. ``START``: time of the controlled world from which
 the target counts [s]; 0 means immediately. ``TOGETHER``: number of arms of the controllet that
 need a target with the same start time before any of them begins."""
@@ -48,9 +48,9 @@ class ScheduledTargets:
     def replace(self, arm_index: int) -> None:
         """Cancel the scheduled target of an arm and those that start together with it."""
         old = self.waiting.pop(arm_index, None)
-        if old is not None and old.values[TOGETHER] > 1.0:
-            start = old.values[START]
-            for mate in [k for k, one in self.waiting.items() if one.values[START] == start]:
+        if old is not None and old.values[GROUP_SIZE_INDEX] > 1.0:
+            start = old.values[START_INDEX]
+            for mate in [k for k, one in self.waiting.items() if one.values[START_INDEX] == start]:
                 del self.waiting[mate]
 
     def schedule(self, channel: str, arm_index: int, data: Vector, values: Vector) -> bool:
@@ -62,20 +62,20 @@ class ScheduledTargets:
             data: Array that receives the target at its start time.
             values: Record of the target, with its start time.
         """
-        if values[TOGETHER] <= 1.0 and values[START] <= self._clock[0]:
+        if values[GROUP_SIZE_INDEX] <= 1.0 and values[START_INDEX] <= self._clock[0]:
             return False
         self.waiting[arm_index] = ScheduledTarget(channel, arm_index, data, values.copy())
         return True
 
-    def pop_due(self) -> list[ScheduledTarget]:
+    def pop_started(self) -> list[ScheduledTarget]:
         """Return the targets that are due now, and remove them from the queue."""
         now, waiting = float(self._clock[0]), self.waiting
-        starts = [float(one.values[START]) for one in waiting.values()]
+        starts = [float(one.values[START_INDEX]) for one in waiting.values()]
         deadline = {
             arm_index: one
             for arm_index, one in waiting.items()
-            if one.values[START] <= now
-            and starts.count(float(one.values[START])) >= one.values[TOGETHER]
+            if one.values[START_INDEX] <= now
+            and starts.count(float(one.values[START_INDEX])) >= one.values[GROUP_SIZE_INDEX]
         }
         for index in deadline:
             del waiting[index]

@@ -24,15 +24,15 @@ from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LoopError
 from multipanda_py.parameters import record_width
 from multipanda_py.realtime.cycle_record import row_dtype
-from multipanda_py.realtime.events import EVENT, EVENTS, Event, EventRing, LoopEvent
-from multipanda_py.realtime.record_ring import CAPACITY, RecordLocation, RecordRing
-from multipanda_py.robots.gripper import RECORD as GRIPPER_RECORD
+from multipanda_py.realtime.events import EVENT_COUNT, EVENT_DTYPE, Event, EventRing, LoopEvent
+from multipanda_py.realtime.record_ring import CAPACITY, RecordLayout, RecordRing
+from multipanda_py.robots.gripper import RECORD_SIZE as GRIPPER_RECORD
 from multipanda_py.state import Vector
 
-HEAD = 3
+HEADER_WORDS = 3
 """Number of words before a record: its sequence counter, the number of the record that the reader
 took last, and the number up to which the writer has withdrawn records."""
-SETTLE = 1e-3
+STORE_TIME = 1e-3
 """Time after which a store to memory is certainly visible to other cores [s]."""
 _TRIES = 100  # Maximum number of reads during concurrent writes.
 
@@ -61,7 +61,7 @@ class SeqlockBuffer:
         self.counter = words[start : start + 1]
         self._taken = words[start + 1 : start + 2]
         self._void = words[start + 2 : start + 3]
-        self._data = floats[start + HEAD : start + HEAD + width]
+        self._data = floats[start + HEADER_WORDS : start + HEADER_WORDS + width]
         self._scratch = np.zeros(width)
         self.last_read = 0
 
@@ -108,7 +108,7 @@ class SeqlockBuffer:
         # After the pause, the stores of both sides are visible. A reader that read ``_void``
         # before this store had already published the number that it took, so the comparison is
         # reliable.
-        time.sleep(SETTLE)
+        time.sleep(STORE_TIME)
         return int(self._taken[0]) < number
 
     def newest(self) -> Vector | None:
@@ -134,14 +134,14 @@ class SeqlockBuffer:
 ANSWER_HEAD = 2
 """Number of values at the beginning of a response to settings or a tare: the number of the
 request, and 1 if it was executed. The active settings or offsets follow."""
-ATTACHMENT_RECORD = 2 + 7
+ATTACH_WIDTH = 2 + 7
 """Number of values in an attach request: number of the object or 0, flag of a given pose, and
 that pose in the end-effector frame (position, quaternion w x y z)."""
-OBJECT_POSE_RECORD = 1 + 7 + 6
+MOVE_WIDTH = 1 + 7 + 6
 """Number of values in a request to move an object. They are the number of the movable object,
 its position and quaternion x y z w in the world, its linear velocity in the world, and its
 angular velocity in its own axes."""
-SCENE_CHANGE_RECORD = 1 + OBJECT_POSE_RECORD
+SCENE_CHANGE_RECORD = 1 + MOVE_WIDTH
 """Number of values in a request to spawn, remove or move an object: a :class:`SceneChange`, then
 the values of ``OBJECT_POSE_RECORD``."""
 SCENE_CHANGE_RESPONSE = 4
@@ -149,9 +149,9 @@ SCENE_CHANGE_RESPONSE = 4
 the blocking object in :func:`.surroundings`, and penetration depth [m]."""
 ANY_EPOCH = -1
 """Epoch of a switch request that is valid for any active set, such as a stop."""
-REASON = 24
+REASON_SIZE = 24
 """Number of values in a switch record that hold its reason as UTF-8."""
-KEEP, RESTART = 1, 2
+KEEP_FLAG, RESTART_FLAG = 1, 2
 """Flags of an instance in a switch record: active, and active with a restart from the measured
 state. The flag 0 means inactive."""
 
@@ -162,7 +162,7 @@ def reason_record(text: str) -> Vector:
     A longer text keeps its beginning and its end, which names the client that requested the
     switch.
     """
-    data, size = text.encode(), 8 * REASON
+    data, size = text.encode(), 8 * REASON_SIZE
     if len(data) > size:
         half = size // 2 - 2
         data = data[:half] + b"..." + data[-half:]
@@ -171,7 +171,7 @@ def reason_record(text: str) -> Vector:
 
 def reason_of(request: Vector) -> str:
     """Return the reason of a switch from its record."""
-    return bytes(request[-REASON:].tobytes()).rstrip(b"\0").decode("utf-8", "replace")
+    return bytes(request[-REASON_SIZE:].tobytes()).rstrip(b"\0").decode("utf-8", "replace")
 
 
 class SharedFlag(IntEnum):
@@ -201,7 +201,7 @@ class SwitchStatus(IntEnum):
     FAILED = 3
 
 
-class SceneChange(IntEnum):
+class ObjectRequest(IntEnum):
     """Kind of a request about an object."""
 
     REMOVE = 0
@@ -209,13 +209,13 @@ class SceneChange(IntEnum):
     MOVE = 2
 
 
-class SceneChangeStatus(IntEnum):
+class ObjectResult(IntEnum):
     """Response of the loop to a request about an object."""
 
     DONE = 0
     PRESENT = 1
     ABSENT = 2
-    ATTACHED = 3
+    ATTACH_WIDTH = 3
     INSIDE = 4
 
 
@@ -249,22 +249,24 @@ class Mailbox:
         sprung = joints if any(arm.actuators for arm in config.arms.values()) else 0
         dimensions = (len(config.arms), movable, len(specs), joints, terms, sprung)
         self.row_dtype = row_dtype(*dimensions)
-        widths = [2 + len(specs) + REASON, len(config.arms)] + [GRIPPER_RECORD] * len(config.arms)
+        widths = [2 + len(specs) + REASON_SIZE, len(config.arms)] + [GRIPPER_RECORD] * len(
+            config.arms
+        )
         for arm in config.arms.values():
             settings = record_width(type(arm.settings))
             widths += [settings, ANSWER_HEAD + settings]
         for size in sizes:
             widths += [1, ANSWER_HEAD + size]
-        widths += [ATTACHMENT_RECORD] * len(config.arms)
-        widths += [OBJECT_POSE_RECORD, SCENE_CHANGE_RECORD, SCENE_CHANGE_RESPONSE] * movable
+        widths += [ATTACH_WIDTH] * len(config.arms)
+        widths += [MOVE_WIDTH, SCENE_CHANGE_RECORD, SCENE_CHANGE_RESPONSE] * movable
         widths += [spec.parameter_width for spec in specs]
         for spec in specs:
             for channel in spec.channel_table.values():
                 indices = channel.places(len(spec.arms))
                 widths += [channel.size(n) for n in spec.joints[:indices]]
-        n_words = 16 + 2 * len(specs) + sum(HEAD + width for width in widths)
+        n_words = 16 + 2 * len(specs) + sum(HEADER_WORDS + width for width in widths)
         events_at = -(-8 * n_words // 64) * 64
-        rows_at = events_at + EVENTS * EVENT.itemsize
+        rows_at = events_at + EVENT_COUNT * EVENT_DTYPE.itemsize
         size = rows_at + CAPACITY * self.row_dtype.itemsize
         self.fd = os.memfd_create("multipanda", os.MFD_CLOEXEC) if fd is None else fd
         if fd is None:
@@ -285,7 +287,7 @@ class Mailbox:
         self.events = EventRing(self._map, events_at, count, self._arm_names, self._names)
         count = self.words[SharedFlag.ROWS : SharedFlag.ROWS + 1]
         self.ring = RecordRing(self._map, rows_at, self.row_dtype, count)
-        self.record_location = RecordLocation(
+        self.record_location = RecordLayout(
             size, rows_at, 8 * SharedFlag.ROWS, events_at, 8 * SharedFlag.EVENTS, dimensions
         )
         floats = np.frombuffer(self._map, np.float64, n_words)
@@ -293,7 +295,7 @@ class Mailbox:
         slots = []
         for width in widths:
             slots.append(SeqlockBuffer(self.words, floats, start, width))
-            start += HEAD + width
+            start += HEADER_WORDS + width
         supply = iter(slots)
         self.switch, self.recover = next(supply), next(supply)
         self.grippers = [next(supply) for _ in config.arms]

@@ -12,7 +12,7 @@ from multipanda_py.backend import Backend
 from multipanda_py.config.arm_residual import residual_of
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import describe_arms, describe_for_laws, describe_objects
+from multipanda_py.config.describe import describe_arms, describe_identified_arms, describe_objects
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.config.part_rules import interfaces_of
 from multipanda_py.config.sections import ArmConfig
@@ -28,9 +28,9 @@ from multipanda_py.realtime.shared_memory import Mailbox
 from multipanda_py.realtime.timing import run
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.arm_model import ArmModel
-from multipanda_py.robots.dynamics.external_torque import ExternalEstimate, LearnedTorque
+from multipanda_py.robots.dynamics.external_torque import ExternalEstimate, ResidualCorrection
 from multipanda_py.robots.inertial import load_of
-from multipanda_py.state import INTERFACES, ArmState, Vector
+from multipanda_py.state import COMMAND_INTERFACES, ArmState, Vector
 
 WARM_CYCLES = 200
 """Number of consecutive cycles on time after which the loop is warmed up."""
@@ -66,7 +66,7 @@ def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) ->
     loop.enable_commands()
     deadline = time.monotonic() + START_TIME
     run(loop, period, lambda: (
-        keep_going() and not loop.has_begun() and time.monotonic() < deadline
+        keep_going() and not loop.commands_enabled() and time.monotonic() < deadline
     ))  # fmt: skip
     loop.finish_start()
 
@@ -104,7 +104,7 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
     period = 1.0 / config.cell.rate
     row = np.zeros(1, mailbox.row_dtype)
     arms, states, descriptions = [], [], describe_arms(config)
-    known = describe_for_laws(config)
+    known = describe_identified_arms(config)
     for index, (name, arm) in enumerate(config.arms.items()):
         record = row["arms"][0, index : index + 1].reshape(())
         state = ArmState(
@@ -116,10 +116,10 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
         motion = ArmMotion(state, period) if _may_move(arm, specs, index) else None
         first = interfaces_of(arm)[0]
         known_by = ExternalEstimate(known[index], state, period) if arm.identified else None
-        measured: LearnedTorque | ExternalEstimate | None = known_by
+        measured: ResidualCorrection | ExternalEstimate | None = known_by
         if file := arm.residual.wrench:
             live = residual_of(descriptions[index], "wrench", file, period, 5 + index)
-            measured = LearnedTorque(state, live, known_by)
+            measured = ResidualCorrection(state, live, known_by)
         arms.append(Arm(index, state, model, record, period, up_in_base, motion, first, measured))
         arms[-1].set_load(load_of(arm.settings))
     reports, objects, present = row["reports"][0], row["object_poses"][0], row["object_present"][0]
@@ -145,17 +145,17 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
     held = AttachedObjects(config, arms, backend_of, mailbox, objects, present)
     scene_objects = SceneObjects(config, arms, backends, mailbox, present)
     ownership = Ownership(arms, instances, mailbox, blend_cycles, backend_of, period)
-    silence_ns = int(timeout * 1e9)
+    timeout_ns = int(timeout * 1e9)
     return ControlLoop(
-        arms, instances, backends, mailbox, row, ownership, silence_ns, held, scene_objects
+        arms, instances, backends, mailbox, row, ownership, timeout_ns, held, scene_objects
     )
 
 
 def _may_move(arm: ArmConfig, specs: Sequence[InstanceSpec], index: int) -> bool:
     """Return True if an arm may have to execute other commands than torques."""
     laws = (spec.law for spec in specs if index in spec.arms and not spec.is_hold)
-    return interfaces_of(arm)[0] != INTERFACES[0] or any(
-        law.command_interface != INTERFACES[0] for law in laws
+    return interfaces_of(arm)[0] != COMMAND_INTERFACES[0] or any(
+        law.command_interface != COMMAND_INTERFACES[0] for law in laws
     )
 
 

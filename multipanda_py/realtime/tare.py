@@ -13,13 +13,13 @@ from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.shared_memory import Mailbox
 from multipanda_py.state import Vector
 
-WINDOW = 0.5
+AVERAGING_TIME = 0.5
 """Averaging time of the estimate [s]."""
-SPEED = 0.05
+MAX_REST_SPEED = 0.05
 """Joint speed above which an arm is not at rest; measured noise is below [rad/s]."""
-TRAVEL = 2e-3
+MAX_REST_TRAVEL = 2e-3
 """Joint travel within the window above which an arm is not at rest [rad]."""
-SPREAD = 0.5
+MAX_TORQUE_DEVIATION = 0.5
 """Standard deviation within the window above which the external torque counts as changing;
 measured noise is below [Nm]."""
 
@@ -46,13 +46,14 @@ class TareMeasurement:
         """Add one estimate (n,) [Nm]; return why the measurement fails, or an empty string."""
         state = self._arm.state
         speed, travel = np.abs(state.dq), np.abs(state.q - self._start)
-        if not speed.max() <= SPEED or not travel.max() <= TRAVEL:
-            joint = int(np.argmax(speed / SPEED + travel / TRAVEL))
+        if not speed.max() <= MAX_REST_SPEED or not travel.max() <= MAX_REST_TRAVEL:
+            joint = int(np.argmax(speed / MAX_REST_SPEED + travel / MAX_REST_TRAVEL))
             unit = state.limits.unit(joint)
             return (
                 f"{state.name} moves: joint {joint + 1} at {speed[joint]:.3f} {unit}/s, "
-                f"{travel[joint] * 1e3:.1f} m{unit} from its start, allowed {SPEED:g} {unit}/s "
-                f"and {TRAVEL * 1e3:g} m{unit}. Tare it at rest"
+                f"{travel[joint] * 1e3:.1f} m{unit} from its start, allowed {MAX_REST_SPEED:g} "
+                f"{unit}/s "
+                f"and {MAX_REST_TRAVEL * 1e3:g} m{unit}. Tare it at rest"
             )
         self._sum += measured
         self._squares += measured * measured
@@ -68,12 +69,13 @@ class TareMeasurement:
         mean = self._sum / self._cycles
         spread = np.sqrt(np.maximum(self._squares / self._cycles - mean * mean, 0.0))
         name = self._arm.state.name
-        if not (spread <= SPREAD).all():
+        if not (spread <= MAX_TORQUE_DEVIATION).all():
             joint = int(np.argmax(spread))
             unit = self._arm.state.limits.unit(joint, "Nm")
             return mean, (
                 f"{name}: the external torque of joint {joint + 1} varies by {spread[joint]:.2f} "
-                f"{unit}, allowed {SPREAD:g} {unit} (standard deviation). Tare it without contact"
+                f"{unit}, allowed {MAX_TORQUE_DEVIATION:g} {unit} (standard deviation). Tare it "
+                f"without contact"
             )
         if not (np.abs(mean) <= self._largest).all():
             joint = int(np.argmax(np.abs(mean) / self._largest))
@@ -163,7 +165,7 @@ class Tares:
     ) -> None:
         self._backend_of, self._mailbox = backend_of, mailbox
         self._tares = [ArmTare(arm) for arm in arms]
-        self._cycles = round(WINDOW / period)
+        self._cycles = round(AVERAGING_TIME / period)
         self.active: list[ArmTare] = []
         self.pending: dict[int, TareMeasurement] = {}
 
@@ -185,7 +187,7 @@ class Tares:
                 self._mailbox.report(Event.TARED, now_ns, arm.index, -1, "no longer tared")
                 self._write(tare, number, True)
 
-    def poll(self, fresh: Sequence[int], now_ns: int) -> None:
+    def update(self, fresh: Sequence[int], now_ns: int) -> None:
         """Continue the measurements of arms with a new state.
 
         Args:

@@ -66,7 +66,7 @@ def summarise(rows: NDArray[np.void]) -> LoopStatistics:
 
 
 _now = time.monotonic_ns
-GRACE = 1.5
+GRACE_PERIODS = 1.5
 """Number of periods without a state of a real arm, after which the simulated arms of the same cell
 advance by the clock."""
 
@@ -109,7 +109,7 @@ def run_paced(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
         if wait > 0:
             sleep(wait * 1e-9)
         if loop.is_paused:
-            loop.rest(_now())
+            loop.process_object_requests(_now())
             deadline = _now() + step
             continue
         loop.cycle(_now(), deadline)
@@ -141,12 +141,16 @@ def run_woken(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
     fds, nothing = list(arms), ()
     deadline = _now()
     while keep_going():
-        wait = deadline + (GRACE - 1.0) * step - _now() if simulated else GRACE * step
+        wait = (
+            deadline + (GRACE_PERIODS - 1.0) * step - _now() if simulated else GRACE_PERIODS * step
+        )
         # poll() cannot be used, because its timeout is in whole milliseconds.
         ready, _, _ = select.select(fds, nothing, nothing, max(0.0, 1e-9 * wait))
         fresh = [arms[fd] for fd in ready]
         now = _now()
-        if simulated and (now >= deadline if fresh else now >= deadline + (GRACE - 1.0) * step):
+        if simulated and (
+            now >= deadline if fresh else now >= deadline + (GRACE_PERIODS - 1.0) * step
+        ):
             fresh += simulated
             deadline = max(deadline + step, now + step // 2)
         # The cycle also runs without a new state, to read requests and to detect a dead driver.

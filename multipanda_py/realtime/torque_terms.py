@@ -15,12 +15,12 @@ from multipanda_py.realtime.feature_set import FeatureSet
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import report_titles
 
-BEGINS, ENDS = 0.95, 0.98
+REPORT_BELOW, RECOVERED_ABOVE = 0.95, 0.98
 """Limits of the stiffness scale, the fraction of the requested stiffness that a controllet
 applies. Below the first, its reduction is reported; above the second, it has ended."""
-WORSE = 0.75
+WORSE_FACTOR = 0.75
 """Factor on the last reported stiffness scale below which the reduction is reported again."""
-PAUSE = 1.0
+NOTICE_INTERVAL = 1.0
 """Minimum time between two notices of an instance [s]."""
 
 
@@ -28,9 +28,9 @@ class GainReductionNotice:
     """Report when a controllet reduces its stiffness (report value :data:`.STIFFNESS_SCALE`).
 
     A notice names arm, controllet, stiffness scale and reason. It is sent once per reduction, and
-    again if the scale falls below :data:`WORSE` times the last reported one. A reduction that
-    begins within :data:`PAUSE` after a notice is counted. It is reported after that time if it
-    persists.
+    again if the scale falls below :data:`WORSE_FACTOR` times the last reported one. A reduction
+    that begins within :data:`NOTICE_INTERVAL` after a notice is counted. It is reported after that
+    time if it persists.
 
     Args:
         name: Name of the controllet.
@@ -49,7 +49,7 @@ class GainReductionNotice:
         index = titles.index(str(STIFFNESS_SCALE)) if self.applies else 0
         self._scale = law.report[index : index + 1].data
         self._name, self._law, self._context = name, law, law.context
-        self._pause = round(PAUSE / law.context.period)
+        self._pause = round(NOTICE_INTERVAL / law.context.period)
         self.start()
 
     def start(self) -> None:
@@ -62,13 +62,13 @@ class GainReductionNotice:
         if self._wait:
             self._wait -= 1
         kept = self._scale[0]
-        if kept >= (ENDS if self._is_derated else BEGINS):
+        if kept >= (RECOVERED_ABOVE if self._is_derated else REPORT_BELOW):
             self._is_derated = False
             return
         if not self._is_derated:
             self._is_derated, self._reported = True, 1.0
             self.times += 1
-        if not self._wait and (self._reported == 1.0 or kept < WORSE * self._reported):
+        if not self._wait and (self._reported == 1.0 or kept < WORSE_FACTOR * self._reported):
             self._log(kept)
 
     def _log(self, stiffness_scale: float) -> None:

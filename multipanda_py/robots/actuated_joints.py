@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ActuatorRefused
 
-ALIASES = {"torque_m1_command": "motor_1_command", "torque_m2_command": "motor_2_command"}
+COMMAND_ALIASES = {"torque_m1_command": "motor_1_command", "torque_m2_command": "motor_2_command"}
 """Alternative names of commands: names in the toolbox's code, mapped to those in its paper."""
 
 LARGEST_COMMAND = 1e6
@@ -79,7 +79,7 @@ class OperationMode(IntEnum):
         return self in (OperationMode.EQUILIBRIUM, OperationMode.EQUILIBRIUM_PID)
 
     @property
-    def takes_references(self) -> bool:
+    def has_motor_references(self) -> bool:
         """True if the commands are motor positions or are mapped to motor positions."""
         return self.takes_equilibrium or self in (
             OperationMode.SPRING_REFERENCES, OperationMode.MOTOR_PID
@@ -110,7 +110,7 @@ class ActuatedJoints:
 
     Attributes:
         names: Joint names without the arm's prefix.
-        indices: Indices of the joints in the arm, from 0, (m,).
+        joint_indices: Indices of the joints in the arm, from 0, (m,).
         modes: Names of the operation modes in the cell file.
         have_motors: True for joints with motor parameters, (m,).
         have_second: True for joints with a second motor, (m,).
@@ -121,7 +121,7 @@ class ActuatedJoints:
     """
 
     names: tuple[str, ...]
-    indices: NDArray[np.intp]
+    joint_indices: NDArray[np.intp]
     modes: tuple[str, ...]
     have_motors: NDArray[np.bool_]
     have_second: NDArray[np.bool_]

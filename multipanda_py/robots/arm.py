@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.robots.actuated_joints import ActuatedJoints
-from multipanda_py.robots.geometry import Capsule, Turned
+from multipanda_py.robots.geometry import Capsule, SolidOfRevolution
 from multipanda_py.robots.inertial import rigid_pose, rotation_matrix, vector
 from multipanda_py.robots.models import DEFAULT_MODEL, MODELS
 from multipanda_py.robots.parallel_gripper import ParallelGripper
 from multipanda_py.robots.robot import Robot
 from multipanda_py.state import ArmLimits
 
-PARKED = (0.0, 0.0, -1000.0)
+ABSENT_POSITION = (0.0, 0.0, -1000.0)
 """Position of absent objects in the world, outside the range of all sensors and motions [m]."""
 # Number of values in the size of each shape.
-SHAPES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2}
+SHAPE_SIZES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2}
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +62,9 @@ class SceneObject:
         path = f"of object {self.name}"
         if not self.name:
             raise ConfigurationError("an object needs a name")
-        if self.shape not in SHAPES:
-            raise UnknownName(f"shape {path}", self.shape, tuple(SHAPES))
-        size = vector(f"size {path} ({self.shape})", self.size, (SHAPES[self.shape],))
+        if self.shape not in SHAPE_SIZES:
+            raise UnknownName(f"shape {path}", self.shape, tuple(SHAPE_SIZES))
+        size = vector(f"size {path} ({self.shape})", self.size, (SHAPE_SIZES[self.shape],))
         if (size <= 0.0).any():
             raise ConfigurationError(f"size {path} must be positive, got {size.tolist()}")
         if not (np.isfinite(self.mass) and self.mass >= 0.0):
@@ -92,7 +92,7 @@ class SceneObject:
     @property
     def start(self) -> NDArray[np.float64]:
         """Position of its centre at the start, (3,) [m]; the parked position if it is absent."""
-        return self.position if self.present else np.array(PARKED)
+        return self.position if self.present else np.array(ABSENT_POSITION)
 
 
 ROD_RADIUS = 0.008  # Radius of the rod that represents a tool [m].
@@ -154,9 +154,9 @@ class Tool:
         return (Capsule((0.0, 0.0, 0.0), (x, y, z), ROD_RADIUS),)
 
     @property
-    def visual(self) -> tuple[Turned, ...]:
+    def visual(self) -> tuple[SolidOfRevolution, ...]:
         r = ROD_RADIUS
-        return tuple(Turned(c.start, c.end, r, r, r, r, "tool") for c in self.capsules)
+        return tuple(SolidOfRevolution(c.start, c.end, r, r, r, r, "tool") for c in self.capsules)
 
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
@@ -182,7 +182,7 @@ class ArmDescription:
         joint_frictionloss: Coulomb friction in simulation, (n,) or one number [Nm]; default: that
             of the model.
         actuated: Joints with compliant actuators; None for an arm without them.
-        learned: File of a learned torque residual, or an empty text.
+        residual_file: File of a learned torque residual, or an empty text.
 
     Raises:
         ConfigurationError: A value is invalid; the message names it and the reason.
@@ -199,7 +199,7 @@ class ArmDescription:
     joint_damping: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     joint_frictionloss: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     actuated: ActuatedJoints | None = None
-    learned: str = ""
+    residual_file: str = ""
 
     def __post_init__(self) -> None:
         """Copy and check the arrays, and make them read-only."""

@@ -12,34 +12,34 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.files import key_names, read_plain
-from multipanda_py.robots.geometry import Capsule, Turned, point_of
+from multipanda_py.robots.geometry import Capsule, SolidOfRevolution, point_of
 from multipanda_py.robots.tree import Chain, jacobian, link_poses
 from multipanda_py.robots.visuals import COLORS
 from multipanda_py.state import ArmLimits
 
 Vector = NDArray[np.float64]
 
-FULL_SPEED_IN = 0.25
+FULL_SPEED_TIME = 0.25
 """Time to reach the maximum speed of a joint [s]."""
 JERK_PER_ACCELERATION = 500.0
 """Jerk limit over acceleration limit, as for Franka arms [1/s]."""
 TORQUE_RATE, FULL_TORQUE_RATE = 1000.0, 12.0
 """Minimum torque-rate limit, as for Franka arms [Nm/s], and ratio of torque-rate limit to torque
 limit, as for their large joints [1/s]."""
-ROTOR = 2.5e-3
+ROTOR_INERTIA_RATIO = 2.5e-3
 """Ratio of apparent rotor inertia to torque limit [kg m^2/Nm]. A Franka arm under torque control
 has 2.8e-3 in its large joints and 5e-3 in its wrist."""
-LACKING = 5.0 / 87.0
+NULLSPACE_TORQUE_RATIO = 5.0 / 87.0
 """Ratio of the maximum torque of a nullspace spring to the torque limit: 5 to 87 Nm, as for an
 FR3."""
-LACKING_IN_WRIST = 5.0 / 12.0
+MAX_NULLSPACE_TORQUE_RATIO = 5.0 / 12.0
 """Maximum of the ratio ``LACKING`` for any joint: 5 to 12 Nm, as for the wrist of an FR3."""
-STRONG = 1.0 / 3.0
+ARM_JOINT_TORQUE_RATIO = 1.0 / 3.0
 """Minimum torque limit of an arm joint, relative to the largest one of the arm. Joints with less
 count as wrist joints."""
-ROD = 0.04
+ROD_RADIUS = 0.04
 """Radius of the rods that represent links without geometry [m]."""
-POSTURES, INNER = 60, 0.5
+CONFIGURATION_COUNT, INNER_RANGE_FRACTION = 60, 0.5
 """Number of configurations to try as the ready configuration, and the fraction of the joint ranges
 that they cover."""
 
@@ -56,12 +56,12 @@ def default_limits(velocity: Vector, torque: Vector) -> dict[str, Vector]:
         velocity: Velocity limits :math:`\dot q_{max}`, (n,) [rad/s, m/s].
         torque: Torque limits :math:`\tau_{max}`, (n,) [Nm, N].
     """
-    acceleration = velocity / FULL_SPEED_IN
+    acceleration = velocity / FULL_SPEED_TIME
     return {
         "acceleration": acceleration,
         "jerk": JERK_PER_ACCELERATION * acceleration,
         "torque_rate": np.maximum(TORQUE_RATE, FULL_TORQUE_RATE * torque),
-        "armature": ROTOR * torque,
+        "armature": ROTOR_INERTIA_RATIO * torque,
     }
 
 
@@ -95,7 +95,7 @@ def default_figures(limits: ArmLimits, mobility: Vector) -> dict[str, tuple[floa
             configuration, (n,) [1/(kg m^2), 1/kg].
     """
     mass, torque, slides, n = 1.0 / mobility, limits.torque, limits.slides, limits.n_joints
-    strong = slides | (torque >= STRONG * np.where(slides, 0.0, torque).max())
+    strong = slides | (torque >= ARM_JOINT_TORQUE_RATIO * np.where(slides, 0.0, torque).max())
 
     def each(arm: float, wrist: float, slide: float) -> Vector:
         return np.where(slides, slide, np.where(strong, arm, wrist))
@@ -103,12 +103,14 @@ def default_figures(limits: ArmLimits, mobility: Vector) -> dict[str, tuple[floa
     within = np.minimum(each(7.0, 7.0, 20.0) * torque, 0.6 * limits.torque_rate)
     stiffness = np.minimum(within, 900.0 * mass)
     damping = np.minimum(each(2.0, 0.5, 20.0), 10.0 * mass)
-    most_lacking = np.minimum(LACKING_IN_WRIST * torque, 50.0)
+    max_nullspace_torque = np.minimum(MAX_NULLSPACE_TORQUE_RATIO * torque, 50.0)
     figures = {
         "stiffness": stiffness,
         "most_stiffness": 1.5 * stiffness,
-        "lacking_torque": np.minimum(np.maximum(LACKING * torque, 5.0), most_lacking),
-        "posture_stiffness": np.clip(2.0 * LACKING * torque, 10.0, 100.0),
+        "lacking_torque": np.minimum(
+            np.maximum(NULLSPACE_TORQUE_RATIO * torque, 5.0), max_nullspace_torque
+        ),
+        "posture_stiffness": np.clip(2.0 * NULLSPACE_TORQUE_RATIO * torque, 10.0, 100.0),
         "lag": each(0.0065, 0.01, 0.003),
         "contact_torque": np.minimum(torque, np.maximum(torque / 6.0, each(10.0, 10.0, 40.0))),
         "barrier_torque": 0.4 * torque,
@@ -141,10 +143,12 @@ def default_ready(chain: Chain, tip_in_last: Vector, lower: Vector, upper: Vecto
     """
     low, high = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)
     low, high = np.where(low < high, low, lower), np.where(low < high, high, upper)
-    middle, half = 0.5 * (low + high), 0.5 * INNER * (high - low)
+    middle, half = 0.5 * (low + high), 0.5 * INNER_RANGE_FRACTION * (high - low)
     rng = np.random.default_rng(0)
     best, result = -np.inf, middle
-    for q in np.vstack([middle, rng.uniform(middle - half, middle + half, (POSTURES, len(low)))]):
+    for q in np.vstack(
+        [middle, rng.uniform(middle - half, middle + half, (CONFIGURATION_COUNT, len(low)))]
+    ):
         poses = link_poses(chain, q)
         points = np.array([pose[:3, 3] for pose in poses])
         tip = poses[-1][:3, :3] @ tip_in_last + poses[-1][:3, 3]
@@ -177,30 +181,30 @@ def default_capsules(chain: Chain, tip_in_last: Vector) -> dict[str, tuple[Capsu
     default_capsules: dict[str, tuple[Capsule, ...]] = {}
     for link, end in zip(chain.links, ends):
         x, y, z = end.tolist()
-        if np.linalg.norm(end) > ROD:
-            default_capsules[link] = (Capsule((0.0, 0.0, 0.0), (x, y, z), ROD),)
+        if np.linalg.norm(end) > ROD_RADIUS:
+            default_capsules[link] = (Capsule((0.0, 0.0, 0.0), (x, y, z), ROD_RADIUS),)
     return default_capsules
 
 
-Shape = TypeVar("Shape", Capsule, Turned)
+Shape = TypeVar("Shape", Capsule, SolidOfRevolution)
 
 SOURCES = ("urdf", "mjcf")
 PER_JOINT = (
     "lower", "upper", "velocity", "torque", "acceleration", "jerk", "torque_rate", "armature",
     "ready",
 )  # fmt: skip
-KEYS = (
+EXTRA_KEYS = (
     *SOURCES, "base", "tip", *PER_JOINT, "sections", "overlapping", "capsules", "visuals",
     "figures", "compensates_gravity",
 )  # fmt: skip
 FORMER_KEYS = {"look": "visuals"}
 """New names of keys."""
 
-MANY = 20
+MAX_LISTED_KEYS = 20
 """Maximum number of unknown keys in an error."""
 
 
-def read_extra(path: Path, keys: Sequence[str] = KEYS) -> dict[str, Any]:
+def read_extra(path: Path, keys: Sequence[str] = EXTRA_KEYS) -> dict[str, Any]:
     """Read the known keys of a YAML file.
 
     Args:
@@ -219,7 +223,7 @@ def read_extra(path: Path, keys: Sequence[str] = KEYS) -> dict[str, Any]:
                 f"{path}: {key}: renamed to {FORMER_KEYS[key]}"
                 if key in FORMER_KEYS
                 else f"{path}: {key}: unknown key; known: {', '.join(keys)}"
-                for key in unknown[:MANY]
+                for key in unknown[:MAX_LISTED_KEYS]
             )
         )
     return data
@@ -269,7 +273,7 @@ class Overrides:
                 raise self._refusal(f"{key}: joint {name}", repr(value), "a number")
         return np.array(values, dtype=np.float64)
 
-    def says_all(self, key: str) -> bool:
+    def has_all_joints(self, key: str) -> bool:
         """Return True if a key has values for all joints."""
         value = self._data.get(key)
         return value is not None and not isinstance(value, Mapping)
@@ -331,7 +335,8 @@ class Overrides:
         if "capsules" not in self._data:
             yield (
                 f"{self.path}: capsules: missing, so that collision avoidance treats links "
-                f"as rods of {ROD:g} m radius. `multipanda robot import` fits capsules to the "
+                f"as rods of {ROD_RADIUS:g} m radius. `multipanda robot import` fits capsules to "
+                f"the "
                 "geometry."
             )
 
@@ -346,7 +351,7 @@ class Overrides:
         allowed = "a list of [start, end, radius]: two points, and a radius above 0 m"
         return self._by_link("capsules", links, _capsule, allowed)
 
-    def visuals(self, links: Sequence[str]) -> dict[str, tuple[Turned, ...]]:
+    def visuals(self, links: Sequence[str]) -> dict[str, tuple[SolidOfRevolution, ...]]:
         """Return the visual shapes by link.
 
         Raises:
@@ -431,9 +436,9 @@ def _turned(
     radius_end: float | None = None,
     dome: float = 0.0,
     dome_end: float = 0.0,
-) -> Turned:
+) -> SolidOfRevolution:
     if color not in COLORS:
         raise ValueError(color)
     last = radius if radius_end is None else radius_end
     first, second, low, high = map(float, (radius, last, dome, dome_end))
-    return Turned(point_of(start), point_of(end), first, second, low, high, color)
+    return SolidOfRevolution(point_of(start), point_of(end), first, second, low, high, color)

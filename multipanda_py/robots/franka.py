@@ -62,9 +62,9 @@ LIMITS = {"fr3": FR3_LIMITS, "fer": FER_LIMITS}
 """Limits by robot model."""
 
 
-LOWER = np.array([-2.7501, -1.7918, -2.9065, -3.0481, -2.8101, 0.54092, -3.0196])
-UPPER = np.array([2.7501, 1.7918, 2.9065, -0.1458, 2.8101, 4.5205, 3.0196])
-VELOCITY = np.array([2.62, 2.62, 2.62, 2.62, 5.26, 4.18, 5.26])
+LOWER_LIMITS = np.array([-2.7501, -1.7918, -2.9065, -3.0481, -2.8101, 0.54092, -3.0196])
+UPPER_LIMITS = np.array([2.7501, 1.7918, 2.9065, -0.1458, 2.8101, 4.5205, 3.0196])
+VELOCITY_LIMITS = np.array([2.62, 2.62, 2.62, 2.62, 5.26, 4.18, 5.26])
 VELOCITY_OFFSET = np.array([0.30, 0.20, 0.20, 0.30, 0.35, 0.35, 0.35])
 # Deceleration towards a position limit [rad/s^2].
 DECELERATION = np.array([6.0, 2.585, 3.5, 4.0, 17.0, 5.5, 17.0])
@@ -86,7 +86,7 @@ def velocity_towards(distance: Vector, deceleration: Vector = DECELERATION) -> V
         Speeds, (7,) [rad/s].
     """
     reach = np.sqrt(np.maximum(2.0 * deceleration * distance, 0.0)) - VELOCITY_OFFSET
-    return np.asarray(np.clip(reach, 0.0, VELOCITY))
+    return np.asarray(np.clip(reach, 0.0, VELOCITY_LIMITS))
 
 
 JOINT_ORIGINS = (
@@ -227,7 +227,8 @@ FINGER_INERTIAL = Inertial(
 INERTIALS = {"fr3": _FR3_INERTIALS, "fer": _FER_INERTIALS}
 """Inertial properties of link 0 to link 7, by model."""
 
-_KNOB = 0.5**0.5  # Component of a unit vector along x = y, the direction of the knob of link 7.
+# Component of a unit vector along x = y, the direction of the knob of link 7.
+_KNOB_DIRECTION = 0.5**0.5
 
 # Capsules of link 0 to link 7. Except for links 0 and 1, they are those of the robot's own
 # self-collision model. In that model, link 0 is only the connector, and link 1 is the whole
@@ -251,7 +252,9 @@ LINK_CAPSULES: tuple[tuple[Capsule, ...], ...] = (
     (
         Capsule((0.0, 0.0, -0.06), (0.0, 0.0, 0.08), 0.04),
         Capsule(
-            (0.055 * _KNOB, 0.055 * _KNOB, 0.082), (0.065 * _KNOB, 0.065 * _KNOB, 0.082), 0.03
+            (0.055 * _KNOB_DIRECTION, 0.055 * _KNOB_DIRECTION, 0.082),
+            (0.065 * _KNOB_DIRECTION, 0.065 * _KNOB_DIRECTION, 0.082),
+            0.03,
         ),
     ),
 )

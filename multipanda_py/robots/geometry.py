@@ -141,7 +141,7 @@ class Capsule:
 
 
 @dataclass(frozen=True)
-class Turned:
+class SolidOfRevolution:
     """A solid of revolution: a cone or cylinder with a flat or domed end on either side.
 
     Attributes:

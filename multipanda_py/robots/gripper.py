@@ -13,7 +13,7 @@ from multipanda_py.exceptions import TargetRejected
 from multipanda_py.robots.models import FRANKA_HAND
 from multipanda_py.robots.parallel_gripper import ParallelGripper
 
-RECORD = 6
+RECORD_SIZE = 6
 """Number of floats of a command: action, width [m], speed [m/s], force [N], two tolerances [m]."""
 
 
@@ -45,7 +45,7 @@ MAX_WIDTH = FRANKA_HAND.max_width
 """Maximum width of a Franka Hand [m]; homing measures that of a real one."""
 MAX_SPEED = FRANKA_HAND.speed
 """Maximum speed of a Franka Hand [m/s]."""
-EPSILON = 0.005
+DEFAULT_EPSILON = 0.005
 """Default tolerance of a grasp, as in libfranka [m]."""
 
 
@@ -235,8 +235,8 @@ class Gripper(ABC):
         width: float,
         speed: float = 0.1,
         force: float = 20.0,
-        epsilon_inner: float = EPSILON,
-        epsilon_outer: float = EPSILON,
+        epsilon_inner: float = DEFAULT_EPSILON,
+        epsilon_outer: float = DEFAULT_EPSILON,
     ) -> GripperMotion:
         r"""Close the fingers until an object stops them, and keep the force.
 

@@ -16,10 +16,10 @@ from multipanda_py.actuator import Actuator
 from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
 from multipanda_py.robots.extra_data import Overrides, read_extra
 from multipanda_py.robots.inertial import Load, inertia_matrix, inertial_of, moments_of
-from multipanda_py.robots.robot import FIGURES, LOSSES, Robot
+from multipanda_py.robots.robot import FIGURES, FRICTION_PARAMETERS, Robot
 from multipanda_py.robots.tree import check_body
 
-ROBOT_KEYS = ("robot", "links", "armature", *LOSSES, "figures", "identified")
+ROBOT_KEYS = ("robot", "links", "armature", *FRICTION_PARAMETERS, "figures", "identified")
 _BODY = {"mass": 1, "com": 3, "inertia": 6}
 
 
@@ -45,7 +45,7 @@ def with_parameters(robot: Robot, path: Path) -> Robot:
     extra = Overrides(path, data, [joint.name for joint in robot.joints])
     result: dict[str, Any] = {
         name: extra.per_joint(name, getattr(robot, name).tolist())
-        for name in ("armature", *LOSSES)
+        for name in ("armature", *FRICTION_PARAMETERS)
     }
     for name, values in result.items():
         bad = ~np.isfinite(values) | ((values < 0.0) & (name != "torque_offset"))
@@ -115,7 +115,7 @@ def parameters_text(robot: Robot, notes: Mapping[str, Any]) -> str:
         }
     names = [joint.name for joint in robot.joints]
     data: dict[str, Any] = {"robot": robot.name, "links": links}
-    for key in ("armature", *LOSSES):
+    for key in ("armature", *FRICTION_PARAMETERS):
         data[key] = dict(zip(names, getattr(robot, key).tolist()))
     if set(FIGURES) <= set(robot.figures):
         data["figures"] = {name: list(map(float, robot.figure(name))) for name in FIGURES}

@@ -42,7 +42,7 @@ def _finger(yaw: float) -> Finger:
     return Finger(
         inertial=FINGER_INERTIAL,
         contact=FINGER_BLOCKS,
-        visual=FINGER_VISUALS,
+        visuals=FINGER_VISUALS,
         origin=Origin((0.0, 0.0, FINGER_HEIGHT), (0.0, 0.0, yaw)),
         axis=(0.0, 1.0, 0.0),
     )
@@ -86,7 +86,7 @@ def _franka(name: str) -> Robot:
     )
 
 
-DATA = Path(__file__).parent / "data"
+DATA_FOLDER = Path(__file__).parent / "data"
 """Folder of robots that are data: ``NAME.yaml`` and the URDF."""
 
 
@@ -102,7 +102,7 @@ class _Library(Mapping[str, Robot]):
 
     def __init__(self) -> None:
         self.loaded = {name: _franka(name) for name in ("fr3", "fer")}
-        self._paths = {path.stem: path for path in sorted(DATA.glob("*.yaml"))}
+        self._paths = {path.stem: path for path in sorted(DATA_FOLDER.glob("*.yaml"))}
         self._own = (*self.loaded, *self._paths)
 
     def __getitem__(self, name: str) -> Robot:

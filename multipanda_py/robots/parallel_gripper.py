@@ -9,11 +9,18 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.robots.geometry import Block, Capsule, Origin, Point, Turned, rotation_from_rpy
+from multipanda_py.robots.geometry import (
+    Block,
+    Capsule,
+    Origin,
+    Point,
+    SolidOfRevolution,
+    rotation_from_rpy,
+)
 from multipanda_py.robots.inertial import Inertial, Load, combined
 
 Contact: TypeAlias = Capsule | Block
-Visuals: TypeAlias = Turned | Block
+Visuals: TypeAlias = SolidOfRevolution | Block
 
 
 @dataclass(frozen=True)
@@ -23,12 +30,12 @@ class GripperBody:
     Attributes:
         inertial: Inertial properties in the body's frame.
         contact: Contact geometry.
-        visual: Visual geometry.
+        visuals: Visual geometry.
     """
 
     inertial: Inertial
     contact: tuple[Contact, ...]
-    visual: tuple[Visuals, ...]
+    visuals: tuple[Visuals, ...]
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ from multipanda_py import registry
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.read_urdf import read_xml
 
-REQUIRED = ("joint", "operation_mode", "pub_eltau", "pub_state", "sub_ext_tau")
-TYPES = {"sea": "sea", "qbmove": "qbmove", "bavs": "bavs", "awas_ii": "awas2"}
+REQUIRED_TAGS = ("joint", "operation_mode", "pub_eltau", "pub_state", "sub_ext_tau")
+ACTUATOR_TYPES = {"sea": "sea", "qbmove": "qbmove", "bavs": "bavs", "awas_ii": "awas2"}
 """Types in the names ``lib<TYPE>_plugin.so``, and their names here; others keep their name."""
-SPRINGS = {
+SPRING_TAGS = {
     "sea": {"spring_k": "stiffness"},
     "qbmove": {"spring_a1": "a_1", "spring_k1": "k_1", "spring_a2": "a_2", "spring_k2": "k_2"},
     "bavs": {"spring_a": "a", "spring_b": "b", "spring_k": "k", "spring_k_e": "exponent"},
@@ -34,11 +34,11 @@ SPRINGS = {
 }
 WITHOUT_EFFECT = {"awas2": ("spring_l_0",)}
 """Tags that the toolbox reads but does not use."""
-MOTOR = {
+MOTOR_TAGS = {
     "J": "inertia", "D": "damping", "tauMax": "max_torque", "maxVel": "max_velocity",
     "minPos": "min_position", "maxPos": "max_position", "tauFric": "friction",
 }  # fmt: skip
-PID = {"P": "p", "I": "i", "D": "d"}
+PID_TAGS = {"P": "p", "I": "i", "D": "d"}
 TWO_MOTORS = ("qbmove", "bavs")
 _PLUGIN = re.compile(r"^lib(\w+)_plugin\.so$")
 _POWER = re.compile(r"^([-+.\deE]+)\s*\*\s*pow\(\s*10\s*,\s*([-+]?\d+)\s*\)$")
@@ -93,7 +93,7 @@ def _type(plugin: ElementTree.Element) -> str | None:
     """Return the actuator type of a plug-in, or None for other plug-ins."""
     match = _PLUGIN.match(Path(plugin.get("filename", "")).name)
     name = match.group(1) if match else ""
-    return TYPES.get(name) or (name if name in registry.names("actuators") else None)
+    return ACTUATOR_TYPES.get(name) or (name if name in registry.names("actuators") else None)
 
 
 def _actuator(plugin: ElementTree.Element, path: Path) -> GazeboActuator:
@@ -107,14 +107,14 @@ def _actuator(plugin: ElementTree.Element, path: Path) -> GazeboActuator:
         tags[tag.tag] = (tag.text or "").strip()
     location = f"{path}: plugin {plugin.get('name')} of joint {tags.get('joint', '?')}"
     if kind is None:
-        known = ", ".join(f"lib{name}_plugin.so" for name in TYPES)
+        known = ", ".join(f"lib{name}_plugin.so" for name in ACTUATOR_TYPES)
         raise ConfigurationError(
             f"{location}: filename: got {plugin.get('filename')!r:.80}, allowed {known}, or "
             "lib<TYPE>_plugin.so with a type of `multipanda list actuators`"
         )
-    if missing := [name for name in REQUIRED if not tags.get(name)]:
+    if missing := [name for name in REQUIRED_TAGS if not tags.get(name)]:
         raise ConfigurationError(*(f"{location}: {name}: missing" for name in missing))
-    for name in REQUIRED[2:]:
+    for name in REQUIRED_TAGS[2:]:
         if tags[name].lower() not in ("true", "false", "0", "1"):
             raise ConfigurationError(
                 f"{location}: {name}: got {tags[name]!r:.40}, allowed true, false"
@@ -130,13 +130,13 @@ def _numbers(
     kind: str, tags: dict[str, str], path: str
 ) -> tuple[dict[str, float], tuple[dict[str, float], ...]]:
     """Return the parameters of springs and motors by their names in this package."""
-    springs = {"max_def": "max_deflection", **SPRINGS.get(kind, _own_names(kind))}
+    springs = {"max_def": "max_deflection", **SPRING_TAGS.get(kind, _own_names(kind))}
     names: dict[str, tuple[int, str]] = {tag: (0, own) for tag, own in springs.items()}
     sides = ("1_", "2_") if kind in TWO_MOTORS else ("",)
     for motor, side in enumerate(sides, start=1):
-        names |= {f"mot_{side}{tag}": (motor, own) for tag, own in MOTOR.items()}
-        names |= {f"ctrl_{side}{tag}": (motor, own) for tag, own in PID.items()}
-    ignored = (*REQUIRED, *WITHOUT_EFFECT.get(kind, ()))
+        names |= {f"mot_{side}{tag}": (motor, own) for tag, own in MOTOR_TAGS.items()}
+        names |= {f"ctrl_{side}{tag}": (motor, own) for tag, own in PID_TAGS.items()}
+    ignored = (*REQUIRED_TAGS, *WITHOUT_EFFECT.get(kind, ()))
     parts: list[dict[str, float]] = [{} for _ in (0, *sides)]
     for tag, text in tags.items():
         if tag in ignored:

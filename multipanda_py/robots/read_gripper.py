@@ -28,10 +28,10 @@ from multipanda_py.robots.read_urdf import read_boxes, read_urdf
 from multipanda_py.robots.tree import Tree, TreeJoint, check_body, fixed_to, moved, pose_from
 
 Matrix = NDArray[np.float64]
-Places = dict[str, tuple[int, Matrix]]
+LinkPoses = dict[str, tuple[int, Matrix]]
 
 _LIMITS = {"lower": "lower", "upper": "upper", "velocity": "velocity", "torque": "effort"}
-SAME = 1e-6
+TRAVEL_TOLERANCE = 1e-6
 """Tolerance of the difference in travel [m] and in direction between the fingers."""
 
 
@@ -60,7 +60,7 @@ class FingerJoint:
 
 def finger_joints(
     tree: Tree, base: str, lower: float
-) -> tuple[Places, tuple[FingerJoint, FingerJoint]]:
+) -> tuple[LinkPoses, tuple[FingerJoint, FingerJoint]]:
     """Find the two fingers of a gripper, and the links that are fixed to its base.
 
     The opening direction of a finger points away from the other one: from the centre of mass of
@@ -78,7 +78,7 @@ def finger_joints(
         ConfigurationError: The moving joints are not exactly two prismatic ones, a limit is
             missing, or the fingers do not move in opposite directions with equal travel.
     """
-    frames: Places = {base: (0, np.eye(4))}
+    frames: LinkPoses = {base: (0, np.eye(4))}
     frames.update(fixed_to(tree, base, frames))
     matches = [joint for link in frames for joint in tree.below.get(link, ()) if _moves(joint)]
     waiting = [joint.child for joint in matches]
@@ -120,7 +120,10 @@ def finger_joints(
             )
         )  # fmt: skip
     paths = [finger.upper - finger.lower for finger in fingers]
-    if np.linalg.norm(directions[0] + directions[1]) > SAME or abs(paths[0] - paths[1]) > SAME:
+    if (
+        np.linalg.norm(directions[0] + directions[1]) > TRAVEL_TOLERANCE
+        or abs(paths[0] - paths[1]) > TRAVEL_TOLERANCE
+    ):
         raise ConfigurationError(
             f"{tree.path}: joints {first.name} and {second.name}: got directions "
             f"{np.round(directions[0], 4)} and {np.round(directions[1], 4)} over {paths[0]:g} and "
@@ -142,7 +145,7 @@ def _slid(path: Matrix) -> Matrix:
 def _span(tree: Tree, joint: TreeJoint, leader: TreeJoint | None) -> tuple[float, float]:
     """Return minimum and maximum position of a joint, which may mimic another one [m]."""
     path = f"{tree.path}: joint {joint.name}"
-    if abs(float(np.linalg.norm(joint.axis)) - 1.0) > SAME:
+    if abs(float(np.linalg.norm(joint.axis)) - 1.0) > TRAVEL_TOLERANCE:
         raise ConfigurationError(f"{path}: got axis {joint.axis}, allowed a nonzero vector")
     if joint.mimics is None:
         low, high = (_limit(tree, joint, key, None) for key in ("lower", "upper"))
@@ -173,7 +176,7 @@ def _limit(tree: Tree, joint: TreeJoint, key: str, leader: TreeJoint | None) -> 
     return float(limits[key])
 
 
-def block_of(path: str, pose: Matrix, edges: Matrix) -> Block:
+def box_to_block(path: str, pose: Matrix, edges: Matrix) -> Block:
     """Convert a box to a block.
 
     Args:
@@ -197,7 +200,7 @@ def block_of(path: str, pose: Matrix, edges: Matrix) -> Block:
     return Block(point_of(pose[:3, 3]), point_of(edges[order] / 2.0), roll)
 
 
-def finger_clearance(
+def avoidance_capsules(
     body: GripperBody, fingers: Sequence[Finger], lower: float, upper: float
 ) -> tuple[Capsule, ...]:
     """Return capsules around the solids of a body, and one around the space of the fingers.
@@ -231,7 +234,7 @@ def _around(points: Matrix) -> Capsule:
     return Capsule(point_of(ends[0]), point_of(ends[1]), radius)
 
 
-KEYS = ("urdf", "base", "tcp", "mount", "closed_width", "capsules", "visuals")
+GRIPPER_KEYS = ("urdf", "base", "tcp", "mount", "closed_width", "capsules", "visuals")
 
 
 def read_gripper(extra: Path | None = None, *, urdf: Path | None = None) -> ParallelGripper:
@@ -255,7 +258,7 @@ def read_gripper(extra: Path | None = None, *, urdf: Path | None = None) -> Para
         ConfigurationError: A file or key is missing, there are not two such joints, one lacks a
             limit, or a link is not a valid body.
     """
-    data: dict[str, Any] = {} if extra is None else read_extra(extra, KEYS)
+    data: dict[str, Any] = {} if extra is None else read_extra(extra, GRIPPER_KEYS)
     if urdf is not None:
         data["urdf"] = str(urdf.absolute())
     path = extra or urdf
@@ -305,13 +308,13 @@ def _gripper(source: Path, data: dict[str, Any], path: Path) -> ParallelGripper:
         speed=2.0 * velocity,
         force=force,
         max_force=force,
-        capsules=finger_clearance(body, fingers, lower, upper),
+        capsules=avoidance_capsules(body, fingers, lower, upper),
     )
 
 
 def _finger(joint: FingerJoint, part: GripperBody) -> Finger:
     origin, axis = Origin.of(joint.origin), point_of(joint.axis)
-    return Finger(part.inertial, part.contact, part.visual, origin, axis)
+    return Finger(part.inertial, part.contact, part.visuals, origin, axis)
 
 
 def _parts(
@@ -330,7 +333,7 @@ def _parts(
             bodies.append(moved(tree.bodies[link], pose))
             contact += [moved_solid(capsule, pose) for capsule in capsules.get(link, ())]
             contact += [
-                block_of(f"{tree.path}: link {link}: collision", pose @ object_pose, edges)
+                box_to_block(f"{tree.path}: link {link}: collision", pose @ object_pose, edges)
                 for object_pose, edges in boxes.get(link, ())
             ]
             poll += [moved_solid(solid, pose) for solid in looks.get(link, ())]

@@ -12,7 +12,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.files import MAX_DESCRIPTION, check_regular
 from multipanda_py.registry import extras_named
 from multipanda_py.robots.inertial import NO_LOAD, Load
-from multipanda_py.robots.tree import SLIDING, Tree, TreeJoint, moved, pose_from
+from multipanda_py.robots.tree import PRISMATIC_TYPE, Tree, TreeJoint, moved, pose_from
 
 with extras_named():
     import mujoco
@@ -111,7 +111,7 @@ def _joint(model: mujoco.MjModel, body: int, anchors: Matrix) -> TreeJoint:
     if torque is not None:
         limits["torque"] = torque
     if model.jnt_type[joint] == int(mujoco.mjtJoint.mjJNT_SLIDE):
-        kind = SLIDING
+        kind = PRISMATIC_TYPE
     else:
         kind = "revolute" if limited else "continuous"
     return TreeJoint(name, kind, *ends, pose, np.array(model.jnt_axis[joint]), limits)

@@ -23,7 +23,7 @@ from multipanda_py.robots.extra_data import (
     default_sections,
     read_extra,
 )
-from multipanda_py.robots.geometry import Capsule, Origin, Turned, point_of
+from multipanda_py.robots.geometry import Capsule, Origin, SolidOfRevolution, point_of
 from multipanda_py.robots.inertial import inertial_of
 from multipanda_py.robots.read_urdf import read_urdf
 from multipanda_py.robots.robot import Flange, Joint, Link, Robot
@@ -31,7 +31,7 @@ from multipanda_py.robots.tree import Chain, chain_of, link_poses, mass_matrix
 from multipanda_py.state import ArmLimits
 
 Vector = NDArray[np.float64]
-S = TypeVar("S", Capsule, Turned)
+S = TypeVar("S", Capsule, SolidOfRevolution)
 
 
 def link_capsules(chain: Chain, extra: Overrides, tip: Vector) -> list[tuple[Capsule, ...]]:
@@ -51,18 +51,18 @@ def link_capsules(chain: Chain, extra: Overrides, tip: Vector) -> list[tuple[Cap
     return link_capsules
 
 
-def link_looks(chain: Chain, extra: Overrides) -> list[tuple[Turned, ...]]:
+def link_looks(chain: Chain, extra: Overrides) -> list[tuple[SolidOfRevolution, ...]]:
     """Return the visual shapes of every link, with those of the links fixed to it."""
-    link_looks: list[tuple[Turned, ...]] = [()] * len(chain.links)
+    link_looks: list[tuple[SolidOfRevolution, ...]] = [()] * len(chain.links)
     for link, solids in extra.visuals(list(chain.link_indices)).items():
         number, pose = chain.link_indices[link]
         link_looks[number] += tuple(moved_solid(solid, pose) for solid in solids)
     return link_looks
 
 
-def visual(c: Capsule) -> Turned:
+def visual(c: Capsule) -> SolidOfRevolution:
     """Return the visual shape of a capsule."""
-    return Turned(c.start, c.end, c.radius, c.radius, c.radius, c.radius)
+    return SolidOfRevolution(c.start, c.end, c.radius, c.radius, c.radius, c.radius)
 
 
 def moved_solid(solid: S, pose: Vector) -> S:
@@ -121,20 +121,20 @@ def _points(capsule: Capsule) -> Iterator[Vector]:
         yield start + fraction * (end - start)
 
 
-USUAL = {
+USUAL_RANGES = {
     "velocity": ("rad/s", (0.05, 50.0), (0.005, 20.0)),
     "torque": ("Nm", (0.05, 3000.0), (1.0, 50_000.0)),
 }
 """Usual ranges of limits for revolute and for prismatic joints, which commercial arms meet."""
-MASS, SIZE = (1e-3, 150.0), (1e-3, 1.0)
+USUAL_MASS, USUAL_GYRATION_RADIUS = (1e-3, 150.0), (1e-3, 1.0)
 """Usual ranges of the mass [kg] and radius of gyration [m] of a moving link."""
-FULL_TURNS = 4.0 * np.pi + 1e-3
+MAX_ANGLE_RANGE = 4.0 * np.pi + 1e-3
 """Maximum usual joint limit; larger ones are probably in degrees [rad]."""
 GRAVITY = 9.81
 """Gravitational acceleration [m/s^2]."""
 
 
-def check_robot(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:
+def plausibility_warnings(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:
     r"""Yield warnings on implausible values, each with its path, the value and the usual range.
 
     The radius of gyration of a link with inertia I and mass m is
@@ -149,26 +149,30 @@ def check_robot(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:
     """
     for link, body in zip(chain.links[1:], chain.bodies[1:]):
         location = f"{path}: link {link}"
-        if not MASS[0] <= body.mass <= MASS[1]:
-            yield f"{location}: got {body.mass:g} kg, usual {MASS[0]:g} to {MASS[1]:g} kg"
+        if not USUAL_MASS[0] <= body.mass <= USUAL_MASS[1]:
+            yield (
+                f"{location}: got {body.mass:g} kg, usual {USUAL_MASS[0]:g} to "
+                f"{USUAL_MASS[1]:g} kg"
+            )
         size = float(np.sqrt(np.trace(body.inertia) / 2.0 / body.mass))
-        if not SIZE[0] <= size <= SIZE[1]:
+        if not USUAL_GYRATION_RADIUS[0] <= size <= USUAL_GYRATION_RADIUS[1]:
             yield (
                 f"{location}: its inertia corresponds to its mass at {size:.3g} m from its "
                 f"centre, "
-                f"usual {SIZE[0]:g} to {SIZE[1]:g} m. Is it in kg m^2?"
+                f"usual {USUAL_GYRATION_RADIUS[0]:g} to {USUAL_GYRATION_RADIUS[1]:g} m. Is it in "
+                f"kg m^2?"
             )
     for i, joint in enumerate(chain.joints):
         location, slides = f"{path}: joint {joint.name}", bool(limits.slides[i])
-        for name, (unit, turning, sliding) in USUAL.items():
+        for name, (unit, turning, sliding) in USUAL_RANGES.items():
             got, (low, high) = float(getattr(limits, name)[i]), sliding if slides else turning
             unit = limits.unit(i, unit)
             if not low <= got <= high:
                 yield f"{location}: {name}: got {got:g} {unit}, usual {low:g} to {high:g} {unit}"
         farthest = max(abs(limits.lower[i]), abs(limits.upper[i]))
-        if not slides and FULL_TURNS < farthest < np.inf:
+        if not slides and MAX_ANGLE_RANGE < farthest < np.inf:
             yield (
-                f"{location}: got limits of {farthest:g} rad, usual up to {FULL_TURNS:.4g} "
+                f"{location}: got limits of {farthest:g} rad, usual up to {MAX_ANGLE_RANGE:.4g} "
                 f"rad: degrees?"
             )
     yield from _low_torque_limits(path, chain, limits)
@@ -265,7 +269,7 @@ def _robot(source: Path, kind: str, data: dict[str, Any], path: Path, name: str)
     placement = chain.link_indices[chain.tip][1]
     tip = np.array(placement[:3, 3])
     configuration: Sequence[float | None] = [None] * len(joints)
-    if not extra.says_all("ready"):
+    if not extra.has_all_joints("ready"):
         configuration = default_ready(chain, tip, limits.lower, limits.upper).tolist()
     ready = extra.per_joint("ready", configuration)
     for i, (q, low, high) in enumerate(zip(ready, limits.lower, limits.upper)):
@@ -296,7 +300,7 @@ def _robot(source: Path, kind: str, data: dict[str, Any], path: Path, name: str)
         sections=default_sections(len(joints)) if sections is None else sections,
         overlapping=overlapping,
         compensates_gravity=extra.flag("compensates_gravity", True),
-        doubts=(*check_robot(source, chain, limits), *extra.warnings()),
+        warnings=(*plausibility_warnings(source, chain, limits), *extra.warnings()),
         figures=extra.figures(default_figures(limits, mobility)),
     )
 

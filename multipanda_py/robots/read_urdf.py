@@ -14,7 +14,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.files import MAX_DESCRIPTION, open_regular
 from multipanda_py.robots.geometry import rotation_from_rpy
 from multipanda_py.robots.inertial import NO_LOAD, Load
-from multipanda_py.robots.tree import MOVING, Tree, TreeJoint, moved, pose_from
+from multipanda_py.robots.tree import MOVING_TYPES, Tree, TreeJoint, moved, pose_from
 
 
 def read_xml(path: Path) -> ElementTree.Element:
@@ -86,7 +86,7 @@ def _joint(joint: Element, path: Path) -> TreeJoint:
     value = "1 0 0" if axis is None else axis.get("xyz", "1 0 0")
     direction = _numbers(value, 3, f"{location}: axis")
     length = float(np.linalg.norm(direction))
-    if kind in MOVING and length < 1e-6:
+    if kind in MOVING_TYPES and length < 1e-6:
         raise ConfigurationError(f"{location}: got axis {value!r}, allowed a nonzero vector")
     limit = joint.find("limit")
     limits = {

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError, UnknownName
-from multipanda_py.robots.geometry import Block, Capsule, Origin, Point, Turned
+from multipanda_py.robots.geometry import Block, Capsule, Origin, Point, SolidOfRevolution
 from multipanda_py.robots.inertial import Inertial
-from multipanda_py.state import NAMES, ArmLimits
+from multipanda_py.state import LIMIT_NAMES, ArmLimits
 
 if TYPE_CHECKING:
     from multipanda_py.robots.parallel_gripper import ParallelGripper
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 
-LOSSES = ("damping", "friction", "torque_offset")
+FRICTION_PARAMETERS = ("damping", "friction", "torque_offset")
 """Friction and offset parameters of joints; zero unless they were identified."""
 
 
@@ -49,13 +49,13 @@ class Link:
         name: Name without the prefix of an arm.
         inertial: Mass, centre of mass and inertia.
         capsules: Capsules for collision avoidance and contact.
-        visual: Visual geometry.
+        visuals: Visual geometry.
     """
 
     name: str
     inertial: Inertial
     capsules: tuple[Capsule, ...] = ()
-    visual: tuple[Turned | Block, ...] = ()
+    visuals: tuple[SolidOfRevolution | Block, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Robot:
         compensates_gravity: True if the robot compensates the weight of arm, tool and payload
             without a command.
         figures: Default values and bounds of controllet parameters, by name, each (n,).
-        doubts: Warnings on implausible values of the description.
+        warnings: Warnings on implausible values of the description.
         source: Description whose visual meshes are shown in simulation, unless there are shapes.
 
     Raises:
@@ -117,7 +117,7 @@ class Robot:
     compensates_gravity: bool = True
     figures: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     source: Path | None = None
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     damping: Vector = field(default_factory=lambda: np.zeros(0))
     friction: Vector = field(default_factory=lambda: np.zeros(0))
     torque_offset: Vector = field(default_factory=lambda: np.zeros(0))
@@ -125,7 +125,7 @@ class Robot:
     def __post_init__(self) -> None:
         """Check sizes and names, and make the arrays read-only."""
         n = self.n_joints
-        for name in LOSSES:
+        for name in FRICTION_PARAMETERS:
             if not np.size(getattr(self, name)):
                 object.__setattr__(self, name, np.zeros(n))
         sizes = {
@@ -133,7 +133,7 @@ class Robot:
             "links without the base": len(self.links) - 1,
             "armature": len(self.armature),
             "ready": len(self.ready),
-            **{name: len(getattr(self, name)) for name in LOSSES},
+            **{name: len(getattr(self, name)) for name in FRICTION_PARAMETERS},
             **{f"figures.{name}": len(values) for name, values in self.figures.items()},
         }
         for description, size in sizes.items():
@@ -148,7 +148,7 @@ class Robot:
                 raise ConfigurationError(
                     f"robot {self.name}: {description} {twice}: name is used twice"
                 )
-        for name in ("armature", "ready", *LOSSES):
+        for name in ("armature", "ready", *FRICTION_PARAMETERS):
             array = np.array(getattr(self, name), dtype=np.float64)
             array.flags.writeable = False
             object.__setattr__(self, name, array)
@@ -172,7 +172,7 @@ class Robot:
         return f"{of}; {other} for prismatic joint {', '.join(joint_numbers)}"
 
     @property
-    def sliding_mass(self) -> Vector:
+    def prismatic_mass(self) -> Vector:
         """Mass that a prismatic joint moves, 1 for a revolute joint, (n,) [kg, kg m^2]."""
         behind = np.cumsum([link.inertial.mass for link in self.links[:0:-1]])[::-1]
         return np.where(self.limits.slides, behind + self.armature, 1.0)
@@ -185,18 +185,18 @@ class Robot:
         """
         if name in self.figures:
             return self.figures[name]
-        if name not in NAMES:
-            raise UnknownName(f"figure of robot {self.name}", name, (*self.figures, *NAMES))
+        if name not in LIMIT_NAMES:
+            raise UnknownName(f"figure of robot {self.name}", name, (*self.figures, *LIMIT_NAMES))
         return tuple(getattr(self.limits, name).tolist())
 
 
-STEEPNESS = 100.0
+DEFAULT_STEEPNESS = 100.0
 """Default steepness of Coulomb friction near rest [s/rad]."""
 FIGURES = ("friction_phi_1", "friction_phi_2", "friction_phi_3")
 """Figures of the friction sigmoid: height [Nm], steepness [s/rad] and offset [rad/s]."""
 
 
-class JointLosses:
+class JointFrictionModel:
     r"""Friction and torque offset of joints.
 
     .. math::
@@ -218,7 +218,7 @@ class JointLosses:
         steepness, shift = (
             (np.array(robot.figure(name)) for name in shape)
             if known
-            else (np.full(n, STEEPNESS), np.zeros(n))
+            else (np.full(n, DEFAULT_STEEPNESS), np.zeros(n))
         )
         self._viscous, self._coulomb = robot.damping, robot.friction
         self._offset, self._half, self._shift = robot.torque_offset, 0.5 * steepness, shift

@@ -16,8 +16,8 @@ from multipanda_py.robots.inertial import NO_LOAD, Load, combined
 
 Matrix = NDArray[np.float64]
 
-TURNING, SLIDING = ("revolute", "continuous"), "prismatic"
-MOVING = (*TURNING, SLIDING)
+REVOLUTE_TYPES, PRISMATIC_TYPE = ("revolute", "continuous"), "prismatic"
+MOVING_TYPES = (*REVOLUTE_TYPES, PRISMATIC_TYPE)
 """Types of the moving joints that an arm may have."""
 
 
@@ -209,7 +209,7 @@ class Chain:
     @property
     def slides(self) -> NDArray[np.bool_]:
         """True for prismatic joints, (n,)."""
-        return np.array([joint.kind == SLIDING for joint in self.joints])
+        return np.array([joint.kind == PRISMATIC_TYPE for joint in self.joints])
 
 
 def chain_of(tree: Tree, base: str, tip: str) -> Chain:
@@ -233,7 +233,7 @@ def chain_of(tree: Tree, base: str, tip: str) -> Chain:
     for joint in displacement:
         number, pose = indices[joint.parent]
         pose = pose @ joint.pose
-        if joint.kind in MOVING:
+        if joint.kind in MOVING_TYPES:
             joints.append(joint)
             origins.append(pose)
             links.append(joint.child)
@@ -243,7 +243,7 @@ def chain_of(tree: Tree, base: str, tip: str) -> Chain:
         else:
             raise ConfigurationError(
                 f"{tree.path}: joint {joint.name}: got type {joint.kind!r}, allowed "
-                f"{', '.join(map(repr, (*MOVING, 'fixed')))}"
+                f"{', '.join(map(repr, (*MOVING_TYPES, 'fixed')))}"
             )
     if not joints:
         raise ConfigurationError(
@@ -266,20 +266,20 @@ def chain_of(tree: Tree, base: str, tip: str) -> Chain:
 
 
 def fixed_to(
-    tree: Tree, link: str, indices: Mapping[str, tuple[int, Matrix]]
+    tree: Tree, link: str, link_indices: Mapping[str, tuple[int, Matrix]]
 ) -> Iterator[tuple[str, tuple[int, Matrix]]]:
     """Yield the links that are fixed to a link, directly or through other links.
 
     Args:
         tree: Tree of links and joints.
         link: Name of the link.
-        indices: Number of the moving link and pose in it, (4, 4), of known links, by name.
+        link_indices: Number of the moving link and pose in it, (4, 4), of known links, by name.
     """
-    waiting = [(link, *indices[link])]
+    waiting = [(link, *link_indices[link])]
     while waiting:
         parent, number, pose = waiting.pop()
         for joint in tree.below.get(parent, ()):
-            if joint.kind == "fixed" and joint.child not in indices:
+            if joint.kind == "fixed" and joint.child not in link_indices:
                 here = pose @ joint.pose
                 yield joint.child, (number, here)
                 waiting.append((joint.child, number, here))

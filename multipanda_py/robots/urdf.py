@@ -21,7 +21,7 @@ from multipanda_py.robots.geometry import (
     Block,
     Capsule,
     Point,
-    Turned,
+    SolidOfRevolution,
     rotation_of_axis,
     rpy_from_rotation,
 )
@@ -120,7 +120,7 @@ def add_block(link: Element, kind: str, block: Block) -> Element:
     return element
 
 
-def add_visual(link: Element, shape: Turned | Block) -> None:
+def add_visual(link: Element, shape: SolidOfRevolution | Block) -> None:
     """Add a visual shape: a box, or a cylinder of mean radius with a sphere for each round end."""
     if isinstance(shape, Block):
         elements = [add_block(link, "visual", shape)]
@@ -205,7 +205,7 @@ def _add_arm(robot: Element, arm: ArmDescription, plain: bool, shapes: bool) -> 
         if part.inertial.mass > 0.0:
             add_inertial(link, part.inertial.mass, part.inertial.com, part.inertial.inertia)
         if shapes:
-            _add_shapes(link, part.visual, part.capsules)
+            _add_shapes(link, part.visuals, part.capsules)
     for i, own in enumerate(kind.joints):
         before, after = (p + part.name for part in kind.links[i : i + 2])
         is_endless = bool(limits.endless[i]) and not plain
@@ -240,7 +240,7 @@ def _add_arm(robot: Element, arm: ArmDescription, plain: bool, shapes: bool) -> 
 
 
 def _add_shapes(
-    link: Element, visuals: Iterable[Turned | Block], solids: Iterable[Capsule | Block]
+    link: Element, visuals: Iterable[SolidOfRevolution | Block], solids: Iterable[Capsule | Block]
 ) -> None:
     for shape in visuals:
         add_visual(link, shape)
@@ -278,7 +278,7 @@ def _add_gripper_body(robot: Element, name: str, body: GripperBody, shapes: bool
     if body.inertial.mass > 0.0:
         add_inertial(link, body.inertial.mass, body.inertial.com, body.inertial.inertia)
     if shapes:
-        _add_shapes(link, body.visual, body.contact)
+        _add_shapes(link, body.visuals, body.contact)
 
 
 def _add_tool(robot: Element, p: str, flange: str, tool: Tool, shapes: bool) -> None:

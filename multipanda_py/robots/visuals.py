@@ -7,7 +7,7 @@ Sizes were measured on the robot's published collision meshes; the shapes are ou
 from __future__ import annotations
 
 from multipanda_py.robots.franka import FINGER_BLOCKS, FLANGE_HEIGHT
-from multipanda_py.robots.geometry import Block, Point, Turned
+from multipanda_py.robots.geometry import Block, Point, SolidOfRevolution
 
 RGBA = tuple[float, float, float, float]
 COLORS: dict[str, RGBA] = {
@@ -25,16 +25,18 @@ COLORS: dict[str, RGBA] = {
 R = 0.055  # Radius of the large joints [m].
 
 
-def _tube(start: Point, end: Point, radius: float = R, color: str = "shell") -> Turned:
-    return Turned(start, end, radius, radius, color=color)
+def _tube(start: Point, end: Point, radius: float = R, color: str = "shell") -> SolidOfRevolution:
+    return SolidOfRevolution(start, end, radius, radius, color=color)
 
 
-def _limb(start: Point, end: Point, radius_start: float, radius_end: float) -> Turned:
+def _limb(start: Point, end: Point, radius_start: float, radius_end: float) -> SolidOfRevolution:
     """Return a tapered limb with round ends, so that limbs meet smoothly in a bend."""
-    return Turned(start, end, radius_start, radius_end, radius_start, radius_end)
+    return SolidOfRevolution(start, end, radius_start, radius_end, radius_start, radius_end)
 
 
-def _joint(base: Point, top: Point, radius: float = R, dome: float = 0.022) -> tuple[Turned, ...]:
+def _joint(
+    base: Point, top: Point, radius: float = R, dome: float = 0.022
+) -> tuple[SolidOfRevolution, ...]:
     """Return one half of a joint: seam at the base, drum, domed cap with a grey rim."""
     axis = tuple(t - b for b, t in zip(base, top, strict=True))
     length = sum(a * a for a in axis) ** 0.5
@@ -49,15 +51,15 @@ def _joint(base: Point, top: Point, radius: float = R, dome: float = 0.022) -> t
         _tube(base, at(0.003), radius - 0.0015, "seam"),
         _tube(at(0.003), at(length - 0.006)),
         _tube(at(length - 0.006), at(length - 0.003), radius - 0.0015, "seam"),
-        Turned(at(length - 0.003), top, radius, radius, 0.0, dome, "cap"),
+        SolidOfRevolution(at(length - 0.003), top, radius, radius, 0.0, dome, "cap"),
     )
 
 
-LINK_VISUALS: tuple[tuple[Turned | Block, ...], ...] = (
+LINK_VISUALS: tuple[tuple[SolidOfRevolution | Block, ...], ...] = (
     (
         Block((-0.040, 0.0, 0.006), (0.108, 0.090, 0.006), color="metal"),
-        Turned((0.0, 0.0, 0.012), (0.0, 0.0, 0.110), 0.070, 0.057),
-        Turned((-0.095, 0.0, 0.030), (0.0, 0.0, 0.075), 0.045, 0.055, 0.045, 0.055),
+        SolidOfRevolution((0.0, 0.0, 0.012), (0.0, 0.0, 0.110), 0.070, 0.057),
+        SolidOfRevolution((-0.095, 0.0, 0.030), (0.0, 0.0, 0.075), 0.045, 0.055, 0.045, 0.055),
         Block((-0.128, 0.0, 0.032), (0.014, 0.045, 0.022), color="dark"),
         _tube((0.0, 0.0, 0.110), (0.0, 0.0, 0.137), 0.057),
     ),
@@ -97,19 +99,21 @@ LINK_VISUALS: tuple[tuple[Turned | Block, ...], ...] = (
     ),
     (
         _tube((0.0, 0.0, 0.049), (0.0, 0.0, 0.053), 0.043, "seam"),
-        Turned((0.0, 0.0, 0.053), (0.0, 0.0, 0.098), 0.044, 0.044),
-        Turned((0.020, 0.020, 0.076), (0.045, 0.045, 0.076), 0.024, 0.022, 0.0, 0.015),
-        Turned((0.045, 0.045, 0.090), (0.045, 0.045, 0.100), 0.012, 0.010, color="cap"),
+        SolidOfRevolution((0.0, 0.0, 0.053), (0.0, 0.0, 0.098), 0.044, 0.044),
+        SolidOfRevolution((0.020, 0.020, 0.076), (0.045, 0.045, 0.076), 0.024, 0.022, 0.0, 0.015),
+        SolidOfRevolution((0.045, 0.045, 0.090), (0.045, 0.045, 0.100), 0.012, 0.010, color="cap"),
         _tube((0.0, 0.0, 0.098), (0.0, 0.0, FLANGE_HEIGHT), 0.032, "metal"),
     ),
 )
-HAND_VISUALS: tuple[Turned | Block, ...] = (
-    Turned((0.0, 0.0, 0.0), (0.0, 0.0, 0.020), 0.034, 0.032, color="dark"),
-    Turned((0.0, -0.072, 0.034), (0.0, 0.072, 0.034), 0.028, 0.028, 0.026, 0.026, "dark"),
+HAND_VISUALS: tuple[SolidOfRevolution | Block, ...] = (
+    SolidOfRevolution((0.0, 0.0, 0.0), (0.0, 0.0, 0.020), 0.034, 0.032, color="dark"),
+    SolidOfRevolution(
+        (0.0, -0.072, 0.034), (0.0, 0.072, 0.034), 0.028, 0.028, 0.026, 0.026, "dark"
+    ),
     Block((0.0, 0.0, 0.048), (0.026, 0.098, 0.016)),
     Block((0.0, 0.0, 0.065), (0.012, 0.090, 0.001), color="metal"),
 )
-FINGER_VISUALS: tuple[Turned | Block, ...] = tuple(
+FINGER_VISUALS: tuple[SolidOfRevolution | Block, ...] = tuple(
     Block(block.center, block.half_size, block.roll, color)
     for block, color in zip(FINGER_BLOCKS, ("dark", "metal", "dark", "rubber"), strict=True)
 )

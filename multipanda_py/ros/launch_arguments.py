@@ -12,11 +12,11 @@ from ament_index_python.packages import get_package_share_directory
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
 
-BOOLEAN = ["true", "false"]
-DISCOVERY = ["environment", "SUBNET", "LOCALHOST", "OFF"]
+BOOLEAN_VALUES = ["true", "false"]
+DISCOVERY_VALUES = ["environment", "SUBNET", "LOCALHOST", "OFF"]
 Argument = tuple[str, str, str, Sequence[str] | None]
 """Name, default, description and allowed values."""
-_NEAR = 0.85
+_MIN_SIMILARITY = 0.85
 """Minimum similarity of two names for a suggestion, 0 to 1."""
 _OF_LAUNCH = ("launch-prefix", "launch-prefix-filter")
 
@@ -28,8 +28,8 @@ def refuse_strangers(words: Iterable[str], known: Sequence[str]) -> None:
         ConfigurationError: If an argument is unknown.
     """
     for word in words:
-        name, is_given, _ = word.partition(":=")
-        if is_given and name not in (*known, *_OF_LAUNCH):
+        name, assignment, _ = word.partition(":=")
+        if assignment and name not in (*known, *_OF_LAUNCH):
             near = get_close_matches(name, known, n=1)
             meant = f"near: {near[0]}; " if near else ""
             raise ConfigurationError(
@@ -41,7 +41,9 @@ def refuse_strangers(words: Iterable[str], known: Sequence[str]) -> None:
 def misspelt(names: Iterable[str], known: Sequence[str]) -> dict[str, str]:
     """Return names that are similar to an argument, each with that argument."""
     strangers = [name for name in names if name not in known]
-    near = {name: get_close_matches(name, known, n=1, cutoff=_NEAR) for name in strangers}
+    near = {
+        name: get_close_matches(name, known, n=1, cutoff=_MIN_SIMILARITY) for name in strangers
+    }
     return {name: result[0] for name, result in near.items() if result}
 
 

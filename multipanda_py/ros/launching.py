@@ -29,15 +29,15 @@ from multipanda_py.config.node_names import refuse_namespace
 from multipanda_py.exceptions import ConfigurationError, LoopError
 from multipanda_py.robots.urdf import cell_urdf
 from multipanda_py.ros.launch_arguments import (
-    BOOLEAN,
-    DISCOVERY,
+    BOOLEAN_VALUES,
+    DISCOVERY_VALUES,
     Argument,
     cell_file,
     misspelt,
     refuse_strangers,
 )
 
-MOVE_GROUP, PLANNING = "moveit_ros_move_group", "moveit_ros_planning"
+MOVE_GROUP, PLANNING_PACKAGES = "moveit_ros_move_group", "moveit_ros_planning"
 SCENE_PUBLISHER = "moveit_publish_scene_from_text"
 Overrides = Callable[[Mapping[str, str], CellConfig], Mapping[str, Any]]
 """Function of the argument values and the cell that returns parameters with precedence over the
@@ -82,10 +82,11 @@ def make_launch_description(
         ("cell_name", "", "name of the cell instead of that in the file; a machine runs one cell "
          "per name", None),
         *own,
-        ("use_rviz", "false", "start RViz", BOOLEAN),
+        ("use_rviz", "false", "start RViz", BOOLEAN_VALUES),
         ("discovery_range", "environment",
          "range in which clients can find and command the cell: this machine or its network; by "
-         "default ROS_AUTOMATIC_DISCOVERY_RANGE, or the network if that is not set", DISCOVERY),
+         "default ROS_AUTOMATIC_DISCOVERY_RANGE, or the network if that is not set",
+         DISCOVERY_VALUES),
     ]  # fmt: skip
 
     def actions(context: LaunchContext) -> list[Action]:
@@ -127,7 +128,7 @@ def _warn_of_misspelt(context: LaunchContext, known: Sequence[str]) -> None:
 
 def _discovery(chosen: str) -> list[SetEnvironmentVariable]:
     """Return the action that sets the discovery range of every node of this launch."""
-    if chosen == DISCOVERY[0]:
+    if chosen == DISCOVERY_VALUES[0]:
         return []
     return [SetEnvironmentVariable("ROS_AUTOMATIC_DISCOVERY_RANGE", chosen)]
 
@@ -161,7 +162,7 @@ def _nodes(
         planning = planner(chosen, config)
         layout, beside = "moveit.rviz", [_plain(planning.parameters)]
         started.append(_node(chosen, MOVE_GROUP, "move_group", parameters=beside))
-        if PLANNING in installed:
+        if PLANNING_PACKAGES in installed:
             started.append(_scene_publisher(chosen, planning.scene, beside))
     if chosen.get("start_cell", "true") == "true":
         started.extend(
@@ -179,7 +180,7 @@ def _scene_publisher(chosen: Mapping[str, str], scene: str, parameters: list[Any
         file.write(scene)
     remove = OpaqueFunction(function=lambda _: Path(file.name).unlink(missing_ok=True))
     return _node(
-        chosen, PLANNING, SCENE_PUBLISHER,
+        chosen, PLANNING_PACKAGES, SCENE_PUBLISHER,
         parameters=parameters, arguments=[file.name], on_exit=remove,
     )  # fmt: skip
 

@@ -24,13 +24,13 @@ from multipanda_py.simulation.actuators.arm import (
     CompliantArm,
     CompliantGroups,
     elastic_of,
-    free_motors,
+    remove_motor_limits,
 )
 from multipanda_py.simulation.actuators.world import CompliantWorld, SavedSprings, spring_steps
 from multipanda_py.simulation.drivetrain.drivetrain import Drivetrain
 from multipanda_py.simulation.drivetrain.drivetrain_stages import stages_of
 from multipanda_py.simulation.drivetrain.elasticity import (
-    Springs,
+    SpringTorqueSensors,
     add_rotors,
     choose_steps,
     elastic_joints,
@@ -38,7 +38,7 @@ from multipanda_py.simulation.drivetrain.elasticity import (
 )
 from multipanda_py.simulation.gripper import SimGripper
 from multipanda_py.simulation.mjcf import add_cameras, build_scene
-from multipanda_py.simulation.object_activation import ObjectActivation, make_removable
+from multipanda_py.simulation.object_activation import ObjectActivation, prepare_activation
 from multipanda_py.simulation.perturbed_arm import (
     add_payload,
     perturbed,
@@ -47,8 +47,14 @@ from multipanda_py.simulation.perturbed_arm import (
 )
 from multipanda_py.simulation.robot import ExternalTorque, JointServo, SimRobot
 from multipanda_py.simulation.start_contacts import start_contacts
-from multipanda_py.simulation.world import World, WorldState, diverged, listen, was_reset
-from multipanda_py.state import INTERFACES, ArmState, Vector
+from multipanda_py.simulation.world import (
+    World,
+    WorldState,
+    diverged,
+    install_warning_handler,
+    was_reset,
+)
+from multipanda_py.state import COMMAND_INTERFACES, ArmState, Vector
 
 with extras_named():
     import mujoco
@@ -73,7 +79,9 @@ class SavedMujoco:
     springs: SavedSprings | None
 
 
-def _motors_of(joints: tuple[Vector, Vector], springs: Springs | None) -> tuple[Vector, Vector]:
+def _motors_of(
+    joints: tuple[Vector, Vector], springs: SpringTorqueSensors | None
+) -> tuple[Vector, Vector]:
     """Return positions and velocities of the motors, which without springs are ``joints``."""
     return joints if springs is None else springs.motors
 
@@ -103,7 +111,7 @@ class Mujoco(Backend[FrankaSettings]):
     """
 
     Settings, settings_section = FrankaSettings, "franka"
-    interfaces = INTERFACES
+    interfaces = COMMAND_INTERFACES
     measures_objects = True
     keeps_time = True
     simulates_actuators = True
@@ -120,7 +128,7 @@ class Mujoco(Backend[FrankaSettings]):
         descriptions: Sequence[ArmDescription],
     ) -> None:
         super().__init__(config, arms, states, objects, descriptions)
-        listen()
+        install_warning_handler()
         meshes = Path(config.cell.meshes) if config.cell.meshes else None
         self._arms = {arm.name: with_all_friction(config.arms[arm.name]) for arm in descriptions}
         self._real = [
@@ -140,10 +148,10 @@ class Mujoco(Backend[FrankaSettings]):
         for arm, elastic in zip(self._real, self._elastic):
             settings = self._arms[arm.name]
             add_payload(scene, arm, settings.perturbation, weighs=bool(elastic))
-            free_motors(scene, arm, elastic)
+            remove_motor_limits(scene, arm, elastic)
             add_rotors(scene, arm, settings.transmission, settings.perturbation.inertia_scale)
         self._movable_objects = movable_objects(config)
-        make_removable(scene, self._movable_objects)
+        prepare_activation(scene, self._movable_objects)
         self.model = scene.compile()
         for arm in self.descriptions:
             factor = config.arms[arm.name].perturbation.inertia_scale
@@ -200,7 +208,9 @@ class Mujoco(Backend[FrankaSettings]):
             hand = SimGripper(model, data, arm, carried, state, self.period) if carried else None
             self._hands.append(hand)
             elastic = bool(elastic_joints(settings.transmission))
-            springs = Springs(model, data, arm, settings.transmission) if elastic else None
+            springs = (
+                SpringTorqueSensors(model, data, arm, settings.transmission) if elastic else None
+            )
             robot = SimRobot(
                 model,
                 data,
@@ -293,8 +303,8 @@ class Mujoco(Backend[FrankaSettings]):
             np.add(self._ctrl[i], self._carried[i], state.tau_J)
             self.drives[i].measure(state)
         if self.compliant is not None:
-            self.compliant.show()
-            self.notices += self.compliant.news()
+            self.compliant.write_state()
+            self.notices += self.compliant.new_notices()
         for pose, result in zip(self.objects, self._objects):
             pose[:] = result
         self.time = data.time
@@ -335,7 +345,7 @@ class Mujoco(Backend[FrankaSettings]):
             names = {arm.name: index for index, arm in zip(self.arms, self.descriptions)}
             faults += [
                 (names[name], f"actuators of {name}: {reason}")
-                for name, reason in self.compliant.refusals()
+                for name, reason in self.compliant.rejected_commands()
             ]
         return faults
 
@@ -355,7 +365,7 @@ class Mujoco(Backend[FrankaSettings]):
         """
         index = self.arms.index(arm)
         self._servos.pop(index, None)
-        if interface != INTERFACES[0]:
+        if interface != COMMAND_INTERFACES[0]:
             gains = self.robots[index].servo_gains()
             self._servos[index] = JointServo(self.states[index], self._motors[index], gains)
 

@@ -15,15 +15,15 @@ from multipanda_py.state import ArmState, Vector
 with extras_named():
     import mujoco
 
-FREE_FORCE = 20.0
+MOVE_FORCE = 20.0
 """Force limit of the fingers in motions without a commanded force [N]."""
-PRESSING = 0.1
+FORCE_RISE_TIME = 0.1
 """Time in which the force builds up after the fingers are blocked [s]."""
-TOLERANCE = 5e-4
+WIDTH_TOLERANCE = 5e-4
 """Tolerance of the width at the end of a motion, and minimum width of an object [m]."""
-REST = 0.05
+REST_TIME = 0.05
 """Time for which the fingers must rest before a command ends [s]."""
-GRACE = 1.0
+GRACE_TIME = 1.0
 """Maximum duration of a command in addition to the time of its motion [s]."""
 
 
@@ -55,7 +55,7 @@ class SimGripper:
     """
 
     CHANGING = (
-        *("is_active", "_goals", "_command", "_set_point", "_reach", "_press", "_lead"),
+        *("is_active", "_goals", "_command", "_set_point", "_step", "_press_step", "_max_lead"),
         *("_rest_speed", "_rest", "_left"),
     )
 
@@ -89,13 +89,13 @@ class SimGripper:
         self.fingers[:] = arm.finger_opening
         self._goals: list[float] = []
         self._command = GripperCommand(Action.STOP)
-        self._set_point = self._reach = self._press = self._lead = self._rest_speed = 0.0
+        self._set_point = self._step = self._press_step = self._max_lead = self._rest_speed = 0.0
         self._rest = self._left = 0
-        self._long = round(REST / period)
+        self._long = round(REST_TIME / period)
         self._soon = max(1, self._long // 2)
         self.is_active = False
         self._force_range[:] = -gripper.force, gripper.force
-        self._gripper, self._free_force = gripper, min(FREE_FORCE, gripper.force)
+        self._gripper, self._free_force = gripper, min(MOVE_FORCE, gripper.force)
         self._control[:] = arm.finger_opening
 
     def save(self) -> tuple[Vector, dict[str, object]]:
@@ -139,21 +139,21 @@ class SimGripper:
         opening = (self.fingers.item(0) + self.fingers.item(1)) / 2.0
         goal = self._goals[0]
         displacement = goal - self._set_point
-        reach = self._reach if self._rest < self._soon else self._press
+        reach = self._step if self._rest < self._soon else self._press_step
         ahead = self._set_point - opening
         waits = True
         if abs(displacement) <= reach:
             self._set_point = goal
-        elif abs(ahead) < self._lead or ahead * displacement < 0.0:
+        elif abs(ahead) < self._max_lead or ahead * displacement < 0.0:
             self._set_point += reach if displacement > 0.0 else -reach
             waits = False
         self._control[:] = self._set_point
         if self._left:
-            self._poll(opening, goal, waits)
+            self._check_end(opening, goal, waits)
         elif self._answer[2] and not self._command.holds(2.0 * opening):
             self._answer[2] = 0  # The grasped object was lost.
 
-    def _poll(self, opening: float, goal: float, waits: bool) -> None:
+    def _check_end(self, opening: float, goal: float, waits: bool) -> None:
         """End the command, or start its next part, when the fingers rest.
 
         Args:
@@ -170,9 +170,9 @@ class SimGripper:
             self._aim(self._goals[1:], self._free_force, self._gripper.speed)
             return
         self._left = self._rest = 0
-        arrived = 2.0 * abs(opening - goal) < TOLERANCE
+        arrived = 2.0 * abs(opening - goal) < WIDTH_TOLERANCE
         if self._command.action is Action.GRASP:
-            stopped = 2.0 * (opening - self._gripper.lower) > TOLERANCE
+            stopped = 2.0 * (opening - self._gripper.lower) > WIDTH_TOLERANCE
             done = stopped and self._command.holds(2.0 * opening)
             self._answer[2] = done
             self.is_active = stopped
@@ -197,14 +197,14 @@ class SimGripper:
         self._goals = goals
         self._set_point = float(np.mean(self.fingers))
         finger = speed / 2.0
-        self._reach = finger * self._period
-        self._lead = (force + self._damping * finger) / self._stiffness + 1e-3
-        self._press = max(self._reach, self._lead * self._period / PRESSING)
+        self._step = finger * self._period
+        self._max_lead = (force + self._damping * finger) / self._stiffness + 1e-3
+        self._press_step = max(self._step, self._max_lead * self._period / FORCE_RISE_TIME)
         self._rest_speed = 0.2 * min(finger, 0.01)
         self._force_range[:] = -force, force
         distance = abs(goals[0] - self._set_point)
         self._rest = 0
-        self._left = round((distance / finger + GRACE) / self._period)
+        self._left = round((distance / finger + GRACE_TIME) / self._period)
         self.is_active = True
 
     def _stop(self) -> None:

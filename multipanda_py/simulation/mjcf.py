@@ -46,7 +46,7 @@ OVERVIEW_FIELD_OF_VIEW = 40.0  # Vertical field of view [deg].
 MIDDLE_OF_ARM = (0.25, 0.0, 0.37)  # Centre of an arm in its ready configuration, in its base [m].
 RADIUS_OF_ARM = 0.62  # Radius of a ball around that centre that contains the arm [m].
 ZFAR = 60.0  # Viewing distance, as a multiple of the size of the scene.
-TILE = 2.0  # Period of the floor's pattern, two squares [m].
+TILE_SIZE = 2.0  # Period of the floor's pattern, two squares [m].
 
 # The floor is one finite plane that extends to the viewing distance. MuJoCo draws an infinite
 # plane as thousands of tiles, which without a GPU takes half of the rendering time of a small
@@ -122,7 +122,7 @@ def world_xml(arms: Sequence[ArmDescription], timestep: float) -> str:
         center=_text(center),
         extent=_text([extent]),
         zfar=ZFAR,
-        far=_text([TILE * np.ceil(ZFAR * extent / TILE)]),
+        far=_text([TILE_SIZE * np.ceil(ZFAR * extent / TILE_SIZE)]),
         azimuth=AZIMUTH,
         elevation=ELEVATION,
         fovy=OVERVIEW_FIELD_OF_VIEW,

@@ -37,7 +37,7 @@ with extras_named():
     import mujoco
 
 
-COLOR = (0.78, 0.80, 0.83, 1.0)
+DEFAULT_COLOR = (0.78, 0.80, 0.83, 1.0)
 """Default red, green, blue and opacity of visual geometry."""
 Placed = tuple[Shape, Matrix]
 _TYPES = {
@@ -48,7 +48,7 @@ _TYPES = {
 }
 
 
-def own_visuals(robot: Robot) -> tuple[tuple[Placed, ...], ...]:
+def visual_shapes(robot: Robot) -> tuple[tuple[Placed, ...], ...]:
     """Return the visual geometry of every link from the robot's description.
 
     Each shape has its pose in the link, (4, 4). The result is empty for an arm without a
@@ -83,7 +83,11 @@ def add_shape(spec: mujoco.MjSpec, body: mujoco.MjsBody, shape: Shape, pose: Mat
         pose: Pose of the link in the body, (4, 4).
     """
     geom = put(body.add_geom(), contype=0, conaffinity=0, group=VISUAL_GROUP, mass=0.0)
-    put(geom, pos=pose[:3, :3] @ shape.position + pose[:3, 3], rgba=np.array(shape.rgba or COLOR))
+    put(
+        geom,
+        pos=pose[:3, :3] @ shape.position + pose[:3, 3],
+        rgba=np.array(shape.rgba or DEFAULT_COLOR),
+    )
     put(geom, quat=quaternion(pose[:3, :3] @ shape.rotation))
     if shape.mesh is None:
         size = np.array([*shape.size, 0.0, 0.0][:3])
@@ -192,14 +196,14 @@ def _fill_link(
     """Add inertia, visual and contact geometry of a link."""
     link = arm.robot.links[index]
     set_inertial(body, link.inertial)
-    own = own_visuals(arm.robot)[index]
+    own = visual_shapes(arm.robot)[index]
     if library is not None and arm.robot.has_hand:  # The meshes are those of a Franka arm.
         library.add_visuals(spec, body, index)
     elif own:
         for shape, pose in own:
             add_shape(spec, body, shape, pose)
     else:
-        for solid in link.visual:
+        for solid in link.visuals:
             materials.add_visual(body, solid)
     for i, capsule in enumerate(link.capsules):
         add_contact_capsule(body, capsule, f"{arm.prefix}{link.name}_capsule{i}")
@@ -262,7 +266,7 @@ def _fill_gripper_body(
 ) -> None:
     """Add inertia, visual and contact geometry of a gripper's body or finger."""
     set_inertial(body, part.inertial)
-    for shape in part.visual:
+    for shape in part.visuals:
         materials.add_visual(body, shape)
     for i, solid in enumerate(part.contact):
         if isinstance(solid, Block):

@@ -13,7 +13,7 @@ from multipanda_py.registry import extras_named
 from multipanda_py.robots.geometry import (
     Block,
     Capsule,
-    Turned,
+    SolidOfRevolution,
     rotation_from_rpy,
     rotation_of_axis,
 )
@@ -82,7 +82,7 @@ class Materials:
             material = put(spec.add_material(), name=name, rgba=np.array(rgba))
             put(material, specular=shine, shininess=shine, reflectance=0.0)
 
-    def add_visual(self, body: mujoco.MjsBody, shape: Turned | Block) -> None:
+    def add_visual(self, body: mujoco.MjsBody, shape: SolidOfRevolution | Block) -> None:
         """Add a visual shape to a body."""
         geom = put(body.add_geom(), contype=0, conaffinity=0, group=VISUAL_GROUP, mass=0.0)
         put(geom, material=shape.color)
@@ -112,7 +112,7 @@ class _Solid(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _solid(shape: Turned) -> _Solid:
+def _solid(shape: SolidOfRevolution) -> _Solid:
     """Return the mesh of a solid of revolution, cached because all arms share it."""
     outline = shape.outline()
     vertices, faces = revolve(outline)

@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 
 from multipanda_py.pose import Pose
 from multipanda_py.registry import extras_named
-from multipanda_py.robots.arm import PARKED
+from multipanda_py.robots.arm import ABSENT_POSITION
 from multipanda_py.state import Vector
 
 with extras_named():
     import mujoco
 
-DEEP = 1e-3
+TOUCH_DEPTH = 1e-3
 """Penetration depth up to which bodies count as touching, such as a grasped object [m]."""
-_NEAR = 0.01
+_MAX_EXACT_DISTANCE = 0.01
 """Maximum distance of bodies that MuJoCo computes exactly; larger ones do not matter [m]."""
 
 
-def make_removable(spec: mujoco.MjSpec, objects: Sequence[str]) -> None:
+def prepare_activation(spec: mujoco.MjSpec, objects: Sequence[str]) -> None:
     """Prepare a scene so that weight and contacts of some objects can be switched later.
 
     Otherwise MuJoCo would compile objects without gravity compensation, and absent ones without
@@ -47,7 +47,7 @@ class ObjectActivation:
     objects.
 
     Args:
-        model: Model of a scene that :func:`make_removable` has prepared.
+        model: Model of a scene that :func:`prepare_activation` has prepared.
         data: State of the scene.
         things: Names of the movable objects, in the order of the cell file.
         present: 1 for objects in the scene, 0 for absent ones, (n,).
@@ -107,11 +107,11 @@ class ObjectActivation:
         far = np.linalg.norm(data.geom_xpos - center, axis=1) - model.geom_rbound
         near = self._is_plane | (far < model.geom_rbound[geom])
         solid = (model.geom_contype | model.geom_conaffinity) != 0
-        deepest, result = DEEP, -1
+        deepest, result = TOUCH_DEPTH, -1
         if only_arms:
             solid &= self._is_link
         for other in np.flatnonzero(near & solid).tolist():
-            depth = -mujoco.mj_geomDistance(model, data, geom, other, _NEAR, None)
+            depth = -mujoco.mj_geomDistance(model, data, geom, other, _MAX_EXACT_DISTANCE, None)
             if depth > deepest:
                 deepest, result = depth, other
         center[:], rotation[:] = before
@@ -125,7 +125,7 @@ class ObjectActivation:
         """Disable weight and contacts of an object, and park it at rest."""
         self._set(object_index, False)
         data, q, dof = self._data, self._q[object_index], self._dof[object_index]
-        data.qpos[q : q + 7] = *PARKED, 1.0, 0.0, 0.0, 0.0
+        data.qpos[q : q + 7] = *ABSENT_POSITION, 1.0, 0.0, 0.0, 0.0
         for motion in (data.qvel, data.qacc, data.qacc_warmstart):
             motion[dof : dof + 6] = 0.0
         data.xfrc_applied[self._bodies[object_index]] = 0.0

@@ -14,7 +14,7 @@ from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.arm import Tool
 from multipanda_py.robots.inertial import Inertial
-from multipanda_py.robots.robot import LOSSES, Robot
+from multipanda_py.robots.robot import FRICTION_PARAMETERS, Robot
 from multipanda_py.simulation.drivetrain.drivetrain import DrivetrainStage, Measured
 from multipanda_py.simulation.mjcf_elements import put
 from multipanda_py.state import Matrix, Vector
@@ -166,7 +166,7 @@ def perturbed(
     if settings.is_default:
         return arm
     body = arm.robot if body is None else body
-    known = {name: getattr(arm.robot, name) for name in LOSSES}
+    known = {name: getattr(arm.robot, name) for name in FRICTION_PARAMETERS}
     robot = arm.robot if body is arm.robot else replace(body, **known)
     rotation = arm.rotation_base_in_world
     off = Pose.from_rpy(settings.base_position, settings.base_rpy)
@@ -183,19 +183,19 @@ def perturbed(
 
 
 def with_friction_of(
-    body: Robot, believed: Robot, settings: PerturbationConfig
+    body: Robot, known: Robot, settings: PerturbationConfig
 ) -> PerturbationConfig:
     """Return a perturbation with the unknown friction of a robot added to it.
 
     Args:
         body: Simulated robot.
-        believed: Robot that the controllets know.
+        known: Robot that the controllets know.
         settings: Perturbation without that friction.
     """
-    if body is believed:
+    if body is known:
         return settings
     keys = {"viscous": "damping", "coulomb": "friction", "friction_offset": "torque_offset"}
-    more = {key: getattr(body, own) - getattr(believed, own) for key, own in keys.items()}
+    more = {key: getattr(body, own) - getattr(known, own) for key, own in keys.items()}
     # The simulation already contains the known friction, so only an excess can be added.
     for key in ("viscous", "coulomb"):
         more[key] = np.maximum(more[key], 0.0)
@@ -210,7 +210,7 @@ def with_all_friction(arm: ArmConfig) -> ArmConfig:
     return arm.model_copy(update={"perturbation": settings})
 
 
-def differs(arm: ArmDescription, real: ArmDescription) -> bool:
+def dynamics_differ(arm: ArmDescription, real: ArmDescription) -> bool:
     """Return True if the simulated dynamics, except friction, differ from the description.
 
     Args:
@@ -231,13 +231,15 @@ def _with_links(robot: Robot, settings: PerturbationConfig) -> Robot:
     if (masses == 1.0).all() and not shifts.any() and (stretches == 1.0).all():
         return robot
     moving = [
-        replace(link, inertial=stretched(link.inertial, mass, shift, stretch))
+        replace(link, inertial=with_scaled_moments(link.inertial, mass, shift, stretch))
         for link, mass, shift, stretch in zip(robot.links[1:], masses, shifts, stretches)
     ]
     return replace(robot, links=(robot.links[0], *moving))
 
 
-def stretched(inertial: Inertial, mass: float, shift: Vector, stretch: Vector) -> Inertial:
+def with_scaled_moments(
+    inertial: Inertial, mass: float, shift: Vector, stretch: Vector
+) -> Inertial:
     r"""Return an inertia with a changed mass distribution that is physically consistent.
 
     .. math::

@@ -13,7 +13,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.drivetrain.drivetrain import DrivetrainStage, Measured
-from multipanda_py.simulation.drivetrain.elasticity import Springs
+from multipanda_py.simulation.drivetrain.elasticity import SpringTorqueSensors
 from multipanda_py.state import ArmState, Vector
 
 with extras_named():
@@ -108,7 +108,7 @@ class ExternalTorque:
             out += self._contact
 
 
-STABLE = 0.01
+MAX_FREQUENCY_PERIOD_SQUARED = 0.01
 """Maximum square of a joint's natural frequency times the period; explicit steps of all joints
 together remain stable far above it."""
 
@@ -123,7 +123,7 @@ def stable_gains(stiffness: Vector, compliance: Vector, period: float) -> tuple[
         compliance: Inverse inertia c of each joint, (n,) [1/(kg m^2)].
         period: Cycle time T [s].
     """
-    bound = STABLE / (period**2 * compliance)
+    bound = MAX_FREQUENCY_PERIOD_SQUARED / (period**2 * compliance)
     desired = np.resize(np.asarray(stiffness, float), bound.shape)
     chosen = np.minimum(desired, bound)
     return chosen, 2.0 * np.sqrt(chosen / compliance)
@@ -187,7 +187,7 @@ class SimRobot(DrivetrainStage):
         options: FrankaSettings,
         words_of: Callable[[Iterable[str]], str],
         period: float,
-        springs: Springs | None = None,
+        springs: SpringTorqueSensors | None = None,
         lag: float = 0.0,
     ) -> None:
         self._period, self._springs, self._lag = period, springs, lag
@@ -239,7 +239,7 @@ class SimRobot(DrivetrainStage):
             tau: Torques, (n,) [Nm], changed in place.
         """
         if not self.stopped and (self._torques is not None or self._wrench is not None):
-            self._watch()
+            self._check_thresholds()
         if self.stopped:
             q, dq = self._motors()
             tau[:] = self._stiffness * (self._q - q) - self._damping * dq
@@ -247,11 +247,11 @@ class SimRobot(DrivetrainStage):
             self._state.tau[:] = 0.0
             tau += self._state.tau_gravity  # This is zero for an arm with gravity compensation.
         if self._load.mass > 0.0:
-            self._weigh()
+            self._update_load_torque()
             if self._compensates_gravity:
                 tau += self._weight
 
-    def _weigh(self) -> None:
+    def _update_load_torque(self) -> None:
         """Update ``_weight``, the joint torque that carries the configured load, (n,) [Nm]."""
         data, body = self._data, self._flange
         centre = data.xpos[body] + data.xmat[body].reshape(3, 3) @ self._load.com
@@ -259,7 +259,7 @@ class SimRobot(DrivetrainStage):
         force = -self._load.mass * self._model.opt.gravity
         np.dot(force, self._jacobian[:, self._dofs], out=self._weight)
 
-    def _watch(self) -> None:
+    def _check_thresholds(self) -> None:
         """Stop the arm and set ``fault`` if a collision threshold is exceeded."""
         errors, positions = [], []
         if self._torques is not None:

@@ -29,7 +29,7 @@ CAPSULE_COLOR = (0.95, 0.5, 0.1, 0.45)
 """Red, green, blue and opacity of collision capsules."""
 
 
-def draw_robot(path: Path, robot: Robot, chain: Chain, shapes: Shapes) -> None:
+def render_robot(path: Path, robot: Robot, chain: Chain, shapes: Shapes) -> None:
     """Write a PNG of an arm in its ready configuration, without and with its capsules.
 
     Args:

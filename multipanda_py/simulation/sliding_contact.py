@@ -14,9 +14,9 @@ with extras_named():
 
 
 _ELLIPTIC = int(mujoco.mjtCone.mjCONE_ELLIPTIC)
-RESTING = 1e-10
+MAX_REST_MOTION = 1e-10
 """Sum of squared velocities below which a scene counts as at rest [rad^2/s^2, m^2/s^2]."""
-STICKING = 5e-4
+MAX_STICK_SLIP = 5e-4
 """Maximum slip of a contact that sticks [m/s]."""
 
 
@@ -69,7 +69,7 @@ def correct_friction(model: mujoco.MjModel, data: mujoco.MjData) -> None:
         data: State after ``mj_step1`` and before ``mj_step2``.
     """
     velocity = data.qvel
-    if velocity.dot(velocity) < RESTING or model.opt.cone != _ELLIPTIC:
+    if velocity.dot(velocity) < MAX_REST_MOTION or model.opt.cone != _ELLIPTIC:
         return
     contacts: Any = data.contact
     reference = data.efc_aref
@@ -82,6 +82,6 @@ def correct_friction(model: mujoco.MjModel, data: mujoco.MjData) -> None:
         if normal >= 0 and size > 1:
             first, end = normal + 1, normal + size
             reference[normal] -= math.hypot(*map(mul, friction, rows[first:end]))
-            if math.hypot(slips[first], slips[first + 1]) < STICKING:
+            if math.hypot(slips[first], slips[first + 1]) < MAX_STICK_SLIP:
                 for row in range(first, end):
                     reference[row] = rate * slips[row]

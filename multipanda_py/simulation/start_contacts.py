@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from multipanda_py.registry import extras_named
-from multipanda_py.simulation.object_activation import DEEP
+from multipanda_py.simulation.object_activation import TOUCH_DEPTH
 
 with extras_named():
     import mujoco
@@ -39,7 +39,7 @@ def start_contacts(
         one, other = (int(model.geom_bodyid[geom]) for geom in contact.geom)
         if one not in owner:
             one, other = other, one
-        if one not in owner or contact.dist > -DEEP:
+        if one not in owner or contact.dist > -TOUCH_DEPTH:
             continue
         other_name = owner.get(other) or (FLOOR if other == 0 else model.body(other).name)
         pair = (owner[one], "itself" if other_name == owner[one] else other_name)

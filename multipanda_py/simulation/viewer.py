@@ -32,7 +32,7 @@ from multipanda_py.registry import missing
 
 RATE = 60.0
 """Maximum frame rate of the window [Hz]."""
-CLEARANCE = 1.3
+CAMERA_DISTANCE_FACTOR = 1.3
 """Initial camera distance relative to MuJoCo's default."""
 NICENESS = 10
 """Niceness of the process, so that it does not delay control."""
@@ -96,7 +96,7 @@ def view(config: CellConfig, follower: RowFollower, ended: threading.Event) -> N
     with handle:
         with handle.lock():
             mujoco.mjv_defaultFreeCamera(scene.model, handle.cam)
-            handle.cam.distance *= CLEARANCE
+            handle.cam.distance *= CAMERA_DISTANCE_FACTOR
         shown = 0
         while handle.is_running() and not ended.wait(1.0 / RATE):
             if (row := follower.newest()) is not None and row["cycle"] != shown:

@@ -25,7 +25,7 @@ with extras_named():
 
 
 _DIVERGED = "unstable"
-_GAVE_UP = [
+_DIVERGENCE_WARNINGS = [
     int(one)
     for one in (
         mujoco.mjtWarning.mjWARN_BADQPOS,
@@ -40,7 +40,7 @@ _kinds: set[str] = set()
 _newest = ""
 
 
-def listen() -> None:
+def install_warning_handler() -> None:
     """Install a handler for MuJoCo's warnings, unless the program has its own."""
     if mujoco.get_mju_user_warning() is None:
         mujoco.set_mju_user_warning(_keep)
@@ -61,7 +61,9 @@ def was_reset(data: mujoco.MjData, before: float) -> bool:
         data: State after the step.
         before: Time before the step [s].
     """
-    return bool(data.time <= before or (before == 0.0 and data.warning.number[_GAVE_UP].any()))
+    return bool(
+        data.time <= before or (before == 0.0 and data.warning.number[_DIVERGENCE_WARNINGS].any())
+    )
 
 
 def _keep(text: str) -> None:

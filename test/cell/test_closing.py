@@ -32,7 +32,7 @@ def test_a_recording_that_could_not_be_ended_kept_the_loop_alive(make_cell, tmp_
 def test_arms_went_on_while_a_recorder_wrote_the_rest(make_cell, tmp_path, monkeypatch):
     pytest.importorskip("mcap")
     cell, seen = make_cell(), []
-    ask, close = Recorder.ask_to_end, Recorder.close
+    ask, close = Recorder.request_stop, Recorder.close
 
     def asked(recorder, reason=""):
         seen.append(("asked", cell.debug.is_open))
@@ -42,7 +42,7 @@ def test_arms_went_on_while_a_recorder_wrote_the_rest(make_cell, tmp_path, monke
         seen.append(("waited for", cell.debug.is_open))
         close(recorder, reason)
 
-    monkeypatch.setattr(Recorder, "ask_to_end", asked)
+    monkeypatch.setattr(Recorder, "request_stop", asked)
     monkeypatch.setattr(Recorder, "close", closed)
     path = tmp_path / "run.mcap"
     cell.recorder.start(path)

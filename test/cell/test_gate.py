@@ -25,7 +25,7 @@ from multipanda_py.controllets.targets.pose import POSE, check_pose, check_stiff
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.robots.franka import LIMITS
-from multipanda_py.targets import HERE, PAUSE, Stream
+from multipanda_py.targets import IDENTITY_POSE, STREAM_TIMEOUT, Stream
 
 pytestmark = pytest.mark.inline
 
@@ -64,7 +64,7 @@ def test_an_arm_s_own_base_has_short_names_which_mean_nothing_to_the_cell() -> N
     frames = Frames(CELL)
     for arm, model in (("left", "fr3"), ("right", "fer")):
         for name in ("", "base", f"{model}_link0", f"{arm}_{model}_link0"):
-            assert frames.base_from(name, arm) is HERE
+            assert frames.base_from(name, arm) is IDENTITY_POSE
     for frame in ("base", "fr3_link0"):
         with pytest.raises(TargetRejected, match="is unknown"):
             frames.world_from(frame)
@@ -147,7 +147,7 @@ def test_what_jumps_pauses_or_was_another_law_s_is_refused_as_before() -> None:
     with pytest.raises(TargetRejected, match=r"gate\.position"):
         check_pose(far, STATE, GATE, stream.of("stiff", 1, now))
     check_pose(near, STATE, GATE, stream.of("stiff", 1, now))
-    now += 1.1 * PAUSE
+    now += 1.1 * STREAM_TIMEOUT
     with pytest.raises(TargetRejected, match=r"gate\.position"):
         check_pose(far, STATE, GATE, stream.of("stiff", 1, now))
 
@@ -181,7 +181,7 @@ def test_whether_a_stepped_cell_clips_or_refuses_hung_on_the_time_of_the_machine
         near, far = (Pose(here.position + [0.0, 0.0, z], here.rotation) for z in (0.14, 0.25))
         cell.set_target("left", near)
         now = time.monotonic()
-        monkeypatch.setattr(time, "monotonic", lambda: now + 1.1 * PAUSE)
+        monkeypatch.setattr(time, "monotonic", lambda: now + 1.1 * STREAM_TIMEOUT)
         cell.set_target("left", far)
         assert cell.clipped == {"left pose": 1}
 
@@ -284,6 +284,8 @@ def test_what_is_not_seven_finite_numbers_is_refused(q: Any) -> None:
 def test_a_value_of_another_kind_is_no_longer_refused_by_what_python_raised(
     channel: Any, value: Any, allowed: str
 ) -> None:
-    asked: Any = SimpleNamespace(who="left", state=STATE, limits=LIMIT, gate=GATE, frame=HERE)
+    asked: Any = SimpleNamespace(
+        who="left", state=STATE, limits=LIMIT, gate=GATE, frame=IDENTITY_POSE
+    )
     with pytest.raises(TargetRejected, match=rf"^left: {channel.name}: .*{allowed}"):
         channel.check(value, asked)

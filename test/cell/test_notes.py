@@ -12,7 +12,7 @@ from springs_of_fr3 import springs
 
 from multipanda_py.apps.cli import main
 from multipanda_py.cell import Cell
-from multipanda_py.cell.checks import NOTES, notes_of
+from multipanda_py.cell.checks import WARNING_CHECKS, notes_of
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.realtime.events import Event
 
@@ -80,7 +80,7 @@ def test_a_shipped_cell_has_the_notes_of_check_as_warnings(path, capsys):
 @pytest.mark.parametrize("kind", CASES)
 def test_every_kind_of_note_is_a_warning_of_the_cell(kind, tmp_path, capsys):
     path = write(tmp_path / "cell.yaml", CASES[kind])
-    (check,) = [one for one in NOTES if one.__name__ == kind]
+    (check,) = [one for one in WARNING_CHECKS if one.__name__ == kind]
     expected = check(CellConfig.from_yaml(path))
     assert expected
     warnings = Cell.from_yaml(path).warnings
@@ -89,7 +89,7 @@ def test_every_kind_of_note_is_a_warning_of_the_cell(kind, tmp_path, capsys):
 
 
 def test_every_check_has_a_case_here():
-    named = {check.__name__ for check in NOTES}
+    named = {check.__name__ for check in WARNING_CHECKS}
     assert named - set(CASES) == {"check_robots"}  # test/robots/test_doubts.py
 
 

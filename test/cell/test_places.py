@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from multipanda_py import Pose
-from multipanda_py.cell.goals import Places, goals_by_arm
+from multipanda_py.cell.goals import GoalConverter, goals_by_arm
 from multipanda_py.cell.names import CellNames
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import PlanRejected, UnknownName
@@ -20,7 +20,7 @@ HERE = Pose.identity()
 @pytest.fixture(scope="module")
 def places():
     arms = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}
-    return Places(CellNames(CellConfig.from_dict({"arms": arms})))
+    return GoalConverter(CellNames(CellConfig.from_dict({"arms": arms})))
 
 
 WRONG = {
@@ -38,13 +38,13 @@ WRONG = {
 def test_goals_that_are_none_were_raw_errors_of_python(places, said):
     for goals in WRONG[said]:
         with pytest.raises(PlanRejected, match=said):
-            places.stops((), goals, "")
+            places.waypoints((), goals, "")
 
 
 @pytest.mark.parametrize("via", ["x", HERE, {"left": HERE}, None, 3, [HERE], ["x"], [{}]])
 def test_places_on_the_way_that_are_none_were_raw_errors_of_python(places, via):
     with pytest.raises(PlanRejected, match="via"):
-        places.stops(via, {"left": HERE}, "")
+        places.waypoints(via, {"left": HERE}, "")
 
 
 def test_one_arm_s_way_is_not_a_word():
@@ -55,8 +55,8 @@ def test_one_arm_s_way_is_not_a_word():
 
 def test_places_are_in_the_world_and_postures_are_copies(places):
     posture = [0, 1, 0, -1, 0, 1, 0]
-    first, last = places.stops([{"left": HERE}], {"right": posture}, "")
+    first, last = places.waypoints([{"left": HERE}], {"right": posture}, "")
     np.testing.assert_allclose(first["left"].position, [0.0, 0.3, 0.0])
     assert last["right"].dtype == np.float64
     with pytest.raises(UnknownName, match="third"):
-        places.stops([{"third": HERE}], {"right": posture}, "")
+        places.waypoints([{"third": HERE}], {"right": posture}, "")

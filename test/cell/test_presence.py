@@ -16,7 +16,7 @@ from multipanda_py.exceptions import (
     SimulationRefused,
     UnknownName,
 )
-from multipanda_py.robots.arm import PARKED
+from multipanda_py.robots.arm import ABSENT_POSITION
 
 pytestmark = pytest.mark.inline
 
@@ -91,7 +91,7 @@ def test_arms_move_as_if_there_were_no_absent_thing(make_cell):
     np.testing.assert_allclose(circle(absent), without, atol=1e-12)
     gone = cell_with(make_cell, {"one": BRICK})
     gone.spawn("one")
-    gone.remove("one")
+    gone.delete("one")
     np.testing.assert_allclose(circle(gone), without, atol=1e-12)
 
 
@@ -104,8 +104,8 @@ def test_an_absent_thing_neither_falls_nor_gains_energy(make_cell):
     circle(cell, 2000)
     data = cell.simulation.data
     assert np.abs(data.qvel[-6:]).max() == 0.0
-    np.testing.assert_array_equal(data.qpos[-7:-4], PARKED)
-    np.testing.assert_array_equal(cell.row()["object_poses"][0, :3], PARKED)
+    np.testing.assert_array_equal(data.qpos[-7:-4], ABSENT_POSITION)
+    np.testing.assert_array_equal(cell.row()["object_poses"][0, :3], ABSENT_POSITION)
     cell.spawn("brick", at(0.5, 0.3, 0.5))
     cell.step(200)
     fallen = cell.objects()["brick"].position[2] - 0.5
@@ -116,7 +116,7 @@ def test_weight_is_off_and_on_too_where_no_arm_compensates_its_own(make_cell):
     """MuJoCo leaves compensation out of such a model, and things would fall while absent."""
     cell = make_cell({"arm": {"compensates_gravity": False}}, objects={"brick": BRICK})
     cell.step(300)
-    np.testing.assert_array_equal(cell.simulation.data.qpos[-7:-4], PARKED)
+    np.testing.assert_array_equal(cell.simulation.data.qpos[-7:-4], ABSENT_POSITION)
     cell.spawn("brick")
     cell.step(500)
     assert cell.simulation.contact_force("brick")[2] == pytest.approx(MASS * G, abs=1e-3)

@@ -8,7 +8,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from multipanda_py.state import INTERFACES, ArmSnapshot
+from multipanda_py.state import COMMAND_INTERFACES, ArmSnapshot
 
 pytestmark = pytest.mark.inline
 
@@ -30,7 +30,7 @@ def test_a_snapshot_is_what_its_row_says_by_name(make_cell):
                 own = own[:joints] if own.shape == (7,) else own
                 np.testing.assert_array_equal(shown, own, field.name)
         assert (state.name, state.time, state.fault) == (name, row["time"], "")
-        assert state.interface == INTERFACES[record["interface"]]
+        assert state.interface == COMMAND_INTERFACES[record["interface"]]
         assert state.rotation_ee_in_base.shape == (3, 3)
         assert state.owner == ("left/hold", "right/joint_impedance_controller")[index]
     assert np.abs(cell.state("right").tau).max() > 0.1

@@ -15,7 +15,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.model_section import relative_to
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.robots.models import DATA, MODELS
+from multipanda_py.robots.models import DATA_FOLDER, MODELS
 
 pytestmark = [pytest.mark.inline, pytest.mark.workspace]
 
@@ -25,7 +25,7 @@ def write(tmp_path):
     """Write a cell file beside a robot's files in a folder."""
     (tmp_path / "robots").mkdir()
     for kind in ("yaml", "urdf"):
-        shutil.copy(DATA / f"ur5e.{kind}", tmp_path / "robots" / f"own.{kind}")
+        shutil.copy(DATA_FOLDER / f"ur5e.{kind}", tmp_path / "robots" / f"own.{kind}")
     text = (tmp_path / "robots" / "own.yaml").read_text().replace("ur5e.urdf", "own.urdf")
     (tmp_path / "robots" / "own.yaml").write_text(text)
 

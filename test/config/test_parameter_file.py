@@ -129,4 +129,4 @@ def test_values_for_one_arm_are_checked_by_that_arm():
 def test_a_section_that_no_node_reads_is_named(tmp_path):
     path = tmp_path / "cell.yaml"
     path.write_text(CELL + section("/left/sofd", stiffness=SOFTER) + section("rviz2", a=1))
-    assert ParameterFile.read(path).unread() == ["/left/sofd"]
+    assert ParameterFile.read(path).unmatched_sections() == ["/left/sofd"]

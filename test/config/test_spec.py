@@ -11,7 +11,7 @@ import yaml
 
 from multipanda_py.apps.cli import main
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.perturbation import FR3_GEARS, TYPICAL, PerturbationSpec
+from multipanda_py.config.perturbation import FR3_GEARS, TYPICAL_ERRORS_FILE, PerturbationSpec
 from multipanda_py.exceptions import ConfigurationError
 
 pytestmark = pytest.mark.inline
@@ -138,7 +138,9 @@ def test_a_twin_is_written_as_a_cell_that_can_be_read(tmp_path, capsys):
     cell.write_text(yaml.safe_dump({"/**": {"ros__parameters": CELL}}))
     assert main(["perturb", str(cell), "-o", str(twin), "--seed", "3"]) == 0
     config = CellConfig.from_yaml(cell)
-    assert CellConfig.from_yaml(twin) == PerturbationSpec.from_yaml(TYPICAL).draw(config, 3)
+    assert CellConfig.from_yaml(twin) == PerturbationSpec.from_yaml(TYPICAL_ERRORS_FILE).draw(
+        config, 3
+    )
     before = twin.read_text()
     spec = tmp_path / "spec.yaml"
     spec.write_text("arms: {left: {noise: {tau: 99}}}")
@@ -155,10 +157,10 @@ def test_a_twin_of_an_arm_on_springs_has_no_second_springs():
     """It was refused for what nobody had asked for by its name."""
     springs = {"all": {"type": "sea", "params": {"stiffness": 300.0}}}
     config = CellConfig.from_dict({"arms": {"left": {"actuators": springs}, "right": {}}})
-    values = PerturbationSpec.from_yaml(TYPICAL).values_for(config, 3)
+    values = PerturbationSpec.from_yaml(TYPICAL_ERRORS_FILE).values_for(config, 3)
     assert "arms.right.transmission" in values
     assert "arms.left.transmission" not in values
-    twin = PerturbationSpec.from_yaml(TYPICAL).draw(config, 3)
+    twin = PerturbationSpec.from_yaml(TYPICAL_ERRORS_FILE).draw(config, 3)
     assert twin.arms["left"].actuators == config.arms["left"].actuators
 
 
@@ -167,7 +169,7 @@ def test_gears_with_hysteresis_change_nothing_else_that_is_drawn():
     config = CellConfig.from_dict({"arms": {"arm": {}}})
     usual, geared = (
         PerturbationSpec.from_yaml(path).draw(config, 17).arms["arm"]
-        for path in (TYPICAL, FR3_GEARS)
+        for path in (TYPICAL_ERRORS_FILE, FR3_GEARS)
     )
     own = {"hysteresis": [0.0] * 7, "hysteresis_distance": [0.02] * 7}
     assert usual.perturbation == geared.perturbation.model_copy(update=own)

@@ -34,7 +34,7 @@ def test_dead_zone_bound_and_gain():
     for _ in range(50):
         turn = pin.exp3(rng.normal(size=3))
         wrench = rng.normal(size=6) * rng.choice([0.1, 1.0, 30.0])
-        felt = reflection.feel(wrench, turn)
+        felt = reflection.filter(wrench, turn)
         for part, (deadband, bound, gain) in (
             (slice(0, 3), (2.0, 30.0, 0.5)),
             (slice(3, 6), (0.3, 4.0, 0.8)),
@@ -49,7 +49,7 @@ def test_dead_zone_bound_and_gain():
 def test_dead_zone_is_nowhere_steeper_than_it_says():
     reflection = made((2.0, np.inf, 1.0))
     forces = np.linspace(0.0, 20.0, 4001)
-    felt = [reflection.feel(np.array([f, 0, 0, 0, 0, 0]), np.eye(3))[0] for f in forces]
+    felt = [reflection.filter(np.array([f, 0, 0, 0, 0, 0]), np.eye(3))[0] for f in forces]
     slope = np.diff(felt) / np.diff(forces)
     assert slope.max() == pytest.approx(1.0, abs=1e-3)
     assert slope.min() >= 0.0
@@ -62,10 +62,10 @@ def test_filter_has_its_time_constant_at_any_period():
         reflection.set_shape(OPEN, OPEN)
         reflection.set_filter(0.05, period)
         for _ in range(round(0.05 / period)):
-            felt = reflection.feel(np.array([10.0, 0, 0, 0, 0, 0]), np.eye(3))
+            felt = reflection.filter(np.array([10.0, 0, 0, 0, 0, 0]), np.eye(3))
         assert felt[0] == pytest.approx(10.0 * (1 - np.exp(-1)))
         reflection.reset()
-        assert np.abs(reflection.feel(np.zeros(6), np.eye(3))).max() == 0.0
+        assert np.abs(reflection.filter(np.zeros(6), np.eye(3))).max() == 0.0
 
 
 @pytest.mark.parametrize("frequency", [0.5, 5.0, 40.0])
@@ -78,7 +78,9 @@ def test_delay_gives_no_more_energy_than_the_damping_condition_counts_on(frequen
     cycle = round(1.0 / frequency / period)
     omega = 2.0 * np.pi / (cycle * period)
     x = amplitude * np.sin(omega * period * np.arange(3 * cycle + 1))
-    force = [reflection.feel(np.array([-stiffness * at, 0, 0, 0, 0, 0]), np.eye(3))[0] for at in x]
+    force = [
+        reflection.filter(np.array([-stiffness * at, 0, 0, 0, 0, 0]), np.eye(3))[0] for at in x
+    ]
     work = float(np.dot(force[2 * cycle : -1], np.diff(x)[2 * cycle :]))
     delay = time_constant + 0.5 * period
     counted = np.pi * gain * stiffness * amplitude**2 * omega * delay

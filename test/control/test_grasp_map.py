@@ -48,7 +48,7 @@ def test_hands_together_do_exactly_what_is_asked_for_and_do_not_press_the_object
         assert abs(sum(w[:3] @ i for w, i in zip(shared, sharing.inward))) < 1e-9
         # Formation and squeeze change nothing of that.
         sharing.springs[:], sharing.dampers[:] = rng.normal(size=(2, 6 * n)) * 30.0
-        sharing.squeeze[0] = 25.0
+        sharing.internal_force[0] = 25.0
         shared = [w.copy() for w in sharing.distribute()]
         assert np.abs(resultant(levers, shared) - wrench).max() < 1e-8
 

@@ -29,7 +29,7 @@ def turn_hand(state, rotation):
 @pytest.mark.parametrize("n", [2, 3])
 def test_a_rigid_motion_of_all_hands_is_the_objects_alone(n):
     held, states = grasped(n)
-    origin, hands = held.position.copy(), held.hands.copy()
+    origin, hands = held.position.copy(), held.end_effector_positions.copy()
     turn, way = Rotation.from_rotvec([0.3, -0.2, 0.5]), np.array([0.05, -0.02, 0.1])
     for state, hand in zip(states, hands):
         moved = origin + way + turn.apply(hand - origin)
@@ -46,7 +46,7 @@ def test_a_rigid_motion_of_all_hands_is_the_objects_alone(n):
 @pytest.mark.parametrize("n", [2, 3])
 def test_hands_that_do_not_agree_have_the_object_at_their_mean(n):
     held, states = grasped(n)
-    hands = held.hands.copy()
+    hands = held.end_effector_positions.copy()
     vectors = 0.2 * np.random.default_rng(n).normal(size=(n, 3))
     steps = 0.01 * np.random.default_rng(n + 1).normal(size=(n, 3))
     for state, vector, step in zip(states, vectors, steps):

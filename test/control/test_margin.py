@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from multipanda_py import registry, testing
-from multipanda_py.control.delay_margin import STEADY, Probe, linearise
+from multipanda_py.control.delay_margin import RADIUS_TOLERANCE, Probe, linearise
 from multipanda_py.control.safety.collision_forces import settle
 from multipanda_py.testing import StateMaker
 
@@ -62,7 +62,7 @@ def test_two_arms_within_themselves_were_said_to_swing_under_a_coupled_law_that_
     found = linearise(probe, q)
     assert len(found.pieces) > 1
     for scale in (0.8, 1.2):
-        assert found.radius(5, 0.002, scale) < 1.0 + STEADY
+        assert found.radius(5, 0.002, scale) < 1.0 + RADIUS_TOLERANCE
     probe.set_state(q, np.zeros(14))
     probe.activate()
     dq, late, acting = 0.1 * np.random.default_rng(1).standard_normal(14), [np.zeros(14)] * 5, 0.0

@@ -21,7 +21,7 @@ def reflect(wall, seconds, speed=0.0, hand=0.0):
     wrench, twist = np.zeros(6), np.zeros(6)
     for cycle in range(round(seconds / PERIOD)):
         wrench[0], twist[0] = wall(x, v, cycle * PERIOD), v
-        share = account.apply(abs(wrench[0]), 0.0, wrench, twist, DAMPING * v * v, PERIOD)
+        share = account.update(abs(wrench[0]), 0.0, wrench, twist, DAMPING * v * v, PERIOD)
         v += PERIOD / MASS * (share * wrench[0] - DAMPING * v + hand)
         x += PERIOD * v
         path.append((x, v, share, account.energy))
@@ -75,7 +75,7 @@ def test_leader_gains_nothing_over_time():
             wrench, twist = np.sin(frequency * time + phase) * [[5.0], [0.3]]
             force, torque = np.linalg.norm(wrench[:3]), np.linalg.norm(wrench[3:])
             most = max(most, force**2 / STIFF / 2 + torque**2 / 40.0)
-            share = account.apply(force, torque, wrench, twist, 0.0, PERIOD)
+            share = account.update(force, torque, wrench, twist, 0.0, PERIOD)
             got += share * float(wrench @ twist) * PERIOD
         # SOFTEST of what is stored may be given back at once, on top of what is lent
-        assert got < (1.0 + PassivityObserver.SOFTEST) * most
+        assert got < (1.0 + PassivityObserver.MAX_CREDIT) * most

@@ -58,7 +58,7 @@ def test_torque_is_the_impedance_at_the_displaced_target():
         )
         body.set_bounds((0.3, 1.0), (0.3, 1.0))
         body.set_filter(0.01, (1.0, 0.2))
-        body.rest(0.0)
+        body.reset(0.0)
         bodies.append(body)
     states = maker.at([READY, READY + 0.2], list(rng.uniform(-0.1, 0.1, (2, 7))))
     seeds = [(s.position_ee_in_base.copy(), s.rotation_ee_in_base.copy()) for s in states]
@@ -286,7 +286,7 @@ def test_the_tare_takes_off_what_may_be_a_bias_and_no_more():
         body.set_gains(np.full(6, 4.0), np.full(6, 100.0), np.full(6, 200.0))
         body.set_bounds((0.3, 1.0), (0.3, 1.0))
         body.set_filter(0.01, (0.0, 0.0))
-        body.rest(0.1, (5.0, 1.0))
+        body.reset(0.1, (5.0, 1.0))
         for _ in range(6000):
             body.step(np.array([0.0, force, 0.0, 0.0, 0.0, 0.0]))
         assert np.allclose(body.translation, [0.0, felt / 200.0, 0.0], atol=1e-6)

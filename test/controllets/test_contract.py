@@ -10,7 +10,7 @@ from models import over_others
 from near_postures import arrived, near_postures
 
 from multipanda_py import registry, testing
-from multipanda_py.control.delay_margin import STEADY, linearise
+from multipanda_py.control.delay_margin import RADIUS_TOLERANCE, linearise
 from multipanda_py.testing import ContractBroken, StateMaker, check_bandwidth, check_contract
 
 pytestmark = pytest.mark.inline
@@ -80,7 +80,7 @@ def check_beside_dampers(name, values, features, postures):
         found = linearise(probe, q)
         assert found.bandwidth < testing.MOST_BANDWIDTH, q.tolist()
         for scale in (0.8, 1.2):
-            assert found.swing(5, 0.002, scale) < 1.0 + STEADY, (q.tolist(), scale)
+            assert found.swing(5, 0.002, scale) < 1.0 + RADIUS_TOLERANCE, (q.tolist(), scale)
 
 
 DAMPERS = {"collision_avoidance": {"fixed_objects": "all"}, "joint_limits": {}, "singularity": {}}

@@ -14,7 +14,7 @@ from models import OTHERS
 
 from multipanda_py.context import Context
 from multipanda_py.controllets.coupled_impedance import (
-    ROUND,
+    UPDATE_CYCLES,
     CoupledImpedance,
     CoupledImpedanceParams,
 )
@@ -75,7 +75,7 @@ def test_equation(n, turned, earlier, other):
     target.position_object_in_world[:] = centre + [0.02, -0.01, 0.03]
     target.rotation_object_in_world[:] = pin.exp3(np.array([0.05, -0.02, 0.04]))
     target.internal_force[0] = 12.0
-    for _ in range(2 * ROUND if earlier else 1):
+    for _ in range(2 * UPDATE_CYCLES if earlier else 1):
         law.update(states, target, PERIOD)
 
     turns = [np.kron(np.eye(2), b.rotation) for b in bases]
@@ -143,7 +143,7 @@ def test_every_damper_has_its_turn_and_no_cycle_has_two(n):
         damper.design = partial(lambda place, inverse: done.append(place), place)
     refresh = law.held.sharing.refresh
     law.held.sharing.refresh = lambda *given: (done.append("levers"), refresh(*given))
-    cycles = max(ROUND, n + 2)
+    cycles = max(UPDATE_CYCLES, n + 2)
     for _ in range(cycles):
         before = len(done)
         law.update(states, target, PERIOD)

@@ -91,7 +91,7 @@ def test_cartesian_impedance(frame, pair):
             j, m = s.jacobian, s.mass
             r, r_d = s.rotation_ee_in_base, target.rotation_ee_in_base[arm]
             inverse = j @ np.linalg.inv(m) @ j.T
-            if np.linalg.eigvalsh(inverse)[0] < 1.1 * TaskInertia.THRESHOLD:
+            if np.linalg.eigvalsh(inverse)[0] < 1.1 * TaskInertia.MIN_MANIPULABILITY:
                 continue
             checked += 1
             e_p = target.position_ee_in_base[arm] - s.position_ee_in_base

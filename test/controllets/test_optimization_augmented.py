@@ -130,7 +130,7 @@ def test_hybrid_is_the_plan_without_the_controlled_forces_and_these(n):
     left = along - expected_modes(n) @ along
     for place, (state, tau) in enumerate(zip(rig.states, found)):
         of_plan, rest = split[place]
-        pushed = rig.law.team.hands[place].exerted
+        pushed = rig.law.force_control.arm_controllers[place].exerted
         across = of_plan - along[place] * u[place]
         wanted = across + (left[place] + pushed) * u[place]
         assert tau == pytest.approx(rest + state.jacobian.T @ wanted, abs=1e-8)
@@ -169,13 +169,13 @@ def test_nobody_presses_until_all_touch():
     rig.press(wrenches)
     rig.feel(wrenches * [[0.1], [0.0]])
     rig.step(500)
-    assert not rig.law.team.presses
+    assert not rig.law.force_control.presses
     assert 0.2 < rig.law.report[11] < 0.5
-    assert max(abs(hand.exerted) for hand in rig.law.team.hands) < 5.0
+    assert max(abs(hand.exerted) for hand in rig.law.force_control.arm_controllers) < 5.0
     rig.feel(wrenches * 0.1)
     rig.step(500)
     assert rig.law.report[11] == 1.0
-    assert min(hand.exerted for hand in rig.law.team.hands) > 20.0
+    assert min(hand.exerted for hand in rig.law.force_control.arm_controllers) > 20.0
 
 
 def test_a_wrench_waits_for_its_mode():
@@ -220,11 +220,11 @@ def test_a_lost_contact_ends_the_forces_of_all_and_says_so():
         before = taus
     (said,) = rig.maker.context.notices
     assert re.match(r"contact lost: arm1 .*\b30\.0 N", said)
-    assert rig.law.team.is_idle
-    assert all(hand.exerted == 0.0 for hand in rig.law.team.hands)
+    assert rig.law.force_control.is_idle
+    assert all(hand.exerted == 0.0 for hand in rig.law.force_control.arm_controllers)
     rig.feel(wrenches)
     rig.step(300)
-    assert rig.law.team.is_idle
+    assert rig.law.force_control.is_idle
     rig.press(wrenches)
     rig.step(600)
     assert rig.law.report[11] == 1.0
@@ -388,7 +388,7 @@ def test_a_force_that_ends_leaves_the_hands_where_they_are():
         taus = rig.step()
         assert max(np.abs(a - b).max() for a, b in zip(taus, before)) < 0.25
         before = taus
-    assert rig.law.team.is_idle
+    assert rig.law.force_control.is_idle
     found = [parts(state, tau)[0][1] for state, tau in zip(rig.states, taus)]
     signs = np.array([1.0, -1.0])
     assert signs @ found == pytest.approx(0.0, abs=0.01)  # of what was controlled
@@ -399,7 +399,7 @@ def test_hands_press_with_what_the_joints_of_all_can_exert_and_not_beyond():
     rig = Rig(2, mode="hybrid", integral_rate=0.0)
     rig.press(outward(2, 200.0))
     rig.feel(outward(2, 10.0))
-    axes, hands = outward(2, 1.0), rig.law.team.hands
+    axes, hands = outward(2, 1.0), rig.law.force_control.arm_controllers
     for cycle in range(2600):
         if cycle > 300:
             rig.feel(axes * [[max(10.0, hand.exerted)] for hand in hands])

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 
 
 def parts_of(arm):
     """Return placements, axes, kinds of joints and gravity; the joints turn about their z."""
-    model = heavy_model(arm)
+    model = model_with_gravity(arm)
     return {
         "placements": np.array([place.homogeneous for place in model.jointPlacements[1:]]),
         "axes": np.tile([0.0, 0.0, 1.0], (model.nv, 1)),

@@ -98,7 +98,7 @@ class Rig:
         features = lead.features.features
         self.felt = next(f for f in features if isinstance(f, FeedbackWrench)).arms[0]
         if not keeps_account:
-            self.felt.account.apply = lambda *_: 1.0
+            self.felt.account.update = lambda *_: 1.0
             self.felt.damping[:] = 0.0
 
     def now(self):

@@ -11,7 +11,7 @@ import pinocchio as pin
 
 from multipanda_py.identification.arm.fourier import FourierMotion
 from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
-from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.robots.inertial import Load, inertial_of
 from multipanda_py.simulation.mjcf import build_scene
 
@@ -104,7 +104,7 @@ def measure(arm, motion, seed=0, imperfections=None, believed=None, rate=1000.0,
         geom.contype = geom.conaffinity = 0
     model = scene.compile()
     data = mujoco.MjData(model)
-    guess = heavy_model(believed or arm)
+    guess = model_with_gravity(believed or arm)
     of_guess = guess.createData()
     time = np.arange(0.0, motion.duration, 1e-3)
     q_d, dq_d, ddq_d = motion.sample(time)

@@ -33,7 +33,7 @@ class Rig:
         return page
 
     def noted(self, text):
-        return lambda: any(text in note for note in self.panel.desk.notes)
+        return lambda: any(text in note for note in self.panel.session.notes)
 
     def z(self, arm="left"):
         return float(self.cell.pose(arm).position[2])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from multipanda_py.robots.models import DATA
+from multipanda_py.robots.models import DATA_FOLDER
 from multipanda_py.robots.read_robot import read_robot
 
 NAME = "railed_ur5e"
@@ -32,10 +32,10 @@ ON_RAIL = {"acceleration": 4.0, "jerk": 2000.0, "torque_rate": 18000.0, "armatur
 
 def write_rail(folder):
     """Write URDF and YAML into a folder; return the path of the YAML."""
-    urdf = (DATA / "ur5e.urdf").read_text()
+    urdf = (DATA_FOLDER / "ur5e.urdf").read_text()
     begin = urdf.index("<link")
     (folder / f"{NAME}.urdf").write_text(urdf[:begin] + RAIL + urdf[begin:])
-    data = yaml.safe_load((DATA / "ur5e.yaml").read_text())
+    data = yaml.safe_load((DATA_FOLDER / "ur5e.yaml").read_text())
     data |= {key: [ON_RAIL[key], *data[key]] for key in PER_JOINT}
     joints = ("shoulder_pan", "shoulder_lift", "elbow", "wrist_1", "wrist_2", "wrist_3")
     data["figures"] = {

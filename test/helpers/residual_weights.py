@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from multipanda_py.robots.residual.inputs import Normalisation
-from multipanda_py.robots.residual.network import LAYERS, PRECISE, REAL_TIME
+from multipanda_py.robots.residual.network import LAYER_NAMES, PRECISE, REAL_TIME
 from multipanda_py.robots.residual.weights import TrainedResidual
 
 
@@ -21,7 +21,7 @@ def arrays(kind, joints, seed=0, units=None):
     rng, size = np.random.default_rng(seed), 3 * joints
     units = units or size
     found = {}
-    for name in LAYERS[kind]:
+    for name in LAYER_NAMES[kind]:
         inputs = size if name.startswith("first") else units * (1 + (kind == PRECISE))
         found |= {f"{name}.{part}": a for part, a in weights(rng, inputs, units).items()}
     found["dense.weight"] = rng.normal(size=(size, units))

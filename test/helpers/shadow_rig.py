@@ -10,7 +10,7 @@ import numpy as np
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.identification.monitor import Shadowed, TwinFollower
+from multipanda_py.identification.monitor import ArmMonitor, MonitoredLog
 from multipanda_py.identification.validation import make_task
 from multipanda_py.identification.validation.record import TaskCell
 from multipanda_py.simulation.drivetrain.sensors import SensorNoise
@@ -29,8 +29,8 @@ class Broken:
     """One thing that breaks while a task is done; see :data:`BREAKS`."""
 
     def __init__(self, cell: TaskCell, what: Break | None) -> None:
-        self._aim, self._what = cell.task.set_target, what
-        cell.task.set_target = self.aim
+        self._aim, self._what = cell.task.set_targets, what
+        cell.task.set_targets = self.aim
 
     def aim(self, cell: Cell, time: float) -> None:
         if self._what is not None and time >= BREAKS:
@@ -81,18 +81,18 @@ class Rig:
         self.arm = describe_arm("arm", self.cell.config.arms["arm"])
 
     def log(self, seed: int, what: Break | None = None):
-        aim = self.cell.task.set_target
+        aim = self.cell.task.set_targets
         Broken(self.cell, what)
         try:
             run = self.cell.run(seed)
         finally:
-            self.cell.task.set_target = aim
+            self.cell.task.set_targets = aim
             if what is not None:
                 self.cell.close()
         assert not run.fault, run.fault
         return run.logs["arm"]
 
-    def shadowed(self, seed: int, what: Break | None = None) -> Shadowed:
-        found = TwinFollower(self.arm).follow(self.log(seed, what))
+    def shadowed(self, seed: int, what: Break | None = None) -> MonitoredLog:
+        found = ArmMonitor(self.arm).follow(self.log(seed, what))
         assert found is not None
         return found

@@ -88,14 +88,14 @@ class StopRig:
             if isinstance(stage, Perturbation):
                 stage.motor = throw.tau.copy()
             elif isinstance(stage, CommandDelay):  # what is under way is what was commanded last
-                stage.past[:] = throw.tau
+                stage.history[:] = throw.tau
             elif isinstance(stage, Delay):
-                stage.past.clear()
+                stage.history.clear()
         self.arm.state.tau[:] = throw.tau
         self.backend.read([0])
         self.arm.model.update(self.arm.state)
         self.arm.fault, self.arm.released = Event.NONE, False
-        self.arm.restart()
+        self.arm.restart_hold()
         if law is None:
             self.hold.update = self._own_update
         else:

@@ -199,7 +199,7 @@ def cell(*arms, law="joint_trajectory", **more):
 
 def test_any_robot_and_any_number_of_arms(tmp_path, monkeypatch):
     """Three arms of two makers, which are commanded positions; two arms of three together."""
-    monkeypatch.setattr(collision_pairs, "SAMPLES", 100)
+    monkeypatch.setattr(collision_pairs, "RANDOM_CONFIGURATIONS", 100)
     files = moveit_files(
         cell(
             ("a", {"model": "ur5e", "interfaces": ["position"]}),

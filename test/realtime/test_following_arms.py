@@ -61,7 +61,7 @@ def test_torques_are_those_of_models_that_come_first(make_cell, monkeypatch, mov
     found = []
     for answers_first in (True, False):
         if not answers_first:
-            monkeypatch.setattr(ControlLoop, "only_follow", lambda loop, fresh: False)
+            monkeypatch.setattr(ControlLoop, "is_follower_packet", lambda loop, fresh: False)
         cell = make_cell(ARMS, LAWS, ["pair"])
         cell.step(20)
         start = cell.rows()[1]["arms"]["target_object"][-1, LEFT, :3]

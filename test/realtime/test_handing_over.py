@@ -13,7 +13,7 @@ from postures import OVER_TABLE
 
 from multipanda_py.context import Handover
 from multipanda_py.pose import Pose
-from multipanda_py.realtime.bumpless_transfer import agreed
+from multipanda_py.realtime.bumpless_transfer import project_to_measured
 from multipanda_py.realtime.events import Event
 from multipanda_py.testing import StateMaker
 
@@ -315,11 +315,11 @@ def test_what_was_agreed_is_the_nearest_point_that_was_measured_too():
         inside = (asked @ (end - asked)) >= 0.0
         nearest = asked if inside else points[np.argmin(np.linalg.norm(points - asked, axis=1))]
         found = asked.copy()
-        agreed(found, measured, 2.0)
+        project_to_measured(found, measured, 2.0)
         assert np.linalg.norm(found - asked) <= np.linalg.norm(nearest - asked) + 1e-9
         assert np.linalg.norm(found - 0.5 * end) <= 0.5 * np.linalg.norm(end) + 1e-9
     asked = np.array([5.0, 0.0, 0.0])
-    agreed(asked, np.array([1.5, 0.0, 0.0]), 2.0)
+    project_to_measured(asked, np.array([1.5, 0.0, 0.0]), 2.0)
     assert not asked.any()
 
 

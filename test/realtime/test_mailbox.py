@@ -12,7 +12,13 @@ import pytest
 
 from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.realtime.events import Event
-from multipanda_py.realtime.shared_memory import EVENTS, REASON, Mailbox, reason_of, reason_record
+from multipanda_py.realtime.shared_memory import (
+    EVENT_COUNT,
+    REASON_SIZE,
+    Mailbox,
+    reason_of,
+    reason_record,
+)
 from multipanda_py.testing import simple_cell
 
 pytestmark = pytest.mark.inline
@@ -37,7 +43,7 @@ def two_ends():
 def test_both_ends_see_the_same_records():
     writer, reader = two_ends()
     assert reader.switch.pop() is None
-    values = np.arange(len(writer.active) + 2 + REASON, dtype=float)
+    values = np.arange(len(writer.active) + 2 + REASON_SIZE, dtype=float)
     writer.switch.write(values)
     taken = reader.switch.pop()
     assert taken is not None
@@ -82,7 +88,7 @@ def test_skip_forgets_what_was_there():
 def test_no_torn_record_is_ever_taken(threads_alternate):
     writer, reader = two_ends()
     slot = writer.switch
-    n = len(writer.active) + 2 + REASON
+    n = len(writer.active) + 2 + REASON_SIZE
     stop = threading.Event()
 
     def write():
@@ -104,12 +110,12 @@ def test_no_torn_record_is_ever_taken(threads_alternate):
 
 def test_events_keep_the_newest():
     writer, reader = two_ends()
-    for k in range(EVENTS + 5):
+    for k in range(EVENT_COUNT + 5):
         writer.report(Event.TARGET_STALE, k, 0, 1, f"number {k}")
     total, found = reader.events_since(0)
-    assert total == EVENTS + 5
+    assert total == EVENT_COUNT + 5
     assert found[0].event is Event.LOST
-    assert [e.text for e in found[1:]] == [f"number {k}" for k in range(5, EVENTS + 5)]
+    assert [e.text for e in found[1:]] == [f"number {k}" for k in range(5, EVENT_COUNT + 5)]
     assert found[1].arm == "left"
     assert found[1].controllet == "right/hold"
     assert reader.events_since(total)[1] == []

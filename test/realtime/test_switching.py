@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multipanda_py.cell.switch_planning import (
-    KEEP,
-    RESTART,
+    KEEP_FLAG,
+    RESTART_FLAG,
     Strictness,
     SwitchPlan,
     plan_switch,
@@ -141,13 +141,13 @@ def test_what_is_as_asked_for_is_a_fault_when_strict_and_nothing_when_auto() -> 
 @pytest.mark.parametrize("rule", list(Strictness))
 def test_a_law_in_both_lists_is_restarted(rule: Strictness) -> None:
     plan = switch(("a/one",), ["a/one"], ["a/one"], rule)
-    assert plan.flags[NAMES.index("a/one")] == RESTART
+    assert plan.flags[NAMES.index("a/one")] == RESTART_FLAG
     assert plan.activated == ["a/one"]
     assert plan.deactivated == []
 
 
 def test_a_law_that_stays_is_kept_and_not_restarted() -> None:
-    assert switch(("a/one",), ["b/one"], [], STRICT).flags[NAMES.index("a/one")] == KEEP
+    assert switch(("a/one",), ["b/one"], [], STRICT).flags[NAMES.index("a/one")] == KEEP_FLAG
 
 
 @pytest.mark.parametrize("rule", [STRICT, AUTO, FORCE])

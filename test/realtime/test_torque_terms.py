@@ -93,6 +93,6 @@ def test_a_feature_that_comes_or_goes_keeps_its_place_and_leaves_nothing_behind(
     assert fading[3] == pytest.approx(1.0 - PERIOD / FADE_TIME)
     for _ in range(round(FADE_TIME / PERIOD) + 1):
         cycle()
-        features.poll()
+        features.remove_settled()
     gone, _ = cycle()
     assert gone == [LAW, 2.0, 0.0, 0.0, 4.0, 0.0]

@@ -13,7 +13,7 @@ import pytest
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.arm_model import build_pinocchio
-from multipanda_py.robots.models import DATA, MODELS
+from multipanda_py.robots.models import DATA_FOLDER, MODELS
 from multipanda_py.robots.read_robot import read_robot
 from multipanda_py.robots.urdf import arm_urdf
 from multipanda_py.simulation.mjcf import build_scene
@@ -86,7 +86,7 @@ def test_pose_jacobian_and_masses_are_those_that_the_maker_publishes(name):
 def test_the_flange_is_where_pinocchio_has_it_in_the_description_itself(name):
     """Whatever the axes of the joints: those of the iiwa are z, y, z, -y, z, y, z."""
     arm = ArmDescription("arm", name)
-    own = pin.buildModelFromUrdf(str(DATA / f"{name}.urdf"))
+    own = pin.buildModelFromUrdf(str(DATA_FOLDER / f"{name}.urdf"))
     own_data, tip = own.createData(), own.getFrameId(arm.robot.flange.name)
     model, data, frame = pinocchio_of(arm)
     for q in np.random.default_rng(3).uniform(-np.pi, np.pi, (10, model.nv)):
@@ -190,9 +190,9 @@ def test_mujoco_and_pinocchio_agree(name):
     ],
 )
 def test_unusable_data_are_refused_with_both_numbers(tmp_path, old, new, message):
-    text = (DATA / "ur5e.yaml").read_text()
+    text = (DATA_FOLDER / "ur5e.yaml").read_text()
     assert old in text
-    (tmp_path / "ur5e.urdf").write_text((DATA / "ur5e.urdf").read_text())
+    (tmp_path / "ur5e.urdf").write_text((DATA_FOLDER / "ur5e.urdf").read_text())
     (tmp_path / "robot.yaml").write_text(text.replace(old, new))
     with pytest.raises(ConfigurationError, match=message):
         read_robot(tmp_path / "robot.yaml")
@@ -205,7 +205,7 @@ def test_no_hand_is_made_for_a_ur5e():
 
 
 def test_a_negative_effort_was_said_to_be_an_armature(tmp_path):
-    text = (DATA / "ur5e.urdf").read_text()
+    text = (DATA_FOLDER / "ur5e.urdf").read_text()
     (tmp_path / "ur5e.urdf").write_text(text.replace('effort="28', 'effort="-28', 1))
     (tmp_path / "robot.yaml").write_text("{urdf: ur5e.urdf, base: base_link, tip: tool0}")
     with pytest.raises(ConfigurationError, match=r"torque: .*-28 .*\bwrist_1_joint\b"):

@@ -9,12 +9,12 @@ import pytest
 
 from multipanda_py.apps.cli import main
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.robots.models import DATA, MODELS
+from multipanda_py.robots.models import DATA_FOLDER, MODELS
 from multipanda_py.robots.read_robot import read_robot
 
 pytestmark = pytest.mark.inline
 
-URDF = (DATA / "ur5e.urdf").read_text()
+URDF = (DATA_FOLDER / "ur5e.urdf").read_text()
 INERTIA = 'iyy="0.33388086" iyz="-1.81e-06" izz="0.33247207"'
 
 
@@ -27,7 +27,7 @@ def changed(tmp_path, old, new):
 
 @pytest.mark.parametrize("name", ["fr3", "ur5e", "kinova_gen3", "iiwa14"])
 def test_nothing_is_odd_about_the_shipped_arms(name):
-    assert MODELS[name].doubts == ()
+    assert MODELS[name].warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def test_nothing_is_odd_about_the_shipped_arms(name):
 )
 def test_an_odd_figure_is_told_at_import_and_before_a_start(tmp_path, capsys, old, new, sentence):
     path = changed(tmp_path, old, new)
-    doubts = read_robot(DATA / "ur5e.yaml", urdf=path).doubts
+    doubts = read_robot(DATA_FOLDER / "ur5e.yaml", urdf=path).warnings
     assert any(re.search(re.escape(str(path)) + ".*" + sentence, text) for text in doubts), doubts
     cell = tmp_path / "cell.yaml"
     cell.write_text(
         "/**:\n  ros__parameters:\n    arms:\n      a:\n        model: "
-        f"{{urdf: {path}, extra: {DATA / 'ur5e.yaml'}, base: base_link, tip: tool0}}\n"
+        f"{{urdf: {path}, extra: {DATA_FOLDER / 'ur5e.yaml'}, base: base_link, tip: tool0}}\n"
     )
     assert main(["check", str(cell)]) == 0
     assert re.search(f"note: arms.a.model: .*{sentence}", capsys.readouterr().out)
@@ -57,14 +57,14 @@ def test_an_odd_figure_is_told_at_import_and_before_a_start(tmp_path, capsys, ol
 def test_a_link_without_mass_is_refused(tmp_path):
     path = changed(tmp_path, '<mass value="8.058"', '<mass value="0"')
     with pytest.raises(ConfigurationError, match=r"link upper_arm_link:.*mass 0 kg"):
-        read_robot(DATA / "ur5e.yaml", urdf=path)
+        read_robot(DATA_FOLDER / "ur5e.yaml", urdf=path)
 
 
 def test_an_arm_without_capsules_says_how_thin_it_is_taken_to_be(tmp_path):
     bare = tmp_path / "bare.yaml"
-    text = (DATA / "ur5e.yaml").read_text()
+    text = (DATA_FOLDER / "ur5e.yaml").read_text()
     kept = text[: text.index("capsules:")]
-    bare.write_text(kept.replace("urdf: ur5e.urdf", f"urdf: {DATA / 'ur5e.urdf'}"))
-    (doubt,) = read_robot(bare).doubts
+    bare.write_text(kept.replace("urdf: ur5e.urdf", f"urdf: {DATA_FOLDER / 'ur5e.urdf'}"))
+    (doubt,) = read_robot(bare).warnings
     assert doubt.startswith(f"{bare}: capsules: missing")
     assert "rods of 0.04 m" in doubt

@@ -8,7 +8,7 @@ from repository import BENCH_ARM
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.extra_data import read_extra
-from multipanda_py.robots.geometry import Turned
+from multipanda_py.robots.geometry import SolidOfRevolution
 from multipanda_py.robots.read_robot import read_robot
 
 pytestmark = pytest.mark.inline
@@ -22,9 +22,9 @@ def bench(tmp_path, look):
 
 def test_a_picture_is_of_its_link_or_of_what_is_fixed_to_it(tmp_path):
     robot = bench(tmp_path, "tool0: [[blue, [0, 0, 0], [0, 0, 0.1], 0.02, 0.01]]")
-    by_name = {link.name: link.visual for link in robot.links}
+    by_name = {link.name: link.visuals for link in robot.links}
     (solid,) = by_name["wrist_3_link"]  # tool0 is 0.04 m in front of it
-    assert solid == Turned((0, 0, 0.04), (0, 0, 0.14), 0.02, 0.01, 0.0, 0.0, "blue")
+    assert solid == SolidOfRevolution((0, 0, 0.04), (0, 0, 0.14), 0.02, 0.01, 0.0, 0.0, "blue")
     (rod,) = by_name["upper_arm_link"]  # nobody drew it: its capsule
     assert rod.dome_end == rod.radius_end
 

@@ -12,7 +12,7 @@ from multipanda_py import registry
 from multipanda_py.apps.cli import main
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.robots.models import DATA, MODELS
+from multipanda_py.robots.models import DATA_FOLDER, MODELS
 
 pytestmark = [pytest.mark.inline, pytest.mark.workspace]
 
@@ -40,8 +40,8 @@ def distribution(tmp_path, monkeypatch):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-robots\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(POINTS)
     (tmp_path / "their_robots.py").write_text(CODE)
-    shutil.copy(DATA / "ur5e.yaml", tmp_path / "theirs.yaml")
-    shutil.copy(DATA / "ur5e.urdf", tmp_path)
+    shutil.copy(DATA_FOLDER / "ur5e.yaml", tmp_path / "theirs.yaml")
+    shutil.copy(DATA_FOLDER / "ur5e.urdf", tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     registry.plug_ins.cache_clear()
     before = dict(MODELS.loaded)

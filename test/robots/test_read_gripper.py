@@ -15,7 +15,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.realtime.cycle_record import row_dtype
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.arm_model import ArmGravity, ArmModel
-from multipanda_py.robots.models import DATA, FRANKA_HAND, MODELS
+from multipanda_py.robots.models import DATA_FOLDER, FRANKA_HAND, MODELS
 from multipanda_py.robots.read_gripper import read_gripper
 from multipanda_py.robots.read_robot import read_robot
 from multipanda_py.robots.urdf import arm_urdf
@@ -168,7 +168,7 @@ def test_what_is_no_parallel_gripper_is_refused_where_it_is_said(
 
 def test_an_arm_whose_joint_is_called_as_one_of_the_gripper_is_refused(tmp_path):
     for kind in ("yaml", "urdf"):
-        text = (DATA / f"ur5e.{kind}").read_text().replace("elbow_joint", "finger_joint1")
+        text = (DATA_FOLDER / f"ur5e.{kind}").read_text().replace("elbow_joint", "finger_joint1")
         (tmp_path / f"ur5e.{kind}").write_text(text)
     robot = read_robot(tmp_path / "ur5e.yaml")
     with pytest.raises(ConfigurationError, match="joint finger_joint1"):

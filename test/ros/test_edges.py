@@ -18,7 +18,7 @@ from rclpy.time import Time
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
-from multipanda_py.realtime.system.dds import FOLDER
+from multipanda_py.realtime.system.dds import SEGMENT_FOLDER
 
 pytestmark = pytest.mark.node
 
@@ -124,7 +124,7 @@ def test_states_are_not_stamped_zero_and_a_clock_that_stops_is_said(on_clock, cl
 def is_free(name):
     """Return whether a segment is there and no living process holds it."""
     try:
-        with (FOLDER / f"{name}_el").open("rb+") as lock:
+        with (SEGMENT_FOLDER / f"{name}_el").open("rb+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     except OSError:
@@ -142,7 +142,8 @@ def test_memory_that_a_killed_node_leaves_is_freed_by_the_next_start(start):
     left = {name for name in mapped if is_free(name)}
     assert left, "somebody else cleans up now"
     for name in left:
-        os.utime(FOLDER / f"{name}_el", (time.time() - 60.0,) * 2)
+        os.utime(SEGMENT_FOLDER / f"{name}_el", (time.time() - 60.0,) * 2)
     start(environment=usual).wait_for("is active")
-    assert not [name for name in left if (FOLDER / name).exists()]
-    assert all((FOLDER / name).exists() for name in mapped - left)  # of this process, which lives
+    assert not [name for name in left if (SEGMENT_FOLDER / name).exists()]
+    # of this process, which lives
+    assert all((SEGMENT_FOLDER / name).exists() for name in mapped - left)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from processes import PATIENCE, let_pass
 
-from multipanda_py.realtime.system.dds import VARIABLE
+from multipanda_py.realtime.system.dds import PROFILE_VARIABLE
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
 
@@ -48,7 +48,7 @@ def test_clients_that_were_killed_cost_all_later_ones_most_of_the_topics(start, 
     def come(*arguments):
         return subprocess.Popen(
             [sys.executable, "-c", NEWCOMER, *map(str, arguments)],
-            env={**os.environ, VARIABLE: str(usual)}, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, PROFILE_VARIABLE: str(usual)}, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
     for wait in (0.2, 0.3, 0.4, 0.5):

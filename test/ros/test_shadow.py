@@ -96,7 +96,7 @@ def test_a_follower_reads_what_the_cell_has(cell):
     cell.wait(lambda: cell.row()["cycle"] > 3500, 60.0, "rows")
     shadow.follow(rows.pop())
     for name, found in shadow.last.items():
-        assert found.judged[-1]
+        assert found.evaluated[-1]
         assert found.q[-1] == pytest.approx(cell.state(name).q, abs=5e-3)
     assert [line.split()[0] for line in shadow.lines()] == list(cell.arms)
 

@@ -50,7 +50,7 @@ def test_a_cell_is_followed_by_what_it_says(cell, client, listen):
         if logs:
             shadow.follow(logs)
             wrenches.append(logs["left"].columns["wrench_ext_in_base"])
-        return bool(shadow.last) and all(last.judged[-1] for last in shadow.last.values())
+        return bool(shadow.last) and all(last.evaluated[-1] for last in shadow.last.values())
 
     wait_until(follow, 20.0, lambda: "a twin that has settled")
     for name, found in shadow.last.items():
@@ -62,7 +62,7 @@ def test_a_cell_is_followed_by_what_it_says(cell, client, listen):
 
 
 def test_a_cell_that_is_not_heard_is_said_with_what_to_look_at(ros, listen, monkeypatch):
-    monkeypatch.setattr(heard_over_ros, "TIMEOUT", 0.2)
+    monkeypatch.setattr(heard_over_ros, "FIRST_STATE_TIMEOUT", 0.2)
     heard = listen("nowhere", CellConfig.from_yaml(DUAL_SIM), ("left",))
     with pytest.raises(ShadowRefused, match=r"/nowhere/left/joint_states .*ROS_DOMAIN_ID"):
         wait_until(lambda: heard.pop(), 20.0, lambda: "a refusal")

@@ -15,7 +15,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.perturbation import PerturbationSpec
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio, heavy_model
+from multipanda_py.robots.dynamics.arm_model import build_pinocchio, model_with_gravity
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
@@ -52,7 +52,7 @@ def test_its_robot_feels_and_carries_what_the_data_sheet_says(make_cell, tmp_pat
     """What is felt is inverse dynamics of the data sheet less the measured torque, as ever."""
     robot = write_robot(tmp_path / "robot.yaml", 3)
     cell = make_cell(one(tmp_path / "robot.yaml"), STIFF, ["arm/stiff"])
-    model = heavy_model(cell.descriptions["arm"])
+    model = model_with_gravity(cell.descriptions["arm"])
     data, q0, felt, expected = model.createData(), cell.state("arm").q.copy(), [], []
     for k in range(700):
         q = q0 + 0.1 * (1.0 - np.cos(2.0 * np.pi * k * 1e-3 / 0.5))
@@ -68,7 +68,7 @@ def test_its_robot_feels_and_carries_what_the_data_sheet_says(make_cell, tmp_pat
     error = np.sqrt(np.mean((felt - expected) ** 2, axis=0))
     # Dry friction changes its sign at once where a joint turns back; the estimate is filtered.
     assert (error < 0.15 * np.sqrt(np.mean(expected**2, axis=0)) + 0.03).all(), error
-    truth = heavy_model(ArmDescription("arm", robot))
+    truth = model_with_gravity(ArmDescription("arm", robot))
     rows = pin.computeGeneralizedGravity(truth, truth.createData(), q0)
     assert np.abs(rows - pin.computeGeneralizedGravity(model, data, q0)).max() > 1.0
 

@@ -9,7 +9,7 @@ import pytest
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots import READY_POSTURE, ArmDescription, SceneObject
-from multipanda_py.robots.geometry import Turned
+from multipanda_py.robots.geometry import SolidOfRevolution
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mjcf_elements import revolve
 
@@ -177,8 +177,8 @@ def test_meshes_of_the_user_replace_the_pictures(tmp_path):
 
 def test_turned_solids_are_closed_and_turned_outward():
     for shape in (
-        Turned((0, 0, 0), (0, 0, 0.3), 0.1, 0.1),
-        Turned((0, 0, 0), (0, 0, 0.3), 0.1, 0.05, 0.1, 0.05),
+        SolidOfRevolution((0, 0, 0), (0, 0, 0.3), 0.1, 0.1),
+        SolidOfRevolution((0, 0, 0), (0, 0, 0.3), 0.1, 0.05, 0.1, 0.05),
     ):
         vertices, faces = revolve(shape.outline())
         edges = np.vstack((faces[:, :2], faces[:, 1:], faces[:, [2, 0]]))

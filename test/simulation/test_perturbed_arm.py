@@ -11,10 +11,10 @@ from world import world
 
 from multipanda_py.config.perturbation_section import PerturbationConfig
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio, heavy_model
+from multipanda_py.robots.dynamics.arm_model import build_pinocchio, model_with_gravity
 from multipanda_py.robots.geometry import rotation_from_rpy
 from multipanda_py.robots.inertial import Inertial
-from multipanda_py.simulation.perturbed_arm import perturbed, stretched
+from multipanda_py.simulation.perturbed_arm import perturbed, with_scaled_moments
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
@@ -43,13 +43,13 @@ def test_links_are_those_of_bodies_whatever_the_factors():
         inertia = np.trace(second) * np.eye(3) - second
         xx, yy, zz, xy, xz, yz = inertia[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
         body = Inertial(2.0, (0.1, 0.0, -0.1), (xx, yy, zz, xy, xz, yz))
-        found = stretched(body, 1.5, np.array([0.01, 0, 0]), rng.uniform(0.2, 5.0, 3))
+        found = with_scaled_moments(body, 1.5, np.array([0.01, 0, 0]), rng.uniform(0.2, 5.0, 3))
         assert found.mass == 3.0
         assert found.com == pytest.approx((0.11, 0.0, -0.1))
         moments = np.linalg.eigvalsh(found.inertia)
         assert moments[0] > 0.0
         assert moments[0] + moments[1] > moments[2]
-        same = stretched(body, 1.0, np.zeros(3), np.ones(3))
+        same = with_scaled_moments(body, 1.0, np.zeros(3), np.ones(3))
         np.testing.assert_allclose(same.moments, body.moments, atol=1e-12)
 
 
@@ -64,7 +64,7 @@ def test_a_stretch_along_an_axis_is_that_of_the_points_of_a_body():
     before, after = inertia_of(points), inertia_of(points * np.sqrt([1.7, 1.0, 1.0]))
     body = Inertial(1.0, (0.0, 0.0, 0.0), (*np.diag(before), 0.0, 0.0, 0.0))
     # The smallest second moment is that along z, the largest that along x.
-    found = stretched(body, 1.0, np.zeros(3), np.array([1.0, 1.0, 1.7]))
+    found = with_scaled_moments(body, 1.0, np.zeros(3), np.array([1.0, 1.0, 1.7]))
     np.testing.assert_allclose(found.inertia, after, atol=1e-12)
 
 
@@ -132,7 +132,7 @@ def test_the_estimate_of_an_arm_in_motion_is_that_of_the_described_model(make_ce
     """Inverse dynamics of the description minus the measured torque, friction and all."""
     cell = make_cell(one(**LINKS, **RUBBING), STIFF, ["arm/stiff"])
     q0 = cell.state("arm").q.copy()
-    model = heavy_model(cell.descriptions["arm"])
+    model = model_with_gravity(cell.descriptions["arm"])
     data, felt, expected = model.createData(), [], []
     for k in range(500):
         q = q0.copy()
@@ -189,7 +189,7 @@ def test_commands_are_executed_as_late_as_it_is_said(make_cell):
     q = cell.state("arm").q + 0.05
     cell.set_target("arm", q=q)
     commanded, executed = [], []
-    model = heavy_model(cell.descriptions["arm"])
+    model = model_with_gravity(cell.descriptions["arm"])
     data = model.createData()
     for _ in range(60):
         cell.step(1)

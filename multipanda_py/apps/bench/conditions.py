@@ -35,13 +35,13 @@ class Effort:
     parts: tuple[str, ...] = PARTS[:-1]
 
 
-QUICK = Effort(seconds=0.6, trials=6, rounds=1, parts=("hot", "paced", "wired"))
+QUICK_EFFORT = Effort(seconds=0.6, trials=6, rounds=1, parts=("hot", "paced", "wired"))
 """Effort that takes less than a minute on a quiet machine."""
 
 
-BASE = ("nullspace", "coriolis")
+BASE_FEATURES = ("nullspace", "coriolis")
 """Features of every condition."""
-ARMS = {"left": 0.3, "right": -0.3}
+ARM_POSITIONS = {"left": 0.3, "right": -0.3}
 """Base positions of the two arms along y of the world [m]."""
 GATE = {"position": 0.6, "rotation": 1.0}
 """Gate wide enough for an arm to follow its target again after a delay [m, rad]."""
@@ -51,14 +51,14 @@ _CARTESIAN = {
     "DC-MA": ("manipulability",),
     "DC-CA-MA": ("collision_avoidance", "manipulability"),
 }
-COUPLED = "C-MA"
-CONDITIONS = (*_CARTESIAN, COUPLED)
+COUPLED_CONDITION = "C-MA"
+CONDITIONS = (*_CARTESIAN, COUPLED_CONDITION)
 """Conditions in the order of the paper: a Cartesian impedance on each arm (DC), without features
 (NF), with collision avoidance (CA), with manipulability (MA) and with both; a coupled impedance
 (C) with manipulability."""
-FORCE = "UFIC x 2"
+FORCE_CONDITION = "UFIC x 2"
 """Unified force-impedance control on each arm; not in the paper."""
-PLAIN = "plain"
+PLAIN_CONDITION = "plain"
 """DC-NF without a governor, so that the recorded reference of a cycle is the target it used."""
 
 Data = dict[str, Any]
@@ -66,13 +66,16 @@ Data = dict[str, Any]
 
 def law_of(condition: str) -> Data:
     """Return the cell-file section of the controllet that a condition measures."""
-    if condition == COUPLED:
-        features = [*BASE, "manipulability"]
-        return {"type": "coupled_impedance", "arms": list(ARMS), "features": features}
-    if condition == FORCE:
-        return {"type": "force_impedance", "features": list(BASE)}
-    law = {"type": "cartesian_impedance", "features": [*BASE, *_CARTESIAN.get(condition, ())]}
-    return law | ({"params": {"governor.enabled": False}} if condition == PLAIN else {})
+    if condition == COUPLED_CONDITION:
+        features = [*BASE_FEATURES, "manipulability"]
+        return {"type": "coupled_impedance", "arms": list(ARM_POSITIONS), "features": features}
+    if condition == FORCE_CONDITION:
+        return {"type": "force_impedance", "features": list(BASE_FEATURES)}
+    law = {
+        "type": "cartesian_impedance",
+        "features": [*BASE_FEATURES, *_CARTESIAN.get(condition, ())],
+    }
+    return law | ({"params": {"governor.enabled": False}} if condition == PLAIN_CONDITION else {})
 
 
 def name_of(condition: str) -> str:
@@ -83,7 +86,7 @@ def name_of(condition: str) -> str:
 def instances_of(condition: str) -> list[str]:
     """Return the controllets to activate for a condition."""
     name = name_of(condition)
-    return [name] if condition == COUPLED else [f"{arm}/{name}" for arm in ARMS]
+    return [name] if condition == COUPLED_CONDITION else [f"{arm}/{name}" for arm in ARM_POSITIONS]
 
 
 def cell_data(
@@ -104,19 +107,19 @@ def cell_data(
 
 def two_arms(**settings: Any) -> dict[str, Data]:
     """Return the sections of the two arms, with the same further settings for both."""
-    return {arm: {"position": [0.0, y, 0.0], **settings} for arm, y in ARMS.items()}
+    return {arm: {"position": [0.0, y, 0.0], **settings} for arm, y in ARM_POSITIONS.items()}
 
 
 def all_conditions(arms: Mapping[str, Data], name: str) -> Data:
     """Return a cell with the controllets of all conditions, which holds at the start."""
-    laws = {name_of(condition): law_of(condition) for condition in (*CONDITIONS, PLAIN)}
+    laws = {name_of(condition): law_of(condition) for condition in (*CONDITIONS, PLAIN_CONDITION)}
     return {**cell_data(arms, laws, [], name=name), "gate": GATE}
 
 
 def row_of_arms(n: int, features: Sequence[str]) -> Data:
     """Return a cell of ``n`` arms in a row, each under its own Cartesian impedance."""
     arms: dict[str, Data] = {f"arm{i}": {"position": [0.0, 0.7 * i, 0.0]} for i in range(n)}
-    laws = {"law": {"type": "cartesian_impedance", "features": [*BASE, *features]}}
+    laws = {"law": {"type": "cartesian_impedance", "features": [*BASE_FEATURES, *features]}}
     return {**cell_data(arms, laws, [f"{arm}/law" for arm in arms], name="row"), "gate": GATE}
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from multipanda_py.apps.bench.conditions import (
     CONDITIONS,
-    FORCE,
+    FORCE_CONDITION,
     condition_cell,
     inline_cell,
     row_of_arms,
@@ -28,16 +28,16 @@ from multipanda_py.cell import Cell
 from multipanda_py.realtime.cycle import ControlLoop
 
 FEATURES = ("collision_avoidance", "manipulability")
-SETTLE = 300
+SETTLE_CYCLES = 300
 """Number of cycles before the first measurement."""
-_WARM = 20  # Number of calls before each series of timed calls.
-_REPEAT = 300  # Number of timed calls per series.
-_INLINE = 3000  # Number of cycles that measure the speed of an inline cell.
+_WARMUP_CYCLES = 20  # Number of calls before each series of timed calls.
+_REPEATS = 300  # Number of timed calls per series.
+_INLINE_CYCLES = 3000  # Number of cycles that measure the speed of an inline cell.
 
 Block = Callable[[], object]
 
 
-def measure(blocks: dict[str, Block], rounds: int, repeat: int = _REPEAT) -> dict[str, Any]:
+def measure(blocks: dict[str, Block], rounds: int, repeat: int = _REPEATS) -> dict[str, Any]:
     """Time functions in turn, so that other load on the machine affects all of them.
 
     Args:
@@ -52,7 +52,7 @@ def measure(blocks: dict[str, Block], rounds: int, repeat: int = _REPEAT) -> dic
     clock = time.perf_counter_ns
     for _ in range(rounds):
         for name, block in blocks.items():
-            for _ in range(_WARM):
+            for _ in range(_WARMUP_CYCLES):
                 block()
             mine = samples[name]
             for _ in range(repeat):
@@ -102,7 +102,7 @@ def parts_of(cell: Cell) -> dict[str, Block]:
     }
 
 
-def inline_speed(cell: Cell, cycles: int = _INLINE) -> float:
+def inline_speed(cell: Cell, cycles: int = _INLINE_CYCLES) -> float:
     """Return the real-time factor of a started inline cell.
 
     Args:
@@ -130,11 +130,11 @@ def hot(rounds: int, rows: tuple[int, ...] = ()) -> dict[str, Any]:
         cells = {f"{n}": inline_cell(row_of_arms(n, ())) for n in rows}
         cells |= {f"{n} CA-MA": inline_cell(row_of_arms(n, FEATURES)) for n in rows}
     else:
-        cells = {name: condition_cell(name) for name in (*CONDITIONS, FORCE)}
+        cells = {name: condition_cell(name) for name in (*CONDITIONS, FORCE_CONDITION)}
     try:
         for cell in cells.values():
             cell.start()
-            cell.step(SETTLE)
+            cell.step(SETTLE_CYCLES)
         blocks = {name: laws_of(cell) for name, cell in cells.items()}
         apart = cells if rows else {CONDITIONS[0]: cells[CONDITIONS[0]]}
         for name, cell in apart.items():

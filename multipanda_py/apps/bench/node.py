@@ -15,8 +15,14 @@ from typing import IO
 
 import numpy as np
 
-from multipanda_py.apps.bench.conditions import ARMS, COUPLED, Data, as_yaml, instances_of
-from multipanda_py.apps.bench.processes import Child, family, module_of
+from multipanda_py.apps.bench.conditions import (
+    ARM_POSITIONS,
+    COUPLED_CONDITION,
+    Data,
+    as_yaml,
+    instances_of,
+)
+from multipanda_py.apps.bench.processes import Child, module_of, process_tree
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import BenchError
 from multipanda_py.realtime.running_cell import RowFollower
@@ -24,13 +30,13 @@ from multipanda_py.realtime.system.child_process import Closeable, end_with_pare
 from multipanda_py.realtime.system.signals import time_left
 from multipanda_py.state import Matrix
 
-START = 120.0
+START_TIMEOUT = 120.0
 """Time limit for the start of a node [s]."""
-APPROACH = 2.3
+APPROACH_TIME = 2.3
 """Time for the arms to reach the motion generator's target [s]."""
-SETTLE = 0.3
+SETTLE_TIME = 0.3
 """Time for the arms to settle after a switch [s]."""
-ANSWER = 15.0
+SWITCH_TIMEOUT = 15.0
 """Time limit for the response to a switch request [s]."""
 _LOG = 2000  # Number of characters at the end of the log that a message shows.
 _RECOVERIES = 5  # Maximum number of recoveries of faulted arms before an activation.
@@ -108,7 +114,7 @@ class BenchNode(Closeable):
         )  # fmt: skip
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + START
+        deadline = time.monotonic() + START_TIMEOUT
         while True:
             with contextlib.suppress(BenchError):
                 self._client.wait_until_ready(1.0)
@@ -117,7 +123,8 @@ class BenchNode(Closeable):
                 raise BenchError(f"the node did not start. End of its log: {self.log}")
             if time.monotonic() > deadline:
                 raise BenchError(
-                    f"the node was not active within {START:g} s. End of its log: {self.log}"
+                    f"the node was not active within {START_TIMEOUT:g} s. End of its log: "
+                    f"{self.log}"
                 )
 
     @property
@@ -128,7 +135,7 @@ class BenchNode(Closeable):
     @property
     def pids(self) -> list[int]:
         """Process ids of the node, its loop and drivers."""
-        return family(self._process.pid)
+        return process_tree(self._process.pid)
 
     def _find_loop(self) -> int:
         for pid in self.pids:
@@ -155,8 +162,8 @@ class BenchNode(Closeable):
             with contextlib.suppress(BenchError):
                 self.timed_switch(activate)
                 return
-            self._client.ask(ANSWER, activate=[])
-            time.sleep(SETTLE)
+            self._client.ask(SWITCH_TIMEOUT, activate=[])
+            time.sleep(SETTLE_TIME)
         self.timed_switch(activate)
 
     def timed_switch(self, activate: Sequence[str]) -> tuple[str, float]:
@@ -168,7 +175,7 @@ class BenchNode(Closeable):
         Raises:
             BenchError: The request is rejected.
         """
-        answer = self._client.ask(ANSWER, activate=list(activate))
+        answer = self._client.ask(SWITCH_TIMEOUT, activate=list(activate))
         if not answer["ok"]:
             raise BenchError(f"switch to {', '.join(activate)} rejected: {answer['message']}")
         return str(answer["message"]), float(answer["seconds"])
@@ -187,7 +194,7 @@ class BenchNode(Closeable):
         return [arm for arm, fault in zip(self.rows.arms, faults) if fault]
 
     @contextlib.contextmanager
-    def under_each(
+    def each_condition(
         self, conditions: Sequence[str], sent: Path
     ) -> Iterator[Iterator[tuple[str, Child]]]:
         """Let the arms follow the motion generator under one condition after the other.
@@ -208,31 +215,31 @@ class BenchNode(Closeable):
     def _each(
         self, conditions: Sequence[str], sent: Path
     ) -> Generator[tuple[str, Child], None, None]:
-        apart = [condition for condition in conditions if condition != COUPLED]
+        apart = [condition for condition in conditions if condition != COUPLED_CONDITION]
         self.switch(instances_of(apart[0]))
-        with self._moved([], sent) as user:
-            time.sleep(APPROACH)
+        with self._moved([], sent) as generator:
+            time.sleep(APPROACH_TIME)
             for condition in apart:
                 self.switch(instances_of(condition))
-                time.sleep(SETTLE)
-                yield condition, user
-        if COUPLED in conditions:
-            (name,) = instances_of(COUPLED)
+                time.sleep(SETTLE_TIME)
+                yield condition, generator
+        if COUPLED_CONDITION in conditions:
+            (name,) = instances_of(COUPLED_CONDITION)
             self.switch([name])
-            with self._moved(["--object", name], sent.with_name("sent_object.npy")) as user:
-                time.sleep(SETTLE)
-                yield COUPLED, user
+            with self._moved(["--object", name], sent.with_name("sent_object.npy")) as generator:
+                time.sleep(SETTLE_TIME)
+                yield COUPLED_CONDITION, generator
 
     @contextlib.contextmanager
     def _moved(self, target: list[str], sent: Path) -> Iterator[Child]:
-        bases = [f"{arm}={y}" for arm, y in ARMS.items()]
+        bases = [f"{arm}={y}" for arm, y in ARM_POSITIONS.items()]
         with Child(
             "multipanda_py.ros.client.motion_generator", *bases, *target, "--record", str(sent),
             environment=self._environment,
-        ) as user:  # fmt: skip
-            user.wait_until_ready(START)
-            yield user
-            user.finish()
+        ) as generator:  # fmt: skip
+            generator.wait_until_ready(START_TIMEOUT)
+            yield generator
+            generator.stop_and_read()
 
     def close(self) -> None:
         """Stop the node and the client, and kill their processes after a time limit."""
@@ -240,7 +247,7 @@ class BenchNode(Closeable):
         self._process.terminate()
         self._client.close()
         try:
-            self._process.wait(time_left(ANSWER))
+            self._process.wait(time_left(SWITCH_TIMEOUT))
         except subprocess.TimeoutExpired:
             for pid in everyone:
                 with contextlib.suppress(ProcessLookupError):
@@ -248,10 +255,10 @@ class BenchNode(Closeable):
             self._process.wait()
 
 
-def finish_user(user: Child) -> float:
+def stop_generator(generator: Child) -> float:
     """Stop a motion generator and return its rate of targets [1/s], 0 if it had to be killed."""
     try:
-        response = json.loads(user.finish())
+        response = json.loads(generator.stop_and_read())
     except ValueError:  # A killed generator prints no result.
         return 0.0
     return float(response["rounds"] / response["seconds"])

@@ -19,7 +19,7 @@ import numpy as np
 
 from multipanda_py.apps.bench.conditions import (
     CONDITIONS,
-    PLAIN,
+    PLAIN_CONDITION,
     all_conditions,
     instances_of,
     two_arms,
@@ -27,13 +27,13 @@ from multipanda_py.apps.bench.conditions import (
 from multipanda_py.apps.bench.node import BenchNode, read_sent, ros_environment
 from multipanda_py.apps.bench.processes import UsageMeter
 from multipanda_py.apps.bench.records import (
-    SLOW,
+    LATE_COMMAND_TIME,
     CycleTimes,
+    collect_cycle_times,
     cycle_times,
+    measure_without_holds,
     summary,
     topic_to_use,
-    undisturbed,
-    watch,
 )
 from multipanda_py.exceptions import BenchError
 from multipanda_py.state import Vector
@@ -178,18 +178,20 @@ def _conditions(
 ) -> CycleTimes | None:
     """Measure all conditions; return the cycle times of PLAIN, or None."""
     plain = None
-    desired = (*CONDITIONS[:-1], PLAIN, CONDITIONS[-1])
-    with node.under_each(desired, sent) as each:
-        for condition, user in each:
-            if condition == PLAIN:
+    desired = (*CONDITIONS[:-1], PLAIN_CONDITION, CONDITIONS[-1])
+    with node.each_condition(desired, sent) as each:
+        for condition, generator in each:
+            if condition == PLAIN_CONDITION:
                 log("measuring the delay from a topic to the loop")
                 # If this fails, the report contains no such delay.
                 with contextlib.suppress(BenchError):
-                    plain, _ = _measure(node, condition, user.pid, min(seconds, PLAIN_SECONDS))
+                    plain, _ = _measure(
+                        node, condition, generator.pid, min(seconds, PLAIN_SECONDS)
+                    )
                 continue
             log(f"measuring {condition} on simulated arms")
             try:
-                timing, usage = _measure(node, condition, user.pid, seconds)
+                timing, usage = _measure(node, condition, generator.pid, seconds)
             except BenchError as error:
                 figures[condition] = {"trouble": f"{error}"}
                 continue
@@ -205,14 +207,14 @@ def _conditions(
 
 
 def _measure(
-    node: BenchNode, condition: str, user: int, seconds: float
+    node: BenchNode, condition: str, generator_pid: int, seconds: float
 ) -> tuple[CycleTimes, list[dict[str, Any]]]:
     def both() -> tuple[list[CycleTimes], list[dict[str, Any]]]:
-        meter = UsageMeter([*node.pids, user, os.getpid()])
-        timing = watch(node.rows, seconds)
+        meter = UsageMeter([*node.pids, generator_pid, os.getpid()])
+        timing = collect_cycle_times(node.rows, seconds)
         return [timing], [asdict(one) for one in meter.read()]
 
-    (timing,), usage = undisturbed({node: instances_of(condition)}, both)
+    (timing,), usage = measure_without_holds({node: instances_of(condition)}, both)
     return timing, usage
 
 
@@ -237,7 +239,7 @@ def counts(timing: CycleTimes) -> dict[str, int]:
     times = cycle_times(timing)
     return {
         "cycles": len(timing.wake),
-        "over_300_us": int((times["lateness"] + times["control"] > SLOW).sum()),
+        "over_300_us": int((times["lateness"] + times["control"] > LATE_COMMAND_TIME).sum()),
         "missed": int(timing.missed[-1] - timing.missed[0]),
         "held": int(timing.held.sum()),
         "not_seen": timing.dropped,

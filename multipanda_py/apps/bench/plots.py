@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multipanda_py.apps.bench.conditions import ARMS, CONDITIONS
+from multipanda_py.apps.bench.conditions import ARM_POSITIONS, CONDITIONS
 from multipanda_py.apps.bench.paced import Samples
 from multipanda_py.apps.bench.processes import cores_of
 from multipanda_py.apps.bench.report import PAPER_SWITCH
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 COLORS = ("#3b75af", "#c4663a", "#6b9e5b", "#8a6bab", "#b8a03c", "#6f6f6f")
 WIDTH = 0.36
 """Distance between the distributions of one group on the x axis; groups have the distance 1."""
-_SHOWN = 99.9  # Upper percentile of the plotted distributions [%].
+_MAX_PERCENTILE = 99.9  # Upper percentile of the plotted distributions [%].
 _LONGEST_SWITCH = 3.5  # Upper limit of the time axis of switches [ms].
 
 
@@ -80,7 +80,7 @@ def _violins(axes: Axes, groups: Mapping[str, Sequence[Vector]], labels: Sequenc
             values = groups[name][k] if k < len(groups[name]) else np.zeros(0)
             if not len(values):
                 continue
-            median, p99, end = np.percentile(values, [50, 99, _SHOWN])
+            median, p99, end = np.percentile(values, [50, 99, _MAX_PERCENTILE])
             top = max(top, float(p99))
             drawn = axes.violinplot(
                 [values[values <= end]], [at + shift], widths=0.9 * WIDTH, showextrema=False
@@ -110,19 +110,21 @@ def _patch(number: int) -> Any:
 
 def _to_robot(axes: Axes, wired: Samples) -> None:
     groups = {
-        name: [wired[name][f"to {arm}"] for arm in ARMS] for name in CONDITIONS if name in wired
+        name: [wired[name][f"to {arm}"] for arm in ARM_POSITIONS]
+        for name in CONDITIONS
+        if name in wired
     }
-    _violins(axes, groups, [f"{arm} arm" for arm in ARMS])
+    _violins(axes, groups, [f"{arm} arm" for arm in ARM_POSITIONS])
     axes.set_title("torque computed in the loop to torque at the robot; paper: 500 us", size=9)
 
 
 def _answers(axes: Axes, wired: Samples) -> None:
     groups = {
-        "bare" if name == BARE else name: [wired[name][arm] for arm in ARMS]
+        "bare" if name == BARE else name: [wired[name][arm] for arm in ARM_POSITIONS]
         for name in (*CONDITIONS, BARE)
         if name in wired
     }
-    _violins(axes, groups, [f"{arm} arm" for arm in ARMS])
+    _violins(axes, groups, [f"{arm} arm" for arm in ARM_POSITIONS])
     axes.set_title("state packet to torque packet; bare: pylibfranka alone", size=9)
 
 
@@ -181,7 +183,7 @@ def _switching(axes: Axes, switching: Mapping[str, Vector]) -> None:
 
 
 Figures = Mapping[str, Any]
-_FARTHEST = 40.0
+_MAX_ARMS = 40.0
 """Maximum number of arms to which lines are extrapolated."""
 _PROCESSES = ("realtime.process", "ros.node.node")
 
@@ -221,7 +223,7 @@ def _cycle(axes: Axes, arms: dict[int, Figures], end: Figures) -> None:
         values = [row["cycle_us"][name] for row in arms.values()]
         axes.plot(list(arms), values, "o-", color=COLORS[k], label=f"whole cycle, {name}")
         at = end.get(f"cycle_{name}", float("inf"))
-        if at > _FARTHEST:
+        if at > _MAX_ARMS:
             continue
         if at > many:
             axes.plot([many, at], [values[-1], PERIOD_US], ":", color=COLORS[k])

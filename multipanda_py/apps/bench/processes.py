@@ -20,7 +20,7 @@ from multipanda_py.realtime.system.child_process import Closeable, ended, module
 from multipanda_py.realtime.system.signals import time_left
 
 READY = "ready"
-END = 10.0
+END_TIMEOUT = 10.0
 """Time limit for a process to end [s]."""
 
 
@@ -95,13 +95,13 @@ class Child(Closeable):
         answer: dict[str, Any] = json.loads(self.line(timeout))
         return answer
 
-    def finish(self) -> str:
+    def stop_and_read(self) -> str:
         """Stop the process and return its remaining output, or an empty string if it is killed."""
         if self.process.stdin is not None:
             self.process.stdin.close()
             self.process.stdin = None
         try:
-            last, _ = self.process.communicate(timeout=END)
+            last, _ = self.process.communicate(timeout=END_TIMEOUT)
         except subprocess.TimeoutExpired:
             self.close()
             return ""
@@ -111,7 +111,7 @@ class Child(Closeable):
         """Stop the process; kill it after a time limit."""
         if self.process.stdin is not None:
             self.process.stdin.close()
-        ended(self.process, time_left(END))
+        ended(self.process, time_left(END_TIMEOUT))
         # The child may print at its end, so this pipe is closed last.
         if self.process.stdout is not None:
             self.process.stdout.close()
@@ -137,13 +137,13 @@ class Usage:
     proportional_mib: float
 
 
-def family(pid: int) -> list[int]:
+def process_tree(pid: int) -> list[int]:
     """Return the ids of a process and its descendants."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
     except OSError:
         return []
-    return [pid, *(other for child in children for other in family(int(child)))]
+    return [pid, *(other for child in children for other in process_tree(int(child)))]
 
 
 def module_of(pid: int) -> str:

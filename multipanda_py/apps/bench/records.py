@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.apps.bench.node import SETTLE, BenchNode
+from multipanda_py.apps.bench.node import SETTLE_TIME, BenchNode
 from multipanda_py.exceptions import BenchError
 from multipanda_py.realtime.running_cell import RowFollower
 from multipanda_py.state import Matrix, Vector
 
-SLOW = 300.0
+LATE_COMMAND_TIME = 300.0
 """Time after the deadline beyond which commands are late for a robot [us]; Franka's figure."""
 _POLL_PERIOD = 0.2  # Period of reading records [s].
 PERCENTILES = {"median": 50.0, "p99": 99.0, "p99.9": 99.9, "max": 100.0}
@@ -42,7 +42,7 @@ class CycleTimes:
         missed: Cumulative number of missed periods.
         tau: Commanded torques, (n, arms, joints) [Nm].
         sensed: Cycle of each arm's newest state, (n, arms); equals ``wake`` if the state is new.
-        x: Position x of the first arm's reference [m].
+        reference_x: Position x of the first arm's reference [m].
         held: True where an arm held instead of following its controllet, for example while targets
             paused.
         dropped: Number of cycles that are missing, because they were not read in time.
@@ -55,12 +55,12 @@ class CycleTimes:
     missed: Counts
     tau: NDArray[np.float64]
     sensed: Counts
-    x: Vector
+    reference_x: Vector
     held: NDArray[np.bool_]
     dropped: int
 
 
-def watch(rows: RowFollower, seconds: float) -> CycleTimes:
+def collect_cycle_times(rows: RowFollower, seconds: float) -> CycleTimes:
     """Collect the timing of all cycles of a loop.
 
     Args:
@@ -70,10 +70,10 @@ def watch(rows: RowFollower, seconds: float) -> CycleTimes:
     Raises:
         BenchError: The loop ran no cycle.
     """
-    return watch_all([rows], seconds)[0]
+    return collect_all_cycle_times([rows], seconds)[0]
 
 
-def watch_all(followers: Sequence[RowFollower], seconds: float) -> list[CycleTimes]:
+def collect_all_cycle_times(followers: Sequence[RowFollower], seconds: float) -> list[CycleTimes]:
     """Collect the timing of all cycles of several loops at the same time.
 
     Args:
@@ -147,26 +147,26 @@ def topic_to_use(timing: CycleTimes, sent: Matrix) -> Vector:
         sent: Publication time on CLOCK_MONOTONIC [s] and x [m] of every target, (n, 2). The value
             of x identifies a target.
     """
-    first = np.flatnonzero(np.diff(timing.x)) + 1  # Cycles with a new target.
+    first = np.flatnonzero(np.diff(timing.reference_x)) + 1  # Cycles with a new target.
     by_x = np.argsort(sent[:, 1], kind="stable")
     ordered = sent[by_x]
-    at = np.clip(np.searchsorted(ordered[:, 1], timing.x[first]), 0, len(ordered) - 1)
-    same = ordered[at, 1] == timing.x[first]
+    at = np.clip(np.searchsorted(ordered[:, 1], timing.reference_x[first]), 0, len(ordered) - 1)
+    same = ordered[at, 1] == timing.reference_x[first]
     took: Vector = timing.wake[first][same] * 1e-3 - ordered[at[same], 0] * 1e6
     # Targets with equal x are confused, which gives implausible delays.
     plausible: Vector = took[(took >= 0.0) & (took < 1e5)]
     return plausible
 
 
-ATTEMPTS = 3
+MAX_ATTEMPTS = 3
 """Maximum number of attempts to measure a part."""
-HELD = 0.01
+MAX_HELD_FRACTION = 0.01
 """Maximum fraction of cycles with a held arm; it changes neither median nor p99 noticeably."""
 Result = TypeVar("Result")
 Measure = Callable[[], tuple[Sequence[CycleTimes], Result]]
 
 
-def undisturbed(
+def measure_without_holds(
     nodes: Mapping[BenchNode, Sequence[str]], measure: Measure[Result]
 ) -> tuple[Sequence[CycleTimes], Result]:
     """Measure a part, and repeat it if arms held or faulted, as on a busy machine.
@@ -182,35 +182,35 @@ def undisturbed(
         BenchError: Arms held or faulted in every attempt.
     """
     fraction, last = 0.0, ""
-    for _ in range(ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         timings, result = measure()
         fraction = max(float(timing.held.mean()) for timing in timings)
-        if fraction <= HELD and not any(node.faults() for node in nodes):
+        if fraction <= MAX_HELD_FRACTION and not any(node.faults() for node in nodes):
             return timings, result
         last = " / ".join(_last_words(node.log) for node in nodes)
         for node, instances in nodes.items():
             node.switch(instances)
-        time.sleep(SETTLE)
+        time.sleep(SETTLE_TIME)
     for node in nodes:
         node.check()
     raise BenchError(
-        f"arms held in {100.0 * fraction:.0f} % of the cycles in {ATTEMPTS} attempts: the "
+        f"arms held in {100.0 * fraction:.0f} % of the cycles in {MAX_ATTEMPTS} attempts: the "
         f"machine is "
         f"too busy; last line of the node's log: {last}"
     )
 
 
-def again(measure: Callable[[], Result]) -> Result:
+def measure_with_retry(measure: Callable[[], Result]) -> Result:
     """Measure a part that needs no node; repeat failed measurements, as on a busy machine.
 
     Raises:
         BenchError: Every attempt failed; this is the last error.
     """
-    for _ in range(ATTEMPTS - 1):
+    for _ in range(MAX_ATTEMPTS - 1):
         try:
             return measure()
         except BenchError:
-            time.sleep(SETTLE)
+            time.sleep(SETTLE_TIME)
     return measure()
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from multipanda_py.apps.bench.conditions import ARMS, CONDITIONS, FORCE
+from multipanda_py.apps.bench.conditions import ARM_POSITIONS, CONDITIONS, FORCE_CONDITION
 from multipanda_py.apps.bench.processes import cores_of
 from multipanda_py.apps.bench.wired import BARE
 
@@ -16,7 +16,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in lines)
 
 
-def two(figures: Mapping[str, float] | None, digits: int = 0) -> str:
+def median_and_p99(figures: Mapping[str, float] | None, digits: int = 0) -> str:
     """Return median and 99th percentile as text; empty without figures.
 
     Args:
@@ -55,8 +55,8 @@ def scaling_lines(scaling: Figures | None, image: str = "") -> Iterator[str]:
          "whole cycle", "lateness", "> 300 us, missed", "loop, ROS process [cores]",
          "memory [MiB]", "targets [1/s]"),
         (
-            (n, two(hot.get(n), 1), two(hot.get(f"{n} CA-MA"), 1),
-             two(hot.get(f"{n}: physics"), 1), *_paced(result))
+            (n, median_and_p99(hot.get(n), 1), median_and_p99(hot.get(f"{n} CA-MA"), 1),
+             median_and_p99(hot.get(f"{n}: physics"), 1), *_paced(result))
             for n, result in scaling["arms"].items()
         ),
     )  # fmt: skip
@@ -91,9 +91,9 @@ def _paced(result: Figures) -> list[str]:
     names = ("realtime.process", "ros.node.node")
     own = [one["proportional_mib"] for one in result["processes"] if one["name"] in names]
     return [
-        two(result["control_us"]),
-        two(result["cycle_us"]),
-        two(result["lateness_us"]),
+        median_and_p99(result["control_us"]),
+        median_and_p99(result["cycle_us"]),
+        median_and_p99(result["lateness_us"]),
         f"{result['over_300_us']}, {missed(result)}"
         + (f"; {result['held']} held" if result["held"] else ""),
         ", ".join(f"{cores_of(result, name):.2f}" for name in names),
@@ -127,7 +127,13 @@ def _at(arms: float) -> str:
     return "at no number of arms" if arms == float("inf") else f"at {arms:.1f} arms"
 
 
-PAPER = {"DC-NF": "< 25", "DC-CA": "above it", "DC-MA": "+ 40 to 60", "DC-CA-MA": "", "C-MA": ""}
+PAPER_CONTROL_TIMES = {
+    "DC-NF": "< 25",
+    "DC-CA": "above it",
+    "DC-MA": "+ 40 to 60",
+    "DC-CA-MA": "",
+    "C-MA": "",
+}
 """Control time in section VI-A of the paper [us]."""
 PAPER_DELAY = "about 0.5 ms"
 PAPER_SWITCH = (2.117, 0.493)
@@ -195,8 +201,8 @@ def _loop(report: Report) -> Iterator[str]:
     hot, cpp = report.get("hot", {}), report.get("cpp", {})
     conditions = report.get("paced", {}).get("conditions", {})
     rows = []
-    for name in (*CONDITIONS, FORCE):
-        row = [name, two(hot.get(name), 1), _cpp(cpp.get(name))]
+    for name in (*CONDITIONS, FORCE_CONDITION):
+        row = [name, median_and_p99(hot.get(name), 1), _cpp(cpp.get(name))]
         result = conditions.get(name)
         if result is None:
             row += [""] * 6
@@ -205,14 +211,14 @@ def _loop(report: Report) -> Iterator[str]:
         else:
             control = result["control_us"]
             row += [
-                two(control),
+                median_and_p99(control),
                 f"{control['p99.9']:.0f} / {control['max']:.0f}",
                 f"{result['over_300_us']}, {missed(result)}",
-                two(result["cycle_us"]),
-                two(result["lateness_us"]),
-                two(result.get("floor", {}).get("lateness_us")),
+                median_and_p99(result["cycle_us"]),
+                median_and_p99(result["lateness_us"]),
+                median_and_p99(result.get("floor", {}).get("lateness_us")),
             ]
-        rows.append([*row, PAPER.get(name, "")])
+        rows.append([*row, PAPER_CONTROL_TIMES.get(name, "")])
     if not hot and not conditions:
         return
     yield table(
@@ -239,7 +245,7 @@ def _loop(report: Report) -> Iterator[str]:
 
 def _cpp(result: Mapping[str, float] | None) -> str:
     ratio = f", {result['ratio']:.1f} times as fast" if result and "ratio" in result else ""
-    return two(result, 1) + ratio
+    return median_and_p99(result, 1) + ratio
 
 
 def _wired(report: Report) -> Iterator[str]:
@@ -250,12 +256,13 @@ def _wired(report: Report) -> Iterator[str]:
         if "trouble" in entry:
             rows.append([name, not_measured(entry), *[""] * 5])
             continue
-        for arm in ARMS if entry else ():
+        for arm in ARM_POSITIONS if entry else ():
             one = entry[arm]
             correlated = one.get("cross_correlation_us")
             text = "not measured" if correlated is None else f"{correlated:.0f}"
             rows.append([
-                name, arm, two(one["state_to_torque_us"]), two(one.get("loop_to_robot_us")),
+                name, arm, median_and_p99(one["state_to_torque_us"]),
+                median_and_p99(one.get("loop_to_robot_us")),
                 "" if name == BARE else text,
                 f"{one['lost_of_10000']:.1f} ({one['longest_run']})",
                 "" if name == BARE else PAPER_DELAY,
@@ -294,7 +301,7 @@ def _switching(report: Report) -> Iterator[str]:
         [
             *rows,
             ("topic published to cycle that uses it, median / p99",
-             f"{two(used)} us" if used else "not measured", ""),
+             f"{median_and_p99(used)} us" if used else "not measured", ""),
             ("target poses per second and arm", f"{rate:.0f}" if rate else "not measured", "1000"),
             ("start of the node until it is active", f"{paced['start_to_active_s']:.1f} s", ""),
         ],
@@ -335,6 +342,6 @@ def _parts(report: Report) -> Iterator[str]:
     parts = {name.split(": ")[1]: value for name, value in hot.items() if ": " in name}
     speed = parts.pop("inline", None)
     if parts:
-        rows = [(name, two(value, 1)) for name, value in parts.items()]
+        rows = [(name, median_and_p99(value, 1)) for name, value in parts.items()]
         rows.append(("inline, no clock", f"{speed['real_time_factor']:.1f} x real time"))
         yield table((f"{first}, two arms", "median / p99 [us]"), rows)

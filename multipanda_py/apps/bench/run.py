@@ -19,17 +19,23 @@ from pathlib import Path
 from typing import Any
 
 import multipanda_py
-from multipanda_py.apps.bench.conditions import COUPLED, Data, Effort, row_of_arms
+from multipanda_py.apps.bench.conditions import COUPLED_CONDITION, Data, Effort, row_of_arms
 from multipanda_py.apps.bench.hot import FEATURES
-from multipanda_py.apps.bench.node import SETTLE, START, BenchNode, finish_user, ros_environment
+from multipanda_py.apps.bench.node import (
+    SETTLE_TIME,
+    START_TIMEOUT,
+    BenchNode,
+    ros_environment,
+    stop_generator,
+)
 from multipanda_py.apps.bench.paced import Samples, counts, paced
 from multipanda_py.apps.bench.processes import Child, UsageMeter, cores_of
 from multipanda_py.apps.bench.records import (
     CycleTimes,
+    collect_all_cycle_times,
     cycle_times,
+    measure_without_holds,
     summary,
-    undisturbed,
-    watch_all,
 )
 from multipanda_py.apps.bench.wired import wired
 from multipanda_py.exceptions import BenchError, MultipandaError
@@ -37,9 +43,9 @@ from multipanda_py.realtime.system.checks import machine_facts
 from multipanda_py.realtime.system.child_process import end_with_parent, module_command
 from multipanda_py.realtime.system.dds import remove_leftovers
 
-ROW = (1, 2, 4, 8)
+ARM_COUNTS = (1, 2, 4, 8)
 """Measured numbers of arms in a row."""
-CELLS = {
+CELL_NAMESPACES = {
     "one cell": ("",),
     "two, a ROS domain each": ("", ""),
     "two on one domain": ("/one", "/two"),
@@ -47,10 +53,10 @@ CELLS = {
 """Namespaces of the cells; a cell without a namespace has a private ROS domain."""
 PERIOD_US = 1000.0
 """Period of a cycle at 1 kHz [us]."""
-Say = Callable[[str], None]
+LogFunction = Callable[[str], None]
 
 
-def scaling(seconds: float, hot: Data, folder: Path, log: Say) -> dict[str, Any]:
+def scaling(seconds: float, hot: Data, folder: Path, log: LogFunction) -> dict[str, Any]:
     """Measure rows of arms and pairs of cells, with one motion generator per cell.
 
     Args:
@@ -65,13 +71,13 @@ def scaling(seconds: float, hot: Data, folder: Path, log: Say) -> dict[str, Any]
         ``trouble`` with a reason.
     """
     arms = {}
-    for n in ROW:
+    for n in ARM_COUNTS:
         log(f"measuring {n} arms")
         (arms[f"{n}"],) = _together(
             [_row(n, f"row_{n}")], [""], [ros_environment()], seconds, folder
         )
     cells = {}
-    for how, namespaces in CELLS.items():
+    for how, namespaces in CELL_NAMESPACES.items():
         log(f"measuring {how} of two arms")
         data = [_row(2, f"cell_{k}") for k in range(len(namespaces))]
         first = int(ros_environment()["ROS_DOMAIN_ID"])
@@ -99,28 +105,28 @@ def _together(
     """Run cells at the same time; return the figures of each, or why they are missing."""
     try:
         with contextlib.ExitStack() as stack:
-            nodes, users = [], []
+            nodes, generators = [], []
             for one, namespace, environment in zip(data, namespaces, environments):
                 node = stack.enter_context(BenchNode(one, folder, environment, namespace))
                 bases = [f"{arm}=0" for arm in one["arms"]]
                 remap = ["--namespace", namespace] if namespace else []
-                user = stack.enter_context(
+                generator = stack.enter_context(
                     Child("multipanda_py.ros.client.motion_generator", *bases, "--each", *remap,
                           environment=environment)
                 )  # fmt: skip
-                user.wait_until_ready(START)
+                generator.wait_until_ready(START_TIMEOUT)
                 nodes.append(node)
-                users.append(user)
-            time.sleep(SETTLE)
+                generators.append(generator)
+            time.sleep(SETTLE_TIME)
 
             def all_at_once() -> tuple[list[CycleTimes], list[list[dict[str, Any]]]]:
-                meters = [UsageMeter([*n.pids, u.pid]) for n, u in zip(nodes, users)]
-                timings = watch_all([node.rows for node in nodes], seconds)
+                meters = [UsageMeter([*n.pids, u.pid]) for n, u in zip(nodes, generators)]
+                timings = collect_all_cycle_times([node.rows for node in nodes], seconds)
                 return timings, [[asdict(one) for one in meter.read()] for meter in meters]
 
             instances = {node: one["active"] for node, one in zip(nodes, data)}
-            timings, usage = undisturbed(instances, all_at_once)
-            rates = [finish_user(user) for user in users]
+            timings, usage = measure_without_holds(instances, all_at_once)
+            rates = [stop_generator(user) for user in generators]
             return [_figures(*result) for result in zip(timings, usage, rates)]
     except BenchError as error:  # The machine is too small or too busy for these cells.
         return [{"trouble": f"{error}"} for _ in data]
@@ -171,13 +177,13 @@ def end_of_1_khz(arms: Data) -> dict[str, float]:
     }
 
 
-CPP = Path(multipanda_py.__file__).resolve().parents[1] / "benchmarks" / "cpp" / "run.py"
+CPP_FOLDER = Path(multipanda_py.__file__).resolve().parents[1] / "benchmarks" / "cpp" / "run.py"
 """Benchmark of the same control laws in C++; only in a checkout, because it needs a compiler."""
-_CPP_NAMES = {"CDC-MA": COUPLED}
+_CPP_NAMES = {"CDC-MA": COUPLED_CONDITION}
 _CPP_TIME = 900.0  # Time limit for compiling with pinocchio's headers and running [s].
 
 
-def run(effort: Effort, log: Say) -> tuple[dict[str, Any], dict[str, Samples]]:
+def run(effort: Effort, log: LogFunction) -> tuple[dict[str, Any], dict[str, Samples]]:
     """Run all parts of the benchmark.
 
     Args:
@@ -228,7 +234,7 @@ def run(effort: Effort, log: Say) -> tuple[dict[str, Any], dict[str, Samples]]:
     return report, samples
 
 
-def hot(rounds: int, rows: tuple[int, ...], log: Say) -> dict[str, Any]:
+def hot(rounds: int, rows: tuple[int, ...], log: LogFunction) -> dict[str, Any]:
     """Measure controllets and parts of a cycle in a child process; see :mod:`.hot`.
 
     Args:
@@ -244,25 +250,25 @@ def hot(rounds: int, rows: tuple[int, ...], log: Say) -> dict[str, Any]:
     return _json_of(command, 60.0 + 20.0 * rounds)
 
 
-def rows_hot(rounds: int, log: Say) -> dict[str, Any]:
+def rows_hot(rounds: int, log: LogFunction) -> dict[str, Any]:
     """Measure rows of arms in a hot loop; return an empty result if that fails."""
     try:
-        return hot(rounds, ROW, log)
+        return hot(rounds, ARM_COUNTS, log)
     except BenchError as error:
         log(f"left out: controllets and physics in a hot loop: {error}")
         return {}
 
 
-def cpp(log: Say) -> dict[str, Any]:
+def cpp(log: LogFunction) -> dict[str, Any]:
     """Build and measure the control laws in C++.
 
     Raises:
         BenchError: The benchmark cannot be built or run here; the message gives the reason.
     """
-    if not CPP.is_file():
+    if not CPP_FOLDER.is_file():
         raise BenchError("only in a checkout of the repository: benchmarks/cpp")
     log("building and measuring the control laws in C++")
-    result = _json_of([sys.executable, str(CPP), "--json"], _CPP_TIME)
+    result = _json_of([sys.executable, str(CPP_FOLDER), "--json"], _CPP_TIME)
     return {_CPP_NAMES.get(name, name): figures for name, figures in result.items()}
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.apps.bench.conditions import (
-    ARMS,
+    ARM_POSITIONS,
     CONDITIONS,
     Data,
     all_conditions,
@@ -25,7 +25,13 @@ from multipanda_py.apps.bench.conditions import (
 from multipanda_py.apps.bench.node import BenchNode, ros_environment
 from multipanda_py.apps.bench.paced import Samples
 from multipanda_py.apps.bench.processes import Child, UsageMeter
-from multipanda_py.apps.bench.records import CycleTimes, again, summary, undisturbed, watch
+from multipanda_py.apps.bench.records import (
+    CycleTimes,
+    collect_cycle_times,
+    measure_with_retry,
+    measure_without_holds,
+    summary,
+)
 from multipanda_py.config.sections import RealtimeConfig
 from multipanda_py.exceptions import BenchError
 from multipanda_py.realtime.system.child_process import Closeable
@@ -33,9 +39,9 @@ from multipanda_py.realtime.system.priority import SYS_NICE, has_capability, oth
 from multipanda_py.simulation.fci.process import FciSim
 from multipanda_py.state import Matrix, Vector
 
-STEP = 10e-6
+TIME_STEP = 10e-6
 """Time grid of the cross-correlation [s]."""
-LONGEST = 5e-3
+MAX_DELAY = 5e-3
 """Maximum delay of the cross-correlation, in both directions [s]."""
 
 Signals = NDArray[np.float64]
@@ -59,18 +65,18 @@ def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signal
         x_to: Values of the second recording, (m, k).
 
     Returns:
-        Delay of the second recording; None without a maximum within ``LONGEST``, because the
+        Delay of the second recording; None without a maximum within ``MAX_DELAY``, because the
         signals change too little.
     """
     start, end = max(t_from[0], t_to[0]), min(t_from[-1], t_to[-1])
-    times = np.arange(start, end, STEP)
+    times = np.arange(start, end, TIME_STEP)
     size = 1 << (2 * len(times) - 1).bit_length()
     total = np.zeros(size)
     for k in range(x_from.shape[1]):
         a = np.fft.rfft(np.diff(np.interp(times, t_from, x_from[:, k])), size)
         b = np.fft.rfft(np.diff(np.interp(times, t_to, x_to[:, k])), size)
         total += np.fft.irfft(np.conj(a) * b, size)
-    max_value = round(LONGEST / STEP)
+    max_value = round(MAX_DELAY / TIME_STEP)
     # Correlation at the lags from -max_value to max_value.
     window = np.concatenate([total[-max_value:], total[: max_value + 1]])
     peak = int(window.argmax())
@@ -79,7 +85,7 @@ def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signal
     left, middle, right = window[peak - 1 : peak + 2].tolist()
     bend = left - 2.0 * middle + right
     between = 0.5 * (left - right) / bend if bend < 0.0 else 0.0
-    return float((peak - max_value + between) * STEP)
+    return float((peak - max_value + between) * TIME_STEP)
 
 
 def stamped_delays(
@@ -103,7 +109,7 @@ def stamped_delays(
     return t_to[known], t_to[known] - t_from[last[known]]
 
 
-DRIFT = 300.0
+CLOCK_DRIFT = 300.0
 """Clock drift of the second robot, so that packets arrive in every order [ppm]."""
 PRIORITY = 50
 """Real-time priority of the robot processes."""
@@ -124,7 +130,7 @@ def may_have_priority() -> bool:
 
 
 @dataclass(frozen=True)
-class Answers:
+class ReceivedTorques:
     """Torque packets that a robot received.
 
     Attributes:
@@ -153,7 +159,7 @@ class BenchRobots(Closeable):
         priority = PRIORITY if may_have_priority() else 0
         self._sims = [
             FciSim([ip], ppm=[drift], priority=priority)
-            for ip, drift in zip(self.addresses, (0.0, DRIFT))
+            for ip, drift in zip(self.addresses, (0.0, CLOCK_DRIFT))
         ]
         cores = os.sched_getaffinity(0)
         # With fewer cores, robots outside the loop's core would leave no time for the node.
@@ -180,31 +186,31 @@ class BenchRobots(Closeable):
 
     def are_moving(self) -> bool:
         """Return True if both robots execute torques."""
-        return all(self._ask(k, "stats")["mode"] == "move" for k in range(len(ARMS)))
+        return all(self._ask(k, "stats")["mode"] == "move" for k in range(len(ARM_POSITIONS)))
 
-    def begin(self, seconds: float) -> None:
+    def start_processes(self, seconds: float) -> None:
         """Start counting and logging, for a limited duration [s]."""
-        for k in range(len(ARMS)):
+        for k in range(len(ARM_POSITIONS)):
             self._ask(k, "keep", commands=round(1100 * seconds) + 1000)
             self._ask(k, "reset_stats")
 
-    def answers(self) -> dict[str, Answers]:
-        """Return the torque packets since :meth:`begin`, by arm.
+    def answers(self) -> dict[str, ReceivedTorques]:
+        """Return the torque packets since :meth:`start_processes`, by arm.
 
         Raises:
             BenchError: A robot received no packet.
         """
         # The counters are read first, because they continue while the logs are read.
-        counted = [self._ask(k, "stats") for k in range(len(ARMS))]
+        counted = [self._ask(k, "stats") for k in range(len(ARM_POSITIONS))]
         answers = {}
-        for k, arm in enumerate(ARMS):
+        for k, arm in enumerate(ARM_POSITIONS):
             log: list[dict[str, Any]] = []
             while part := self._ask(k, "log", skip=len(log), max_count=_PART)["commands"]:
                 log += part
                 time.sleep(_PAUSE)
             if not log:
                 raise BenchError(f"{arm}: the robot received no torques: {counted[k]}")
-            answers[arm] = Answers(
+            answers[arm] = ReceivedTorques(
                 np.array([entry["sent_ns"] for entry in log]) * 1e-9,
                 np.array([entry["arrived_ns"] for entry in log]) * 1e-9,
                 np.array([entry["tau"] for entry in log]),
@@ -212,10 +218,10 @@ class BenchRobots(Closeable):
             )  # fmt: skip
         return answers
 
-    def bare(self, seconds: float) -> dict[str, Answers]:
+    def run_minimal_loops(self, seconds: float) -> dict[str, ReceivedTorques]:
         """Serve each robot by a minimal loop with zero torques; return its packets, by arm."""
         priority = CLIENT_PRIORITY if may_have_priority() else 0
-        self.begin(seconds)
+        self.start_processes(seconds)
         cycles = str(round(1000 * seconds))
         loops = [
             Child("multipanda_py.apps.bench.bare_loop", ip, cycles, str(priority))
@@ -263,7 +269,7 @@ def wired(
                 figures.setdefault(condition, {"trouble": f"{error}"})
         log(f"measuring {BARE}")
         try:
-            answers = again(lambda: robots.bare(seconds))
+            answers = measure_with_retry(lambda: robots.run_minimal_loops(seconds))
         except BenchError as error:
             figures[BARE] = {"trouble": f"{error}"}
             return figures, samples
@@ -283,12 +289,12 @@ def _conditions(
     data = all_conditions(robots.arms(), f"bench_fci_{os.getpid()}")
     with (
         BenchNode(data, folder, ros_environment()) as node,
-        node.under_each(CONDITIONS, folder / "sent.npy") as each,
+        node.each_condition(CONDITIONS, folder / "sent.npy") as each,
     ):
-        for condition, user in each:
+        for condition, generator in each:
             log(f"measuring {condition} on simulated FCI robots")
             try:
-                result = _measure(node, robots, condition, [*node.pids, user.pid], seconds)
+                result = _measure(node, robots, condition, [*node.pids, generator.pid], seconds)
             except BenchError as error:  # The machine may be too slow for the robots.
                 figures[condition] = {"trouble": f"{error}"}
                 continue
@@ -297,23 +303,23 @@ def _conditions(
 
 def _measure(
     node: BenchNode, robots: BenchRobots, condition: str, pids: list[int], seconds: float
-) -> tuple[CycleTimes, dict[str, Answers], list[dict[str, Any]]]:
+) -> tuple[CycleTimes, dict[str, ReceivedTorques], list[dict[str, Any]]]:
     """Measure loop and robots at the same time."""
 
-    def both() -> tuple[list[CycleTimes], tuple[dict[str, Answers], list[dict[str, Any]]]]:
+    def both() -> tuple[list[CycleTimes], tuple[dict[str, ReceivedTorques], list[dict[str, Any]]]]:
         _wait_for(robots)
         meter = UsageMeter(pids)
-        robots.begin(seconds)
-        timing = watch(node.rows, seconds)
+        robots.start_processes(seconds)
+        timing = collect_cycle_times(node.rows, seconds)
         usage = [asdict(one) for one in meter.read()]
         return [timing], (robots.answers(), usage)
 
-    (timing,), (answers, usage) = undisturbed({node: instances_of(condition)}, both)
+    (timing,), (answers, usage) = measure_without_holds({node: instances_of(condition)}, both)
     return timing, answers, usage
 
 
 def _figures(
-    timing: CycleTimes, answers: dict[str, Answers], usage: list[dict[str, Any]]
+    timing: CycleTimes, answers: dict[str, ReceivedTorques], usage: list[dict[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, Vector]]:
     figures: dict[str, Any] = {"processes": usage, "not_seen": timing.dropped}
     drawn: dict[str, Vector] = {}
@@ -335,7 +341,9 @@ def _wait_for(robots: BenchRobots) -> None:
     deadline = time.monotonic() + _MOVING
     while not robots.are_moving():
         if time.monotonic() > deadline:
-            raise BenchError(f"{', '.join(ARMS)}: the robots did not move within {_MOVING:g} s")
+            raise BenchError(
+                f"{', '.join(ARM_POSITIONS)}: the robots did not move within {_MOVING:g} s"
+            )
         time.sleep(0.05)
 
 
@@ -346,12 +354,12 @@ def _written(timing: CycleTimes, arm: int) -> tuple[Vector, Vector]:
     return written, timing.tau[fresh, arm]
 
 
-def _latency(result: Answers) -> Vector:
+def _latency(result: ReceivedTorques) -> Vector:
     latency: Vector = (result.arrived - result.sent) * 1e6
     return latency
 
 
-def _answered(result: Answers) -> dict[str, Any]:
+def _answered(result: ReceivedTorques) -> dict[str, Any]:
     return {
         "state_to_torque_us": summary(_latency(result)),
         "cycles": result.cycles,

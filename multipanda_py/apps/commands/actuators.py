@@ -23,7 +23,7 @@ from multipanda_py.apps.commands.command_line import (
 from multipanda_py.exceptions import IdentificationRefused
 from multipanda_py.identification.actuators.springs import SpringEstimate, identify_springs
 from multipanda_py.parameters import specs_of
-from multipanda_py.realtime.recording.log_reader import TABLES, table_of
+from multipanda_py.realtime.recording.log_reader import TABLE_SUFFIXES, table_of
 from multipanda_py.realtime.recording.plots import SUFFIXES
 from multipanda_py.realtime.system.signals import end_in_order
 from multipanda_py.registry import pyplot
@@ -105,8 +105,10 @@ def _parts(path: Path) -> dict[str, dict[str, Any]]:
     Raises:
         IdentificationRefused: The file is not a table, or the table has no rows.
     """
-    if path.suffix.lower() not in TABLES:
-        raise IdentificationRefused(f"{path}: not a table. Use a {' or '.join(TABLES)} file.")
+    if path.suffix.lower() not in TABLE_SUFFIXES:
+        raise IdentificationRefused(
+            f"{path}: not a table. Use a {' or '.join(TABLE_SUFFIXES)} file."
+        )
     table = table_of(path)
     table.columns = [str(column).strip() for column in table.columns]
     if not len(table):

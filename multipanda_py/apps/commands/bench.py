@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from multipanda_py.apps.bench.conditions import PARTS, QUICK, Effort
+from multipanda_py.apps.bench.conditions import PARTS, QUICK_EFFORT, Effort
 from multipanda_py.apps.commands.command_line import (
     FAILED,
     OK,
@@ -27,7 +27,8 @@ SUMMARY = (
 )
 
 _END = 3.0  # Time limit for all processes to end after Ctrl-C [s].
-_ROOM = 2**20  # Free space for a report and its figure [bytes]. With --quick it takes 0.2 MiB.
+# Free space for a report and its figure [bytes]. With --quick it takes 0.2 MiB.
+_FREE_SPACE = 2**20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     from multipanda_py.apps.bench.report import markdown
     from multipanda_py.apps.bench.run import run as measure
 
-    effort = QUICK if options.quick else Effort()
+    effort = QUICK_EFFORT if options.quick else Effort()
     only = ("scaling",) if options.scaling else tuple(options.only or ()) or None
     values = {"seconds": options.seconds, "trials": options.trials, "parts": only}
     effort = replace(
@@ -95,7 +96,7 @@ def _check_free_space(folder: Path) -> None:
     """
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
-            if probe.write(bytes(_ROOM)) < _ROOM:
+            if probe.write(bytes(_FREE_SPACE)) < _FREE_SPACE:
                 raise BenchError(
                     f"{folder}: less than 1 MiB free for a report. Choose another folder"
                 )

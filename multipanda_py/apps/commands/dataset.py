@@ -38,7 +38,8 @@ def _run_check(options: argparse.Namespace) -> int:
     skew = max((episode.skew for episode in dataset), default=0.0)
     print_line(
         f"{options.folder}: {len(dataset)} episodes, {dataset.info['total_frames']} frames at "
-        f"{dataset.info['fps']} Hz, {len(dataset.films)} cameras, largest skew {1e3 * skew:.2f} ms"
+        f"{dataset.info['fps']} Hz, {len(dataset.video_keys)} cameras, largest skew "
+        f"{1e3 * skew:.2f} ms"
     )
     return OK
 
@@ -73,7 +74,7 @@ def _run_replay(options: argparse.Namespace) -> int:
 
     end_in_order()
     dataset = Dataset(options.folder)
-    ours = dataset.ours
+    ours = dataset.extra_metadata
     env = CellEnv(
         ours["task"],
         control=ours["control"],
@@ -110,18 +111,18 @@ REPLAY = Verb(
 def _run_stats(options: argparse.Namespace) -> int:
     """Print one line per episode and the statistics of every quantity."""
     from multipanda_py.learning.datasets import Dataset
-    from multipanda_py.learning.datasets.reader import STATS, read_json
+    from multipanda_py.learning.datasets.reader import STATS_FILE, read_json
 
     dataset = Dataset(options.folder)
     for episode in dataset:
-        result = "success" if episode.facts.get("success") else "fail"
+        result = "success" if episode.metadata.get("success") else "fail"
         print_line(
             f"{episode.number:6d}  {len(episode):6d} frames  {result:8s}"
-            f"seed {episode.facts.get('seed')}  {episode.task}"
+            f"seed {episode.metadata.get('seed')}  {episode.task}"
         )
     if not len(dataset):
         return OK
-    stats = read_json(dataset.folder, STATS)
+    stats = read_json(dataset.folder, STATS_FILE)
     print_line(f"{'':28s}{'min':>12s}{'max':>12s}{'mean':>12s}{'std':>12s}")
     for key, feature in dataset.info["features"].items():
         if not key.startswith(("observation", "action")) or feature["dtype"] == "video":

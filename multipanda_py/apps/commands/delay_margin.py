@@ -14,14 +14,14 @@ from multipanda_py.apps.commands.command_line import OK, print_line
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import instance_specs
-from multipanda_py.control.delay_margin import LONGEST, Probe, linearise
+from multipanda_py.control.delay_margin import MAX_DELAY_CYCLES, Probe, linearise
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.realtime.shared_memory import Mailbox
 from multipanda_py.realtime.startup import build_loop
 from multipanda_py.state import INTERFACES, Vector
 
 SUMMARY = "Compute bandwidth and delay margin of a cell's controllets, without moving anything."
-MARGIN = 0.3
+LIMIT_MARGIN = 0.3
 """Minimum distance of random configurations from the joint limits [rad]."""
 
 
@@ -123,7 +123,7 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
                 "bandwidth": max(row[0] for row in matches),
                 "delay_margin_ms": None if min_value < 0 else 1e3 * period * min_value,
                 "taken_ms": 1e3 * period * taken,
-                "longest_ms": 1e3 * period * LONGEST,
+                "longest_ms": 1e3 * period * MAX_DELAY_CYCLES,
                 "posture": worst.tolist(),
             }
     finally:
@@ -141,7 +141,7 @@ def _postures(
             np.concatenate([arm.robot.limits.span[side] for arm in arms]) for side in (0, 1)
         )
         for _ in range(options.random):
-            yield rng.uniform(low + MARGIN, high - MARGIN)
+            yield rng.uniform(low + LIMIT_MARGIN, high - LIMIT_MARGIN)
         return
     if options.configuration is None:
         yield np.concatenate([arm.q_start for arm in arms])

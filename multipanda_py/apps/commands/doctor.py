@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     """Print one line per finding; return failure only if a real arm requires it."""
     failed = False
     for finding in _findings(options.robots):
-        print_line(f"[{'ok' if finding.ok else '!!'}] {finding.what}: {finding.found}")
+        print_line(f"[{'ok' if finding.ok else '!!'}] {finding.name}: {finding.value}")
         if not finding.ok:
             print_line(f"     {finding.fix}")
             failed = failed or finding.required

@@ -27,7 +27,7 @@ from multipanda_py.identification.arm.excitation import (
     CRITERIA,
     Clearance,
     Excitation,
-    ExcitationSettings,
+    ExcitationOptions,
     clearance_in,
 )
 from multipanda_py.identification.arm.fourier import FourierMotion, column_names
@@ -36,7 +36,7 @@ from multipanda_py.robots import MODELS, ArmDescription
 from multipanda_py.robots.geometry import gravity_in_base
 from multipanda_py.targets import TRAJECTORY_POINTS
 
-LONGEST, HARMONICS = 600.0, 50
+MAX_DURATION, MAX_HARMONICS = 600.0, 50
 """Maximum duration of a motion [s] and maximum number of harmonics; beyond them, the search takes
 too long to be useful."""
 SUMMARY = (
@@ -99,18 +99,20 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigurationError(f"--limit-scale: got {options.limit_scale:g}, allowed 0.05 to 1")
     if not 0.0 <= options.clearance <= 1.0:
         raise ConfigurationError(f"--clearance: got {options.clearance:g}, allowed 0 to 1 m")
-    if not options.period >= 1.0 or not options.period + 2.0 * options.ramp <= LONGEST:
+    if not options.period >= 1.0 or not options.period + 2.0 * options.ramp <= MAX_DURATION:
         raise ConfigurationError(
             f"--period, --ramp: got {options.period:g} and {options.ramp:g} s, allowed a period "
-            f"from 1 s and, including both ramps, up to {LONGEST:g} s"
+            f"from 1 s and, including both ramps, up to {MAX_DURATION:g} s"
         )
-    if options.harmonics > HARMONICS:
-        raise ConfigurationError(f"--harmonics: got {options.harmonics}, allowed 1 to {HARMONICS}")
+    if options.harmonics > MAX_HARMONICS:
+        raise ConfigurationError(
+            f"--harmonics: got {options.harmonics}, allowed 1 to {MAX_HARMONICS}"
+        )
     if not all(math.isfinite(angle) for rpy in options.mounting for angle in rpy):
         raise ConfigurationError(f"--mounting: got {options.mounting}, allowed finite angles")
     arm, clearance = _arm(options)
     gravities = [gravity_in_base(rpy) for rpy in options.mounting]
-    desired = ExcitationSettings(
+    desired = ExcitationOptions(
         harmonics=options.harmonics,
         period=options.period,
         ramp=options.ramp,

@@ -26,8 +26,8 @@ from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ConfigurationError, IdentificationRefused, UnknownName
 from multipanda_py.files import replacing
 from multipanda_py.identification.arm.identify import (
-    FRICTIONS,
-    ROTORS,
+    FRICTION_MODELS,
+    ROTOR_MODES,
     Identified,
     Options,
     identify,
@@ -35,8 +35,8 @@ from multipanda_py.identification.arm.identify import (
 from multipanda_py.identification.arm.payload import find_load
 from multipanda_py.realtime.recording import Log
 from multipanda_py.realtime.recording.arm_log import motion_of
-from multipanda_py.realtime.recording.log import known_robot, unrecorded
-from multipanda_py.realtime.recording.log_reader import TABLES, read
+from multipanda_py.realtime.recording.log import check_recording, known_robot
+from multipanda_py.realtime.recording.log_reader import TABLE_SUFFIXES, read
 from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
 from multipanda_py.realtime.recording.plots import SUFFIXES
 from multipanda_py.realtime.system.signals import end_in_order
@@ -67,9 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--parameters", metavar="FILE", type=Path,
         help="known parameters of the arm, from an earlier run of this command",
     )  # fmt: skip
-    parser.add_argument("--friction", choices=FRICTIONS, default="coulomb")
+    parser.add_argument("--friction", choices=FRICTION_MODELS, default="coulomb")
     parser.add_argument(
-        "--rotors", choices=ROTORS, default=ROTORS[0],
+        "--rotors", choices=ROTOR_MODES, default=ROTOR_MODES[0],
         help="rotor inertia. fit: identify it; known: use the model's; unseen: the torque sensors "
         "are behind the gears and do not measure it, as on a Franka; auto (default): chosen by "
         "the sensors named in the log",
@@ -194,7 +194,7 @@ def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredM
     motions = []
     for i, path in enumerate(options.logs):
         log = read(path)
-        for sentence in unrecorded(log):
+        for sentence in check_recording(log):
             complain(f"note: {sentence}")
         one = log.the_arm(_name_in(log, options))
         if known_robot(one) not in (None, arm.robot.name) and arm.robot.name in MODELS:
@@ -207,7 +207,8 @@ def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredM
             rpy = options.mounting[min(i, len(options.mounting) - 1)]
             gravity = gravity_in_base(rpy)
         motion = motion_of(one, str(path), gravity)
-        if one.robot is None and Path(path).suffix.lower() in TABLES:  # Tables name no joints.
+        # Tables name no joints.
+        if one.robot is None and Path(path).suffix.lower() in TABLE_SUFFIXES:
             motion = replace(motion, joints=None)
         motions.append(motion)
     return motions
@@ -280,7 +281,7 @@ def _load(options: argparse.Namespace, arm: ArmDescription, motions: list[Measur
     print_line(f"mass {body.mass:.4g} kg (standard deviation {result.mass_deviation:.2g})")
     deviation = ", ".join(f"{value:.2g}" for value in result.com_deviation)
     print_line(f"centre in the flange {np.round(body.com, 4).tolist()} m ({deviation})")
-    if result.tells_inertia:
+    if result.has_inertia:
         print_line(
             f"inertia about the centre, xx yy zz xy xz yz, {np.round(inertia, 6).tolist()} kg m^2"
         )

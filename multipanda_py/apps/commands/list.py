@@ -68,8 +68,8 @@ def markdown(
     result: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> str:
     """Return a Markdown page with everything the registry found, by kind, and robot settings."""
-    kinds = (line for kind in result for line in _kind(kind, result))
-    return "\n".join([_HEAD, *_targets(), *kinds, *_robot(result.get("backends", ()))])
+    kinds = (line for kind in result for line in _kind_section(kind, result))
+    return "\n".join([_HEAD, *_targets(), *kinds, *_settings_section(result.get("backends", ()))])
 
 
 def _targets() -> Iterator[str]:
@@ -84,7 +84,7 @@ def _channel_row(channel: Channel) -> tuple[str, ...]:
     return (channel.name, channel.doc, f"`{channel.place}`, {kind}", f"`{channel.method}`")
 
 
-def _kind(kind: str, matches: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+def _kind_section(kind: str, matches: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
     yield f"\n## {kind.capitalize()}"
     for item in matches[kind]:
         yield f"\n### {item['name']}\n"
@@ -95,20 +95,20 @@ def _kind(kind: str, matches: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iter
         facts = list(_facts(item))
         if facts:
             yield "\n" + "\n".join(f"- {fact}" for fact in facts)
-        rows = [_row(parameter) for parameter in item.get("parameters", ())]
+        rows = [_parameter_cells(parameter) for parameter in item.get("parameters", ())]
         if rows and kind != "backends":  # Parameters of backends have a separate section.
             yield ""
             yield from _table(_COLUMNS, rows)
 
 
-def _robot(backends: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _settings_section(backends: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the settings that may change at run time, for every backend with such settings."""
     yield _ROBOT
     for backend in backends:
         live = [setting for setting in backend.get("parameters", ()) if not setting["read_only"]]
         if live:
             yield f"### Settings under `{backend['name']}`\n"
-            yield from _table(_COLUMNS, [_row(setting) for setting in live])
+            yield from _table(_COLUMNS, [_parameter_cells(setting) for setting in live])
 
 
 def _facts(item: Mapping[str, Any]) -> Iterator[str]:
@@ -150,7 +150,7 @@ def actuator_facts(item: Mapping[str, Any]) -> list[str]:
     return [*facts, f"source: {item['source']}"] if item["source"] else facts
 
 
-def _row(parameter: Mapping[str, Any]) -> tuple[str, ...]:
+def _parameter_cells(parameter: Mapping[str, Any]) -> tuple[str, ...]:
     low, high, default = parameter["low"], parameter["high"], parameter["default"]
     if parameter["options"]:
         bounds = _listed(parameter["options"])
@@ -255,7 +255,7 @@ def _entry(kind: str, name: str) -> dict[str, Any]:
         item["report_docs"] = [getattr(report, "doc", "") for report in part.report_names]
         item["own_targets"] = _own_channels(part.Target.channels)
     if kind == "features":
-        item["needs"] = list(part.needs)
+        item["needs"] = list(part.requires)
         item["targets"] = [str(channel) for channel in part.channels]
         item["own_targets"] = _own_channels(part.channels)
     if kind == "actuators":

@@ -19,13 +19,13 @@ from multipanda_py.files import MAX_DESCRIPTION, read_text
 from multipanda_py.identification.arm.fourier import column_names
 from multipanda_py.state import ArmSnapshot, Matrix, Vector
 
-LAW = "joint_trajectory"
-NEAR = 0.02
+CONTROLLET = "joint_trajectory"
+START_TOLERANCE = 0.02
 """Tolerance of the joint positions at the start and end of a motion [rad, m], and of the
 velocities at its start [rad/s, m/s]."""
 MAX_PATH_LENGTH = 60.0
 """Time limit for the approach to the start of a motion [s]."""
-AFTERWARDS = 0.2
+REST_TIME = 0.2
 """Time for an arm to come to rest after a motion [s]."""
 
 
@@ -94,10 +94,13 @@ def move_to_start(cell: Cell, arm: str, points: Matrix) -> str:
         ConfigurationError: The cell has no such controllet for this arm alone.
         LoopError: The arm does not reach the start.
     """
-    law = next((c.name for c in cell.controllets() if c.type == LAW and c.arms == (arm,)), None)
+    law = next(
+        (c.name for c in cell.controllets() if c.type == CONTROLLET and c.arms == (arm,)), None
+    )
     if law is None:
         raise ConfigurationError(
-            f"controllets: no {LAW} for {arm} alone. Declare one, since it follows the motion."
+            f"controllets: no {CONTROLLET} for {arm} alone. Declare one, since it follows the "
+            f"motion."
         )
     cell.switch([law], strictness="force_auto", timeout=5.0)
     start = points[0, 1 : 1 + cell.state(arm).q.size]
@@ -130,18 +133,20 @@ def follow(cell: Cell, arm: str, law: str, points: Matrix) -> None:
     """
     start = cell.state(arm).time
     cell.follow(arm, points)
-    while cell.state(arm).time < start + points[-1, 0] + AFTERWARDS:
+    while cell.state(arm).time < start + points[-1, 0] + REST_TIME:
         _check(cell, arm, law)
         time.sleep(0.05)
     end = points[-1, 1 : 1 + cell.state(arm).q.size]
     away = np.abs(cell.state(arm).q - end).max()
-    if away > NEAR:
+    if away > START_TOLERANCE:
         raise LoopError(f"{arm}: ended {away:.3f} rad away from the end of the motion")
 
 
 def _is_at(cell: Cell, arm: str, q: Matrix) -> bool:
     state = cell.state(arm)
-    return bool(np.abs(state.q - q).max() < NEAR and np.abs(state.dq).max() < NEAR)
+    return bool(
+        np.abs(state.q - q).max() < START_TOLERANCE and np.abs(state.dq).max() < START_TOLERANCE
+    )
 
 
 def _check(cell: Cell, arm: str, law: str) -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from multipanda_py.apps.commands.command_line import OK, arm_of, complain, print_line, seed
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.perturbation import TYPICAL, PerturbationSpec
+from multipanda_py.config.perturbation import TYPICAL_ERRORS_FILE, PerturbationSpec
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.identification.paired.data_set import Wished, record_pairs
-from multipanda_py.identification.paired.folder import TABLE
-from multipanda_py.identification.paired.motions import LAWS
-from multipanda_py.identification.paired.parallel import PARALLEL
+from multipanda_py.identification.paired.data_set import DataSetSpec, record_pairs
+from multipanda_py.identification.paired.folder import TABLE_FILE
+from multipanda_py.identification.paired.motions import CONTROLLETS
+from multipanda_py.identification.paired.parallel import PARALLEL_BACKENDS
 from multipanda_py.identification.paired.recording import ALIGNMENTS
-from multipanda_py.identification.paired.replay import FOLLOW, replay_logs
+from multipanda_py.identification.paired.replay import FOLLOWED_SIGNALS, replay_logs
 from multipanda_py.realtime.system.signals import end_in_order
 
 SUMMARY = (
@@ -40,18 +40,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log-arm", metavar="ARM", help="arm in --logs, if there are several")
     parser.add_argument("--robot", metavar="MODEL", help="robot model for --logs without one")
     parser.add_argument(
-        "--follow", choices=FOLLOW,
+        "--follow", choices=FOLLOWED_SIGNALS,
         help="motion in --logs that the twin follows; default: commanded, if recorded",
     )  # fmt: skip
     parser.add_argument(
         "--controllet",
-        choices=LAWS,
-        default=LAWS[0],
-        help=f"controllet of the twin, default {LAWS[0]}",
+        choices=CONTROLLETS,
+        default=CONTROLLETS[0],
+        help=f"controllet of the twin, default {CONTROLLETS[0]}",
     )
     parser.add_argument(
         "--plant-controllet",
-        choices=LAWS,
+        choices=CONTROLLETS,
         help="controllet of the reference robot; default: as for the twin",
     )
     parser.add_argument(
@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="number of processes; default: one per core",
     )  # fmt: skip
     parser.add_argument(
-        "--parallel", choices=PARALLEL, default=PARALLEL[0],
+        "--parallel", choices=PARALLEL_BACKENDS, default=PARALLEL_BACKENDS[0],
         help="backend of joblib: processes on this machine (default), or Dask",
     )  # fmt: skip
     parser.add_argument(
@@ -113,7 +113,7 @@ def run(options: argparse.Namespace) -> int:
     twin = CellConfig.from_yaml(options.cell)
     arm = arm_of(twin.arms, options.arm)
     count = _replayed(options, twin, arm) if options.logs else _recorded(options, twin, arm)
-    print_line(f"{options.output / TABLE}: {count} motions on both sides")
+    print_line(f"{options.output / TABLE_FILE}: {count} motions on both sides")
     return OK
 
 
@@ -125,8 +125,12 @@ def _recorded(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
     if options.plant:
         plant = CellConfig.from_yaml(options.plant)
     else:
-        plant = PerturbationSpec.from_yaml(options.spec or TYPICAL).draw(twin, options.plant_seed)
-    wished = Wished(options.multi, options.single, options.linear, options.clearance, options.seed)
+        plant = PerturbationSpec.from_yaml(options.spec or TYPICAL_ERRORS_FILE).draw(
+            twin, options.plant_seed
+        )
+    wished = DataSetSpec(
+        options.multi, options.single, options.linear, options.clearance, options.seed
+    )
     return record_pairs(
         twin,
         plant,

@@ -10,7 +10,7 @@ from typing import Any
 from multipanda_py.apps.commands.command_line import CELL_FILES, OK, check_output, print_line, seed
 from multipanda_py.config.cell_file import CellConfig, changed_text
 from multipanda_py.config.parameter_file import merged
-from multipanda_py.config.perturbation import FR3_GEARS, TYPICAL, PerturbationSpec
+from multipanda_py.config.perturbation import FR3_GEARS, TYPICAL_ERRORS_FILE, PerturbationSpec
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.files import replacing
 
@@ -22,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--spec", metavar="FILE",
         help="values and ranges; default: typical deviations of a carefully built arm, "
-        f"{TYPICAL.name} of multipanda_py.config.perturbation; {FR3_GEARS.name} has hysteresis",
+        f"{TYPICAL_ERRORS_FILE.name} of multipanda_py.config.perturbation; {FR3_GEARS.name} has "
+        f"hysteresis",
     )  # fmt: skip
     parser.add_argument(
         "--seed", type=seed, help="seed of the random values; default: that of --spec"
@@ -41,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
             f"{options.cell}: has real arms only, which cannot be perturbed. Use a cell file with "
             "simulated arms."
         )
-    spec = PerturbationSpec.from_yaml(options.spec or TYPICAL)
+    spec = PerturbationSpec.from_yaml(options.spec or TYPICAL_ERRORS_FILE)
     spec.draw(config, options.seed)  # This checks the values before anything is written.
     values = spec.values_for(config, options.seed)
     change: dict[str, Any] = {}

@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from multipanda_py.apps.commands.command_line import OK, check_output, complain, print_line
-from multipanda_py.realtime.recording.log import check_log, unrecorded
+from multipanda_py.realtime.recording.log import check_log, check_recording
 from multipanda_py.realtime.recording.log_reader import read
 from multipanda_py.realtime.recording.plots import SUFFIXES, draw
 
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     output = options.output or Path(Path(options.logs[0]).stem + ".png")
     check_output(output, *SUFFIXES, beside=options.logs)
     log = read(options.logs, robot=options.robot)
-    for sentence in unrecorded(log):
+    for sentence in check_recording(log):
         complain(f"note: {sentence}")
     for arm in log.arms.values():
         for sentence in check_log(arm, moves=False):  # Plots of an arm at rest are useful, too.

@@ -20,7 +20,12 @@ from multipanda_py.apps.commands.command_line import (
 from multipanda_py.apps.commands.motion import read_motion
 from multipanda_py.config.cell_file import CellConfig, changed_text
 from multipanda_py.exceptions import ValidationRefused
-from multipanda_py.identification.calibration import Refinement, RefinementPlan, refine, report
+from multipanda_py.identification.calibration import (
+    Calibration,
+    CalibrationPlan,
+    calibrate,
+    report,
+)
 from multipanda_py.identification.calibration.contact_parameters import TABLE
 from multipanda_py.identification.calibration.improvement import body_layer, law_layer
 from multipanda_py.identification.validation import TASKS
@@ -108,10 +113,10 @@ def run(options: argparse.Namespace) -> int:
     return OK
 
 
-def _refined(parts: Path, options: argparse.Namespace) -> Refinement:
+def _refined(parts: Path, options: argparse.Namespace) -> Calibration:
     """Run the rounds whose results are not in the folder of parts yet."""
     plant, twin = CellConfig.from_yaml(options.plant), CellConfig.from_yaml(options.twin)
-    plan = RefinementPlan(
+    plan = CalibrationPlan(
         tasks=sorted(set(options.task or (1, 2, 3, 4))),
         laws=options.controllet or (),
         seconds=options.seconds,
@@ -133,7 +138,7 @@ def _refined(parts: Path, options: argparse.Namespace) -> Refinement:
         shutil.rmtree(parts, ignore_errors=True)
     before, result = set(parts.glob("*")), None
     try:
-        result = refine(plant, twin, parts, plan, motions, complain)
+        result = calibrate(plant, twin, parts, plan, motions, complain)
         return result
     finally:
         if result is None and set(parts.glob("*")) - before:
@@ -143,7 +148,7 @@ def _refined(parts: Path, options: argparse.Namespace) -> Refinement:
             )
 
 
-def _put(result: Refinement, target: Path, options: argparse.Namespace) -> None:
+def _put(result: Calibration, target: Path, options: argparse.Namespace) -> None:
     """Write the output folder atomically."""
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -155,7 +160,7 @@ def _put(result: Refinement, target: Path, options: argparse.Namespace) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _write(result: Refinement, folder: Path, options: argparse.Namespace) -> None:
+def _write(result: Calibration, folder: Path, options: argparse.Namespace) -> None:
     """Write the report and the cell files with the calibrated parameters."""
     about = {"plant": options.plant, "twin": options.twin, "seconds of each task": options.seconds,
              "repeats": options.repeats, "seed": options.seed}  # fmt: skip

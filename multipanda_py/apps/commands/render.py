@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from multipanda_py.simulation.scene_view import SceneView
 
 
-RADIUS = 0.08
+CIRCLE_RADIUS = 0.08
 """Radius of the circles that the tools draw [m]; twice the radius must stay within the gate."""
-SWING = 0.15
+JOINT_AMPLITUDE = 0.15
 """Amplitude of the joints under a controllet with joint targets only [rad]."""
 PERIOD = 3.0
 """Period of one circle [s]."""
-RAMP = 0.6
+RAMP_TIME = 0.6
 """Duration of the start and of the stop of a motion [s]."""
 
 
@@ -54,8 +54,8 @@ class Demo:
         self._duration = duration
         self._switched = False
         gate = cell.config.gate
-        self._radius = min(RADIUS, 0.4 * gate.position)
-        self._swing = min(SWING, 0.4 * gate.joint)
+        self._radius = min(CIRCLE_RADIUS, 0.4 * gate.position)
+        self._swing = min(JOINT_AMPLITUDE, 0.4 * gate.joint)
         idle = [arm for arm in cell.arms if not cell.spec(cell.state(arm).owner).channels]
         taken: set[str] = set()
         chosen = []
@@ -84,7 +84,7 @@ class Demo:
             news = self._switch()
         angle = 2.0 * np.pi / PERIOD * time
         left = min(time, self._duration - time)
-        size = 0.5 - 0.5 * np.cos(np.pi * min(1.0, max(0.0, left / RAMP)))
+        size = 0.5 - 0.5 * np.cos(np.pi * min(1.0, max(0.0, left / RAMP_TIME)))
         for index, arm in enumerate(self._cell.arms):
             channels = self._cell.spec(self._cell.state(arm).owner).channels
             signed_angle = angle if index % 2 == 0 else -angle
@@ -125,11 +125,11 @@ def _circle(angle: float) -> Vector:
 SUMMARY = "Render a cell offscreen: an image of its start (png) or a video (mp4, gif, webp)."
 
 FPS = {".mp4": 30.0, ".gif": 20.0, ".webp": 25.0}
-SMALL, LARGE = (640, 360), (1280, 720)
+SMALL_SIZE, LARGE_SIZE = (640, 360), (1280, 720)
 """Default sizes of GIF and WebP, and of everything else [pixels]."""
 TARGET_CYCLES = 10
 """Cycles between two targets of the demo."""
-SIMULATED = ("mujoco", "mock")
+SIMULATED_BACKENDS = ("mujoco", "mock")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -141,7 +141,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seconds", type=positive, default=6.0, help="length of a video (default: %(default)g)"
     )
     parser.add_argument("--fps", type=positive, help="frames per second of a video")
-    for side, small, large in zip(("width", "height"), SMALL, LARGE):
+    for side, small, large in zip(("width", "height"), SMALL_SIZE, LARGE_SIZE):
         text = f"size in pixels; default: {large}, {small} for gif and webp"
         parser.add_argument(f"--{side}", type=pixels, metavar="N", help=text)
     parser.add_argument(
@@ -161,12 +161,12 @@ def run(options: argparse.Namespace) -> int:
     from multipanda_py.simulation.rendering import Renderer, render_png
     from multipanda_py.simulation.scene_view import SceneView
 
-    config = simulated(CellConfig.from_yaml(options.file))
+    config = with_simulated_arms(CellConfig.from_yaml(options.file))
     output = options.output or Path(f"{config.cell.name}.png")
     suffix = output.suffix.lower()
     if suffix != ".png" and suffix not in FPS:
         raise ConfigurationError(f"{output}: the suffix must be .png, {', '.join(FPS)}")
-    width, height = SMALL if suffix in (".gif", ".webp") else LARGE
+    width, height = SMALL_SIZE if suffix in (".gif", ".webp") else LARGE_SIZE
     size = (options.width or width, options.height or height)
     output.parent.mkdir(parents=True, exist_ok=True)
     view = SceneView(config)
@@ -176,23 +176,23 @@ def run(options: argparse.Namespace) -> int:
         fps = options.fps or FPS[suffix]
         end_in_order()
         with Renderer(view.model, *size) as renderer, open_video(output, fps) as video:
-            for _ in performance(config, options.seconds, fps, options.demo, view):
+            for _ in simulate_frames(config, options.seconds, fps, options.demo, view):
                 video.append(renderer.frame(view.data, options.camera))
     print_line(f"{output}: {output.stat().st_size / 1e3:.0f} kB")
     return OK
 
 
-def simulated(config: CellConfig) -> CellConfig:
+def with_simulated_arms(config: CellConfig) -> CellConfig:
     """Return the cell with all arms simulated and placement inline, so that no real arm moves."""
     data = config.model_dump()
     data["cell"]["placement"] = "inline"
     for arm in data["arms"].values():
-        if arm["backend"] not in SIMULATED:
+        if arm["backend"] not in SIMULATED_BACKENDS:
             arm["backend"] = "mujoco"
     return CellConfig.from_dict(data)
 
 
-def performance(
+def simulate_frames(
     config: CellConfig, seconds: float, fps: float, demo: bool, view: SceneView
 ) -> Iterator[int]:
     """Run the cell and set the scene for every frame of a video.

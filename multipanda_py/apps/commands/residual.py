@@ -160,7 +160,7 @@ NODE = Verb(
 )
 
 
-_USUAL = TrainingSettings()
+_DEFAULT_SETTINGS = TrainingSettings()
 
 
 def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
@@ -168,34 +168,45 @@ def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
         "pairs", metavar="PAIRS", type=Path, help="pairs.parquet of multipanda pairs"
     )
     parser.add_argument(
-        "--kind", choices=KINDS, default=_USUAL.kind,
+        "--kind", choices=KINDS, default=_DEFAULT_SETTINGS.kind,
         help="real_time (default): runs with a control loop; precise: needs whole motions",
     )  # fmt: skip
     for name, kind, text in (
         ("units", int, "number of units of each layer and direction, default three per joint"),
-        ("epochs", int, f"maximum number of epochs, default {_USUAL.epochs}"),
-        ("batch", int, f"number of intervals per training step, default {_USUAL.batch}"),
-        ("rate", float, f"initial learning rate, default {_USUAL.rate:g}"),
-        ("decay", float, f"weight decay, default {_USUAL.decay:g}"),
+        ("epochs", int, f"maximum number of epochs, default {_DEFAULT_SETTINGS.epochs}"),
+        (
+            "batch",
+            int,
+            f"number of intervals per training step, default {_DEFAULT_SETTINGS.batch}",
+        ),
+        ("rate", float, f"initial learning rate, default {_DEFAULT_SETTINGS.rate:g}"),
+        ("decay", float, f"weight decay, default {_DEFAULT_SETTINGS.decay:g}"),
         (
             "patience",
             int,
-            f"epochs without improvement before training ends, default {_USUAL.patience}",
+            f"epochs without improvement before training ends, default "
+            f"{_DEFAULT_SETTINGS.patience}",
         ),
         (
             "share",
             float,
-            f"interval length as fraction of the shortest motion, default {_USUAL.share:g}",
+            f"interval length as fraction of the shortest motion, default "
+            f"{_DEFAULT_SETTINGS.share:g}",
         ),
         ("dropout", float, "fraction of input samples dropped in training, default 0"),
     ):
         parser.add_argument(
-            f"--{name}", type=kind, default=getattr(_USUAL, name), metavar="N", help=text
+            f"--{name}",
+            type=kind,
+            default=getattr(_DEFAULT_SETTINGS, name),
+            metavar="N",
+            help=text,
         )
     parser.add_argument(
-        "--weights", type=float, nargs=3, default=_USUAL.weights, metavar=("Q", "DQ", "TAU"),
+        "--weights", type=float, nargs=3, default=_DEFAULT_SETTINGS.weights,
+        metavar=("Q", "DQ", "TAU"),
         help="loss weights of positions, velocities and torques, default {:g} {:g} {:g}".format(
-            *_USUAL.weights
+            *_DEFAULT_SETTINGS.weights
         ),
     )  # fmt: skip
     parser.add_argument(

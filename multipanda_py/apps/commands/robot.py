@@ -108,10 +108,10 @@ def _report(draft: RobotDraft) -> None:
 
 def _draw(draft: RobotDraft, path: Path) -> None:
     # MuJoCo takes half a second to load.
-    from multipanda_py.simulation.robot_image import draw_robot
+    from multipanda_py.simulation.robot_image import render_robot
 
     try:
-        draw_robot(path, draft.robot, draft.chain, draft.shapes)
+        render_robot(path, draft.robot, draft.chain, draft.shapes)
     except RenderingUnavailable as error:
         complain(f"warning: no image: {error}")
         return

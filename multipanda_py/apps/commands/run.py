@@ -24,7 +24,7 @@ SUMMARY = "Run a cell without ROS; Ctrl-C ends it."
 
 STATUS_PERIOD = 1.0
 """Period of status lines [s]."""
-_SLICE = 0.05  # Period of checking the cell [s].
+_CHECK_PERIOD = 0.05  # Period of checking the cell [s].
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -101,9 +101,9 @@ def _advance(
             return
         if not inline:
             cell.check()
-            time.sleep(min(_SLICE, duration - passed))
+            time.sleep(min(_CHECK_PERIOD, duration - passed))
             continue
-        batch = max(1, round(min(_SLICE, duration - passed) * rate))
+        batch = max(1, round(min(_CHECK_PERIOD, duration - passed) * rate))
         cell.step(batch)
         cycles += batch
         if viewer is not None and viewer.poll() is None:  # The viewer should show real time.

@@ -15,11 +15,11 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.node_names import refuse_namespace
 from multipanda_py.config.renamed_keys import with_current_keys
 from multipanda_py.exceptions import ConfigurationError, ShadowRefused
-from multipanda_py.identification.monitor.arm_monitor import Shadowed
-from multipanda_py.identification.monitor.band import MARGIN, Band
+from multipanda_py.identification.monitor.arm_monitor import MonitoredLog
+from multipanda_py.identification.monitor.band import BAND_MARGIN, Band
 from multipanda_py.identification.monitor.cell_monitor import CellShadow
 from multipanda_py.realtime.recording import ArmLog, Log, read
-from multipanda_py.realtime.recording.log import holes, mistaken, unrecorded
+from multipanda_py.realtime.recording.log import check_columns, check_completeness, check_recording
 from multipanda_py.realtime.recording.plots import SUFFIXES
 from multipanda_py.registry import pyplot
 from multipanda_py.robots import MODELS
@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--band", metavar="FILE", help="band of deviations in good runs")
     parser.add_argument(
-        "--margin", type=positive, default=MARGIN, metavar="SHARE",
-        help=f"widen a learnt band on each side by this fraction of its width; default {MARGIN:g}",
+        "--margin", type=positive, default=BAND_MARGIN, metavar="SHARE",
+        help=f"widen a learnt band at each side by this part of it; default {BAND_MARGIN:g}",
     )  # fmt: skip
     parser.add_argument(
         "--twin", metavar="CELL",
@@ -110,13 +110,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _learn(options: argparse.Namespace) -> int:
-    runs: dict[str, list[Shadowed]] = {}
+    runs: dict[str, list[MonitoredLog]] = {}
     arms = {}
     for path in options.logs:
         log = read(path, robot=None)
         config, named = _twin(options, log)
         shadow = CellShadow(config, arms=tuple(named))
-        _doubt(shadow, log, named)
+        _check_log(shadow, log, named)
         shadow.follow(named)
         if strange := shadow.strangeness():
             raise ShadowRefused(f"{path}: {strange[0]}")
@@ -130,7 +130,7 @@ def _log(options: argparse.Namespace, band: Band | None) -> int:
     log = read(options.logs)
     config, named = _twin(options, log)
     shadow = CellShadow(config, band, tuple(named), options.update)
-    _doubt(shadow, log, named)
+    _check_log(shadow, log, named)
     for alarm in shadow.follow(named):
         print_line(f"{alarm.time:9.2f} s  {alarm}")
     for line in shadow.lines():
@@ -141,22 +141,22 @@ def _log(options: argparse.Namespace, band: Band | None) -> int:
     return end(shadow)
 
 
-def _doubt(shadow: CellShadow, log: Log, named: dict[str, ArmLog]) -> None:
+def _check_log(shadow: CellShadow, log: Log, named: dict[str, ArmLog]) -> None:
     """Check that a log fits the arms of the twin, and print notes on missing data.
 
     Raises:
         ShadowRefused: The log has another robot, other units, swapped columns or no valid sample.
     """
-    for sentence in unrecorded(log):
+    for sentence in check_recording(log):
         complain(f"note: {sentence}")
     for name, arm in named.items():
         robot = shadow.arms[name].robot.name
-        matches = mistaken(arm, robot if robot in MODELS else None)
+        matches = check_columns(arm, robot if robot in MODELS else None)
         if not np.isfinite(arm.q).all(axis=1).any():
             matches = [f"{arm.arm}: no sample has finite positions"]
         if matches:
             raise ShadowRefused(matches[0])
-        for sentence in holes(arm):
+        for sentence in check_completeness(arm):
             complain(f"note: {sentence}")
 
 

@@ -18,7 +18,11 @@ from multipanda_py.apps.commands.command_line import FAILED, OK, complain, print
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ShadowRefused
-from multipanda_py.identification.monitor.arm_monitor import QUANTITIES, Shadowed, quantity_slices
+from multipanda_py.identification.monitor.arm_monitor import (
+    QUANTITIES,
+    MonitoredLog,
+    residual_slices,
+)
 from multipanda_py.identification.monitor.band import Band, learn
 from multipanda_py.identification.monitor.cell_monitor import CellShadow, LiveRows
 from multipanda_py.identification.plots import draw_shadow
@@ -46,7 +50,7 @@ def check_arms(config: CellConfig, names: tuple[str, ...]) -> None:
 
 def write_band(
     path: Path,
-    runs: Mapping[str, Sequence[Shadowed]],
+    runs: Mapping[str, Sequence[MonitoredLog]],
     arms: Mapping[str, ArmDescription],
     margin: float,
     description: str,
@@ -70,7 +74,9 @@ def write_band(
     return OK
 
 
-def draw(path: Path | None, shadow: CellShadow, parts: Mapping[str, Sequence[Shadowed]]) -> None:
+def draw(
+    path: Path | None, shadow: CellShadow, parts: Mapping[str, Sequence[MonitoredLog]]
+) -> None:
     """Plot every arm that was followed, if there is an output path."""
     if path is None:
         return
@@ -121,7 +127,7 @@ class RosOutput:
             "multipanda_py.ros.node.monitor_node", cell, namespace, is_heard=False
         )
 
-    def say(self, shadow: CellShadow) -> None:
+    def publish(self, shadow: CellShadow) -> None:
         """Publish the present deviations of arms from their twins.
 
         Raises:
@@ -144,7 +150,7 @@ def _arms(shadow: CellShadow) -> list[dict[str, object]]:
     arms: list[dict[str, object]] = []
     for name, last in shadow.last.items():
         watch = shadow.watches.get(name)
-        at = quantity_slices(len(last.log.joints))
+        at = residual_slices(len(last.log.joints))
         values = {}
         for quantity in QUANTITIES:
             row = last.residuals[-1, at[quantity.name]]
@@ -163,7 +169,7 @@ def _arms(shadow: CellShadow) -> list[dict[str, object]]:
     return arms
 
 
-TIMEOUT = 20.0
+FIRST_STATE_TIMEOUT = 20.0
 """Time limit for the first state of every arm [s]."""
 MAX_QUEUED_STATES = 1000
 """Maximum number of states of an arm that wait for a silent arm."""
@@ -196,7 +202,7 @@ class RosInput:
         self._root = f"/{namespace.strip('/')}".rstrip("/")
         self._arms = {name: describe_arm(name, config.arms[name]) for name in names}
         self._tools = {name: ToolJacobian(arm) for name, arm in self._arms.items()}
-        self._start, self._silent = time.monotonic(), set(names)
+        self._start, self._arms_without_state = time.monotonic(), set(names)
         self._reported: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
         self._node = JsonLinesChild(
             "multipanda_py.ros.client.state_listener", self._root or "/", *names
@@ -224,9 +230,9 @@ class RosInput:
             if len(messages) > MAX_QUEUED_STATES:
                 messages.pop(0)
                 self.dropped += 1
-        self._silent -= {name for name, response in self._reported.items() if response}
-        if self._silent and time.monotonic() > self._start + TIMEOUT:
-            raise ShadowRefused(self._silence())
+        self._arms_without_state -= {name for name, response in self._reported.items() if response}
+        if self._arms_without_state and time.monotonic() > self._start + FIRST_STATE_TIMEOUT:
+            raise ShadowRefused(self._missing_states_message())
         if not all(self._reported.values()):
             return {}
         logs = {name: self._log(name, response) for name, response in self._reported.items()}
@@ -237,9 +243,11 @@ class RosInput:
         """Stop the node."""
         self._node.close()
 
-    def _silence(self) -> str:
-        topics = ", ".join(f"{self._root}/{name}/joint_states" for name in sorted(self._silent))
-        return f"no message on {topics} within {TIMEOUT:g} s{discovery_hint()}"
+    def _missing_states_message(self) -> str:
+        topics = ", ".join(
+            f"{self._root}/{name}/joint_states" for name in sorted(self._arms_without_state)
+        )
+        return f"no message on {topics} within {FIRST_STATE_TIMEOUT:g} s{discovery_hint()}"
 
     def _log(self, name: str, messages: list[dict[str, Any]]) -> ArmLog:
         arm = self._arms[name]
@@ -292,7 +300,7 @@ def _order(arm: ArmDescription, names: list[str]) -> list[int]:
 
 NICENESS = 15
 """Niceness of the process, so that it does not delay control."""
-PERIOD, LINE = 0.1, 1.0
+PERIOD, LINE_PERIOD = 0.1, 1.0
 """Period of reading states, and period of text lines [s]."""
 _HISTORY = 600.0
 """Maximum duration of the data that is plotted or learnt from at the end [s]."""
@@ -343,10 +351,10 @@ def follow_live(options: argparse.Namespace, band: Band | None) -> int:
 def _follow(
     options: argparse.Namespace, states: States, shadow: CellShadow, owner: str, cell: str
 ) -> int:
-    selected: dict[str, list[Shadowed]] = {name: [] for name in shadow.arms}
+    selected: dict[str, list[MonitoredLog]] = {name: [] for name in shadow.arms}
     start = time.monotonic()
     until = start + (options.duration or float("inf"))
-    deadline = start + LINE
+    deadline = start + LINE_PERIOD
     publisher = RosOutput(cell, options.namespace) if options.ros else None
     print_line(f"following {owner}")
     try:
@@ -360,9 +368,9 @@ def _follow(
                     while selected[name][0].time[0] < result.time[-1] - _HISTORY:
                         selected[name].pop(0)
                 if publisher is not None:
-                    publisher.say(shadow)
+                    publisher.publish(shadow)
             if time.monotonic() >= deadline:
-                deadline += LINE
+                deadline += LINE_PERIOD
                 for line in shadow.lines():
                     print_line(line)
                 for update in shadow.updates.values():

@@ -16,7 +16,7 @@ from multipanda_py.apps.commands.command_line import (
     seed,
 )
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.perturbation import TYPICAL, PerturbationSpec
+from multipanda_py.config.perturbation import TYPICAL_ERRORS_FILE, PerturbationSpec
 from multipanda_py.identification.validation import TASKS
 from multipanda_py.identification.validation.sweep import sweep
 from multipanda_py.realtime.system.signals import end_in_order
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     end_in_order()
     target = check_output(Path(options.output), ".parquet")
     config = CellConfig.from_yaml(options.cell)
-    spec = PerturbationSpec.from_yaml(options.spec or TYPICAL)
+    spec = PerturbationSpec.from_yaml(options.spec or TYPICAL_ERRORS_FILE)
     tasks = options.task or [n for n, task in TASKS.items() if task.arms <= len(config.arms)]
     rows = sweep(
         config, spec, range(options.seed, options.seed + options.plants), target,

@@ -21,7 +21,7 @@ from multipanda_py.apps.commands.command_line import (
 from multipanda_py.apps.commands.render import newest_row
 from multipanda_py.cell import Cell
 from multipanda_py.cell.tasks import TaskFile, TaskRunner
-from multipanda_py.cell.tasks.controllet_client import look
+from multipanda_py.cell.tasks.controllet_client import observe
 from multipanda_py.cell.tasks.metrics import TaskMetrics, write_report
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, TaskFailed
@@ -34,7 +34,7 @@ SUMMARY = "Execute a task file of several subtasks: plan motions, press, carry o
 FPS = 25.0
 """Default frame rate of videos [1/s]."""
 SUFFIXES = (".mp4", ".gif", ".webp")
-CLEARANCE, RAISED = 1.6, 0.2
+CAMERA_DISTANCE_SCALE, CAMERA_RAISE = 1.6, 0.2
 """Video camera relative to the default: distance factor, and height [m], because arms may lift
 objects above themselves."""
 
@@ -103,8 +103,8 @@ def run(options: argparse.Namespace) -> int:
     end_in_order()
     with cell:
         if not (options.no_check or options.ablate):
-            start = look(cell, cell.spec(task.controllet).config.arms)
-            print_line(f"{task.name}: {in_words(check_task(cell.config, task, start))}")
+            start = observe(cell, cell.spec(task.controllet).config.arms)
+            print_line(f"{task.name}: {describe_checks(check_task(cell.config, task, start))}")
         runner = TaskRunner(cell, task, lambda event: print_line(f"{event}"), options.ablate)
         book = TaskMetrics(runner)
         note = None if options.report is None else book.note
@@ -142,11 +142,11 @@ def checked(task: TaskFile, config: CellConfig, options: argparse.Namespace) -> 
         }
         print_line(json.dumps(matches))
     elif not refused:
-        print_line(f"{options.file}: {in_words(checks)}")
+        print_line(f"{options.file}: {describe_checks(checks)}")
     return FAILED if refused else OK
 
 
-def in_words(checks: Sequence[SubtaskCheck]) -> str:
+def describe_checks(checks: Sequence[SubtaskCheck]) -> str:
     """Describe the number of checked subtasks and the computing time."""
     count = sum(one.is_checked for one in checks)
     seconds = sum(one.seconds for one in checks)
@@ -168,8 +168,8 @@ def filmed(
     view = SceneView(cell.config)
     camera = mujoco.MjvCamera()
     mujoco.mjv_defaultFreeCamera(view.model, camera)
-    camera.distance *= CLEARANCE
-    camera.lookat[2] += RAISED
+    camera.distance *= CAMERA_DISTANCE_SCALE
+    camera.lookat[2] += CAMERA_RAISE
     with (
         Renderer(view.model, options.width, options.height) as renderer,
         open_video(options.video, options.fps) as video,

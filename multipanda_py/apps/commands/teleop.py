@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "Run a cell whose arms follow an input device; Ctrl-C ends it."
 SOURCES = ("keyboard", "gamepad", "spacemouse", "ros", "leader")
-RATES = {"leader": 30.0}
+DEFAULT_RATES = {"leader": 30.0}
 """Default rates of targets [Hz]; for the other devices it is 50 Hz."""
 
 
@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
             complain(f"warning: {warning}")
         if cell.config.cell.placement == "process":
             os.sched_setaffinity(0, other_cpus(cell.realtime))  # This leaves the loop's core free.
-        rate = options.rate or RATES.get(options.source, 50.0)
+        rate = options.rate or DEFAULT_RATES.get(options.source, 50.0)
         teleoperator = Teleoperator(
             cell,
             [source],

@@ -22,7 +22,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.identification.validation import TASKS, validate
 from multipanda_py.identification.validation.report import summary_lines, write_report
 from multipanda_py.realtime.recording import Log, read
-from multipanda_py.realtime.recording.log import unrecorded
+from multipanda_py.realtime.recording.log import check_recording
 from multipanda_py.realtime.system.signals import end_in_order
 from multipanda_py.registry import pyplot
 
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
         plant = CellConfig.from_yaml(options.plant)
     else:
         plant = read(options.plant)
-        for sentence in unrecorded(plant):
+        for sentence in check_recording(plant):
             complain(f"note: {sentence}")
     fewest = min(len(plant.arms), len(twin.arms))
     chosen = options.task or [n for n, task in TASKS.items() if task.arms <= fewest]

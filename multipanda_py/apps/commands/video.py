@@ -14,7 +14,7 @@ from multipanda_py.simulation.rendering import Image, VideoWriter
 
 COLORS = 160
 """Colours of a GIF; its file size grows with them."""
-QUALITY = 70
+WEBP_QUALITY = 70
 """Quality of WebP images from 0 to 100."""
 
 
@@ -44,12 +44,12 @@ class AnimationWriter:
 
     def append(self, image: Image) -> None:
         """Add an image, (height, width, 3)."""
-        picture = self._pillow.fromarray(image)
+        frame = self._pillow.fromarray(image)
         if self._is_gif:
             if self._palette is None:
-                self._palette = picture.quantize(COLORS)
-            picture = picture.quantize(palette=self._palette, dither=self._pillow.Dither.NONE)
-        self._images.append(picture)
+                self._palette = frame.quantize(COLORS)
+            frame = frame.quantize(palette=self._palette, dither=self._pillow.Dither.NONE)
+        self._images.append(frame)
 
     def __enter__(self) -> AnimationWriter:
         return self
@@ -63,7 +63,7 @@ class AnimationWriter:
         """Write the file, unless the block raised an exception."""
         if kind is None and self._images:
             first, *others = self._images
-            extra = {} if self._is_gif else {"quality": QUALITY, "method": 4}
+            extra = {} if self._is_gif else {"quality": WEBP_QUALITY, "method": 4}
             first.save(self._path, save_all=True, append_images=others, loop=0,
                        duration=self._duration, **extra)  # fmt: skip
 

@@ -55,7 +55,7 @@ class AccessToken:
 
 
 @contextmanager
-def demanded(token: AccessToken) -> Iterator[None]:
+def require_token(token: AccessToken) -> Iterator[None]:
     """Require a secret for all connections to a server that is constructed in this context.
 
     viser accepts connections from its construction on and has no option for a request handler.
@@ -100,7 +100,7 @@ def is_own_page(origin: str | None, host: str | None, bound_to: str) -> bool:
     return not _is_loopback(bound_to) or _is_loopback(name)
 
 
-def refuse_strangers(server: Any, bound_to: str) -> None:
+def close_foreign_connections(server: Any, bound_to: str) -> None:
     """Make a viser server close connections that do not come from its own page.
 
     viser has no public access to the headers of a connection, so this function uses private
@@ -144,10 +144,10 @@ def _own_names(bound_to: str) -> set[str]:
 
 _UPDATE, _GIZMO, _FRACTION = "GuiUpdateMessage", "TransformControlsUpdateMessage", "ShareUrl"
 _log = logging.getLogger(__name__)
-_said: ContextVar[Any] = ContextVar("value that a page has chosen")
+_chosen_value: ContextVar[Any] = ContextVar("value that a page has chosen")
 
 
-def let_pages_change_values_only(server: Any) -> None:
+def accept_values_only(server: Any) -> None:
     """Make a viser server accept only the values of elements from pages.
 
     viser sets any attribute that a page names, including the callbacks of a button, so that one
@@ -186,7 +186,7 @@ def value_of(element: Any) -> Any:
     for example to the ``hold`` that the chosen controllet is about to replace.
     """
     value = element.value
-    return value if (changed := _said.get(None)) is None else type(value)(changed)
+    return value if (changed := _chosen_value.get(None)) is None else type(value)(changed)
 
 
 def _drop_unreadable(sockets: Any) -> None:
@@ -225,7 +225,7 @@ def _if(is_right: Callable[[Any], bool], handler: Callable[[int, Any], Awaitable
     async def checked(viewer: int, message: Any) -> None:
         if is_right(message):
             if hasattr(message, "updates"):
-                _said.set(message.updates["value"])
+                _chosen_value.set(message.updates["value"])
             await handler(viewer, message)
         elif viewer not in is_reported:
             # Each viewer is logged once, because a page may send a thousand messages per second.

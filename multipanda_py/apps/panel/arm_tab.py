@@ -18,9 +18,9 @@ from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.parameters import Spec
 from multipanda_py.pose import Pose
 
-SETTLED = 0.5
+USER_VALUE_TIME = 0.5
 """Time after its last use for which an element keeps the user's value [s]."""
-STEPS = 1000
+MIN_SLIDER_STEPS = 1000
 """Minimum number of steps of a slider."""
 _AXES = ("x", "y", "z", "rx", "ry", "rz")
 
@@ -108,7 +108,7 @@ class Gains:
             return
         values = _parts(self._spec, self._session.cell.parameters(self._law.name)[self._spec.name])
         for element, value in zip(self.elements, values):
-            if element.value != value and time.time() - element.update_timestamp > SETTLED:
+            if element.value != value and time.time() - element.update_timestamp > USER_VALUE_TIME:
                 element.value = value
 
     def _add(self, spec: Spec, label: str, bounds: tuple[float, float], value: Any) -> Any:
@@ -126,13 +126,13 @@ class Gains:
 
 
 def step_of(low: float, high: float) -> float:
-    """Return the largest power of ten with which a range has ``STEPS`` steps or more.
+    """Return the largest power of ten with which a range has ``MIN_SLIDER_STEPS`` steps or more.
 
     Args:
         low: Lower end of the range.
         high: Upper end of the range.
     """
-    return float(10.0 ** math.floor(math.log10((high - low) / STEPS)))
+    return float(10.0 ** math.floor(math.log10((high - low) / MIN_SLIDER_STEPS)))
 
 
 def _parts(spec: Spec, value: Any) -> list[Any]:
@@ -153,7 +153,7 @@ def _labels(spec: Spec) -> list[str]:
 
 RATE = 10.0
 """Rate of samples [Hz]."""
-SECONDS = 10.0
+PLOT_DURATION = 10.0
 """Duration that the plots show [s]."""
 _COLORS = ("#d62728", "#2ca02c", "#1f77b4", "#ff7f0e", "#9467bd", "#8c564b", "#17becf")
 
@@ -178,7 +178,7 @@ class Plots:
             self._torque = _plot(gui, f"{torque} [Nm]", tuple(str(n + 1) for n in range(joints)))
         self._joints = joints
         self._shown = arms[0]
-        self._samples: deque[list[float]] = deque(maxlen=round(RATE * SECONDS))
+        self._samples: deque[list[float]] = deque(maxlen=round(RATE * PLOT_DURATION))
 
     def sample(self) -> None:
         """Add the current state to the plots."""

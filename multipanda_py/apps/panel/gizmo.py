@@ -22,7 +22,7 @@ class Drag:
     """Drag of an arm's target by one viewer, with a watchdog.
 
     During a drag, messages stop if the page is closed, stalls or loses its network, or if the user
-    keeps the mouse still. In each case :meth:`falls_silent` returns True once and the arm must
+    keeps the mouse still. In each case :meth:`has_timed_out` returns True once and the arm must
     hold. It moves again with the next message.
 
     Attributes:
@@ -35,7 +35,7 @@ class Drag:
         self.viewer: int | None = None
         self._latest = math.inf
 
-    def goes_on(self, viewer: int, now: float) -> None:
+    def message_received(self, viewer: int, now: float) -> None:
         """Record a message of the drag, which restarts the timeout.
 
         Args:
@@ -48,7 +48,7 @@ class Drag:
         """Record that the gizmo was released."""
         self.viewer, self._latest = None, math.inf
 
-    def falls_silent(self, now: float) -> bool:
+    def has_timed_out(self, now: float) -> bool:
         """Return True once if a drag has had no message for longer than the timeout."""
         if now - self._latest <= TARGET_TIMEOUT:
             return False
@@ -86,7 +86,7 @@ class Gizmo:
         self._session, self.arm, self._base = desk, arm, base
         self.drag = Drag()
         self._law: tuple[str, int] | None = None
-        self._is_given = False
+        self._is_commanded = False
         self.handle = self._make(Pose.identity(), visible=False)
 
     @property
@@ -106,10 +106,10 @@ class Gizmo:
             if self.drag.viewer is not None:
                 self._session.note(f"{self.arm}: {_RESTARTED}")
             self._law = known
-            self._put_back(self.takes_poses(law))
-        if self.drag.falls_silent(now):
+            self._reset(self.takes_poses(law))
+        if self.drag.has_timed_out(now):
             self._hold(f"no message of the drag for {TARGET_TIMEOUT:g} s")
-        if self.handle.visible and not self._is_given and self.drag.viewer is None:
+        if self.handle.visible and not self._is_commanded and self.drag.viewer is None:
             pose = self._measured()
             self.handle.position, self.handle.wxyz = pose.position, _wxyz(pose)
 
@@ -117,7 +117,7 @@ class Gizmo:
         """Let the arm hold if a viewer who drags it has left."""
         if self.drag.viewer == viewer:
             self.drag.end()
-            self._is_given = False
+            self._is_commanded = False
             self._hold(f"viewer {viewer} has left")
 
     @staticmethod
@@ -141,31 +141,31 @@ class Gizmo:
         if handle is not self.handle:  # The gizmo was replaced in the meantime.
             return
         if self._law is None or self._session.cell.beginnings(self.arm) != self._law[1]:
-            self._put_back()
+            self._reset()
             raise TargetRejected(f"{self.arm}: {_RESTARTED}")
         if phase == "start":
-            self.drag.goes_on(viewer, now)
+            self.drag.message_received(viewer, now)
             return
         try:
             pose = _pose(self.arm, position, wxyz)
             self._session.cell.set_target(self.arm, pose, frame="world")
         except TargetRejected:
-            self._put_back()
+            self._reset()
             raise
-        self._is_given = True
+        self._is_commanded = True
         if phase == "end":
             self.drag.end()
         else:
-            self.drag.goes_on(viewer, now)
+            self.drag.message_received(viewer, now)
 
-    def _put_back(self, visible: bool | None = None) -> None:
+    def _reset(self, visible: bool | None = None) -> None:
         """Replace the gizmo by a new one at the tool.
 
         The old element may hold the pose that a page sent last. Until the mouse button is
         released, further messages of the drag refer to the old element and are ignored.
         """
         self.drag.end()
-        self._is_given = False
+        self._is_commanded = False
         visible = self.handle.visible if visible is None else visible
         self.handle.remove()
         self.handle = self._make(self._measured(), visible)
@@ -188,7 +188,7 @@ class Gizmo:
                 np.array(handle.position), np.array(handle.wxyz), self._session.now(),
             )  # fmt: skip
             if not self._session.ask((_CHANNEL, self.arm), event.client_id, act):
-                self._session.inbox.post(("back", self.arm), None, self._put_back)
+                self._session.inbox.post(("back", self.arm), None, self._reset)
 
         handle.on_update(moved)
         return handle

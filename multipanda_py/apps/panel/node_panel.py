@@ -38,22 +38,22 @@ def main() -> int:
             with contextlib.suppress(OSError):  # The loop may run on another machine.
                 os.sched_setaffinity(0, other_cpus(cell.config.realtime))
             address = options["host"], options["port"]
-            with CellPanel(cell, *address, torque="measured torque", report=_say_event) as panel:
-                _say(f"the panel is at {panel.address}")
+            with CellPanel(cell, *address, torque="measured torque", report=_print_event) as panel:
+                _print_line(f"the panel is at {panel.address}")
                 panel.serve(options["duration"] or float("inf"))
     except KeyboardInterrupt:
-        _say("ended")
+        _print_line("ended")
     except (MultipandaError, OSError) as error:
         sys.stderr.write(f"multipanda panel: {error}\n")
         return 1
     return 0
 
 
-def _say_event(event: LoopEvent) -> None:
-    _say(f"event: {event}")
+def _print_event(event: LoopEvent) -> None:
+    _print_line(f"event: {event}")
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from multipanda_py.apps.panel.access import (
     AccessToken,
-    demanded,
-    let_pages_change_values_only,
-    refuse_strangers,
+    accept_values_only,
+    close_foreign_connections,
+    require_token,
 )
 from multipanda_py.apps.panel.arm_tab import RATE, ArmTab, Plots
 from multipanda_py.apps.panel.cell_protocol import CellProtocol
@@ -33,7 +33,7 @@ from multipanda_py.state import Matrix, Vector
 
 SHOWN_GROUPS = (0, 1, 2)
 """Geom groups that MuJoCo's viewer shows; collision shapes are in another group."""
-MOVED = 1e-5
+MIN_POSE_CHANGE = 1e-5
 """Minimum change of a position [m] or of a quaternion element that is sent to pages."""
 
 
@@ -64,7 +64,7 @@ class SceneNodes:
             if body:
                 name = model.body(body).name or f"body_{body}"
                 paths[body] = f"{paths[int(self._parents[body])]}/{name}"
-                pose = self._place(body)
+                pose = self._pose_of(body)
                 self.frames[body] = server.scene.add_frame(
                     paths[body], show_axes=False, position=pose[0], wxyz=pose[1]
                 )
@@ -87,10 +87,10 @@ class SceneNodes:
         self._view.show(row)
         moved = 0
         for body, frame in self.frames.items():
-            position, quaternion = self._place(body)
-            before, turn_before = self._sent[body]
-            far = np.abs(position - before).max() > MOVED
-            turned = np.abs(quaternion - turn_before).max() > MOVED
+            position, quaternion = self._pose_of(body)
+            before, rotation_before = self._sent[body]
+            far = np.abs(position - before).max() > MIN_POSE_CHANGE
+            turned = np.abs(quaternion - rotation_before).max() > MIN_POSE_CHANGE
             if far:
                 frame.position = position
             if turned:
@@ -100,7 +100,7 @@ class SceneNodes:
                 moved += 1
         return moved
 
-    def _place(self, body: int) -> tuple[Vector, Vector]:
+    def _pose_of(self, body: int) -> tuple[Vector, Vector]:
         """Return the present pose of a body in its parent: position and quaternion w x y z."""
         data, parent = self._view.data, int(self._parents[body])
         base = data.xmat[parent].reshape(3, 3)
@@ -179,7 +179,7 @@ class RateTimer:
 
 
 HOST, PORT = "127.0.0.1", 8080
-CAMERA, LOOKED_AT = (1.7, -0.9, 1.1), (0.3, 0.1, 0.3)
+CAMERA_VIEW, LOOKED_AT = (1.7, -0.9, 1.1), (0.3, 0.1, 0.3)
 """Initial position and view point of the camera in the world [m]."""
 POSE_RATE = 30.0
 """Rate at which bodies are moved [Hz]."""
@@ -207,7 +207,7 @@ class CellPanel(Closeable):
         report: Callback for every event that the page shows.
 
     Attributes:
-        desk: Session that processes requests.
+        session: Session that processes requests.
         tabs: Elements of every arm.
         scene: Bodies of the scene in the page.
 
@@ -226,17 +226,17 @@ class CellPanel(Closeable):
         self._cell, self._clock, self._host = cell, clock, host
         self._is_closed = False
         self._token = AccessToken()
-        with demanded(self._token):
+        with require_token(self._token):
             self._server = viser.ViserServer(
                 host=host, port=port, label=cell.config.cell.name, verbose=False
             )
-        let_pages_change_values_only(self._server)
-        refuse_strangers(self._server, host)
-        self.desk = Session(self._server, cell, clock)
+        accept_values_only(self._server)
+        close_foreign_connections(self._server, host)
+        self.session = Session(self._server, cell, clock)
         gui = self._server.gui
         # The share button is hidden, because it would forward the page through a public server.
         gui.configure_theme(show_logo=False, show_share_button=False, control_width="medium")
-        self._server.initial_camera.position = CAMERA
+        self._server.initial_camera.position = CAMERA_VIEW
         self._server.initial_camera.look_at = LOOKED_AT
         self.scene = SceneNodes(self._server, SceneView(cell.config))
         self._stop = gui.add_button("STOP", color="red", hint="every arm brakes and holds")
@@ -244,20 +244,20 @@ class CellPanel(Closeable):
         self._viewer = gui.add_markdown("")
         self._timing = gui.add_markdown("")
         bases, tabs = bases_in_world(cell.config), gui.add_tab_group()
-        self.tabs = {arm: ArmTab(self.desk, tabs, arm, bases[arm]) for arm in cell.arms}
-        self._plots = Plots(self.desk, torque)
+        self.tabs = {arm: ArmTab(self.session, tabs, arm, bases[arm]) for arm in cell.arms}
+        self._plots = Plots(self.session, torque)
         self._reported = gui.add_markdown("")
         self._reasons = dict.fromkeys(cell.arms, "")
         self._holds, self._report = HoldReasons(cell.arms), report
         self._events = 0
-        self._due_time = {
+        self._timers = {
             self._move: RateTimer(POSE_RATE),
             self._refresh: RateTimer(WORDS_RATE),
             self._plots.sample: RateTimer(RATE),
             self._measure: RateTimer(TIMING_RATE),
         }
-        self.desk.on_use(self._stop, lambda viewer, _: self.desk.stop(viewer))
-        self.desk.on_use(self._take, lambda viewer, _: self._give_command(viewer))
+        self.session.on_use(self._stop, lambda viewer, _: self.session.stop(viewer))
+        self.session.on_use(self._take, lambda viewer, _: self._give_command(viewer))
         self._server.on_client_connect(self._greet)
         self._server.on_client_disconnect(self._miss)
 
@@ -275,17 +275,17 @@ class CellPanel(Closeable):
 
     def work(self) -> None:
         """Process requests of viewers and update elements that are due; never waits."""
-        self.desk.work()
+        self.session.work()
         now = self._clock()
         with self._server.atomic():
-            for show, deadline in self._due_time.items():
+            for show, deadline in self._timers.items():
                 if deadline.is_due(now):
-                    self.desk.try_to(show)
+                    self.session.try_to(show)
 
     def wait(self) -> None:
         """Wait until a viewer sends a request or an update is due."""
-        left = min(deadline.left(self._clock()) for deadline in self._due_time.values())
-        self.desk.inbox.wait(left)
+        left = min(deadline.left(self._clock()) for deadline in self._timers.values())
+        self.session.inbox.wait(left)
 
     def serve(self, duration: float = math.inf) -> None:
         """Run the panel for a duration [s], or until the cell ends.
@@ -314,7 +314,7 @@ class CellPanel(Closeable):
     def _refresh(self) -> None:
         self._events, events = self._cell.events_since(self._events)
         for event in events:
-            self.desk.note(str(event))
+            self.session.note(str(event))
             self._holds.note(event)
             if self._report is not None:
                 self._report(event)
@@ -322,18 +322,18 @@ class CellPanel(Closeable):
                 self._reasons[event.arm] = event.text
         for arm, tab in self.tabs.items():
             tab.refresh(self._reasons[arm], self._holds.reason(arm))
-        holder = self.desk.command.holder
+        holder = self.session.command.holder
         name = "no viewer is in command" if holder is None else f"viewer {holder} is in command"
-        _say(self._viewer, f"{name}; viewers: {self.viewers}")
-        _say(self._reported, "\n".join(f"- {line}" for line in self.desk.notes))
+        _set_text(self._viewer, f"{name}; viewers: {self.viewers}")
+        _set_text(self._reported, "\n".join(f"- {line}" for line in self.session.notes))
         if reason := self._cell.silence_reason():
-            _say(self._timing, f"**{reason}; the page shows the last known state**")
+            _set_text(self._timing, f"**{reason}; the page shows the last known state**")
 
     def _measure(self) -> None:
         if self._cell.silence_reason():  # The text then shows the reason of the silence instead.
             return
         statistics = self._cell.statistics(1000)
-        _say(
+        _set_text(
             self._timing,
             f"loop {statistics.rate:.0f} Hz, late p50 {statistics.lateness_p50 * 1e6:.0f} us, p99 "
             f"{statistics.lateness_p99 * 1e6:.0f} us, compute p99 "
@@ -342,26 +342,26 @@ class CellPanel(Closeable):
         )
 
     def _give_command(self, viewer: int) -> None:
-        before = self.desk.command.acquire(viewer)
+        before = self.session.command.acquire(viewer)
         if before is not None and before != viewer:
             self._lose(before)
-        self.desk.note(f"viewer {viewer} has taken the command")
+        self.session.note(f"viewer {viewer} has taken the command")
 
     def _greet(self, client: Any) -> None:
         client.gui.add_markdown(f"You are viewer {client.client_id}.", order=-1.0)
 
     def _miss(self, client: Any) -> None:
-        if self.desk.command.release(client.client_id):
-            self.desk.note(f"viewer {client.client_id} has left: no viewer is in command")
+        if self.session.command.release(client.client_id):
+            self.session.note(f"viewer {client.client_id} has left: no viewer is in command")
         self._lose(client.client_id)
 
     def _lose(self, viewer: int) -> None:
         """Let the arms hold that a viewer was dragging when it lost the command."""
         for arm, tab in self.tabs.items():
             act = partial(tab.gizmo.forget, viewer)
-            self.desk.inbox.post(("lost", arm, viewer), None, act)
+            self.session.inbox.post(("lost", arm, viewer), None, act)
 
 
-def _say(element: Any, text: str) -> None:
+def _set_text(element: Any, text: str) -> None:
     if element.content != text:
         element.content = text

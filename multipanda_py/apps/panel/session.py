@@ -17,7 +17,7 @@ from multipanda_py.exceptions import MultipandaError
 Act: TypeAlias = Callable[[], object]
 
 
-class Request(NamedTuple):
+class ViewerRequest(NamedTuple):
     """Request of a viewer.
 
     Attributes:
@@ -42,7 +42,7 @@ class RequestQueue:
     """
 
     def __init__(self) -> None:
-        self.requests: dict[Hashable, Request] = {}
+        self.requests: dict[Hashable, ViewerRequest] = {}
         self._condition = threading.Condition()
 
     def post(self, kind: Hashable, viewer: int | None, act: Act) -> None:
@@ -55,10 +55,10 @@ class RequestQueue:
         """
         with self._condition:
             self.requests.pop(kind, None)  # This moves the kind to the end of the order.
-            self.requests[kind] = Request(viewer, act)
+            self.requests[kind] = ViewerRequest(viewer, act)
             self._condition.notify()
 
-    def pop_all(self) -> list[Request]:
+    def pop_all(self) -> list[ViewerRequest]:
         """Return all requests in order of arrival and empty the queue."""
         with self._condition:
             requests, self.requests = list(self.requests.values()), {}
@@ -68,7 +68,7 @@ class RequestQueue:
         """Drop all requests."""
         self.pop_all()
 
-    def clear_requests(self) -> None:
+    def drop_viewer_requests(self) -> None:
         """Drop the requests of viewers; requests of the panel itself stay."""
         with self._condition:
             own = {
@@ -123,11 +123,11 @@ class Command:
         return f"viewer {viewer} is not in command ({name}): press Take command first"
 
 
-REMEMBERED = 8
+MAX_NOTES = 8
 """Number of notes that the page shows."""
-STOOD_STILL = 1.0
+STALL_TIME = 1.0
 """Time without a call of :meth:`Session.work` after which requests of pages are stale [s]."""
-DEAF = 0.5
+REJECT_TIME = 0.5
 """Time after a pause of ``STOOD_STILL`` during which requests are rejected as stale [s]."""
 
 
@@ -165,13 +165,13 @@ class Session:
             deque()
         )  # Each stop with the notes on its request and on its confirmation.
         self._stops = 0
-        self._worked, self._deaf_until = math.inf, -math.inf
+        self._worked, self._reject_until = math.inf, -math.inf
 
     def note(self, text: str) -> None:
         """Add a note to the page; a note that is already shown moves to the top."""
         with self._noting:
             others = (one for one in self.notes if one != text)
-            self.notes = (text, *others)[:REMEMBERED]
+            self.notes = (text, *others)[:MAX_NOTES]
 
     def ask(self, kind: Hashable, viewer: int, act: Act) -> bool:
         """Queue a request of a viewer, or note its rejection; return True if queued.
@@ -222,14 +222,14 @@ class Session:
             self._stopping.append((pending, request_note, f"stopped by viewer {viewer}"))
             self.inbox.post("stop", None, lambda: None)  # This wakes the panel's thread.
         else:
-            self._unsay(request_note)
+            self._remove_note(request_note)
 
     def work(self) -> None:
         """Perform requests, and check the results of pending ones."""
         now = self.now()
-        if now > self._worked + STOOD_STILL:
-            self._deaf_until = now + DEAF
-            self.inbox.clear_requests()
+        if now > self._worked + STALL_TIME:
+            self._reject_until = now + REJECT_TIME
+            self.inbox.drop_viewer_requests()
             self.note(f"the panel was blocked for {now - self._worked:.1f} s")
         self._worked = now
         for viewer, act in self.inbox.pop_all():
@@ -269,14 +269,14 @@ class Session:
     def _check_stop(self, answer: PendingResponse, request_note: str, stopped: str) -> None:
         matches: list[object] = []
         if not self.try_to(lambda: matches.append(answer.poll())):
-            self._unsay(request_note)  # try_to has noted the reason.
+            self._remove_note(request_note)  # try_to has noted the reason.
         elif matches[0] is None:
             self._stopping.append((answer, request_note, stopped))
         else:
-            self._unsay(request_note)
+            self._remove_note(request_note)
             self.note(stopped)
 
-    def _unsay(self, text: str) -> None:
+    def _remove_note(self, text: str) -> None:
         with self._noting:
             self.notes = tuple(one for one in self.notes if one != text)
 
@@ -289,6 +289,6 @@ class Session:
 
     def stale_reason(self) -> str:
         """Return the reason why requests of pages are stale, or an empty string."""
-        if self.now() < self._deaf_until or self.now() > self._worked + STOOD_STILL:
+        if self.now() < self._reject_until or self.now() > self._worked + STALL_TIME:
             return "the panel was blocked: repeat the request"
         return ""

@@ -3,11 +3,18 @@
 
 from multipanda_py.apps.teleoperation.source import (
     Clutch,
-    FeelingSource,
+    ExternalWrench,
+    ForceFeedbackSource,
     HandCommand,
     Source,
-    Touch,
 )
 from multipanda_py.apps.teleoperation.teleoperator import Teleoperator
 
-__all__ = ["Clutch", "FeelingSource", "HandCommand", "Source", "Teleoperator", "Touch"]
+__all__ = [
+    "Clutch",
+    "ExternalWrench",
+    "ForceFeedbackSource",
+    "HandCommand",
+    "Source",
+    "Teleoperator",
+]

@@ -120,7 +120,7 @@ class Keyboard:
 
 SPACE_MOUSE_SPEED = (0.2, 0.8)
 """Speed at full deflection of the cap [m/s, rad/s]."""
-AGAIN = 1.0
+REOPEN_PERIOD = 1.0
 """Period of trying to open a disconnected mouse [s]."""
 MAX_REPORTS = 64
 """Maximum number of reports per read; the mouse sends up to 250 per second."""
@@ -209,7 +209,7 @@ class SpaceMouse:
 
     def _find_device(self) -> None:
         if self._clock() >= self._next_try:
-            self._next_try = self._clock() + AGAIN
+            self._next_try = self._clock() + REOPEN_PERIOD
             try:
                 self._mouse = self._open()
                 self._buttons = [0] * max(2, len(self._mouse.info.button_specs))
@@ -224,7 +224,7 @@ GAMEPAD_SPEED = (0.2, 0.8)
 """Speed at full deflection of the sticks [m/s, rad/s]."""
 DEAD_ZONE = 0.12
 """Fraction of the stick range around the centre that counts as zero."""
-FULL = 32767.0
+FULL_DEFLECTION = 32767.0
 """Value of an SDL axis at full deflection."""
 _STICKS = ("LEFTX", "LEFTY", "RIGHTX", "RIGHTY", "TRIGGERLEFT", "TRIGGERRIGHT")
 GAMEPAD_HELP = (
@@ -303,7 +303,9 @@ class Gamepad:
 
     def _axis(self, pad: Any, name: str) -> float:
         """Return an axis from -1 to 1, or a trigger from 0 to 1; zero within the dead zone."""
-        value = float(pad.get_axis(getattr(self._pygame, f"CONTROLLER_AXIS_{name}"))) / FULL
+        value = (
+            float(pad.get_axis(getattr(self._pygame, f"CONTROLLER_AXIS_{name}"))) / FULL_DEFLECTION
+        )
         beyond = max(0.0, min(1.0, abs(value)) - DEAD_ZONE) / (1.0 - DEAD_ZONE)
         return math.copysign(beyond, value)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.apps.teleoperation.source import GripperRequest, HandCommand, Touch
+from multipanda_py.apps.teleoperation.source import ExternalWrench, GripperRequest, HandCommand
 from multipanda_py.control.teleoperation import ForceReflection
 from multipanda_py.exceptions import ConfigurationError, SourceLost, TargetRejected
 from multipanda_py.pose import Pose
@@ -132,7 +132,7 @@ DEADBAND = (2.0, 0.4)
 """Deadband of the feedback, the typical error of the wrench estimate [N, Nm]."""
 MAX_FORCE_AND_TORQUE = (15.0, 2.0)
 """Maximum feedback after the gain [N, Nm]."""
-FILTER = 0.03
+FILTER_TIME = 0.03
 """Time constant of the low-pass filter [s]; samples are 10 to 50 ms apart."""
 FADE_IN, FADE_OUT = 0.5, 0.2
 """Duration of the fade-in after the clutch closes and of the fade-out after it opens [s]."""
@@ -157,7 +157,7 @@ class WrenchFeedback:
         feedback: Gain g, 0 to 1.
 
     Attributes:
-        scale: Fading factor :math:`\rho`.
+        fade: Fading factor :math:`\rho`.
 
     Raises:
         ConfigurationError: g is out of range.
@@ -166,20 +166,20 @@ class WrenchFeedback:
     def __init__(self, feedback: float) -> None:
         if not 0.0 <= feedback <= 1.0:
             raise ConfigurationError(f"feedback: got {feedback:g}, allowed [0, 1]")
-        self._feedback, self.scale = feedback, 0.0
+        self._feedback, self.fade = feedback, 0.0
         self._reflection = ForceReflection()
 
-    def compute(self, touch: Touch) -> Vector:
+    def compute(self, touch: ExternalWrench) -> Vector:
         """Return the wrench to send, (6,) [N, Nm]."""
         reflection = self._reflection
-        if self.scale == 0.0:
+        if self.fade == 0.0:
             reflection.reset()
         step = touch.seconds / (FADE_IN if touch.is_following else -FADE_OUT)
-        self.scale = min(1.0, max(0.0, self.scale + step))
+        self.fade = min(1.0, max(0.0, self.fade + step))
         if not np.isfinite(touch.wrench).all():
-            self.scale = 0.0
+            self.fade = 0.0
             return np.zeros(6)
-        reflection.set_filter(FILTER, touch.seconds)
+        reflection.set_filter(FILTER_TIME, touch.seconds)
         force, torque = (
             (dead, max_value / gain if gain > 0.0 else 0.0, gain)
             for dead, max_value, gain in zip(
@@ -189,11 +189,11 @@ class WrenchFeedback:
             )
         )
         reflection.set_shape(force, torque)
-        result: Vector = self.scale * reflection.feel(touch.wrench, _AXES)
+        result: Vector = self.fade * reflection.filter(touch.wrench, _AXES)
         return result
 
 
-_PLACE = re.compile(r"(/[A-Za-z_][A-Za-z0-9_]*)+")
+_ROS_NAME = re.compile(r"(/[A-Za-z_][A-Za-z0-9_]*)+")
 _RECEIVED = {"pose": "current_pose"}
 
 
@@ -231,21 +231,25 @@ class Leader(RosStreams):
     ) -> None:
         self._namespaces = {arm: f"/{namespace.strip('/')}" for arm, namespace in leaders.items()}
         for path in self._namespaces.values():
-            if not _PLACE.fullmatch(path):
+            if not _ROS_NAME.fullmatch(path):
                 raise ConfigurationError(
                     f"leader: got {path!r}, allowed a namespace and an arm, such as /north/left"
                 )
         self._feedback = {arm: WrenchFeedback(feedback) for arm in leaders} if feedback else {}
-        self._log, self._takers, self._reported = say, dict.fromkeys(leaders, -1), set[str]()
+        self._log, self._subscriber_counts, self._reported = (
+            say,
+            dict.fromkeys(leaders, -1),
+            set[str](),
+        )
         pairs = [text for pair in self._namespaces.items() for text in pair]
         self._listen(tuple(leaders), frame, "multipanda_py.ros.client.leader_link", *pairs)
 
-    def feel(self, arm: str, touch: Touch) -> None:
+    def feel(self, arm: str, touch: ExternalWrench) -> None:
         """Send the external wrench of a follower to its leader."""
         if arm not in self._feedback:
             return
         wrench = self._feedback[arm].compute(touch)
-        if touch.is_following and self._takers[arm] == 0 and arm not in self._reported:
+        if touch.is_following and self._subscriber_counts[arm] == 0 and arm not in self._reported:
             self._reported.add(arm)
             self._log(
                 f"{arm}: no force feedback, since there is no subscriber of "
@@ -255,13 +259,13 @@ class Leader(RosStreams):
             )
         until = time.monotonic() + TIMEOUT
         message = {"arm": arm, "wrench": wrench.tolist(), "until": until}
-        self.listener.send_now(json.dumps(message))  # read() reports a process that has ended.
+        self.listener.send_nowait(json.dumps(message))  # read() reports a process that has ended.
 
     def _topic(self, arm: str, kind: str) -> str:
         return f"{self._namespaces[arm]}/{_RECEIVED.get(kind, kind)}"
 
     def _take(self, message: dict[str, Any]) -> None:
         if message["kind"] == "takers":
-            self._takers[message["arm"]] = message["value"]
+            self._subscriber_counts[message["arm"]] = message["value"]
         else:
             super()._take(message)

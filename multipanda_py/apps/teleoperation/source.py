@@ -16,7 +16,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 
 GripperRequest = Literal["", "open", "close"]
-TOOL = "tool"
+TOOL_FRAME = "tool"
 """Name of the frame at the tool of the moved arm."""
 
 
@@ -63,7 +63,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Touch:
+class ExternalWrench:
     """External wrench of an arm, for force feedback to the device that moves it.
 
     Attributes:
@@ -80,20 +80,20 @@ class Touch:
 
 
 @runtime_checkable
-class FeelingSource(Source, Protocol):
+class ForceFeedbackSource(Source, Protocol):
     """Input device with force feedback."""
 
-    def feel(self, arm: str, touch: Touch) -> None:
+    def feel(self, arm: str, touch: ExternalWrench) -> None:
         """Receive the external wrench of an arm after each :meth:`read`, without waiting."""
 
 
 MAX_SPEED = (2.0, 6.0)
 """Maximum plausible speed of a device; a faster motion counts as a jump [m/s, rad/s]."""
-JITTER = (0.02, 0.06)
+ALLOWED_STEP = (0.02, 0.06)
 """Step between two readings that is always allowed [m, rad]: the maximum speed at 100 Hz."""
-LONGEST = 0.05
+MAX_READING_GAP = 0.05
 """Maximum time between two readings that increases the allowed step [s]."""
-MAX_ROTATION = 3.0
+MAX_SCALED_ROTATION = 3.0
 """Maximum scaled rotation since the clutch was closed [rad], since the logarithm of a rotation is
 unique only up to half a turn."""
 
@@ -116,7 +116,7 @@ class Clutch:
 
     Args:
         scale: s, target translation per device translation.
-        turn_scale: r, target rotation per device rotation.
+        rotation_scale: r, target rotation per device rotation.
 
     Attributes:
         target: Target pose, or None before the clutch is first closed.
@@ -124,7 +124,7 @@ class Clutch:
     """
 
     def __init__(self, scale: float = 1.0, turn_scale: float = 1.0) -> None:
-        self.scale, self.turn_scale = scale, turn_scale
+        self.scale, self.rotation_scale = scale, turn_scale
         self.target: Pose | None = None
         self.is_closed = False
         self._target_then = Pose.identity()
@@ -160,13 +160,13 @@ class Clutch:
             TargetRejected: The device has jumped, or has rotated too far for a scaled rotation.
         """
         then = self._device_then
-        self._age = min(self._age + seconds, LONGEST)
+        self._age = min(self._age + seconds, MAX_READING_GAP)
         if then is None:
             then = self._device_then = self._device = device
             self._age = 0.0
             self._axes = axes
         step, angle = device.distance(self._device)
-        allowed = [max(j, self._age * s) for j, s in zip(JITTER, MAX_SPEED, strict=True)]
+        allowed = [max(j, self._age * s) for j, s in zip(ALLOWED_STEP, MAX_SPEED, strict=True)]
         if step > allowed[0] or angle > allowed[1]:
             raise TargetRejected(
                 f"the device has jumped by {in_decimals(step, 2)} m and {angle:.2f} rad between "
@@ -174,17 +174,17 @@ class Clutch:
                 f"(speed up to {MAX_SPEED[0]:g} m/s and {MAX_SPEED[1]:g} rad/s)"
             )
         turned = pin.log3(device.rotation @ then.rotation.T)
-        if self.turn_scale != 1.0 and np.linalg.norm(turned) > MAX_ROTATION:
+        if self.rotation_scale != 1.0 and np.linalg.norm(turned) > MAX_SCALED_ROTATION:
             raise TargetRejected(
                 f"the device has rotated by {np.linalg.norm(turned):.2f} rad since the clutch was "
-                f"closed, allowed {MAX_ROTATION:g} rad with a rotation scale other than 1"
+                f"closed, allowed {MAX_SCALED_ROTATION:g} rad with a rotation scale other than 1"
             )
         if not _is_same(device, self._device):
             self._device, self._age = device, 0.0
         self.target = _moved(
             self._target_then,
             self.scale * self._axes @ (device.position - then.position),
-            self.turn_scale * self._axes @ turned,
+            self.rotation_scale * self._axes @ turned,
         )
         return self.target
 
@@ -202,10 +202,12 @@ class Clutch:
         if self.target is None:
             raise TargetRejected("the clutch was never closed, so that there is no target to move")
         step = axes @ twist.reshape(2, 3).T * seconds
-        self.target = _moved(self.target, self.scale * step[:, 0], self.turn_scale * step[:, 1])
+        self.target = _moved(
+            self.target, self.scale * step[:, 0], self.rotation_scale * step[:, 1]
+        )
         return self.target
 
-    def keep(self, target: Pose) -> None:
+    def set_target(self, target: Pose) -> None:
         """Continue from another target, such as one that is limited to stay near the tool."""
         self.target = target
 
@@ -218,7 +220,7 @@ def _is_same(pose: Pose, other: Pose) -> bool:
     )
 
 
-def _moved(pose: Pose, step: Vector, turn: Vector) -> Pose:
+def _moved(pose: Pose, step: Vector, rotation_vector: Vector) -> Pose:
     # The composition of poses normalises the rotation, so that errors do not add up.
-    rotation = Pose(np.zeros(3), pin.exp3(turn)) @ Pose(np.zeros(3), pose.rotation)
+    rotation = Pose(np.zeros(3), pin.exp3(rotation_vector)) @ Pose(np.zeros(3), pose.rotation)
     return Pose(pose.position + step, rotation.rotation)

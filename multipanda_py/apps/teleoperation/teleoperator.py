@@ -12,13 +12,13 @@ import numpy as np
 
 from multipanda_py.apps.teleoperation.source import (
     MAX_SPEED,
-    TOOL,
+    TOOL_FRAME,
     Clutch,
-    FeelingSource,
+    ExternalWrench,
+    ForceFeedbackSource,
     GripperRequest,
     HandCommand,
     Source,
-    Touch,
 )
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import (
@@ -33,7 +33,7 @@ from multipanda_py.state import Matrix, Vector
 
 MAX_LEAD = (0.1, 0.5)
 """Maximum distance of a target from the tool [m, rad]."""
-SAME = (0.03, 0.15)
+RESUME_TOLERANCE = (0.03, 0.15)
 """Distance from the last target up to which a motion continues from there [m, rad]; the tool of a
 compliant arm is displaced under load."""
 
@@ -62,7 +62,7 @@ class GuidedArm:
         self._is_refused = False
         cell.frames.base_of(arm)
 
-    def touch(self, seconds: float) -> Touch:
+    def touch(self, seconds: float) -> ExternalWrench:
         """Return the external wrench of the arm along the device's axes.
 
         Args:
@@ -70,7 +70,7 @@ class GuidedArm:
         """
         clutch, wrench = self.clutch, self._cell.state(self._arm).wrench_ext_in_base
         along = (wrench.reshape(2, 3) @ clutch.axes).reshape(6)
-        return Touch(along, clutch.is_closed, clutch.scale, seconds)
+        return ExternalWrench(along, clutch.is_closed, clutch.scale, seconds)
 
     def apply_command(self, command: HandCommand, seconds: float, passed: float) -> None:
         """Process a command of the device.
@@ -114,19 +114,19 @@ class GuidedArm:
             raise TargetRejected("the clutch is closed, but there is neither a twist nor a pose")
         target = target.clipped(tool.position, tool.rotation, *MAX_LEAD)
         if command.pose is None:
-            clutch.keep(target)
+            clutch.set_target(target)
         self.sent = target
 
     def _start(self, tool: Pose) -> Pose:
         if self.sent is not None:
             step, angle = self.sent.distance(tool)
-            if step <= SAME[0] and angle <= SAME[1]:
+            if step <= RESUME_TOLERANCE[0] and angle <= RESUME_TOLERANCE[1]:
                 return self.sent
         return tool
 
     def _axes(self, frame: str) -> Matrix:
         """Return the axes of a frame in the arm's base, (3, 3)."""
-        if frame == TOOL:
+        if frame == TOOL_FRAME:
             return (self.clutch.target or self._cell.pose(self._arm)).rotation
         return self._cell.frames.base_from(frame, self._arm).rotation
 
@@ -203,7 +203,7 @@ def _command(command: Any) -> HandCommand:
     return command
 
 
-RATES = (20.0, 100.0)
+ALLOWED_RATES = (20.0, 100.0)
 """Allowed rates [Hz]. Slower targets are noticeable; faster ones add nothing at 1 kHz control."""
 MAX_WAIT = 0.25
 """Maximum duration of reading a source [s]; a slower source counts as lost in that tick."""
@@ -218,7 +218,7 @@ class Teleoperator:
         sources: Input devices; their owner closes them.
         rate: Rate of targets [Hz].
         scale: Tool translation per device translation.
-        turn_scale: Tool rotation per device rotation.
+        rotation_scale: Tool rotation per device rotation.
         say: Callback for messages to the user.
         clock: Function that returns the time [s].
         laws: Controllets to activate again after the loop let the arms hold, for example because
@@ -248,9 +248,9 @@ class Teleoperator:
         clock: Callable[[], float] = time.monotonic,
         laws: Sequence[str] = (),
     ) -> None:
-        if not RATES[0] <= rate <= RATES[1]:
+        if not ALLOWED_RATES[0] <= rate <= ALLOWED_RATES[1]:
             raise ConfigurationError(
-                f"rate: got {rate:g}, allowed [{RATES[0]:g}, {RATES[1]:g}] Hz"
+                f"rate: got {rate:g}, allowed [{ALLOWED_RATES[0]:g}, {ALLOWED_RATES[1]:g}] Hz"
             )
         for name, value in (("scale", scale), ("turn_scale", turn_scale)):
             if not 0.0 < value <= 10.0:
@@ -264,7 +264,7 @@ class Teleoperator:
             if arms.count(arm) > 1:
                 raise ConfigurationError(f"{arm}: has two sources, allowed one")
         self._cell, self._sources, self._log, self._clock = cell, tuple(sources), say, clock
-        self._period, self._given = 1.0 / rate, dict[str, float]()
+        self._period, self._command_times = 1.0 / rate, dict[str, float]()
         self._laws, self._loss_reason = tuple(laws), ""
         self.arms = {arm: GuidedArm(cell, arm, Clutch(scale, turn_scale), say) for arm in arms}
 
@@ -285,9 +285,9 @@ class Teleoperator:
             is_open = is_open and not any(one.is_engaged for one in commands.values())
             self._give(source, commands, began)
         if is_open and not set(self._cell.active).issuperset(self._laws):
-            self._take_laws_again()
+            self._reactivate()
 
-    def _take_laws_again(self) -> None:
+    def _reactivate(self) -> None:
         """Activate lost controllets again; the arms stay in place, because clutches are open."""
         if any(self._cell.state(arm).fault for arm in self._cell.arms):
             return
@@ -322,10 +322,10 @@ class Teleoperator:
     def _give(self, source: Source, commands: Mapping[str, HandCommand], now: float) -> None:
         for arm in source.arms:
             guided = self.arms[arm]
-            passed = max(self._period, now - self._given.get(arm, now))
-            self._given[arm] = now
+            passed = max(self._period, now - self._command_times.get(arm, now))
+            self._command_times[arm] = now
             guided.apply_command(commands.get(arm, _AT_REST), self._period, passed)
-            if isinstance(source, FeelingSource):
+            if isinstance(source, ForceFeedbackSource):
                 try:
                     source.feel(arm, guided.touch(self._period))
                 except Exception as error:  # A faulty source must not end teleoperation.

@@ -14,7 +14,7 @@ from multipanda_py.controllets.targets.joint import Trajectory
 from multipanda_py.exceptions import TaskFailed
 from multipanda_py.planning.tasks.path_problem import LIMIT_MARGIN, SubtaskPlan
 from multipanda_py.planning.tasks.sections import WORLD, Mode
-from multipanda_py.planning.tasks.world_state import ContactPoint, Seen
+from multipanda_py.planning.tasks.world_state import ContactPoint, WorldState
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.events import Event
 from multipanda_py.state import Vector
@@ -23,18 +23,18 @@ from multipanda_py.targets import Report
 PRESSING = Report("pressing")
 FORCE = Report("force", "N")
 FORCE_ERROR = Report("force error", "N")
-TURNED = 0.01
+NORMAL_CHANGE = 0.01
 """Rotation of a contact normal above which a new wrench target is sent [rad]."""
 
 
-REST = 0.05
+REST_SPEED = 0.05
 """Maximum speed of a joint at the start of a plan [rad/s]."""
-FADED = 0.25
+RELEASED_FRACTION = 0.25
 """Fraction of the contact torque thresholds of the robot below which all external joint torques
 mean that contacts are released."""
 
 
-def look(cell: Cell, arms: Collection[str]) -> Seen:
+def observe(cell: Cell, arms: Collection[str]) -> WorldState:
     """Return the present state of the arms and all objects of a cell.
 
     Args:
@@ -50,7 +50,7 @@ def look(cell: Cell, arms: Collection[str]) -> Seen:
         for obj in describe_objects(cell.config)
         if obj.mass == 0.0
     }
-    return Seen(
+    return WorldState(
         {arm: cell.state(arm).q for arm in arms},
         {arm: bases[arm] @ cell.pose(arm) for arm in arms},
         {**fixed, **cell.objects()},
@@ -72,18 +72,18 @@ class ControlletClient:
     def __init__(self, cell: Cell, law: str) -> None:
         self._cell, self._name = cell, law
         self.arms = cell.spec(law).config.arms
-        self._commanded: dict[str, Vector] = {}
+        self._commanded_directions: dict[str, Vector] = {}
         self._notice = ""
         self._events, _ = cell.events_since(0)
         self._has_pressed = False
 
-    def observe(self) -> Seen:
+    def observe(self) -> WorldState:
         """Return the present state of arms and objects."""
         self._events, result = self._cell.events_since(self._events)
         for event in result:
             if event.event is Event.NOTICE and event.controllet in ("", self._name):
                 self._notice = event.text
-        return look(self._cell, self.arms)
+        return observe(self._cell, self.arms)
 
     def set_mode(self, mode: Mode) -> None:
         """Set the ``mode`` parameter of the controllet if it differs."""
@@ -96,7 +96,7 @@ class ControlletClient:
             if arm not in pressing:
                 self._cell.set_target(arm, wrench=np.zeros(6))
 
-    def press(self, points: Sequence[ContactPoint], force: float, state: Seen) -> None:
+    def press(self, points: Sequence[ContactPoint], force: float, state: WorldState) -> None:
         """Set contact forces along the present contact normals of the objects.
 
         Args:
@@ -105,11 +105,11 @@ class ControlletClient:
             state: Present state of arms and objects.
         """
         for point in points:
-            direction = state.pose(point.thing).rotation @ point.inward
-            commanded = self._commanded.get(point.arm)
-            if commanded is not None and np.linalg.norm(direction - commanded) < TURNED:
+            direction = state.pose(point.object_name).rotation @ point.inward
+            commanded = self._commanded_directions.get(point.arm)
+            if commanded is not None and np.linalg.norm(direction - commanded) < NORMAL_CHANGE:
                 continue
-            self._commanded[point.arm] = direction
+            self._commanded_directions[point.arm] = direction
             wrench = np.concatenate([force * direction, np.zeros(3)])
             self._cell.set_target(point.arm, wrench=wrench, frame=WORLD)
 
@@ -135,9 +135,9 @@ class ControlletClient:
         for arm in self.arms:
             state = self._cell.state(arm)
             contact = np.array(self._cell.descriptions[arm].robot.figure("contact_torque"))
-            if np.abs(state.dq).max() > REST:
+            if np.abs(state.dq).max() > REST_SPEED:
                 return False
-            if not presses and (np.abs(state.tau_ext) > FADED * contact).any():
+            if not presses and (np.abs(state.tau_ext) > RELEASED_FRACTION * contact).any():
                 return False
         return True
 
@@ -151,7 +151,7 @@ class ControlletClient:
         Raises:
             TargetRejected: If a tool does not follow, so that its target is outside the gate.
         """
-        for arm, pose in plan.led(time).items():
+        for arm, pose in plan.tool_poses(time).items():
             self._cell.set_target(arm, pose, frame=WORLD)
 
     def stop(self, mode: Mode) -> None:

@@ -14,16 +14,16 @@ from multipanda_py.cell import Cell
 from multipanda_py.cell.tasks.controllet_client import ControlletClient
 from multipanda_py.exceptions import MultipandaError, TaskFailed
 from multipanda_py.planning.optimiser.solver import SolverSettings
-from multipanda_py.planning.tasks.goals import resolve_goals
+from multipanda_py.planning.tasks.goals import subtask_goals
 from multipanda_py.planning.tasks.path_problem import (
-    PathConstraint,
+    ClearanceRule,
     SubtaskPlan,
     plan_by_path,
     plan_by_poses,
 )
 from multipanda_py.planning.tasks.sections import ExecutionMode, Mode, Subtask
 from multipanda_py.planning.tasks.task_file import TaskFile
-from multipanda_py.planning.tasks.world_state import Seen
+from multipanda_py.planning.tasks.world_state import WorldState
 from multipanda_py.state import Vector
 
 EventKind: TypeAlias = Literal[
@@ -39,17 +39,17 @@ class TaskEvent:
     Attributes:
         time: Cell time [s].
         subtask: Name of the subtask. Empty for the whole task.
-        what: Type of the event.
+        kind: Type of the event.
         text: Details, such as a reason.
     """
 
     time: float
     subtask: str
-    what: EventKind
+    kind: EventKind
     text: str = ""
 
     def __str__(self) -> str:
-        parts = [part for part in (self.subtask, self.what, self.text) if part]
+        parts = [part for part in (self.subtask, self.kind, self.text) if part]
         return f"{self.time:8.3f} s  {': '.join(parts)}"
 
 
@@ -77,7 +77,7 @@ class Planner:
         self._settings = SolverSettings(time=1e9 if waits else TIMEOUT)
         self._pool = None if waits else ThreadPoolExecutor(1, "planner")
 
-    def ask(self, subtask: Subtask, mode: Mode, start: Seen) -> Future[SubtaskPlan]:
+    def ask(self, subtask: Subtask, mode: Mode, start: WorldState) -> Future[SubtaskPlan]:
         """Request a plan. The result of the future is the plan, or the error.
 
         Args:
@@ -96,15 +96,15 @@ class Planner:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _plan(self, subtask: Subtask, mode: Mode, start: Seen) -> SubtaskPlan:
+    def _plan(self, subtask: Subtask, mode: Mode, start: WorldState) -> SubtaskPlan:
         points = self._task.points(subtask, self._config)
-        goals = resolve_goals(subtask, points, start)
+        goals = subtask_goals(subtask, points, start)
         if mode == "force":
             return plan_by_poses(points, goals, start)
         pressed = points if mode == "hybrid" else []
         constraint = None
         if self._task.clearance is not None:
-            constraint = PathConstraint(self._task.clearance, subtask.allowed_contacts)
+            constraint = ClearanceRule(self._task.clearance, subtask.allowed_contacts)
         return plan_by_path(
             subtask, pressed, goals, start, self._config, self._settings, constraint
         )
@@ -118,16 +118,16 @@ def _settle(future: Future[SubtaskPlan], make: Callable[[], SubtaskPlan]) -> Non
 
 
 Phase: TypeAlias = Literal["begin", "touch", "plan", "move", "done"]
-REPLANS = 5
+MAX_REPLANS = 5
 """Maximum number of new plans in one attempt, after the first one."""
-OUT_OF_BAND = 0.3
+OUT_OF_BAND_TIME = 0.3
 """Time for which a force may be outside its band before the motion stops [s]."""
-POLL_PERIOD, NEARER = 0.1, 1e-3
+ARRIVAL_WINDOW, ARRIVAL_STEP = 0.1, 1e-3
 """Time window [s] and distance [m] to detect arrival without a path: the tool has arrived if it
 approaches the goal by less than ``NEARER`` within ``POLL_PERIOD``."""
-RECOIL = 1.0
+REST_TIMEOUT = 1.0
 """Maximum time for arms to come to rest after a contact or a motion, before a plan is made [s]."""
-SHORT = 1.0
+SETTLE_TIME = 1.0
 """Time for a finished motion to reach the goal tolerance, before a new plan is made [s]."""
 
 
@@ -166,12 +166,14 @@ class Execution:
     ) -> None:
         self.subtask, self.mode = manner.subtask, manner.mode
         self.law = ControlletClient(cell, task.controllet)
-        self._cell, self._planner, self._tell = cell, planner, tell
-        self._presses, self._planned = manner.presses, manner.planned
+        self._cell, self._planner, self._on_event = cell, planner, tell
+        self._presses, self._planned = manner.presses, manner.planning_mode
         points = task.points(self.subtask, cell.config)
         self._points = [] if self._planned == "optimization" else points
-        self._carried = {point.thing for point in self._points}
-        bases = {goal.base for goal in self.subtask.goals} | {point.thing for point in points}
+        self._carried = {point.object_name for point in self._points}
+        bases = {goal.base for goal in self.subtask.goals} | {
+            point.object_name for point in points
+        }
         self._watched = bases & set(cell.objects())
         self.phase: Phase = "begin"
         self.plan: SubtaskPlan | None = None
@@ -215,11 +217,11 @@ class Execution:
         return self.phase == "done"
 
     @property
-    def is_requested(self) -> bool:
+    def is_pressing_commanded(self) -> bool:
         """True while contact forces are commanded."""
         return self._presses and self.phase != "begin"
 
-    def halt(self) -> None:
+    def interrupt(self) -> None:
         """Stop the motion but keep pressing. :meth:`step` then makes a new plan."""
         self.law.stop(self.mode)
         self._pending_plan, self._is_prepared = None, False
@@ -232,19 +234,19 @@ class Execution:
     def _go(self, phase: Phase) -> None:
         self.phase, self._since = phase, self._cell.time
 
-    def _begin(self, state: Seen, time: float) -> None:
+    def _begin(self, state: WorldState, time: float) -> None:
         """Set the mode, and release contacts that the subtask does not press."""
         self.law.set_mode(self.mode)
         self.law.release({point.arm for point in self._points if self._presses})
         self._go("touch")
 
-    def _touch(self, state: Seen, time: float) -> None:
+    def _touch(self, state: WorldState, time: float) -> None:
         """Wait until all contact forces are established, or continue if there are none."""
         if self._presses:
             if self.law.is_pressing(self.subtask.force_tolerance * self.subtask.force):
                 if time - self._since < self.subtask.settling_time:
                     return
-                self._tell("touching", self.law.forces())
+                self._on_event("touching", self.law.forces())
             else:
                 self._since = time
                 if reason := self.law.lost():
@@ -252,9 +254,9 @@ class Execution:
                 return
         self._go("plan")
 
-    def _plan(self, state: Seen, time: float) -> None:
+    def _plan(self, state: WorldState, time: float) -> None:
         """Use the plan made in advance if it fits the present state, or request a new one."""
-        waits = self.mode != "force" and time - self._since < RECOIL
+        waits = self.mode != "force" and time - self._since < REST_TIMEOUT
         if waits and not self.law.can_start(self._presses):
             return
         if self._pending_plan is None:
@@ -271,10 +273,10 @@ class Execution:
             held = self._points if plan.postures else []
             reason = state.deviation(plan.start, self._concerned, 0.01, held)
             if reason:
-                self._tell("replanned", reason)
+                self._on_event("replanned", reason)
                 return
         self.plan = requested.result()
-        self._tell("planned", self.plan.words)
+        self._on_event("planned", self.plan.words)
         self._motions = self.law.motions
         self.law.go(self.plan)
         self.moved_at = self._looked_at = time
@@ -285,7 +287,7 @@ class Execution:
     def _concerned(self) -> set[str]:
         return self._watched | self._carried
 
-    def _move(self, state: Seen, time: float) -> None:
+    def _move(self, state: WorldState, time: float) -> None:
         """Monitor the motion until all goals are reached."""
         plan = self.plan
         if plan is None:
@@ -295,11 +297,11 @@ class Execution:
                 raise TaskFailed(reason)
             if self.law.is_pressing(self.subtask.force_tolerance * self.subtask.force):
                 self._since = time
-            elif time - self._since > OUT_OF_BAND:
+            elif time - self._since > OUT_OF_BAND_TIME:
                 self._again(f"force outside its band: {self.law.forces()}")
-                self.halt()
+                self.interrupt()
                 return
-        if cause := self._elsewhere(plan, state, time - self.moved_at):
+        if cause := self._moved_objects_reason(plan, state, time - self.moved_at):
             self._again(cause)
             self.law.stop(self.mode)
             self._go("plan")
@@ -310,7 +312,7 @@ class Execution:
             return
         if self._is_there(plan, state) and self._has_arrived(plan, state, time):
             self._go("done")
-        elif plan.postures and time - self._ended_at > SHORT:
+        elif plan.postures and time - self._ended_at > SETTLE_TIME:
             self._again("ended short of its goal" + self._missed(state))
             self._go("plan")
 
@@ -318,14 +320,14 @@ class Execution:
         """Count and report a new plan.
 
         Raises:
-            TaskFailed: If the number of new plans exceeds ``REPLANS``.
+            TaskFailed: If the number of new plans exceeds ``MAX_REPLANS``.
         """
         self.replans += 1
-        if self.replans > REPLANS:
-            raise TaskFailed(f"failed after {REPLANS} new plans: {reason}")
-        self._tell("replanned", reason)
+        if self.replans > MAX_REPLANS:
+            raise TaskFailed(f"failed after {MAX_REPLANS} new plans: {reason}")
+        self._on_event("replanned", reason)
 
-    def _elsewhere(self, plan: SubtaskPlan, state: Seen, time: float) -> str:
+    def _moved_objects_reason(self, plan: SubtaskPlan, state: WorldState, time: float) -> str:
         """Return a text on an object that deviates from the plan; empty if all follow it."""
         if not plan.postures:
             return ""
@@ -335,27 +337,27 @@ class Execution:
                 return f"{name} is {distance:.3f} m from its planned position"
         return ""
 
-    def _missed(self, state: Seen) -> str:
+    def _missed(self, state: WorldState) -> str:
         """Return the remaining errors of all goals as a text."""
         goals = self.plan.goals if self.plan is not None else ()
         parts = [(goal.frame, *goal.errors(state)) for goal in goals]
         return "".join(f"; {name} is {d:.3f} m, {a:.2f} rad from its goal" for name, d, a in parts)
 
-    def _has_arrived(self, plan: SubtaskPlan, state: Seen, time: float) -> bool:
+    def _has_arrived(self, plan: SubtaskPlan, state: WorldState, time: float) -> bool:
         """Return True if a tool without a path no longer approaches its goal.
 
         A tool that still moves down within the tolerance would release its object above the goal,
         and the object would fall.
         """
-        if not plan.leads or not plan.goals:
+        if not plan.straight_paths or not plan.goals:
             return True
         off = sum(goal.errors(state)[0] for goal in plan.goals)
-        if time - self._looked_at < POLL_PERIOD:
+        if time - self._looked_at < ARRIVAL_WINDOW:
             return False
         nearer, self._off, self._looked_at = self._off - off, off, time
-        return nearer < NEARER and time - self.moved_at >= plan.lead_time
+        return nearer < ARRIVAL_STEP and time - self.moved_at >= plan.lead_time
 
-    def _is_there(self, plan: SubtaskPlan, state: Seen) -> bool:
+    def _is_there(self, plan: SubtaskPlan, state: WorldState) -> bool:
         """Return True if all goals are reached within their tolerances."""
         errors = [goal.errors(state) for goal in plan.goals]
         return all(

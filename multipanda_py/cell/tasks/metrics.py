@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.cell.tasks.controllet_client import look
+from multipanda_py.cell.tasks.controllet_client import observe
 from multipanda_py.cell.tasks.runner import TaskRunner
 from multipanda_py.config.describe import bases_in_world
 from multipanda_py.files import replacing, save_figure
-from multipanda_py.planning.tasks.world_state import TOOL
+from multipanda_py.planning.tasks.world_state import TOOL_SUFFIX
 from multipanda_py.realtime.recording.plots import COLORS
 from multipanda_py.registry import pyplot
 from multipanda_py.state import Matrix, Vector
 
-FORCED = 0.05
+MIN_PRESSING_FORCE = 0.05
 """Minimum commanded force that counts as pressing [N]."""
 
 
@@ -35,7 +35,7 @@ class Sample:
         positions: Positions in the world of tools (``ARM/tool``) and objects by name, (3,) [m].
         planned: Planned positions in the world of carried objects, (3,) [m].
         force: Contact forces estimated from the joint torques, by arm [N].
-        asked: Commanded contact forces, by arm [N].
+        desired_forces: Commanded contact forces, by arm [N].
     """
 
     time: float
@@ -44,7 +44,7 @@ class Sample:
     positions: dict[str, Vector]
     planned: dict[str, Vector]
     force: dict[str, float]
-    asked: dict[str, float]
+    desired_forces: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -101,23 +101,24 @@ class TaskMetrics:
     def note(self) -> None:
         """Record the present state."""
         runner, cell = self.runner, self.runner.cell
-        state, number = look(cell, self._arms), runner.number
+        state, number = observe(cell, self._arms), runner.number
         force, desired = {}, {}
         subtask = runner.task.subtasks[number]
         if runner.presses:
             for point in self._points[number]:
                 measured = cell.state(point.arm).wrench_ext_in_base[:3]
-                inward = state.pose(point.thing).rotation @ point.inward
+                inward = state.pose(point.object_name).rotation @ point.inward
                 force[point.arm] = -float(inward @ (self._bases[point.arm].rotation @ measured))
                 desired[point.arm] = subtask.force
         planned = {}
         if runner.plan is not None:
             after = cell.time - runner.moved_at
             planned = {
-                name: runner.plan.expected(name, after).position for name in runner.plan.things
+                name: runner.plan.expected(name, after).position
+                for name in runner.plan.object_paths
             }
-        positions = {arm + TOOL: pose.position for arm, pose in state.tools.items()}
-        positions |= {name: pose.position for name, pose in state.things.items()}
+        positions = {arm + TOOL_SUFFIX: pose.position for arm, pose in state.tools.items()}
+        positions |= {name: pose.position for name, pose in state.object_poses.items()}
         q = {arm: configuration.copy() for arm, configuration in state.postures.items()}
         self.moments.append(Sample(cell.time, number, q, positions, planned, force, desired))
 
@@ -136,7 +137,7 @@ class TaskMetrics:
     def measures(self) -> Iterator[SubtaskMetrics]:
         """Yield the metrics of every started subtask."""
         events = self.runner.events
-        starts = [k for k, event in enumerate(events) if event.what == "started" and event.subtask]
+        starts = [k for k, event in enumerate(events) if event.kind == "started" and event.subtask]
         for first, last in zip(starts, [*starts[1:], len(events) - 1]):
             start, after = events[first], events[last]
             own = [one for one in self.moments if start.time < one.time <= after.time]
@@ -144,26 +145,26 @@ class TaskMetrics:
                 start.subtask,
                 start.text.removeprefix("mode "),
                 after.time - start.time,
-                [event.what for event in events[first:last]].count("replanned"),
+                [event.kind for event in events[first:last]].count("replanned"),
                 *_of_forces(own),
-                *_of_places(own),
+                *_position_errors(own),
             )
 
 
 def _of_forces(moments: Sequence[Sample]) -> tuple[float, float, float]:
     """Return RMS error, peak and command of the forces since the first contact of all arms."""
-    pressed = [one for one in moments if one.asked]
-    desired = max((size for one in pressed for size in one.asked.values()), default=0.0)
+    pressed = [one for one in moments if one.desired_forces]
+    desired = max((size for one in pressed for size in one.desired_forces.values()), default=0.0)
     first = next(
         (k for k, one in enumerate(pressed) if min(one.force.values()) > 0.9 * desired), None
     )
-    if desired < FORCED or first is None:
+    if desired < MIN_PRESSING_FORCE or first is None:
         return (float("nan"),) * 3
     measured = np.array([size for one in pressed[first:] for size in one.force.values()])
     return float(np.sqrt(np.square(measured - desired).mean())), float(measured.max()), desired
 
 
-def _of_places(moments: Sequence[Sample]) -> tuple[float, float]:
+def _position_errors(moments: Sequence[Sample]) -> tuple[float, float]:
     """Return RMS and maximum distance of carried objects from their planned positions."""
     off = np.array([
         np.linalg.norm(one.positions[name] - position)
@@ -174,8 +175,8 @@ def _of_places(moments: Sequence[Sample]) -> tuple[float, float]:
     return float(np.sqrt(np.square(off).mean())), float(off.max())
 
 
-MARK = {"color": "#999999", "lw": 0.8, "ls": ":"}
-REPLANNED = {"color": "#b04a6f", "lw": 0.6, "ls": "--"}
+MARK_STYLE = {"color": "#999999", "lw": 0.8, "ls": ":"}
+REPLAN_STYLE = {"color": "#b04a6f", "lw": 0.6, "ls": "--"}
 
 
 def write_report(book: TaskMetrics, folder: Path) -> list[Path]:
@@ -207,7 +208,7 @@ def write_report(book: TaskMetrics, folder: Path) -> list[Path]:
     for name, text in texts.items():
         with replacing(folder / name) as partial:
             partial.write_text(text, encoding="utf-8")
-    images = {"forces.png": _forces(book), "ways.png": _ways(book)}
+    images = {"forces.png": _forces(book), "ways.png": _path_plots(book)}
     for name, figure in images.items():
         save_figure(figure, folder / name)
         pyplot().close(figure)
@@ -249,10 +250,10 @@ def _forces(book: TaskMetrics) -> Any:
     return figure
 
 
-def _ways(book: TaskMetrics) -> Any:
+def _path_plots(book: TaskMetrics) -> Any:
     """Plot positions of tools and carried objects, with the planned ones of the objects."""
     carried = sorted({name for one in book.moments for name in one.planned})
-    moved = [name for name in book.moments[-1].positions if name.endswith(TOOL)] + carried
+    moved = [name for name in book.moments[-1].positions if name.endswith(TOOL_SUFFIX)] + carried
     figure, rows = pyplot().subplots(3, 1, figsize=(11.0, 7.0), sharex=True)
     for axis, (row, label) in enumerate(zip(rows, "xyz")):
         for name, color in zip(moved, COLORS):
@@ -276,12 +277,12 @@ def _mark(book: TaskMetrics, rows: Any) -> None:
     for row in rows:
         row.grid(alpha=0.3)
         for event in events:
-            if event.what == "started" and event.subtask:
-                row.axvline(event.time, **MARK)
-            elif event.what == "replanned":
-                row.axvline(event.time, **REPLANNED)
+            if event.kind == "started" and event.subtask:
+                row.axvline(event.time, **MARK_STYLE)
+            elif event.kind == "replanned":
+                row.axvline(event.time, **REPLAN_STYLE)
     for event in events:
-        if event.what == "started" and event.subtask:
+        if event.kind == "started" and event.subtask:
             rows[0].annotate(
                 event.subtask, (event.time, 1.0), xycoords=("data", "axes fraction"),
                 fontsize=6, rotation=30, va="bottom",

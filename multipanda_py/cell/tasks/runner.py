@@ -22,11 +22,11 @@ from multipanda_py.planning.tasks.sections import Mode, Part, execution_mode, pr
 from multipanda_py.planning.tasks.task_file import TaskFile
 from multipanda_py.realtime.events import Event
 
-ENDING = (Event.CLIENT_SILENT, Event.CLIENT_GONE)
+CLIENT_LOSS_EVENTS = (Event.CLIENT_SILENT, Event.CLIENT_GONE)
 """Events after which every arm holds without a fault and without a request."""
 
 
-class PreemptionMonitor:
+class ControlletMonitor:
     """Monitor that detects the deactivation of the controllet of a task.
 
     Args:
@@ -36,20 +36,20 @@ class PreemptionMonitor:
 
     def __init__(self, cell: Cell, law: str) -> None:
         self._cell, self._law = cell, law
-        self._since, (self._seen, _) = time.monotonic(), cell.events_since(0)
+        self._since, (self._event_count, _) = time.monotonic(), cell.events_since(0)
 
     def check(self) -> str:
         """Return the reason if the controllet is no longer active; empty while it is."""
         if self._law in self._cell.active:
             return ""
-        _, events = self._cell.events_since(self._seen)
-        texts = [event.text for event in events if event.event in ENDING]
+        _, events = self._cell.events_since(self._event_count)
+        texts = [event.text for event in events if event.event in CLIENT_LOSS_EVENTS]
         reason = self._cell.ended_by(self._law, self._since) or (texts[-1] if texts else "")
         return f"{self._law} is no longer active: {reason or 'see the events of the loop'}"
 
 
 TaskState: TypeAlias = Literal["ready", "running", "paused", "done", "failed", "aborted"]
-TICK = 0.01
+STEP_PERIOD = 0.01
 """Cell time between two steps of :meth:`TaskRunner.run` [s]."""
 TIMEOUT = 5.0
 """Maximum time to wait for a cycle of the loop [s]."""
@@ -111,7 +111,7 @@ class TaskRunner:
         self.execution: Execution | None = None
         self._ahead: Future[SubtaskPlan] | None = None
         self._paused_at = 0.0
-        self._lost: PreemptionMonitor | None = None
+        self._lost: ControlletMonitor | None = None
 
     @property
     def is_going(self) -> bool:
@@ -131,7 +131,7 @@ class TaskRunner:
     @property
     def presses(self) -> bool:
         """True while contact forces are commanded."""
-        return self.execution is not None and self.execution.is_requested
+        return self.execution is not None and self.execution.is_pressing_commanded
 
     @property
     def plan(self) -> SubtaskPlan | None:
@@ -174,7 +174,7 @@ class TaskRunner:
         if self.task.controllet not in self.cell.active:
             by = f"task {self.task.name}"
             self.cell.switch([self.task.controllet], strictness="force_auto", by=by)
-        self._lost = PreemptionMonitor(self.cell, self.task.controllet)
+        self._lost = ControlletMonitor(self.cell, self.task.controllet)
         self.state = "running"
         self._log("", "started", self.task.name)
         self._start(0)
@@ -220,7 +220,7 @@ class TaskRunner:
         self.start()
         while self.is_going:
             self.step()
-            self._wait(self.cell.time + TICK)
+            self._wait(self.cell.time + STEP_PERIOD)
             if tick is not None:
                 tick()
         return self.state == "done"
@@ -235,7 +235,7 @@ class TaskRunner:
             raise TaskFailed(
                 f"{self.task.name}: is {self.state}; only a running task can be paused"
             )
-        self.execution.halt()
+        self.execution.interrupt()
         self.state, self._paused_at = "paused", self.cell.time
         self._log(self.subtask, "paused")
 
@@ -299,12 +299,12 @@ class TaskRunner:
 
     def _prepare(self, plan: SubtaskPlan) -> None:
         """Plan the next subtask from the expected final state of this one."""
-        if plan.leads:
+        if plan.straight_paths:
             return  # The final joint configurations are unknown.
         number = self._number + 1
         if number < len(self.task.subtasks):
             how = execution_mode(self.task.subtasks[number], self._modes[number], self._without)
-            self._ahead = self._planner.ask(how.subtask, how.planned, plan.end)
+            self._ahead = self._planner.ask(how.subtask, how.planning_mode, plan.end)
 
     def _fail(self, reason: str) -> None:
         """Retry the subtask, repeat it without a plan, or end the task."""

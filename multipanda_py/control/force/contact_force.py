@@ -12,13 +12,13 @@ from multipanda_py.control.force.force_control import ForceController, ForceGain
 from multipanda_py.control.force.force_impedance import MIN_MOBILITY
 from multipanda_py.state import ArmState, Vector
 
-SMALLEST = 0.5
+MIN_CONTACT_FORCE = 0.5
 """Minimum desired force for contact detection [N]."""
-BEGINS, ENDS = 0.5, 0.2
+CONTACT_START_FRACTION, CONTACT_END_FRACTION = 0.5, 0.2
 """Fractions of the desired force above which contact begins and below which it ends."""
-HOLD = 0.5
+CONTACT_END_TIME = 0.5
 """Time below the lower fraction after which contact has ended [s]."""
-FILTER = 0.01
+FORCE_FILTER_TIME = 0.01
 """Time constant of the low-pass filter on the reaction force [s]."""
 
 
@@ -51,7 +51,10 @@ class ToolContact:
     __slots__ = ("_follow", "_hold", "_left", "_reaction", "is_on")
 
     def __init__(self, period: float) -> None:
-        self._follow, self._hold = period / (FILTER + period), max(1, round(HOLD / period))
+        self._follow, self._hold = (
+            period / (FORCE_FILTER_TIME + period),
+            max(1, round(CONTACT_END_TIME / period)),
+        )
         self.reset()
 
     def reset(self) -> None:
@@ -72,14 +75,14 @@ class ToolContact:
         """
         (x, y, z), (fx, fy, fz) = requested, external
         size = math.sqrt(x * x + y * y + z * z)
-        if size < SMALLEST:
-            reaction, size = 0.0, SMALLEST
+        if size < MIN_CONTACT_FORCE:
+            reaction, size = 0.0, MIN_CONTACT_FORCE
         else:
             reaction = -(x * fx + y * fy + z * fz) / size
         if self._reaction is not None:
             reaction = self._reaction + self._follow * (reaction - self._reaction)
         self._reaction = reaction
-        if reaction > (ENDS if self.is_on else BEGINS) * size:
+        if reaction > (CONTACT_END_FRACTION if self.is_on else CONTACT_START_FRACTION) * size:
             self.is_on, self._left = True, self._hold
         elif self.is_on:
             self._left -= 1
@@ -114,9 +117,9 @@ class ContactForceController:
 
     ANGULAR_SPEED = 2.0
     """Maximum rotation speed of the direction towards the desired one [rad/s]."""
-    MUCH = 0.5
+    MAX_DIRECTION_CHANGE = 0.5
     """Angle to the desired direction above which the search for contact starts again [rad]."""
-    LOST = 0.1
+    CONTACT_LOST_FRACTION = 0.1
     """Fraction of the larger of goal force and ``contact_force``, below which contact is lost."""
 
     def __init__(self, name: str, period: float, gains: ForceGains) -> None:
@@ -136,9 +139,9 @@ class ContactForceController:
             array[:] = 0.0
         self.size, self.mass = 0.0, 1.0
         self.measured_force = self.speed = 0.0
-        self.rest()
+        self.release()
 
-    def rest(self) -> None:
+    def release(self) -> None:
         """Exert no force, and search for contact at the next request."""
         self.force.reset()
         self.exerted = self._filtered = self._quick = self._old_speed = 0.0
@@ -155,13 +158,18 @@ class ContactForceController:
 
     @property
     def is_turned_much(self) -> bool:
-        """True if no direction is set, or the desired one differs by more than ``MUCH``."""
-        return float(_dot(self.direction, self._desired_direction)) < math.cos(self.MUCH)
+        """True if no direction is set.
+
+        The desired one differs by more than ``MAX_DIRECTION_CHANGE``.
+        """
+        return float(_dot(self.direction, self._desired_direction)) < math.cos(
+            self.MAX_DIRECTION_CHANGE
+        )
 
     def set_direction(self) -> None:
         """Adopt the desired direction without a transition."""
         self.direction[:] = self._desired_direction
-        self.rest()
+        self.release()
 
     def follow(self) -> None:
         """Rotate the direction towards the desired one by one cycle."""
@@ -177,7 +185,7 @@ class ContactForceController:
         u += (max_value / angle) * change
         u /= math.sqrt(float(_dot(u, u)))
 
-    def feel(self, state: ArmState) -> None:
+    def measure(self, state: ArmState) -> None:
         """Measure force, speed and effective mass along the direction, and detect contact."""
         u, gains = self.direction, self.force.gains
         self.measured_force = -float(_dot(u, state.wrench_ext_in_base))
@@ -196,8 +204,8 @@ class ContactForceController:
             self.touches = self.size > 0.0 and self._filtered > gains.contact_force
         else:
             aim = self.force.error + self.force.measured
-            min_value = self.LOST * max(gains.contact_force, aim)
-            runs_away = self._old_speed > ForceController.RUNAWAY and self._quick < min_value
+            min_value = self.CONTACT_LOST_FRACTION * max(gains.contact_force, aim)
+            runs_away = self._old_speed > ForceController.RUNAWAY_SPEED and self._quick < min_value
             self.touches = self._filtered > min_value and not runs_away
 
     def press(self, state: ArmState, size: float, measured: float, speed: float) -> None:

@@ -67,8 +67,8 @@ class ForceController:
     *Search for contact.* Until contact is detected, F_f integrates ``max(omega_B B / 4, k_h / 2)
     (v_a - dx)``, limited to the goal. k_h is the stiffness of the spring that opposes the motion.
     An impact at speed v on a contact of stiffness k has a peak of about F + v sqrt(k m). v_a is
-    therefore limited to a quarter of F / sqrt(k m) with k = ``HARDEST``, or to ``SURE_SPEED`` if
-    that is higher.
+    therefore limited to a quarter of F / sqrt(k m) with k = ``MAX_CONTACT_STIFFNESS``, or to
+    ``MIN_CONTACT_SPEED`` if that is higher.
 
     *In contact.* v_a becomes zero, and F_f approaches the goal at ``FORCE_RATE``, which avoids
     oscillation on a stiff contact. The damping B remains, because the spring that would damp this
@@ -84,8 +84,8 @@ class ForceController:
     - alpha_f: Product of the tank valve s and the contact state c.
 
     Contact is lost when the filtered force falls below ``LOST_FORCE`` times ``contact_force``. A
-    fast tool, with a speed above ``RUNAWAY``, loses contact earlier. Its force is filtered with
-    ``QUICK_TIME`` and compared with ``CONTACT_LOSS_FRACTION`` times the maximum of
+    fast tool, with a speed above ``RUNAWAY_SPEED``, loses contact earlier. Its force is filtered
+    with ``QUICK_TIME`` and compared with ``CONTACT_LOSS_FRACTION`` times the maximum of
     ``contact_force`` and F_f.
 
     *Energy.* The tank (``EnergyTank``) receives K_p F_d^2 / 2 within its limits, with F_d the
@@ -101,7 +101,7 @@ class ForceController:
     - The PID part acts only in contact.
     - After a loss of contact, the force also fades in time, down to ``search_force``.
     - A higher goal adds only the energy above that of the largest goal before.
-    - Each search ends at ``REACH`` times d_max from its start.
+    - Each search ends at ``SEARCH_DISTANCE_RATIO`` times d_max from its start.
 
     Args:
         gains: Gains and limits.
@@ -129,7 +129,7 @@ class ForceController:
     CONTACT_LOSS_FRACTION = 0.1
     """Fraction of the larger of ``contact_force`` and F_f, below which a fast tool has lost
     contact."""
-    RUNAWAY = 0.05
+    RUNAWAY_SPEED = 0.05
     """Speed above which a tool counts as fast [m/s]. The search does not exceed 0.03 m/s, and a
     tool in contact with 1e3 N/m or more hardly reaches this value."""
     QUICK_TIME = 0.003
@@ -137,9 +137,9 @@ class ForceController:
     BRAKE_RATE = 30.0
     """Damping rate omega_B [1/s]. It is about a fifth of the stability limit at 5 ms delay and 2
     ms lag."""
-    HARDEST = 1e5
+    MAX_CONTACT_STIFFNESS = 1e5
     """Stiffness of the hardest contact that the search must tolerate [N/m]."""
-    SURE_SPEED = 0.01
+    MIN_CONTACT_SPEED = 0.01
     """Search speed that a contact of stiffness ``HARDEST`` tolerates at a small force [m/s]."""
     SLOW_FORCE = 8.0
     """Goal below which the search is slower, because an impact is relatively larger [N]."""
@@ -149,10 +149,10 @@ class ForceController:
     """Rate at which the force follows the goal [N/s]."""
     FALL_RATE = 1000.0
     """Rate at which a feed-forward above the goal decreases out of contact [N/s]."""
-    AGAINST = 0.5
+    MIN_GAIN_RATIO = 0.5
     """Minimum ratio of search gain to opposing stiffness. It lets light end effectors reach a
     third of the desired speed."""
-    REACH = 2.0
+    SEARCH_DISTANCE_RATIO = 2.0
     """Search distance in units of ``loss_distance``."""
     TIMEOUT = 1.0
     """Time after which a full force without contact or without its goal counts as held back
@@ -289,11 +289,13 @@ class ForceController:
             held_by: Stiffness of the spring that opposes the motion [N/m].
         """
         g, period = self.gains, self._period
-        reach = self.REACH * g.loss_distance
+        reach = self.SEARCH_DISTANCE_RATIO * g.loss_distance
         left = min(1.0, max(0.0, (reach - distance) / (0.2 * reach)))
         self.is_lost = left < 0.25 and not self._touching
-        sure = max(self.SURE_SPEED, 0.25 * self._aim / math.sqrt(self.HARDEST * mass))
-        pace = (1.0 - self.contact) * left * min(g.approach_speed, sure)
+        contact_speed = max(
+            self.MIN_CONTACT_SPEED, 0.25 * self._aim / math.sqrt(self.MAX_CONTACT_STIFFNESS * mass)
+        )
+        pace = (1.0 - self.contact) * left * min(g.approach_speed, contact_speed)
         slow = pace * min(1.0, self._aim / self.SLOW_FORCE) - speed
         brake = self.BRAKE_RATE * mass
         max_value = near * self._aim
@@ -302,7 +304,7 @@ class ForceController:
             self._push += max(-step, min(step, max_value - self._push))
             stuck = self._integral >= g.integral_limit and self.error > 0.05 * self._goal
         else:
-            gain = max(0.25 * self.BRAKE_RATE * brake, self.AGAINST * held_by)
+            gain = max(0.25 * self.BRAKE_RATE * brake, self.MIN_GAIN_RATIO * held_by)
             self._push = max(0.0, self._push + gain * slow * period)
             over = self._push - max_value
             if over > 0.0:
@@ -348,7 +350,7 @@ class ForceController:
         # A fraction of the commanded force is sufficient, because the force of a soft contact
         # rises slowly. A fast tool with a smaller force has lost its contact.
         min_value = self.CONTACT_LOSS_FRACTION * max(g.contact_force, self._push)
-        runs_away = self._touched and speed > self.RUNAWAY and self._quick < min_value
+        runs_away = self._touched and speed > self.RUNAWAY_SPEED and self._quick < min_value
         # After a loss of contact, the slow filter still shows the old force. The minimum of both
         # filters therefore decides whether contact exists.
         estimated = min(self._measured, self._quick)

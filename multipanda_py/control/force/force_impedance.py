@@ -18,7 +18,7 @@ from multipanda_py.control.impedance.limit_scaling import (
     VelocityLimitScaling,
 )
 from multipanda_py.control.impedance.pose_error import PoseError
-from multipanda_py.control.impedance.singularity import SingularityDamping, SingularityGuard
+from multipanda_py.control.impedance.singularity import SingularityDamping, SingularityHold
 from multipanda_py.state import ArmState, Matrix, Vector
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
@@ -40,7 +40,7 @@ class ForceSubspace:
     - r: Offset of the setpoint, (6,) [m, rad].
     - F: Wrench of the remaining spring, (6,) [N, Nm].
 
-    w rises from 0 to 1 within ``FADE`` after a request. When the force is withdrawn or its
+    w rises from 0 to 1 within ``FADE_TIME`` after a request. When the force is withdrawn or its
     direction changes, r becomes the error hidden by P so far. The spring then starts relaxed at
     the tool. r decreases at limited speed, and the spring moves the tool to its target. w is kept
     if the direction changes slowly.
@@ -53,7 +53,7 @@ class ForceSubspace:
     Thread: control.
     """
 
-    FADE = 0.1
+    FADE_TIME = 0.1
     """Time in which the spring fades out along a new direction [s]."""
     ROTATION = 0.2
     """Angle between old and new direction at which the spring fades in completely [rad]."""
@@ -110,7 +110,7 @@ class ForceSubspace:
             speed: Speed at which the offset decreases [m/s].
         """
         if self._is_requested and self.weight < 1.0:
-            self.weight = min(1.0, self.weight + self._period / self.FADE)
+            self.weight = min(1.0, self.weight + self._period / self.FADE_TIME)
         if self._has_offset or not self._is_requested:
             self._shrink(speed * self._period)
         if not self._rotations:
@@ -211,7 +211,7 @@ class ForceImpedanceArm:
         arm = context.arms[place]
         self._saturation, self._margin = TorqueSaturation(arm), VelocityLimitScaling(arm.limits)
         self._lost, self.wrench_scale = SingularityDamping(), 1.0
-        self._guard = SingularityGuard(arm, context.period)
+        self._guard = SingularityHold(arm, context.period)
         self.force = ForceController(gains, context.period)
         self.tank = SpringTank(context.period)
         self.subspace = ForceSubspace(context.period)
@@ -270,7 +270,7 @@ class ForceImpedanceArm:
     def hold(self, state: ArmState, tau: Vector) -> Vector:
         """Keep the previous torques in singular directions, and return their wrench, (6,) [N, Nm].
 
-        ``SingularityGuard`` exerts them from now on.
+        ``SingularityHold`` exerts them from now on.
 
         Args:
             state: State of the arm.

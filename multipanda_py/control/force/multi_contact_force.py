@@ -14,10 +14,10 @@ from multipanda_py.control.force.force_control import ForceController, ForceGain
 from multipanda_py.control.impedance.limit_scaling import TorqueSaturation
 from multipanda_py.state import ArmState, Matrix, Vector
 
-BALANCED = 0.3
+MAX_NET_WRENCH = 0.3
 """Maximum net wrench of unit forces that count as internal. It admits 0.3 rad of misalignment
 between two arms, or offsets of 0.3 times half their distance."""
-ASKED = 0.2
+UNBALANCED_FRACTION = 0.2
 """Unbalanced part of the desired forces, as a fraction of their norm, above which they count as
 unbalanced."""
 
@@ -54,7 +54,7 @@ def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:
     direction = sizes[presses] / np.linalg.norm(sizes[presses])
     modes = _balanced(wrenches[presses] / sizes[presses, None], positions[presses])
     beside = direction - modes.T @ (modes @ direction)
-    is_balanced = np.linalg.norm(beside) < ASKED
+    is_balanced = np.linalg.norm(beside) < UNBALANCED_FRACTION
     mixed = modes.T @ modes if is_balanced else np.eye(len(presses))
     projector[np.ix_(presses, presses)] = mixed
     return projector
@@ -75,14 +75,14 @@ def _balanced(directions: Matrix, positions: Matrix) -> Matrix:
     _, values, rows = np.linalg.svd(grasp)
     selected = np.zeros(len(directions))
     selected[: len(values)] = values
-    balanced: Matrix = rows[selected < BALANCED]
+    balanced: Matrix = rows[selected < MAX_NET_WRENCH]
     return balanced
 
 
 _dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
-WAITING = 2.0
+WAITING_FORCE_RATIO = 2.0
 """Force with which an arm in contact waits for the others, in units of ``contact_force``."""
-NOTHING = 1e-3
+MIN_FORCE = 1e-3
 """Force below which a fading force becomes zero [N]."""
 
 
@@ -120,7 +120,7 @@ class MultiContactForceController:
 
     Attributes:
         projector: Current P, which approaches the desired one within ``blend_time``, (N, N).
-        hands: Force control of each arm, in the order of the arms.
+        arm_controllers: Force control of each arm, in the order of the arms.
         presses: True if all arms are in contact and press.
         is_lost: True if a contact was lost and no new force was requested.
         on_release: Function that receives the indices of the released arms, before P changes.
@@ -132,7 +132,7 @@ class MultiContactForceController:
     def __init__(self, context: Context, gains: ForceGains) -> None:
         n = context.n_arms
         self._context, self._period = context, context.period
-        self.hands = [
+        self.arm_controllers = [
             ContactForceController(arm.name, context.period, gains) for arm in context.arms
         ]
         self._saturation = [TorqueSaturation(arm) for arm in context.arms]
@@ -154,7 +154,7 @@ class MultiContactForceController:
             blend_time: Time in which the plan releases or regains a direction [s].
         """
         self._gains, self._blend_time = gains, blend_time
-        for hand in self.hands:
+        for hand in self.arm_controllers:
             hand.force.set_gains(gains)
 
     def reset(self) -> None:
@@ -163,7 +163,7 @@ class MultiContactForceController:
         self.is_idle = True
         for array in (self.projector, self._goal, self._modes, self._tails):
             array[:] = 0.0
-        for hand in self.hands:
+        for hand in self.arm_controllers:
             hand.reset()
 
     def set_desired_wrench(self, arm_index: int, wrench: Vector) -> None:
@@ -173,7 +173,7 @@ class MultiContactForceController:
             arm_index: Index of the arm in the controllet.
             wrench: Wrench along the axes of the base, (6,) [N, Nm]; zero for no force.
         """
-        hand = self.hands[arm_index]
+        hand = self.arm_controllers[arm_index]
         if hand.ask(wrench):  # This arm has to find its contact first, and the others wait for it.
             self.presses = False
         self.is_lost = False
@@ -186,14 +186,16 @@ class MultiContactForceController:
             states: States of the arms.
             is_requested: True if the desired forces are to be exerted now.
         """
-        requests = is_requested and not self.is_lost and any(hand.size for hand in self.hands)
+        requests = (
+            is_requested and not self.is_lost and any(hand.size for hand in self.arm_controllers)
+        )
         if requests:
-            requests = self._turn()
+            requests = self._update_directions()
         if not requests and not self._is_on and self.is_idle:
             return
         self.is_idle = False
-        for hand, state in zip(self.hands, states):
-            hand.feel(state)
+        for hand, state in zip(self.arm_controllers, states):
+            hand.measure(state)
         if requests:
             requests = self._judge(states)
         if requests:
@@ -205,21 +207,21 @@ class MultiContactForceController:
 
     def across(self, wrenches: Matrix) -> None:
         """Remove the controlled forces from wrenches, (N, 6) [N, Nm], in place."""
-        for hand, wrench, part in zip(self.hands, wrenches, self.controlled(wrenches)):
+        for hand, wrench, part in zip(self.arm_controllers, wrenches, self.controlled(wrenches)):
             if part:
                 _subtract(wrench, part * hand.direction, wrench)
 
     def controlled(self, wrenches: Matrix) -> list[float]:
         """Return the parts P f of wrenches (N, 6) along controlled forces, one per arm [N]."""
         along = self._along
-        for index, hand in enumerate(self.hands):
+        for index, hand in enumerate(self.arm_controllers):
             along[index] = _dot(hand.direction, wrenches[index])
         parts: list[float] = self.projector.dot(along).tolist()
         return parts
 
     def add(self, wrenches: Matrix) -> None:
         """Add the controlled forces to tool wrenches along the base axes, (N, 6) [N, Nm]."""
-        for index, hand in enumerate(self.hands):
+        for index, hand in enumerate(self.arm_controllers):
             wrench = wrenches[index]
             wrench += self._tails[index]
             if self._is_on:
@@ -228,9 +230,9 @@ class MultiContactForceController:
                 brake = ForceController.BRAKE_RATE * hand.mass * self.projector[index, index]
                 wrench -= brake * hand.speed * hand.direction
 
-    def _turn(self) -> bool:
+    def _update_directions(self) -> bool:
         """Rotate the directions. Return False while a force must end for a new direction."""
-        for index, hand in enumerate(self.hands):
+        for index, hand in enumerate(self.arm_controllers):
             if not hand.size:
                 continue
             if not hand.is_turned_much:
@@ -243,7 +245,7 @@ class MultiContactForceController:
 
     def _judge(self, states: Sequence[ArmState]) -> bool:
         """Update the contacts. Return True if forces are to be controlled."""
-        active_hands = [hand for hand in self.hands if hand.size]
+        active_hands = [hand for hand in self.arm_controllers if hand.size]
         if self.presses:
             lost = [hand for hand in active_hands if not hand.touches]
             if lost:
@@ -265,7 +267,7 @@ class MultiContactForceController:
         """Compute the desired P. It is diagonal until all arms press."""
         wrenches, positions = np.zeros((len(states), 6)), np.zeros((len(states), 3))
         for index, ((rotation, base), state) in enumerate(zip(self._frames, states)):
-            wrench = self.hands[index].desired_wrench
+            wrench = self.arm_controllers[index].desired_wrench
             wrenches[index, :3], wrenches[index, 3:] = (
                 rotation.dot(wrench[:3]),
                 rotation.dot(wrench[3:]),
@@ -274,10 +276,10 @@ class MultiContactForceController:
         if self.presses:
             self._modes[:] = controlled_modes(wrenches, positions)
         else:
-            self._modes[:] = np.diag([float(hand.size > 0.0) for hand in self.hands])
+            self._modes[:] = np.diag([float(hand.size > 0.0) for hand in self.arm_controllers])
 
     def _press(self, states: Sequence[ArmState]) -> None:
-        hands, measured, speeds = self.hands, self._tau_ext, self._speeds
+        hands, measured, speeds = self.arm_controllers, self._tau_ext, self._speeds
         supported = self._wrench_scale(states)
         sizes = [supported * hand.size for hand in hands]
         for index, hand in enumerate(hands):
@@ -286,7 +288,7 @@ class MultiContactForceController:
             sizes = np.maximum(self._modes.dot(sizes), 0.0).tolist()
             mixed, rates = self._modes.dot(measured).tolist(), self._modes.dot(speeds).tolist()
         else:
-            max_value = WAITING * self._gains.contact_force
+            max_value = WAITING_FORCE_RATIO * self._gains.contact_force
             sizes = [min(size, max_value) for size in sizes]
             mixed, rates = measured.tolist(), speeds.tolist()
         for hand, state, tail, *numbers in zip(hands, states, self._tails, sizes, mixed, rates):
@@ -298,15 +300,15 @@ class MultiContactForceController:
 
     def _wrench_scale(self, states: Sequence[ArmState]) -> float:
         """Return the scale of the forces that the torque limits of all arms allow."""
-        active_hands = zip(self.hands, self._saturation, states)
+        active_hands = zip(self.arm_controllers, self._saturation, states)
         return min(
             limit.scale(hand.size * hand.direction, state) for hand, limit, state in active_hands
         )
 
     def _let_go(self, time: float) -> None:
         """Freeze all forces, and let them fade."""
-        self.on_release(range(len(self.hands)))
-        for hand, tail in zip(self.hands, self._tails):
+        self.on_release(range(len(self.arm_controllers)))
+        for hand, tail in zip(self.arm_controllers, self._tails):
             self._drop(hand, tail, time)
         self._is_on = self.presses = False
 
@@ -320,7 +322,7 @@ class MultiContactForceController:
         """
         self._fade = math.exp(-self._period / max(time, self._period))
         tail += hand.exerted * hand.direction
-        hand.rest()
+        hand.release()
 
     def _blend(self, requests_force: bool) -> None:
         """Move P towards the desired one, and fade the frozen forces."""
@@ -331,7 +333,7 @@ class MultiContactForceController:
         np.maximum(np.minimum(step, max_value, out=step), -max_value, out=step)
         projector += step
         _multiply(self._tails, self._fade, self._tails)
-        if float(np.abs(self._tails).max()) < NOTHING:
+        if float(np.abs(self._tails).max()) < MIN_FORCE:
             self._tails[:] = 0.0
         self.is_idle = not (requests_force or projector.any() or self._tails.any())
 
@@ -339,7 +341,8 @@ class MultiContactForceController:
         self.is_lost = True
         words = ", ".join(f"{hand.name} (desired force {hand.size:.1f} N)" for hand in lost)
         self._context.notify(
-            f"contact lost: {words}. Force control has ended for all {len(self.hands)} arms, "
+            f"contact lost: {words}. Force control has ended for all {len(self.arm_controllers)} "
+            f"arms, "
             "which stop and hold. Send the forces again."
         )
 

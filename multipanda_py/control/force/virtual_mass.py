@@ -34,7 +34,7 @@ class VirtualBody:
     displacement stops and the outward velocity becomes zero, so the body can reverse immediately.
     If a bound becomes narrower than the displacement, the body returns at maximum speed.
 
-    A wrench c passed to ``withstand`` does not move the body. c never grows. In each cycle it is
+    A wrench c passed to ``ignore`` does not move the body. c never grows. In each cycle it is
     projected on the ball whose diameter reaches from zero to the measured wrench. Force and torque
     are separate, and the deadband is a margin. A contact that ends therefore leaves no wrench in
     the opposite direction.
@@ -49,8 +49,8 @@ class VirtualBody:
         rotation_matrix: Rotation matrix exp(x_r), (3, 3).
         velocity: Linear [m/s] and angular velocity [rad/s], (6,).
         wrench: Wrench F that moves the body, (6,) [N, Nm].
-        withstood: Wrench c that does not move the body, (6,) [N, Nm].
-        withstands: True if c is not zero.
+        ignored_wrench: Wrench c that does not move the body, (6,) [N, Nm].
+        ignores: True if c is not zero.
 
     Thread: control.
     """
@@ -67,7 +67,7 @@ class VirtualBody:
         self._step, self._turned = np.zeros(3), np.zeros((3, 3))
         self._tare_left = self._tare_cycles = 0
         self._max_tare = (math.inf, math.inf)
-        self.withstood, self.withstands = np.zeros(6), False
+        self.ignored_wrench, self.ignores = np.zeros(6), False
 
     def set_gains(self, mass: Vector, damping: Vector, stiffness: Vector) -> None:
         """Set the diagonals of M, D and K.
@@ -100,7 +100,9 @@ class VirtualBody:
         self._weight = 1.0 - math.exp(-self._period / time) if time > 0.0 else 1.0
         self._deadband = deadband
 
-    def rest(self, tare_time: float, max_tare: tuple[float, float] = (math.inf, math.inf)) -> None:
+    def reset(
+        self, tare_time: float, max_tare: tuple[float, float] = (math.inf, math.inf)
+    ) -> None:
         """Reset the body to zero, and use the mean wrench of ``tare_time`` as its offset.
 
         Args:
@@ -112,36 +114,36 @@ class VirtualBody:
         self.rotation_matrix = np.eye(3)
         self._tare_left = self._tare_cycles = round(tare_time / self._period)
         self._max_tare = max_tare
-        self.withstood[:], self.withstands = 0.0, False
+        self.ignored_wrench[:], self.ignores = 0.0, False
 
-    def withstand(self, wrench: Vector) -> None:
+    def ignore(self, wrench: Vector) -> None:
         """Ignore a wrench (6,) [N, Nm] that acts already at rest, until it disappears."""
-        self.withstood[:] = self._filtered[:] = wrench
-        self.withstands = bool(np.any(wrench))
+        self.ignored_wrench[:] = self._filtered[:] = wrench
+        self.ignores = bool(np.any(wrench))
 
     def step(self, measured: Vector) -> None:
         """Integrate one period under a measured wrench, (6,) [N, Nm]."""
         change, filtered = self._change, self._filtered
         if self._tare_left:
             self._tare_left -= 1
-            self._bias += (measured - self.withstood) / self._tare_cycles
+            self._bias += (measured - self.ignored_wrench) / self._tare_cycles
             if not self._tare_left:
                 limit(self._bias[:3], self._max_tare[0])
                 limit(self._bias[3:], self._max_tare[1])
-            if not self.withstands:
+            if not self.ignores:
                 return
             _subtract(measured, filtered, change)
         else:
             _subtract(_subtract(measured, self._bias, change), filtered, change)
         _add(filtered, _multiply(change, self._weight, change), filtered)
         force, torque = self._filtered_force, self._filtered_torque
-        if self.withstands:
-            self._let_go(force, self.withstood[:3], self._deadband[0])
-            self._let_go(torque, self.withstood[3:], self._deadband[1])
-            self.withstands = bool(np.any(self.withstood))
+        if self.ignores:
+            self._let_go(force, self.ignored_wrench[:3], self._deadband[0])
+            self._let_go(torque, self.ignored_wrench[3:], self._deadband[1])
+            self.ignores = bool(np.any(self.ignored_wrench))
             if self._tare_left:
                 return
-            _subtract(filtered, self.withstood, change)
+            _subtract(filtered, self.ignored_wrench, change)
             force, torque = change[:3], change[3:]
         _multiply(force, remaining(force, self._deadband[0]), self._force)
         _multiply(torque, remaining(torque, self._deadband[1]), self._torque)

@@ -13,23 +13,23 @@ from multipanda_py.state import ArmLimits, ArmState, Matrix, Vector
 _dot, _subtract, _multiply = np.dot, np.subtract, np.multiply
 _minimum, _maximum = np.minimum, np.maximum
 
-RATE = 40.0
+BRAKING_RATE = 40.0
 """Decay rate of the excess speed [1/s]. Together with the other brakes of a floating arm, it is
 stable at the supported latency."""
 
-FASTEST = 0.7
+BRAKING_SPEED_FRACTION = 0.7
 """Fraction of a joint's speed limit above which the joint is always braked."""
 
 
-def bound_speeds(max_value: float, limits: ArmLimits) -> Vector:
+def bound_speeds(max_speed: float, limits: ArmLimits) -> Vector:
     """Return the joint speeds above which an arm is braked, (n,) [rad/s].
 
     Args:
-        max_value: Maximum joint speed [rad/s]. Joints with a low limit are braked earlier, since
+        max_speed: Maximum joint speed [rad/s]. Joints with a low limit are braked earlier, since
             exceeding the limit is a fault.
         limits: Joint limits of the arm.
     """
-    return np.minimum(max_value, FASTEST * limits.velocity)
+    return np.minimum(max_speed, BRAKING_SPEED_FRACTION * limits.velocity)
 
 
 class SpeedBrake:
@@ -57,20 +57,22 @@ class SpeedBrake:
     Thread: control.
     """
 
-    def __init__(self, joints: int, rate: float = RATE, torque: Vector | None = None) -> None:
+    def __init__(
+        self, joints: int, rate: float = BRAKING_RATE, torque: Vector | None = None
+    ) -> None:
         self._excess, self._brake, self._rate = np.zeros(joints), np.zeros(joints), rate
         self._torque = torque
 
-    def add(self, state: ArmState, max_value: Vector, tau: Vector) -> None:
+    def add(self, state: ArmState, speed_bounds: Vector, tau: Vector) -> None:
         """Subtract the braking torque from ``tau``, (n,) [Nm].
 
         Args:
             state: State of the arm.
-            max_value: Speed bounds v, (n,) [rad/s].
+            speed_bounds: Speed bounds v, (n,) [rad/s].
             tau: Joint torques, changed in place.
         """
         excess = _maximum(
-            _minimum(state.dq, max_value, out=self._excess), -max_value, out=self._excess
+            _minimum(state.dq, speed_bounds, out=self._excess), -speed_bounds, out=self._excess
         )
         _subtract(state.dq, excess, excess)
         if excess.any():
@@ -114,7 +116,7 @@ class MomentumBrake:
     therefore stays below ``sqrt(2 r |p|)``. This avoids the limit cycle of a stiff damper behind a
     rate limit. kappa < 1 reserves part of the rate for delay, lag and errors of inertia. For the
     same reason, w is predicted with the last commanded torque (``ahead``): w = dq + Delta M^-1
-    tau, with Delta = ``LEAD``.
+    tau, with Delta = ``PREDICTION_TIME``.
 
     Args:
         limits: Joint limits of the arm.
@@ -126,7 +128,7 @@ class MomentumBrake:
     TORQUE_RATE_FRACTION = 0.8
     """Usable fraction kappa of the torque-rate limit. With a higher one, the brake oscillates at 7
     ms of latency; with a lower one, the arm stops later."""
-    LEAD = 0.0035
+    PREDICTION_TIME = 0.0035
     """Prediction time Delta of the velocities, for a delay and lag of 0 to 7 ms in total [s]."""
     OWN_TORQUE_FRACTION = 0.7
     """Factor beta on the torque s with which each joint brakes separately. It is below 1 because
@@ -169,7 +171,7 @@ class MomentumBrake:
         """Return the velocity change predicted for torques (n,) [Nm], (n,) [rad/s]."""
         # For a single joint, eigenpy returns a matrix, so the result is flattened.
         gained: Vector = self._mass.solve(tau).reshape(-1)
-        return _multiply(gained, self.LEAD, gained)
+        return _multiply(gained, self.PREDICTION_TIME, gained)
 
     def stopping(self, torque: Vector) -> Vector:
         """Return the minimum momentum at which joints may brake with ``torque``, (n,)."""

@@ -15,7 +15,7 @@ from multipanda_py.control.impedance.pose_error import PoseError
 from multipanda_py.state import ArmState, Matrix, Vector
 
 _SMALL = 1e-3  # Rotation angle below which a constant replaces the quotient [rad].
-_ZERO = 1e-6
+_ZERO_STIFFNESS_RATIO = 1e-6
 """Ratio of a direction's stiffness to the largest one, below which the stiffness counts as
 zero."""
 
@@ -50,18 +50,18 @@ class ConservativeSpring:
     def set_stiffness(self, stiffness: Matrix) -> None:
         """Set the stiffness K, (6, 6) [N/m, Nm/rad]."""
         w, v = np.linalg.eigh(stiffness)
-        held = v[:, w > _ZERO * max(float(w[-1]), _ZERO)]
+        held = v[:, w > _ZERO_STIFFNESS_RATIO * max(float(w[-1]), _ZERO_STIFFNESS_RATIO)]
         self._range = held @ held.T
 
-    def project(self, error: Vector, scale: float) -> None:
+    def project(self, error: Vector, removed_fraction: float) -> None:
         """Store an unclipped error, and remove a fraction of its free part in place.
 
         Args:
             error: Unclipped error along the axes of the gains, (6,) [m, rad].
-            scale: Fraction of the free part to remove, 0 to 1.
+            removed_fraction: Fraction of the free part to remove, 0 to 1.
         """
         self._far[:] = error
-        error += scale * (self._range.dot(error) - error)
+        error += removed_fraction * (self._range.dot(error) - error)
 
     def correct(self, wrench: Vector, scale: float, in_tool: bool) -> None:
         """Add the correction, times a scale, to a wrench along the axes of the gains, in place.

@@ -11,19 +11,19 @@ from multipanda_py.state import ArmState, Matrix, TaskSpaceDynamics, Vector
 
 _dot, _subtract = np.dot, np.subtract
 
-SOFT = 5.0
+FREE_STIFFNESS = 5.0
 """Stiffness below which a direction may count as free [N/m]."""
-RADIUS = 0.25
+AXIS_DISTANCE = 0.25
 """Distance from the axis that converts rotational to translational stiffness [m]."""
 SLOW_MODE = 0.25
 """Squared frequency below which a mode gradually becomes free [1/s^2]."""
-_SCALE = np.repeat((1.0, 1.0 / RADIUS), 3)
+_SCALE = np.repeat((1.0, 1.0 / AXIS_DISTANCE), 3)
 
 
 def is_soft(stiffness: Matrix) -> bool:
-    """Return True if a stiffness (6, 6) has a direction below ``SOFT``."""
+    """Return True if a stiffness (6, 6) has a direction below ``FREE_STIFFNESS``."""
     scaled = _SCALE[:, None] * stiffness * _SCALE
-    return bool(np.linalg.eigvalsh(scaled)[0] < SOFT)
+    return bool(np.linalg.eigvalsh(scaled)[0] < FREE_STIFFNESS)
 
 
 def projected_inertia(space: TaskSpaceDynamics) -> Matrix:
@@ -87,7 +87,7 @@ RESTING_ENERGY = 2e-3
 """Kinetic energy of the free motion above which the tool counts as moving [J]."""
 
 
-class NullspaceReference:
+class ShiftedConfiguration:
     """Shift of the nullspace configuration by the free motion, which keeps its spring passive.
 
     Equations::

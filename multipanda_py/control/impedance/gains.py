@@ -141,20 +141,20 @@ class RampedGains(Controllet[_TargetT, _ParamsT]):
         self._runs = False
 
 
-LIGHTEST = 0.057
+MIN_ROTOR_INERTIA = 0.057
 """Rotor inertia to which bounds of joint damping refer, that of an FR3's last joint [kg m^2]."""
 
 
-def damping_scale(robot: Robot) -> Vector:
+def rotor_damping_scale(robot: Robot) -> Vector:
     """Return the scale of the bounds of joint damping for the rotors of a robot, (n,).
 
     Lighter rotors need lower bounds, because rotor inertia is the minimum inertia of any motion of
     a joint.
     """
-    return np.minimum(1.0, robot.armature / LIGHTEST)
+    return np.minimum(1.0, robot.armature / MIN_ROTOR_INERTIA)
 
 
-def scale_within(gains: Vector, responses: Matrix, max_value: float) -> float:
+def gershgorin_scale(gains: Vector, responses: Matrix, max_rate: float) -> float:
     """Return the scale of gains with which no mode exceeds a rate.
 
     Torque terms outside a controllet need a lower bandwidth than the controllet (``BANDWIDTH``),
@@ -176,8 +176,8 @@ def scale_within(gains: Vector, responses: Matrix, max_value: float) -> float:
     Args:
         gains: Gains c, not negative, (n,).
         responses: Matrix W, (n, n).
-        max_value: Maximum rate: [1/s] for dampers, [1/s^2] for springs.
+        max_rate: Maximum rate: [1/s] for dampers, [1/s^2] for springs.
     """
     root = np.sqrt(gains)
     fastest = max((root * np.dot(np.abs(responses), root)).tolist())
-    return max_value / fastest if fastest > max_value else 1.0
+    return max_rate / fastest if fastest > max_rate else 1.0

@@ -10,7 +10,7 @@ import eigenpy
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.impedance.gains import damping_scale
+from multipanda_py.control.impedance.gains import rotor_damping_scale
 from multipanda_py.control.impedance.modal_damping import ModalDamping
 from multipanda_py.robots import ArmDescription, Robot
 from multipanda_py.robots.dynamics.task_inertia import TaskInertia, fade, min_eigenvalue
@@ -19,7 +19,7 @@ from multipanda_py.state import ArmLimits, ArmState, Matrix, Vector
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 MAX_LEAD_FRACTION = 0.4
 """Fraction of the torque limit that a spring may exert on an arm that is held back."""
-SOFT = 1.0
+MIN_JOINT_STIFFNESS = 1.0
 """Joint stiffness below which a joint cannot exert a commanded torque [Nm/rad]."""
 FULL_RATE = 1000.0
 """Torque-rate limit for which ``MAX_LEAD_FRACTION`` has been verified [Nm/s]."""
@@ -67,7 +67,7 @@ class JointSpring:
         self._stiffness, self._leash = stiffness, None
         # A joint without stiffness cannot exert a torque by any deflection. Division by infinity
         # gives it zero error.
-        self._presses = np.where(stiffness < SOFT, np.inf, stiffness)
+        self._presses = np.where(stiffness < MIN_JOINT_STIFFNESS, np.inf, stiffness)
         self._desired_stiffness = np.diag(stiffness)
         self._modal.set_root(np.diag(np.sqrt(stiffness)), damping_ratio)
 
@@ -117,7 +117,7 @@ class JointSpring:
 
         Args:
             stiffness: Result of ``stiffness_at``, (n, n) [Nm/rad].
-            tau: Torques, (n,) [Nm]. Joints softer than ``SOFT`` have zero error.
+            tau: Torques, (n,) [Nm]. Joints softer than ``MIN_JOINT_STIFFNESS`` have zero error.
         """
         # A stiffness that is not reduced is diagonal, so a division replaces the solution of a
         # linear system.
@@ -127,7 +127,7 @@ class JointSpring:
         step[held] = np.linalg.solve(stiffness[np.ix_(held, held)], tau[held])
         return step
 
-    def pull(self, state: ArmState, q: Vector, dq: Vector, tau: Vector) -> None:
+    def apply(self, state: ArmState, q: Vector, dq: Vector, tau: Vector) -> None:
         """Write the torques of the spring and damper, (n,) [Nm].
 
         Args:
@@ -150,12 +150,12 @@ class JointSpring:
 
 _dot, _subtract = np.dot, np.subtract
 
-TASK = 6
+TASK_SIZE = 6
 """Number of task coordinates of a tool pose."""
 PROJECTORS = ("none", "kinematic", "dynamic")
 
 
-def nothing_left(context: Context, feature: str) -> Iterator[str]:
+def missing_nullspace_warnings(context: Context, feature: str) -> Iterator[str]:
     """Yield a warning for each arm without a nullspace; the feature acts near singularities only.
 
     Args:
@@ -163,7 +163,7 @@ def nothing_left(context: Context, feature: str) -> Iterator[str]:
         feature: Name of the feature.
     """
     for arm in context.arms:
-        if arm.n_joints <= TASK:
+        if arm.n_joints <= TASK_SIZE:
             yield (
                 f"{arm.name}: the tool pose determines all {arm.n_joints} joints, so {feature} "
                 "acts only near singular configurations"
@@ -185,9 +185,10 @@ class NullspaceProjector:
     The kinematic projector yields torques that exert no wrench in static equilibrium (J N_kin =
     0). The dynamically consistent projector yields torques that do not accelerate the tool (J M^-1
     N_dyn = 0). In equilibrium, the projected torque has no effect on the task with either of them.
-    An arm with six joints has no nullspace, so N = 0 (see ``nothing_left``).
+    An arm with six joints has no nullspace, so N = 0 (see ``missing_nullspace_warnings``).
 
-    Both projectors are exact if the smallest singular value of J exceeds ``TaskInertia.LOST``.
+    Both projectors are exact if the smallest singular value of J exceeds
+    ``TaskInertia.SIGMA_MIN_EXACT``.
     They are bounded without damping: their norms are 1 and up to sqrt(cond M). Below that value,
     the singular direction of the task joins the nullspace smoothly. Its eigenvalue of (J J^T)^-1
     or Lambda is weighted by phi of ``TaskInertia``.
@@ -222,7 +223,7 @@ class NullspaceProjector:
         normal: Matrix = jacobian.dot(jacobian.T, self._normal)
         solver.compute(normal)
         task = jacobian.dot(tau, self._task)
-        if min_eigenvalue(solver, self._diagonal) > TaskInertia.LOST**2:
+        if min_eigenvalue(solver, self._diagonal) > TaskInertia.SIGMA_MIN_EXACT**2:
             wrench = solver.solve(task)
         else:
             wrench = self._solve_near_singular(normal, task)
@@ -232,7 +233,7 @@ class NullspaceProjector:
     def _solve_near_singular(self, normal: Matrix, task: Vector) -> Vector:
         self._eigen.compute(normal)
         w, v = self._eigen.eigenvalues(), self._eigen.eigenvectors()
-        return _dot(v, fade(w, TaskInertia.LOST**2) * _dot(task, v), self._wrench)
+        return _dot(v, fade(w, TaskInertia.SIGMA_MIN_EXACT**2) * _dot(task, v), self._wrench)
 
 
 _subtract = np.subtract
@@ -249,7 +250,7 @@ SLIDING_RATE = 120.0
 """Maximum damping of a prismatic joint divided by its rotor inertia [1/s]."""
 
 
-class NullspaceSpring:
+class ConfigurationSpring:
     """Joint spring and damper towards a configuration, projected into the nullspace.
 
     Equations::
@@ -277,8 +278,8 @@ class NullspaceSpring:
     """
 
     def __init__(self, robot: Robot) -> None:
-        joints, self._light = robot.n_joints, damping_scale(robot)
-        self._slides, self._weight = robot.limits.slides, robot.sliding_mass
+        joints, self._light = robot.n_joints, rotor_damping_scale(robot)
+        self._slides, self._weight = robot.limits.slides, robot.prismatic_mass
         self._max_sliding = SLIDING_RATE * robot.armature
         self._tau, self._gains = np.zeros(joints), np.zeros((joints, 2 * joints))
         self._goal, self._error = np.zeros((2, joints)), np.zeros((2, joints))
@@ -313,7 +314,7 @@ class NullspaceSpring:
         self._min = float(max_torque.min())
         self.project = self._projectors.get(projector)
 
-    def matched(self, state: ArmState, free: Vector) -> Vector:
+    def orthogonal_motion(self, state: ArmState, free: Vector) -> Vector:
         """Return a free motion of the tool without its nullspace part, (n,) [rad/s].
 
         Only the kinematic projector lets a part of the given motion pass.
@@ -336,12 +337,12 @@ class NullspaceSpring:
             configuration: Desired configuration q_n, (n,) [rad].
             velocity: Velocity of the desired configuration, (n,) [rad/s]; None means rest.
         """
-        tau = self.pull(state, configuration, velocity)
+        tau = self.apply(state, configuration, velocity)
         if self.project is not None:
             self.project(state, tau)
         return tau
 
-    def pull(
+    def apply(
         self, state: ArmState, configuration: Vector, velocity: Vector | None = None
     ) -> Vector:
         """Return the torques before the projection, (n,) [Nm].

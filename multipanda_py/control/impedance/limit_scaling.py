@@ -12,7 +12,7 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.state import MAX_TORQUE_FRACTION, ArmLimits, ArmState, Vector
 from multipanda_py.targets import Report
 
-LEAST = 0.1
+MIN_HEADROOM_FRACTION = 0.1
 """Minimum torque headroom as a fraction of the limit, even if the weight on a joint needs more.
 With zero headroom, a controllet could not brake."""
 
@@ -44,7 +44,7 @@ class TorqueHeadroom:
 
     def __init__(self, arm: ArmDescription) -> None:
         self._limit = np.array(arm.limits.torque)
-        self._min = LEAST * self._limit
+        self._min = MIN_HEADROOM_FRACTION * self._limit
         self.torque: Vector = self._limit.copy()
         self.is_reduced = not arm.compensates_gravity or arm.limits.bears_weight
         self._whole = arm.limits.whole_torque if arm.compensates_gravity else self._limit
@@ -185,12 +185,12 @@ _dot, _multiply, _abs, _maximum = np.dot, np.multiply, np.abs, np.maximum
 
 MAX_BRAKING_SPEED_FRACTION = 0.6
 """Fraction of a joint's speed limit that the spring may use. The rest is for nullspace motion."""
-HARDEST = 0.6
+BRAKING_FRACTION = 0.6
 """Fraction of the limits of torque and torque rate available for braking."""
-SLOW = 0.03
+SLOW_TWIST = 0.03
 """Norm of a twist that keeps all joints within ``MAX_BRAKING_SPEED_FRACTION`` in any configuration
 [m/s, rad/s]."""
-GENTLE = 0.15
+GENTLE_ACCELERATION = 0.15
 """Norm of an acceleration that keeps all joints within ``HARDEST`` in any configuration [m/s^2,
 rad/s^2]."""
 
@@ -212,7 +212,7 @@ class BrakingSpeedLimit:
     - K, D: Task-space stiffness [1/s^2] and damping [1/s] per unit inertia; d_j: elements of D.
     - e: Pose error, (6,) [m, rad].
     - J: Jacobian, (6, n); M: inertia matrix, (n, n).
-    - Lambda_s: Slowed task-space inertia, see ``slowed_inertia``; Lambda_d: damped inertia.
+    - Lambda_s: Slowed task-space inertia, see ``damped_inertia_with``; Lambda_d: damped inertia.
     - dq_max: Speed limits [rad/s]; dtau_max: torque-rate limits [Nm/s], (n,).
     - tau_room: Torque headroom of ``TorqueHeadroom``, (n,) [Nm].
 
@@ -228,7 +228,7 @@ class BrakingSpeedLimit:
     Args:
         arm: Description of the arm. Torques for gravity compensation are not available for
             braking.
-        slower: Fraction of lambda^2 in Lambda_s, see ``slowed_inertia``.
+        slower: Fraction of lambda^2 in Lambda_s, see ``damped_inertia_with``.
 
     Thread: control.
     """
@@ -236,8 +236,8 @@ class BrakingSpeedLimit:
     def __init__(self, arm: ArmDescription, slower: float) -> None:
         limits, self._headroom = arm.limits, TorqueHeadroom(arm)
         self._per_speed = 1.0 / (MAX_BRAKING_SPEED_FRACTION * limits.velocity)
-        self._per_torque = 1.0 / (HARDEST * limits.torque)
-        self._per_rate = 1.0 / (HARDEST * limits.torque_rate)
+        self._per_torque = 1.0 / (BRAKING_FRACTION * limits.torque)
+        self._per_rate = 1.0 / (BRAKING_FRACTION * limits.torque_rate)
         self._per_brake, self._per_change = self._per_torque.copy(), self._per_rate
         self._slower, self._margin = slower, VelocityLimitScaling(limits)
         self._speed, self._torque = (np.zeros_like(limits.velocity) for _ in range(2))
@@ -254,7 +254,7 @@ class BrakingSpeedLimit:
         Args:
             steepest: Maximum element of K / D [1/s].
         """
-        return min(SLOW, GENTLE / max(steepest, 1e-9))
+        return min(SLOW_TWIST, GENTLE_ACCELERATION / max(steepest, 1e-9))
 
     def scale(self, state: ArmState, twist: Vector, braking: Vector) -> float:
         """Return the scale nu of the spring.
@@ -266,11 +266,11 @@ class BrakingSpeedLimit:
         """
         space, speed, torque = state.operational_space(), self._speed, self._torque
         if self._headroom.is_reduced:
-            np.divide(1.0 / HARDEST, self._headroom.update(state), self._per_torque)
+            np.divide(1.0 / BRAKING_FRACTION, self._headroom.update(state), self._per_torque)
             _maximum(self._per_torque, self._per_change, out=self._per_brake)
         _dot(_dot(space.inertia, braking), state.jacobian, torque)
         harder: float = max(_abs(_multiply(torque, self._per_brake, torque), torque).tolist())
-        _dot(space.minv_jt, _dot(space.slowed_inertia(self._slower), twist), speed)
+        _dot(space.minv_jt, _dot(space.damped_inertia_with(self._slower), twist), speed)
         faster: float = max(_abs(_multiply(speed, self._per_speed, speed), speed).tolist())
         left = self._margin.spring(self._margin.used(state))
         if faster > 1.0:

@@ -57,7 +57,8 @@ class SingularityDamping:
         u_i   = M^-1 J^T v_i / sqrt(w_i)
 
     - F_d: Damping wrench on the tool, (6,) [N, Nm].
-    - w_i, v_i: Eigenvalues and eigenvectors of J M^-1 J^T; w_0: ``TaskInertia.THRESHOLD``.
+    - w_i, v_i: Eigenvalues and eigenvectors of J M^-1 J^T; w_0:
+    ``TaskInertia.MIN_MANIPULABILITY``.
     - dx: Twist of the tool, (6,) [m/s, rad/s].
     - D: Damping of the spring, (6, 6).
     - F: Spring wrench, (6,) [N, Nm].
@@ -89,7 +90,7 @@ class SingularityDamping:
         values, vectors = space.eigen()
         total = None
         for index, w in enumerate(values.tolist()):
-            fraction = 1.0 - w / TaskInertia.THRESHOLD
+            fraction = 1.0 - w / TaskInertia.MIN_MANIPULABILITY
             if fraction <= 0.0:
                 break
             lost = vectors[:, index]
@@ -109,24 +110,24 @@ _multiply = np.multiply
 Mode: TypeAlias = tuple[float, float, Vector, Vector]
 """Fade factor f, required stiffness k [1/s^2], motion u (n,) and its momentum M u (n,)."""
 
-LEVER = math.sqrt(0.05)
+ROTATION_LEVER = math.sqrt(0.05)
 """Length that converts rotations to translations [m]."""
-THRESHOLD = 0.01
+MIN_MOBILITY = 0.01
 """Mobility of a direction below which it is held [1/kg]."""
-STIFFNESS = 16.0
+MIN_HOLD_STIFFNESS = 16.0
 """Minimum stiffness per unit inertia of a held motion [1/s^2]."""
-DAMPING = 2.0 * math.sqrt(STIFFNESS)
+HOLD_DAMPING = 2.0 * math.sqrt(MIN_HOLD_STIFFNESS)
 """Critical damping rate of a held motion [1/s]."""
-SOFT = 50.0
+FADE_STIFFNESS = 50.0
 """Tool stiffness along a direction below which its hold fades out [N/m]."""
 TORQUE_FRACTION = 0.05
 """Fraction of the torque limits up to which unmodelled torques are held."""
-_SCALE = np.array([1.0] * 3 + [LEVER] * 3)
+_SCALE = np.array([1.0] * 3 + [ROTATION_LEVER] * 3)
 _PAIRS, _INVERSE = np.outer(_SCALE, _SCALE), 1.0 / _SCALE
 _MIN_MOBILITY = 1e-12  # Lower bound of a divisor at singular configurations.
 
 
-class SingularityGuard:
+class SingularityHold:
     """Holding torques against unmodelled torques near singular configurations.
 
     Equations, with S = diag(1, 1, 1, l, l, l)::
@@ -138,10 +139,10 @@ class SingularityGuard:
         e_i = u_i^T M (dq - integral(M^-1 (tau_cmd - c)))
 
     - tau: Torques of the guard, (n,) [Nm].
-    - J: Jacobian, (6, n); M: inertia matrix, (n, n); l: ``LEVER`` [m].
+    - J: Jacobian, (6, n); M: inertia matrix, (n, n); l: ``ROTATION_LEVER`` [m].
     - u_i: Joint motion of unit kinetic energy; w_i: its mobility [1/kg]; w_0: ``THRESHOLD``.
     - omega_i^2 = (J u_i)^T K J u_i: Stiffness of the tool spring K along u_i [1/s^2].
-    - k_0: ``STIFFNESS`` [1/s^2].
+    - k_0: ``MIN_HOLD_STIFFNESS`` [1/s^2].
     - y_i: Deflection along u_i; e_i: speed along u_i that commanded torques do not explain.
     - dq: Joint velocities [rad/s]; tau_cmd: commanded torques [Nm]; c: Coriolis torques [Nm].
     - f_i: Fade factor, 0 to 1.
@@ -245,18 +246,18 @@ class SingularityGuard:
     def _modes(self, state: ArmState, stiffness: Callable[[Vector], float]) -> Iterator[Mode]:
         """Yield the motions to hold, whose mobility is below ``THRESHOLD``."""
         space, eigen = state.operational_space(), self._eigen
-        nearness = min(1.0, 5.0 - 5.0 * space.manipulability / TaskInertia.THRESHOLD)
+        nearness = min(1.0, 5.0 - 5.0 * space.manipulability / TaskInertia.MIN_MANIPULABILITY)
         eigen.compute(_multiply(space.inertia_inv, _PAIRS, self._scaled))
         mobilities, vectors = eigen.eigenvalues(), eigen.eigenvectors()
         for index, mobility in enumerate(mobilities.tolist()):
-            fading = nearness * min(1.0, 2.0 - 2.0 * mobility / THRESHOLD)
+            fading = nearness * min(1.0, 2.0 - 2.0 * mobility / MIN_MOBILITY)
             if fading <= 0.0:
                 break
             direction = vectors[:, index]
             wrench = direction * _SCALE / math.sqrt(max(mobility, _MIN_MOBILITY))
             spring = stiffness(direction * _INVERSE)
-            needed = max(0.0, STIFFNESS - mobility * spring)
-            fading *= min(1.0, spring / SOFT)
+            needed = max(0.0, MIN_HOLD_STIFFNESS - mobility * spring)
+            fading *= min(1.0, spring / FADE_STIFFNESS)
             yield fading, needed, space.minv_jt.dot(wrench), wrench.dot(state.jacobian)
 
     def _hold(self, state: ArmState, stiffness: Callable[[Vector], float]) -> None:

@@ -12,7 +12,11 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.control.force.contact_force import ToolContact
-from multipanda_py.control.reference.reference_limits import RECENT, HeldReference, ReferenceCap
+from multipanda_py.control.reference.reference_limits import (
+    GOAL_MOTION_TIME,
+    HeldReferenceReporter,
+    ReferenceCap,
+)
 from multipanda_py.control.reference.trajectory_generator import TrajectoryGenerator
 from multipanda_py.controllet import Pacer
 from multipanda_py.parameters import choice, number
@@ -20,17 +24,17 @@ from multipanda_py.state import ArmState, Vector
 
 MIN_SCALE = 0.02
 """Minimum scale of the bounds on acceleration and speed, so that every goal is reached."""
-AHEAD = 0.02
+PREDICTION_DISTANCE = 0.02
 """Lead of a reference over its tool above which obstacles between them are predicted [m]."""
-SLOW = 0.5
+HELD_SPEED_RATIO = 0.5
 """Ratio of reference speed to remaining distance below which a reference counts as held back
 [1/s]."""
-FAR, FAR_ANGLE = 0.01, 0.05
+MIN_HELD_GAP, FAR_ANGLE = 0.01, 0.05
 """Minimum distance [m] and angle [rad] to the goal at which a reference counts as held back."""
-OFTEN = 5
+MIN_RECORD_CYCLES = 5
 """Minimum number of cycles between recorded targets. The next recorded step includes skipped
 targets."""
-FEW = 0.25
+CONFIGURATION_BOUND_FRACTION = 0.25
 """Scale of the bounds below which the configuration counts as the reason why a reference is held
 back."""
 AT_REST = 0.01
@@ -119,7 +123,7 @@ class ReferenceGovernor(ABC):
     Thread: control.
     """
 
-    held: HeldReference
+    held: HeldReferenceReporter
 
     def __init__(self, record: Vector) -> None:
         self._record = record
@@ -147,16 +151,16 @@ class ReferenceGovernor(ABC):
             name: Name of the arm, or of the object that it moves.
             contact: Contact detection of the tool; None for a reference that moves no tool.
         """
-        self.contact, self.held = contact, HeldReference(context, name)
+        self.contact, self.held = contact, HeldReferenceReporter(context, name)
         self.caps = tuple(ReferenceCap(context.period) for _ in self._trackers)
 
     def skip(self) -> None:
         """Advance the cycle count by a second after missing cycles, to discard earlier steps."""
         self.cycle += self._recent
 
-    def give(self) -> None:
+    def record_target(self) -> None:
         """Record a target as the client sent it, before any feature changes it."""
-        if self.cycle - self._commanded_at < OFTEN:
+        if self.cycle - self._commanded_at < MIN_RECORD_CYCLES:
             return
         self._commanded_at = self.cycle
         for cap, step in zip(self.caps, self._steps(self._commanded)):
@@ -168,7 +172,7 @@ class ReferenceGovernor(ABC):
     def _steps(self, before: Vector) -> Sequence[float]:
         """Return the distances of the record from an earlier one, per generator [unit]."""
 
-    def has_news(self) -> bool:
+    def target_changed(self) -> bool:
         """Return True if the commanded target differs from that of the last cycle."""
         self.cycle += 1
         content = self._record.tobytes()
@@ -182,7 +186,7 @@ class ReferenceGovernor(ABC):
         return has_news
 
     @property
-    def is_watching(self) -> bool:
+    def may_move(self) -> bool:
         """True if the reference may move without a new target."""
         if self.busy or self._rate_left > 0 or self.cycle - self._commanded_at < self._recent:
             return True
@@ -213,7 +217,7 @@ class ReferenceGovernor(ABC):
         """True while the averaged velocity is not zero. Its averaging time is fixed then."""
         return any(tracker.moving for tracker in self._trackers)
 
-    def set_params(self, params: GovernorParams, period: float) -> None:
+    def apply_parameters(self, params: GovernorParams, period: float) -> None:
         """Apply parameters while the controllet is active.
 
         ``smoothing`` and ``response`` are applied only at rest. A different averaging time would
@@ -248,7 +252,7 @@ class ReferenceGovernor(ABC):
         self._start(cycles, period, math.inf if at_rest else AT_REST)
         self._last_record = self._record.tobytes()
         self._commanded[:] = self._record
-        self._recent = round(RECENT / period)
+        self._recent = round(GOAL_MOTION_TIME / period)
         self._commanded_at = self.cycle - self._recent
         for cap in self.caps:
             cap.reset()
@@ -267,9 +271,9 @@ class ReferenceGovernor(ABC):
         self._averaged = cycles * self._period
         for tracker in self._trackers:
             is_awake = tracker.moving
-            tracker.rest(cycles, self._period)
+            tracker.stop(cycles, self._period)
             if is_awake:
-                tracker.wake()
+                tracker.resume()
 
     @property
     def _is_still(self) -> bool:
@@ -298,7 +302,7 @@ class ReferenceGovernor(ABC):
             ahead: Distance of the reference from the tool [m].
             speed: Speed of the reference [m/s].
         """
-        if ahead > AHEAD:
+        if ahead > PREDICTION_DISTANCE:
             for pacer in self.pacers:
                 pacer.foresee(ahead, speed)
 
@@ -321,12 +325,12 @@ class ReferenceGovernor(ABC):
         for cap in self.caps:
             cap.hold(self.cycle)
 
-    def watch(self) -> None:
+    def report_held(self) -> None:
         """Report a reference that is held back; called after ``advance`` or instead of it."""
         is_held = self.busy and self._is_held()
         if is_held or self.held.cycles:
             self.held.update(is_held, self.cycle, self._reason)
-        self._is_slowed, self.is_limited = False, self._possible < FEW
+        self._is_slowed, self.is_limited = False, self._possible < CONFIGURATION_BOUND_FRACTION
 
     @abstractmethod
     def _is_held(self) -> bool:
@@ -353,7 +357,7 @@ class ReferenceGovernor(ABC):
 
 
 @dataclass(frozen=True)
-class Possible:
+class FeasibleFractions:
     """Fractions of an acceleration and of a speed that an arm can follow.
 
     Attributes:
@@ -367,27 +371,27 @@ class Possible:
     per_time: float = math.inf
     speed: float = math.inf
 
-    def within(self, other: Possible) -> Possible:
+    def within(self, other: FeasibleFractions) -> FeasibleFractions:
         """Return the minimum fractions of both."""
-        return Possible(
+        return FeasibleFractions(
             min(self.torque, other.torque),
             min(self.per_time, other.per_time),
             min(self.speed, other.speed),
         )
 
-    def slower(self, scale: float) -> Possible:
+    def slower(self, scale: float) -> FeasibleFractions:
         """Return a copy with the speed fraction scaled, if the scale is below 1."""
         return replace(self, speed=self.speed * min(1.0, scale))
 
-    def harder(self, smoothing: float) -> float:
+    def acceleration_fraction(self, smoothing: float) -> float:
         """Return the fraction of the acceleration for an averaging time [s]."""
         return max(min(1.0, self.torque, self.per_time * smoothing), MIN_SCALE)
 
-    def faster(self) -> float:
+    def speed_fraction(self) -> float:
         """Return the fraction of the speed, not below ``MIN_SCALE``."""
         return max(min(1.0, self.speed), MIN_SCALE)
 
-    def smoothing(self, min_value: float, distance: float, speed: float) -> float:
+    def smoothing(self, min_time: float, distance_ratio: float, speed: float) -> float:
         """Return the averaging time with the minimum time to the goal [s].
 
         An averaging time T allows the fraction min(s, k T) of the acceleration a. A path of length
@@ -400,17 +404,19 @@ class Possible:
         - k: Acceleration fraction within the torque-rate limits, per averaging time [1/s].
 
         Args:
-            min_value: Minimum averaging time, returned if the optimum is shorter [s].
-            distance: Ratio d / a [s^2].
+            min_time: Minimum averaging time, returned if the optimum is shorter [s].
+            distance_ratio: Ratio d / a [s^2].
             speed: Ratio v / a [s].
         """
         k = self.per_time
         full = min(1.0, self.torque) / k
-        pays = min(math.pow(distance / k, 1.0 / 3.0), math.sqrt(speed / k), full)
-        return max(min_value, pays)
+        pays = min(math.pow(distance_ratio / k, 1.0 / 3.0), math.sqrt(speed / k), full)
+        return max(min_time, pays)
 
 
-def feasible_scale(tau: Vector, dq: Vector, state: ArmState, limit_scale: float) -> Possible:
+def feasible_fractions(
+    tau: Vector, dq: Vector, state: ArmState, limit_scale: float
+) -> FeasibleFractions:
     """Return the fractions of an acceleration and of a speed that an arm can follow.
 
     Equations::
@@ -432,4 +438,4 @@ def feasible_scale(tau: Vector, dq: Vector, state: ArmState, limit_scale: float)
     hard = float((tau / limits.torque).max())
     sudden = 2.0 * float((tau / limits.torque_rate).max())
     fast = float((np.abs(dq) / limits.velocity).max())
-    return Possible(*(limit_scale / max(used, 1e-9) for used in (hard, sudden, fast)))
+    return FeasibleFractions(*(limit_scale / max(used, 1e-9) for used in (hard, sudden, fast)))

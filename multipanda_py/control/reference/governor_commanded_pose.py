@@ -10,13 +10,13 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.control.impedance.pose_error import PoseError
-from multipanda_py.control.reference.governor import Possible
+from multipanda_py.control.reference.governor import FeasibleFractions
 from multipanda_py.control.reference.governor_pose import PoseGovernor
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.arm_model import build_pinocchio
 from multipanda_py.state import Matrix, Vector
 
-SINGULAR = 0.1
+DAMPED_SINGULAR_VALUE = 0.1
 """Singular value of the Jacobian below which the inverse is damped."""
 MAX_DAMPING = 0.1
 """Damping lambda_max at a singular value of zero."""
@@ -39,7 +39,7 @@ class PositionIK:
     - e: Pose error at q, (6,) [m, rad].
     - k, k_n: Rates of the pose error and of the nullspace motion [1/s].
     - q_n: Desired nullspace configuration, (n,) [rad].
-    - lambda_max, sigma_0: ``MAX_DAMPING`` and ``SINGULAR``.
+    - lambda_max, sigma_0: ``MAX_DAMPING`` and ``DAMPED_SINGULAR_VALUE``.
 
     Sources of the damping: Nakamura and Hanafusa, J. Dyn. Sys. Meas. Control 1986; Chiaverini,
     1997 (lambda).
@@ -117,8 +117,8 @@ class PositionIK:
         """
         gram = J @ J.T
         min_value = math.sqrt(max(0.0, float(np.linalg.eigvalsh(gram)[0])))
-        if min_value < SINGULAR:
-            fraction = 1.0 - (min_value / SINGULAR) ** 2
+        if min_value < DAMPED_SINGULAR_VALUE:
+            fraction = 1.0 - (min_value / DAMPED_SINGULAR_VALUE) ** 2
             gram += fraction * MAX_DAMPING**2 * self._eye
         return rest + J.T @ np.linalg.solve(gram, task - J @ rest), min_value
 
@@ -137,7 +137,7 @@ class CommandedPoseGovernor(PoseGovernor):
     - sigma: Usable fraction of the limits.
     """
 
-    def _possible_of(self, acceleration: Vector, twist: Vector) -> Possible:
+    def _possible_of(self, acceleration: Vector, twist: Vector) -> FeasibleFractions:
         limits, fraction = self._state.limits, self._params.limit_scale
         J, gram = self._state.jacobian, self._state.jacobian_gram
         inverse = J.T @ np.linalg.inv(gram + MAX_DAMPING**2 * np.eye(6))
@@ -145,7 +145,7 @@ class CommandedPoseGovernor(PoseGovernor):
         for task, max_value in ((acceleration, limits.acceleration), (twist, limits.velocity)):
             largest = float((np.abs(inverse @ task) / max_value).max())
             result.append(fraction / max(largest, 1e-9))
-        return Possible(torque=result[0], speed=result[1])
+        return FeasibleFractions(torque=result[0], speed=result[1])
 
     @property
     def _is_direct(self) -> bool:

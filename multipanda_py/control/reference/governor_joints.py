@@ -9,29 +9,29 @@ import operator
 import numpy as np
 
 from multipanda_py.control.reference.governor import (
+    CONFIGURATION_BOUND_FRACTION,
     FAR_ANGLE,
-    FEW,
-    SLOW,
+    HELD_SPEED_RATIO,
     GovernorParams,
     ReferenceGovernor,
-    feasible_scale,
+    feasible_fractions,
 )
-from multipanda_py.control.reference.reference_limits import AFTER
+from multipanda_py.control.reference.reference_limits import REPORT_DELAY
 from multipanda_py.control.reference.target_estimation import GoalPredictor
 from multipanda_py.control.reference.trajectory_generator import TrajectoryGenerator
 from multipanda_py.state import ArmLimits, ArmState, Vector
 from multipanda_py.targets import JointTarget
 
 _dot = np.dot
-CLOSING = 25.0
+CLOSING_RATE = 25.0
 """Rate that converts the gap to a streamed goal into a velocity change [1/s]."""
-CLOSE, CAUGHT_UP = 0.02, 0.001
+JUMP_START_GAP, CAUGHT_UP = 0.02, 0.001
 """Gaps to a streamed goal at which a jump starts and ends [rad]."""
-SHORT = 0.02
+MIN_SMOOTHING_DISTANCE = 0.02
 """Minimum distance for the choice of the averaging time, because streams start small [rad]."""
-MARGIN = 0.003
+LIMIT_MARGIN = 0.003
 """Distance from a joint limit at which the prediction of a stream ends [rad]."""
-STOPPING, ENDING = 0.5, 12.0
+STOPPING_DECELERATION, STOPPING_RATE = 0.5, 12.0
 """Deceleration before a joint limit, as a fraction of the acceleration bound, and rate at which
 the last part of the distance decays [1/s]."""
 CATCHING_UP = 1.3
@@ -99,9 +99,9 @@ class JointGovernor(ReferenceGovernor):
         return [math.hypot(*[(a - b) / w for a, b, w in zip(now[:n], then[:n], self._weight)])]
 
     @property
-    def is_watching(self) -> bool:
+    def may_move(self) -> bool:
         """True if the reference may move, or if the arm may be pushed away from it."""
-        return self._leash is not None or super().is_watching
+        return self._leash is not None or super().may_move
 
     def forget(self) -> None:
         self._tracker.moving = False
@@ -121,8 +121,11 @@ class JointGovernor(ReferenceGovernor):
         self._base = float(self._hardest.min())
         weight = self._hardest / self._base
         self._weight, self._scales = weight.tolist(), weight
-        self._range = (limits.lower + MARGIN) / weight, (limits.upper - MARGIN) / weight
-        self._stopping = STOPPING * self._base
+        self._range = (
+            (limits.lower + LIMIT_MARGIN) / weight,
+            (limits.upper - LIMIT_MARGIN) / weight,
+        )
+        self._stopping = STOPPING_DECELERATION * self._base
         self._stream_hardest = np.minimum(2.0 * self._hardest, limits.acceleration)
         self._fastest = params.joint_velocity_scaling * float((limits.velocity / weight).min())
 
@@ -141,18 +144,18 @@ class JointGovernor(ReferenceGovernor):
         self.busy = tracker.moving
         if self.busy:
             self.update_bounds()
-            braking = 0.5 * size / tracker.hardest + period
+            braking = 0.5 * size / tracker.acceleration_limit + period
             limits = self._state.limits
             end = [(p + v * braking) * w for p, v, w in zip(self._point, speed, weight)]
             self._q[:] = np.clip(end, limits.lower, limits.upper)
         self._goal = [x / w for x, w in zip(self._q.tolist(), weight)]
         self._rate = None
 
-    def has_news(self) -> bool:
+    def target_changed(self) -> bool:
         """Return True if the commanded target differs from that of the last cycle."""
         if self._predictor is not None:
             self._predictor.tick()
-        return super().has_news()
+        return super().target_changed()
 
     def check(self) -> None:
         """Move the reference if an arm at rest is pushed away from it."""
@@ -162,7 +165,7 @@ class JointGovernor(ReferenceGovernor):
         if (np.abs(ahead - self._seeded) > self._leash[1]).any():
             self._seeded[:] = 0.0
             self._ahead = [0.0] * self._n
-            self._tracker.wake()
+            self._tracker.resume()
             self.busy = True
 
     def set_goal(self) -> None:
@@ -178,20 +181,20 @@ class JointGovernor(ReferenceGovernor):
             ahead = np.multiply(self._point, weight) - self._state.q
             longest = np.maximum(self._leash[1], np.abs(self._seeded))
             self._ahead = np.clip(ahead, -longest, longest).tolist()
-        self._tracker.wake()
+        self._tracker.resume()
         self.busy = True
 
     def update_bounds(self) -> None:
         row = self._state.mass * self._hardest
         tau = np.sqrt((row * row).sum(axis=1))
         p = self._params
-        possible = feasible_scale(tau, np.zeros(self._n), self._state, p.limit_scale)
+        possible = feasible_fractions(tau, np.zeros(self._n), self._state, p.limit_scale)
         if self._is_still:
-            distance = max(math.dist(self._goal, self._point), SHORT) / self._base
+            distance = max(math.dist(self._goal, self._point), MIN_SMOOTHING_DISTANCE) / self._base
             self._smooth(possible.smoothing(p.smoothing, distance, self._fastest / self._base))
-        fraction = possible.harder(self._averaged)
+        fraction = possible.acceleration_fraction(self._averaged)
         self._possible = fraction
-        self.is_limited = fraction < FEW
+        self.is_limited = fraction < CONFIGURATION_BOUND_FRACTION
         self._hardest_jump = self._base * fraction
         self._tracker.set_bounds(self._hardest_jump, self._fastest)
 
@@ -227,15 +230,22 @@ class JointGovernor(ReferenceGovernor):
         tracker, contact = self._tracker, self.contact
         is_bounded = contact is not None and contact.is_on
         if self._target is None or not (
-            self._is_slowed or self._is_tied or is_bounded or self._possible < FEW
+            self._is_slowed
+            or self._is_tied
+            or is_bounded
+            or self._possible < CONFIGURATION_BOUND_FRACTION
         ):
             return False
         gap = self._gap()
-        speed = max([abs(r) * w for r, w in zip(tracker.rate, self._weight)])
-        if gap > FAR_ANGLE and speed < SLOW * gap:
-            return self._is_slowed or self._is_tied or self._possible < FEW
-        size = math.hypot(*tracker.rate)
-        return is_bounded and gap > max(FAR_ANGLE, AFTER * speed) and size > 0.9 * tracker.cap
+        speed = max([abs(r) * w for r, w in zip(tracker.output_velocity, self._weight)])
+        if gap > FAR_ANGLE and speed < HELD_SPEED_RATIO * gap:
+            return (
+                self._is_slowed or self._is_tied or self._possible < CONFIGURATION_BOUND_FRACTION
+            )
+        size = math.hypot(*tracker.output_velocity)
+        return (
+            is_bounded and gap > max(FAR_ANGLE, REPORT_DELAY * speed) and size > 0.9 * tracker.cap
+        )
 
     def _reason(self) -> str:
         if self._is_tied:
@@ -275,24 +285,24 @@ class JointGovernor(ReferenceGovernor):
             self._point = point = [p + v * period for p, v in zip(self._point, tracker.speed)]
         if is_paced and tracker.moving:
             ahead = np.multiply(before, weight) - self._state.q
-            moving = np.multiply(tracker.rate, weight)
+            moving = np.multiply(tracker.output_velocity, weight)
             scale = self._pace(self._arm_index, moving, ahead)
             if scale < 1.0:
                 self._is_slowed = True
                 self._hold()
                 tracker.slow(scale)
-                tracker.wake()
-                rates = zip(before, tracker.rate, tracker.lag)
+                tracker.resume()
+                rates = zip(before, tracker.output_velocity, tracker.lag)
                 self._point = point = [p + r * period + e for p, r, e in rates]
         if tracker.moving:
             q = [(p - e) * w for p, e, w in zip(point, tracker.lag, weight)]
             if self._leash is not None and self._tie(q):
                 self._point = [x / w for x, w in zip(q, weight)]
-                tracker.halt()
+                tracker.stop_and_resume()
                 self._is_tied = True
                 self._hold()
             self._q[:] = q
-            self._dq[:] = [r * w for r, w in zip(tracker.rate, weight)]
+            self._dq[:] = [r * w for r, w in zip(tracker.output_velocity, weight)]
             if self._target is not None:
                 self._target.ddq[self._arm_index][:] = [
                     a * w for a, w in zip(tracker.acceleration, weight)
@@ -315,7 +325,9 @@ class JointGovernor(ReferenceGovernor):
 
     def _stoppable(self, distance: Vector) -> Vector:
         """Return the maximum velocities that allow a stop within the given distances, (n,)."""
-        ends: Vector = np.minimum(np.sqrt(2.0 * self._stopping * distance), ENDING * distance)
+        ends: Vector = np.minimum(
+            np.sqrt(2.0 * self._stopping * distance), STOPPING_RATE * distance
+        )
         return ends
 
     def _bound_stream(self, gap: list[float], rate: list[float]) -> None:
@@ -337,7 +349,7 @@ class JointGovernor(ReferenceGovernor):
         if self._is_catching_up(gap):
             tracker.bound(self._hardest_jump, fastest)
             return
-        change = [CLOSING * g + b for g, b in zip(gap, behind)]
+        change = [CLOSING_RATE * g + b for g, b in zip(gap, behind)]
         direction = np.multiply(change, scales) / max(math.hypot(*change), 1e-9)
         used = float(np.abs(direction / self._stream_hardest).max())
         bound = np.minimum(limits.torque, 0.5 * self._averaged * limits.torque_rate)
@@ -349,7 +361,7 @@ class JointGovernor(ReferenceGovernor):
     def _is_catching_up(self, gap: list[float]) -> bool:
         """Return True while the reference moves towards a stream that has jumped."""
         size = math.hypot(*gap)
-        if size > CLOSE:
+        if size > JUMP_START_GAP:
             self._catching_up = sum(map(operator.mul, gap, self._tracker.speed)) >= 0.0
         elif size < CAUGHT_UP:
             self._catching_up = False

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.reference.governor import Possible
+from multipanda_py.control.reference.governor import FeasibleFractions
 from multipanda_py.control.reference.governor_pose import PoseGovernor, tool_motion, tool_scales
 from multipanda_py.state import ArmState, Matrix, Vector
 
@@ -39,14 +39,14 @@ class ObjectGovernor(PoseGovernor):
         """Return zero, because a grasp starts at rest."""
         return np.zeros(6)
 
-    def _possible_of(self, acceleration: Vector, twist: Vector) -> Possible:
+    def _possible_of(self, acceleration: Vector, twist: Vector) -> FeasibleFractions:
         """Return the fractions of a motion of the object that all arms can follow.
 
         Args:
             acceleration: Acceleration of the object, (6,) [m/s^2, rad/s^2].
             twist: Twist of the object, (6,) [m/s, rad/s].
         """
-        possible = Possible()
+        possible = FeasibleFractions()
         for index, (state, (_, rotation)) in enumerate(zip(self._states, self._bases)):
             lever = self._hand(index) - self._point
             accelerations, speeds = (
@@ -80,8 +80,8 @@ class ObjectGovernor(PoseGovernor):
             displacement = position + _dot(self._frame, grasp) - self._hand(index)
             ahead = max(ahead, math.hypot(*displacement.tolist()))
             lever = max(lever, math.hypot(*grasp.tolist()))
-        turning = lever * math.hypot(*self._angular.rate)
-        return ahead, math.hypot(*self._linear.rate) + turning
+        turning = lever * math.hypot(*self._angular.output_velocity)
+        return ahead, math.hypot(*self._linear.output_velocity) + turning
 
     def _allowed(self, twist: Vector, position: Sequence[float], rotation: Matrix) -> float:
         """Return the fraction of the object's twist that speed-limiting features allow, 0 to 1.

@@ -13,17 +13,17 @@ import pinocchio as pin
 from multipanda_py.control.impedance.limit_scaling import DAMPING_START
 from multipanda_py.control.impedance.pose_error import difference, scaled, weighed
 from multipanda_py.control.reference.governor import (
-    FAR,
+    CONFIGURATION_BOUND_FRACTION,
     FAR_ANGLE,
-    FEW,
-    SLOW,
+    HELD_SPEED_RATIO,
+    MIN_HELD_GAP,
+    FeasibleFractions,
     GovernorParams,
-    Possible,
     ReferenceGovernor,
-    feasible_scale,
+    feasible_fractions,
 )
-from multipanda_py.control.reference.reference_limits import AFTER
-from multipanda_py.control.reference.target_estimation import FeedforwardReference
+from multipanda_py.control.reference.reference_limits import REPORT_DELAY
+from multipanda_py.control.reference.target_estimation import ReferenceFeedForward
 from multipanda_py.control.reference.trajectory_generator import TrajectoryGenerator
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import ReferenceMotion
@@ -31,15 +31,15 @@ from multipanda_py.targets import ReferenceMotion
 _dot, _exp3, _log3, _subtract = np.dot, pin.exp3, pin.log3, np.subtract
 _pack = Struct("3d").pack_into
 _TINY = 1e-12
-SHORT, SHORT_ANGLE = 0.01, 0.02
+MIN_SMOOTHING_DISTANCE, SHORT_ANGLE = 0.01, 0.02
 """Minimum distances for the choice of the averaging time, because streams start small [m],
 [rad]."""
-LITTLE = 0.02
+MIN_BOUND_FRACTION = 0.02
 """Minimum fraction of a bound for the shorter of two motions that end together."""
 
 
 def _set_off(
-    tracker: TrajectoryGenerator, speed: list[float], cycles: int, period: float, min_value: float
+    tracker: TrajectoryGenerator, speed: list[float], cycles: int, period: float, min_speed: float
 ) -> list[float] | None:
     """Start with a measured speed; return its braking path, (3,) [unit], or None at rest.
 
@@ -48,15 +48,15 @@ def _set_off(
         speed: Measured velocity, (3,) [unit/s].
         cycles: Length of the average [cycles].
         period: Cycle time [s].
-        min_value: Speed below which the velocity counts as zero [unit/s].
+        min_speed: Speed below which the velocity counts as zero [unit/s].
     """
     size = math.hypot(*speed)
-    if size < min_value:
+    if size < min_speed:
         speed, size = [0.0] * 3, 0.0
     tracker.start(speed, cycles, period)
     if not tracker.moving:
         return None
-    braking = 0.5 * size / tracker.hardest + period
+    braking = 0.5 * size / tracker.acceleration_limit + period
     return [v * braking for v in speed]
 
 
@@ -75,7 +75,7 @@ class PoseGovernor(ReferenceGovernor):
 
     Args:
         record: Position (3) [m] and rotation matrix (9).
-        motion: Feed-forward output for the controllet, written by ``FeedforwardReference``; None
+        motion: Feed-forward output for the controllet, written by ``ReferenceFeedForward``; None
             without feed-forward.
         state: State of the arm.
         place: Index of the arm in the controllet.
@@ -86,7 +86,7 @@ class PoseGovernor(ReferenceGovernor):
     ) -> None:
         super().__init__(record)
         self._state, self._arm_index = state, place
-        self._feedforward = None if motion is None else FeedforwardReference(motion)
+        self._feedforward = None if motion is None else ReferenceFeedForward(motion)
         self._was_slowed = False
         self._position, self._rotation = record[:3], record[3:].reshape(3, 3)
         self._linear, self._angular = self._trackers = (
@@ -141,22 +141,22 @@ class PoseGovernor(ReferenceGovernor):
     def _keep_goal(self) -> None:
         self._goal_point, self._goal_frame = self._position.tolist(), self._rotation.copy()
 
-    def has_news(self) -> bool:
+    def target_changed(self) -> bool:
         """Return True if the commanded target differs from that of the last cycle."""
         if self._feedforward is not None:
             self._feedforward.advance()
-        return super().has_news()
+        return super().target_changed()
 
     @property
-    def is_watching(self) -> bool:
+    def may_move(self) -> bool:
         """True if the reference may move, or if its goal has moved recently."""
-        return super().is_watching or (
+        return super().may_move or (
             self._feedforward is not None and self._feedforward.has_history
         )
 
     def set_goal(self) -> None:
         point, frame = self._goal_point, self._goal_frame
-        had_turn_rate = self._angular_rate is not None
+        had_angular_rate = self._angular_rate is not None
         self._keep_goal()
         is_turned = self._goal_frame.tobytes() != frame.tobytes()
         if self._feedforward is not None:
@@ -170,9 +170,9 @@ class PoseGovernor(ReferenceGovernor):
         rate = None if self._goal_rate is None else self._goal_rate.tolist()
         self._linear_rate = None if rate is None else rate[:3]
         self._angular_rate = None if rate is None else rate[3:]
-        self._linear.wake()
-        if is_turned or had_turn_rate or rate is not None:
-            self._angular.wake()
+        self._linear.resume()
+        if is_turned or had_angular_rate or rate is not None:
+            self._angular.resume()
         self.busy = True
 
     @property
@@ -226,10 +226,19 @@ class PoseGovernor(ReferenceGovernor):
         if self._is_direct:
             possible = possible.slower(DAMPING_START / p.limit_scale)
         if self._is_still:
-            hard = max(hard, SHORT / p.linear_acceleration, SHORT_ANGLE / p.angular_acceleration)
-            speed = hard / fast * possible.faster()
+            hard = max(
+                hard,
+                MIN_SMOOTHING_DISTANCE / p.linear_acceleration,
+                SHORT_ANGLE / p.angular_acceleration,
+            )
+            speed = hard / fast * possible.speed_fraction()
             self._smooth(possible.smoothing(p.smoothing, hard, speed))
-        self._scale(linear, angular, possible.harder(self._averaged), possible.faster())
+        self._scale(
+            linear,
+            angular,
+            possible.acceleration_fraction(self._averaged),
+            possible.speed_fraction(),
+        )
 
     def _scale(
         self,
@@ -248,17 +257,17 @@ class PoseGovernor(ReferenceGovernor):
         """
         p = self._params
         self._possible = min(harder, faster)
-        self.is_limited = self._possible < FEW
+        self.is_limited = self._possible < CONFIGURATION_BOUND_FRACTION
         self._linear.set_bounds(
-            max(linear[0], LITTLE * p.linear_acceleration) * harder,
-            max(linear[1], LITTLE * p.linear_speed) * faster,
+            max(linear[0], MIN_BOUND_FRACTION * p.linear_acceleration) * harder,
+            max(linear[1], MIN_BOUND_FRACTION * p.linear_speed) * faster,
         )
         self._angular.set_bounds(
-            max(angular[0], LITTLE * p.angular_acceleration) * harder,
-            max(angular[1], LITTLE * p.angular_speed) * faster,
+            max(angular[0], MIN_BOUND_FRACTION * p.angular_acceleration) * harder,
+            max(angular[1], MIN_BOUND_FRACTION * p.angular_speed) * faster,
         )
 
-    def _possible_of(self, acceleration: Vector, twist: Vector) -> Possible:
+    def _possible_of(self, acceleration: Vector, twist: Vector) -> FeasibleFractions:
         """Return the fractions of a motion of the tool that the arm can follow.
 
         Args:
@@ -286,7 +295,7 @@ class PoseGovernor(ReferenceGovernor):
             else:
                 self._point = weighed(linear.speed, period, self._point, 1.0)
         if angular.moving:
-            self._turn(period)
+            self._advance_rotation(period)
         if is_paced:
             self._hold_back(before, turned, period)
         if linear.moving:
@@ -322,7 +331,7 @@ class PoseGovernor(ReferenceGovernor):
         )  # The chord equals 2 sin(angle / 2).
         return math.dist(self._goal_point, self._point), 2.0 * math.asin(min(1.0, 0.5 * chord))
 
-    def _turn(self, period: float) -> None:
+    def _advance_rotation(self, period: float) -> None:
         angular = self._angular
         gap = _log3(self._goal_frame.dot(self._frame.T, self._turned)).tolist()
         if angular.step(gap, self._angular_rate, period):
@@ -342,7 +351,7 @@ class PoseGovernor(ReferenceGovernor):
         linear, angular = self._linear, self._angular
         if not (linear.moving or angular.moving):
             return
-        rate = np.array((*linear.rate, *angular.rate))
+        rate = np.array((*linear.output_velocity, *angular.output_velocity))
         scale = self._allowed(rate, before, turned)
         if scale >= 1.0:
             return
@@ -350,32 +359,38 @@ class PoseGovernor(ReferenceGovernor):
         self._hold()
         linear.slow(scale)
         angular.slow(scale)
-        rates = zip(before, linear.rate, linear.lag)
+        rates = zip(before, linear.output_velocity, linear.lag)
         self._point = [p + r * period + e for p, r, e in rates]
-        step = _exp3(np.array([r * period for r in angular.rate]))
+        step = _exp3(np.array([r * period for r in angular.output_velocity]))
         self._frame = _dot(_exp3(np.array(angular.lag)), _dot(step, turned))
-        linear.wake()
-        angular.wake()
+        linear.resume()
+        angular.resume()
 
     def _is_held(self) -> bool:
         linear, angular = self._linear, self._angular
         is_bounded = self.contact is not None and self.contact.is_on
-        if not (self._is_slowed or is_bounded or self._possible < FEW):
+        if not (self._is_slowed or is_bounded or self._possible < CONFIGURATION_BOUND_FRACTION):
             return False
         gap, angle = self._gap()
-        speed, angular_speed = math.hypot(*linear.rate), math.hypot(*angular.rate)
-        if self._is_slowed or self._possible < FEW:
-            is_far = gap > FAR and speed < SLOW * gap
-            if is_far or (angle > FAR_ANGLE and angular_speed < SLOW * angle):
+        speed, angular_speed = (
+            math.hypot(*linear.output_velocity),
+            math.hypot(*angular.output_velocity),
+        )
+        if self._is_slowed or self._possible < CONFIGURATION_BOUND_FRACTION:
+            is_far = gap > MIN_HELD_GAP and speed < HELD_SPEED_RATIO * gap
+            if is_far or (angle > FAR_ANGLE and angular_speed < HELD_SPEED_RATIO * angle):
                 return True
         return is_bounded and (
-            (gap > max(FAR, AFTER * linear.cap) and speed > 0.9 * linear.cap)
-            or (angle > max(FAR_ANGLE, AFTER * angular.cap) and angular_speed > 0.9 * angular.cap)
+            (gap > max(MIN_HELD_GAP, REPORT_DELAY * linear.cap) and speed > 0.9 * linear.cap)
+            or (
+                angle > max(FAR_ANGLE, REPORT_DELAY * angular.cap)
+                and angular_speed > 0.9 * angular.cap
+            )
         )
 
     def _reason(self) -> str:
         gap, angle = self._gap()
-        far = f"{1e3 * gap:.0f} mm" if gap > FAR else f"{angle:.2f} rad"
+        far = f"{1e3 * gap:.0f} mm" if gap > MIN_HELD_GAP else f"{angle:.2f} rad"
         if self._is_slowed:
             words = self._blocked_by() or "a feature slows the reference down"
         elif self.contact is not None and self.contact.is_on:
@@ -391,7 +406,7 @@ class PoseGovernor(ReferenceGovernor):
     def _path_ahead(self, position: Sequence[float]) -> tuple[float, float]:
         """Return the distance from the tool to a reference position [m], and its speed [m/s]."""
         here = self._state.position_ee_in_base.tolist()
-        return math.dist(position, here), math.hypot(*self._linear.rate)
+        return math.dist(position, here), math.hypot(*self._linear.output_velocity)
 
     def _allowed(self, twist: Vector, position: Sequence[float], rotation: Matrix) -> float:
         """Return the fraction of a twist that speed-limiting features (``pacers``) allow, 0 to 1.
@@ -414,7 +429,7 @@ def _sizes(twist: Sequence[float]) -> tuple[float, float]:
 
 def tool_scales(
     state: ArmState, acceleration: Vector, twist: Vector, limit_scale: float
-) -> Possible:
+) -> FeasibleFractions:
     """Return the fractions of a tool's acceleration and twist that an arm can follow.
 
     The motion requires the torques J^T Lambda a and the joint speeds M^-1 J^T Lambda dx, with the
@@ -428,7 +443,7 @@ def tool_scales(
     """
     space = state.operational_space()
     tau = _dot(_dot(space.inertia, acceleration), state.jacobian)
-    return feasible_scale(tau, tool_motion(state, twist), state, limit_scale)
+    return feasible_fractions(tau, tool_motion(state, twist), state, limit_scale)
 
 
 def tool_motion(state: ArmState, twist: Vector) -> Vector:

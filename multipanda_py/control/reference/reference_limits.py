@@ -13,22 +13,22 @@ import pinocchio as pin
 from multipanda_py.context import Context
 from multipanda_py.state import ArmState, Matrix, Vector
 
-LEAD = 1.1
+SPEED_RATIO = 1.1
 """Ratio of a bounded reference speed to the goal speed. It exceeds 1 so that the gap closes."""
-STREAM = 1e-3
+STREAM_SPEED = 1e-3
 """Speed at or below which a goal counts as at rest, or as having jumped [unit/s]."""
 CAUGHT_UP = 0.15
 """Gap to a moving goal, divided by the speed of the goal, below which the reference has caught up
 [s]."""
-NEAR = 1e-3
+CAUGHT_UP_GAP = 1e-3
 """Gap below which a reference has caught up at any speed [unit]."""
-RECENT = 1.0
+GOAL_MOTION_TIME = 1.0
 """Time after which a goal motion no longer counts [s]."""
-WITHIN = 0.25
+MAX_STEP_INTERVAL = 0.25
 """Maximum time between two steps of one motion [s]."""
-WINDOW = 0.15
+AVERAGING_TIME = 0.15
 """Averaging time of the goal speed [s]."""
-JUMP = 4.0
+JUMP_RATIO = 4.0
 """Ratio of two successive steps above which the goal has jumped instead of being streamed."""
 
 
@@ -68,9 +68,11 @@ class ReferenceCap:
     def __init__(self, period: float) -> None:
         self._period = period
         self._within, self._window, self._recent = (
-            round(time / period) for time in (WITHIN, WINDOW, RECENT)
+            round(time / period) for time in (MAX_STEP_INTERVAL, AVERAGING_TIME, GOAL_MOTION_TIME)
         )
-        self._speeds: deque[tuple[int, float]] = deque(maxlen=1 + round(RECENT / WINDOW))
+        self._speeds: deque[tuple[int, float]] = deque(
+            maxlen=1 + round(GOAL_MOTION_TIME / AVERAGING_TIME)
+        )
         self.reset()
 
     def reset(self) -> None:
@@ -89,7 +91,7 @@ class ReferenceCap:
         # After a pause of the stream, this step begins a new motion.
         if now - self._time > self._within:
             self._start, self._length, self._step = now, 0.0, 0.0
-        if step > NEAR and step > JUMP * self._step:
+        if step > CAUGHT_UP_GAP and step > JUMP_RATIO * self._step:
             self.acts = False
         self._length += min(step, self._step)
         self._step, self._time = step, now
@@ -101,16 +103,20 @@ class ReferenceCap:
         """Return True if the goal is streamed without a jump."""
         if now - self._time > self._within:
             return False
-        if self._speeds and self._speeds[-1][0] == self._start and self._speeds[-1][1] > STREAM:
+        if (
+            self._speeds
+            and self._speeds[-1][0] == self._start
+            and self._speeds[-1][1] > STREAM_SPEED
+        ):
             return True
-        return self._length > STREAM * self._period * max(now - self._start, self._window)
+        return self._length > STREAM_SPEED * self._period * max(now - self._start, self._window)
 
     def hold(self, now: int) -> None:
         """Record that the reference is held back in this cycle."""
         if not self.acts:
             self._fastest = 0.0
         self._fastest = max(self._fastest, self.goal_speed(now))
-        self.acts = self._fastest > STREAM
+        self.acts = self._fastest > STREAM_SPEED
 
     def speed(
         self, gap: float, now: int, in_contact: float = math.inf, rate: float = 0.0
@@ -124,13 +130,13 @@ class ReferenceCap:
             rate: Speed of the goal sent by the client [unit/s].
         """
         fastest = max(self.goal_speed(now), rate)
-        bound = max(in_contact, LEAD * fastest)
+        bound = max(in_contact, SPEED_RATIO * fastest)
         if self.acts:
             self._fastest = max(self._fastest, fastest)
-            if gap < CAUGHT_UP * self._fastest + NEAR:
+            if gap < CAUGHT_UP * self._fastest + CAUGHT_UP_GAP:
                 self.acts = False
             else:
-                bound = min(bound, LEAD * self._fastest)
+                bound = min(bound, SPEED_RATIO * self._fastest)
         return bound
 
     def goal_speed(self, now: int) -> float:
@@ -139,17 +145,17 @@ class ReferenceCap:
         return max([speed for time, speed in self._speeds if time > since], default=0.0)
 
 
-HELD, FOLLOWED = "target not followed", "target followed again"
+HELD_NOTICE, FOLLOWED_NOTICE = "target not followed", "target followed again"
 """First words of the two notices, after the name of the arm."""
-AFTER = 0.3
+REPORT_DELAY = 0.3
 """Time after which a held reference is reported [s]."""
-FREE = 0.1
+RELEASE_DELAY = 0.1
 """Time after which a reference that follows again is reported [s]."""
-PAUSE = 1.0
+REPORT_INTERVAL = 1.0
 """Minimum time between two reports of the same reference [s]."""
 
 
-class HeldReference:
+class HeldReferenceReporter:
     """Reporter of when a reference is held back from its goal, and when it follows again.
 
     A reference that is held back for 0.3 s is reported with the reason. The end is reported when
@@ -169,7 +175,8 @@ class HeldReference:
     def __init__(self, context: Context, name: str) -> None:
         self._notify, self._name, self._period = context.notify, name, context.period
         self._after, self._free, self._pause = (
-            max(1, round(time / context.period)) for time in (AFTER, FREE, PAUSE)
+            max(1, round(time / context.period))
+            for time in (REPORT_DELAY, RELEASE_DELAY, REPORT_INTERVAL)
         )
         self.reset()
 
@@ -194,7 +201,7 @@ class HeldReference:
         is_due = self.cycles > self._after and now - self._reported_at > self._pause
         if is_due and not self.is_reported:
             self.is_reported, self._reported_at = True, now
-            self._notify(f"{self._name}: {HELD}: {reason()}")
+            self._notify(f"{self._name}: {HELD_NOTICE}: {reason()}")
 
     def _let_free(self) -> None:
         if not self.cycles:
@@ -206,7 +213,7 @@ class HeldReference:
             return
         if self.is_reported:
             lasted = (self.cycles - self._freed) * self._period
-            self._notify(f"{self._name}: {FOLLOWED} after {lasted:.1f} s")
+            self._notify(f"{self._name}: {FOLLOWED_NOTICE} after {lasted:.1f} s")
         self.is_reported, self.cycles = False, 0
 
 
@@ -246,16 +253,18 @@ class BoundedPose:
         self._step, self._turned = np.zeros(3), np.zeros((3, 3))
         self.set_bounds(math.inf, math.inf, math.inf, math.inf)
 
-    def set_bounds(self, speed: float, rotation: float, distance: float, angle: float) -> None:
+    def set_bounds(
+        self, speed: float, angular_speed: float, distance: float, angle: float
+    ) -> None:
         """Set the maximum speeds and the tether.
 
         Args:
             speed: Maximum speed [m/s].
-            rotation: Maximum angular speed [rad/s].
+            angular_speed: Maximum angular speed [rad/s].
             distance: Maximum distance from the measured position [m].
             angle: Maximum angle from the measured rotation [rad].
         """
-        self._speed, self._angular_speed = speed, rotation
+        self._speed, self._angular_speed = speed, angular_speed
         self._tether, self._rotation_tether = distance, angle
 
     def start(self, state: ArmState) -> None:

@@ -27,11 +27,11 @@ class TargetVelocityEstimator:
 
     - v: Estimated speed [unit/s]; u: speed after the first filter [unit/s].
     - s_k: Length of step k at time t_k [unit].
-    - tau: Filter time constant ``TIME`` [s].
+    - tau: Filter time constant ``FILTER_TIME`` [s].
 
-    A step counts up to the length of the previous one, if that is less than ``WITHIN`` old. A
-    single jump therefore has no speed, even with noise before and after it. A goal in equal steps
-    has their mean speed, after about 0.1 s.
+    A step counts up to the length of the previous one, if that is less than ``MAX_STEP_INTERVAL``
+    old. A single jump therefore has no speed, even with noise before and after it. A goal in
+    equal steps has their mean speed, after about 0.1 s.
 
     Args:
         period: Cycle time [s].
@@ -45,16 +45,16 @@ class TargetVelocityEstimator:
 
     __slots__ = ("_cycles", "_decay", "_last", "_left", "_period", "_raw", "remembers", "speed")
 
-    TIME = 0.05
+    FILTER_TIME = 0.05
     """Time constant of both filters [s]."""
-    WITHIN = 0.25
+    MAX_STEP_INTERVAL = 0.25
     """Maximum time between two steps of one motion [s]."""
-    STILL = 1e-6
+    ZERO_SPEED = 1e-6
     """Speed that counts as zero [unit/s]."""
 
     def __init__(self, period: float) -> None:
-        self._period, self._cycles = period, round(self.WITHIN / period)
-        self._decay = math.exp(-period / self.TIME)
+        self._period, self._cycles = period, round(self.MAX_STEP_INTERVAL / period)
+        self._decay = math.exp(-period / self.FILTER_TIME)
         self.reset()
 
     def reset(self) -> None:
@@ -63,7 +63,7 @@ class TargetVelocityEstimator:
 
     def step(self, size: float) -> None:
         """Process a step of the goal, of any length [unit]."""
-        self._raw += (size if size < self._last else self._last) / self.TIME
+        self._raw += (size if size < self._last else self._last) / self.FILTER_TIME
         self._last, self._left, self.remembers = size, self._cycles, True
 
     def advance(self) -> None:
@@ -74,16 +74,16 @@ class TargetVelocityEstimator:
             self._left -= 1
         else:
             self._last = 0.0
-            if self.speed < self.STILL:
+            if self.speed < self.ZERO_SPEED:
                 self.reset()
 
 
 _pack = Struct("6d").pack_into
-LEAST = 1e-9
+MIN_STEP = 1e-9
 """Minimum step of a goal that counts, above rounding errors [m, rad]."""
 
 
-class FeedforwardReference:
+class ReferenceFeedForward:
     """Velocity and acceleration feed-forward of the governed reference for a controllet.
 
     Equations, for position and orientation separately::
@@ -106,7 +106,7 @@ class FeedforwardReference:
     Thread: control.
     """
 
-    LEAD = 3.0
+    MAX_SPEED_RATIO = 3.0
     """Maximum ratio of the fed-forward speed to the goal speed. It exceeds 1 because streams are
     uneven, and because it reduces the delay of the feed-forward."""
 
@@ -138,9 +138,9 @@ class FeedforwardReference:
             distance: Distance of the new goal from the last one [m].
             angle: Angle between the new and the last goal [rad].
         """
-        if distance > LEAST:
+        if distance > MIN_STEP:
             self._goal_speed.step(distance)
-        if angle > LEAST:
+        if angle > MIN_STEP:
             self._target_rotation.step(angle)
 
     def advance(self) -> None:
@@ -165,7 +165,7 @@ class FeedforwardReference:
             goal_rate: Twist of the goal if it is known, (6,) [m/s, rad/s].
             is_direct: True to use full feed-forward after a jump of the goal, too.
         """
-        motion, rate, other = self._motion, linear.rate, angular.rate
+        motion, rate, other = self._motion, linear.output_velocity, angular.output_velocity
         gain, other_gain = linear.acceleration, angular.acceleration
         speed, angular_speed = self._goal_speed.speed, self._target_rotation.speed
         if is_direct:
@@ -173,10 +173,10 @@ class FeedforwardReference:
         elif goal_rate is not None:
             speed = max(speed, math.hypot(*goal_rate[:3]))
             angular_speed = max(angular_speed, math.hypot(*goal_rate[3:]))
-        scale = self._share(speed, rate)
+        scale = self._fade_fraction(speed, rate)
         if scale < 1.0:
             rate, gain = scaled(rate, scale), scaled(gain, scale)
-        scale = self._share(angular_speed, other)
+        scale = self._fade_fraction(angular_speed, other)
         if scale < 1.0:
             other, other_gain = scaled(other, scale), scaled(other_gain, scale)
         # Packing the buffer takes half the time of an array assignment.
@@ -184,8 +184,8 @@ class FeedforwardReference:
         _pack(motion.acceleration.data, 0, *gain, *other_gain)
         motion.moving = linear.moving or angular.moving
 
-    def _share(self, target_speed: float, rate: Sequence[float]) -> float:
-        max_value, speed = self.LEAD * target_speed, math.hypot(*rate)
+    def _fade_fraction(self, target_speed: float, rate: Sequence[float]) -> float:
+        max_value, speed = self.MAX_SPEED_RATIO * target_speed, math.hypot(*rate)
         return 1.0 if speed <= max_value else max_value / speed
 
 
@@ -205,16 +205,16 @@ class GoalPredictor:
     - l(t), dl(t): Lead time of the extrapolation [s] and its derivative.
     - D: Mean time between samples [s].
     - L: Filter rate [1/s].
-    - eta: ``FEED``.
+    - eta: ``FEEDFORWARD_FRACTION``.
 
     The remaining jerk of the sampling grows with L^3 D^2. A ramp is followed with a lag of 3 (1 -
     eta) / L. The lead time l is t up to 1.9 D and constant from 3.2 D, which bridges lost samples.
-    After ``WITHIN``, the stream has ended and p returns to the last sample.
+    After ``MAX_SAMPLE_INTERVAL``, the stream has ended and p returns to the last sample.
 
-    The velocity is that of the client, or the mean over ``WINDOW`` or more. A mean is accepted if
-    it differs from the previous one by no more than three times the velocity change that the arm
-    could achieve in that time. A single jump therefore has no velocity, and a jump within a stream
-    displaces p.
+    The velocity is that of the client, or the mean over ``MIN_AVERAGING_TIME`` or more. A mean is
+    accepted if it differs from the previous one by no more than three times the velocity change
+    that the arm could achieve in that time. A single jump therefore has no velocity, and a jump
+    within a stream displaces p.
 
     Args:
         size: Number of dimensions.
@@ -228,23 +228,23 @@ class GoalPredictor:
     Thread: control.
     """
 
-    WINDOW = 0.02
+    MIN_AVERAGING_TIME = 0.02
     """Minimum averaging time of a velocity [s]."""
-    WITHIN = 0.25
+    MAX_SAMPLE_INTERVAL = 0.25
     """Maximum time between two samples of one stream [s]."""
-    FEED = 0.87
+    FEEDFORWARD_FRACTION = 0.87
     """Fraction eta of the velocity feed-forward. A value of 1 overshoots when an operator
     brakes."""
-    PACE, SLOWEST, FASTEST = 1.55, 8.0, 28.0
+    FILTER_RATE_FACTOR, MIN_FILTER_RATE, MAX_FILTER_RATE = 1.55, 8.0, 28.0
     """Factor [s^(-1/3)] and bounds [1/s] of the filter rate L."""
-    BELIEF = 3.0
+    MAX_VELOCITY_CHANGE = 3.0
     """Maximum accepted change of a velocity, in units of the change that the arm's acceleration
     allows."""
-    FULL, OVER = 1.9, 3.2
+    FADE_START_AGE, FADE_END_AGE = 1.9, 3.2
     """Ages of a sample between which its velocity fades out, in mean sample intervals."""
-    SHORT, LONG = 0.01, 0.045
+    MIN_FADE_START_AGE, MIN_FADE_END_AGE = 0.01, 0.045
     """Minimum values of these ages, because fast streams also pause [s]."""
-    NEAR = 1e-6
+    REST_TOLERANCE = 1e-6
     """Distance [unit] and speed [unit/s] from a goal at rest at which the prediction ends."""
 
     def __init__(self, size: int, period: float) -> None:
@@ -280,14 +280,14 @@ class GoalPredictor:
             hold: Maximum time for which a velocity is valid [s].
         """
         new, age = np.array(goal), (self._clock - self._came) * self._period
-        if age > self.WITHIN:
+        if age > self.MAX_SAMPLE_INTERVAL:
             self._samples.clear()
         raw, step, change = None, np.zeros(self._size), 0.0
         if self._samples:
             usual = self._mean or age
             self._mean = usual + 0.2 * (min(age, 2.0 * usual) - usual)
             raw, span = self._mean_velocity(new)
-            step, change = new - self._goal, self.BELIEF * hardest * span
+            step, change = new - self._goal, self.MAX_VELOCITY_CHANGE * hardest * span
         else:
             self._mean = 0.0
         speed = self._accepted(raw, change) if rate is None else np.array(rate)
@@ -305,7 +305,9 @@ class GoalPredictor:
             # goal. The filter then starts from the displaced goal.
             if rate is not None:
                 jump = step - speed * age if self._samples else new - self.position
-                usual_error = self.BELIEF * hardest * max(age, self.WINDOW) ** 2
+                usual_error = (
+                    self.MAX_VELOCITY_CHANGE * hardest * max(age, self.MIN_AVERAGING_TIME) ** 2
+                )
                 if math.hypot(*jump.tolist()) > 2.0 * usual_error:
                     self._displace(jump)
             self._speed = speed
@@ -322,7 +324,7 @@ class GoalPredictor:
     def _mean_velocity(self, goal: Vector) -> tuple[Vector, float]:
         """Return the velocity over the window or more, and the time that it spans [s]."""
         samples, period, now = self._samples, self._period, self._clock
-        window = self.WINDOW - 0.5 * period
+        window = self.MIN_AVERAGING_TIME - 0.5 * period
         while len(samples) > 1 and (now - samples[1][0]) * period >= window:
             samples.popleft()
         clock, old = samples[0]
@@ -347,23 +349,30 @@ class GoalPredictor:
     def _design(self, hold: float) -> None:
         """Set the low-pass filter and the lead time for the current mean interval."""
         T, mean = self._period, self._mean or hold
-        rate = min(self.FASTEST, max(self.SLOWEST, self.PACE * mean ** (-2.0 / 3.0)))
+        rate = min(
+            self.MAX_FILTER_RATE,
+            max(self.MIN_FILTER_RATE, self.FILTER_RATE_FACTOR * mean ** (-2.0 / 3.0)),
+        )
         square, cube = 3.0 * T * rate**2, T * rate**3
         # The discrete filter is semi-implicit: the position uses the new velocity, which uses the
         # new acceleration. The rows are therefore built from the last one to the first.
-        acceleration = np.array([-cube, -square, 1.0 - 3.0 * T * rate, cube, square * self.FEED])
+        acceleration = np.array(
+            [-cube, -square, 1.0 - 3.0 * T * rate, cube, square * self.FEEDFORWARD_FRACTION]
+        )
         velocity = T * acceleration + [0.0, 1.0, 0.0, 0.0, 0.0]
         position = T * velocity + [1.0, 0.0, 0.0, 0.0, 0.0]
         rows = np.array([position, velocity, acceleration])
         self._own, self._commanded = rows[:, :3].copy(), rows[:, 3:].copy()
-        self._over = min(max(self.OVER * mean, self.LONG), hold)
-        self._full = min(max(self.FULL * mean, self.SHORT), 0.75 * self._over)
+        self._over = min(max(self.FADE_END_AGE * mean, self.MIN_FADE_END_AGE), hold)
+        self._full = min(
+            max(self.FADE_START_AGE * mean, self.MIN_FADE_START_AGE), 0.75 * self._over
+        )
 
     def advance(self) -> None:
         """Advance the prediction by one cycle."""
         age, full, over = (self._clock - self._came) * self._period, self._full, self._over
         lead, weight = age, 1.0
-        if age > self.WITHIN:
+        if age > self.MAX_SAMPLE_INTERVAL:
             lead = weight = 0.0
         elif age > full:
             fade = over - full
@@ -376,5 +385,5 @@ class GoalPredictor:
         _add(self._next, _dot(self._commanded, self._input, self._driven), self._state)
         if lead == 0.0 or not self._speed.any():
             gap = (self.position - self._goal).tolist()
-            if max(map(abs, gap)) < self.NEAR > max(map(abs, self.velocity.tolist())):
+            if max(map(abs, gap)) < self.REST_TOLERANCE > max(map(abs, self.velocity.tolist())):
                 self.active = False

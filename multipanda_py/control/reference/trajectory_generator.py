@@ -9,7 +9,7 @@ from itertools import repeat
 
 from multipanda_py.control.impedance.pose_error import scaled, weighed
 
-_ARRIVED = 1e-9
+_ARRIVAL_GAP = 1e-9
 """Gap below which the goal counts as reached [unit]. The output then equals the goal."""
 
 
@@ -43,10 +43,10 @@ class TrajectoryGenerator:
         size: Number of dimensions n.
 
     Attributes:
-        hardest: Current acceleration bound a [unit/s^2].
+        acceleration_limit: Current acceleration bound a [unit/s^2].
         cap: Additional speed bound, see ``set_cap`` [unit/s].
         speed: Velocity v before averaging [unit/s].
-        rate: Output velocity dr [unit/s].
+        output_velocity: Output velocity dr [unit/s].
         acceleration: Output acceleration ddr [unit/s^2].
         lag: Distance from the output to the point that moves at v [unit].
         moving: True if the next ``step`` can change the output.
@@ -64,11 +64,11 @@ class TrajectoryGenerator:
         "_ring_index",
         "_still",
         "acceleration",
+        "acceleration_limit",
         "cap",
-        "hardest",
         "lag",
         "moving",
-        "rate",
+        "output_velocity",
         "speed",
     )
 
@@ -76,7 +76,7 @@ class TrajectoryGenerator:
         self._still = [0.0] * size
         self.moving = False
         self._distance = self._period = 0.0
-        self.hardest = self._fastest = self._max = 1.0
+        self.acceleration_limit = self._fastest = self._max = 1.0
         self.cap = math.inf
         self._history: list[list[float]] = [self._still]
         self.start(self._still, 1, 1e-3)
@@ -88,13 +88,13 @@ class TrajectoryGenerator:
             acceleration: Acceleration bound [unit/s^2].
             speed: Speed bound [unit/s].
         """
-        if acceleration < self.hardest and self.moving:
+        if acceleration < self.acceleration_limit and self.moving:
             now = math.hypot(*self.speed)
             # The point moves for two more cycles before it can brake. That distance is not
             # available for braking.
             distance = self._distance - 2.0 * now * self._period
-            needed = 0.5 * now * now / distance if distance > 0.0 else self.hardest
-            acceleration = min(self.hardest, max(acceleration, needed))
+            needed = 0.5 * now * now / distance if distance > 0.0 else self.acceleration_limit
+            acceleration = min(self.acceleration_limit, max(acceleration, needed))
         self.bound(acceleration, speed)
 
     def bound(self, acceleration: float, speed: float) -> None:
@@ -104,18 +104,18 @@ class TrajectoryGenerator:
             acceleration: Acceleration bound [unit/s^2].
             speed: Speed bound [unit/s].
         """
-        self.hardest, self._fastest = acceleration, speed
+        self.acceleration_limit, self._fastest = acceleration, speed
         self._max = speed if speed < self.cap else self.cap
 
     def set_cap(self, cap: float) -> None:
         """Set an additional speed bound [unit/s]."""
         self.cap = cap
-        self.bound(self.hardest, self._fastest)
+        self.bound(self.acceleration_limit, self._fastest)
 
     @property
     def is_still(self) -> bool:
         """True if v and the output velocity are zero."""
-        return self.speed is self._still and self.rate is self._still
+        return self.speed is self._still and self.output_velocity is self._still
 
     def start(self, speed: Sequence[float], cycles: int, period: float) -> None:
         """Start with a velocity that has been constant in the past.
@@ -126,7 +126,7 @@ class TrajectoryGenerator:
             period: Cycle time T [s].
         """
         self.moving = any(speed)
-        self.speed = self.rate = list(speed) if self.moving else self._still
+        self.speed = self.output_velocity = list(speed) if self.moving else self._still
         self.acceleration = self._still
         self._period = period
         self.lag = [v * 0.5 * (cycles - 1) * period for v in self.speed]
@@ -137,7 +137,7 @@ class TrajectoryGenerator:
         # at rest needs none.
         self._distance = 0.0 if self.moving else math.inf
 
-    def rest(self, cycles: int, period: float) -> None:
+    def stop(self, cycles: int, period: float) -> None:
         """Stop immediately at the present output.
 
         Args:
@@ -146,12 +146,12 @@ class TrajectoryGenerator:
         """
         self.start(self._still, cycles, period)
 
-    def halt(self) -> None:
+    def stop_and_resume(self) -> None:
         """Stop immediately at the present output, and start again towards the goal."""
-        self.rest(len(self._history), self._period)
-        self.wake()
+        self.stop(len(self._history), self._period)
+        self.resume()
 
-    def slow(self, scale: float) -> None:
+    def scale_velocity(self, scale: float) -> None:
         """Scale the velocity immediately, for example at an obstacle.
 
         The lag is scaled too. A caller that keeps the output fixed must shift the point that moves
@@ -159,10 +159,13 @@ class TrajectoryGenerator:
         """
         self._history = [scaled(history, scale) for history in self._history]
         self.speed = self._history[self._ring_index - 1]
-        self.rate, self.lag = scaled(self.rate, scale), scaled(self.lag, scale)
+        self.output_velocity, self.lag = (
+            scaled(self.output_velocity, scale),
+            scaled(self.lag, scale),
+        )
         self.acceleration = self._still
 
-    def wake(self) -> None:
+    def resume(self) -> None:
         """Start to move to a new goal."""
         self.moving = True
         self._left = len(self._history)
@@ -175,10 +178,10 @@ class TrajectoryGenerator:
             goal_rate: Velocity of the goal [unit/s]; None means rest.
             period: Cycle time T [s].
         """
-        a, old_speed = self.hardest, self.speed
+        a, old_speed = self.acceleration_limit, self.speed
         self._distance = distance = math.hypot(*gap)
         arrived = False
-        if distance < _ARRIVED and goal_rate is None and math.hypot(*old_speed) < a * period:
+        if distance < _ARRIVAL_GAP and goal_rate is None and math.hypot(*old_speed) < a * period:
             speed, arrived = self._still, True
         else:
             fastest = a * (math.sqrt(period * period + 2.0 * distance / a) - period)
@@ -200,7 +203,11 @@ class TrajectoryGenerator:
             # The point has been at the goal for N cycles, so the average has arrived too. Only
             # rounding errors remain.
             if self._left <= 0:
-                self.rate, self.acceleration, self.lag = self._still, self._still, self._still
+                self.output_velocity, self.acceleration, self.lag = (
+                    self._still,
+                    self._still,
+                    self._still,
+                )
                 self.moving = False
         return arrived
 
@@ -215,21 +222,30 @@ class TrajectoryGenerator:
         oldest = history[index]
         history[index] = self.speed = speed
         self._ring_index = index + 1 if index + 1 < len(history) else 0
-        weight, frequency, rate, lag = 1.0 / len(history), 1.0 / period, self.rate, self.lag
+        weight, frequency, rate, lag = (
+            1.0 / len(history),
+            1.0 / period,
+            self.output_velocity,
+            self.lag,
+        )
         if len(speed) == 3:
             (vx, vy, vz), (ox, oy, oz), (rx, ry, rz), (ex, ey, ez) = speed, oldest, rate, lag
             rx, ax, ex = _taken(vx, ox, rx, ex, weight, period, frequency)
             ry, ay, ey = _taken(vy, oy, ry, ey, weight, period, frequency)
             rz, az, ez = _taken(vz, oz, rz, ez, weight, period, frequency)
-            self.rate, self.acceleration, self.lag = [rx, ry, rz], [ax, ay, az], [ex, ey, ez]
+            self.output_velocity, self.acceleration, self.lag = (
+                [rx, ry, rz],
+                [ax, ay, az],
+                [ex, ey, ez],
+            )
         else:
             constants = map(repeat, (weight, period, frequency))
             each = map(_taken, speed, oldest, rate, lag, *constants)
-            self.rate, self.acceleration, self.lag = map(list, zip(*each))
+            self.output_velocity, self.acceleration, self.lag = map(list, zip(*each))
 
 
 def _taken(
-    v: float, o: float, r: float, e: float, scale: float, period: float, frequency: float
+    v: float, o: float, r: float, e: float, weight: float, period: float, frequency: float
 ) -> tuple[float, float, float]:
     """Return rate, acceleration and lag of one dimension after an update of the average.
 
@@ -238,10 +254,10 @@ def _taken(
         o: Old velocity, which leaves the average.
         r: Average before the update.
         e: Lag before the update.
-        scale: Weight of one velocity in the average.
+        weight: Weight of one velocity in the average.
         period: Cycle time T [s].
         frequency: Inverse cycle time 1 / T [1/s].
     """
-    change = (v - o) * scale
+    change = (v - o) * weight
     rate = r + change
     return rate, change * frequency, e + (v - rate) * period

@@ -16,11 +16,11 @@ from multipanda_py.planning.trajectory.joint_motion import JointMotion
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Report, TrajectoryTarget
 
-PAUSE = 1.0
+REPORT_RESET_TIME = 1.0
 """Time without an abort after which the same reason is reported again [s]."""
 
 
-class AbortReporter:
+class AbortNotices:
     """Notices of aborted motions of an arm, without repetition.
 
     A client that streams configurations starts many motions per second. Of successive aborts for
@@ -39,7 +39,7 @@ class AbortReporter:
 
     def __init__(self, context: Context, place: int) -> None:
         self._context, self._arm = context, context.arms[place]
-        self._pause = PAUSE / context.period
+        self._pause = REPORT_RESET_TIME / context.period
         self.forget()
 
     def forget(self) -> None:
@@ -101,9 +101,9 @@ class AbortReporter:
 
 
 _dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
-_SLOWED = 0.5
+_SLOWED_FRACTION = 0.5
 """Fraction of its planned speed below which a motion counts as slowed by an obstacle."""
-_STANDS = 0.02
+_STOPPED_FRACTION = 0.02
 """Fraction of its planned speed below which a motion counts as stopped by an obstacle. In a stream
 of motions, a slowed one also counts as stopped below this fraction of the full speed."""
 
@@ -208,7 +208,7 @@ class TrajectoryMonitor:
         place: int = 0,
     ) -> None:
         self._motion, self._arm_index, n_joints = motion, place, context.joints[place]
-        self._reported = AbortReporter(context, place)
+        self._reported = AbortNotices(context, place)
         self._blocked_by = in_the_way
         self._to_goal = np.zeros(n_joints)
         self._tau_ext, self._slack = np.zeros(n_joints), np.zeros(n_joints)
@@ -298,7 +298,7 @@ class TrajectoryMonitor:
         stood = min(max(stood, 0.0), 2.0 * self._goal_time)
         self._stood = stood if self.state is MotionState.RUNNING else 0.0
         if self._crept and self._stood > self._goal_time:
-            self._reported.report_blocked(self._blocked_by(self._motion.own_dq), self._goal_time)
+            self._reported.report_blocked(self._blocked_by(self._motion.path_dq), self._goal_time)
 
     @property
     def stops(self) -> bool:
@@ -315,7 +315,7 @@ class TrajectoryMonitor:
         if self.state is MotionState.RUNNING:
             self.state = reason
 
-    def lose(self, q: Vector, dq: Vector) -> None:
+    def abort_behind_commands(self, q: Vector, dq: Vector) -> None:
         """Abort a motion that the commands could not follow, and brake from the last commands.
 
         Args:
@@ -351,12 +351,12 @@ class TrajectoryMonitor:
                 self._settle(state, goal_error, period)
             elif largest > self._min_path_error and self._leaves_path(error):
                 joint, size, max_value = _worst(error, self._path_bound)
-                self._give_way(state, MotionState.PATH_TOLERANCE_VIOLATED)
+                self._abort(state, MotionState.PATH_TOLERANCE_VIOLATED)
                 self._reported.tolerance_exceeded(
                     joint, size, max_value, "path", "during the motion"
                 )
             elif not self.presses and self._meets_something(state):
-                self._give_way(state, MotionState.CONTACT)
+                self._abort(state, MotionState.CONTACT)
                 self._reported.contact(*self._contact)
             elif motion.rate < 1.0 or self._blocked:
                 self._wait(state, period)
@@ -368,12 +368,12 @@ class TrajectoryMonitor:
     def _wait(self, state: ArmState, period: float) -> None:
         """Count the time for which an obstacle blocks the motion."""
         motion = self._motion
-        if motion.rate < _SLOWED and motion.velocity_scale < _STANDS:
+        if motion.rate < _SLOWED_FRACTION and motion.speed_fraction < _STOPPED_FRACTION:
             self._crept += period
-        self._blocked = self._blocked + period if motion.rate < _STANDS else 0.0
+        self._blocked = self._blocked + period if motion.rate < _STOPPED_FRACTION else 0.0
         if self._blocked > self._goal_time:
-            words = self._blocked_by(self._motion.own_dq)
-            self._give_way(state, MotionState.BLOCKED)
+            words = self._blocked_by(self._motion.path_dq)
+            self._abort(state, MotionState.BLOCKED)
             self._reported.report_blocked(words, self._goal_time)
 
     def _meets_something(self, state: ArmState) -> bool:
@@ -403,16 +403,16 @@ class TrajectoryMonitor:
             self.state = self._ends_as
         elif self._late > self._goal_time:
             joint, size, max_value = _worst(self._to_goal, self._goal_bound)
-            self._give_way(state, MotionState.GOAL_TOLERANCE_VIOLATED)
+            self._abort(state, MotionState.GOAL_TOLERANCE_VIOLATED)
             self._reported.tolerance_exceeded(
                 joint, size, max_value, "goal", f"{self._goal_time:g} s after the end"
             )
         else:
             self._late += period
 
-    def _give_way(self, state: ArmState, reason: MotionState) -> None:
+    def _abort(self, state: ArmState, reason: MotionState) -> None:
         self.state = reason
-        self._motion.yield_motion(state.q, state.dq)
+        self._motion.stop_from(state.q, state.dq)
 
 
 def _worst(error: Vector, bound: Vector) -> tuple[int, float, float]:

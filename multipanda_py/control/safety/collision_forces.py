@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.control.impedance.gains import scale_within
+from multipanda_py.control.impedance.gains import gershgorin_scale
 from multipanda_py.control.safety.collision_geometry import CollisionGeometry
 from multipanda_py.robots.dynamics.collision_pairs import Group
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -20,9 +20,9 @@ _dot = np.dot
 MAX_FORCE = 2000.0
 """Maximum force that stops one pair [N]. It bounds the torques of joints that hardly move the
 pair."""
-_SWEEPS = 20  # Maximum number of sweeps over all pairs.
+_MAX_SWEEPS = 20  # Maximum number of sweeps over all pairs.
 _SOFT = 1e-4  # Regularisation for pairs that an arm can hardly separate [1/kg].
-_DEEPEST = -0.02  # Bound of a penetration, which limits the separation speed [m].
+_MAX_DEPTH = -0.02  # Bound of a penetration, which limits the separation speed [m].
 
 
 class CollisionVelocityDamper:
@@ -82,7 +82,7 @@ class CollisionVelocityDamper:
         if p <= 0.0:
             return math.inf, 0.0
         if h < 0.0:
-            return p * max(h, _DEEPEST), p
+            return p * max(h, _MAX_DEPTH), p
         root = math.sqrt(1.0 + 2.0 * p * p * h / a)
         return a / p * (root - 1.0), p / root
 
@@ -140,7 +140,7 @@ def settle(
         return None
     coupling = _dot(gradients, responses.T).tolist()
     forces = [0.0] * len(missing)
-    for _ in range(_SWEEPS):
+    for _ in range(_MAX_SWEEPS):
         largest = 0.0
         for row in range(len(missing)):
             if missing[row] <= 0.0 and not forces[row]:
@@ -186,7 +186,7 @@ def push_apart(
         1 / s_j = sum_k max(W_jk, 0) / sqrt(W_jj W_kk) min(1, f(x_k) / f(x_j))
 
     The sums of all springs and dampers are limited to the rates ``SPRING_RATE`` and
-    ``DAMPER_RATE`` by ``scale_within``.
+    ``DAMPER_RATE`` by ``gershgorin_scale``.
 
     Args:
         depths: Depths x below the activation distance of each pair, (n,) [m].
@@ -209,14 +209,14 @@ def push_apart(
     others = _minimum(1.0, forces[None, :] / _maximum(forces[:, None], _TINY))
     fractions = 1.0 / _maximum((likeness * others).sum(axis=1), 1.0)
     stiffnesses = 2.0 * slope * soft
-    fractions *= scale_within(fractions * stiffnesses, coupling, SPRING_RATE)
+    fractions *= gershgorin_scale(fractions * stiffnesses, coupling, SPRING_RATE)
     dampings = fractions * (2.0 * ratio * np.sqrt(stiffnesses / inverse))
-    dampings *= scale_within(dampings, coupling, DAMPER_RATE)
+    dampings *= gershgorin_scale(dampings, coupling, DAMPER_RATE)
     pushes: Vector = _maximum(fractions * forces - dampings * rates, 0.0)
     return pushes
 
 
-SURELY = 1.0 + 1e-9
+ROUNDING_FACTOR = 1.0 + 1e-9
 """Factor on a bound that compensates rounding errors."""
 
 
@@ -293,7 +293,7 @@ class NearPairs:
         near: Sequence[tuple[Group, float]],
         everyone: Sequence[ArmState],
         distance_at_rest: float,
-        min_value: float,
+        min_distance: float,
         speeds: Sequence[float],
     ) -> list[Pair]:
         """Return the pairs on which braking or repulsion may act, the relevant ones.
@@ -302,7 +302,7 @@ class NearPairs:
             near: Measured groups, each with the distance below which its pairs are relevant [m].
             everyone: States of all arms.
             distance_at_rest: Distance below which pairs are relevant at rest [m].
-            min_value: Distance below which pairs are relevant for references ahead of the arms
+            min_distance: Distance below which pairs are relevant for references ahead of the arms
                 [m].
             speeds: Upper bounds of the point speeds of all links, in the order of the groups'
                 indices [m/s].
@@ -311,16 +311,16 @@ class NearPairs:
         # The twists are expensive, so they are computed only when the first pair may be relevant.
         twist_of: list[list[list[float]]] = []
         for group, matters in near:
-            in_any_case = min_value if group.is_foreseen else -math.inf
+            in_any_case = min_distance if group.is_foreseen else -math.inf
             for index, result in enumerate(group.results):
                 distance = result.min_distance
                 if distance >= matters:
                     continue
-                start = group.begins[index]
+                start = group.near_distances[index]
                 if distance > start:
-                    group.begins[index] = start = min(distance, distance_at_rest)
+                    group.near_distances[index] = start = min(distance, distance_at_rest)
                 first, second = group.speed_indices[index]
-                fastest = SURELY * (speeds[first] + speeds[second])
+                fastest = ROUNDING_FACTOR * (speeds[first] + speeds[second])
                 if distance >= max(start, in_any_case, self._reach(fastest)):
                     # Even at its highest possible approach speed, the pair is too far away. Skip
                     # the expensive computation of its rate.

@@ -20,7 +20,7 @@ from multipanda_py.robots.dynamics.collision_pairs import (
     Group,
     Solid,
     is_gripper,
-    stays,
+    is_static_capsule,
 )
 from multipanda_py.state import Matrix, Vector
 
@@ -94,7 +94,7 @@ class ObjectPlacements:
 
 # Upper bound of the angle between two orientations, divided by the distance of their quaternions
 # [rad].
-_FULL_TURN = 2.3
+_ANGLE_PER_DISTANCE = 2.3
 _BOTH = np.ones(2)
 _UP = np.array([0.0, 0.0, 1.0])
 
@@ -218,7 +218,7 @@ class CollisionGeometry:
                         before + number if number else 0,
                         frame.placement * _along(start, end),
                         number,
-                        stays(arm, number, frame.placement, start, end),
+                        is_static_capsule(arm, number, frame.placement, start, end),
                         is_hand,
                         (arm.name, f"{arm.name}/gripper") if is_hand else (arm.name,),
                     )
@@ -241,7 +241,7 @@ class CollisionGeometry:
         weights = self.reach[body, at : at + 7]
         capsule = obj.shape == "capsule"
         radius = sum(obj.size) if capsule else float(np.linalg.norm(obj.size))
-        weights[:3], weights[3:] = 1.0, _FULL_TURN * radius
+        weights[:3], weights[3:] = 1.0, _ANGLE_PER_DISTANCE * radius
         self._radii.append(radius)
         return _solid(obj, joint, radius)
 
@@ -253,8 +253,8 @@ class CollisionGeometry:
 
     def groups_with(self, held: Grasps) -> list[Group]:
         """Return the active groups for the given grasped objects."""
-        there = [group for group in self.groups if group.counts(held)]
-        return there + self._pairs.between_objects(held)
+        there = [group for group in self.groups if group.is_active(held)]
+        return there + self._pairs.grasped_object_groups(held)
 
     def update_placements(self) -> None:
         """Update the placements of all bodies to ``raw``, and their velocities to ``v``."""

@@ -11,12 +11,12 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.control.safety.collision_forces import NearPairs, Pair
 from multipanda_py.control.safety.collision_geometry import CollisionGeometry
-from multipanda_py.robots.dynamics.collision_pairs import NONE_ATTACHED, Grasps, Group
+from multipanda_py.robots.dynamics.collision_pairs import NO_GRASPS, Grasps, Group
 from multipanda_py.state import ArmState, Matrix, Vector
 
 _subtract, _absolute, _concatenate = np.subtract, np.absolute, np.concatenate
 
-FASTER = 0.1
+RECHECK_SPEED_CHANGE = 0.1
 """Sum of the speed changes of all bodies after which their distances are always checked [m/s]."""
 _BOTH = np.ones(2)
 _WITHOUT_HAND = ("fixed", "floor", "movable")
@@ -55,7 +55,7 @@ class Proximity:
     Thread: control.
     """
 
-    FARTHEST = 0.6
+    MAX_PAIR_DISTANCE = 0.6
     """Maximum distance of a relevant pair [m]."""
 
     def __init__(self, context: Context, reach: Callable[[float], float]) -> None:
@@ -92,7 +92,7 @@ class Proximity:
         self._farthest = float(scene.reach[:n].max())
         self._n_objects = (len(scene.raw) - joints) // 7
         self._objects = context.object_poses[: self._n_objects].reshape(-1)
-        self._held: Grasps = NONE_ATTACHED
+        self._held: Grasps = NO_GRASPS
         self._numbers = [0] * n
         self._kinds: Collection[str] = ()
         self._sources: list[Vector] = []
@@ -115,7 +115,7 @@ class Proximity:
         self._distance, self._kinds = distance, kinds
         self._select()
         for group in self.groups:
-            group.begins = [min(start, distance) for start in group.begins]
+            group.near_distances = [min(start, distance) for start in group.near_distances]
         self._restart()
 
     def _select(self) -> None:
@@ -152,12 +152,12 @@ class Proximity:
         A group that cannot have become near since the last check is not measured.
         """
         _concatenate(self._sources, out=self._now)
-        if self._is_grip_old():
+        if self._grasp_changed():
             self._grip()
         change = _absolute(_subtract(self._now, self._before, self._change), self._change)
         if self._clear - change.dot(self._sums, self._bent).item(0) >= self._distance:
             for group in self.groups:
-                group.begins = [self._distance] * len(group.pairs)
+                group.near_distances = [self._distance] * len(group.pairs)
             return
         self._remember(change.dot(self._weights)[: self._bodies].tolist())
         travel, distance = self._travel, self._distance
@@ -165,15 +165,15 @@ class Proximity:
         for group in self.groups:
             first, second = group.first, group.second
             total = travel[first] + (travel[second] if first != second else 0.0)
-            left = group.limit - total
+            left = group.free_travel - total
             if left < distance:
                 if not placed:
                     self._update_placements()
                     placed = True
-                left = self._let_be(group)
-                group.limit = total + left
+                left = self._accept_near(group)
+                group.free_travel = total + left
             else:
-                group.begins = [distance] * len(group.pairs)
+                group.near_distances = [distance] * len(group.pairs)
             clear = min(clear, left)
         # A negative slack makes the next check compute the speeds.
         self._clear, self._slack = clear, -1.0
@@ -185,18 +185,18 @@ class Proximity:
             travel[body] += step
         self._before[:] = self._now
 
-    def _let_be(self, group: Group) -> float:
+    def _accept_near(self, group: Group) -> float:
         """Set the activation distances of near pairs to their distances; return the minimum."""
         scene, distance = self.scene, self._distance
         nearest = group.measure(scene.model, scene.data, distance)
         # In the usual case, no pair is near and a loop over all pairs can be skipped.
         if nearest >= distance:
-            group.begins = [distance] * len(group.pairs)
+            group.near_distances = [distance] * len(group.pairs)
         else:
-            group.begins = [min(r.min_distance, distance) for r in group.results]
+            group.near_distances = [min(r.min_distance, distance) for r in group.results]
         return nearest
 
-    def _is_grip_old(self) -> bool:
+    def _grasp_changed(self) -> bool:
         """True if the grasped objects have changed since the last check."""
         return self._numbers != [state.attached_object.item() for state in self._everyone]
 
@@ -222,13 +222,13 @@ class Proximity:
         self._select()
         for group in self.groups:
             if group not in before:
-                self._let_be(group)
+                self._accept_near(group)
         self._restart()
 
     def _restart(self) -> None:
         self._travel = [0.0] * len(self._travel)
         for group in self.groups:
-            group.limit = -1.0
+            group.free_travel = -1.0
         self._clear = self._slack = -1.0
 
     def follow(self, everyone: Sequence[ArmState]) -> None:
@@ -246,17 +246,17 @@ class Proximity:
                 arms [m]. Pairs that may touch are excluded: their reference is inside the contact
                 because the arm does not follow it.
         """
-        self._min = max(self._distance, min(ahead, self.FARTHEST))
+        self._min = max(self._distance, min(ahead, self.MAX_PAIR_DISTANCE))
         change = self._change
         _concatenate(self._sources, out=self._now)
-        if self._n_objects and self._is_grip_old():
+        if self._n_objects and self._grasp_changed():
             self._grip()
         _absolute(_subtract(self._now, self._before, change), change)
         step, faster, turned = change.dot(self._sums, self._bent).tolist()
         faster += self._bend * turned
         if (
             self._clear - step >= self._min
-            and faster <= FASTER
+            and faster <= RECHECK_SPEED_CHANGE
             and step + self._steepness * faster <= self._slack
         ):
             return self._empty
@@ -276,17 +276,17 @@ class Proximity:
             if not within:
                 total += travel[group.second]
             far = reach(speed)
-            if far > self.FARTHEST:
-                far = self.FARTHEST
+            if far > self.MAX_PAIR_DISTANCE:
+                far = self.MAX_PAIR_DISTANCE
             matters = far if far > min_value else min_value
-            left = group.limit - total
+            left = group.free_travel - total
             if left < matters:
                 left = group.measure(scene.model, scene.data, matters)
-                group.limit = total + left
+                group.free_travel = total + left
                 if left < matters:
                     near.append((group, matters))
                 else:  # No pair of the group is near.
-                    group.begins = [self._distance] * len(group.begins)
+                    group.near_distances = [self._distance] * len(group.near_distances)
             if left < clear:
                 clear = left
             # ``find`` adds up the speed changes of all bodies, each counted once. Two links of one
@@ -297,7 +297,11 @@ class Proximity:
             if speed > fastest:
                 fastest = speed
         self._clear, self._slack = clear, slack
-        self._steepness = 0.5 * (reach(fastest + 2.0 * FASTER) - reach(fastest)) / FASTER
+        self._steepness = (
+            0.5
+            * (reach(fastest + 2.0 * RECHECK_SPEED_CHANGE) - reach(fastest))
+            / RECHECK_SPEED_CHANGE
+        )
         if not near:
             return self._empty
         return self._pairs.find(near, self._everyone, self._distance, self._min, self._fastest)

@@ -26,12 +26,12 @@ from multipanda_py.targets import Target
 
 _dot, _subtract, _add = np.dot, np.subtract, np.add
 _minimum, _maximum = np.minimum, np.maximum
-_CONTACT = 0.005
+_CONTACT_DISTANCE = 0.005
 """Distance of capsules below which bodies may be in contact [m]. Capsules are larger than
 links."""
 _ROUNDING = 1e-6
 """Approach speed that counts as a rounding error of a zero gradient [m/s]."""
-_MOVING = 0.05
+_APPROACH_SPEED = 0.05
 """Approach speed above which a measured contact force is ignored [m/s]."""
 _MIN_CLEARANCE = 0.002
 """Minimum distance over which the effect of a contact force fades in [m]."""
@@ -207,7 +207,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         A grasped object has a separate name. A pair within one arm has one name.
         """
         return {
-            (frozenset((first.body, second.body)), first.is_hand or second.is_hand)
+            (frozenset((first.body, second.body)), first.is_gripper or second.is_gripper)
             for group in self.near.groups
             for first, second in group.solids
         }
@@ -234,7 +234,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         """
         scale, barrier = 1.0, self._barrier
         for pair in self.pairs:
-            if arm not in pair.arms or pair.near_distance <= _CONTACT:
+            if arm not in pair.arms or pair.near_distance <= _CONTACT_DISTANCE:
                 continue
             gradient, distance = pair.gradients[pair.arms.index(arm)], pair.distance
             speed = -float(_dot(gradient, dq))
@@ -315,7 +315,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         coming = []
         for pair in pairs:
             for arm in self._spared(pair):
-                if arm in pair.arms and pair.near_distance > _CONTACT:
+                if arm in pair.arms and pair.near_distance > _CONTACT_DISTANCE:
                     gradient = pair.gradients[pair.arms.index(arm)]
                     speed = -float(_dot(gradient, states[arm].dq))
                     if speed <= 0.0:
@@ -359,7 +359,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         end, required = self.params.stop_distance, self._barrier.required
         needs = [
             required(pair.distance, -pair.rate, min(end, pair.near_distance))
-            if pair.near_distance > _CONTACT
+            if pair.near_distance > _CONTACT_DISTANCE
             else -math.inf
             for pair in pairs
         ]
@@ -389,7 +389,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         - g: Gradient of the distance; M: inertia matrix; tau_ext: external joint torques [Nm].
         - ddq: Joint accelerations by the controllet [rad/s^2].
         - d, dd: Distance [m] and its rate [m/s]; d_0, d_stop: activation and stop distance [m].
-        - v_0: ``_MOVING`` [m/s].
+        - v_0: ``_APPROACH_SPEED`` [m/s].
 
         Due to the factors, a wrong estimate lets no pair pass its stop distance, and does not
         reduce the braking of an approaching arm.
@@ -400,7 +400,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         for row in held.nonzero()[0].tolist():
             pair = pairs[row]
             headroom = max(pair.distance - min(stop, pair.near_distance), 0.0)
-            still = max(1.0 + min(pair.rate, 0.0) / _MOVING, 0.0)
+            still = max(1.0 + min(pair.rate, 0.0) / _APPROACH_SPEED, 0.0)
             held[row] *= still * min(
                 headroom / max(pair.near_distance - stop, _MIN_CLEARANCE), 1.0
             )

@@ -19,7 +19,7 @@ from multipanda_py.targets import Target
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 
-TOUCH = (1.0, 0.1)
+CONTACT_DEADBAND = (1.0, 0.1)
 """Deadband of the displayed wrench, above which the contact damping fades in [N, Nm]."""
 FEEDBACK = 0.5
 """Minimum displayed wrench for a notice about a stopped stream [N]."""
@@ -187,11 +187,13 @@ class _Felt:
             return
         twist = state.twist_ee_in_base
         force, torque = length(wrench[:3]), length(wrench[3:])
-        touch = max(remaining(wrench[:3], TOUCH[0]), remaining(wrench[3:], TOUCH[1]))
+        touch = max(
+            remaining(wrench[:3], CONTACT_DEADBAND[0]), remaining(wrench[3:], CONTACT_DEADBAND[1])
+        )
         braked = _multiply(self.damping, twist, self._braked)
         _multiply(braked, touch, braked)
         taken = float(_dot(braked, twist))
-        scale = self.account.apply(force, torque, wrench, twist, taken, period)
+        scale = self.account.update(force, torque, wrench, twist, taken, period)
         _multiply(wrench, scale, wrench)
         _subtract(wrench, braked, wrench)
         _add(tau, _dot(wrench, state.jacobian, self._torque), tau)

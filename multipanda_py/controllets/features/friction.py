@@ -59,22 +59,24 @@ class _Compensation:
         self._tau, self._viscous = np.zeros(joints), np.zeros(joints)
         self._drive, self._push, self._direction = (np.zeros(joints) for _ in range(3))
 
-    def set(self, scale: float, phi: Sequence[Vector], viscous: Vector, dead_zone: Vector) -> None:
+    def set(
+        self, fraction: float, phi: Sequence[Vector], viscous: Vector, dead_zone: Vector
+    ) -> None:
         """Set the constants of the sigmoid.
 
         Args:
-            scale: Compensated fraction of the friction.
+            fraction: Compensated fraction of the friction.
             phi: Constants phi_1 to phi_3, (n,) each [Nm], [s/rad], [rad/s].
             viscous: Viscous friction, (n,) [Nm s/rad].
             dead_zone: Dead zone of the external torque, (n,) [Nm].
         """
         phi_1, phi_2, phi_3 = phi
-        self._height = scale * phi_1
+        self._height = fraction * phi_1
         self._steepness = -phi_2
         self._shift = -phi_2 * phi_3
         self._at_rest = self._height / (1.0 + np.exp(self._shift))
-        self._slope = scale * viscous
-        self._gain = scale / (1.0 - scale)
+        self._slope = fraction * viscous
+        self._gain = fraction / (1.0 - fraction)
         self._zone, self._zone_low = dead_zone, -dead_zone
 
     def add(self, state: ArmState, torque: Vector) -> None:
@@ -94,22 +96,24 @@ class _Compensation:
         _minimum(part, self._bound(state, torque, direction), out=part)
         _add(torque, _multiply(part, direction, part), torque)
 
-    def _bound(self, state: ArmState, torque: Vector, path: Vector) -> Vector:
+    def _bound(self, state: ArmState, torque: Vector, direction: Vector) -> Vector:
         """Return the maximum torque that may be added along the motion, (n,) [Nm].
 
         Args:
             state: State of the arm.
             torque: Torques of the controllet, (n,) [Nm].
-            path: Signs of the joint velocities, (n,).
+            direction: Signs of the joint velocities, (n,).
         """
         drive, push = self._drive, self._push
         _minimum(state.tau_ext, self._zone, out=push)
         _maximum(push, self._zone_low, out=push)
         _subtract(state.tau_ext, push, push)
-        _multiply(_add(torque, push, drive), path, drive)
+        _multiply(_add(torque, push, drive), direction, drive)
         # It is unknown whether ``torque`` contains Coriolis torques, so the lower of both bounds
         # applies.
-        _minimum(drive, _subtract(drive, _multiply(state.coriolis, path, push), push), out=drive)
+        _minimum(
+            drive, _subtract(drive, _multiply(state.coriolis, direction, push), push), out=drive
+        )
         _maximum(drive, 0.0, out=drive)
         return _multiply(drive, self._gain, drive)
 

@@ -101,14 +101,14 @@ class Governor(Feature[GovernorParams]):
         """Set the bounds, also of a current motion."""
         self._rate_cycles = cycles_of(self.params.rate_timeout, self.context.period)
         for channel in self._all:
-            channel.set_params(self.params, self.context.period)
+            channel.apply_parameters(self.params, self.context.period)
         self._waiting = [channel for channel in self._all if channel.is_moving]
 
     def _take_waiting(self) -> None:
         """Apply delayed parameters to references that have come to rest."""
         for channel in self._waiting:
             if not channel.is_moving:
-                channel.set_params(self.params, self.context.period)
+                channel.apply_parameters(self.params, self.context.period)
         self._waiting = [channel for channel in self._waiting if channel.is_moving]
 
     def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
@@ -158,12 +158,12 @@ class Governor(Feature[GovernorParams]):
         of_all = ToolContact(context.period)
         self._contacts = [*of_arms, of_all] if of_arms else []
         for (kind, index), channel in self.governed.items():
-            is_posture = kind == "joint" and not isinstance(target, JointTarget)
+            is_configuration = kind == "joint" and not isinstance(target, JointTarget)
             if kind == "object":
                 name, contact = "object", of_all if of_arms else None
             else:
                 name = context.arms[index].name
-                contact = of_arms[index] if of_arms and not is_posture else None
+                contact = of_arms[index] if of_arms and not is_configuration else None
             channel.attach(context, name, contact)
 
     def _wake(self) -> None:
@@ -192,7 +192,7 @@ class Governor(Feature[GovernorParams]):
         if self._is_idle:
             self._wake()
         if (governor := self.governed.get((channel, place))) is not None:
-            governor.give()
+            governor.record_target()
         if channel == "joint":
             rate = target.data["joint"][place][target.joints[place] :]
             self.governed["joint", place].renew(rate.copy(), self._rate_cycles)
@@ -213,25 +213,25 @@ class Governor(Feature[GovernorParams]):
         for channel in self._all:
             if not clock:
                 channel.check()
-            if channel.has_news():
+            if channel.target_changed():
                 was_busy = channel.busy
                 channel.set_goal()
                 if not was_busy:
                     channel.update_bounds()
             elif not channel.busy:
                 if channel.held.cycles:
-                    channel.watch()
+                    channel.report_held()
                 continue
             if not clock:
                 channel.update_bounds()
             channel.advance(period)
             if presses or channel.is_limited or channel.held.cycles:
-                channel.watch()
+                channel.report_held()
             if channel.busy:
                 is_busy = True
         if self._waiting:
             self._take_waiting()
-        self._is_idle = not (is_busy or any(channel.is_watching for channel in self._all))
+        self._is_idle = not (is_busy or any(channel.may_move for channel in self._all))
 
     @property
     def idle(self) -> bool:

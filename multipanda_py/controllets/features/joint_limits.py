@@ -12,7 +12,7 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.control.impedance.brakes import SpeedBrake
-from multipanda_py.control.impedance.gains import scale_within
+from multipanda_py.control.impedance.gains import gershgorin_scale
 from multipanda_py.control.impedance.modal_damping import MIN_DAMPING_RATIO
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import JointVector, joint_vector, number
@@ -54,9 +54,9 @@ class BarrierFadeIn:
     """
 
     def __init__(self, joints: int) -> None:
-        self._offset, self._last, self._place = np.zeros((3, joints))
+        self._offset, self._last, self._position = np.zeros((3, joints))
         self._rate, self.holding = np.zeros(joints), np.zeros(joints)
-        self.holds = self._is_due = self._runs = self.is_idle = False
+        self.holds = self._starts_next_cycle = self._runs = self.is_idle = False
 
     def set_speed(self, rate: Vector) -> None:
         """Set the decay rate c, (n,) [sqrt(Nm)/s]."""
@@ -65,17 +65,17 @@ class BarrierFadeIn:
     def start(self, torque: Vector) -> None:
         """Start in this cycle, with the commanded torque tau_0, (n,) [Nm]."""
         self._last[:] = torque
-        self.holds = self._is_due = True
+        self.holds = self._starts_next_cycle = True
         self.is_idle = False
 
     def resume(self) -> None:
         """Start in the next cycle with the torque of the last one, if there was one."""
-        self.holds = self._is_due = self._runs
+        self.holds = self._starts_next_cycle = self._runs
         self.is_idle = False
 
     def end(self) -> None:
         """Reset while no joint is inside a barrier."""
-        self._is_due = self.holds = False
+        self._starts_next_cycle = self.holds = False
         self._runs = self.is_idle = True
         self._last[:] = 0.0
 
@@ -88,12 +88,12 @@ class BarrierFadeIn:
             stiffness: Stiffness k against motion towards the limits, (n,) [Nm/rad].
             period: Cycle time [s].
         """
-        if self._is_due:
-            self._is_due = False
+        if self._starts_next_cycle:
+            self._starts_next_cycle = False
             whole = np.absolute(torque)
             self._offset[:] = whole - np.clip(np.sign(torque) * self._last, 0.0, whole)
-            self._place[:] = q
-        offset, position, side = self._offset, self._place, np.sign(torque)
+            self._position[:] = q
+        offset, position, side = self._offset, self._position, np.sign(torque)
         offset -= period * self._rate * np.sqrt(offset)
         _minimum(_maximum(offset, 0.0, out=offset), _absolute(torque), out=offset)
         position[:] = np.where(side > 0.0, _maximum(position, q), _minimum(position, q))
@@ -112,12 +112,12 @@ _minimum, _maximum, _dot = np.minimum, np.maximum, np.dot
 _norm = math.hypot
 
 _TINY = 1e-12
-SPRING_RATE, BANDWIDTH = 3600.0, 40.0
+SPRING_RATE, MAX_BARRIER_STIFFNESS = 3600.0, 40.0
 """Maximum stiffness per unit inertia [1/s^2] and maximum damping rate [1/s] of the barriers, in
 addition to those of a controllet."""
 LEAD_OUT = 0.05
 """Maximum speed at which a joint moves out of a barrier that it started in [rad/s, m/s]."""
-FAST, SPEED_RATE = 0.8, 60.0
+BRAKING_SPEED_FRACTION, SPEED_RATE = 0.8, 60.0
 """Fraction of a speed limit above which a joint is braked, and decay rate of the excess speed
 [1/s]."""
 
@@ -206,11 +206,11 @@ class _Barriers:
         mobility = inverse.diagonal()
         soft = _minimum(depth, self._softest / mobility, out=self._soft)
         stiffness = soft * self._stiffness
-        scale = scale_within(stiffness, inverse, SPRING_RATE)
+        scale = gershgorin_scale(stiffness, inverse, SPRING_RATE)
         _multiply(_sqrt(soft / mobility, brake), self._damping, brake)
         if start.holds:
-            _maximum(brake, start.holding * BANDWIDTH / mobility, out=brake)
-        _multiply(brake, scale_within(brake, inverse, BANDWIDTH), brake)
+            _maximum(brake, start.holding * MAX_BARRIER_STIFFNESS / mobility, out=brake)
+        _multiply(brake, gershgorin_scale(brake, inverse, MAX_BARRIER_STIFFNESS), brake)
         _multiply(brake, state.dq, brake)
         _multiply(max_torque, depth, max_value)
         _minimum(brake, max_value, out=brake)
@@ -220,7 +220,7 @@ class _Barriers:
             _multiply(_subtract(_multiply(side, 2.0, side), linear, side), linear, side)
         _multiply(_subtract(low, high, low), scale * max_torque, low)
         if start.holds:
-            stiffest = scale_within(1.0 / mobility, inverse, 1.0) * SPRING_RATE / mobility
+            stiffest = gershgorin_scale(1.0 / mobility, inverse, 1.0) * SPRING_RATE / mobility
             start.lead_out(low, state.q, _maximum(stiffest - stiffness, 0.0), period)
         start.remember(low)
         _add(tau, _subtract(low, brake, low), tau)
@@ -248,10 +248,10 @@ class JointLimits(Feature[JointLimitsParams]):
     is dissipative. All dampers are scaled down together if they would brake any motion by more
     than 40 1/s, because the damping of a controllet adds to it, and latency limits the sum. For
     the same reason, the barrier is linear where k exceeds 3600 1/s^2 times m. All barriers are
-    scaled down where they act together (``scale_within``), which the default gains require only
-    with many joints at their limits. Torque and its derivative are zero at the start of the range.
-    Outside a limit, the barrier is constant at tau_max or less, and barrier and damper never
-    exceed twice that. The positions of the limits are those of ``ArmLimits``.
+    scaled down where they act together (``gershgorin_scale``), which the default gains require
+    only with many joints at their limits. Torque and its derivative are zero at the start of the
+    range. Outside a limit, the barrier is constant at tau_max or less, and barrier and damper
+    never exceed twice that. The positions of the limits are those of ``ArmLimits``.
 
     A joint may already be in its range at the activation, when the feature is enabled, or when the
     range grows. It is then not thrown out. The torque starts at the part of the last command that
@@ -273,7 +273,7 @@ class JointLimits(Feature[JointLimitsParams]):
 
     def __init__(self, context: Context, params: JointLimitsParams) -> None:
         self._barriers = [_Barriers(arm.limits) for arm in context.arms]
-        speeds = [FAST * arm.limits.velocity for arm in context.arms]
+        speeds = [BRAKING_SPEED_FRACTION * arm.limits.velocity for arm in context.arms]
         self._fast = [(speed, float(speed.min())) for speed in speeds]
         self._brakes = [
             SpeedBrake(arm.n_joints, SPEED_RATE, np.array(arm.limits.torque))

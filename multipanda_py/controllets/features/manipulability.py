@@ -11,7 +11,10 @@ import eigenpy
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.impedance.joint_spring import NullspaceProjector, nothing_left
+from multipanda_py.control.impedance.joint_spring import (
+    NullspaceProjector,
+    missing_nullspace_warnings,
+)
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import flag, number
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -72,7 +75,7 @@ class Manipulability(Feature[ManipulabilityParams]):
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
         """Schedule the notices about arms without a nullspace."""
-        self._unsaid = list(nothing_left(self.context, "manipulability"))
+        self._unsaid = list(missing_nullspace_warnings(self.context, "manipulability"))
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float

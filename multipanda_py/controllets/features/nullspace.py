@@ -9,8 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.context import MAX_STEP, Context, Handover
-from multipanda_py.control.impedance.free_motion import NullspaceReference
-from multipanda_py.control.impedance.joint_spring import PROJECTORS, NullspaceSpring, nothing_left
+from multipanda_py.control.impedance.free_motion import ShiftedConfiguration
+from multipanda_py.control.impedance.joint_spring import (
+    PROJECTORS,
+    ConfigurationSpring,
+    missing_nullspace_warnings,
+)
 from multipanda_py.control.impedance.modal_damping import MIN_DAMPING_RATIO
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import JointVector, choice, joint_vector, number
@@ -19,7 +23,7 @@ from multipanda_py.targets import CartesianTarget
 
 _add = np.add
 
-SOFT = 0.1
+MIN_STIFFNESS = 0.1
 """Joint stiffness below which a joint takes over no torque at a switch [Nm/rad]."""
 
 
@@ -65,10 +69,10 @@ class Nullspace(Feature[NullspaceParams]):
     - q_n, dq_n: Desired configuration and its velocity, (n,).
     - tau_max: ``max_torque``, (n,) [Nm].
 
-    ``NullspaceSpring`` computes the torque. While the controllet leaves a direction of the tool
-    free (``Controllet.is_free``), the desired configuration follows the free motion
-    (``NullspaceReference``), so that the projected spring stays passive. A target may contain the
-    velocity dq_n, which must be renewed.
+    ``ConfigurationSpring`` computes the torque. While the controllet leaves a direction of the
+    tool free (``Controllet.is_free``), the desired configuration follows the free motion
+    (``ShiftedConfiguration``), so that the projected spring stays passive. A target may contain
+    the velocity dq_n, which must be renewed.
 
     Sources: Khatib 1987; CRISP section III, equation 7, and its default clamp.
     """
@@ -78,12 +82,12 @@ class Nullspace(Feature[NullspaceParams]):
     reads = ("joint",)
 
     def __init__(self, context: Context, params: NullspaceParams) -> None:
-        self._springs = [NullspaceSpring(arm.robot) for arm in context.arms]
-        self._guided = [NullspaceReference(n, context.period) for n in context.joints]
+        self._springs = [ConfigurationSpring(arm.robot) for arm in context.arms]
+        self._guided = [ShiftedConfiguration(n, context.period) for n in context.joints]
         self._velocities = context.joint_zeros()
         self._left, self._free = [0] * context.n_arms, [False] * context.n_arms
         self._unsaid: list[str] = []
-        self._idle_arms = tuple(nothing_left(context, "nullspace"))
+        self._idle_arms = tuple(missing_nullspace_warnings(context, "nullspace"))
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -92,7 +96,7 @@ class Nullspace(Feature[NullspaceParams]):
         stiffness = per_arm(p.stiffness)
         # A joint without stiffness cannot exert a torque by any deflection. Division by infinity
         # gives it zero deflection.
-        self._presses = [np.where(own < SOFT, np.inf, own) for own in stiffness]
+        self._presses = [np.where(own < MIN_STIFFNESS, np.inf, own) for own in stiffness]
         gains = zip(stiffness, per_arm(p.damping_ratio), per_arm(p.max_torque))
         for spring, own in zip(self._springs, gains):
             spring.set_gains(*own, p.projector)
@@ -167,7 +171,7 @@ class Nullspace(Feature[NullspaceParams]):
         configuration, spring = target.posture[arm], self._springs[arm]
         if self._free[arm] or self._guided[arm].is_shifted:
             configuration, velocity = self._guide(arm, state, configuration, velocity)
-        return spring.pull(state, configuration, velocity)
+        return spring.apply(state, configuration, velocity)
 
     def _guide(
         self, arm: int, state: ArmState, configuration: Vector, velocity: Vector | None
@@ -182,7 +186,7 @@ class Nullspace(Feature[NullspaceParams]):
         """
         free, spring = None, self._springs[arm]
         if self.law is not None and self._free[arm] and spring.project is not None:
-            free = spring.matched(state, self.law.free_velocity(arm, state))
+            free = spring.orthogonal_motion(state, self.law.free_velocity(arm, state))
         return self._guided[arm].step(state, free, configuration, velocity)
 
     def _velocity(self, arm: int) -> Vector:

@@ -112,7 +112,7 @@ class Residual(Feature[ResidualParams]):
     Params = ResidualParams
 
     def __init__(self, context: Context, params: ResidualParams) -> None:
-        if missing := [arm.name for arm in context.arms if not arm.learned]:
+        if missing := [arm.name for arm in context.arms if not arm.residual_file]:
             raise ConfigurationError(
                 f"residual: no residual file for {', '.join(missing)}. Set "
                 f"arms.{missing[0]}.residual.torque."
@@ -120,7 +120,9 @@ class Residual(Feature[ResidualParams]):
         names = sorted(arm.name for arm in (*context.arms, *context.other_arms))
         self._arms = [
             _LearnedTorques(
-                residual_of(arm, "torque", arm.learned, context.period, 2 + names.index(arm.name)),
+                residual_of(
+                    arm, "torque", arm.residual_file, context.period, 2 + names.index(arm.name)
+                ),
                 arm.n_joints,
             )
             for arm in context.arms

@@ -17,7 +17,7 @@ from multipanda_py.parameters import number
 from multipanda_py.state import ArmState, Vector
 
 _dot, _exp3, _log3 = np.dot, pin.exp3, pin.log3
-_ARRIVED = 1e-9
+_ARRIVAL_GAP = 1e-9
 """Gap below which the filter output equals the target [m, rad]."""
 
 
@@ -82,21 +82,21 @@ class TargetFilter(Feature[TargetFilterParams]):
                 continue
             if is_pose:
                 self._follow(record[:3], filtered[:3])
-                self._turn(record[3:].reshape(3, 3), filtered[3:].reshape(3, 3))
+                self._filter_rotation(record[3:].reshape(3, 3), filtered[3:].reshape(3, 3))
             else:
                 self._follow(record, filtered)
             record[:] = filtered
 
     def _follow(self, goal: Vector, filtered: Vector) -> None:
         gap = goal - filtered
-        if math.sqrt(_dot(gap, gap)) < _ARRIVED:
+        if math.sqrt(_dot(gap, gap)) < _ARRIVAL_GAP:
             filtered[:] = goal
         else:
             filtered += self._filter_gain * gap
 
-    def _turn(self, goal: Vector, filtered: Vector) -> None:
+    def _filter_rotation(self, goal: Vector, filtered: Vector) -> None:
         gap = _log3(_dot(goal, filtered.T))
-        if math.sqrt(_dot(gap, gap)) < _ARRIVED:
+        if math.sqrt(_dot(gap, gap)) < _ARRIVAL_GAP:
             filtered[:] = goal
         else:
             filtered[:] = _dot(_exp3(self._filter_gain * gap), filtered)

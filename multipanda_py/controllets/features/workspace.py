@@ -13,7 +13,7 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.context import Context
-from multipanda_py.control.reference.reference_limits import HeldReference
+from multipanda_py.control.reference.reference_limits import HeldReferenceReporter
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import number, vector
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -21,7 +21,7 @@ from multipanda_py.targets import CartesianTarget
 
 _dot, _multiply, _subtract, _add = np.dot, np.multiply, np.subtract, np.add
 _log3, _exp3 = pin.log3, pin.exp3
-OUTSIDE = 0.01
+REPORT_DISTANCE = 0.01
 """Distance of a target from the box above which the target is reported [m]."""
 
 
@@ -69,7 +69,7 @@ class Workspace(Feature[WorkspaceParams]):
 
     def __init__(self, context: Context, params: WorkspaceParams) -> None:
         n = context.n_arms
-        self._asked = [np.zeros(3) for _ in range(n)]
+        self._commanded_positions = [np.zeros(3) for _ in range(n)]
         self._goal = [np.zeros(3) for _ in range(n)]
         self._goal_rotation: list[Matrix] = [np.eye(3) for _ in range(n)]
         self._position = [np.zeros(3) for _ in range(n)]
@@ -77,7 +77,7 @@ class Workspace(Feature[WorkspaceParams]):
         self._is_requested, self._moving, self._turning = ([False] * n for _ in range(3))
         self._step, self._rotation_step = np.zeros(3), np.zeros((3, 3))
         self._outside, self._cycle = [0.0] * n, 0
-        self._held = [HeldReference(context, arm.name) for arm in context.arms]
+        self._held = [HeldReferenceReporter(context, arm.name) for arm in context.arms]
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -88,8 +88,10 @@ class Workspace(Feature[WorkspaceParams]):
 
     def _clamp(self, arm: int) -> None:
         p = self.params
-        self._goal[arm][:] = np.maximum(np.minimum(self._asked[arm], p.upper), p.lower)
-        self._outside[arm] = float(np.abs(self._goal[arm] - self._asked[arm]).max())
+        self._goal[arm][:] = np.maximum(
+            np.minimum(self._commanded_positions[arm], p.upper), p.lower
+        )
+        self._outside[arm] = float(np.abs(self._goal[arm] - self._commanded_positions[arm]).max())
         self._moving[arm] = True
 
     def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
@@ -104,7 +106,7 @@ class Workspace(Feature[WorkspaceParams]):
     def on_target(self, channel: str, place: int, target: CartesianTarget) -> None:
         """Store a target pose, or scale a target twist."""
         if channel == "pose":
-            self._asked[place][:] = target.position_ee_in_base[place]
+            self._commanded_positions[place][:] = target.position_ee_in_base[place]
             self._goal_rotation[place][:] = target.rotation_ee_in_base[place]
             self._is_requested[place] = self._turning[place] = True
             self._clamp(place)
@@ -127,14 +129,14 @@ class Workspace(Feature[WorkspaceParams]):
             if self._is_requested[arm]:
                 target.position_ee_in_base[arm][:] = self._position[arm]
                 target.rotation_ee_in_base[arm][:] = self._rotation[arm]
-            is_held, held = self._outside[arm] > OUTSIDE, self._held[arm]
+            is_held, held = self._outside[arm] > REPORT_DISTANCE, self._held[arm]
             if is_held or held.cycles:
                 held.update(is_held, self._cycle, partial(self._reason, arm))
 
     def _reason(self, arm: int) -> str:
         """Return the distance of a target from the box as text."""
-        axis = int(np.abs(self._goal[arm] - self._asked[arm]).argmax())
-        requested, bound = self._asked[arm][axis], self._goal[arm][axis]
+        axis = int(np.abs(self._goal[arm] - self._commanded_positions[arm]).argmax())
+        requested, bound = self._commanded_positions[arm][axis], self._goal[arm][axis]
         return (
             f"workspace ends at {'xyz'[axis]} = {bound:.3f} m. The target is at {requested:.3f} m"
         )

@@ -18,7 +18,7 @@ from multipanda_py.targets import Target
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 
-PUSHES, ENDS = 0.5, 0.8
+FADE_START_FRACTION, FADE_END_FRACTION = 0.5, 0.8
 """Fractions of a joint's speed limit between which a wrench fades out."""
 
 
@@ -61,24 +61,24 @@ class Wrench(Feature[WrenchParams]):
         self._wrench = [np.zeros(6) for _ in context.arms]
         self._margins = [VelocityLimitScaling(arm.limits) for arm in context.arms]
         self._step, self._taus = np.zeros(6), context.joint_zeros()
-        self._asked = False
+        self._is_commanded = False
         super().__init__(context, params)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
         """Start without a wrench."""
         for wrench in self._wrench:
             wrench[:] = 0.0
-        self._asked = False
+        self._is_commanded = False
 
     def on_target(self, channel: str, place: int, target: Target) -> None:
         """Enable the feature with the first target wrench."""
-        self._asked = self._asked or channel == "wrench"
+        self._is_commanded = self._is_commanded or channel == "wrench"
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
         """Add the torques of the filtered wrenches of all arms."""
-        if not self._asked:
+        if not self._is_commanded:
             return
         constant = self.params.time_constant
         filter_gain = -math.expm1(-period / constant) if constant > 0.0 else 1.0
@@ -88,6 +88,12 @@ class Wrench(Feature[WrenchParams]):
             _add(wrench, _multiply(step, filter_gain, step), wrench)
             torque = _dot(wrench, state.jacobian, torques[arm])
             used = self._margins[arm].used(state)
-            if used > PUSHES:
-                _multiply(torque, max(0.0, (ENDS - used) / (ENDS - PUSHES)), torque)
+            if used > FADE_START_FRACTION:
+                _multiply(
+                    torque,
+                    max(
+                        0.0, (FADE_END_FRACTION - used) / (FADE_END_FRACTION - FADE_START_FRACTION)
+                    ),
+                    torque,
+                )
             _add(tau[arm], torque, tau[arm])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.robots.actuated_joints import (
-    ALIASES,
+    COMMAND_ALIASES,
     COMMANDS,
     LARGEST_COMMAND,
     ActuatedJoints,
@@ -21,7 +21,7 @@ from multipanda_py.robots.actuated_joints import (
 from multipanda_py.state import Vector
 from multipanda_py.targets import AskedOfArm, Channel, finite_numbers
 
-CONFIGURED = "configured"
+CONFIGURED_MODE = "configured"
 """Value that selects the operation mode of each joint in the cell file instead of a mode name."""
 EXTERNAL_TORQUE = "external_torque"
 _MEANING = {
@@ -42,9 +42,9 @@ def modes_of(joints: ActuatedJoints, mode: str) -> tuple[OperationMode, ...]:
 
     Args:
         joints: Actuated joints of an arm.
-        mode: Name of the mode of all joints, or ``CONFIGURED``.
+        mode: Name of the mode of all joints, or ``CONFIGURED_MODE``.
     """
-    names = joints.modes if mode == CONFIGURED else (mode,) * len(joints.names)
+    names = joints.modes if mode == CONFIGURED_MODE else (mode,) * len(joints.names)
     return tuple(map(OperationMode.from_value, names))
 
 
@@ -56,12 +56,12 @@ def _check(name: str, values: object, context: AskedOfArm) -> Vector:
             f"{path}: the command needs compliant actuators, which the arm does not have"
         )
     at, numbers = _parts(path, values, joints)
-    modes = modes_of(joints, context.parameters().get("mode", CONFIGURED))
+    modes = modes_of(joints, context.parameters().get("mode", CONFIGURED_MODE))
     for index, number in zip(at.tolist(), numbers.tolist()):
         _refuse(f"{path}: {joints.names[index]}", name, number, index, modes[index], context)
     last, n = context.given(name), context.limits.n_joints
     record: Vector = np.zeros((2, n)) if last is None else last.reshape(2, n).copy()
-    record[:, joints.indices[at]] = numbers, np.ones(len(at))
+    record[:, joints.joint_indices[at]] = numbers, np.ones(len(at))
     return record.reshape(-1)
 
 
@@ -107,7 +107,7 @@ def _refuse(
         low, high = float(joints.preset_low[index]), float(joints.preset_high[index])
         unit = joints.preset_units[index]
     elif name in ("torque_command", EXTERNAL_TORQUE):
-        high = float(context.limits.torque[joints.indices[index]])
+        high = float(context.limits.torque[joints.joint_indices[index]])
         low = -high
     if not low <= number <= high:
         raise TargetRejected(f"{path}: got {number:g}, allowed {low:g} to {high:g} {unit}")
@@ -123,7 +123,7 @@ def _refuse_jump(
     One of the three must be near, because a spring that carries a link has an equilibrium away
     from the link.
     """
-    gate, n, joint = context.gate.joint, context.limits.n_joints, int(joints.indices[index])
+    gate, n, joint = context.gate.joint, context.limits.n_joints, int(joints.joint_indices[index])
     near = [float(context.state.q[joint]), float(context.at_rest()[index])]
     last = context.given("equilibrium_position")
     if last is not None and last[n + joint]:
@@ -138,7 +138,7 @@ def _refuse_jump(
 
 def _channel(name: str) -> Channel:
     unit, doc = _MEANING[name]
-    aliases = [alias for alias, command in ALIASES.items() if command == name]
+    aliases = [alias for alias, command in COMMAND_ALIASES.items() if command == name]
     return Channel(
         name, 0, doc, unit, check=partial(_check, name), topic=name, per_joint=2,
         method=f"command_actuators(arm, {name}=...)", joint_topics=(name, *aliases),

@@ -111,7 +111,7 @@ JOINT = Channel(
 """Record: positions (n) [rad] and velocities (n) [rad/s]."""
 
 
-REST = 1e-3
+MAX_END_SPEED = 1e-3
 """Maximum joint speed at the end of a trajectory [rad/s]."""
 MAX_TOLERANCE = 7.0
 """Maximum tolerance [rad], above any possible error. A negative tolerance disables the check."""
@@ -121,7 +121,7 @@ later due to unsynchronised clocks."""
 MAX_DURATION = 3600.0
 """Maximum duration of a trajectory [s]. A longer one probably has wrong units, such as
 nanoseconds."""
-STILL = 0.02
+MAX_REST_SPEED = 0.02
 """Maximum joint speed of an arm at rest, required for a delayed start [rad/s]."""
 MAX_GOAL_TIME = 3600.0
 """Maximum waiting time for the goal tolerance [s]."""
@@ -210,7 +210,7 @@ def check_trajectory(
                 f"{limits.upper[joint]:g}] and +-{limits.velocity[joint]:g}"
             )
     last = rows[-1, 1 + n : 1 + 2 * n]
-    if np.abs(last).max() > REST:
+    if np.abs(last).max() > MAX_END_SPEED:
         raise TargetRejected(
             f"{state.name}: trajectory: got velocity {last.tolist()} at the last point, allowed 0"
         )
@@ -246,7 +246,7 @@ def check_start(start: float | None, state: ArmSnapshot) -> float:
             f"{state.name}: start: got {start!r:.60}, allowed a time up to "
             f"{in_decimals(state.time + MAX_DELAY, 3)} s, {MAX_DELAY:g} s from now"
         )
-    if ahead > 0.0 and np.abs(state.dq).max() > STILL:
+    if ahead > 0.0 and np.abs(state.dq).max() > MAX_REST_SPEED:
         raise TargetRejected(
             f"{state.name}: start: a start in {in_decimals(ahead, 3)} s needs an arm at rest, but "
             "the arm moves. Stop it, or start now."

@@ -12,7 +12,7 @@ from multipanda_py.control.impedance.gains import MAX_STIFFNESS
 from multipanda_py.exceptions import ReportMissing, TargetRejected, in_decimals
 from multipanda_py.pose import Pose
 from multipanda_py.state import ArmSnapshot, GateLimits, Vector
-from multipanda_py.targets import HERE, Asked, AskedOfArm, Channel, Report, Stream
+from multipanda_py.targets import IDENTITY_POSE, Asked, AskedOfArm, Channel, Report, Stream
 
 
 def check_pose(
@@ -62,7 +62,7 @@ def _is_near(pose: Pose, gate: GateLimits, other: Pose) -> bool:
 def _pose_record(pose: Pose, asked: AskedOfArm) -> Vector:
     if not isinstance(pose, Pose):
         raise TargetRejected(f"{asked.state.name}: pose: got {pose!r:.60}, allowed a Pose")
-    placed = pose if asked.frame is HERE else asked.frame @ pose
+    placed = pose if asked.frame is IDENTITY_POSE else asked.frame @ pose
     return check_pose(placed, asked.state, asked.gate, asked.stream("pose"))
 
 
@@ -146,7 +146,7 @@ def check_internal_force(force: float, name: str, gate: GateLimits) -> Vector:
     return np.array([float(force)])
 
 
-def _squeeze_record(force: float, asked: Asked) -> Vector:
+def _internal_force_record(force: float, asked: Asked) -> Vector:
     return check_internal_force(force, asked.who, asked.gate)
 
 
@@ -156,7 +156,7 @@ INTERNAL_FORCE = Channel(
     "internal force between the arms that hold an object",
     unit="N",
     shared=True,
-    check=_squeeze_record,
+    check=_internal_force_record,
     message="std_msgs/msg/Float64",
     method="set_object_target(name, internal_force=...)",
 )

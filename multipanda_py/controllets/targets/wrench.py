@@ -13,7 +13,7 @@ from multipanda_py.exceptions import TargetRejected, in_decimals
 from multipanda_py.state import MAX_TORQUE_FRACTION, ArmLimits, Matrix, Vector
 from multipanda_py.targets import AskedOfArm, Channel, Check, finite_numbers
 
-ROUNDING = 1.0 + 1e-9
+ROUNDING_FACTOR = 1.0 + 1e-9
 """Factor on a bound that compensates rounding errors of a rotated vector."""
 
 
@@ -34,7 +34,7 @@ def two_vectors(description: str, first: str, second: str) -> Check:
         array = finite_numbers(path, values, 6)
         for part, key in ((array[:3], first), (array[3:], second)):
             size, bound = math.sqrt(part.dot(part)), getattr(asked.gate, key)
-            if size > bound * ROUNDING:
+            if size > bound * ROUNDING_FACTOR:
                 raise TargetRejected(
                     f"{path}: got {in_decimals(size, 3)}, allowed {bound:g} (gate.{key})"
                 )

@@ -24,9 +24,9 @@ from multipanda_py.realtime.system.priority import other_cpus
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import ArmState, Vector
 
-ATTEMPTS = 4
+MAX_START_ATTEMPTS = 4
 """Maximum number of attempts to start an arm."""
-SETTLED = 1000
+START_STATES = 1000
 """Number of consecutive states with executed commands, after which the start of an arm is over.
 
 If loops and drivers fill the cores, the kernel interrupts them for 50 ms of each second (real-time
@@ -55,7 +55,8 @@ class StartUp:
     def note_state(self, arm: int, executing: bool) -> None:
         """Process a new state of an arm.
 
-        The start of the arm ends after :data:`SETTLED` consecutive states in which it executes.
+        The start of the arm ends after :data:`START_STATES` consecutive states in which it
+        executes.
 
         Args:
             arm: Index of the arm in the cell.
@@ -63,7 +64,7 @@ class StartUp:
         """
         if arm in self._attempts:
             self._executed[arm] = self._executed[arm] + 1 if executing else 0
-            if self._executed[arm] >= SETTLED:
+            if self._executed[arm] >= START_STATES:
                 del self._attempts[arm]
 
     def tries_again(self, arm: int, fault: Fault) -> int:
@@ -81,7 +82,7 @@ class StartUp:
         if not attempt:
             return 0
         self._executed[arm] = 0
-        if fault.is_transient and attempt < ATTEMPTS:
+        if fault.is_transient and attempt < MAX_START_ATTEMPTS:
             self._attempts[arm] += 1
             return attempt
         return 0
@@ -228,7 +229,7 @@ class DrivenBackend(Backend[SettingsT]):
         attempt = self._start.tries_again(arm, fault)
         if attempt:
             self.notices.append(
-                f"{self._name(arm)}: start, attempt {attempt} of {ATTEMPTS} failed, "
+                f"{self._name(arm)}: start, attempt {attempt} of {MAX_START_ATTEMPTS} failed, "
                 f"trying again: {fault.kind}: {fault.text}"
             )
         return attempt > 0

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from multipanda_py.hardware.driver.memory import TORQUES, DriverMemory, DriverWord
-from multipanda_py.realtime.system.child_process import DRIVER, name_process
+from multipanda_py.realtime.system.child_process import DRIVER_NAME, name_process
 
 
 def take_priority(priority: int, peer: str) -> list[str]:
@@ -42,7 +42,7 @@ def take_priority(priority: int, peer: str) -> list[str]:
     return []
 
 
-_OLDEST = 2
+_MAX_COMMAND_AGE = 2
 """Maximum age of a command that is used if none for the newest state arrives in time [states]."""
 
 _READING, _HEARTBEAT, _ENABLED = (
@@ -50,7 +50,7 @@ _READING, _HEARTBEAT, _ENABLED = (
     int(DriverWord.DRIVER_HEARTBEAT),
     int(DriverWord.ENABLED),
 )
-_NONE: tuple[int, ...] = ()
+_NO_TIMES: tuple[int, ...] = ()
 _monotonic_ns, _select = time.monotonic_ns, select.select
 _signal, _clear = os.eventfd_write, os.eventfd_read
 _yield = os.sched_yield
@@ -108,7 +108,7 @@ class DriverSide:
 
     def has_lines(self) -> bool:
         """Return True if there is new input since :meth:`lines`."""
-        if 0 in self._inputs and _select([0], _NONE, _NONE, 0.0)[0]:
+        if 0 in self._inputs and _select([0], _NO_TIMES, _NO_TIMES, 0.0)[0]:
             self._receive()
         return len(self._received) > 0
 
@@ -121,18 +121,18 @@ class DriverSide:
             or os.getppid() != self._owner
         )
 
-    def reading(self) -> None:
+    def report_reading(self) -> None:
         """Report that the driver waits for the robot."""
         self.words[DriverWord.READING] = 1
 
-    def beat(self) -> None:
+    def send_heartbeat(self) -> None:
         """Send a heartbeat, and report that the driver does not wait for the robot."""
         self.words[DriverWord.READING] = 0
         self.words[DriverWord.DRIVER_HEARTBEAT] = time.monotonic_ns()
 
-    def busy(self, seconds: float) -> None:
+    def report_busy(self, seconds: float) -> None:
         """Report that a blocking call may prevent heartbeats for a time [s]; 0 reports its end."""
-        self.beat()
+        self.send_heartbeat()
         self.words[DriverWord.BUSY_UNTIL] = (
             time.monotonic_ns() + int(seconds * 1e9) if seconds else 0
         )
@@ -185,7 +185,7 @@ class DriverSide:
                 return result[1:]
         result = None
         while (left := until_ns - _monotonic_ns()) > 0:
-            ready = _select(self._inputs, _NONE, _NONE, left * 1e-9)[0]
+            ready = _select(self._inputs, _NO_TIMES, _NO_TIMES, left * 1e-9)[0]
             if self._torque_event in ready:
                 _clear(self._torque_event)
                 result = self._answers.read()
@@ -198,7 +198,10 @@ class DriverSide:
         else:
             if result is None:
                 result = self._answers.read()
-            if result is None or not max(self._used, number - 1 - _OLDEST) < result[0] <= number:
+            if (
+                result is None
+                or not max(self._used, number - 1 - _MAX_COMMAND_AGE) < result[0] <= number
+            ):
                 return None
         self._used = int(result[0])
         return result[1:]
@@ -248,7 +251,7 @@ def connect_to_loop() -> DriverSide:
     """
     # A driver does not keep the priority of the loop that has started it.
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-    name_process(DRIVER)
+    name_process(DRIVER_NAME)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The process of the cell handles Ctrl-C.
     fd, state_event, torque_event, n_joints = map(int, sys.argv[1:5])
     loop = DriverSide(DriverMemory(n_joints, fd), state_event, torque_event)

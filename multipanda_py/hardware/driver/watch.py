@@ -101,9 +101,9 @@ class DriverProcess:
 START_TIMEOUT = 15.0
 """Timeout of the connection of a driver [s]. libfranka blocks for about a second several times,
 and a recovery of the robot takes further time."""
-TIMEOUT = 50_000_000
+HEARTBEAT_TIMEOUT = 50_000_000
 """Age of the driver's heartbeat that is a fault [ns]."""
-HOPELESS = 2_000_000_000
+KILL_TIMEOUT = 2_000_000_000
 """Age of the heartbeat beyond ``TIMEOUT`` at which the driver is killed, because libfranka may
 block forever [ns]."""
 _POLL_PERIOD = 5_000_000  # Age of the heartbeat below which no further check is needed [ns].
@@ -157,7 +157,7 @@ class DriverWatch:
     ) -> None:
         self._module, self._n_joints = module, n_joints
         self._words, self._settings = words, settings
-        self._timeout = TIMEOUT + int(settings.answer_budget * 1e9)
+        self._timeout = HEARTBEAT_TIMEOUT + int(settings.answer_budget * 1e9)
         self.state = DriverState.ABSENT
         self.is_armed = False
         self._process: DriverProcess | None = None
@@ -286,7 +286,7 @@ class DriverWatch:
         since = self._age(now)
         if since <= self._timeout:
             return []
-        if since > self._timeout + HOPELESS:
+        if since > self._timeout + KILL_TIMEOUT:
             process.kill()
             return []
         if self.state is DriverState.SILENT or not self.is_armed:

@@ -18,16 +18,16 @@ from multipanda_py.hardware.driver.watch import Fault
 from multipanda_py.hardware.franka.configure import changed_settings, driver_settings
 from multipanda_py.hardware.franka.driver_settings import DriverSettings
 from multipanda_py.hardware.franka.gripper import FrankaGripper
-from multipanda_py.hardware.franka.model_check import Difference, ModelCheck, complaint
+from multipanda_py.hardware.franka.model_check import Difference, ModelCheck, difference_message
 from multipanda_py.hardware.franka.settings import FrankaSettings
 from multipanda_py.robots import ArmDescription
-from multipanda_py.state import INTERFACES, ArmState, Vector
+from multipanda_py.state import COMMAND_INTERFACES, ArmState, Vector
 
 if TYPE_CHECKING:
     from multipanda_py.config.cell_file import CellConfig
 
 
-REST = 0.02
+REST_SPEED = 0.02
 """Joint speed below which an arm rests [rad/s]."""
 REST_TIMEOUT = 2.0
 """Timeout for a braking arm to come to rest [s]."""
@@ -62,7 +62,7 @@ class Reconfiguration:
         self._link, self._dq, self._settings = link, dq, settings
         self._continues = self._faulted = False
         self._answer = ""
-        self._seen = 0
+        self._last_number = 0
         self.recovers = False
         self._go_on(self._rest, REST_TIMEOUT)
 
@@ -91,15 +91,16 @@ class Reconfiguration:
         if not link.is_alive:
             return "its driver is not running; recover the arm first"
         speed = float(np.abs(self._dq).max())
-        if link.executing and speed > REST:
+        if link.executing and speed > REST_SPEED:
             if not self._is_late():
                 return None
             return (
-                f"the arm still moves: got {speed:.3f} rad/s, allowed {REST:g} rad/s. Wait until "
+                f"the arm still moves: got {speed:.3f} rad/s, allowed {REST_SPEED:g} rad/s. Wait "
+                f"until "
                 "it is at rest"
             )
         self._continues = link.executing
-        self._seen = link.suspend()
+        self._last_number = link.suspend()
         self._go_on(self._end_motion, MOTION_TIMEOUT)
         return None
 
@@ -113,7 +114,7 @@ class Reconfiguration:
                 f"its motion has not ended within {MOTION_TIMEOUT:g} s, so the settings were not "
                 "sent. Try again"
             )
-        if link.executing or link.number <= self._seen:
+        if link.executing or link.number <= self._last_number:
             return None
         link.watch.answers.clear()
         link.watch.send(self._settings)
@@ -187,7 +188,7 @@ class RealArm:
     def check(self, matches: dict[str, Any]) -> str:
         """Compare models; return why the arm must not be used, or an empty string."""
         self.differences = self._model_check.compare(self.settings, matches)
-        text = complaint(self.differences)
+        text = difference_message(self.differences)
         if not text or self.settings.model_check == "off":
             return ""
         text = f"robot {self._robot_ip}: {text}"
@@ -285,7 +286,7 @@ class Franka(DrivenBackend[FrankaSettings]):
     """
 
     Settings = FrankaSettings
-    interfaces = INTERFACES
+    interfaces = COMMAND_INTERFACES
     rotors_in_torques = False
 
     @classmethod
@@ -336,5 +337,5 @@ class Franka(DrivenBackend[FrankaSettings]):
 
     def engage(self, arm: int, interface: str) -> None:
         """Let a driver end its motion, and start one in the FCI mode for the interface."""
-        kinds = dict(zip(INTERFACES, (TORQUES, POSITIONS, VELOCITIES)))
+        kinds = dict(zip(COMMAND_INTERFACES, (TORQUES, POSITIONS, VELOCITIES)))
         self.real_arms[arm].link.engage(kinds[interface])

@@ -8,7 +8,7 @@ from typing import Any
 from multipanda_py.hardware.driver.memory import DriverStartError
 from multipanda_py.hardware.franka import driver_settings as configuration
 from multipanda_py.hardware.franka.driver_settings import DriverSettings
-from multipanda_py.hardware.franka.errors import COMMUNICATION, fault_of_mode, names_of
+from multipanda_py.hardware.franka.errors import COMMUNICATION_ERROR, fault_of_mode, names_of
 
 PROBE_SPEED = 0.5
 """Speed of all joints for which the Coriolis torques of both models are compared [rad/s]."""
@@ -37,7 +37,7 @@ def open_robot(settings: DriverSettings) -> Any:
         state = fresh_state(robot)
         if state.robot_mode.name == "Reflex":
             if set(names_of(state.current_errors) or names_of(state.last_motion_errors)) <= {
-                COMMUNICATION
+                COMMUNICATION_ERROR
             }:
                 robot.automatic_error_recovery()
         elif state.robot_mode.name != "Idle":
@@ -49,7 +49,7 @@ def open_robot(settings: DriverSettings) -> Any:
             f"robot {ip} rejects its settings: {error}", final=_is_idle(robot)
         ) from None
     except (RuntimeError, pylibfranka.FrankaException) as error:
-        raise DriverStartError(_in_words(ip, type(error).__name__, str(error))) from None
+        raise DriverStartError(describe_error(ip, type(error).__name__, str(error))) from None
     return robot
 
 
@@ -85,7 +85,7 @@ def measure(robot: Any) -> dict[str, Any]:
     return result
 
 
-def _in_words(ip: str, kind: str, text: str) -> str:
+def describe_error(ip: str, kind: str, text: str) -> str:
     """Describe an error of libfranka with its remedy."""
     text = text.removeprefix("libfranka: ").strip()
     low = text.lower()

@@ -32,12 +32,17 @@ from multipanda_py.hardware.driver.driver_side import (
 from multipanda_py.hardware.driver.memory import TORQUES, DriverStartError, DriverWord
 from multipanda_py.hardware.franka.connect import ended_motion, measure, open_robot
 from multipanda_py.hardware.franka.driver_settings import DriverSettings, SettingRefused, apply
-from multipanda_py.hardware.franka.errors import COMMUNICATION, bits_of, fault_of_mode, names_of
+from multipanda_py.hardware.franka.errors import (
+    COMMUNICATION_ERROR,
+    bits_of,
+    fault_of_mode,
+    names_of,
+)
 from multipanda_py.hardware.franka.torque_control import TorqueControl, publish
 
 _SIOCGSTAMPNS = 0x8907  # Request of ``ioctl`` for the time at which the last packet arrived.
 _STAMP = struct.Struct("@qq")
-_IMPLAUSIBLE = 1_000_000_000
+_MAX_PLAUSIBLE_AGE = 1_000_000_000
 """Age above which a step of the clock is assumed, so that the age is unknown [ns]."""
 
 
@@ -65,7 +70,7 @@ class StateAge:
             return 0
         seconds, nanoseconds = _STAMP.unpack(self._stamp)
         age = time.time_ns() - 1_000_000_000 * seconds - nanoseconds
-        return age if 0 <= age < _IMPLAUSIBLE else 0
+        return age if 0 <= age < _MAX_PLAUSIBLE_AGE else 0
 
 
 def state_socket() -> int | None:
@@ -85,7 +90,7 @@ _MODES = {"Other": 0, "Idle": 1, "Move": 2, "Guiding": 3, "Reflex": 4, "UserStop
           "AutomaticErrorRecovery": 6}  # fmt: skip
 # Maximum times that libfranka takes [s].
 _START_TIME, _RECOVERY_TIME, _SETTINGS_TIME = 1.5, 15.0, 3.0
-_LOST_COMMANDS = fault_of_mode("Reflex", [COMMUNICATION])
+_LOST_COMMANDS = fault_of_mode("Reflex", [COMMUNICATION_ERROR])
 # Maximum time of an import on a busy machine with a slow disk [s]. The robot is idle meanwhile.
 _IMPORT_TIME = 10.0
 
@@ -129,7 +134,7 @@ class Driver:
         robot.read_once()  # The first state may be old, so it is discarded.
         published = ""
         while True:
-            loop.reading()
+            loop.report_reading()
             state = robot.read_once()
             mode = state.robot_mode.name
             if mode != published:
@@ -138,7 +143,7 @@ class Driver:
             publish(loop, state, False, _MODES.get(mode, 0))
             if loop.ended():
                 return False
-            loop.beat()
+            loop.send_heartbeat()
             if mode != self._mode:
                 self._watch(mode, state)
             lines = loop.lines()
@@ -180,7 +185,7 @@ class Driver:
             self._fail(*fault_of_mode(mode, ()))
             return
         if mode == "Reflex":
-            self._loop.busy(_RECOVERY_TIME)
+            self._loop.report_busy(_RECOVERY_TIME)
             try:
                 self._robot.automatic_error_recovery()
             except RuntimeError as error:
@@ -189,12 +194,12 @@ class Driver:
                 self._fail("recovery_failed", str(error).removeprefix("libfranka: "))
                 return
             finally:
-                self._loop.busy(0.0)
+                self._loop.report_busy(0.0)
         self._armed = True
 
     def _configure(self, lines: list[str]) -> None:
         """Apply settings completely; if one is rejected, all old ones are restored."""
-        self._loop.busy(_SETTINGS_TIME)
+        self._loop.report_busy(_SETTINGS_TIME)
         for line in lines:
             settings = DriverSettings.from_json(line)
             try:
@@ -205,7 +210,7 @@ class Driver:
             else:
                 self._settings = settings
                 self._loop.send_message(settings="applied", text="")
-        self._loop.busy(0.0)
+        self._loop.report_busy(0.0)
 
     def _restore(self) -> None:
         """Restore the previous settings of the robot.
@@ -222,7 +227,7 @@ class Driver:
         """Return the object that runs the current kind of motion, and its start function."""
         if self._kind not in self._controls:
             # This import is done only for position commands, because numpy takes memory and time.
-            self._loop.busy(_IMPORT_TIME)
+            self._loop.report_busy(_IMPORT_TIME)
             from multipanda_py.hardware.franka.position_control import PositionControl, joint_modes
 
             age = StateAge(state_socket())
@@ -238,7 +243,7 @@ class Driver:
         failure = ""
         try:
             control, start = self._control()
-            self._loop.busy(_START_TIME)
+            self._loop.report_busy(_START_TIME)
             reason = control.run(start())
         except RuntimeError as error:
             if _is_broken_link(error):
@@ -248,10 +253,10 @@ class Driver:
         # be used again.
         self._mode = "Move"
         if failure:
-            self._loop.busy(_START_TIME)
+            self._loop.report_busy(_START_TIME)
             self._mode, fault = ended_motion(self._robot, failure)
             self._fail(*fault)
-            self._loop.busy(0.0)
+            self._loop.report_busy(0.0)
         elif reason is not None:
             self._fail(*reason)
 

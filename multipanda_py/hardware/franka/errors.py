@@ -50,11 +50,11 @@ ERRORS = (
     "base_acceleration_invalid_reading",
 )
 """Names of libfranka's errors, in the order of the bits of :func:`bits_of`."""
-COMMUNICATION = "communication_constraints_violation"
+COMMUNICATION_ERROR = "communication_constraints_violation"
 
 _HINTS = {
-    COMMUNICATION: "20 consecutive commands did not arrive in time; check the network and the "
-    "priorities",
+    COMMUNICATION_ERROR: "20 consecutive commands did not arrive in time; check the network and "
+    "the priorities",
     "joint_reflex": "an external joint torque was above upper_torque_thresholds",
     "cartesian_reflex": "an external wrench was above upper_force_thresholds",
     "controller_torque_discontinuity": "a torque changed by more than 1 Nm in a cycle",
@@ -64,11 +64,11 @@ _HINTS = {
     "joint_velocity_violation": "a joint was too fast",
     "self_collision_avoidance_violation": "the arm came too close to itself",
 }
-_NEVER = "recover it to continue"
+_RECOVERY_HINT = "recover it to continue"
 _MODES = {
     "UserStopped": ("user_stop", "the user stop is pressed; release it, then recover"),
     "Guiding": ("guiding", "the arm is guided by hand; release the button, then recover"),
-    "Reflex": ("reflex", _NEVER),
+    "Reflex": ("reflex", _RECOVERY_HINT),
     "AutomaticErrorRecovery": ("recovering", "the robot is recovering"),
     "Other": ("not_ready", "the robot executes no commands; check Desk (locked joints, task)"),
 }
@@ -117,5 +117,5 @@ def fault_of_mode(mode: str, names: Iterable[str]) -> tuple[str, str]:
     kind, text = _MODES.get(mode, ("not_ready", f"the robot is in mode {mode}"))
     if kind == "reflex":
         result = list(names)
-        text = f"{words_of(result) or 'no error is named'}; {_NEVER}"
+        text = f"{words_of(result) or 'no error is named'}; {_RECOVERY_HINT}"
     return kind, text

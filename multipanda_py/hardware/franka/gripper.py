@@ -30,7 +30,7 @@ from multipanda_py.robots.gripper import (
     Outcome,
 )
 
-START_PATIENCE = 20.0
+START_TIMEOUT = 20.0
 """Timeout of the first message of a process, which loads pylibfranka [s]."""
 END_TIMEOUT = 2.0
 """Timeout of the end of the process [s]."""
@@ -84,7 +84,7 @@ class FrankaGripper(Gripper):
         """Return the newest measurement. During a motion it is the last one before the motion."""
         with self._changed:
             age = time.monotonic() - self._measured_at
-            moving = bool(self._link.going)
+            moving = bool(self._link.pending)
             return GripperState(
                 self._width, self._max_width, self._held, moving, age, self._problem
             )
@@ -117,9 +117,9 @@ class FrankaGripper(Gripper):
                 self._measured_at, self._problem = time.monotonic(), ""
             if "problem" in message:
                 self._problem = f"gripper of {self.arm}: {message['problem']}"
-            if "done" in message and message["done"] in link.going:
+            if "done" in message and message["done"] in link.pending:
                 outcome = Outcome(message["outcome"])
-                self._settle(link.going.pop(message["done"]), outcome, message["text"])
+                self._settle(link.pending.pop(message["done"]), outcome, message["text"])
             self._changed.notify_all()
         if measured:
             with contextlib.suppress(MultipandaError):  # The cell may be starting or closing.
@@ -130,14 +130,14 @@ class FrankaGripper(Gripper):
         with self._changed:
             if not link.closing:
                 how = f"was killed by signal {-code}" if code < 0 else f"has ended ({code})"
-                if link.silent_for:
-                    how = f"sent no heartbeat for {link.silent_for:g} s and was killed"
-                if link.silent_for or not self._problem:
+                if link.stalled_for:
+                    how = f"sent no heartbeat for {link.stalled_for:g} s and was killed"
+                if link.stalled_for or not self._problem:
                     self._problem = f"gripper of {self.arm}: its process {how}"
                 self._problem += "; the next command starts it again"
-            for pending in link.going.values():
+            for pending in link.pending.values():
                 self._settle(pending, Outcome.FAILED, self._problem or "the cell was closed")
-            link.going.clear()
+            link.pending.clear()
             self._changed.notify_all()
 
     def _settle(self, pending: _Pending, outcome: Outcome, text: str) -> None:
@@ -166,9 +166,9 @@ class _Link:
 
     Attributes:
         process: Child process.
-        going: Pending commands by number.
+        pending: Pending commands by number.
         closing: True after a request to end.
-        silent_for: Time without a heartbeat for which the process was killed, else 0 [s].
+        stalled_for: Time without a heartbeat for which the process was killed, else 0 [s].
     """
 
     def __init__(
@@ -178,8 +178,8 @@ class _Link:
         gone: Callable[[_Link, int], None],
         patience: float,
     ) -> None:
-        self.going: dict[int, _Pending] = {}
-        self.closing, self.silent_for = False, 0.0
+        self.pending: dict[int, _Pending] = {}
+        self.closing, self.stalled_for = False, 0.0
         self._take, self._gone, self._timeout = take, gone, patience
         self.process = subprocess.Popen(
             module_command("multipanda_py.hardware.franka.gripper_process", address),
@@ -203,7 +203,7 @@ class _Link:
             stream.flush()
         except (OSError, ValueError):
             return False
-        self.going[number] = pending
+        self.pending[number] = pending
         return True
 
     def close(self) -> None:
@@ -229,11 +229,11 @@ class _Link:
         self._gone(self, code)
 
     def _listen(self, fd: int) -> None:
-        poll, received, timeout = select.poll(), b"", START_PATIENCE
+        poll, received, timeout = select.poll(), b"", START_TIMEOUT
         poll.register(fd, select.POLLIN)
         while True:
             if not poll.poll(timeout * 1e3):
-                self.silent_for = timeout
+                self.stalled_for = timeout
                 self.process.kill()  # SIGKILL also ends a stopped process. The worker ends too.
                 return
             data = os.read(fd, 65536)

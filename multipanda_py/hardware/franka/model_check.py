@@ -70,20 +70,22 @@ class ModelCheck:
         self._data = self._model.createData()
         self._frame = self._model.getFrameId(arm.ee_frame)
 
-    def compare(self, options: FrankaSettings, matches: Mapping[str, Any]) -> list[Difference]:
+    def compare(
+        self, options: FrankaSettings, measurements: Mapping[str, Any]
+    ) -> list[Difference]:
         """Return the maximum difference of every quantity at the measured configuration.
 
         The robot's mass matrix excludes the rotors, which are therefore subtracted from ours.
 
         Args:
             options: Tolerances, and the load of both models.
-            matches: Measurements of the driver: flat, column-major lists.
+            measurements: Measurements of the driver: flat, column-major lists.
 
         Thread: control.
         """
         model, data = self._model, self._data
-        self._flange.carry(options.load)
-        q, dq = np.array(matches["q"]), np.full(JOINTS, PROBE_SPEED)
+        self._flange.set_load(options.load)
+        q, dq = np.array(measurements["q"]), np.full(JOINTS, PROBE_SPEED)
         gravity: Vector = np.array(pin.computeGeneralizedGravity(model, data, q))
         coriolis = np.array(pin.nonLinearEffects(model, data, q, dq)) - gravity
         mass = np.triu(pin.crba(model, data, q))
@@ -91,7 +93,7 @@ class ModelCheck:
         jacobian: Matrix = np.array(
             pin.computeFrameJacobian(model, data, q, self._frame, pin.LOCAL_WORLD_ALIGNED)
         )
-        theirs = {key: _matrix(matches[key], rows) for key, rows in _SHAPES.items()}
+        theirs = {key: _matrix(measurements[key], rows) for key, rows in _SHAPES.items()}
         return [
             _largest("mass", mass, theirs["mass"], options.tolerance_mass, "kg m^2"),
             _largest("coriolis", coriolis, theirs["coriolis"], options.tolerance_coriolis, "Nm"),
@@ -101,7 +103,7 @@ class ModelCheck:
         ]  # fmt: skip
 
 
-def complaint(differences: list[Difference]) -> str:
+def difference_message(differences: list[Difference]) -> str:
     """Return a message about the differences beyond their tolerance; empty without any."""
     result = [str(difference) for difference in differences if difference.exceeds]
     if not result:

@@ -14,9 +14,14 @@ import numpy as np
 from multipanda_py.hardware.driver.driver_side import DriverSide
 from multipanda_py.hardware.driver.memory import POSITIONS, VELOCITIES, DriverWord
 from multipanda_py.hardware.franka.driver_settings import DriverSettings
-from multipanda_py.hardware.franka.torque_control import MOVE, finish, publish, refuse_settings
+from multipanda_py.hardware.franka.torque_control import (
+    MOVE_MODE,
+    finish,
+    publish,
+    refuse_settings,
+)
 from multipanda_py.planning.trajectory.motion_limiter import MotionLimiter
-from multipanda_py.robots.franka import DECELERATION, LOWER, UPPER, velocity_towards
+from multipanda_py.robots.franka import DECELERATION, LOWER_LIMITS, UPPER_LIMITS, velocity_towards
 from multipanda_py.state import ArmLimits, Vector
 
 PERIOD = 1e-3
@@ -62,7 +67,7 @@ def joint_modes() -> dict[int, JointMode]:
     }
 
 
-_REACTION = 0.005
+_REACTION_TIME = 0.005
 """Time in which full acceleration can change to full braking, at the jerk limit of commands
 [s]."""
 _FRACTION = 0.9
@@ -84,8 +89,8 @@ class SpeedNearLimits:
 
     def __call__(self, q: Vector, dq: Vector) -> Vector:
         """Return the maximum speeds, (n,) [rad/s], at positions and in the direction of ``dq``."""
-        distance = np.where(dq > 0.0, UPPER - q, q - LOWER)
-        return velocity_towards(distance - _REACTION * np.abs(dq), self._braking)
+        distance = np.where(dq > 0.0, UPPER_LIMITS - q, q - LOWER_LIMITS)
+        return velocity_towards(distance - _REACTION_TIME * np.abs(dq), self._braking)
 
 
 TIMEOUT = 0.02
@@ -100,12 +105,12 @@ itself."""
 TOO_LATE = 850_000
 """Age of a state after which it is not answered any more [ns]. By then, the robot replaces the
 missing command by motion with constant acceleration, and a later command must have no effect."""
-_ACCELERATION, _JERK = 0.95, 0.8
+_ACCELERATION_FRACTION, _JERK_FRACTION = 0.95, 0.8
 """Fractions of the acceleration and jerk limits that commands use. Robots also check
 differences of positions across lost commands, and report ``q_d`` in single precision."""
 _ROUNDING = 2.5e-7
 """Maximum rounding error of ``q_d`` in single precision [rad]."""
-_FOLLOWED = 2e-6
+_FOLLOWING_TOLERANCE = 2e-6
 """Maximum difference between ``q_d`` and the command of a robot that follows it [rad]."""
 
 
@@ -174,13 +179,13 @@ class PositionControl:
             state, _ = handle.readOnce()
             until = time.monotonic_ns() + self._budget
             now = state.time.to_sec()
-            number = publish(loop, state, self._kind, MOVE)
+            number = publish(loop, state, self._kind, MOVE_MODE)
             is_first = answered_at < 0.0
             if is_first:
                 answered_at = now
                 limiter.start(np.array(state.q_d))
                 self._strayed, self._unsent, self._bridged = 0, False, False
-                loop.busy(0.0)
+                loop.report_busy(0.0)
             elif reason is None and (strayed := self._catch_up(state)):
                 stopping, reason = True, ("command_not_followed", strayed)
             desired = None if stopping else loop.wait(number, until)
@@ -224,7 +229,9 @@ class PositionControl:
         if size <= _ROUNDING and not self._unsent:
             self._strayed = 0
             return ""
-        self._strayed = self._strayed + 1 if size > _FOLLOWED and not self._unsent else 0
+        self._strayed = (
+            self._strayed + 1 if size > _FOLLOWING_TOLERANCE and not self._unsent else 0
+        )
         if self._strayed >= NOT_FOLLOWED:
             joint = int(np.abs(gap).argmax())
             return _not_followed(joint, float(executed[joint]), float(gap[joint]))
@@ -243,7 +250,13 @@ def _limits(settings: DriverSettings) -> ArmLimits:
     torque = np.array(settings.torque_limits)  # The limiter of positions does not use it.
     rate = np.full_like(torque, 1e3)
     return ArmLimits(
-        lower, upper, velocity, _ACCELERATION * acceleration, _JERK * jerk, torque, rate
+        lower,
+        upper,
+        velocity,
+        _ACCELERATION_FRACTION * acceleration,
+        _JERK_FRACTION * jerk,
+        torque,
+        rate,
     )
 
 

@@ -57,8 +57,13 @@ def _of_no_body(values: Sequence[float]) -> str:
 # Thresholds in the examples of Franka Robotics [Nm], [N, Nm].
 _TORQUE_THRESHOLDS = (20.0, 20.0, 18.0, 18.0, 16.0, 14.0, 12.0)
 _FORCE_THRESHOLDS = (20.0, 20.0, 20.0, 25.0, 25.0, 25.0)
-_THRESHOLD: dict[str, Any] = {"low": 0, "high": 1000, "exclusive_low": True}
-_TOLERANCE: dict[str, Any] = {"low": 0, "high": 10, "exclusive_low": True, "read_only": True}
+_THRESHOLD_BOUNDS: dict[str, Any] = {"low": 0, "high": 1000, "exclusive_low": True}
+_TOLERANCE_BOUNDS: dict[str, Any] = {
+    "low": 0,
+    "high": 10,
+    "exclusive_low": True,
+    "read_only": True,
+}
 """Range of the tolerances. Larger ones would never find a difference; use ``model_check: off``."""
 
 
@@ -76,25 +81,25 @@ class FrankaSettings(LoadSettings):
 
     lower_torque_thresholds: list[float] = vector(
         *_TORQUE_THRESHOLDS,
-        **_THRESHOLD,
+        **_THRESHOLD_BOUNDS,
         unit="Nm",
         doc="External joint torque that counts as contact",
     )
     upper_torque_thresholds: list[float] = vector(
         *_TORQUE_THRESHOLDS,
-        **_THRESHOLD,
+        **_THRESHOLD_BOUNDS,
         unit="Nm",
         doc="External joint torque that is a collision and stops the arm",
     )
     lower_force_thresholds: list[float] = vector(
         *_FORCE_THRESHOLDS,
-        **_THRESHOLD,
+        **_THRESHOLD_BOUNDS,
         unit="N, Nm",
         doc="External wrench in the stiffness frame that counts as contact",
     )
     upper_force_thresholds: list[float] = vector(
         *_FORCE_THRESHOLDS,
-        **_THRESHOLD,
+        **_THRESHOLD_BOUNDS,
         unit="N, Nm",
         doc="External wrench in the stiffness frame that is a collision and stops the arm",
     )
@@ -142,14 +147,14 @@ class FrankaSettings(LoadSettings):
         doc="Reaction to a difference between the model of the robot and ours",
     )  # fmt: skip
     tolerance_mass: float = number(
-        0.05, **_TOLERANCE, unit="kg m^2", doc="Tolerance of elements of the mass matrix"
+        0.05, **_TOLERANCE_BOUNDS, unit="kg m^2", doc="Tolerance of elements of the mass matrix"
     )
     tolerance_coriolis: float = number(
-        0.05, **_TOLERANCE, unit="Nm", doc="Tolerance of Coriolis torques at 0.5 rad/s"
+        0.05, **_TOLERANCE_BOUNDS, unit="Nm", doc="Tolerance of Coriolis torques at 0.5 rad/s"
     )
     tolerance_gravity: float = number(
-        0.5, **_TOLERANCE, unit="Nm", doc="Tolerance of gravity torques"
+        0.5, **_TOLERANCE_BOUNDS, unit="Nm", doc="Tolerance of gravity torques"
     )
     tolerance_jacobian: float = number(
-        0.002, **_TOLERANCE, unit="m/rad", doc="Tolerance of elements of the Jacobian"
+        0.002, **_TOLERANCE_BOUNDS, unit="m/rad", doc="Tolerance of elements of the Jacobian"
     )

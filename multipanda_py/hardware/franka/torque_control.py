@@ -11,7 +11,7 @@ from multipanda_py.hardware.driver.memory import TORQUES, DriverWord
 from multipanda_py.hardware.driver.torque_limiter import RAMP_TIME, TorqueLimiter
 from multipanda_py.hardware.franka.driver_settings import DriverSettings
 
-MOVE = 2
+MOVE_MODE = 2
 """Number of the mode of a moving robot."""
 FINISH_TIME = 1.5
 """Maximum time that libfranka takes to end a motion [s]."""
@@ -48,13 +48,13 @@ def finish(loop: DriverSide, handle: Any, command: Any) -> None:
         handle: Motion of libfranka.
         command: Command for the last state.
     """
-    loop.busy(FINISH_TIME)
+    loop.report_busy(FINISH_TIME)
     command.motion_finished = True
     handle.writeOnce(command)
-    loop.busy(0.0)
+    loop.report_busy(0.0)
 
 
-_HALF = 0.0005  # Half a cycle [s].
+_HALF_PERIOD = 0.0005  # Half a cycle [s].
 
 
 class TorqueControl:
@@ -95,11 +95,11 @@ class TorqueControl:
             state, _ = handle.readOnce()
             until = time.monotonic_ns() + self._budget
             now = state.time.to_sec()
-            number = publish(loop, state, TORQUES, MOVE)
+            number = publish(loop, state, TORQUES, MOVE_MODE)
             executed = state.tau_J_d
             if answered_at < 0.0:
                 answered_at = now
-                loop.busy(0.0)
+                loop.report_busy(0.0)
             tau = None
             if not stopping:
                 # This loads the code of the answer into the caches while the loop computes.
@@ -116,7 +116,7 @@ class TorqueControl:
             if tau is None:
                 age = now - answered_at
                 tau = guard.silent(age, executed)
-                finished = age >= RAMP_TIME - _HALF and not any(tau)
+                finished = age >= RAMP_TIME - _HALF_PERIOD and not any(tau)
             else:
                 answered_at = now
                 words[DriverWord.ANSWERED] += 1

@@ -21,7 +21,7 @@ from multipanda_py.hardware.ros2_control.settings import (
     driver_settings,
 )
 from multipanda_py.robots import ArmDescription
-from multipanda_py.state import INTERFACES, ArmState
+from multipanda_py.state import COMMAND_INTERFACES, ArmState
 
 if TYPE_CHECKING:
     from multipanda_py.config.cell_file import CellConfig
@@ -141,13 +141,17 @@ class Ros2Control(DrivenBackend[Ros2ControlSettings]):
     """Backend that exchanges joint states and commands with arms over topics, through drivers."""
 
     Settings = Ros2ControlSettings
-    interfaces = INTERFACES
+    interfaces = COMMAND_INTERFACES
     answer_periods = 1
 
     @classmethod
     def interfaces_with(cls, settings: Ros2ControlSettings) -> tuple[str, ...]:
         """Return efforts, or positions and velocities, which the loop converts to positions."""
-        return INTERFACES[:1] if settings.command_interface == EFFORT else INTERFACES[1:]
+        return (
+            COMMAND_INTERFACES[:1]
+            if settings.command_interface == EFFORT
+            else COMMAND_INTERFACES[1:]
+        )
 
     @classmethod
     def check_arms(cls, config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
@@ -173,5 +177,5 @@ class Ros2Control(DrivenBackend[Ros2ControlSettings]):
 
         For velocity commands, the loop sends the integrated positions.
         """
-        kind = TORQUES if interface == INTERFACES[0] else POSITIONS
+        kind = TORQUES if interface == COMMAND_INTERFACES[0] else POSITIONS
         self.real_arms[arm].link.engage(kind)

@@ -25,7 +25,7 @@ from multipanda_py.hardware.driver.memory import POSITIONS, TORQUES, DriverStart
 from multipanda_py.hardware.driver.torque_limiter import RAMP_TIME, TorqueLimiter
 from multipanda_py.hardware.ros2_control.joint_states import first_states
 from multipanda_py.hardware.ros2_control.settings import EFFORT, TopicDriverSettings, unpacked
-from multipanda_py.hardware.ros2_control.topic_control import TICK, TopicControl
+from multipanda_py.hardware.ros2_control.topic_control import MAX_WAIT, TopicControl
 from multipanda_py.planning.trajectory.motion_limiter import MotionLimiter
 from multipanda_py.realtime.system.priority import SENDS_AGAIN, make_ordinary
 
@@ -132,7 +132,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
             ))  # fmt: skip
         return limiter.silent(self._check_timeout(), sent, resting)
 
-    def _rest_blindly(self) -> None:
+    def _act_without_state(self) -> None:
         """Send the torque that carries the arm in its last configuration, as no state arrives."""
         reading = self._reading
         if self._sent is None or not reading.q:
@@ -153,10 +153,10 @@ class EffortControl(TopicControl[TorqueLimiter]):
         is_asked = self._loop.words[DriverWord.SHUTDOWN] != 0
         deadline = time.monotonic() + (EFFORT_STOP_TIME if is_asked else ORPHAN_TIME)
         while time.monotonic() < deadline:
-            self._topics.spin(TICK)
+            self._topics.spin(MAX_WAIT)
             moves = max(map(abs, self._reading.dq), default=0.0) > REST_SPEED
             if time.monotonic() - self._latest > self._settings.state_timeout:
-                self._rest_blindly()
+                self._act_without_state()
             resting = self._resting.of(self._reading.q, [0.0] * len(self._sent))
             gap = max(abs(a - b) for a, b in zip(self._sent, resting))
             if not moves and gap < min(self._settings.torque_steps):
@@ -164,7 +164,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         self._send(self._resting.of(self._reading.q, [0.0] * len(self._sent)))
 
 
-NEAR = 0.05
+MAX_COMMAND_DISTANCE = 0.05
 """Maximum distance between arm and last command for a motion to start at that command [rad]."""
 POSITION_STOP_TIME = 2.0
 """Timeout for the command to come to rest before the driver ends [s]."""
@@ -188,8 +188,8 @@ class TopicPositions(TopicControl[MotionLimiter]):
         return MotionLimiter(settings.motion_limits, 1.0 / settings.rate)
 
     def _answer(self, period: float) -> None:
-        if self._away:
-            self._away, self._sent = False, None
+        if self._moves_alone:
+            self._moves_alone, self._sent = False, None
         if self._armed and not self._moving and self._loop.may_execute() == POSITIONS:
             self._start()
         until = _monotonic_ns() + self._budget
@@ -216,16 +216,18 @@ class TopicPositions(TopicControl[MotionLimiter]):
     def _start(self) -> None:
         """Begin a motion at the last command if the arm is near it, otherwise at the arm."""
         limiter, q = self._limiter, np.array(self._reading.q)
-        if self._sent is None or (limiter.at_rest and np.abs(limiter.q - q).max() > NEAR):
+        if self._sent is None or (
+            limiter.at_rest and np.abs(limiter.q - q).max() > MAX_COMMAND_DISTANCE
+        ):
             limiter.start(q)
         self._sent = limiter.q.tolist()
         self._moving, self._answered = True, self._reading.time
         self._loop.start_motion(POSITIONS)
 
-    def _rest_blindly(self) -> None:
+    def _act_without_state(self) -> None:
         """Brake; at rest, send nothing, because the last command stays in effect."""
         limiter = self._limiter
-        if self._away:
+        if self._moves_alone:
             limiter.start(limiter.q)
         elif self._sent is not None and not limiter.at_rest:
             limiter.brake()
@@ -235,10 +237,10 @@ class TopicPositions(TopicControl[MotionLimiter]):
         self._armed = self._moving = False
         deadline = time.monotonic() + POSITION_STOP_TIME
         while not (self._sent is None or self._limiter.at_rest) and time.monotonic() < deadline:
-            self._topics.spin(TICK)
+            self._topics.spin(MAX_WAIT)
             if time.monotonic() - self._latest > self._settings.state_timeout:
-                self._away = True
-                self._rest_blindly()
+                self._moves_alone = True
+                self._act_without_state()
 
 
 # Maximum duration of the only garbage collection, during which the driver sends no heartbeats [s].
@@ -275,9 +277,9 @@ def main() -> NoReturn:
             error=f"{type(error).__name__}: {error}", final=not isinstance(error, OSError)
         )
         os._exit(1)
-    loop.busy(_COLLECTION_TIME)
+    loop.report_busy(_COLLECTION_TIME)
     collect_for_good()
-    loop.busy(0.0)
+    loop.report_busy(0.0)
     loop.send_message(ok=True, warnings=warnings, model={})
     try:
         control.run()

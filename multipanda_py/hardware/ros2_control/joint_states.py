@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from multipanda_py.hardware.ros2_control.topics import Topics
 
 
-JUMP = 0.1
+MAX_POSITION_JUMP = 0.1
 """Position change that is allowed in addition to motion at twice the speed limit [rad, or m]."""
 
 
@@ -109,7 +109,7 @@ class JointReading:
         torque = [effort[i] for i in indices] if len(effort) else []
         if not math.isfinite(sum(q) + sum(dq) + sum(torque)):
             raise StateInvalid(f"got q {q}, dq {dq}, effort {torque}, allowed finite numbers")
-        self._check_way(q, time - self.time)
+        self._check_displacement(q, time - self.time)
         self.time, self.q, self.dq, self.effort = time, q, dq, torque
         self._before = q
         return True
@@ -131,14 +131,14 @@ class JointReading:
         """Accept the joint positions of the next state without comparison, after a recovery."""
         self._before = []
 
-    def _check_way(self, q: Sequence[float], period: float) -> None:
+    def _check_displacement(self, q: Sequence[float], period: float) -> None:
         """Reject positions that the arm cannot have reached."""
         each = zip(
             self._required_joints, q, self._before, self._fastest, self._endless, self._units
         )
         for name, now, before, fastest, is_endless, unit in each:
             displacement = math.remainder(now - before, math.tau) if is_endless else now - before
-            max_value = JUMP + 2.0 * fastest * min(period, self._longest)
+            max_value = MAX_POSITION_JUMP + 2.0 * fastest * min(period, self._longest)
             if abs(displacement) > max_value:
                 raise StateInvalid(
                     f"joint {name} moved from {before:.4g} to {now:.4g} {unit} in "
@@ -160,13 +160,13 @@ class JointReading:
         return True
 
 
-TICK = 0.005
+MAX_WAIT = 0.005
 """Maximum wait for a message before the loop is checked [s]."""
 CONNECT_TIME = 8.0
 """Timeout for both topics and the first states [s]."""
-ENOUGH = 25
+RATE_STATES = 25
 """Number of states from which the rate is measured."""
-RATES = (0.8, 1.25)
+RATE_RANGE = (0.8, 1.25)
 """Range of the measured rate, as fractions of the configured one."""
 
 
@@ -202,17 +202,17 @@ def first_states(topics: Topics, settings: TopicDriverSettings, loop: DriverSide
 
     topics.on_state = take
     deadline = time.monotonic() + CONNECT_TIME
-    while len(times) < ENOUGH or not topics.listeners():
-        topics.spin(TICK)
-        loop.beat()
+    while len(times) < RATE_STATES or not topics.listeners():
+        topics.spin(MAX_WAIT)
+        loop.send_heartbeat()
         if wrong:
             raise DriverStartError(f"{settings.state_topic}: {wrong[0]}", final=True)
         if loop.ended():
             raise DriverStartError("the loop has ended")
         if time.monotonic() > deadline:
             raise DriverStartError(_reject_reason(topics, settings, came))
-    rate = 1.0 / float(np.median(np.diff(times[-ENOUGH:])))
-    if not RATES[0] < rate / settings.rate < RATES[1]:
+    rate = 1.0 / float(np.median(np.diff(times[-RATE_STATES:])))
+    if not RATE_RANGE[0] < rate / settings.rate < RATE_RANGE[1]:
         raise DriverStartError(
             f"{settings.state_topic}: got {rate:.4g} states per second by their stamps, "
             f"allowed {settings.rate:g}. Set rate of the arm and cell.rate to this rate, or "
@@ -234,6 +234,7 @@ def _reject_reason(topics: Topics, settings: TopicDriverSettings, came: int) -> 
             f"{settings.command_interface} controller of the external controller manager"
         )
     return (
-        f"{settings.state_topic}: got {came} messages in {CONNECT_TIME:g} s, allowed {ENOUGH} or "
+        f"{settings.state_topic}: got {came} messages in {CONNECT_TIME:g} s, allowed "
+        f"{RATE_STATES} or "
         f"more with increasing stamps of joints {settings.joint_names}"
     )

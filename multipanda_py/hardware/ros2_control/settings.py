@@ -16,7 +16,7 @@ import pinocchio as pin
 from multipanda_py.hardware.franka.settings import LoadSettings
 from multipanda_py.parameters import choice, integer, number, text
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import LoadedFlange, heavy_model
+from multipanda_py.robots.dynamics.arm_model import LoadedFlange, model_with_gravity
 from multipanda_py.robots.inertial import Load
 from multipanda_py.state import ArmLimits
 
@@ -188,7 +188,7 @@ def driver_settings(
         torque_limits=arm.limits.torque.tolist(),
         torque_steps=(arm.limits.torque_rate / settings.rate).tolist(),
         carries=not arm.compensates_gravity,
-        model=packed(heavy_model(arm)),
+        model=packed(model_with_gravity(arm)),
         flange_frame=arm.flange_frame,
         cpus=list(cpus),
         **{
@@ -234,7 +234,7 @@ def unpacked(sent: TopicDriverSettings) -> Any:
     model = pin.Model()
     model.loadFromString(zlib.decompress(base64.b64decode(sent.model)).decode())
     inertia = np.reshape(sent.load_inertia, (3, 3))
-    LoadedFlange(model, sent.flange_frame).carry(
+    LoadedFlange(model, sent.flange_frame).set_load(
         Load(sent.load_mass, np.array(sent.load_com), inertia)
     )
     return model

@@ -19,7 +19,7 @@ from multipanda_py.robots.dynamics.external_torque import MomentumObserver
 if TYPE_CHECKING:
     from multipanda_py.hardware.ros2_control.topics import Topics
 
-TICK = 0.005
+MAX_WAIT = 0.005
 """Maximum wait for a message before other tasks run [s]."""
 Limiter = TypeVar("Limiter")
 
@@ -59,7 +59,7 @@ class TopicControl(ABC, Generic[Limiter]):
         self._latest = self._came = time.monotonic()
         self._answered = 0.0
         self._wrong = ""  # Error of the newest message.
-        self._away = False
+        self._moves_alone = False
         self._recoveries = loop.words[DriverWord.RECOVER]
         self._use(settings)
         topics.on_state = self._on_state
@@ -75,7 +75,7 @@ class TopicControl(ABC, Generic[Limiter]):
         """Publish the newest state to the loop, and send its command."""
 
     @abstractmethod
-    def _rest_blindly(self) -> None:
+    def _act_without_state(self) -> None:
         """Brake or carry the arm while no valid state arrives."""
 
     @abstractmethod
@@ -92,14 +92,14 @@ class TopicControl(ABC, Generic[Limiter]):
         """Run until the loop ends or stops the driver; then leave the arm at rest."""
         self._latest = time.monotonic()
         while not self._loop.ended():
-            self._turn()
+            self._process_messages()
         self._leave()
 
-    def _turn(self) -> None:
+    def _process_messages(self) -> None:
         """Process new messages and requests, and check the timeouts."""
         loop, words = self._loop, self._loop.words
-        self._topics.spin(TICK)
-        loop.beat()
+        self._topics.spin(MAX_WAIT)
+        loop.send_heartbeat()
         if words[DriverWord.RECOVER] != self._recoveries:
             self._recoveries = words[DriverWord.RECOVER]
             self._armed = True
@@ -110,8 +110,8 @@ class TopicControl(ABC, Generic[Limiter]):
                 self._fail("state_invalid", self._wrong)
             else:
                 self._fail("robot_silent", self._silent(age))
-            self._away = True
-            self._rest_blindly()
+            self._moves_alone = True
+            self._act_without_state()
             self._reading.follow_back()
         for line in loop.lines():
             self._use(TopicDriverSettings.from_json(line))
@@ -127,7 +127,7 @@ class TopicControl(ABC, Generic[Limiter]):
         except StateInvalid as error:
             self._wrong = str(error)
             self._fail("state_invalid", self._wrong)
-            self._rest_blindly()
+            self._act_without_state()
             return
         self._wrong = ""
         self._latest = self._came
@@ -141,7 +141,7 @@ class TopicControl(ABC, Generic[Limiter]):
         # Before the first command, brakes may carry the arm. Measured efforts would then be
         # misleading.
         if self._observer is not None and reading.effort and self._sent is not None:
-            tau, measured = reading.effort, self._tau_ext(self._observer, period)
+            tau, measured = reading.effort, self._exerted_torques(self._observer, period)
         return self._loop.publish(
             reading.time, self._moving * self.kind, 0, *reading.q, *reading.dq, *tau, *measured
         )
@@ -164,7 +164,7 @@ class TopicControl(ABC, Generic[Limiter]):
                 ))  # fmt: skip
         return age
 
-    def _tau_ext(self, observer: MomentumObserver, period: float) -> list[float]:
+    def _exerted_torques(self, observer: MomentumObserver, period: float) -> list[float]:
         """Return the torques that the arm exerts on its environment, (n,) [Nm]."""
         reading = self._reading
         if not 0.0 < period < self._settings.state_timeout:

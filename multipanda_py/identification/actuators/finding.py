@@ -145,11 +145,11 @@ def drawn(result: ExperimentResult, plots: Any) -> Any:
     return figure
 
 
-def page(matches: Sequence[ExperimentResult], quick: bool) -> str:
+def page(results: Sequence[ExperimentResult], quick: bool) -> str:
     """Return the report as a self-contained HTML page.
 
     Args:
-        matches: Results of the experiments.
+        results: Results of the experiments.
         quick: True if the experiments were shortened.
     """
     title = "Compliant actuators compared with their paper"
@@ -160,7 +160,7 @@ def page(matches: Sequence[ExperimentResult], quick: bool) -> str:
     ]
     if quick:
         parts.append("<p>Shortened: the runs are shorter than in the paper.</p>")
-    for one in matches:
+    for one in results:
         parts += [
             f"<h2>{html.escape(one.title)}</h2><p>{html.escape(one.setting)}</p>",
             f"<p><b>The paper:</b> {html.escape(one.paper)}</p>",

@@ -12,7 +12,7 @@ from multipanda_py import registry
 from multipanda_py.identification.actuators.finding import Check, Curve, ExperimentResult, Panel
 from multipanda_py.identification.actuators.robots import (
     ALONG_THE_AXES,
-    DOWN,
+    GRAVITY_VECTOR,
     PENDULUM,
     PRESETS,
     TWO_LINKS,
@@ -37,10 +37,10 @@ IN_MOTION = {"sea": 0.2, "awas2": 0.2, "bavs": 1.0, "qbmove": 1.0}
 oscillate at about 200 Hz."""
 SEA_STIFFNESS = (200.0, 400.0)
 """Soft and stiff spring constants [Nm/rad]."""
-CHIRP_ANGLE, SLOWEST, FASTEST = 0.15, 0.5, 6.0
+CHIRP_ANGLE, MIN_FREQUENCY, MAX_FREQUENCY = 0.15, 0.5, 6.0
 """Amplitude, first and last frequency of the chirp [rad, Hz, Hz]."""
 _REST = 1e-3  # Tolerance of the equilibrium angle [rad].
-_FELL = 1.0 / math.sqrt(2.0)
+_HALF_POWER = 1.0 / math.sqrt(2.0)
 
 
 def steps(quick: bool) -> ExperimentResult:
@@ -96,7 +96,7 @@ def steps(quick: bool) -> ExperimentResult:
 def chirp(quick: bool) -> ExperimentResult:
     """Run a chirp of the equilibrium from 0.5 to 6 Hz on one joint, soft and stiff."""
     seconds = 5.0 if quick else 20.0
-    rise = (FASTEST - SLOWEST) / seconds
+    rise = (MAX_FREQUENCY - MIN_FREQUENCY) / seconds
     panels, responses, peaks, bands = [], [], {}, {}
     figures: dict[str, float] = {}
     for name, preset in PRESETS.items():
@@ -104,7 +104,7 @@ def chirp(quick: bool) -> ExperimentResult:
         robot = robot_of(chain_model([PENDULUM], step=2e-3), springs, preset)
 
         def swept(t: float) -> float:
-            return CHIRP_ANGLE * math.sin(math.tau * (SLOWEST + 0.5 * rise * t) * t)
+            return CHIRP_ANGLE * math.sin(math.tau * (MIN_FREQUENCY + 0.5 * rise * t) * t)
 
         motion = follow(robot, swept, seconds, 1.0, offset(springs, preset))
         peaks[name] = float(np.abs(motion.equilibrium - motion.q).max())
@@ -132,7 +132,7 @@ def chirp(quick: bool) -> ExperimentResult:
             Panel(f"{name}: ratio of link amplitude to commanded amplitude", "gain", (
                 Curve("gain", frequency, gain, ".-"),
                 Curve("3 dB below the first gain", frequency[[0, -1]],
-                      np.full(2, _FELL * gain[0]), "k:"),
+                      np.full(2, _HALF_POWER * gain[0]), "k:"),
             ), "frequency [Hz]")
         )  # fmt: skip
     summary = ", ".join(
@@ -170,7 +170,7 @@ def gains(motion: SpringMotion, rise: float) -> tuple[Vector, Vector]:
     frequency, gain = [], []
     for start, end in zip(rotations[:-2], rotations[2:]):
         swing = np.ptp(motion.q[start:end, 0]) / np.ptp(motion.commanded[start:end, 0])
-        frequency.append(SLOWEST + rise * 0.5 * (motion.time[start] + motion.time[end]))
+        frequency.append(MIN_FREQUENCY + rise * 0.5 * (motion.time[start] + motion.time[end]))
         gain.append(swing)
     return np.array(frequency), np.array(gain)
 
@@ -185,10 +185,10 @@ def bandwidth(frequency: Vector, gain: Vector) -> float:
         gain: Gain at each frequency, (n,).
     """
     gain = gain / gain[0]
-    last = int(np.flatnonzero(gain >= _FELL)[-1])
+    last = int(np.flatnonzero(gain >= _HALF_POWER)[-1])
     if last + 1 == len(gain):
         return math.inf
-    fraction = (gain[last] - _FELL) / (gain[last] - gain[last + 1])
+    fraction = (gain[last] - _HALF_POWER) / (gain[last] - gain[last + 1])
     return float(frequency[last] + fraction * (frequency[last + 1] - frequency[last]))
 
 
@@ -207,31 +207,31 @@ def _between(
     return motion.time[rows], angles[rows, 0]
 
 
-ANGLE, OMEGA = 0.8, 0.8
+AMPLITUDE, ANGULAR_FREQUENCY = 0.8, 0.8
 """Amplitude of steps and sinusoid [rad], angular frequency of the sinusoid [rad/s]."""
-STEP = 2e-3
+TIME_STEP = 2e-3
 """Time step of the simulation [s]."""
-_REACHED = 0.06
+_REST_TOLERANCE = 0.06
 """Tolerance of the rest position [rad]. Joint friction of 0.025 Nm stops soft
 springs within it."""
 
 
 def horizontal(quick: bool) -> ExperimentResult:
     """Run steps of 0.8 rad on two joints in a horizontal plane, soft and stiff."""
-    model = chain_model(TWO_LINKS, ALONG_THE_AXES, step=STEP)
+    model = chain_model(TWO_LINKS, ALONG_THE_AXES, step=TIME_STEP)
     seconds, motions = 2.0 if quick else 4.0, {}
     for name, preset in PRESETS.items():
         springs = identified(2)
         robot = robot_of(model, springs, preset)
         beside = offset(springs, preset)
         follow(robot, lambda _: 0.0, 0.5, beside=beside)
-        motions[name] = follow(robot, lambda _: ANGLE, seconds, 0.0, beside)
-    rests = {name: float(np.abs(ANGLE - one.q[-1]).max()) for name, one in motions.items()}
+        motions[name] = follow(robot, lambda _: AMPLITUDE, seconds, 0.0, beside)
+    rests = {name: float(np.abs(AMPLITUDE - one.q[-1]).max()) for name, one in motions.items()}
     swings = {name: _crossings(motion) for name, motion in motions.items()}
     checks = (
-        Check(f"links come to rest at 0.8 rad, within {_REACHED:g} rad",
+        Check(f"links come to rest at 0.8 rad, within {_REST_TOLERANCE:g} rad",
               ", ".join(f"{name} {rest:.3f} rad" for name, rest in rests.items()),
-              max(rests.values()) <= _REACHED),
+              max(rests.values()) <= _REST_TOLERANCE),
         Check("stiff links oscillate more often than soft ones with equal damping",
               ", ".join(f"{name} {count} crossings of the rest" for name, count in swings.items()),
               swings["stiff"] > swings["soft"]),
@@ -249,13 +249,15 @@ def horizontal(quick: bool) -> ExperimentResult:
 
 def vertical(quick: bool) -> ExperimentResult:
     """Run a sinusoid on two joints under gravity, soft and stiff."""
-    model, motions = chain_model(TWO_LINKS, DOWN, step=STEP), {}
-    seconds = math.tau / OMEGA * (0.3 if quick else 2.0)
+    model, motions = chain_model(TWO_LINKS, GRAVITY_VECTOR, step=TIME_STEP), {}
+    seconds = math.tau / ANGULAR_FREQUENCY * (0.3 if quick else 2.0)
     for name, preset in PRESETS.items():
         springs = identified(2)
         robot = robot_of(model, springs, preset)
         beside = offset(springs, preset)
-        motions[name] = follow(robot, lambda t: ANGLE * math.sin(OMEGA * t), seconds, 1.0, beside)
+        motions[name] = follow(
+            robot, lambda t: AMPLITUDE * math.sin(ANGULAR_FREQUENCY * t), seconds, 1.0, beside
+        )
     errors = {name: np.abs(one.commanded - one.q).max(axis=0) for name, one in motions.items()}
     motors = max(np.abs(one.commanded - one.equilibrium).max() for one in motions.values())
     summary = ", ".join(f"{name} {error[0]:.3f} / {error[1]:.3f} rad" for name, error in

@@ -14,7 +14,7 @@ import numpy as np
 from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.identification.actuators.finding import Check, Curve, ExperimentResult, Panel
 from multipanda_py.identification.actuators.robots import (
-    SOFT,
+    SOFT_PRESET,
     TWO_LINKS,
     chain_model,
     follow,
@@ -24,17 +24,17 @@ from multipanda_py.identification.actuators.robots import (
 from multipanda_py.planning.trajectory.quintic import rest_to_rest
 from multipanda_py.state import Matrix, Vector
 
-GOAL, SECONDS, TOLERANCE, MOST = 0.8, 20.0, 0.08, 15
+GOAL_ANGLE, DURATION, TOLERANCE, MAX_ITERATIONS = 0.8, 20.0, 0.08, 15
 """Goal of both joints [rad], duration [s], tolerance [rad] and maximum number of iterations."""
 ON_THE_PLANT = 0.1
 """Maximum error on a plant with references learned in simulation [rad]."""
-FASTER = 20.0
+MIN_SPEEDUP = 20.0
 """Minimum speed of a run relative to real time."""
 STEP = 8e-3
 """Time step of the simulation [s]. Angles differ by 0.0003 rad from those with 1 ms."""
-PLANTS = 5
+PLANT_COUNT = 5
 """Number of plants with randomly changed parameters."""
-_SETTLE = 1.0  # Duration of settling before each run [s].
+_SETTLE_TIME = 1.0  # Duration of settling before each run [s].
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ def learn(
     gain: float = 0.5,
     fading: float = 10.0,
     tolerance: float = TOLERANCE,
-    most: int = MOST,
+    most: int = MAX_ITERATIONS,
 ) -> Learned:
     r"""Improve references iteratively by the errors of repeated runs.
 
@@ -146,18 +146,18 @@ def two_joint_run(
     model = chain_model(links, step=STEP)
 
     def run(references: Matrix) -> Matrix:
-        robot = robot_of(model, identified(2, scale=springs), SOFT)
+        robot = robot_of(model, identified(2, scale=springs), SOFT_PRESET)
         rows = iter([references[0], *references])
-        return follow(robot, lambda _: next(rows), len(references) * STEP, _SETTLE).q
+        return follow(robot, lambda _: next(rows), len(references) * STEP, _SETTLE_TIME).q
 
     return run
 
 
 def learn_and_transfer(quick: bool) -> ExperimentResult:
     """Learn a minimum-jerk motion in simulation and execute it on deviating plants."""
-    seconds = 4.0 if quick else SECONDS
+    seconds = 4.0 if quick else DURATION
     moments: Vector = STEP * np.arange(1.0, round(seconds / STEP) + 1.0)
-    desired = np.repeat(GOAL * minimum_jerk(moments, seconds)[:, None], 2, axis=1)
+    desired = np.repeat(GOAL_ANGLE * minimum_jerk(moments, seconds)[:, None], 2, axis=1)
     used: list[float] = []
     simulated = two_joint_run()
 
@@ -168,9 +168,9 @@ def learn_and_transfer(quick: bool) -> ExperimentResult:
         return result
 
     learned = learn(timed, desired)
-    faster = (seconds + _SETTLE) / min(used)
+    faster = (seconds + _SETTLE_TIME) / min(used)
     rng, on_plants = np.random.default_rng(0), []
-    for _ in range(1 if quick else PLANTS):
+    for _ in range(1 if quick else PLANT_COUNT):
         off = rng.uniform(-1.0, 1.0, 4)
         plant = two_joint_run(*(1.0 + off * (0.03, 0.03, 0.5, 0.3)))
         on_plants.append(plant(learned.references))
@@ -181,14 +181,16 @@ def learn_and_transfer(quick: bool) -> ExperimentResult:
     checks = (
         Check("the error decreases with every run",
               ", ".join(f"{error:.3f}" for error in errors) + " rad", falls),
-        Check(f"the largest error is below {TOLERANCE:g} rad after {MOST} iterations or fewer",
-              f"{errors[-1]:.4f} rad after {count}", errors[-1] < TOLERANCE and count <= MOST),
+        Check(f"the largest error is below {TOLERANCE:g} rad after {MAX_ITERATIONS} iterations "
+              "or fewer",
+              f"{errors[-1]:.4f} rad after {count}",
+              errors[-1] < TOLERANCE and count <= MAX_ITERATIONS),
         Check("deviating plants, without further learning, have a largest error of "
               f"{ON_THE_PLANT:g} rad or less",
               ", ".join(f"{error:.3f}" for error in plant_errors) + " rad",
               max(plant_errors) <= ON_THE_PLANT),
-        Check(f"each run takes less than 1/{FASTER:g} of real time in processor time",
-              f"{faster:.1f} times", faster >= FASTER),
+        Check(f"each run takes less than 1/{MIN_SPEEDUP:g} of real time in processor time",
+              f"{faster:.1f} times", faster >= MIN_SPEEDUP),
     )  # fmt: skip
     worst = on_plants[int(np.argmax(plant_errors))]
     panels = [

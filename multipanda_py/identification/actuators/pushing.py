@@ -21,20 +21,20 @@ from multipanda_py.identification.actuators.robots import (
 from multipanda_py.simulation.actuators import CompliantRobot
 from multipanda_py.state import Matrix, Vector
 
-RADIUS = 0.03
+TIP_RADIUS = 0.03
 """Radius of the tip [m]."""
-START = (0.2, 0.0, 0.0, -1.2, 0.0)
+START_CONFIGURATION = (0.2, 0.0, 0.0, -1.2, 0.0)
 """Start configuration with little weight on the shoulder, which would otherwise stiffen its
 springs [rad]."""
 PATH = 0.11
 """Displacement of the tip along x [m]."""
-GAP = 0.03
+START_DISTANCE = 0.03
 """Initial distance between tip and box [m]."""
-GAIN = 10.0
+IK_GAIN = 10.0
 """Gain of the inverse kinematics [1/s]."""
-STEP = 2e-3
+TIME_STEP = 2e-3
 """Time step of the simulation [s]."""
-MOVED, STOPPED = 0.015, 0.01
+MIN_DISPLACEMENT, MAX_DISPLACEMENT = 0.015, 0.01
 """Minimum displacement of a pushed box and maximum displacement of a box that
 stops the arm [m]."""
 
@@ -67,7 +67,7 @@ def closed_loop_ik(model: mujoco.MjModel, q: Vector, path: Matrix, step: float) 
         mujoco.mj_kinematics(model, data)
         mujoco.mj_comPos(model, data)
         mujoco.mj_jacSite(model, data, jacobian, None, site)
-        speed = (desired - before) / step + GAIN * (before - data.site_xpos[site])
+        speed = (desired - before) / step + IK_GAIN * (before - data.site_xpos[site])
         q = q + step * np.linalg.pinv(jacobian[:, :n]).dot(speed)
         result[k], before = q, desired
     return result
@@ -117,15 +117,15 @@ def _push(robot: CompliantRobot, aims: Matrix) -> tuple[Vector, Vector]:
 def push_a_box(quick: bool) -> ExperimentResult:
     """Move the tip against a box, soft and stiff."""
     seconds, hold = (2.0, 1.0) if quick else (5.0, 2.0)
-    start = np.array(START)
+    start = np.array(START_CONFIGURATION)
     height = 0.5 * BOX_EDGE - float(tip_at(chain_model(FIVE_LINKS, height=0.0), start)[2])
-    arm = chain_model(FIVE_LINKS, step=STEP, height=height)
+    arm = chain_model(FIVE_LINKS, step=TIME_STEP, height=height)
     tip = tip_at(arm, start)
-    face = tip[0] + RADIUS + GAP
-    moments: Vector = STEP * np.arange(1.0, round((seconds + hold) / STEP) + 1.0)
+    face = tip[0] + TIP_RADIUS + START_DISTANCE
+    moments: Vector = TIME_STEP * np.arange(1.0, round((seconds + hold) / TIME_STEP) + 1.0)
     path = np.repeat(tip[None], len(moments), axis=0)
     path[:, 0] += PATH * minimum_jerk(moments, seconds)
-    angles = closed_loop_ik(arm, start, path, STEP)
+    angles = closed_loop_ik(arm, start, path, TIME_STEP)
     torques = weights(arm, angles)
     springs = identified(5, joint=1)
     moved, reached, curves, boxes = {}, {}, [], []
@@ -134,7 +134,11 @@ def push_a_box(quick: bool) -> ExperimentResult:
             springs.equilibrium_for(q, torque, preset) for q, torque in zip(angles, torques)
         ])  # fmt: skip
         model = chain_model(
-            FIVE_LINKS, step=STEP, height=height, tip_radius=RADIUS, box_at=face + 0.5 * BOX_EDGE
+            FIVE_LINKS,
+            step=TIME_STEP,
+            height=height,
+            tip_radius=TIP_RADIUS,
+            box_at=face + 0.5 * BOX_EDGE,
         )
         robot = robot_of(model, springs, preset)
         robot.reset(start, torques[0])
@@ -144,10 +148,10 @@ def push_a_box(quick: bool) -> ExperimentResult:
         curves.append(Curve(name, moments, tips))
         boxes.append(Curve(name, moments, positions - positions[0]))
     checks = (
-        Check(f"the box stops the soft arm and moves by {STOPPED:g} m or less",
-              f"{moved['soft']:.4f} m", moved["soft"] <= STOPPED),
-        Check(f"the stiff arm pushes the box by {MOVED:g} m or more",
-              f"{moved['stiff']:.4f} m", moved["stiff"] >= MOVED),
+        Check(f"the box stops the soft arm and moves by {MAX_DISPLACEMENT:g} m or less",
+              f"{moved['soft']:.4f} m", moved["soft"] <= MAX_DISPLACEMENT),
+        Check(f"the stiff arm pushes the box by {MIN_DISPLACEMENT:g} m or more",
+              f"{moved['stiff']:.4f} m", moved["stiff"] >= MIN_DISPLACEMENT),
         Check("the stiff arm comes closer to the desired tip position",
               ", ".join(f"{name} {left:.3f} m error" for name, left in reached.items()),
               abs(reached["stiff"]) < abs(reached["soft"])),

@@ -23,7 +23,7 @@ from multipanda_py.state import Matrix, Vector
 
 GRAVITY = 9.81
 """Gravitational acceleration [m/s^2]."""
-DOWN = (0.0, 0.0, -GRAVITY)
+GRAVITY_VECTOR = (0.0, 0.0, -GRAVITY)
 ALONG_THE_AXES = (0.0, -GRAVITY, 0.0)
 """Gravity along the y axes of the joints, so that the links move in a horizontal plane."""
 TIP = "tip"
@@ -75,7 +75,7 @@ FIVE_LINKS = tuple(
 
 def chain_model(
     links: Sequence[HangingLink],
-    gravity: tuple[float, float, float] = DOWN,
+    gravity: tuple[float, float, float] = GRAVITY_VECTOR,
     *,
     step: float = 1e-3,
     height: float = 1.0,
@@ -121,10 +121,10 @@ def chain_model(
     )
 
 
-SOFT, STIFF = 0.2, 0.6
+SOFT_PRESET, STIFF_PRESET = 0.2, 0.6
 """Presets of a qbMove [rad]."""
-PRESETS = {"soft": SOFT, "stiff": STIFF}
-IDENTIFIED = {
+PRESETS = {"soft": SOFT_PRESET, "stiff": STIFF_PRESET}
+PAPER_PARAMETERS = {
     "a_1": (6.257, 3.383), "k_1": (0.01038, 0.1015),
     "a_2": (3.9, 7.011), "k_2": (0.08918, 0.05944),
 }  # fmt: skip
@@ -158,7 +158,7 @@ def identified(n_joints: int, joint: int | None = None, scale: float = 1.0) -> Q
     params = {
         name: np.array(values[:n_joints] if joint is None else [values[joint]] * n_joints)
         * (scale if name.startswith("k") else 1.0)
-        for name, values in IDENTIFIED.items()
+        for name, values in PAPER_PARAMETERS.items()
     }
     return Qbmove(n_joints, params)
 

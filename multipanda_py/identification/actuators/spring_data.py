@@ -78,7 +78,7 @@ class SpringData:
         at = (self.q[rows], self.theta_1[rows], self.theta_2[rows])
         return SpringData(*at, self.torques[rows], self.names)
 
-    def explained_by(self, springs: Actuator[Any]) -> NDArray[np.float64]:
+    def predicted_torques(self, springs: Actuator[Any]) -> NDArray[np.float64]:
         """Return the torques that the springs of k joints predict, (N, k, m)."""
         columns = (self.q[:, None], self.theta_1[:, None], self.theta_2[:, None])
         result = springs.elastic_torque(*columns)

@@ -19,9 +19,9 @@ from multipanda_py.parameters import Spec, specs_of
 from multipanda_py.registry import needed
 from multipanda_py.state import Matrix, Vector
 
-SPREAD = 8.0
+MAX_GUESS_FACTOR = 8.0
 """Maximum factor between random initial guesses and the default parameters."""
-FARTHEST = 1e4
+MAX_FIT_FACTOR = 1e4
 """Maximum factor between a fitted parameter and its default."""
 
 
@@ -47,12 +47,12 @@ class FittedParameters:
         self._scale = np.where(default == 0.0, 1.0, np.abs(default))
         self._here = np.where(self._is_log, np.log(self._scale), default / self._scale)
         low, high = np.array([spec.bounds[0] for spec in specs]).T
-        far, at = math.log(FARTHEST), np.log(self._scale)
+        far, at = math.log(MAX_FIT_FACTOR), np.log(self._scale)
         with np.errstate(divide="ignore"):
             lower = np.maximum(np.log(np.maximum(low, 0.0)), at - far)
             upper = np.minimum(np.log(np.maximum(high, 0.0)), at + far)
-        self.lower = np.where(self._is_log, lower, np.maximum(low / self._scale, -FARTHEST))
-        self.upper = np.where(self._is_log, upper, np.minimum(high / self._scale, FARTHEST))
+        self.lower = np.where(self._is_log, lower, np.maximum(low / self._scale, -MAX_FIT_FACTOR))
+        self.upper = np.where(self._is_log, upper, np.minimum(high / self._scale, MAX_FIT_FACTOR))
 
     def values(self, x: Vector) -> Vector:
         """Return the parameters for x, (p,) or (k, p)."""
@@ -69,7 +69,7 @@ class FittedParameters:
             count: Number of guesses.
             rng: Random generator.
         """
-        wide = np.where(self._is_log, math.log(SPREAD), 1.0)
+        wide = np.where(self._is_log, math.log(MAX_GUESS_FACTOR), 1.0)
         around = rng.uniform(-1.0, 1.0, (count, len(self.names))) * wide
         around[0] = 0.0
         return np.clip(self._here + around, self.lower + 1e-4, self.upper - 1e-4)
@@ -80,11 +80,11 @@ class FittedParameters:
         return [name for name, one in zip(self.names, near) if one]
 
 
-STARTS = 6
+GUESS_COUNT = 6
 """Number of initial guesses."""
-EXPLORED = 400
+GUESS_SAMPLES = 400
 """Samples used to compare the initial guesses. The final fit uses all samples."""
-SINGULAR = 1e-7
+MIN_SINGULAR_RATIO = 1e-7
 """Minimum ratio of the smallest to the largest singular value for separable parameters."""
 MAX_RELATIVE_DEVIATION = 0.3
 """Relative standard deviation above which a parameter counts as undetermined."""
@@ -220,7 +220,7 @@ class _Fit:
             raise self._refused(
                 f"preset: got {worst:g}, allowed {low:g} to {high:g} {self.springs.preset_unit}"
             )
-        predicted = data.explained_by(self.springs)[:, 0]
+        predicted = data.predicted_torques(self.springs)[:, 0]
         for name, column, measured in zip(data.names, predicted.T, data.torques.T):
             if np.dot(column - column.mean(), measured - measured.mean()) < 0.0:
                 raise self._refused(
@@ -231,8 +231,8 @@ class _Fit:
 
     def solved(self, data: SpringData, rng: np.random.Generator) -> SpringEstimate:
         """Return the best fit, and refuse it if the data do not determine the parameters."""
-        few, fitted = data.every(EXPLORED), self._fitted
-        tried = [self._minimised(few, start, 1e-5) for start in fitted.starts(STARTS, rng)]
+        few, fitted = data.every(GUESS_SAMPLES), self._fitted
+        tried = [self._minimised(few, start, 1e-5) for start in fitted.starts(GUESS_COUNT, rng)]
         best = min((one for one in tried if one), key=lambda one: one.cost, default=None)
         last = best and self._minimised(data, best.x, 1e-12)
         if last is None:
@@ -250,7 +250,7 @@ class _Fit:
                 f"variance, allowed {100.0 * MIN_EXPLAINED_VARIANCE:.0f} % or more. Check "
                 "actuator type, units and signs."
             )
-        alike, x = _alike(left), last.x[: len(fitted.names)]
+        alike, x = _correlated_samples(left), last.x[: len(fitted.names)]
         deviations = self._deviations(last.jac, left, alike)
         if ends := fitted.at_end(x):
             raise self._refused(
@@ -282,14 +282,14 @@ class _Fit:
 
         def residual(x: Vector) -> Vector:
             try:
-                results = self._told(data, x[None])[:, 0] - data.torques
+                results = self._predicted_torques(data, x[None])[:, 0] - data.torques
             except ActuatorRefused:  # The solver shortens a step with an infinite residual.
                 return np.full(data.torques.size, np.inf)
             return results.ravel()
 
         def jacobian(x: Vector) -> Matrix:
             steps = _STEP * np.eye(len(x))
-            predicted = self._told(data, np.vstack([x + steps, x - steps]))
+            predicted = self._predicted_torques(data, np.vstack([x + steps, x - steps]))
             up, down = np.split(predicted, 2, axis=1)
             return np.asarray((up - down) / (2.0 * _STEP)).swapaxes(1, 2).reshape(-1, len(x))
 
@@ -307,13 +307,13 @@ class _Fit:
                 return None  # The torques are not finite at the initial guess or next to it.
         return result if np.isfinite(result.jac).all() else None
 
-    def _told(self, data: SpringData, x: Matrix) -> NDArray[np.float64]:
+    def _predicted_torques(self, data: SpringData, x: Matrix) -> NDArray[np.float64]:
         """Return the torques of k parameter sets, evaluated as k joints, (N, k, m)."""
         n, count = len(self._fitted.names), len(x)
         params: dict[str, ArrayLike] = dict(
             zip(self._fitted.names, self._fitted.values(x[:, :n]).T)
         )
-        predicted = data.explained_by(self._class(count, {**self._fixed, **params}))
+        predicted = data.predicted_torques(self._class(count, {**self._fixed, **params}))
         return predicted + x[:, n, None] if self._offset else predicted
 
     def _deviations(self, jacobian: Matrix, left: Matrix, alike: float) -> Vector:
@@ -339,11 +339,11 @@ class _Fit:
         noise = math.sqrt(float(np.square(left).sum()) / free)
         spread: Vector = noise * np.sqrt(np.square(vt / s[:, None]).sum(axis=0)) / length
         relative = spread[: len(self._fitted.names)]
-        if s[-1] < SINGULAR * s[0] or (relative > MAX_RELATIVE_DEVIATION).any():
-            vague = np.abs(vt[-1]) > 0.2
-            vague[: len(relative)] |= relative > MAX_RELATIVE_DEVIATION
+        if s[-1] < MIN_SINGULAR_RATIO * s[0] or (relative > MAX_RELATIVE_DEVIATION).any():
+            is_poorly_determined = np.abs(vt[-1]) > 0.2
+            is_poorly_determined[: len(relative)] |= relative > MAX_RELATIVE_DEVIATION
             known = ", ".join(f"{name} {_percent(one)}" for name, one in zip(names, relative))
-            mixed = " and ".join(name for name, one in zip(names, vague) if one)
+            mixed = " and ".join(name for name, one in zip(names, is_poorly_determined) if one)
             raise self._refused(
                 f"these data do not determine {mixed} (standard deviations: {known}). Use larger "
                 "deflections, more presets or less noise, or fix one of them."
@@ -358,7 +358,7 @@ def _percent(fraction: float) -> str:
     return f"{100.0 * fraction:.3g} %" if fraction < 9.99 else "over 1000 %"
 
 
-def _alike(left: Matrix) -> float:
+def _correlated_samples(left: Matrix) -> float:
     """Return the number of neighbouring samples per independent one, 1 for white residuals."""
     centred = left - left.mean(axis=0)
     power = float(np.square(centred).sum())

@@ -58,7 +58,7 @@ def low_pass(values: Matrix, cutoff: float, rate: float) -> Matrix:
     return smooth
 
 
-def smoothed(motion: MeasuredMotion, cutoff: float, min_value: float = 1.0) -> list[Smoothed]:
+def smoothed(motion: MeasuredMotion, cutoff: float, min_duration: float = 1.0) -> list[Smoothed]:
     """Resample and filter the continuous segments of a motion.
 
     Positions are interpolated by a spline, low-pass filtered without phase and differentiated by
@@ -68,14 +68,14 @@ def smoothed(motion: MeasuredMotion, cutoff: float, min_value: float = 1.0) -> l
     Args:
         motion: Measured log.
         cutoff: Cutoff frequency of the filter [Hz].
-        min_value: Minimum duration of a segment [s]. Shorter segments are dropped.
+        min_duration: Minimum duration of a segment [s]. Shorter segments are dropped.
     """
     interpolate = needed("scipy.interpolate")
     result = []
     for run in motion.runs():
         part = motion.part(run)
         length = part.time[-1] - part.time[0]
-        if length < min_value or len(part.time) < 12:
+        if length < min_duration or len(part.time) < 12:
             continue
         rate = min(MAX_RATE, 1.0 / part.period)
         time = part.time[0] + np.arange(int(length * rate) + 1) / rate
@@ -92,7 +92,7 @@ def smoothed(motion: MeasuredMotion, cutoff: float, min_value: float = 1.0) -> l
     return result
 
 
-ROUNDS = 3
+MAX_ITERATIONS = 3
 """Number of iterations. Each estimates the parameters, then the noise of each joint."""
 
 
@@ -142,7 +142,7 @@ def fit(
     _, n, p = rows.shape
     noise = np.ones(n)
     count = np.ones(tau.shape) if used is None else used.astype(float)
-    for _ in range(ROUNDS if weighted else 1):
+    for _ in range(MAX_ITERATIONS if weighted else 1):
         scaled = (rows * (count / noise)[:, :, None]).reshape(-1, p)
         length = np.linalg.norm(scaled, axis=0)
         length[length == 0.0] = 1.0

@@ -16,10 +16,10 @@ from multipanda_py.exceptions import IdentificationRefused
 from multipanda_py.identification.arm.fourier import FourierMotion
 from multipanda_py.identification.arm.regressor import ArmRegressor, base_parameters
 from multipanda_py.robots import ArmDescription, SceneObject
-from multipanda_py.robots.dynamics.collision_pairs import NONE_ATTACHED
+from multipanda_py.robots.dynamics.collision_pairs import NO_GRASPS
 from multipanda_py.state import Matrix, Vector
 
-OF_ITSELF = 0.03
+MIN_SELF_DISTANCE = 0.03
 """Minimum distance between links of one arm [m]. The feature ``collision_avoidance`` acts below
 it."""
 
@@ -52,11 +52,11 @@ class Clearance:
             q = (postures or {}).get(other.name, other.robot.ready)
             geometry.raw[start : start + other.n_joints] = q
         self._groups = [
-            (group, OF_ITSELF if group.kind == "self" else margin)
-            for group in geometry.groups_with(NONE_ATTACHED)
+            (group, MIN_SELF_DISTANCE if group.kind == "self" else margin)
+            for group in geometry.groups_with(NO_GRASPS)
         ]
 
-    def missing(self, postures: Matrix) -> float:
+    def violation(self, postures: Matrix) -> float:
         """Return the largest violation of the minimum distances [m], negative if all are kept.
 
         Args:
@@ -90,27 +90,27 @@ def clearance_in(cell: CellConfig, name: str, margin: float) -> Clearance:
 
 
 CRITERIA = ("condition", "d-optimal")
-FREE = 2.0
+MAX_DISPLACEMENT = 2.0
 """Maximum displacement of a joint to either side of its ready position [rad]."""
-STEP, SHORTEST_STEP = 0.3, 1e-3
+INITIAL_STEP, SHORTEST_STEP = 0.3, 1e-3
 """Initial and minimum step size of the search, relative to the standard deviation of the random
 coefficients."""
-FIRST = 20
+RANDOM_MOTIONS = 20
 """Number of random motions. The search starts from the best of them."""
-TRIES = 50
+MAX_TRIES = 50
 """Number of random motions, each scaled down repeatedly, before the search gives up."""
-SPARSE, DENSE = 2.5, 100.0
+SEARCH_SAMPLES, CHECK_RATE = 2.5, 100.0
 """Sample rates of the search (samples per period of the fastest harmonic) and of the final check
 [Hz]."""
-BETWEEN = 16.0
+CHECK_DENSITY = 16.0
 """Sampling density of the collision check of an improved motion, relative to the search. A
 violation that only the final check detects scales down the whole motion."""
-SMALLER = 0.95
+SHRINK_FACTOR = 0.95
 """Scale factor applied to a motion each time the final check finds a violation."""
 
 
 @dataclass(frozen=True)
-class ExcitationSettings:
+class ExcitationOptions:
     """Requirements of an excitation motion.
 
     Attributes:
@@ -165,11 +165,11 @@ class Excitation:
     def __init__(
         self,
         arm: ArmDescription,
-        wanted: ExcitationSettings,
+        wanted: ExcitationOptions,
         clearance: Clearance | None = None,
         gravities: Sequence[Vector | None] = (None,),
     ) -> None:
-        self._arm, self._wanted, self._clearance = arm, wanted, clearance
+        self._arm, self._options, self._clearance = arm, wanted, clearance
         self._regressor = ArmRegressor(arm)
         self._gravities = gravities
         self._columns = base_parameters(self._regressor, gravities).columns
@@ -178,14 +178,14 @@ class Excitation:
         self._weights[-10:] += self._regressor.carried
         low, high = arm.limits.span
         ready = np.asarray(arm.robot.ready)
-        self._low = np.maximum(low + wanted.inside, ready - FREE)
-        self._high = np.minimum(high - wanted.inside, ready + FREE)
+        self._low = np.maximum(low + wanted.inside, ready - MAX_DISPLACEMENT)
+        self._high = np.minimum(high - wanted.inside, ready + MAX_DISPLACEMENT)
         self._ready = np.clip(ready, self._low, self._high)
         blank = np.zeros((n, wanted.harmonics))
         self._blank = FourierMotion(blank, blank, np.zeros(n), wanted.period, wanted.ramp)
         fastest = wanted.harmonics / wanted.period
-        self._times = self._blank.times(4.0 * SPARSE * fastest)
-        self._between = BETWEEN * SPARSE * fastest
+        self._times = self._blank.times(4.0 * SEARCH_SAMPLES * fastest)
+        self._between = CHECK_DENSITY * SEARCH_SAMPLES * fastest
         self._basis = self._blank.basis(self._times)
         self.best, self.scale = np.inf, 1.0
 
@@ -200,7 +200,7 @@ class Excitation:
         Args:
             x: Coefficients, size and centre of every joint, ((2 L + 2) n,).
         """
-        desired, limits, n = self._wanted, self._arm.limits, self._arm.n_joints
+        desired, limits, n = self._options, self._arm.limits, self._arm.n_joints
         size = 2 * desired.harmonics
         direction = x[: n * size].reshape(n, size)
         amplitude = 1.0 / (1.0 + np.exp(-x[n * size : n * size + n] - 2.0))
@@ -232,10 +232,10 @@ class Excitation:
     def cost(self, motion: FourierMotion) -> float:
         """Return the criterion of a motion, inf if its torques exceed the limit."""
         stack, torque = self._stack(motion)
-        if (torque > self._wanted.limit_scale * self._arm.limits.torque).any():
+        if (torque > self._options.limit_scale * self._arm.limits.torque).any():
             return np.inf
         sizes = _singular_values(stack)
-        if self._wanted.criterion == "condition":
+        if self._options.criterion == "condition":
             return float(np.log(sizes[-1] / sizes[0]))
         return float(-2.0 * np.log(sizes).sum())
 
@@ -255,7 +255,7 @@ class Excitation:
             stacks.append(rows[..., self._columns].reshape(-1, len(self._columns)))
         return np.concatenate(stacks), np.max(torques, axis=0)
 
-    def clear(self, motion: FourierMotion, rate: float | None = None) -> bool:
+    def is_collision_free(self, motion: FourierMotion, rate: float | None = None) -> bool:
         """Return True if a motion keeps the minimum distances.
 
         Args:
@@ -265,7 +265,7 @@ class Excitation:
         if self._clearance is None:
             return True
         times = self._times[::2] if rate is None else motion.times(rate)
-        return self._clearance.missing(motion.sample(times)[0]) <= 0.0
+        return self._clearance.violation(motion.sample(times)[0]) <= 0.0
 
     def random(self, rng: np.random.Generator) -> Vector:
         """Return the search vector of a random motion that satisfies all limits.
@@ -273,23 +273,24 @@ class Excitation:
         Raises:
             IdentificationRefused: If none is found near the ready configuration.
         """
-        n, size = self._arm.n_joints, 2 * self._wanted.harmonics
-        if self._clearance is not None and self._clearance.missing(self._ready[None]) > 0.0:
+        n, size = self._arm.n_joints, 2 * self._options.harmonics
+        if self._clearance is not None and self._clearance.violation(self._ready[None]) > 0.0:
             raise IdentificationRefused(
                 f"{self._arm.name}: the ready configuration {np.round(self._ready, 3).tolist()} "
                 "is too close to an obstacle. Move the obstacle or reduce the minimum distance."
             )
-        for _ in range(TRIES):
+        for _ in range(MAX_TRIES):
             x = np.concatenate([rng.normal(size=n * size), np.zeros(n), 0.3 * rng.normal(size=n)])
             for _ in range(12):
                 motion = self.motion(x)
-                if self.cost(motion) < np.inf and self.clear(motion):
+                if self.cost(motion) < np.inf and self.is_collision_free(motion):
                     return x
                 x[n * size : n * size + n] -= 0.7
                 x[n * size + n :] *= 0.7
         raise IdentificationRefused(
             f"{self._arm.name}: no motion about {np.round(self._ready, 3).tolist()} keeps the "
-            f"minimum distances and stays within {self._wanted.limit_scale:g} of the torque limits"
+            f"minimum distances and stays within {self._options.limit_scale:g} of the torque "
+            f"limits"
         )
 
     def search(
@@ -304,17 +305,21 @@ class Excitation:
         Raises:
             IdentificationRefused: If no motion satisfies the limits.
         """
-        desired, rng = self._wanted, np.random.default_rng(self._wanted.seed)
-        starts = [self.random(rng) for _ in range(FIRST)]
+        desired, rng = self._options, np.random.default_rng(self._options.seed)
+        starts = [self.random(rng) for _ in range(RANDOM_MOTIONS)]
         costs = [self.cost(self.motion(x)) for x in starts]
         best = int(np.argmin(costs))
-        x, cost, step = starts[best], costs[best], STEP
-        for done in range(FIRST, desired.evaluations):
+        x, cost, step = starts[best], costs[best], INITIAL_STEP
+        for done in range(RANDOM_MOTIONS, desired.evaluations):
             mask = rng.random(x.size) < max(0.1, rng.random() ** 2)
             trial = x + step * mask * rng.normal(size=x.size)
             motion = self.motion(trial)
             new = self.cost(motion)
-            if new < cost and self.clear(motion) and self.clear(motion, self._between):
+            if (
+                new < cost
+                and self.is_collision_free(motion)
+                and self.is_collision_free(motion, self._between)
+            ):
                 x, cost, step = trial, new, min(1.0, step * 1.5)
             else:
                 step = max(SHORTEST_STEP, step * 1.5**-0.25)
@@ -327,11 +332,11 @@ class Excitation:
     def _checked(self, motion: FourierMotion) -> FourierMotion:
         """Scale a motion down until it keeps its distances between the samples as well."""
         for _ in range(20):
-            if self.clear(motion, DENSE / 4.0):
+            if self.is_collision_free(motion, CHECK_RATE / 4.0):
                 return motion
-            self.scale *= SMALLER
-            q0 = self._ready + SMALLER * (motion.q0 - self._ready)
-            motion = replace(motion, a=SMALLER * motion.a, b=SMALLER * motion.b, q0=q0)
+            self.scale *= SHRINK_FACTOR
+            q0 = self._ready + SHRINK_FACTOR * (motion.q0 - self._ready)
+            motion = replace(motion, a=SHRINK_FACTOR * motion.a, b=SHRINK_FACTOR * motion.b, q0=q0)
         raise IdentificationRefused(
             f"{self._arm.name}: no motion found that keeps the minimum distances. Remove "
             "obstacles or reduce the minimum distance."

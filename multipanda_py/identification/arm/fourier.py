@@ -93,17 +93,17 @@ class FourierMotion:
         times: Vector = np.linspace(0.0, self.duration, round(self.duration * rate) + 1)
         return times
 
-    def points(self, max_value: int) -> Vector:
+    def points(self, point_count: int) -> Vector:
         """Return the times of a trajectory with few points, from start to end, (N,) [s].
 
         Quintic interpolation of positions, velocities and accelerations between these points
         reproduces the motion. One quarter of the points lies in the two ramps.
 
         Args:
-            max_value: Number of points, 16 or more.
+            point_count: Number of points, 16 or more.
         """
-        ends = np.linspace(0.0, self.ramp, max(3, max_value // 8) + 1)
-        middle = np.linspace(self.ramp, self.duration - self.ramp, max_value - 2 * len(ends) + 2)
+        ends = np.linspace(0.0, self.ramp, max(3, point_count // 8) + 1)
+        middle = np.linspace(self.ramp, self.duration - self.ramp, point_count - 2 * len(ends) + 2)
         points: Vector = np.concatenate([ends[:-1], middle, self.duration - ends[-2::-1]])
         return points
 

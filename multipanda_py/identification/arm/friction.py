@@ -11,9 +11,9 @@ from multipanda_py.registry import needed
 from multipanda_py.robots.robot import FIGURES
 from multipanda_py.state import Matrix, Vector
 
-SHARP = 0.01
+DEFAULT_COULOMB_WIDTH = 0.01
 """Width w of the Coulomb friction step if it is not identified [rad/s, m/s]."""
-STEEPEST = 100.0
+MAX_STEEPNESS = 100.0
 """Maximum steepness of a friction sigmoid that the feature ``friction`` accepts [s/rad]."""
 
 
@@ -38,8 +38,8 @@ class FrictionShape:
 
     @classmethod
     def sharp(cls, joints: int) -> FrictionShape:
-        """Return the shape for friction that is not identified: width :data:`SHARP`, no shift."""
-        return cls(np.full(joints, SHARP), np.zeros(joints))
+        """Return the shape for unidentified friction: :data:`DEFAULT_COULOMB_WIDTH`, no shift."""
+        return cls(np.full(joints, DEFAULT_COULOMB_WIDTH), np.zeros(joints))
 
     def columns(self, dq: Matrix) -> Matrix:
         """Return the regressor columns of :math:`f_v, f_c, f_o` of every joint, (N, n, 3).
@@ -93,9 +93,9 @@ class FrictionEstimate:
         torque: Matrix = (self.shape.columns(dq) * terms).sum(axis=2)
         return torque
 
-    def figures(self) -> dict[str, tuple[float, ...]]:
+    def sigmoid_parameters(self) -> dict[str, tuple[float, ...]]:
         """Return the sigmoid parameters that the feature ``friction`` compensates with."""
-        steepness = np.minimum(2.0 / self.shape.width, STEEPEST)
+        steepness = np.minimum(2.0 / self.shape.width, MAX_STEEPNESS)
         phi = (2.0 * self.coulomb, steepness, self.shape.shift)
         return {name: tuple(values.tolist()) for name, values in zip(FIGURES, phi)}
 

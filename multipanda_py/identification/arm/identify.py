@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from multipanda_py.exceptions import IdentificationRefused
 from multipanda_py.identification.arm.estimators import Estimate, fit
 from multipanda_py.identification.arm.friction import FrictionEstimate, FrictionShape, fit_friction
-from multipanda_py.identification.arm.physical_parameters import ParameterPrior, consistent
+from multipanda_py.identification.arm.physical_parameters import ParameterPrior, fit_consistent
 from multipanda_py.identification.arm.regressor import (
     ArmRegressor,
     BaseParameters,
     base_parameters,
-    unidentifiable_offsets,
+    unobservable_offsets,
 )
 from multipanda_py.identification.arm.stack import (
     Stack,
-    check_identifiable,
+    check_excitation,
     check_motion,
     stack,
     thinned,
@@ -32,13 +32,13 @@ from multipanda_py.robots import ArmDescription, Robot
 from multipanda_py.robots.inertial import NO_LOAD, Load, inertial_of
 from multipanda_py.state import Matrix, Vector
 
-WIDEST, NARROWEST = 1.0, 0.005
+MAX_SIGMOID_WIDTH, MIN_SIGMOID_WIDTH = 1.0, 0.005
 """Bounds of the width of a sigmoid [rad/s, m/s]. A wider one acts as viscous friction."""
-WIDTHS = np.geomspace(NARROWEST, WIDEST, 9)
+CANDIDATE_WIDTHS = np.geomspace(MIN_SIGMOID_WIDTH, MAX_SIGMOID_WIDTH, 9)
 """Candidate widths for the initial guess."""
-SWEEPS = 2
+JOINT_SWEEPS = 2
 """Sweeps over all joints for the initial guess."""
-FURTHEST = 5.0
+MAX_RELATIVE_SHIFT = 5.0
 """Maximum shift of a sigmoid, relative to the prior standard deviation of shifts."""
 
 
@@ -73,14 +73,16 @@ def fit_shape(
     """
     search = _Search(stack, base, cutoff, noise, prior)
     n = len(noise)
-    x = np.concatenate([np.full(n, np.log(WIDTHS[len(WIDTHS) // 2])), np.zeros(n)])
-    for _ in range(SWEEPS):
+    x = np.concatenate(
+        [np.full(n, np.log(CANDIDATE_WIDTHS[len(CANDIDATE_WIDTHS) // 2])), np.zeros(n)]
+    )
+    for _ in range(JOINT_SWEEPS):
         for joint in range(n):
-            trials = np.tile(x, (len(WIDTHS), 1))
-            trials[:, joint] = np.log(WIDTHS)
+            trials = np.tile(x, (len(CANDIDATE_WIDTHS), 1))
+            trials[:, joint] = np.log(CANDIDATE_WIDTHS)
             x = min(trials, key=lambda trial: float((search.residual(trial) ** 2).sum()))
-    low = np.concatenate([np.full(n, np.log(NARROWEST)), np.full(n, -FURTHEST)])
-    high = np.concatenate([np.full(n, np.log(WIDEST)), np.full(n, FURTHEST)])
+    low = np.concatenate([np.full(n, np.log(MIN_SIGMOID_WIDTH)), np.full(n, -MAX_RELATIVE_SHIFT)])
+    high = np.concatenate([np.full(n, np.log(MAX_SIGMOID_WIDTH)), np.full(n, MAX_RELATIVE_SHIFT)])
     inside = 1e-6
     start = np.clip(x, low + inside, high - inside)
     optimise = needed("scipy.optimize")
@@ -154,22 +156,22 @@ class _Search:
         self._columns[joint] = terms
 
 
-FRICTIONS = ("coulomb", "sigmoid")
-ROTORS = ("auto", "fit", "known", "unseen")
+FRICTION_MODELS = ("coulomb", "sigmoid")
+ROTOR_MODES = ("auto", "fit", "known", "unseen")
 MASS_RANGE = (0.7, 1.3)
 """Bounds of the total moving mass, relative to that of the model."""
-SLOW = 0.1
+MIN_VELOCITY = 0.1
 """Joint velocity below which torques are not used for inertial parameters [rad/s, m/s]. There,
 friction decreases with speed (Stribeck effect), which the friction model does not describe."""
-OF_SPEED = 0.25
+SLOW_JOINT_FRACTION = 0.25
 """Upper bound of the threshold ``SLOW`` for a slowly moving joint, as fraction of its root mean
 square velocity."""
-LATEST = 0.02
+MAX_DELAY = 0.02
 """Maximum delay of measured torques that is attributed to the recording [s]."""
-NO_OFFSET = 1e-3
+FIXED_OFFSET_DEVIATION = 1e-3
 """Prior standard deviation of the torque offset of a joint whose offset cannot be separated from a
 weight [Nm, N]. The small value assigns the torque to the weight of the links."""
-SAID = 1.0
+REPORTED_REST_TIME = 1.0
 """Minimum duration of rest, removed from a log, that is reported [s]."""
 
 
@@ -178,11 +180,11 @@ class Options:
     """Options of an identification.
 
     Attributes:
-        friction: Friction model, one of :data:`FRICTIONS`.
-        rotors: Treatment of rotor inertia, one of :data:`ROTORS`. ``fit`` identifies it, ``known``
-            takes it from the robot model. ``unseen`` assumes sensors behind the gears, whose
-            torques do not contain it. ``auto`` selects ``fit`` or ``unseen`` by the sensors stated
-            in the logs.
+        friction: Friction model, one of :data:`FRICTION_MODELS`.
+        rotors: Treatment of rotor inertia, one of :data:`ROTOR_MODES`. ``fit`` identifies it,
+            ``known`` takes it from the robot model. ``unseen`` assumes sensors behind the gears,
+            whose torques do not contain it. ``auto`` selects ``fit`` or ``unseen`` by the sensors
+            stated in the logs.
         cutoff: Cutoff frequency of the filter of torques and regressors [Hz].
         held_out: Fraction of the motion at the end of every log that serves only for testing. The
             final standstill is removed first.
@@ -208,7 +210,7 @@ class Identified:
             friction, Coulomb friction and offset.
         condition: Condition number of the stack with columns of unit length.
         delay: Delay of the measured torques relative to the positions [s].
-        rotors: Applied treatment of rotor inertia, one of :data:`ROTORS`.
+        rotors: Applied treatment of rotor inertia, one of :data:`ROTOR_MODES`.
         held_out: RMSE of every joint's torque on the held-out part, by model, (n,) each [Nm].
         residual: Residuals of the held-out part by model, (N, n) each [Nm].
         time: Times of the held-out part, (N,) [s].
@@ -275,7 +277,7 @@ def identify(
     moving_parts = [motion.without_rest() for motion in motions]
     for motion, part in zip(motions, moving_parts):
         rest = float(np.ptp(motion.time) - np.ptp(part.time))
-        if rest >= SAID:
+        if rest >= REPORTED_REST_TIME:
             progress(f"{motion.name}: {rest:.1f} s of rest at both ends are dropped")
     pairs = [
         motion.split(options.held_out) if options.held_out else (motion, motion)
@@ -293,16 +295,16 @@ def identify(
     gravities = [motion.gravity_in_base for motion in motions]
     fits_rotors = options.rotors == "fit"
     base = base_parameters(regressor, gravities, rotors=fits_rotors)
-    untold = unidentifiable_offsets(regressor, base, gravities, rotors=fits_rotors)
+    unobservable = unobservable_offsets(regressor, base, gravities, rotors=fits_rotors)
     rotors = _known_rotors(regressor, options)
-    train, test = (_without(part, rotors, n) for part in (train, test))
+    train, test = (_without_rotor_torques(part, rotors, n) for part in (train, test))
     progress(f"{len(base)} base parameters, {len(train)} samples")
     speed = np.sqrt((train.dq**2).mean(axis=0))
-    moving = train.moving(np.minimum(SLOW, OF_SPEED * speed), options.cutoff)
-    of_friction = np.delete(np.arange(3 * n), 2 * n + np.array(untold, int))
+    moving = train.moving(np.minimum(MIN_VELOCITY, SLOW_JOINT_FRACTION * speed), options.cutoff)
+    of_friction = np.delete(np.arange(3 * n), 2 * n + np.array(unobservable, int))
     columns = np.concatenate([base.columns, 11 * n + of_friction])
-    if untold:
-        which = ", ".join(arm.robot.joints[joint].name for joint in untold)
+    if unobservable:
+        which = ", ".join(arm.robot.joints[joint].name for joint in unobservable)
         progress(f"constant torque of {which}: equal to that of a weight, attributed to the links")
     if options.friction == "sigmoid":
         progress("fitting friction at low speed")
@@ -310,20 +312,20 @@ def identify(
         shape = fit_shape(train, base, options.cutoff, noise)
         train, test = (part.with_shape(shape, options.cutoff) for part in (train, test))
     delay = _delay(train, columns, moving)
-    train, test = train.late_by(delay), test.late_by(delay)
+    train, test = train.with_delay(delay), test.with_delay(delay)
     of_joints = _friction_names(arm)
     names = (*base.names, *(of_joints[k] for k in of_friction))
     estimate = fit(train.rows[:, :, columns], train.tau, train.independent, used=moving)
-    check_identifiable(estimate, names)
+    check_excitation(estimate, names)
     plain = fit(train.rows[:, :, columns], train.tau, train.independent, weighted=False)
     progress("computing consistent parameters")
     weight = moving * np.sqrt(train.independent) / estimate.noise
-    result = consistent(
+    result = fit_consistent(
         (train.rows * weight[:, :, None]).reshape(-1, 14 * n),
         (train.tau * weight).ravel(),
         [Load(link.inertial.mass, np.array(link.inertial.com), link.inertial.inertia)
          for link in arm.robot.links[1:]],
-        _bounds(arm, options, untold),
+        _bounds(arm, options, unobservable),
         masses=_total(arm.robot),
     )  # fmt: skip
     armature, known = result.others[:n], 11 * n
@@ -331,7 +333,7 @@ def identify(
     friction = fit_friction(train.rows[:, :, known:], left, shape)
     values = np.concatenate([result.values[:known], *friction.terms])
     robot = _robot(
-        arm.robot, result.bodies, friction, armature if options.rotors == "fit" else None
+        arm.robot, result.loads, friction, armature if options.rotors == "fit" else None
     )
     predictions = {
         "datasheet": test.rows[:, :, : 10 * n] @ regressor.prior,
@@ -389,7 +391,7 @@ def _known_rotors(regressor: ArmRegressor, options: Options) -> Vector | None:
     return np.array(robot.armature) if options.rotors == "known" else np.zeros(robot.n_joints)
 
 
-def _without(part: Stack, rotors: Vector | None, n: int) -> Stack:
+def _without_rotor_torques(part: Stack, rotors: Vector | None, n: int) -> Stack:
     """Subtract the torques of known rotors from a stack and clear their columns."""
     if rotors is None:
         return part
@@ -410,18 +412,16 @@ def _delay(train: Stack, columns: Matrix, moving: NDArray[np.bool_]) -> float:
     rows = np.concatenate([train.rows[:, :, columns], -train.slope[:, :, None]], axis=2)
     result = fit(rows, train.tau, train.independent, used=moving)
     delay, deviation = float(result.values[-1]), float(result.deviations[-1])
-    return delay if abs(delay) > 3.0 * deviation and abs(delay) < LATEST else 0.0
+    return delay if abs(delay) > 3.0 * deviation and abs(delay) < MAX_DELAY else 0.0
 
 
-def _bounds(
-    arm: ArmDescription, options: Options, unidentifiable: Sequence[int]
-) -> ParameterPrior:
+def _bounds(arm: ArmDescription, options: Options, unobservable: Sequence[int]) -> ParameterPrior:
     """Return the prior of rotor inertias and friction."""
     n = arm.n_joints
     rotors = np.array(arm.robot.armature) if options.rotors == "fit" else np.zeros(n)
     nothing = np.full(n, np.inf)
     offset = nothing.copy()
-    offset[list(unidentifiable)] = NO_OFFSET
+    offset[list(unobservable)] = FIXED_OFFSET_DEVIATION
     prior = np.concatenate([rotors, np.zeros(3 * n)])
     loose = 0.5 * rotors + 0.02 if options.rotors == "fit" else np.ones(n)
     return ParameterPrior(
@@ -437,7 +437,7 @@ def _robot(
     links = [
         replace(link, inertial=inertial_of(body)) for link, body in zip(robot.links[1:], bodies)
     ]
-    own = friction.figures()
+    own = friction.sigmoid_parameters()
     return replace(
         robot,
         links=(robot.links[0], *links),

@@ -10,8 +10,8 @@ import numpy as np
 
 from multipanda_py.exceptions import IdentificationRefused
 from multipanda_py.identification.arm.friction import FrictionShape
-from multipanda_py.identification.arm.identify import SLOW
-from multipanda_py.identification.arm.physical_parameters import ParameterPrior, consistent
+from multipanda_py.identification.arm.identify import MIN_VELOCITY
+from multipanda_py.identification.arm.physical_parameters import ParameterPrior, fit_consistent
 from multipanda_py.identification.arm.regressor import ArmRegressor
 from multipanda_py.identification.arm.stack import Stack, check_motion, stack
 from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
@@ -19,12 +19,12 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.inertial import Load
 from multipanda_py.state import Matrix, Vector
 
-GUESS = Load(1.0, np.array([0.0, 0.0, 0.1]), np.diag([4e-3, 4e-3, 4e-3]))
+PRIOR_LOAD = Load(1.0, np.array([0.0, 0.0, 0.1]), np.diag([4e-3, 4e-3, 4e-3]))
 """Prior of the payload: a body of 1 kg whose centre is 0.1 m in front of the flange."""
-SPREAD = 3.0
+PRIOR_DEVIATION = 3.0
 """Relative standard deviation of ``GUESS``. It is so wide that the log determines mass and centre
 of mass. The inertia stays close to ``GUESS`` if the log contains no fast motion."""
-MOVING = 0.3
+MIN_MOTION_VELOCITY = 0.3
 """Joint velocity above which a log counts as a motion, not as static
 configurations [rad/s, m/s]."""
 MIN_ROTATION = 0.15
@@ -39,16 +39,16 @@ class PayloadEstimate:
         load: Payload in the flange frame, without gripper and tool.
         mass_deviation: Standard deviation of the mass [kg].
         com_deviation: Standard deviation of the centre of mass, (3,) [m].
-        tells_inertia: True if the log contains motion. If False, the inertia is not identified. It
-            is that of ``GUESS``, changed only for physical consistency with mass and centre of
-            mass.
+        has_inertia: True if the log contains motion. If False, the inertia is not identified. It
+            is that of ``PRIOR_LOAD``, changed only for physical consistency with mass and centre
+            of mass.
         rmse: Root mean square of the torque residual, (n,) [Nm].
     """
 
     load: Load
     mass_deviation: float
     com_deviation: Vector
-    tells_inertia: bool
+    has_inertia: bool
     rmse: Vector
 
 
@@ -87,20 +87,20 @@ def find_load(
         [regressor.prior, robot.armature, robot.damping, robot.friction, robot.torque_offset]
     )
     left = part.tau - part.rows @ own
-    moves = bool(np.abs(part.dq).max() > MOVING)
+    moves = bool(np.abs(part.dq).max() > MIN_MOTION_VELOCITY)
     _check_several_configurations(rows, motions[0].name)
     columns = np.concatenate([rows, part.rows[..., 11 * n :]], axis=2)
     weight = _weights(part, columns, left, cutoff)
     allowed = np.concatenate([np.full(2 * n, 0.2), np.full(n, 0.1)])
     allowed *= np.tile(np.sqrt(arm.limits.torque / arm.limits.torque.max()), 3)
-    result = consistent(
+    result = fit_consistent(
         (columns * weight[:, :, None]).reshape(-1, 10 + 3 * n),
         (left * weight).ravel(),
-        [GUESS],
+        [PRIOR_LOAD],
         ParameterPrior(np.zeros(3 * n), allowed, np.full(3 * n, -np.inf)),
-        spread=SPREAD,
+        spread=PRIOR_DEVIATION,
     )
-    body = result.bodies[0]
+    body = result.loads[0]
     rest = left - columns @ result.values
     return PayloadEstimate(
         body,
@@ -136,7 +136,7 @@ def _weights(part: Stack, columns: Matrix, left: Matrix, cutoff: float) -> Matri
         left: Torques that the arm without payload does not explain, (N, n) [Nm].
         cutoff: Cutoff frequency of the filter [Hz].
     """
-    moving = part.moving(SLOW, cutoff).astype(float)
+    moving = part.moving(MIN_VELOCITY, cutoff).astype(float)
     if moving.mean() < 0.2:
         moving = np.ones_like(moving)
     all_rows = columns.reshape(-1, columns.shape[2])

@@ -20,11 +20,11 @@ from multipanda_py.registry import needed
 from multipanda_py.robots.inertial import Load
 from multipanda_py.state import Matrix, Vector
 
-SPREAD = 0.3
+PRIOR_DEVIATION = 0.3
 """Relative standard deviation of the true inertial parameters from their prior."""
-LEAST = 1e-3
+MIN_EIGENVALUE_RATIO = 1e-3
 """Minimum eigenvalue of a pseudo-inertia relative to its prior."""
-GIRTH = 0.01
+MIN_GYRATION_RADIUS = 0.01
 """Minimum radius of gyration of a prior [m], for links that the model describes as
 rods or points."""
 
@@ -45,31 +45,31 @@ class ParameterPrior:
 
 
 @dataclass(frozen=True, eq=False)
-class Consistent:
+class ConsistentParameters:
     """Physically consistent parameters.
 
     Attributes:
-        bodies: Inertia of each link.
+        loads: Inertia of each link.
         others: Rotor inertia and friction parameters, (k,).
         values: Inertial and other parameters in one vector, (10 links + k,).
         deviations: Posterior standard deviations of ``values``, (10 links + k,).
     """
 
-    bodies: tuple[Load, ...]
+    loads: tuple[Load, ...]
     others: Vector
     values: Vector
     deviations: Vector
 
 
-def consistent(
+def fit_consistent(
     rows: Matrix,
     tau: Vector,
     bodies: Sequence[Load],
     others: ParameterPrior,
     *,
-    spread: float = SPREAD,
+    spread: float = PRIOR_DEVIATION,
     masses: tuple[float, float] | None = None,
-) -> Consistent:
+) -> ConsistentParameters:
     r"""Return the physically consistent parameters that fit best.
 
     .. math::
@@ -80,8 +80,9 @@ def consistent(
     Symbols: relative change :math:`X_i` of the pseudo-inertia :math:`P_i` of link i, other
     parameters y, and z as the vector of all parameters. The prior pseudo-inertia is
     :math:`L_i L_i^T`, and E is the identity. Prior and deviation of y are :math:`y_0` and s, and
-    :math:`\lambda` is :data:`LEAST`. The regularisation does not depend on the units and the frame
-    of a link, and the semidefinite program is well scaled. The rows are compressed by QR first.
+    :math:`\lambda` is :data:`MIN_EIGENVALUE_RATIO`. The regularisation does not depend on the
+    units and the frame of a link, and the semidefinite program is well scaled. The rows are
+    compressed by QR first.
 
     Args:
         rows: Regressor A, scaled to unit standard deviation of the torques, (m, 10 links + k).
@@ -117,7 +118,7 @@ def consistent(
     x = cp.Variable(len(prior_weights))
     limits = [
         cp.reshape(_MATRICES @ x[10 * i : 10 * i + 10], (4, 4), order="F") + np.eye(4)
-        >> LEAST * np.eye(4)
+        >> MIN_EIGENVALUE_RATIO * np.eye(4)
         for i in range(n)
     ]
     if k:
@@ -147,16 +148,18 @@ def consistent(
     result = [body_of(values[10 * i : 10 * i + 10]) for i in range(n)]
     spreads = np.linalg.norm(to_own @ inverse, axis=1)
     bounded = np.maximum(values[10 * n :], others.lower)
-    return Consistent(tuple(result), bounded, np.concatenate([values[: 10 * n], bounded]), spreads)
+    return ConsistentParameters(
+        tuple(result), bounded, np.concatenate([values[: 10 * n], bounded]), spreads
+    )
 
 
 def _thick(pseudo: Matrix) -> Matrix:
-    """Return a pseudo-inertia whose radii of gyration are :data:`GIRTH` or larger."""
+    """Return a pseudo-inertia whose radii of gyration are :data:`MIN_GYRATION_RADIUS` or more."""
     result = pseudo.copy()
     com = pseudo[:3, 3] / pseudo[3, 3]
     about = pseudo[:3, :3] - pseudo[3, 3] * np.outer(com, com)
     moments, axes = np.linalg.eigh((about + about.T) / 2.0)
-    min_value = pseudo[3, 3] * GIRTH**2
+    min_value = pseudo[3, 3] * MIN_GYRATION_RADIUS**2
     result[:3, :3] += axes @ np.diag(np.maximum(min_value - moments, 0.0)) @ axes.T
     return result
 

@@ -11,7 +11,7 @@ import pinocchio as pin
 
 from multipanda_py.registry import needed
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import LoadedFlange, heavy_model
+from multipanda_py.robots.dynamics.arm_model import LoadedFlange, model_with_gravity
 from multipanda_py.robots.inertial import NO_LOAD, Inertial, Load, inertial_of
 from multipanda_py.state import Matrix, Vector
 
@@ -67,8 +67,8 @@ class ArmRegressor:
 
     def __init__(self, arm: ArmDescription, load: Load = NO_LOAD) -> None:
         self.arm = arm
-        self._model = heavy_model(arm)
-        LoadedFlange(self._model, arm.flange_frame).carry(load)
+        self._model = model_with_gravity(arm)
+        LoadedFlange(self._model, arm.flange_frame).set_load(load)
         self._data = self._model.createData()
         self._gravity = np.array(self._model.gravity.linear)
         links = arm.robot.links[1:]
@@ -146,9 +146,9 @@ def congruence(transform: Matrix) -> Matrix:
     )
 
 
-SAMPLES = 60
+RANDOM_STATES = 60
 """Number of random states. Their regressors reach the full structural rank."""
-TOLERANCE = 1e-9
+RANK_TOLERANCE = 1e-9
 """Tolerance of the rank, relative to the largest singular value. Rounding errors
 are near 1e-13."""
 UNIDENTIFIABLE = 1e-6
@@ -202,7 +202,7 @@ def base_parameters(
     return independent(rows.reshape(-1, len(names)), names)
 
 
-def unidentifiable_offsets(
+def unobservable_offsets(
     regressor: ArmRegressor,
     base: BaseParameters,
     gravities: Sequence[Vector | None] = (None,),
@@ -249,8 +249,8 @@ def _rows_of_any_motion(
     stack = []
     for gravity in gravities:
         low, high = regressor.arm.limits.span
-        q = rng.uniform(low, high, (SAMPLES, n))
-        dq, ddq = (rng.normal(size=(SAMPLES, n)) for _ in range(2))
+        q = rng.uniform(low, high, (RANDOM_STATES, n))
+        dq, ddq = (rng.normal(size=(RANDOM_STATES, n)) for _ in range(2))
         rows = regressor.rows(q, dq, ddq, gravity)
         stack.append(with_rotors(rows, ddq) if rotors else rows)
     return np.concatenate(stack)
@@ -275,11 +275,11 @@ def independent(stack: Matrix, names: Sequence[str]) -> BaseParameters:
     """
     r, order = needed("scipy.linalg").qr(stack, mode="r", pivoting=True)
     size = np.abs(np.diagonal(r))
-    rank = int((size > TOLERANCE * size[0]).sum())
+    rank = int((size > RANK_TOLERANCE * size[0]).sum())
     transform = np.zeros((rank, stack.shape[1]))
     transform[:, order[:rank]] = np.eye(rank)
     transform[:, order[rank:]] = np.linalg.solve(r[:rank, :rank], r[:rank, rank:])
-    transform[np.abs(transform) < TOLERANCE] = 0.0
+    transform[np.abs(transform) < RANK_TOLERANCE] = 0.0
     ranked = np.argsort(order[:rank])
     columns = np.asarray(order[:rank])[ranked]
     return BaseParameters(columns, transform[ranked], tuple(names[int(i)] for i in columns))

@@ -14,13 +14,13 @@ from multipanda_py.identification.arm.estimators import Estimate, Smoothed, low_
 from multipanda_py.identification.arm.friction import FrictionShape
 from multipanda_py.identification.arm.regressor import ArmRegressor, with_rotors
 from multipanda_py.realtime.recording.measured_motion import (
-    ALIKE,
+    MIN_CORRELATION,
     MeasuredMotion,
+    clipped_torques,
+    constant_joints,
     correlations,
-    cut_off,
     other_joints,
     saturated,
-    still,
     wrong_positions,
     wrong_times,
     wrong_torques,
@@ -28,13 +28,13 @@ from multipanda_py.realtime.recording.measured_motion import (
 )
 from multipanda_py.state import Matrix, Vector
 
-SHORTEST = 5.0
+MIN_DURATION = 5.0
 """Minimum total duration of the segments without gaps [s]."""
 MAX_SAMPLES = 300_000
 """Maximum number of samples of a log. The regressor of a sample takes about 7 kB."""
-UNLIKE = 0.3
+UNRELATED_CORRELATION = 0.3
 """Correlation below which two signals count as unrelated."""
-CUTOFF = 5.0
+CUTOFF_FREQUENCY = 5.0
 """Cutoff frequency of the filter [Hz]."""
 
 
@@ -73,19 +73,20 @@ def _warnings(motion: MeasuredMotion, regressor: ArmRegressor, moves: bool) -> I
     yield from saturated(motion.tau, own, limits)
     if not moves:
         return
-    runs = smoothed(motion, CUTOFF)
+    runs = smoothed(motion, CUTOFF_FREQUENCY)
     length = sum(len(run.time) / run.rate for run in runs)
-    if length < SHORTEST:
+    if length < MIN_DURATION:
         gaps = len(motion.runs()) - 1
         between = f" between {gaps} gaps" if gaps else ""
         yield (
-            f"too short: {length:.3g} s in segments longer than 1 s{between}. Record {SHORTEST:g} "
+            f"too short: {length:.3g} s in segments longer than 1 s{between}. Record "
+            f"{MIN_DURATION:g} "
             "s or more."
         )
-    yield from still(motion.q, own)
+    yield from constant_joints(motion.q, own)
     if motion.dq is not None:
         yield from wrong_velocities(motion.time, motion.q, motion.dq, own, motion.runs())
-    yield from cut_off(motion.tau, own)
+    yield from clipped_torques(motion.tau, own)
     q, dq, ddq, tau = (
         np.concatenate([getattr(run, name) for run in runs]) for name in ("q", "dq", "ddq", "tau")
     )
@@ -107,29 +108,33 @@ def _unexpected_torques(own: tuple[str, ...], expected: Matrix, tau: Matrix) -> 
     size: Vector = np.linalg.norm(tau, axis=0) / np.linalg.norm(expected, axis=0)
     for joint in np.flatnonzero(heavy).tolist():
         best = int(np.nanargmax(np.where(heavy, alike[joint], -1.0)))
-        if best != joint and alike[joint, best] > ALIKE and alike[joint, joint] < UNLIKE:
+        if (
+            best != joint
+            and alike[joint, best] > MIN_CORRELATION
+            and alike[joint, joint] < UNRELATED_CORRELATION
+        ):
             yield (
                 f"the torque of {own[joint]} matches the expected torque of {own[best]}. Are "
                 "columns swapped?"
             )
-        if alike[joint, joint] < -ALIKE:
+        if alike[joint, joint] < -MIN_CORRELATION:
             yield (
                 f"the torque of {own[joint]} is opposite to the torque expected from its motion. "
                 "Check its sign, the direction of gravity and the robot model."
             )
-        if alike[joint, joint] > ALIKE and not 0.2 < size[joint] < 5.0:
+        if alike[joint, joint] > MIN_CORRELATION and not 0.2 < size[joint] < 5.0:
             yield (
                 f"the torque of {own[joint]} is {size[joint]:.2g} times the torque expected from "
                 "its motion. Check its unit."
             )
 
 
-AHEAD = 4.0
+POSITION_CUTOFF_RATIO = 4.0
 """Cutoff frequency of the position filter relative to that of torques and regressors."""
-ENDS = 1.5
+TRANSIENT_PERIODS = 1.5
 """Periods of the cutoff that are dropped at both ends of a segment because of
 filter transients."""
-SAMPLES = 5.0
+SAMPLES_PER_PERIOD = 5.0
 """Samples per period of the cutoff after decimation. A log needs as many or more."""
 
 MIN_CUTOFF = 0.1
@@ -185,21 +190,21 @@ class Stack:
         rows[:, :, 11 * n :] = np.concatenate(new).reshape(-1, n, 3 * n)
         return replace(self, rows=rows)
 
-    def moving(self, min_value: float | Vector, cutoff: float) -> NDArray[np.bool_]:
+    def moving(self, min_velocity: float | Vector, cutoff: float) -> NDArray[np.bool_]:
         """Return a mask of the torques without friction effects near zero velocity, (N, n).
 
         Args:
-            min_value: Velocity below which a joint counts as near rest, of all joints or (n,)
+            min_velocity: Velocity below which a joint counts as near rest, of all joints or (n,)
                 [rad/s, m/s].
             cutoff: Cutoff frequency of the filter, which spreads effects near rest in time [Hz].
         """
         slow = [
-            thinned((np.abs(part.dq) < min_value).astype(float), cutoff, part.rate)
+            thinned((np.abs(part.dq) < min_velocity).astype(float), cutoff, part.rate)
             for part in self.parts
         ]
         return np.concatenate(slow) < 0.1
 
-    def late_by(self, delay: float) -> Stack:
+    def with_delay(self, delay: float) -> Stack:
         """Return the stack with torques of a later time, which undoes their delay.
 
         Args:
@@ -209,7 +214,7 @@ class Stack:
 
 
 def thinned(values: Matrix, cutoff: float, rate: float) -> Matrix:
-    """Filter columns, decimate them to :data:`SAMPLES` per period of the cutoff, drop the ends.
+    """Filter columns, decimate them to :data:`SAMPLES_PER_PERIOD`, and drop the ends.
 
     Args:
         values: Columns to filter, (N, k).
@@ -217,8 +222,8 @@ def thinned(values: Matrix, cutoff: float, rate: float) -> Matrix:
         rate: Samples per second [Hz].
     """
     smooth = low_pass(values, cutoff, rate)
-    keep = max(1, int(rate / (SAMPLES * cutoff)))
-    end = int(ENDS * rate / cutoff)
+    keep = max(1, int(rate / (SAMPLES_PER_PERIOD * cutoff)))
+    end = int(TRANSIENT_PERIODS * rate / cutoff)
     return smooth[end : len(smooth) - end : keep]
 
 
@@ -246,11 +251,12 @@ def stack(
     n = regressor.arm.n_joints
     rows, tau, slope, dq, time, parts, rates = [], [], [], [], [], [], []
     for motion in motions:
-        for part in smoothed(motion, AHEAD * cutoff):
-            if 1.01 * part.rate < SAMPLES * cutoff:
+        for part in smoothed(motion, POSITION_CUTOFF_RATIO * cutoff):
+            if 1.01 * part.rate < SAMPLES_PER_PERIOD * cutoff:
                 raise IdentificationRefused(
                     f"{motion.name}: a cutoff of {cutoff:g} Hz for {part.rate:.3g} samples per "
-                    f"second is above the maximum of {part.rate / SAMPLES:.3g} Hz. Lower it, "
+                    f"second is above the maximum of {part.rate / SAMPLES_PER_PERIOD:.3g} Hz. "
+                    f"Lower it, "
                     "accelerations would be noise."
                 )
             full = regressor.rows(part.q, part.dq, part.ddq, motion.gravity_in_base)
@@ -269,7 +275,7 @@ def stack(
             dq.append(torque[:, 2 * n : 3 * n])
             time.append(torque[:, -1])
             parts.append(part)
-            rates.append(part.rate / max(1, int(part.rate / (SAMPLES * cutoff))))
+            rates.append(part.rate / max(1, int(part.rate / (SAMPLES_PER_PERIOD * cutoff))))
     if not rows:
         empty = np.zeros((0, n))
         return Stack(np.zeros((0, n, 14 * n)), empty, empty, empty, 0.0, 1.0, np.zeros(0), ())
@@ -285,21 +291,21 @@ MAX_CONDITION = 1000.0
 ones several hundred."""
 
 
-def check_identifiable(
-    estimate: Estimate, names: Sequence[str], max_value: float = MAX_CONDITION
+def check_excitation(
+    estimate: Estimate, names: Sequence[str], max_condition: float = MAX_CONDITION
 ) -> None:
     """Refuse data that do not determine all parameters.
 
     Args:
         estimate: Estimated parameters.
         names: Names of the parameters, (p,).
-        max_value: Maximum condition number.
+        max_condition: Maximum condition number.
 
     Raises:
         IdentificationRefused: If the condition number is too large. The message names the
             parameters.
     """
-    if estimate.condition <= max_value:
+    if estimate.condition <= max_condition:
         return
     weights = np.abs(estimate.worst)
     order = np.argsort(-weights)
@@ -310,6 +316,7 @@ def check_identifiable(
         description = f"{mixed[0]} cannot be determined"
     raise IdentificationRefused(
         f"the motion does not determine all parameters: {description}; condition number "
-        f"{estimate.condition:.3g}, allowed {max_value:g}. Move all joints at once and in both "
+        f"{estimate.condition:.3g}, allowed {max_condition:g}. Move all joints at once and in "
+        f"both "
         "directions, for example with a motion of `multipanda excite`."
     )

@@ -22,7 +22,7 @@ from multipanda_py.identification.calibration.contact_parameters import (
     ContactParameters,
 )
 from multipanda_py.identification.calibration.improvement import (
-    Improvement,
+    ModelImprovement,
     find_motion,
     gain_of,
     measure,
@@ -31,20 +31,20 @@ from multipanda_py.identification.calibration.improvement import (
     with_surface,
 )
 from multipanda_py.identification.calibration.rounds import (
-    Checkpoint,
-    Refinement,
-    RefinementPlan,
+    Calibration,
+    CalibrationPlan,
     Round,
+    RunCache,
 )
 from multipanda_py.identification.validation import Comparison
-from multipanda_py.identification.validation.compare import SHORTEST
+from multipanda_py.identification.validation.compare import MIN_COMMON_DURATION
 from multipanda_py.identification.validation.record import Run
-from multipanda_py.identification.validation.task import SIMULATED, Task
+from multipanda_py.identification.validation.task import SIMULATED_BACKEND, Task
 from multipanda_py.identification.validation.tasks import (
     has_real_arms,
     make_task,
     objects_of,
-    required_objects,
+    setup_instructions,
     with_tools_of,
 )
 from multipanda_py.identification.validation.validate import (
@@ -65,7 +65,7 @@ MIN_IMPROVEMENT = 0.03
 
 @dataclass(eq=False)
 class CalibrationRun:
-    """Calibration loop behind :func:`.refine`, with the same arguments.
+    """Calibration loop behind :func:`.calibrate`, with the same arguments.
 
     Attributes:
         tasks: Tasks for plant and twin.
@@ -77,15 +77,15 @@ class CalibrationRun:
     plant: CellConfig
     twin: CellConfig
     folder: Path
-    plan: RefinementPlan
+    plan: CalibrationPlan
     motions: Mapping[str, Matrix]
-    say: Callable[[str], None]
+    log: Callable[[str], None]
     tasks: list[Task]
     names: Sequence[str]
-    checkpoint: Checkpoint
+    checkpoint: RunCache
     notes: list[str] = field(default_factory=list)
 
-    def run(self) -> Refinement:
+    def run(self) -> Calibration:
         """Run rounds until the score stops improving.
 
         Raises:
@@ -93,8 +93,8 @@ class CalibrationRun:
                 motion.
             IdentificationRefused: If no arm can be identified in the first round.
         """
-        plan, log = self.plan, self.say
-        self._of_plant = self._shown()
+        plan, log = self.plan, self.log
+        self._of_plant = self._plant_runs()
         rounds = [Round(0, self._compared(self.twin))]
         log(f"round 0: score {rounds[0].score:.3f}")
         fit = self._surface_fit()
@@ -119,14 +119,14 @@ class CalibrationRun:
                     f"round {number} did not improve the score by {100 * MIN_IMPROVEMENT:.0f} %"
                 )
                 break
-        best_round = Refinement(rounds, (), ended).best
-        return Refinement(rounds, self._gains(best_round), ended, tuple(self.notes))
+        best_round = Calibration(rounds, (), ended).best
+        return Calibration(rounds, self._gains(best_round), ended, tuple(self.notes))
 
     def _note(self, text: str) -> None:
         self.notes.append(text)
-        self.say(text)
+        self.log(text)
 
-    def _shown(self) -> list[tuple[Task, list[Run]]]:
+    def _plant_runs(self) -> list[tuple[Task, list[Run]]]:
         """Run the tasks on the plant, and return those that it completes with their runs.
 
         Raises:
@@ -135,7 +135,7 @@ class CalibrationRun:
         done = []
         for task in self.tasks:
             runs = self._runs("plant", task, self.plant)
-            if any(run.seconds >= SHORTEST for run in runs):
+            if any(run.seconds >= MIN_COMMON_DURATION for run in runs):
                 done.append((task, runs))
             else:
                 self._note(f"task {task.number}: skipped, the plant fails: {runs[0].fault}")
@@ -147,7 +147,7 @@ class CalibrationRun:
         plan = self.plan
         name = f"{side}_{task.number}_{task.law}_{fingerprint(cell)[:12]}".replace(" ", "_")
         return runs_of(
-            task, cell, plan.repeats, plan.seed, lambda text: self.say(f"{side}, {text}"),
+            task, cell, plan.repeats, plan.seed, lambda text: self.log(f"{side}, {text}"),
             lambda repeat, make: self.checkpoint.run(f"{name}_{repeat}", make), plan.recover,
         )  # fmt: skip
 
@@ -162,7 +162,7 @@ class CalibrationRun:
         first = self.plant.arms[next(iter(self.plant.arms))]
         if TABLE not in self.twin.objects:
             return None
-        if first.backend == SIMULATED and TABLE not in self.plant.objects:
+        if first.backend == SIMULATED_BACKEND and TABLE not in self.plant.objects:
             return None
         try:
             fit = ContactFit(self.plant, self._of_plant, self.plan.seed)
@@ -177,7 +177,7 @@ class CalibrationRun:
         if fit is None:
             return ContactParameters()
         result = self.checkpoint.numbers(
-            f"table_{fingerprint(twin)[:12]}", lambda: asdict(fit.fit(twin, self.say))
+            f"table_{fingerprint(twin)[:12]}", lambda: asdict(fit.fit(twin, self.log))
         )
         return ContactParameters(**result)
 
@@ -194,7 +194,7 @@ class CalibrationRun:
         failed: list[ValidationRefused | IdentificationRefused] = []
         for name, before in measured.items():
             try:
-                motion = self._moved(name, number)
+                motion = self._run_motion(name, number)
                 bodies[name] = self._body(name, [*before, motion], number)
             except (ValidationRefused, IdentificationRefused) as error:
                 failed.append(error)
@@ -206,7 +206,7 @@ class CalibrationRun:
             self._note(f"round {number}: {reason}")
         return bodies
 
-    def _moved(self, name: str, number: int) -> MeasuredMotion:
+    def _run_motion(self, name: str, number: int) -> MeasuredMotion:
         """Run a new excitation motion on an arm of the plant."""
         seed = self.plan.seed + number
         points = self.motions.get(name)
@@ -214,10 +214,10 @@ class CalibrationRun:
             points = self.checkpoint.points(
                 f"motion_{name}_{seed}",
                 lambda: find_motion(
-                    self._combined_cell(), name, self.plan.evaluations, seed, self.say
+                    self._combined_cell(), name, self.plan.evaluations, seed, self.log
                 ),
             )
-        self.say(f"round {number}: {name} of the plant moves for {points[-1, 0]:.0f} s")
+        self.log(f"round {number}: {name} of the plant moves for {points[-1, 0]:.0f} s")
         return measure(
             self.plant, name, points, seed, self.checkpoint.run, recover=self.plan.recover
         )
@@ -225,7 +225,7 @@ class CalibrationRun:
     def _combined_cell(self) -> CellConfig:
         """Return the twin for collision checks, with the objects of a plant with real arms."""
         objects = {**self.plant.objects, **objects_of(self.tasks, self.plant)}
-        if all(arm.backend == SIMULATED for arm in self.plant.arms.values()):
+        if all(arm.backend == SIMULATED_BACKEND for arm in self.plant.arms.values()):
             return self.twin
         return self.twin.model_copy(update={"objects": {**self.twin.objects, **objects}})
 
@@ -238,7 +238,7 @@ class CalibrationRun:
             measured,
             described,
             load=load_of(self.plant.arms[name].settings),
-            progress=lambda text: self.say(f"round {number}: {name}: {text}"),
+            progress=lambda text: self.log(f"round {number}: {name}: {text}"),
         )
         path = self.folder / f"{name}_round_{number}.yaml"
         notes = {
@@ -249,7 +249,7 @@ class CalibrationRun:
             partial.write_text(parameters_text(body.robot, notes), encoding="utf-8")
         return body, path
 
-    def _gains(self, best: Round) -> list[Improvement]:
+    def _gains(self, best: Round) -> list[ModelImprovement]:
         """Run tasks on the plant with controllets that use the identified model.
 
         On real arms only tasks in free space are run, because the true contact force is only known
@@ -261,21 +261,21 @@ class CalibrationRun:
         return [
             gain_of(task, runs, self._runs("plant by identified laws", task, cell))
             for task, runs in self._of_plant
-            if task.desired_force(np.zeros(1)) is None or not has_real_arms(self.plant, task)
+            if task.requested_force(np.zeros(1)) is None or not has_real_arms(self.plant, task)
         ]
 
 
-Say = Callable[[str], None]
+LogFunction = Callable[[str], None]
 
 
-def refine(
+def calibrate(
     plant: CellConfig,
     twin: CellConfig,
     folder: Path,
-    plan: RefinementPlan | None = None,
+    plan: CalibrationPlan | None = None,
     motions: Mapping[str, Matrix] | None = None,
-    log: Say = lambda text: None,
-) -> Refinement:
+    log: LogFunction = lambda text: None,
+) -> Calibration:
     """Calibrate a twin against its plant.
 
     In every round, each arm of the tasks executes another excitation motion on the plant. Its
@@ -300,7 +300,7 @@ def refine(
             calibration, or no arm completes its first motion.
         IdentificationRefused: If the data of the first round identify no arm.
     """
-    plan, motions = plan or RefinementPlan(), motions or {}
+    plan, motions = plan or CalibrationPlan(), motions or {}
     twin = with_tools_of(plant, twin)
     if plan.rounds < 1 or plan.repeats < 1:
         raise ValidationRefused("rounds and repeats have to be 1 or more")
@@ -316,16 +316,16 @@ def refine(
         raise ValidationRefused(
             f"arms: {', '.join(missing)} exists only in the plant. Use the same names in the twin."
         )
-    for sentence in required_objects(tasks, plant):
+    for sentence in setup_instructions(tasks, plant):
         log(sentence)
-    checkpoint = Checkpoint(folder, _asked(plant, twin, plan, motions))
+    checkpoint = RunCache(folder, _request_of(plant, twin, plan, motions))
     if len(checkpoint):
         log(f"{len(checkpoint)} runs are already done")
     return CalibrationRun(plant, twin, folder, plan, motions, log, tasks, names, checkpoint).run()
 
 
-def _asked(
-    plant: CellConfig, twin: CellConfig, plan: RefinementPlan, motions: Mapping[str, Matrix]
+def _request_of(
+    plant: CellConfig, twin: CellConfig, plan: CalibrationPlan, motions: Mapping[str, Matrix]
 ) -> dict[str, Any]:
     """Return the arguments that the stored runs depend on."""
     own = asdict(plan)

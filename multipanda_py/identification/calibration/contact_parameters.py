@@ -20,16 +20,16 @@ from multipanda_py.realtime.recording import ArmLog
 from multipanda_py.registry import needed
 from multipanda_py.state import Matrix, Vector
 
-DEPTH, FORCE = 2e-5, 0.3
+POSITION_SCALE, FORCE_SCALE = 2e-5, 0.3
 """Differences of tool height [m] and tangential force [N] that have a residual of 1 in the fit."""
-CALM, QUICK = 50, 4
+FORCE_BLOCK, HEIGHT_BLOCK = 50, 4
 """Block sizes for averaging noisy forces and heights, in samples."""
-TOUCH = 5.0
+CONTACT_FORCE = 5.0
 """Measured force that counts as contact [N]."""
 
 
-def along(run: Run, up_in_base: Vector) -> Matrix:
-    """Return the measured tangential forces minus their mean, in units of :data:`FORCE`.
+def tangential_force_signal(run: Run, up_in_base: Vector) -> Matrix:
+    """Return the measured tangential forces minus their mean, in units of :data:`FORCE_SCALE`.
 
     Args:
         run: Run of task 4.
@@ -40,13 +40,13 @@ def along(run: Run, up_in_base: Vector) -> Matrix:
     """
     (log,) = run.logs.values()
     force = _forces(log)
-    blocks = _blocks(force - np.outer(force @ up_in_base, up_in_base), CALM)
-    centred: Matrix = (blocks - blocks.mean(axis=0)) / FORCE
+    blocks = _blocks(force - np.outer(force @ up_in_base, up_in_base), FORCE_BLOCK)
+    centred: Matrix = (blocks - blocks.mean(axis=0)) / FORCE_SCALE
     return centred
 
 
-def height(run: Run, up_in_base: Vector) -> Matrix:
-    """Return the tool height since first contact minus its mean, in units of :data:`DEPTH`.
+def height_signal(run: Run, up_in_base: Vector) -> Matrix:
+    """Return the tool height since contact minus its mean, in units of :data:`POSITION_SCALE`.
 
     Args:
         run: Run of task 3.
@@ -58,11 +58,11 @@ def height(run: Run, up_in_base: Vector) -> Matrix:
     (log,), before = run.logs.values(), list(run.settling.values())
     parts = [*before, log]
     pressed = np.concatenate([_forces(part) @ up_in_base for part in parts])
-    touch = int((_blocks(pressed, QUICK)[:, 0] > TOUCH).argmax()) * QUICK
+    touch = int((_blocks(pressed, HEIGHT_BLOCK)[:, 0] > CONTACT_FORCE).argmax()) * HEIGHT_BLOCK
     positions = np.concatenate([_column(part, "position_ee_in_base")[:, :3] for part in parts])
     height = positions[touch:] @ up_in_base
     last = len(height) - len(log) // 5  # The tool may lift off in the last fifth.
-    return _blocks(height[:last] - height[:last].mean(), QUICK) / DEPTH
+    return _blocks(height[:last] - height[:last].mean(), HEIGHT_BLOCK) / POSITION_SCALE
 
 
 def _forces(log: ArmLog) -> Matrix:
@@ -86,19 +86,25 @@ def _blocks(values: Matrix, size: int) -> Matrix:
 
 
 TABLE = "table"
-KEYS: Mapping[int, tuple[str, ...]] = {4: ("friction",), 3: ("contact_time", "contact_damping")}
+FITTED_PARAMETERS: Mapping[int, tuple[str, ...]] = {
+    4: ("friction",),
+    3: ("contact_time", "contact_damping"),
+}
 """Table parameters that each task determines."""
-SIGNALS: Mapping[int, Callable[[Run, Vector], Matrix]] = {4: along, 3: height}
-WIDEST = 5.0
+SIGNALS: Mapping[int, Callable[[Run, Vector], Matrix]] = {
+    4: tangential_force_signal,
+    3: height_signal,
+}
+MAX_CHANGE_FACTOR = 5.0
 """Maximum factor by which a parameter changes in one fit."""
 MAX_RANGE_RATIO = 3.0
 """Maximum ratio of the upper to the lower bound of an accepted estimate."""
-STEP = 0.03
+LOG_STEP = 0.03
 """Finite-difference step of the logarithm of a parameter. It is large because contact forces are
 not smooth."""
-EVALUATIONS = 8
+MAX_ITERATIONS = 8
 """Maximum iterations of a fit. Each takes one run plus one per parameter."""
-UNLIKE = 10.0
+FAILURE_RESIDUAL = 10.0
 """Residual of samples that the twin does not reach, because it ends the task early."""
 _ALLOWED: Mapping[str, tuple[float, float]] = {
     "friction": (0.01, 5.0), "contact_time": (0.002, 0.5), "contact_damping": (0.01, 10.0),
@@ -121,7 +127,7 @@ class ContactParameters:
 
 
 @dataclass(frozen=True, eq=False)
-class _Shown:
+class _PlantSignal:
     task: Task
     seed: int
     signal: Matrix
@@ -171,13 +177,13 @@ class ContactFit:
         (name,) = shown[0][0].names(plant)[:1]
         self._up = describe_arm(name, plant.arms[name]).rotation_base_in_world[2]
         self.left_out: list[str] = []
-        self._shown: dict[int, _Shown] = {}
+        self._plant_signals: dict[int, _PlantSignal] = {}
         for task, runs in shown:
-            if task.number in KEYS and task.number not in self._shown:
+            if task.number in FITTED_PARAMETERS and task.number not in self._plant_signals:
                 whole = [k for k, run in enumerate(runs) if not run.fault]
                 if whole:
                     signal = SIGNALS[task.number](runs[whole[0]], self._up)
-                    self._shown[task.number] = _Shown(task, seed + whole[0], signal)
+                    self._plant_signals[task.number] = _PlantSignal(task, seed + whole[0], signal)
                 else:
                     self.left_out.append(f"task {task.number} ended early: {runs[0].fault}")
 
@@ -190,8 +196,8 @@ class ContactFit:
         """
         values: dict[str, float] = {}
         spread: dict[str, Sequence[float]] = {}
-        for number in KEYS:
-            if number in self._shown:
+        for number in FITTED_PARAMETERS:
+            if number in self._plant_signals:
                 result = self._search(with_surface(twin, TABLE, values), number, log)
                 values.update(result.values)
                 spread.update(result.spread)
@@ -200,7 +206,7 @@ class ContactFit:
     def _search(
         self, twin: CellConfig, number: int, log: Callable[[str], None]
     ) -> ContactParameters:
-        shown, names = self._shown[number], KEYS[number]
+        shown, names = self._plant_signals[number], FITTED_PARAMETERS[number]
         plant = shown.signal
         own = np.array([getattr(twin.objects[TABLE], name) for name in names])
 
@@ -208,7 +214,7 @@ class ContactFit:
         def left_at(values: tuple[float, ...]) -> Vector:
             surface = dict(zip(names, values))
             (run,) = runs_of(shown.task, with_surface(twin, TABLE, surface), 1, shown.seed)
-            error = np.full(plant.shape, UNLIKE)
+            error = np.full(plant.shape, FAILURE_RESIDUAL)
             if not run.fault:
                 estimate = SIGNALS[number](run, self._up)
                 size = min(len(estimate), len(plant))
@@ -221,15 +227,15 @@ class ContactFit:
             return left_at(tuple(np.exp(x).tolist()))
 
         def slopes(x: Vector) -> Matrix:
-            here, steps = left(x), STEP * np.eye(len(x))
-            return np.stack([(left(x + step) - here) / STEP for step in steps], axis=1)
+            here, steps = left(x), LOG_STEP * np.eye(len(x))
+            return np.stack([(left(x + step) - here) / LOG_STEP for step in steps], axis=1)
 
         low, high = np.log([_ALLOWED[name] for name in names]).T
-        low = np.maximum(low, np.log(own / WIDEST))
-        high = np.minimum(high, np.log(own * WIDEST))
+        low = np.maximum(low, np.log(own / MAX_CHANGE_FACTOR))
+        high = np.minimum(high, np.log(own * MAX_CHANGE_FACTOR))
         x0 = np.clip(np.log(own), low + 1e-6, high - 1e-6)
         result = needed("scipy.optimize").least_squares(
-            left, x0, slopes, bounds=(low, high), max_nfev=EVALUATIONS, xtol=1e-2, ftol=1e-3
+            left, x0, slopes, bounds=(low, high), max_nfev=MAX_ITERATIONS, xtol=1e-2, ftol=1e-3
         )
         off = np.linalg.norm(result.fun) / np.maximum(_own_lengths(result.jac), 1e-9)
         ends = np.exp([np.maximum(result.x - off, low), np.minimum(result.x + off, high)]).T

@@ -15,10 +15,10 @@ from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ValidationRefused
 from multipanda_py.identification.arm.excitation import (
     Excitation,
-    ExcitationSettings,
+    ExcitationOptions,
     clearance_in,
 )
-from multipanda_py.identification.validation.compare import SHORTEST
+from multipanda_py.identification.validation.compare import MIN_COMMON_DURATION
 from multipanda_py.identification.validation.record import Run, run_task
 from multipanda_py.identification.validation.task import MotionTask, Task
 from multipanda_py.identification.validation.validate import Keep, do_now
@@ -88,9 +88,9 @@ def with_surface(cell: CellConfig, object_name: str, surface: Mapping[str, float
     return cell.model_copy(update={"objects": objects})
 
 
-MARGIN = 0.05
+MIN_DISTANCE = 0.05
 """Minimum distance of the motion to floor, objects and other arms [m]."""
-ELSEWHERE = 0.2
+STOPPED_DISTANCE = 0.2
 """Distance of an arm from the end of its motion above which it has stopped early [rad, m].
 Position errors due to gravity and friction are smaller."""
 
@@ -111,9 +111,9 @@ def find_motion(
         IdentificationRefused: If no motion satisfies the limits.
     """
     described = describe_arm(arm, cell.arms[arm])
-    clearance = clearance_in(cell, arm, MARGIN)
+    clearance = clearance_in(cell, arm, MIN_DISTANCE)
     search = Excitation(
-        described, ExcitationSettings(evaluations=evaluations, seed=seed), clearance
+        described, ExcitationOptions(evaluations=evaluations, seed=seed), clearance
     )
     match = search.search(lambda done, best: log(f"{arm}: motion {done}: condition {best:.1f}"))
     return match.table(match.points(TRAJECTORY_POINTS))
@@ -141,14 +141,14 @@ def measure(
     Raises:
         ValidationRefused: If the arm does not complete the motion.
     """
-    run = keep(f"motion_{arm}_{seed}", lambda: _moved(plant, arm, points, seed, recover))
+    run = keep(f"motion_{arm}_{seed}", lambda: _run_motion(plant, arm, points, seed, recover))
     if run.fault:
         raise ValidationRefused(f"{arm}: {run.fault}")
     (log,) = run.logs.values()
     return motion_of(log, f"{arm}, motion of seed {seed}")
 
 
-def _moved(plant: CellConfig, arm: str, points: Matrix, seed: int, recover: bool) -> Run:
+def _run_motion(plant: CellConfig, arm: str, points: Matrix, seed: int, recover: bool) -> Run:
     """Run a motion. The fault of the result also covers a motion that is incomplete."""
     run = run_task(MotionTask(arm, points), plant, seed, recover=recover)
     if run.fault or run.seconds < points[-1, 0]:
@@ -159,23 +159,23 @@ def _moved(plant: CellConfig, arm: str, points: Matrix, seed: int, recover: bool
         )
     (log,) = run.logs.values()
     away = float(np.abs(log.q[-1] - points[-1, 1 : 1 + len(log.joints)]).max())
-    if away > ELSEWHERE:
+    if away > STOPPED_DISTANCE:
         return replace(run, fault=f"stopped {away:.2f} rad from the end of its motion")
     return run
 
 
-SIDES = ("data sheet", "identified")
+MODEL_NAMES = ("data sheet", "identified")
 
 
 @dataclass(frozen=True, eq=False)
-class Improvement:
+class ModelImprovement:
     """Errors of one task on the plant with the data-sheet model and with the identified model.
 
     Attributes:
         number: Number of the task.
         law: Controllet used for the task.
-        figures: Pairs of root mean square errors by name with unit, in the order of :data:`SIDES`.
-            They cover the time that both runs completed.
+        errors: Pairs of root mean square errors by name with unit, in the order of
+            :data:`MODEL_NAMES`. They cover the time that both runs completed.
         series: Times, measured and true forces and requested force of the first repeat, by side,
             (m,) each. Empty if the task has no force.
         runs: Number of runs per side.
@@ -184,21 +184,21 @@ class Improvement:
 
     number: int
     law: str
-    figures: Mapping[str, tuple[float, float]]
+    errors: Mapping[str, tuple[float, float]]
     series: Mapping[str, Mapping[str, Vector]]
     runs: int
     early: tuple[int, int]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the errors in plain types."""
-        figures = {name: dict(zip(SIDES, pair)) for name, pair in self.figures.items()}
+        figures = {name: dict(zip(MODEL_NAMES, pair)) for name, pair in self.errors.items()}
         return {
             "task": self.number, "law": self.law, "rmse": figures,
-            "runs": self.runs, "ended_early": dict(zip(SIDES, self.early)),
+            "runs": self.runs, "ended_early": dict(zip(MODEL_NAMES, self.early)),
         }  # fmt: skip
 
 
-def gain_of(task: Task, before: Sequence[Run], after: Sequence[Run]) -> Improvement:
+def gain_of(task: Task, before: Sequence[Run], after: Sequence[Run]) -> ModelImprovement:
     """Compare runs of one plant with the data-sheet model and with the identified model.
 
     Args:
@@ -209,12 +209,12 @@ def gain_of(task: Task, before: Sequence[Run], after: Sequence[Run]) -> Improvem
     early = tuple(sum(bool(run.fault) for run in runs) for runs in (before, after))
     ends = [min(run.seconds for run in pair) for pair in zip(before, after)]
     cut = [
-        [_until(run, end) for run, end in zip(runs, ends) if end >= SHORTEST]
+        [_until(run, end) for run, end in zip(runs, ends) if end >= MIN_COMMON_DURATION]
         for runs in (before, after)
     ]
     pairs = [_figures(task, runs) for runs in cut]
-    series = {side: _series(task, runs[0]) for side, runs in zip(SIDES, cut) if runs}
-    return Improvement(
+    series = {side: _series(task, runs[0]) for side, runs in zip(MODEL_NAMES, cut) if runs}
+    return ModelImprovement(
         task.number,
         task.law,
         {name: (pairs[0][name], pairs[1][name]) for name in pairs[0] if name in pairs[1]},
@@ -244,7 +244,7 @@ def _figures(task: Task, runs: Sequence[Run]) -> dict[str, float]:
             [np.linalg.norm(run.force_error, axis=2) for run in pressing]
         )
         figures["true minus requested force [N]"] = _rms(
-            [run.force - _asked(task, run)[:, None] for run in pressing]
+            [run.force - _requested_force(task, run)[:, None] for run in pressing]
         )
     elif runs:
         columns = [log.columns for run in runs for log in run.logs.values()]
@@ -259,8 +259,8 @@ def _rms(values: Sequence[Vector]) -> float:
     return float(np.sqrt(np.mean(np.concatenate([part.ravel() for part in values]) ** 2)))
 
 
-def _asked(task: Task, run: Run) -> Vector:
-    desired = task.desired_force(run.force_time)
+def _requested_force(task: Task, run: Run) -> Vector:
+    desired = task.requested_force(run.force_time)
     return np.zeros(len(run.force)) if desired is None else desired
 
 
@@ -271,7 +271,7 @@ def _series(task: Task, run: Run) -> dict[str, Vector]:
     return {
         "time": run.force_time,
         "true": run.force[:, 0],
-        "asked": _asked(task, run),
+        "asked": _requested_force(task, run),
         "error x": error[:, 0],
         "error y": error[:, 1],
         "error z": error[:, 2],

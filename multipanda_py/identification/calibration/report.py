@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from multipanda_py.identification.calibration.contact_parameters import ContactParameters
-from multipanda_py.identification.calibration.improvement import SIDES, Improvement
-from multipanda_py.identification.calibration.rounds import Refinement, Round
+from multipanda_py.identification.calibration.improvement import MODEL_NAMES, ModelImprovement
+from multipanda_py.identification.calibration.rounds import Calibration, Round
 from multipanda_py.identification.validation.compare import QUANTITIES
 from multipanda_py.identification.validation.report import STYLE, image, png, quantity_plots, table
 from multipanda_py.realtime.recording.plots import COLORS
@@ -25,8 +25,8 @@ def round_curves(rounds: Sequence[Round]) -> str:
     figure, axes = plots.subplots(2, 3, figsize=(11.0, 5.6))
     numbers = [one.number for one in rounds]
     for axis, quantity in zip(axes.flat, QUANTITIES):
-        for k, task in enumerate(rounds[0].found):
-            worst = [one.found[k].worst(quantity.name) for one in rounds]
+        for k, task in enumerate(rounds[0].comparisons):
+            worst = [one.comparisons[k].worst(quantity.name) for one in rounds]
             label = f"task {task.number}" + (f", {task.law}" if task.law != "impedance" else "")
             axis.plot(numbers, worst, "o-", color=COLORS[k % len(COLORS)], label=label)
         axis.axhline(quantity.ceiling, color="k", ls=":", lw=0.8, label="paper, maximum")
@@ -78,7 +78,7 @@ def parameter_curves(rounds: Sequence[Round]) -> str:
     return png(figure, plots)
 
 
-def gain_plots(gains: Sequence[Improvement]) -> str:
+def gain_plots(gains: Sequence[ModelImprovement]) -> str:
     """Plot true forces and force measurement errors with both models, as a base64 PNG."""
     plots = pyplot()
     shown = [gain for gain in gains if gain.series]
@@ -86,12 +86,12 @@ def gain_plots(gains: Sequence[Improvement]) -> str:
         2, len(shown), figsize=(5.5 * len(shown), 5.0), squeeze=False, sharex=True
     )
     for column, gain in zip(axes.T, shown):
-        for color, side in zip(COLORS[1::-1], SIDES):
+        for color, side in zip(COLORS[1::-1], MODEL_NAMES):
             own = gain.series[side]
             column[0].plot(own["time"], own["true"], color=color, lw=1.0, label=side)
             length = sum(own[f"error {axis}"] ** 2 for axis in "xyz") ** 0.5
             column[1].plot(own["time"], length, color=color, lw=0.8, label=side)
-        desired = gain.series[SIDES[0]]
+        desired = gain.series[MODEL_NAMES[0]]
         column[0].plot(desired["time"], desired["asked"], "k:", lw=1.0, label="requested force")
         column[0].set_title(f"task {gain.number}, {gain.law}: contact force [N]", size=9)
         column[1].set_title("norm of measured minus true force [N]", size=9)
@@ -106,7 +106,7 @@ def gain_plots(gains: Sequence[Improvement]) -> str:
 TITLE = "Calibration of a twin against its plant"
 
 
-def page(result: Refinement, about: Mapping[str, Any]) -> str:
+def page(result: Calibration, about: Mapping[str, Any]) -> str:
     """Return the report as a self-contained HTML page.
 
     Args:
@@ -135,7 +135,7 @@ def page(result: Refinement, about: Mapping[str, Any]) -> str:
     ]
     if any(one.identified for one in result.rounds):
         parts += ["<h2>Identified parameters</h2>", image(parameter_curves(result.rounds))]
-    first, best = result.rounds[0].found, result.best.found
+    first, best = result.rounds[0].comparisons, result.best.comparisons
     for before, after in zip(first, best):
         law = "" if before.law == "impedance" else f", {html.escape(before.law)}"
         parts.append(f"<h2>Task {before.number}: {html.escape(before.title)}{law}</h2>")
@@ -148,7 +148,7 @@ def page(result: Refinement, about: Mapping[str, Any]) -> str:
     return "\n".join(parts) + "</html>\n"
 
 
-def numbers(result: Refinement, about: Mapping[str, Any]) -> str:
+def numbers(result: Calibration, about: Mapping[str, Any]) -> str:
     """Return the values of the report as JSON."""
     data = {
         **about,
@@ -161,13 +161,13 @@ def numbers(result: Refinement, about: Mapping[str, Any]) -> str:
     return json.dumps(data, indent=1)
 
 
-def lines(result: Refinement) -> Iterator[str]:
+def lines(result: Calibration) -> Iterator[str]:
     """Yield the summary tables for a terminal."""
     yield (
         "round  score " + "".join(f"{q.name:>15}" for q in QUANTITIES) + "   (worst of all tasks)"
     )
     for one in result.rounds:
-        worst = (max(task.worst(q.name) for task in one.found) for q in QUANTITIES)
+        worst = (max(task.worst(q.name) for task in one.comparisons) for q in QUANTITIES)
         yield f"{one.number:<6} {one.score:.3f} " + "".join(f"{value:15.4g}" for value in worst)
     yield f"ended: {result.ended}; best is round {result.best.number}"
     for name in result.best.surface.spread:
@@ -175,17 +175,17 @@ def lines(result: Refinement) -> Iterator[str]:
     yield from result.notes
     yield from _early(result)
     for gain in result.gains:
-        for name, (before, after) in gain.figures.items():
+        for name, (before, after) in gain.errors.items():
             yield (
                 f"task {gain.number} {gain.law}: {name}: {before:.3f} with the data sheet, "
                 f"{after:.3f} with the identified model"
             )
 
 
-def _early(result: Refinement) -> Iterator[str]:
+def _early(result: Calibration) -> Iterator[str]:
     """Yield a message for every task with runs that ended early."""
     for one in result.rounds:
-        for task in one.found:
+        for task in one.comparisons:
             for side in ("plant", "twin") if one is result.rounds[0] else ("twin",):
                 if count := task.ended_early(side):
                     first = next(fault for fault in task.faults if fault.startswith(side))
@@ -194,16 +194,18 @@ def _early(result: Refinement) -> Iterator[str]:
                         f"{side}'s runs ended early and are compared up to that time: {first}"
                     )
     for gain in result.gains:
-        for side, count in zip(SIDES, gain.early):
+        for side, count in zip(MODEL_NAMES, gain.early):
             if count:
-                known = f"with the {side}" if side == SIDES[0] else "with the identified model"
+                known = (
+                    f"with the {side}" if side == MODEL_NAMES[0] else "with the identified model"
+                )
                 yield (
                     f"task {gain.number} {gain.law}: {count} of {gain.runs} runs of the plant "
                     f"{known} ended early"
                 )
 
 
-def _rounds(result: Refinement) -> str:
+def _rounds(result: Calibration) -> str:
     surface = list(result.best.surface.spread)
     head = ("round", "score", *(f"{q.name} [{q.unit.split(',')[0]}]" for q in QUANTITIES),
             *(f"table: {name}" for name in surface))  # fmt: skip
@@ -211,7 +213,10 @@ def _rounds(result: Refinement) -> str:
         (
             f"{one.number}" + (", best" if one is result.best else ""),
             f"{one.score:.3f}",
-            *(" / ".join(f"{task.worst(q.name):.3g}" for task in one.found) for q in QUANTITIES),
+            *(
+                " / ".join(f"{task.worst(q.name):.3g}" for task in one.comparisons)
+                for q in QUANTITIES
+            ),
             *(_ranged(one.surface, name) for name in surface),
         )
         for one in result.rounds
@@ -219,11 +224,11 @@ def _rounds(result: Refinement) -> str:
     return table(head, rows)
 
 
-def _tasks(result: Refinement) -> str:
+def _tasks(result: Calibration) -> str:
     """Return the task labels in the order of the table columns."""
     names = (
         f"{one.number}" + ("" if one.law == "impedance" else f" ({one.law})")
-        for one in result.rounds[0].found
+        for one in result.rounds[0].comparisons
     )
     return html.escape(" / ".join(names))
 
@@ -237,19 +242,19 @@ def _ranged(surface: ContactParameters, name: str) -> str:
     return f"{value} ({low:.4g} to {high:.4g})"
 
 
-def _gains(result: Refinement) -> Iterator[str]:
+def _gains(result: Calibration) -> Iterator[str]:
     if not result.gains:
         return
     yield "<h2>Improvement on the plant through the identified model</h2>"
     yield ("<p>Root mean square errors of the same plant with the data sheet and with "
            "<code>identified</code> in its cell file.</p>")  # fmt: skip
     yield table(
-        ("", *SIDES, "ratio"),
+        ("", *MODEL_NAMES, "ratio"),
         [
             (f"task {gain.number}, {gain.law}: {name}", f"{before:.3f}", f"{after:.3f}",
              f"{after / before:.2f}" if before else "")
             for gain in result.gains
-            for name, (before, after) in gain.figures.items()
+            for name, (before, after) in gain.errors.items()
         ],
     )  # fmt: skip
     if any(gain.series for gain in result.gains):

@@ -16,7 +16,7 @@ from multipanda_py.exceptions import LogError, ValidationRefused
 from multipanda_py.files import MAX_DESCRIPTION, MAX_RECORDING, open_regular, read_text, replacing
 from multipanda_py.identification.arm.identify import Identified
 from multipanda_py.identification.calibration.contact_parameters import ContactParameters
-from multipanda_py.identification.calibration.improvement import Improvement
+from multipanda_py.identification.calibration.improvement import ModelImprovement
 from multipanda_py.identification.validation import Comparison, Run
 from multipanda_py.identification.validation.compare import QUANTITIES
 from multipanda_py.identification.validation.record import load_run, save_run
@@ -24,7 +24,7 @@ from multipanda_py.state import Matrix
 
 
 @dataclass(frozen=True)
-class RefinementPlan:
+class CalibrationPlan:
     """Extent of a calibration.
 
     Attributes:
@@ -54,14 +54,14 @@ class Round:
 
     Attributes:
         number: Number of the round. Round 0 is the given twin.
-        found: Comparison of twin and plant for each task.
+        comparisons: Comparison of twin and plant for each task.
         files: Parameter files of the arms, by name.
         identified: Identification results of the arms, by name.
         surface: Estimated parameters of the table.
     """
 
     number: int
-    found: Sequence[Comparison]
+    comparisons: Sequence[Comparison]
     files: Mapping[str, Path] = field(default_factory=dict)
     identified: Mapping[str, Identified] = field(default_factory=dict)
     surface: ContactParameters = field(default_factory=ContactParameters)
@@ -74,9 +74,9 @@ class Round:
         missing errors would improve the mean. The error of the paper is the ``ceiling`` of a
         :class:`.Quantity`.
         """
-        if not all(one.repeats and one.full for one in self.found):
+        if not all(one.repeats and one.full for one in self.comparisons):
             return float("inf")
-        fractions = [one.worst(q.name) / q.ceiling for one in self.found for q in QUANTITIES]
+        fractions = [one.worst(q.name) / q.ceiling for one in self.comparisons for q in QUANTITIES]
         return float(np.nanmean(fractions))
 
     def as_dict(self) -> dict[str, Any]:
@@ -90,12 +90,12 @@ class Round:
                 arm: {name: rmse.tolist() for name, rmse in one.held_out.items()}
                 for arm, one in self.identified.items()
             },
-            "tasks": [one.as_dict() for one in self.found],
+            "tasks": [one.as_dict() for one in self.comparisons],
         }
 
 
 @dataclass(frozen=True, eq=False)
-class Refinement:
+class Calibration:
     """Result of a calibration.
 
     Attributes:
@@ -107,7 +107,7 @@ class Refinement:
     """
 
     rounds: Sequence[Round]
-    gains: Sequence[Improvement]
+    gains: Sequence[ModelImprovement]
     ended: str
     notes: Sequence[str] = ()
 
@@ -121,7 +121,7 @@ REQUEST_FILE = "asked.json"
 _T = TypeVar("_T")
 
 
-class Checkpoint:
+class RunCache:
     """Cache of runs, motions and numbers as files, which are written atomically.
 
     Runs that ended on a fault are not stored, so that they are repeated once the cause is fixed.
@@ -186,7 +186,7 @@ class Checkpoint:
             with replacing(path) as partial, partial.open("wb") as file:
                 np.save(file, table)
 
-        return self._kept(load, make, save)
+        return self._load_or_make(load, make, save)
 
     def numbers(self, name: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         """Return the stored JSON mapping of a name, or make and store it."""
@@ -200,9 +200,9 @@ class Checkpoint:
             with replacing(path) as partial:
                 partial.write_text(json.dumps(dict(values)), encoding="utf-8")
 
-        return self._kept(load, make, save)
+        return self._load_or_make(load, make, save)
 
-    def _kept(
+    def _load_or_make(
         self, load: Callable[[], _T], make: Callable[[], _T], save: Callable[[_T], None]
     ) -> _T:
         with suppress(OSError, EOFError, ValueError):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Digital-twin monitor that detects changes of an arm from the residuals of its twin.
 
-:class:`TwinFollower` runs the twin along a log of an arm, complete or in chunks. :class:`Band`
+:class:`ArmMonitor` runs the twin along a log of an arm, complete or in chunks. :class:`Band`
 stores the residual ranges of good runs, and :class:`BandMonitor` reports residuals outside them.
 """
 
-from multipanda_py.identification.monitor.arm_monitor import ArmTwin, Shadowed, TwinFollower
+from multipanda_py.identification.monitor.arm_monitor import ArmMonitor, ArmTwin, MonitoredLog
 from multipanda_py.identification.monitor.band import Band, learn
 from multipanda_py.identification.monitor.cell_monitor import Alarm, BandMonitor
 
-__all__ = ["Alarm", "ArmTwin", "Band", "BandMonitor", "Shadowed", "TwinFollower", "learn"]
+__all__ = ["Alarm", "ArmMonitor", "ArmTwin", "Band", "BandMonitor", "MonitoredLog", "learn"]

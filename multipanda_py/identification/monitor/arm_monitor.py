@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ShadowRefused
 from multipanda_py.realtime.recording.arm_log import ArmLog
-from multipanda_py.realtime.recording.measured_motion import GAP
+from multipanda_py.realtime.recording.measured_motion import GAP_PERIODS
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import LoadedFlange, heavy_model
+from multipanda_py.robots.dynamics.arm_model import LoadedFlange, model_with_gravity
 from multipanda_py.robots.inertial import NO_LOAD, Load
 from multipanda_py.state import ArmLimits, Matrix, Vector
 
-STIFFNESS = 0.6
+CORRECTION_STIFFNESS = 0.6
 """Stiffness of the correction, relative to the torque limit of a joint [1/rad, 1/m]."""
 LONGEST_STEP = 1e-3
 """Maximum integration step [s]."""
@@ -65,15 +65,15 @@ class ArmTwin:
     def __init__(
         self, arm: ArmDescription, load: Load = NO_LOAD, gravity_in_base: Vector | None = None
     ) -> None:
-        self._model = heavy_model(arm)
-        LoadedFlange(self._model, arm.flange_frame).carry(load)
+        self._model = model_with_gravity(arm)
+        LoadedFlange(self._model, arm.flange_frame).set_load(load)
         if gravity_in_base is not None:
             self._model.gravity.linear = gravity_in_base
         self._weighing = self._model.createData()
         self._floating = self._model.copy()
         self._floating.gravity = pin.Motion.Zero()
         self._data = self._floating.createData()
-        self._stiffness: Vector = STIFFNESS * arm.limits.torque
+        self._stiffness: Vector = CORRECTION_STIFFNESS * arm.limits.torque
         self._viscous, self._coulomb = arm.joint_damping, arm.joint_frictionloss
         self._offset = arm.robot.torque_offset
         self._damping: Vector = np.zeros(arm.n_joints)
@@ -168,11 +168,11 @@ QUANTITIES = (
     ),
     ResidualKind("correction", "Nm", (), "correction torque that keeps the twin at the arm"),
 )  # fmt: skip
-LEAST_TORQUE = 2e-3
+MIN_TORQUE = 2e-3
 """Minimum half width of a band, relative to the torque limit of a joint."""
 
 
-def quantity_slices(joints: int) -> dict[str, slice]:
+def residual_slices(joints: int) -> dict[str, slice]:
     """Return the slice of each quantity in the residual vector of an arm, by name.
 
     Args:
@@ -186,34 +186,34 @@ def quantity_slices(joints: int) -> dict[str, slice]:
     return result
 
 
-def smallest(limits: ArmLimits) -> Vector:
+def min_half_widths(limits: ArmLimits) -> Vector:
     """Return the minimum half width of the bands of all residuals of an arm.
 
     It covers sensor drift, and it avoids bands of zero width for simulated arms that equal their
     twin. The width is 0.2 % of the torque limit for torques, and the corresponding motion of the
     twin for positions.
     """
-    n, torque = limits.n_joints, LEAST_TORQUE * limits.torque
-    q = np.full(n, LEAST_TORQUE / STIFFNESS)
+    n, torque = limits.n_joints, MIN_TORQUE * limits.torque
+    q = np.full(n, MIN_TORQUE / CORRECTION_STIFFNESS)
     wrench = np.array([0.5, 0.5, 0.5, 0.05, 0.05, 0.05])
     return np.concatenate([q, np.full(n, 5e-3), torque, torque, wrench, torque])
 
 
-SMOOTHING = 0.05
+SMOOTHING_TIME = 0.05
 """Time constant of the residual low-pass filter [s]."""
-SETTLES = 1.0
+SETTLE_TIME = 1.0
 """Time after a reset of the twin during which residuals are not evaluated [s]."""
-STRANGE = 0.25
+MAX_MEAN_CORRECTION = 0.25
 """Root mean square of the correction, relative to a joint's torque limit, above which a log does
 not match the described arm."""
-_ADAPTS = 50
+_DAMPING_UPDATE_SAMPLES = 50
 """Samples between two updates of the damping D to the present effective inertias."""
 _LONGEST_PERIOD = 0.1
 """Maximum sample period of a log [s]."""
 
 
 @dataclass(frozen=True, eq=False)
-class Shadowed:
+class MonitoredLog:
     """Log of an arm with the simulated twin over n samples.
 
     Attributes:
@@ -224,8 +224,8 @@ class Shadowed:
         correction: Torques not explained by commands and external torques, (n, j) [Nm, N].
         residuals: Filtered residuals of all :data:`.QUANTITIES` side by side, (n, m). Quantities
             missing in the log are nan.
-        judged: Mask of the evaluated samples, (n,). False while the twin settles or the arm does
-            not execute commands.
+        evaluated: Mask of the evaluated samples, (n,). False while the twin settles or the arm
+            does not execute commands.
     """
 
     log: ArmLog
@@ -234,7 +234,7 @@ class Shadowed:
     tau: Matrix
     correction: Matrix
     residuals: Matrix
-    judged: NDArray[np.bool_]
+    evaluated: NDArray[np.bool_]
 
     @property
     def time(self) -> Vector:
@@ -244,20 +244,20 @@ class Shadowed:
     @property
     def judged_for(self) -> float:
         """Duration of the evaluated samples [s]."""
-        return float(self.judged.mean()) * self.log.duration
+        return float(self.evaluated.mean()) * self.log.duration
 
-    def strangeness(self, largest_torque: Vector) -> str:
+    def mismatch(self, largest_torque: Vector) -> str:
         """Return a message if the log hardly matches the described arm, else an empty string.
 
         Args:
             largest_torque: Torque limits of the joints, (j,) [Nm, N].
         """
-        rows = self.correction[self.judged]
+        rows = self.correction[self.evaluated]
         if not len(rows):
             return ""
         rms = np.sqrt(np.mean(rows**2, axis=0))
         joint = int(np.argmax(rms / largest_torque))
-        if rms[joint] < STRANGE * largest_torque[joint]:
+        if rms[joint] < MAX_MEAN_CORRECTION * largest_torque[joint]:
             return ""
         return (
             f"{self.log.arm}: {self.log.joints[joint]} would need {rms[joint]:.1f} Nm in addition "
@@ -266,7 +266,7 @@ class Shadowed:
         )
 
 
-class TwinFollower:
+class ArmMonitor:
     """Digital-twin monitor of one arm.
 
     The twin is driven by the commanded torques if torques are commanded and recorded, else by the
@@ -297,12 +297,12 @@ class TwinFollower:
         self._follows = False
         self.skipped = 0
         n = arm.n_joints
-        self._places = quantity_slices(n)
-        width = sum(columns.stop - columns.start for columns in self._places.values())
+        self._residual_slices = residual_slices(n)
+        width = sum(columns.stop - columns.start for columns in self._residual_slices.values())
         self._smooth = np.zeros(width)
         self._before: tuple[Vector, Vector, Vector, Vector] = tuple(np.zeros((4, n)))  # type: ignore[assignment]
 
-    def follow(self, log: ArmLog) -> Shadowed | None:
+    def follow(self, log: ArmLog) -> MonitoredLog | None:
         """Run the twin along the next chunk of a log.
 
         Args:
@@ -347,11 +347,11 @@ class TwinFollower:
                 f"{1.0 / _LONGEST_PERIOD:g}"
             )
 
-    def _run(self, twin: ArmTwin, log: ArmLog) -> Shadowed:
+    def _run(self, twin: ArmTwin, log: ArmLog) -> MonitoredLog:
         n, count = self._arm.n_joints, len(log)
         dq = np.gradient(log.q, log.time, axis=0) if log.dq is None and count > 1 else log.dq
         dq = np.zeros_like(log.q) if dq is None else dq
-        tau = self._given(self._robot or twin, log)
+        tau = self._reference_torques(self._robot or twin, log)
         estimated = log.columns.get("tau_ext", np.full((count, n), np.nan))
         external = estimated if "tau_ext" in log.columns else np.zeros((count, n))
         wrench = log.columns.get("wrench_ext_in_base", np.full((count, 6), np.nan))
@@ -362,7 +362,7 @@ class TwinFollower:
         starts = set(log.starts[1:])
         if count > 1:
             self._period = log.period
-        longest = GAP * self._period if self._period else np.inf
+        longest = GAP_PERIODS * self._period if self._period else np.inf
         shown = np.full((4, count, n), np.nan)
         residuals = np.full((count, len(self._smooth)), np.nan)
         judged = np.zeros(count, bool)
@@ -374,11 +374,11 @@ class TwinFollower:
             passed = time - self._time
             if not self._follows or passed > longest or k in starts:
                 twin.reset_to(log.q[k], dq[k])
-                self._follows, self._settled, passed = True, time + SETTLES, 0.0
+                self._follows, self._settled, passed = True, time + SETTLE_TIME, 0.0
                 self._smooth[:] = np.nan
                 needed = tau[k]
             else:
-                if k % _ADAPTS == 0:
+                if k % _DAMPING_UPDATE_SAMPLES == 0:
                     twin.adapt(log.q[k])
                 twin.step(*self._before[:2], self._before[2] + self._before[3], passed)
                 # Unrealistic torques have made the twin diverge.
@@ -387,23 +387,23 @@ class TwinFollower:
                     self.skipped += 1
                     continue
                 needed = self._before[2] + twin.correction
-            raw[self._places["q"]] = log.q[k] - twin.q
-            raw[self._places["dq"]] = dq[k] - twin.dq
-            raw[self._places["tau"]] = measured[k] - needed
-            raw[self._places["external"]] = estimated[k]
-            raw[self._places["wrench"]] = wrench[k]
-            raw[self._places["correction"]] = twin.correction
+            raw[self._residual_slices["q"]] = log.q[k] - twin.q
+            raw[self._residual_slices["dq"]] = dq[k] - twin.dq
+            raw[self._residual_slices["tau"]] = measured[k] - needed
+            raw[self._residual_slices["external"]] = estimated[k]
+            raw[self._residual_slices["wrench"]] = wrench[k]
+            raw[self._residual_slices["correction"]] = twin.correction
             # The filter starts at the first valid value of each residual.
             np.copyto(self._smooth, raw, where=np.isnan(self._smooth))
-            self._smooth += passed / (passed + SMOOTHING) * (raw - self._smooth)
+            self._smooth += passed / (passed + SMOOTHING_TIME) * (raw - self._smooth)
             residuals[k] = self._smooth
             shown[:, k] = twin.q, twin.dq, needed, twin.correction
             judged[k] = time >= self._settled
             self._time = time
             self._before = (log.q[k], dq[k], tau[k], external[k])
-        return Shadowed(log, shown[0], shown[1], shown[2], shown[3], residuals, judged)
+        return MonitoredLog(log, shown[0], shown[1], shown[2], shown[3], residuals, judged)
 
-    def _given(self, robot: ArmTwin, log: ArmLog) -> Matrix:
+    def _reference_torques(self, robot: ArmTwin, log: ArmLog) -> Matrix:
         """Return the torques applied to the arm, including gravity compensation, (n, j)."""
         if log.tau_commanded is None:
             measured: Matrix = np.asarray(log.tau)

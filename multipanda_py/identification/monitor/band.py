@@ -15,18 +15,18 @@ from multipanda_py.exceptions import ConfigurationError, ShadowRefused
 from multipanda_py.files import read_plain
 from multipanda_py.identification.monitor.arm_monitor import (
     QUANTITIES,
-    Shadowed,
-    quantity_slices,
-    smallest,
+    MonitoredLog,
+    min_half_widths,
+    residual_slices,
 )
 from multipanda_py.state import ArmLimits, Vector
 
-QUANTILE = 0.001
+TAIL_FRACTION = 0.001
 """Fraction of the samples of good runs below the lower bound of a band without its margin, and
 above its upper bound."""
-MARGIN = 0.3
+BAND_MARGIN = 0.3
 """Margin added on either side of a band, relative to its width."""
-SHORTEST = 2.0
+MIN_DURATION = 2.0
 """Minimum duration of the evaluated samples that a band is learnt from [s]."""
 
 
@@ -108,7 +108,9 @@ class Band:
 
 
 def learn(
-    runs: Mapping[str, Sequence[Shadowed]], limits: Mapping[str, ArmLimits], margin: float = MARGIN
+    runs: Mapping[str, Sequence[MonitoredLog]],
+    limits: Mapping[str, ArmLimits],
+    margin: float = BAND_MARGIN,
 ) -> Band:
     r"""Compute the band from good runs.
 
@@ -116,7 +118,7 @@ def learn(
         [\,a - \mu (b - a) - \epsilon,\; b + \mu (b - a) + \epsilon\,].
 
     Symbols: quantiles a (0.1 %) and b (99.9 %) of a residual, the margin :math:`\mu`, and the
-    minimum half width :math:`\epsilon` (:func:`.smallest`).
+    minimum half width :math:`\epsilon` (:func:`.min_half_widths`).
 
     Args:
         runs: Good runs of every arm with their twin, by name.
@@ -128,26 +130,26 @@ def learn(
     """
     arms = {}
     for name, shadowed in runs.items():
-        rows = np.vstack([run.residuals[run.judged] for run in shadowed])
+        rows = np.vstack([run.residuals[run.evaluated] for run in shadowed])
         seconds = sum(run.judged_for for run in shadowed)
-        if seconds < SHORTEST:
+        if seconds < MIN_DURATION:
             raise ShadowRefused(
                 f"{name}: {seconds:.1f} s of good runs (without the first second, in which the "
-                f"twin settles) are too short to learn from, allowed from {SHORTEST:g} s"
+                f"twin settles) are too short to learn from, allowed from {MIN_DURATION:g} s"
             )
         low, high = np.full((2, rows.shape[1]), np.nan)
         there = np.isfinite(rows).any(axis=0)
         low[there], high[there] = np.nanquantile(
-            rows[:, there], [QUANTILE, 1.0 - QUANTILE], axis=0
+            rows[:, there], [TAIL_FRACTION, 1.0 - TAIL_FRACTION], axis=0
         )
-        wider = margin * (high - low) + smallest(limits[name])
+        wider = margin * (high - low) + min_half_widths(limits[name])
         arms[name] = ArmBand(shadowed[0].log.joints, low - wider, high + wider)
     return Band(arms)
 
 
 def _plain(band: ArmBand) -> dict[str, Any]:
     result: dict[str, Any] = {"joints": list(band.joints)}
-    at = quantity_slices(len(band.joints))
+    at = residual_slices(len(band.joints))
     for quantity in QUANTITIES:
         low, high = band.low[at[quantity.name]], band.high[at[quantity.name]]
         if np.isfinite(low).all():
@@ -162,7 +164,7 @@ def _read(data: Any, path: str) -> ArmBand:
     joints = data.get("joints") if isinstance(data, dict) else None
     if not isinstance(joints, list) or not joints:
         raise ShadowRefused(f"{path}: joints: got {joints!r:.60}, allowed a list of joint names")
-    at = quantity_slices(len(joints))
+    at = residual_slices(len(joints))
     width = max(columns.stop for columns in at.values())
     low, high = np.full((2, width), np.nan)
     known = {"joints", *at}

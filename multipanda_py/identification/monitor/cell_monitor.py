@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import describe_arm, describe_known
+from multipanda_py.config.describe import describe_arm, describe_identified
 from multipanda_py.exceptions import ShadowRefused
 from multipanda_py.identification.monitor.arm_monitor import (
     QUANTITIES,
-    Shadowed,
-    TwinFollower,
-    quantity_slices,
+    ArmMonitor,
+    MonitoredLog,
+    residual_slices,
 )
 from multipanda_py.identification.monitor.band import ArmBand, Band
 from multipanda_py.identification.monitor.load_and_friction import LoadAndFriction
@@ -33,7 +33,7 @@ from multipanda_py.state import Vector
 
 TIMEOUT = 0.1
 """Time that a residual has to be outside its band before an alarm [s]."""
-RETURNED = 1.0
+ALARM_END_DELAY = 1.0
 """Time that a residual has to be inside its band before its alarm ends [s]."""
 
 
@@ -87,7 +87,7 @@ class BandMonitor:
 
     def __init__(self, arm: str, band: ArmBand) -> None:
         self._arm, self.band = arm, band
-        self._at = quantity_slices(len(band.joints))
+        self._at = residual_slices(len(band.joints))
         self._names: list[tuple[str, str, str]] = []
         for quantity in QUANTITIES:
             units = quantity.unit.split(", ")
@@ -107,17 +107,17 @@ class BandMonitor:
         """Reset :attr:`use`."""
         self.use = {}
 
-    def check(self, shadowed: Shadowed) -> list[Alarm]:
+    def check(self, shadowed: MonitoredLog) -> list[Alarm]:
         """Evaluate the next chunk and return its new alarms.
 
         Args:
-            shadowed: Result of :meth:`.TwinFollower.follow`.
+            shadowed: Result of :meth:`.ArmMonitor.follow`.
         """
         raised: list[Alarm] = []
         low, high = self.band.low, self.band.high
         middle, half = 0.5 * (low + high), 0.5 * (high - low)
-        rows = shadowed.residuals[shadowed.judged]
-        times = shadowed.time[shadowed.judged]
+        rows = shadowed.residuals[shadowed.evaluated]
+        times = shadowed.time[shadowed.evaluated]
         if not len(rows):
             return raised
         self.sample_count += len(rows)
@@ -165,7 +165,7 @@ class BandMonitor:
             if name in self.now:
                 if np.isnan(self._inside[k]):
                     self._inside[k] = time
-                if time - self._inside[k] >= RETURNED:
+                if time - self._inside[k] >= ALARM_END_DELAY:
                     del self.now[name]
                     self._inside[k] = np.nan
         return raised
@@ -203,15 +203,15 @@ class CellShadow:
         self.arms: dict[str, ArmDescription] = {}
         self.watches: dict[str, BandMonitor] = {}
         self.updates: dict[str, LoadAndFriction] = {}
-        self.last: dict[str, Shadowed] = {}
-        self._shadows: dict[str, TwinFollower] = {}
+        self.last: dict[str, MonitoredLog] = {}
+        self._shadows: dict[str, ArmMonitor] = {}
         for name in arms or tuple(config.arms):
             settings = config.arms[name]
-            arm = describe_known(name, settings)
+            arm = describe_identified(name, settings)
             believed = describe_arm(name, settings) if settings.identified else None
             self.arms[name] = arm
             load = load_of(settings.settings)
-            self._shadows[name] = TwinFollower(arm, load, believed)
+            self._shadows[name] = ArmMonitor(arm, load, believed)
             if update:
                 self.updates[name] = LoadAndFriction(arm, load)
             if band is not None:
@@ -256,9 +256,7 @@ class CellShadow:
 
     def strangeness(self) -> list[str]:
         """Return a message for every arm whose log hardly matches its description."""
-        result = (
-            last.strangeness(self.arms[name].limits.torque) for name, last in self.last.items()
-        )
+        result = (last.mismatch(self.arms[name].limits.torque) for name, last in self.last.items())
         return [sentence for sentence in result if sentence]
 
     def lines(self) -> Iterator[str]:
@@ -281,11 +279,11 @@ class CellShadow:
             watch.forget()
 
 
-def largest(shadowed: Shadowed) -> str:
+def largest(shadowed: MonitoredLog) -> str:
     """Return the largest residual of every quantity as text."""
     joints = shadowed.log.joints
-    at = quantity_slices(len(joints))
-    rows = shadowed.residuals[shadowed.judged]
+    at = residual_slices(len(joints))
+    rows = shadowed.residuals[shadowed.evaluated]
     result = []
     for quantity in QUANTITIES:
         values = rows[:, at[quantity.name]]

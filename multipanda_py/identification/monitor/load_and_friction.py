@@ -10,21 +10,21 @@ import numpy as np
 
 from multipanda_py.identification.arm.friction import FrictionShape
 from multipanda_py.identification.arm.regressor import ArmRegressor
-from multipanda_py.identification.monitor.arm_monitor import Shadowed
+from multipanda_py.identification.monitor.arm_monitor import MonitoredLog
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.inertial import NO_LOAD, Load
 from multipanda_py.state import Matrix, Vector
 
-FORGETS = 30.0
+FORGETTING_TIME = 30.0
 """Time constant of exponential forgetting [s]."""
-BLOCK = 0.02
+BLOCK_DURATION = 0.02
 """Duration over which samples are averaged [s]."""
-HEAVIEST, FARTHEST = 20.0, 0.5
+MAX_MASS, MAX_COM_DISTANCE = 20.0, 0.5
 """Maximum mass [kg] and maximum distance of its centre from the flange along each axis [m]."""
-RESTS = 0.02
+REST_SPEED = 0.02
 """Joint speed below which a joint is at rest, where friction has any value up to its bound
 [rad/s]."""
-_NOISE = 0.01
+_TORQUE_NOISE = 0.01
 """Standard deviation of a torque, relative to the torque limit of the joint."""
 _SPREAD_OF_LOAD = (2.0, 0.3, 0.3, 0.3)
 """Standard deviations of the prior of mass and first moments [kg, kg m]."""
@@ -94,27 +94,27 @@ class LoadAndFriction:
         self._regressor = ArmRegressor(arm)
         self._shape = FrictionShape.sharp(arm.n_joints)
         n, torque = arm.n_joints, arm.limits.torque
-        self._variance: Vector = (_NOISE * torque) ** 2
+        self._variance: Vector = (_TORQUE_NOISE * torque) ** 2
         self._stiction: Vector = (_SPREAD_OF_FRICTION[1] * torque) ** 2
         of_joints = np.concatenate([fraction * torque for fraction in _SPREAD_OF_FRICTION])
         self._prior: Matrix = np.diag(np.concatenate([_SPREAD_OF_LOAD, of_joints]) ** -2.0)
-        self._seen: Matrix = np.zeros((4 + 3 * n, 4 + 3 * n))
+        self._information: Matrix = np.zeros((4 + 3 * n, 4 + 3 * n))
         self._sum: Vector = np.zeros(4 + 3 * n)
         min_value = np.concatenate([-arm.joint_damping, -arm.joint_frictionloss])
         max_value = _MAX_FRICTION * np.tile(torque, 2)
-        first = HEAVIEST * FARTHEST
+        first = MAX_MASS * MAX_COM_DISTANCE
         offset = _MAX_OFFSET * torque
         self._low = np.concatenate([[-load.mass, -first, -first, -first], min_value, -offset])
-        self._high = np.concatenate([[HEAVIEST, first, first, first], max_value, offset])
+        self._high = np.concatenate([[MAX_MASS, first, first, first], max_value, offset])
 
-    def add(self, shadowed: Shadowed) -> None:
+    def add(self, shadowed: MonitoredLog) -> None:
         """Update the estimate with the evaluated samples of the next chunk."""
-        log, judged = shadowed.log, shadowed.judged
-        width = max(1, round(BLOCK / log.period)) if len(log) > 1 else 1
+        log, judged = shadowed.log, shadowed.evaluated
+        width = max(1, round(BLOCK_DURATION / log.period)) if len(log) > 1 else 1
         ddq = np.gradient(shadowed.dq, log.time, axis=0) if len(log) > 1 else 0.0 * shadowed.dq
         measured = log.columns.get("tau_ext", np.zeros_like(log.q))
         lacking = -(shadowed.correction + measured)
-        decay = np.exp(-width * log.period / FORGETS)
+        decay = np.exp(-width * log.period / FORGETTING_TIME)
         for start in range(0, len(log) - width + 1, width):
             run = slice(start, start + width)
             if not judged[run].all():
@@ -123,10 +123,10 @@ class LoadAndFriction:
             if not np.isfinite((q, dq, a, y)).all():
                 continue
             rows = self._rows(q, dq, a)
-            weighted = rows.T / (self._variance + (np.abs(dq) < RESTS) * self._stiction)
-            self._seen *= decay
+            weighted = rows.T / (self._variance + (np.abs(dq) < REST_SPEED) * self._stiction)
+            self._information *= decay
             self._sum *= decay
-            self._seen += weighted @ rows
+            self._information += weighted @ rows
             self._sum += weighted @ y
 
     def _rows(self, q: Vector, dq: Vector, ddq: Vector) -> Matrix:
@@ -138,7 +138,7 @@ class LoadAndFriction:
     @property
     def estimate(self) -> OnlineEstimate:
         """Current estimate."""
-        total = self._seen + self._prior
+        total = self._information + self._prior
         held = np.zeros(len(self._sum), bool)
         values = np.zeros(len(self._sum))
         for _ in range(3):
@@ -158,8 +158,8 @@ class LoadAndFriction:
         deviations = np.sqrt(np.linalg.inv(total).diagonal())
         of_joints = values[4:].reshape(3, n)
         return OnlineEstimate(
-            mass, np.clip(com, -FARTHEST, FARTHEST), of_joints[0], of_joints[1], of_joints[2],
-            deviations,
+            mass, np.clip(com, -MAX_COM_DISTANCE, MAX_COM_DISTANCE), of_joints[0], of_joints[1],
+            of_joints[2], deviations,
         )  # fmt: skip
 
     def lines(self) -> Iterator[str]:

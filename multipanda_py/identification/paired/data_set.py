@@ -17,7 +17,7 @@ from multipanda_py.exceptions import (
 from multipanda_py.identification.arm.excitation import clearance_in
 from multipanda_py.identification.paired.folder import Folder, Name, key_of, packed, write_table
 from multipanda_py.identification.paired.motions import (
-    LAWS,
+    CONTROLLETS,
     PairMotion,
     joint_motion,
     known_law,
@@ -25,8 +25,8 @@ from multipanda_py.identification.paired.motions import (
 )
 from multipanda_py.identification.paired.parallel import (
     LEFT_OUT,
-    Say,
-    check_not_empty,
+    LogFunction,
+    check_any_recorded,
     file_of,
     left_to_do,
     run_parallel,
@@ -39,14 +39,14 @@ from multipanda_py.identification.paired.recording import (
     record_pair,
     side,
 )
-from multipanda_py.identification.validation.task import SIMULATED
+from multipanda_py.identification.validation.task import SIMULATED_BACKEND
 from multipanda_py.identification.validation.tasks import with_tools_of
 from multipanda_py.registry import needed
 from multipanda_py.robots.residual.inputs import SIDES
 
 
 @dataclass(frozen=True)
-class Wished:
+class DataSetSpec:
     """Contents of a data set.
 
     Attributes:
@@ -77,18 +77,18 @@ class Sides:
         twin: Simulated cell.
         plant: Another simulated cell, or one whose arm is real.
         arm: Name of the moving arm in both cells.
-        laws: Controllets of the twin and of the plant, from :data:`.LAWS`.
+        laws: Controllets of the twin and of the plant, from :data:`.CONTROLLETS`.
     """
 
     twin: CellConfig
     plant: CellConfig
     arm: str
-    laws: tuple[str, str] = (LAWS[0], LAWS[0])
+    laws: tuple[str, str] = (CONTROLLETS[0], CONTROLLETS[0])
 
     @property
     def is_real(self) -> bool:
         """True if the arm of the plant is real and moves in real time."""
-        return self.plant.arms[self.arm].backend != SIMULATED
+        return self.plant.arms[self.arm].backend != SIMULATED_BACKEND
 
     @property
     def collision_cell(self) -> CellConfig:
@@ -109,14 +109,14 @@ def record_pairs(
     plant: CellConfig,
     arm: str,
     folder: Path,
-    wished: Wished,
+    wished: DataSetSpec,
     *,
     align: str = "",
-    laws: tuple[str, str] = (LAWS[0], LAWS[0]),
+    laws: tuple[str, str] = (CONTROLLETS[0], CONTROLLETS[0]),
     jobs: int = -1,
     parallel: str = "",
     cluster: str = "",
-    log: Say = lambda text: None,
+    log: LogFunction = lambda text: None,
 ) -> int:
     """Record a data set: one file per motion at 1 kHz, then one table at 100 Hz.
 
@@ -162,7 +162,7 @@ def record_pairs(
     if not wished.names():
         raise ConfigurationError("motions: got none, allowed one or more")
     key = [fingerprint(twin), fingerprint(plant), arm, wished.seed, wished.margin]
-    key += [] if laws == (LAWS[0], LAWS[0]) else list(laws)
+    key += [] if laws == (CONTROLLETS[0], CONTROLLETS[0]) else list(laws)
     data_folder = Folder(folder, wished.names(), key_of(*key))
     left = left_to_do(data_folder, log)
     if sides.is_real and left:
@@ -170,7 +170,7 @@ def record_pairs(
     elif left:
         tasks = [(record_one, (sides, wished, name)) for name in left]
         run_parallel(data_folder, tasks, (parallel, cluster, jobs), log)
-    check_not_empty(data_folder)
+    check_any_recorded(data_folder)
     about = {
         "wished": asdict(wished),
         "twin": fingerprint(twin),
@@ -192,7 +192,9 @@ def checked_alignment(align: str, default: str) -> str:
     return align or default
 
 
-def _one_after_another(sides: Sides, wished: Wished, folder: Folder, log: Say) -> None:
+def _one_after_another(
+    sides: Sides, wished: DataSetSpec, folder: Folder, log: LogFunction
+) -> None:
     """Record the missing motions on a real plant. A motion that fails on the twin is skipped.
 
     Raises:
@@ -230,7 +232,9 @@ class _Stopped(Exception):
     """Exception for a real arm that stops during a recording."""
 
 
-def motion_of(twin: CellConfig, arm: str, wished: Wished, kind: str, number: int) -> PairMotion:
+def motion_of(
+    twin: CellConfig, arm: str, wished: DataSetSpec, kind: str, number: int
+) -> PairMotion:
     """Return a motion of a data set.
 
     Args:
@@ -243,14 +247,14 @@ def motion_of(twin: CellConfig, arm: str, wished: Wished, kind: str, number: int
     Raises:
         ConfigurationError: If no collision-free motion is found.
     """
-    missing = clearance_in(twin, arm, wished.margin).missing
+    violation = clearance_in(twin, arm, wished.margin).violation
     if kind == "linear":
-        return linear_motion(twin, arm, number, wished.seed, missing)
+        return linear_motion(twin, arm, number, wished.seed, violation)
     limits = describe_arm(arm, twin.arms[arm]).limits
-    return joint_motion(kind, number, wished.seed, limits, missing)
+    return joint_motion(kind, number, wished.seed, limits, violation)
 
 
-def record_one(sides: Sides, wished: Wished, name: Name) -> tuple[Name, bytes]:
+def record_one(sides: Sides, wished: DataSetSpec, name: Name) -> tuple[Name, bytes]:
     """Simulate one motion on both sides and return its name and the contents of its file.
 
     Args:
@@ -295,9 +299,10 @@ def _check(sides: Sides) -> None:
             )
         if side_name == "plant" and sides.is_real:
             continue
-        if any(other.backend != SIMULATED for other in cell.arms.values()):
+        if any(other.backend != SIMULATED_BACKEND for other in cell.arms.values()):
             raise ValidationRefused(
-                f"{side_name}: got arms that are not simulated. Use the backend {SIMULATED}."
+                f"{side_name}: got arms that are not simulated. Use the backend "
+                f"{SIMULATED_BACKEND}."
             )
     robots = [describe_arm(arm, cell.arms[arm]).robot for cell in (sides.twin, sides.plant)]
     if [j.name for j in robots[0].joints] != [j.name for j in robots[1].joints]:

@@ -19,10 +19,10 @@ from multipanda_py.identification.paired.recording import RATE, AlignedPair
 from multipanda_py.registry import VERSION, needed
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.residual.inputs import SIDES, Normalisation, row_labels
-from multipanda_py.robots.residual.weights import UNREADABLE
+from multipanda_py.robots.residual.weights import DAMAGED_FILE_ERRORS
 from multipanda_py.state import Matrix
 
-TABLE, RECORDED = "pairs.parquet", "recorded"
+TABLE_FILE, RECORDED_FOLDER = "pairs.parquet", "recorded"
 Name = tuple[str, int]
 
 
@@ -61,7 +61,7 @@ class Folder:
     """
 
     def __init__(self, path: Path, names: Sequence[Name], key: Sequence[object]) -> None:
-        self.path, parts = path, path / RECORDED
+        self.path, parts = path, path / RECORDED_FOLDER
         _claim(path, parts, hashlib.sha256(json.dumps(key).encode()).hexdigest())
         self._files = {name: parts / f"{name[0]}-{name[1]:05d}.npz" for name in names}
 
@@ -85,13 +85,13 @@ class Folder:
         """Return the motions that were not skipped."""
         return [name for name in self._files if len(self._read(name)["twin"])]
 
-    def note_of(self, name: Name) -> str:
+    def note(self, name: Name) -> str:
         """Return the message about a motion."""
         return str(self._read(name)["said"])
 
     def first_note(self) -> str:
         """Return the message about the first motion."""
-        return self.note_of(next(iter(self._files)))
+        return self.note(next(iter(self._files)))
 
     def _read(self, name: Name) -> dict[str, Matrix]:
         file = self._files[name]
@@ -99,7 +99,7 @@ class Folder:
             with open_regular(file) as opened, np.load(opened, allow_pickle=False) as data:
                 result = {key: data[key] for key in data.files}
             lost = {"twin", "plant", "starts", "said"}.difference(result)
-        except (*UNREADABLE, OSError, ValueError):
+        except (*DAMAGED_FILE_ERRORS, OSError, ValueError):
             lost = {"its whole content"}
         if lost:
             raise ConfigurationError(
@@ -162,7 +162,7 @@ def split_of(kinds: Sequence[str], seed: int) -> list[str]:
     return result
 
 
-USED = 100
+TABLE_RATE = 100
 """Samples per second in the table, out of the 1000 recorded."""
 
 
@@ -189,7 +189,7 @@ def write_table(
         "robot": arm.robot.name,
         "joints": [joint.name for joint in arm.robot.joints],
         "arm": arm.name,
-        "rate": USED,
+        "rate": TABLE_RATE,
         "recorded_rate": RATE,
         "aligned_by": align,
         **about,
@@ -208,15 +208,15 @@ def write_table(
     schema = arrow.schema(fields, metadata={"multipanda_pairs": json.dumps(metadata)})
     splits = split_of([kind for kind, _ in names], seed)
     with (
-        replacing(folder.path / TABLE) as partial,
+        replacing(folder.path / TABLE_FILE) as partial,
         parquet.ParquetWriter(partial, schema) as writer,
     ):
         for motion, (name, split) in enumerate(zip(names, splits)):
             sides = folder.pair(name).cut(align)
-            rows = np.hstack([side[:: RATE // USED] for side in sides])
+            rows = np.hstack([side[:: RATE // TABLE_RATE] for side in sides])
             m = len(rows)
             columns = [np.full(m, motion, np.int32), [name[0]] * m, [split] * m]
-            columns += [np.arange(m) / USED, *rows.T]
+            columns += [np.arange(m) / TABLE_RATE, *rows.T]
             arrays = [arrow.array(c, type=field.type) for c, field in zip(columns, schema)]
             writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))
     return len(names)

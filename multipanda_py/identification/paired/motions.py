@@ -26,11 +26,11 @@ from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import ArmLimits, Matrix, Vector
 
-REST = 0.6
+REST_TIME = 0.6
 """Time at rest before a motion starts [s]."""
-INSIDE = 0.1
+LIMIT_MARGIN = 0.1
 """Distance from the joint position limits [rad, m]."""
-SLOWEST, FASTEST = 0.1, 0.6
+MIN_SPEED_FRACTION, MAX_SPEED_FRACTION = 0.1, 0.6
 """Range of random speeds, relative to the speed limits."""
 # Peak jerk of a quintic from 0 to 1 in unit time, and minimum time to reach the acceleration
 # limit [s].
@@ -81,7 +81,7 @@ def moving_together(n: int, number: int, kind: str, seed: int) -> tuple[int, ...
 
 
 def joint_motion(
-    kind: str, number: int, seed: int, limits: ArmLimits, missing: Callable[[Matrix], float]
+    kind: str, number: int, seed: int, limits: ArmLimits, violation: Callable[[Matrix], float]
 ) -> PairMotion:
     """Return a random collision-free motion between two joint configurations.
 
@@ -94,7 +94,7 @@ def joint_motion(
         number: Number of the motion.
         seed: Random seed of the data set.
         limits: Limits of the joints.
-        missing: Function that returns the largest violation of the minimum distances of
+        violation: Function that returns the largest violation of the minimum distances of
             configurations (N, n) [m].
 
     Raises:
@@ -103,16 +103,16 @@ def joint_motion(
     rng = np.random.default_rng([seed, 1 + (kind == "single"), number])
     joints = moving_together(limits.n_joints, number, kind, seed)
     lower, upper = limits.span
-    lower, upper = lower + INSIDE, upper - INSIDE
-    speed = rng.uniform(SLOWEST, FASTEST)
+    lower, upper = lower + LIMIT_MARGIN, upper - LIMIT_MARGIN
+    speed = rng.uniform(MIN_SPEED_FRACTION, MAX_SPEED_FRACTION)
     for _ in range(_MOTION_TRIES):
         start = rng.uniform(lower, upper)
-        if missing(start[None]) > 0.0:
+        if violation(start[None]) > 0.0:
             continue
         end = start.copy()
         end[list(joints)] = rng.uniform(lower, upper)[list(joints)]
         count = 2 + int(np.abs(end - start).max() / _BETWEEN)
-        if missing(start + np.linspace(0.0, 1.0, count)[:, None] * (end - start)) <= 0.0:
+        if violation(start + np.linspace(0.0, 1.0, count)[:, None] * (end - start)) <= 0.0:
             return PairMotion(kind, number, joints, _points(start, end, speed, limits))
     raise ConfigurationError(
         f"motion {kind} {number}: all {_MOTION_TRIES} random motions collide with the arm or "
@@ -129,14 +129,14 @@ def _points(start: Vector, end: Vector, speed: float, limits: ArmLimits) -> Matr
         float(np.cbrt(_PEAK_JERK * displacement / jerk).max()),
     )
     points = np.zeros((3, 1 + 3 * len(start)))
-    points[:, 0] = 0.0, REST, REST + duration / speed
+    points[:, 0] = 0.0, REST_TIME, REST_TIME + duration / speed
     points[:, 1 : 1 + len(start)] = start, start, end
     return points
 
 
 PLANES = ((0, 2), (0, 1), (1, 2))
 """Axes of the base that span the planes xz, xy and yz, which alternate."""
-LONGEST, WAYPOINTS = 0.15, 3
+MAX_LEG, LEG_COUNT = 0.15, 3
 """Maximum displacement of a leg along an axis [m], and number of legs of a motion."""
 # Number of points per leg, maximum number of random motions, maximum joint step between points
 # [rad, m], and maximum fraction of the limits.
@@ -144,7 +144,7 @@ _PER_LEG, _LINE_TRIES, _JUMP, _FRACTION = 24, 40, 0.3, 0.5
 
 
 def linear_motion(
-    cell: CellConfig, arm: str, number: int, seed: int, missing: Callable[[Matrix], float]
+    cell: CellConfig, arm: str, number: int, seed: int, violation: Callable[[Matrix], float]
 ) -> PairMotion:
     """Return a motion of the tool along straight lines that stops at each waypoint.
 
@@ -156,7 +156,7 @@ def linear_motion(
         arm: Name of the arm.
         number: Number of the motion, which also selects the plane.
         seed: Random seed of the data set.
-        missing: Function that returns the largest violation of the minimum distances of
+        violation: Function that returns the largest violation of the minimum distances of
             configurations (N, n) [m].
 
     Raises:
@@ -169,12 +169,14 @@ def linear_motion(
     plane = list(PLANES[number % len(PLANES)])
     lower, upper = limits.span
     for _ in range(_LINE_TRIES):
-        start = np.clip(ready + rng.uniform(-0.2, 0.2, len(ready)), lower + INSIDE, upper - INSIDE)
+        start = np.clip(
+            ready + rng.uniform(-0.2, 0.2, len(ready)), lower + LIMIT_MARGIN, upper - LIMIT_MARGIN
+        )
         tool = tool_in_world(described, start)
         legs, position, q, clear = [], tool.position, start, True
-        for _ in range(WAYPOINTS):
+        for _ in range(LEG_COUNT):
             step = np.zeros(3)
-            step[plane] = rng.uniform(-LONGEST, LONGEST, 2)
+            step[plane] = rng.uniform(-MAX_LEG, MAX_LEG, 2)
             ahead = position + described.rotation_base_in_world @ step
             try:
                 leg = _leg(described, q, position, ahead, tool.rotation)
@@ -183,7 +185,7 @@ def linear_motion(
                 break
             legs.append(leg)
             position, q = ahead, leg[-1]
-        if clear and missing(np.concatenate(legs)) <= 0.0:
+        if clear and violation(np.concatenate(legs)) <= 0.0:
             return PairMotion(
                 "linear", number, tuple(range(len(ready))),
                 _timed(start, legs, speed, limits.velocity, limits.acceleration),
@@ -224,7 +226,7 @@ def _timed(
         velocity: Velocity limits, (n,) [rad/s, m/s].
         acceleration: Acceleration limits, (n,) [rad/s^2, m/s^2].
     """
-    n, rows, now = len(start), [np.zeros(1 + 3 * len(start))], REST
+    n, rows, now = len(start), [np.zeros(1 + 3 * len(start))], REST_TIME
     rows[0][1 : 1 + n] = start
     for leg in legs:
         rate = np.gradient(leg, 1.0 / _PER_LEG, axis=0, edge_order=2)
@@ -245,18 +247,18 @@ def _timed(
     return np.array(rows)
 
 
-LAWS = ("joint_trajectory", "joint_impedance", "joint_position")
+CONTROLLETS = ("joint_trajectory", "joint_impedance", "joint_position")
 """Controllets that execute motions. The first is the default."""
-STREAMED = "joint_impedance"
+STREAMED_CONTROLLET = "joint_impedance"
 """Controllet of :data:`LAWS` that receives streamed joint targets instead of a trajectory."""
-PACE = {
+GOVERNOR_PARAMS = {
     "joint_acceleration_scaling": 1.0,
     "joint_velocity_scaling": 1.0,
     "smoothing": 0.1,
     "limit_scale": 1.0,
 }
 """Governor parameters that do not limit motions up to 0.6 of the speed limits."""
-CATCHES_UP = 0.8
+GOVERNOR_DELAY = 0.8
 """Time after a streamed motion in which the reference, limited by the governor, reaches the last
 target [s]."""
 
@@ -269,18 +271,18 @@ def known_law(law: str, option: str) -> str:
         option: Option named in the error message.
 
     Raises:
-        ValidationRefused: If the controllet is not one of :data:`LAWS`.
+        ValidationRefused: If the controllet is not one of :data:`CONTROLLETS`.
     """
-    if law not in LAWS:
-        raise ValidationRefused(f"{option}: got {law!r}, allowed {', '.join(LAWS)}")
+    if law not in CONTROLLETS:
+        raise ValidationRefused(f"{option}: got {law!r}, allowed {', '.join(CONTROLLETS)}")
     return law
 
 
 def law_section(law: str) -> dict[str, Any]:
-    """Return the configuration section of a controllet, with :data:`PACE` for streamed targets."""
-    if law != STREAMED:
+    """Return the section of a controllet, with :data:`GOVERNOR_PARAMS` for streamed targets."""
+    if law != STREAMED_CONTROLLET:
         return {"type": law}
-    return {"type": law, "params": {"governor": dict(PACE)}}
+    return {"type": law, "params": {"governor": dict(GOVERNOR_PARAMS)}}
 
 
 class LawMotion(MotionTask):
@@ -292,15 +294,15 @@ class LawMotion(MotionTask):
     Args:
         arm: Name of the arm.
         points: Times, positions, velocities and accelerations, (p, 1 + 3 n).
-        law: Controllet, one of :data:`LAWS`.
+        law: Controllet, one of :data:`CONTROLLETS`.
     """
 
-    laws = LAWS
+    laws = CONTROLLETS
 
-    def __init__(self, arm: str, points: Matrix, law: str = LAWS[0]) -> None:
+    def __init__(self, arm: str, points: Matrix, law: str = CONTROLLETS[0]) -> None:
         super().__init__(arm, points)
         self.law = known_law(law, "law")
-        self.seconds += CATCHES_UP * (law == STREAMED)
+        self.seconds += GOVERNOR_DELAY * (law == STREAMED_CONTROLLET)
 
     def scene(self, config: CellConfig) -> CellConfig:
         """Return the cell with the arm at the start of the motion and the controllet."""
@@ -309,14 +311,14 @@ class LawMotion(MotionTask):
         arm = with_start(config.arms[name], np.array(start), None)
         return task_cell(config, {name: arm}, law_section(self.law), {})
 
-    def set_target(self, cell: Cell, time: float) -> None:
+    def set_targets(self, cell: Cell, time: float) -> None:
         """Send the whole trajectory at time 0, or the joint target of this time.
 
         Args:
             cell: Cell of the arm.
             time: Time since the start of the motion [s].
         """
-        if self.law != STREAMED:
+        if self.law != STREAMED_CONTROLLET:
             super().set_target(cell, time)
             return
         now = min(time, float(self._points[-1, 0]))

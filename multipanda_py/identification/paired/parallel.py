@@ -12,7 +12,7 @@ from multipanda_py.identification.paired.folder import Folder, Name, packed
 from multipanda_py.identification.paired.recording import AlignedPair
 from multipanda_py.registry import needed
 
-PARALLEL = ("loky", "dask")
+PARALLEL_BACKENDS = ("loky", "dask")
 """Backends of joblib available on the command line. Python callers can use any
 backend of joblib."""
 _TIMEOUT = 10.0  # Timeout of the connection to the cluster [s].
@@ -23,7 +23,7 @@ def workers(parallel: str = "", cluster: str = "", jobs: int = -1) -> Iterator[N
     """Select the backend of joblib within a context.
 
     Args:
-        parallel: Backend, one of :data:`PARALLEL`. If empty, the setting of
+        parallel: Backend, one of :data:`PARALLEL_BACKENDS`. If empty, the setting of
             ``joblib.parallel_config`` applies, for example a Ray cluster.
         cluster: Address of a Dask scheduler. Without one, a local cluster is created.
         jobs: Number of workers of the local cluster, -1 for one per core.
@@ -33,8 +33,10 @@ def workers(parallel: str = "", cluster: str = "", jobs: int = -1) -> Iterator[N
         MissingExtra: If a library of the backend is missing.
     """
     joblib = needed("joblib")
-    if parallel not in ("", *PARALLEL):
-        raise ConfigurationError(f"--parallel: got {parallel!r}, allowed {', '.join(PARALLEL)}")
+    if parallel not in ("", *PARALLEL_BACKENDS):
+        raise ConfigurationError(
+            f"--parallel: got {parallel!r}, allowed {', '.join(PARALLEL_BACKENDS)}"
+        )
     if cluster and parallel != "dask":
         raise ConfigurationError(f"--cluster: got {cluster!r}, which needs --parallel dask")
     if not parallel:
@@ -59,14 +61,14 @@ def workers(parallel: str = "", cluster: str = "", jobs: int = -1) -> Iterator[N
         yield
 
 
-Say = Callable[[str], None]
+LogFunction = Callable[[str], None]
 Task = tuple[Callable[..., tuple[Name, bytes]], tuple[Any, ...]]
 """Function with its arguments for a worker process. It returns name and file
 contents of a motion."""
 LEFT_OUT = "left out: "
 
 
-def left_to_do(folder: Folder, log: Say) -> list[Name]:
+def left_to_do(folder: Folder, log: LogFunction) -> list[Name]:
     """Return the motions that a folder lacks, and report the number of finished ones.
 
     Args:
@@ -80,7 +82,7 @@ def left_to_do(folder: Folder, log: Say) -> list[Name]:
 
 
 def run_parallel(
-    folder: Folder, tasks: Sequence[Task], how: tuple[str, str, int], log: Say
+    folder: Folder, tasks: Sequence[Task], how: tuple[str, str, int], log: LogFunction
 ) -> None:
     """Process motions in parallel and store each as soon as it is done.
 
@@ -101,7 +103,7 @@ def run_parallel(
         )
         for number, (name, data) in enumerate(done, start=len(folder) - len(tasks) + 1):
             folder.put(name, data)
-            log(f"{number} of {len(folder)} motions: {folder.note_of(name)}")
+            log(f"{number} of {len(folder)} motions: {folder.note(name)}")
 
 
 def file_of(name: Name, joints: int, make: Callable[[], AlignedPair]) -> bytes:
@@ -120,7 +122,7 @@ def file_of(name: Name, joints: int, make: Callable[[], AlignedPair]) -> bytes:
     return packed(pair, joints, note)
 
 
-def check_not_empty(folder: Folder) -> None:
+def check_any_recorded(folder: Folder) -> None:
     """Refuse a folder in which all motions were skipped.
 
     Raises:

@@ -26,15 +26,20 @@ from multipanda_py.exceptions import (
     ValidationRefused,
 )
 from multipanda_py.identification.paired.motions import (
-    FASTEST,
-    STREAMED,
+    MAX_SPEED_FRACTION,
+    STREAMED_CONTROLLET,
     LawMotion,
     PairMotion,
     law_section,
 )
 from multipanda_py.identification.paired.recording import RATE, Side, side_of
-from multipanda_py.identification.validation.approach_paths import SLOW, THERE, TO_START, fault_of
-from multipanda_py.identification.validation.task import LAW
+from multipanda_py.identification.validation.approach_paths import (
+    END_TOLERANCE,
+    MAX_START_SPEED,
+    TO_START,
+    fault_of,
+)
+from multipanda_py.identification.validation.task import CONTROLLET_NAME
 from multipanda_py.realtime.recording import ArmLog
 from multipanda_py.realtime.recording.record_columns import log_of_rows
 from multipanda_py.realtime.system.priority import without_collections
@@ -43,7 +48,7 @@ from multipanda_py.state import Vector
 AT_START = 0.1
 """Maximum distance of a stationary arm from the configuration used in collision
 checks [rad, m]."""
-ELSEWHERE = 0.2
+STOPPED_DISTANCE = 0.2
 """Distance of an arm from the end of its motion above which it has stopped early [rad, m].
 Position errors due to gravity and friction are smaller."""
 LONGEST_GAP = 0.02
@@ -87,7 +92,7 @@ class RealPlant:
     ) -> None:
         laws = {
             TO_START: ControlletConfig.model_validate({"type": "joint_trajectory"}),
-            LAW: ControlletConfig.model_validate(law_section(law)),
+            CONTROLLET_NAME: ControlletConfig.model_validate(law_section(law)),
         }
         settings = config.cell.model_copy(update={"placement": "process", "viewer": False})
         changes = {"cell": settings, "controllets": laws, "active": []}
@@ -113,7 +118,8 @@ class RealPlant:
         beside = f"; {', '.join(others)} {'hold' if others[1:] else 'holds'}" if others else ""
         self._report(
             f"REAL ARMS MOVE: {arm} of {self._config.cell.name} executes {self._count} random "
-            f"motions in its whole workspace at up to {100 * FASTEST:.0f} % of its speed for "
+            f"motions in its whole workspace at up to {100 * MAX_SPEED_FRACTION:.0f} % of its "
+            f"speed for "
             f"about {about:.0f} minutes{beside}. Stay out of reach and keep the emergency stop at "
             "hand."
         )
@@ -152,7 +158,7 @@ class RealPlant:
         except PlanRejected:
             raise
         except MultipandaError as error:
-            raise explained(cell, error) from None
+            raise with_fault(cell, error) from None
 
     def _done(self, cell: Cell, motion: PairMotion) -> Side:
         """Move to the start of a motion and execute it."""
@@ -160,12 +166,12 @@ class RealPlant:
         n = cell.state(self._arm).q.size
         start, end = motion.points[0, 1 : 1 + n], motion.points[-1, 1 : 1 + n]
         self._go(cell, start)
-        cell.switch([f"{self._arm}/{LAW}"], strictness="force_auto")
+        cell.switch([f"{self._arm}/{CONTROLLET_NAME}"], strictness="force_auto")
         with without_collections():
             rows, command_time = self._through(cell, task)
         log = self._log(rows, command_time)
         away = float(np.abs(cell.state(self._arm).q - end).max())
-        if away > ELSEWHERE:
+        if away > STOPPED_DISTANCE:
             raise LoopError(
                 f"the arm stopped {away:.2f} rad from the end of the motion. Check for obstacles."
             )
@@ -178,9 +184,9 @@ class RealPlant:
         if fault := fault_of(cell):
             raise LoopError(fault)
         try:
-            if np.abs(cell.state(self._arm).q - start).max() > THERE:
+            if np.abs(cell.state(self._arm).q - start).max() > END_TOLERANCE:
                 plan = cell.plan({self._arm: start})
-                ends = self._told(cell, lambda: cell.begin_move(plan))
+                ends = self._send(cell, lambda: cell.begin_move(plan))
                 self._until(
                     cell,
                     lambda: cell.time > ends and cell.has_ended(plan),
@@ -199,19 +205,21 @@ class RealPlant:
 
     def _rests(self, cell: Cell) -> bool:
         state = cell.state(self._arm)
-        return bool(np.abs(state.dq).max() < SLOW) or bool(state.fault)
+        return bool(np.abs(state.dq).max() < MAX_START_SPEED) or bool(state.fault)
 
     def _through(self, cell: Cell, task: LawMotion) -> tuple[NDArray[np.void], float]:
         """Execute a motion and return the cycle records since its start and its start time."""
         position, _ = cell.rows(10**15)
         parts = list[NDArray[np.void]]()
-        start = self._told(cell, lambda: self._start_time(cell, task))
+        start = self._send(cell, lambda: self._start_time(cell, task))
         taken = now = 0.0
         while now < task.seconds:
-            now = self._later(cell, start + now + (_EACH if self._law == STREAMED else _TAKEN))
+            now = self._later(
+                cell, start + now + (_EACH if self._law == STREAMED_CONTROLLET else _TAKEN)
+            )
             now -= start
-            if self._law == STREAMED:
-                task.set_target(cell, now)
+            if self._law == STREAMED_CONTROLLET:
+                task.set_targets(cell, now)
             if now - taken >= _TAKEN or now >= task.seconds:
                 position, rows = cell.rows(position)
                 parts.append(rows)
@@ -224,10 +232,10 @@ class RealPlant:
     def _start_time(cell: Cell, task: LawMotion) -> float:
         """Send the first target of a motion and return the time of the cell before it."""
         start = cell.time
-        task.set_target(cell, 0.0)
+        task.set_targets(cell, 0.0)
         return start
 
-    def _told(self, cell: Cell, on_event: Callable[[], _T]) -> _T:
+    def _send(self, cell: Cell, on_event: Callable[[], _T]) -> _T:
         """Send a command, and repeat it if the loop rejects it because of a late cycle."""
         for _ in range(_TRIES):
             with suppress(TargetRejected):
@@ -278,10 +286,10 @@ class RealPlant:
                 f"no states for {1e3 * (gaps.max() if len(gaps) else np.inf):.0f} ms, allowed "
                 f"{1e3 * LONGEST_GAP:.0f} ms"
             )
-        return even(log, time)
+        return resampled(log, time)
 
 
-def explained(cell: Cell, error: MultipandaError) -> MultipandaError:
+def with_fault(cell: Cell, error: MultipandaError) -> MultipandaError:
     """Return the error together with the fault that caused it, if the cell has reported one."""
     faults: list[str] = []
     with suppress(MultipandaError):  # The loop may have ended.
@@ -309,7 +317,7 @@ def check_standing(config: CellConfig, arm: str, postures: Mapping[str, Vector])
             )
 
 
-def even(log: ArmLog, time: Vector) -> ArmLog:
+def resampled(log: ArmLog, time: Vector) -> ArmLog:
     """Interpolate positions, velocities, torques and references of a log at equidistant times.
 
     Args:

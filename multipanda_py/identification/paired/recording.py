@@ -9,16 +9,16 @@ import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, LogError, ValidationRefused
-from multipanda_py.identification.paired.motions import LAWS, LawMotion, PairMotion
+from multipanda_py.identification.paired.motions import CONTROLLETS, LawMotion, PairMotion
 from multipanda_py.identification.validation.record import run_task
 from multipanda_py.realtime.recording import ArmLog
 from multipanda_py.state import Matrix
 
-INTERVAL = 5.0
+REST_DEVIATIONS = 5.0
 """Half width of the confidence interval of rest, in standard deviations."""
-SMALLEST = 2e-4
+MIN_REST_INTERVAL = 2e-4
 """Minimum half width of the rest interval [rad, m], for simulations without noise."""
-STAYS = 10
+START_SAMPLES = 10
 """Consecutive samples outside the interval that mark the start of a motion."""
 
 
@@ -43,16 +43,16 @@ def leaving_rest(q: Matrix, rest: int) -> int:
         raise LogError(f"samples of rest: got {rest}, allowed 2 to {len(q) - 1}")
     if not np.isfinite(q).all():
         raise LogError("positions: contain a value that is not finite")
-    half = np.maximum(INTERVAL * q[:rest].std(axis=0), SMALLEST)
+    half = np.maximum(REST_DEVIATIONS * q[:rest].std(axis=0), MIN_REST_INTERVAL)
     outside = np.abs(q - q[:rest].mean(axis=0)) > half
     counts = np.cumsum(np.vstack([np.zeros((1, q.shape[1])), outside]), axis=0)
-    begins = (counts[STAYS:] - counts[:-STAYS] == STAYS).any(axis=1)
+    begins = (counts[START_SAMPLES:] - counts[:-START_SAMPLES] == START_SAMPLES).any(axis=1)
     if not begins.any():
         raise LogError(f"no joint moves in {len(q)} samples")
     return int(begins.argmax())
 
 
-def shift_by_correlation(first: Matrix, second: Matrix, max_value: int) -> int:
+def shift_by_correlation(first: Matrix, second: Matrix, max_shift: int) -> int:
     r"""Return the delay of the second recording in samples, by cross-correlation of velocities.
 
     .. math:: \arg\max_{|s| \le s_{max}} \sum_k \dot q_1(k) \cdot \dot q_2(k + s).
@@ -62,21 +62,21 @@ def shift_by_correlation(first: Matrix, second: Matrix, max_value: int) -> int:
     Args:
         first: Joint velocities of the first recording, (m, n) [rad/s, m/s].
         second: Joint velocities of the second recording, (p, n).
-        max_value: Maximum shift in samples, below the length of both recordings.
+        max_shift: Maximum shift in samples, below the length of both recordings.
 
     Raises:
-        LogError: If ``max_value`` is out of range.
+        LogError: If ``max_shift`` is out of range.
     """
-    if not 0 <= max_value < min(len(first), len(second)):
+    if not 0 <= max_shift < min(len(first), len(second)):
         raise LogError(
-            f"maximum shift: got {max_value}, allowed 0 to {min(len(first), len(second)) - 1}"
+            f"maximum shift: got {max_shift}, allowed 0 to {min(len(first), len(second)) - 1}"
         )
     length = min(len(first), len(second))
     sums = []
-    for shift in range(-max_value, max_value + 1):
+    for shift in range(-max_shift, max_shift + 1):
         start, end = max(0, -shift), min(length, length - shift)
         sums.append(float(np.sum(first[start:end] * second[start + shift : end + shift])))
-    return int(np.argmax(sums)) - max_value
+    return int(np.argmax(sums)) - max_shift
 
 
 RATE = 1000
@@ -89,7 +89,7 @@ ALIGNMENTS = ("clock", "command", "rest", "correlation")
 ones."""
 START_THRESHOLD = 1e-6
 """Deviation of a noise-free reference from its initial value that marks its start [rad, m]."""
-_MOST = 200  # Maximum shift between the two recordings [samples].
+_MAX_LAG = 200  # Maximum shift between the two recordings [samples].
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +161,7 @@ def record_pair(
     twin: CellConfig,
     plant: CellConfig,
     seed: int,
-    laws: tuple[str, str] = (LAWS[0], LAWS[0]),
+    laws: tuple[str, str] = (CONTROLLETS[0], CONTROLLETS[0]),
 ) -> AlignedPair:
     """Simulate a motion on both sides.
 
@@ -262,6 +262,6 @@ def align(twin: Matrix, plant: Matrix) -> AlignedPair:
     except LogError as error:
         raise ValidationRefused(str(error)) from None
     shift = shift_by_correlation(
-        twin[:, n : 2 * n], plant[:, n : 2 * n], min(_MOST, len(twin) - 1, len(plant) - 1)
+        twin[:, n : 2 * n], plant[:, n : 2 * n], min(_MAX_LAG, len(twin) - 1, len(plant) - 1)
     )
     return AlignedPair(twin, plant, starts[0], starts[1], shift)

@@ -20,15 +20,21 @@ from multipanda_py.files import parts_of
 from multipanda_py.identification.arm.estimators import low_pass
 from multipanda_py.identification.paired.data_set import checked_alignment
 from multipanda_py.identification.paired.folder import Folder, Name, key_of, write_table
-from multipanda_py.identification.paired.motions import LAWS, REST, STREAMED, PairMotion, known_law
+from multipanda_py.identification.paired.motions import (
+    CONTROLLETS,
+    REST_TIME,
+    STREAMED_CONTROLLET,
+    PairMotion,
+    known_law,
+)
 from multipanda_py.identification.paired.parallel import (
     LEFT_OUT,
-    check_not_empty,
+    check_any_recorded,
     file_of,
     left_to_do,
     run_parallel,
 )
-from multipanda_py.identification.paired.real_plant import even
+from multipanda_py.identification.paired.real_plant import resampled
 from multipanda_py.identification.paired.recording import (
     ALIGNMENTS,
     AT_REST,
@@ -39,32 +45,32 @@ from multipanda_py.identification.paired.recording import (
     command_start_of,
     side,
 )
-from multipanda_py.identification.validation.task import SIMULATED
+from multipanda_py.identification.validation.task import SIMULATED_BACKEND
 from multipanda_py.planning.trajectory.trajectory import thin
 from multipanda_py.realtime import recording as logs
 from multipanda_py.realtime.recording import ArmLog, Log
-from multipanda_py.realtime.recording.log import holes, mistaken
+from multipanda_py.realtime.recording.log import check_columns, check_completeness
 from multipanda_py.registry import needed
 from multipanda_py.robots import MODELS, ArmDescription
 from multipanda_py.state import Matrix
 from multipanda_py.targets import TRAJECTORY_POINTS
 
-KIND = "log"
+MOTION_KIND = "log"
 """Kind of motions from recordings, in file names and tables."""
-FOLLOW = ("commanded", "measured")
+FOLLOWED_SIGNALS = ("commanded", "measured")
 """Recorded signals that the twin can follow. The first is the default if it was recorded."""
 MIN_RATE = 100.0
 """Minimum sample rate of a recording [Hz], equal to that of the table."""
-MOVES = 0.02
+MOTION_SPEED = 0.02
 """Joint speed that counts as motion [rad/s, m/s]."""
-BEFORE, RESTS, AFTER = 0.1, 0.45, 0.25
+TIME_BEFORE, MIN_REST, TIME_AFTER = 0.1, 0.45, 0.25
 """Time before the first movement that belongs to a motion, minimum rest before this movement, and
 minimum rest after the motion [s]."""
-CUTOFF, PER_SECOND = 10.0, 50
+CUTOFF_FREQUENCY, PER_SECOND = 10.0, 50
 """Cutoff of the filter of measured positions [Hz], and rate of the points for the twin [Hz]."""
-MISSED = 1e-3
+MAX_DEVIATION = 1e-3
 """Maximum deviation of the trajectory for the twin from the recorded path [rad, m]."""
-TILT = 0.1
+MAX_GRAVITY_DIFFERENCE = 0.1
 """Difference of gravity in the base frame that counts as another mounting [m/s^2]."""
 
 
@@ -82,7 +88,10 @@ class LoggedMotion:
 
 
 def logged_motions(
-    recordings: Sequence[ArmLog], arm: ArmDescription, follow: str = "", law: str = STREAMED
+    recordings: Sequence[ArmLog],
+    arm: ArmDescription,
+    follow: str = "",
+    law: str = STREAMED_CONTROLLET,
 ) -> tuple[list[LoggedMotion], str, list[str]]:
     """Cut recordings into motions from rest to rest.
 
@@ -92,8 +101,8 @@ def logged_motions(
     Args:
         recordings: Recordings of the arm in chronological order.
         arm: Description of the twin's arm.
-        follow: Signal to follow, one of :data:`FOLLOW`. If empty, the first is taken if it was
-            recorded throughout.
+        follow: Signal to follow, one of :data:`FOLLOWED_SIGNALS`. If empty, the first is taken if
+            it was recorded throughout.
         law: Controllet of the twin. All except ``joint_impedance`` accept up to 128 points of a
             motion.
 
@@ -116,12 +125,14 @@ def logged_motions(
             except ValidationRefused as error:
                 left_out.append(f"{part.arm}, {start:.2f} to {end:.2f} s: {error}")
                 continue
-            motion = PairMotion(KIND, len(result), (), points)
+            motion = PairMotion(MOTION_KIND, len(result), (), points)
             result.append(LoggedMotion(motion, _side(part, start, end)))
     if not result:
         reason = left_out[0] if left_out else (
-            f"{', '.join(part.arm for part in parts)}: no motion that starts after {RESTS:g} s of "
-            f"rest and ends with {AFTER:g} s of rest (no joint faster than {MOVES:g} rad/s)"
+            f"{', '.join(part.arm for part in parts)}: no motion that starts after {MIN_REST:g} "
+            f"s of "
+            f"rest and ends with {TIME_AFTER:g} s of rest (no joint faster than {MOTION_SPEED:g} "
+            f"rad/s)"
         )  # fmt: skip
         raise ValidationRefused(reason)
     return result, follow, left_out
@@ -164,11 +175,11 @@ def check_log(log: ArmLog, arm: ArmDescription) -> None:
             f"{log.arm}: has {len(gaps)} gaps, the first from {gaps[0, 0]:.3f} to "
             f"{gaps[0, 1]:.3f} s. Cut the log there."
         )
-    if warnings := holes(log) + mistaken(log, name if name in MODELS else None):
+    if warnings := check_completeness(log) + check_columns(log, name if name in MODELS else None):
         raise ValidationRefused(warnings[0])
     if log.gravity_in_base is not None:
         here = arm.rotation_base_in_world.T @ np.array([0.0, 0.0, -9.81])
-        if np.abs(log.gravity_in_base - here).max() > TILT:
+        if np.abs(log.gravity_in_base - here).max() > MAX_GRAVITY_DIFFERENCE:
             raise ValidationRefused(
                 f"{log.arm}: gravity in its base was {np.round(log.gravity_in_base, 2).tolist()}, "
                 f"but {np.round(here, 2).tolist()} m/s^2 in the twin. Correct the mounting."
@@ -176,35 +187,35 @@ def check_log(log: ArmLog, arm: ArmDescription) -> None:
 
 
 def _followed(logs: Sequence[ArmLog], follow: str) -> str:
-    if follow not in ("", *FOLLOW):
-        raise ValidationRefused(f"--follow: got {follow!r}, allowed {', '.join(FOLLOW)}")
+    if follow not in ("", *FOLLOWED_SIGNALS):
+        raise ValidationRefused(f"--follow: got {follow!r}, allowed {', '.join(FOLLOWED_SIGNALS)}")
     lacking = [
         log.arm
         for log in logs
         if "target_joint" not in log.columns or not np.isfinite(log["target_joint"]).all()
     ]
-    if follow == FOLLOW[0] and lacking:
+    if follow == FOLLOWED_SIGNALS[0] and lacking:
         raise ValidationRefused(
             f"{lacking[0]}: commanded joint positions are missing in the log or in parts of it. "
             "Use --follow measured."
         )
-    return follow or FOLLOW[1 if lacking else 0]
+    return follow or FOLLOWED_SIGNALS[1 if lacking else 0]
 
 
 def _from_rest_to_rest(log: ArmLog) -> list[tuple[float, float]]:
     """Return start and end of each motion in one recording [s]."""
     speed = np.abs(np.asarray(log.dq)).max(axis=1)
-    moving = np.flatnonzero(speed > MOVES)
+    moving = np.flatnonzero(speed > MOTION_SPEED)
     if not len(moving):
         return []
     time = log.time
-    rests = np.diff(time[moving]) >= RESTS + AFTER
+    rests = np.diff(time[moving]) >= MIN_REST + TIME_AFTER
     firsts = moving[np.concatenate([[True], rests])]
     lasts = moving[np.concatenate([rests, [True]])]
     return [
-        (float(time[a]) - BEFORE, float(time[b]) + AFTER)
+        (float(time[a]) - TIME_BEFORE, float(time[b]) + TIME_AFTER)
         for a, b in zip(firsts.tolist(), lasts.tolist())
-        if time[a] - time[0] >= RESTS and time[-1] - time[b] >= AFTER
+        if time[a] - time[0] >= MIN_REST and time[-1] - time[b] >= TIME_AFTER
     ]
 
 
@@ -215,30 +226,33 @@ def _points(log: ArmLog, start: float, end: float, follow: str, law: str) -> Mat
         log: Recording of the arm.
         start: Start of the motion in the recording [s].
         end: End of the motion in the recording [s].
-        follow: Signal that the twin follows, one of ``FOLLOW``.
+        follow: Signal that the twin follows, one of ``FOLLOWED_SIGNALS``.
         law: Controllet that follows it.
     """
     interpolate = needed("scipy.interpolate")
-    reference = log.q if follow == FOLLOW[1] else np.asarray(log["target_joint"])[:, 0]
+    reference = log.q if follow == FOLLOWED_SIGNALS[1] else np.asarray(log["target_joint"])[:, 0]
     spline = interpolate.CubicSpline(log.time, reference)
     rate = min(RATE, round(log.rate))
     time = np.arange(start, end, 1.0 / rate)
     q = spline(time)
-    if follow == FOLLOW[1]:
-        q = low_pass(q, CUTOFF, rate)
+    if follow == FOLLOWED_SIGNALS[1]:
+        q = low_pass(q, CUTOFF_FREQUENCY, rate)
     dq = np.gradient(q, 1.0 / rate, axis=0)
     ddq = np.gradient(dq, 1.0 / rate, axis=0)
-    rows = np.column_stack([time - start + REST, q, dq, ddq])[:: max(1, round(rate / PER_SECOND))]
+    rows = np.column_stack([time - start + REST_TIME, q, dq, ddq])[
+        :: max(1, round(rate / PER_SECOND))
+    ]
     rows[[0, -1], 1 + q.shape[1] :] = 0.0  # The trajectory starts and ends at rest.
     stands = rows[:1].copy()
     stands[0, 0] = 0.0
-    if law == STREAMED:
+    if law == STREAMED_CONTROLLET:
         return np.vstack([stands, rows])
     rows, missed = thin(rows, TRAJECTORY_POINTS - 1)
-    if missed.max() > MISSED:
+    if missed.max() > MAX_DEVIATION:
         raise ValidationRefused(
             f"{end - start:.1f} s in {TRAJECTORY_POINTS} points deviate by {missed.max():.4f} rad "
-            f"from the path, allowed {MISSED:g} rad. Use --controllet {STREAMED} for any length."
+            f"from the path, allowed {MAX_DEVIATION:g} rad. Use --controllet "
+            f"{STREAMED_CONTROLLET} for any length."
         )
     return np.vstack([stands, rows])
 
@@ -251,9 +265,9 @@ def _side(log: ArmLog, start: float, end: float) -> Side:
         start: Start of the motion in the recording [s].
         end: End of the motion in the recording [s].
     """
-    inside = log.between(start - (REST - AT_REST[0]) - 0.02, end + 0.02)
-    part = even(inside, inside.time - (start - REST))
-    part = part.between(AT_REST[0] - 1e-9, end - start + REST)
+    inside = log.between(start - (REST_TIME - AT_REST[0]) - 0.02, end + 0.02)
+    part = resampled(inside, inside.time - (start - REST_TIME))
+    part = part.between(AT_REST[0] - 1e-9, end - start + REST_TIME)
     columns: list[NDArray[np.float64]] = [part[name] for name in ("q", "dq", "tau")]
     return Side(np.hstack(columns), command_start_of(part))
 
@@ -272,7 +286,7 @@ def replay_logs(
     of_log: str = "",
     robot: str | None = None,
     follow: str = "",
-    law: str = LAWS[0],
+    law: str = CONTROLLETS[0],
     align: str = "",
     seed: int = 0,
     jobs: int = -1,
@@ -317,9 +331,9 @@ def replay_logs(
     needed("pyarrow")
     known_law(law, "--controllet")
     align = checked_alignment(align, ALIGNMENTS[0])
-    if any(other.backend != SIMULATED for other in twin.arms.values()):
+    if any(other.backend != SIMULATED_BACKEND for other in twin.arms.values()):
         raise ValidationRefused(
-            f"twin: got arms that are not simulated. Use the backend {SIMULATED}."
+            f"twin: got arms that are not simulated. Use the backend {SIMULATED_BACKEND}."
         )
     described = describe_arm(arm, twin.arms[arm])
     try:
@@ -342,7 +356,7 @@ def replay_logs(
         if name in left
     ]
     run_parallel(data_folder, tasks, (parallel, cluster, jobs), report)
-    check_not_empty(data_folder)
+    check_any_recorded(data_folder)
     about = {
         "wished": {"seed": seed},
         "twin": fingerprint(twin),

@@ -14,16 +14,16 @@ import numpy as np
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.files import parts_of
-from multipanda_py.identification.residual.torch_network import Standard
+from multipanda_py.identification.residual.torch_network import Scaling
 from multipanda_py.registry import needed
 from multipanda_py.robots.residual.bodies import BodyDifference
 from multipanda_py.robots.residual.inputs import SIDES, Inputs, Normalisation, row_labels
 from multipanda_py.state import Matrix, Vector
 
-BEYOND = 0.25
+MAX_EXCESS = 0.25
 """Maximum excess of a state component beyond its limits, relative to their distance. A larger
 excess is a recording error, which would enlarge the bound of the residual."""
-LEAST = 20
+MIN_SAMPLES = 20
 """Minimum number of samples of a motion."""
 SPLITS = ("train", "validation", "test")
 _PLAIN = ("motion", "kind", "split", "time")
@@ -157,30 +157,30 @@ def _labels(path: Path, about: dict[str, Any], columns: Collection[str]) -> list
 
 
 def _check(path: str, time: Matrix, sides: list[Matrix], rate: float) -> None:
-    if len(time) < LEAST:
-        raise ConfigurationError(f"{path}: got {len(time)} samples, allowed {LEAST} or more")
+    if len(time) < MIN_SAMPLES:
+        raise ConfigurationError(f"{path}: got {len(time)} samples, allowed {MIN_SAMPLES} or more")
     if np.abs(np.diff(time) * rate - 1.0).max() > 0.01:
         raise ConfigurationError(f"{path}: has a gap, allowed {rate:g} samples in every second")
     if not all(np.isfinite(side).all() for side in sides):
         raise ConfigurationError(f"{path}: contains values that are not finite")
     farthest = max(float(np.abs(side - 0.5).max()) - 0.5 for side in sides)
-    if farthest > BEYOND:
+    if farthest > MAX_EXCESS:
         raise ConfigurationError(
             f"{path}: a value exceeds its limits by {farthest:.3g} of its range, allowed up to "
-            f"{BEYOND:g}"
+            f"{MAX_EXCESS:g}"
         )
 
 
 TINY = 1e-9
 """Standard deviation of an input, or root mean square of a residual, below which it is not
 normalised."""
-START_FRACTION = 1.0 / 3.0
+EARLY_START_FRACTION = 1.0 / 3.0
 """Range of random interval starts before the motion, relative to the length of an interval. These
 starts are set to the first sample, so that more intervals start at rest."""
 
 
 @dataclass(frozen=True, eq=False)
-class MotionSample:
+class TrainingMotion:
     """Motion as input and output of a residual network.
 
     Attributes:
@@ -196,7 +196,7 @@ class MotionSample:
     def select(
         cls, motion: PairedMotion, pairs: PairedMotions, inputs: Inputs,
         bodies: BodyDifference | None,
-    ) -> MotionSample:  # fmt: skip
+    ) -> TrainingMotion:  # fmt: skip
         """Convert a motion of a table to inputs and residuals of a network.
 
         Args:
@@ -213,20 +213,20 @@ class MotionSample:
         return cls(inputs.rows(motion.twin), residual)
 
 
-def standard_of(motions: list[MotionSample]) -> Standard:
+def standard_of(motions: list[TrainingMotion]) -> Scaling:
     """Return mean and scale of inputs and residuals. Constant components keep the scale 1."""
     inputs = np.vstack([one.inputs for one in motions])
     spread, size = inputs.std(axis=0), np.sqrt(_squares(motions))
     usual = np.where(spread > TINY, spread, 1.0), np.where(size > TINY, size, 1.0)
-    return Standard(inputs.mean(axis=0), *usual)
+    return Scaling(inputs.mean(axis=0), *usual)
 
 
-def _squares(motions: list[MotionSample]) -> Vector:
+def _squares(motions: list[TrainingMotion]) -> Vector:
     squares: Vector = np.square(np.vstack([one.residual for one in motions])).mean(axis=0)
     return squares
 
 
-def weights_of(motions: list[MotionSample], weights: tuple[float, float, float]) -> Vector:
+def weights_of(motions: list[TrainingMotion], weights: tuple[float, float, float]) -> Vector:
     """Return the weight of every component of a residual in the training error, (3 n,).
 
     Args:
@@ -239,7 +239,7 @@ def weights_of(motions: list[MotionSample], weights: tuple[float, float, float])
 
 
 def intervals_of(
-    motions: list[MotionSample], length: int, batch: int, rng: np.random.Generator
+    motions: list[TrainingMotion], length: int, batch: int, rng: np.random.Generator
 ) -> tuple[Matrix, Matrix]:
     """Return a random batch of inputs, (b, length, m), and residuals, (b, length, 3 n).
 
@@ -250,7 +250,7 @@ def intervals_of(
         rng: Random generator.
     """
     chosen = rng.integers(len(motions), size=batch)
-    early = -int(START_FRACTION * length)
+    early = -int(EARLY_START_FRACTION * length)
     starts = [
         max(0, int(rng.integers(early, len(motions[k].inputs) - length + 1))) for k in chosen
     ]

@@ -11,8 +11,8 @@ import numpy as np
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.registry import VERSION, needed
 from multipanda_py.robots.residual.network import (
-    GATES,
-    LAYERS,
+    GATE_COUNT,
+    LAYER_NAMES,
     REAL_TIME,
     Dense,
     LstmWeights,
@@ -20,9 +20,9 @@ from multipanda_py.robots.residual.network import (
 )
 from multipanda_py.robots.residual.weights import TrainedResidual
 
-OPSET, IR = 17, 8
+OPSET_VERSIONS, IR = 17, 8
 """Versions of the model format, supported by runtimes since 2022."""
-LAST, SPRINGS = "last_q", "springs"
+LAST_POSITION_STATE, SPRING_STATE = "last_q", "springs"
 """Names of the recurrent states in addition to outputs and cells of the layers."""
 
 
@@ -30,10 +30,10 @@ def carried(trained: TrainedResidual) -> dict[str, int]:
     """Return the recurrent states of a model with their sizes, by name."""
     sizes = {
         f"{name}_{part}": layer(trained.arrays, name).units
-        for name in LAYERS[REAL_TIME] for part in ("output", "cell")
+        for name in LAYER_NAMES[REAL_TIME] for part in ("output", "cell")
     }  # fmt: skip
     n, springs = len(trained.joints), len(trained.distances)
-    return sizes | ({LAST: n, SPRINGS: springs * n} if springs else {})
+    return sizes | ({LAST_POSITION_STATE: n, SPRING_STATE: springs * n} if springs else {})
 
 
 def onnx_model(trained: TrainedResidual) -> Any:
@@ -72,7 +72,7 @@ def onnx_model(trained: TrainedResidual) -> Any:
         graph.constants,
     )  # fmt: skip
     model = onnx.helper.make_model(
-        made, opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=IR,
+        made, opset_imports=[onnx.helper.make_opsetid("", OPSET_VERSIONS)], ir_version=IR,
         producer_name="multipanda_py", producer_version=VERSION,
     )  # fmt: skip
     about = {
@@ -136,7 +136,7 @@ class _Residual:
             parts.append(self._springs())
         features = graph.put("Concat", *parts, axis=1)
         hidden = features
-        for name in LAYERS[REAL_TIME]:
+        for name in LAYER_NAMES[REAL_TIME]:
             hidden = self._layer(name, layer(trained.arrays, name), hidden)
         dense = Dense(trained.arrays, len(trained.arrays["dense.weight"][0]),
                       trained.inputs().size, 3 * n)  # fmt: skip
@@ -159,12 +159,14 @@ class _Residual:
         """Write the update of the hysteresis springs and return their deflections."""
         graph, n = self._graph, self._n
         q = graph.part("state", 0, n)
-        displacement = graph.put("Sub", q, LAST)
+        displacement = graph.put("Sub", q, LAST_POSITION_STATE)
         stiff = np.hstack([np.diag(np.full(n, 2.0 / d)) for d in self._trained.distances])
-        drawn = graph.put("Add", SPRINGS, graph.put("MatMul", displacement, graph.constant(stiff)))
-        graph.put("Identity", q, out=f"next_{LAST}")
+        drawn = graph.put(
+            "Add", SPRING_STATE, graph.put("MatMul", displacement, graph.constant(stiff))
+        )
+        graph.put("Identity", q, out=f"next_{LAST_POSITION_STATE}")
         max_value, min_value = graph.constant(1.0), graph.constant(-1.0)
-        return graph.put("Clip", drawn, min_value, max_value, out=f"next_{SPRINGS}")
+        return graph.put("Clip", drawn, min_value, max_value, out=f"next_{SPRING_STATE}")
 
     def _layer(self, name: str, weights: LstmWeights, x: str) -> str:
         """Write an LSTM layer and return its output."""
@@ -174,7 +176,7 @@ class _Residual:
         gates = graph.put(
             "Add", graph.put("Add", input_part, hidden_part), graph.constant(weights.bias)
         )
-        parts = [graph.part(gates, k * h, (k + 1) * h) for k in range(GATES)]
+        parts = [graph.part(gates, k * h, (k + 1) * h) for k in range(GATE_COUNT)]
         i, f, g, o = (
             graph.put(kind, part)
             for kind, part in zip(("Sigmoid", "Sigmoid", "Tanh", "Sigmoid"), parts)

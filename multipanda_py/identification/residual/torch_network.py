@@ -11,7 +11,7 @@ import numpy as np
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.registry import needed
-from multipanda_py.robots.residual.network import LAYERS, PRECISE, REAL_TIME, Arrays
+from multipanda_py.robots.residual.network import LAYER_NAMES, PRECISE, REAL_TIME, Arrays
 from multipanda_py.state import Matrix, Vector
 
 
@@ -77,7 +77,7 @@ _SUFFIX = {False: "", True: "_reverse"}
 
 
 @dataclass(frozen=True, eq=False)
-class Standard:
+class Scaling:
     """Mean and scale that normalise inputs and residuals to values near 1.
 
     The scaling is merged into the exported weights, so that users of the network do not need it.
@@ -93,13 +93,13 @@ class Standard:
     size: Vector
 
     @classmethod
-    def none(cls, inputs: int, size: int) -> Standard:
+    def identity(cls, inputs: int, size: int) -> Scaling:
         """Return the identity scaling."""
         return cls(np.zeros(inputs), np.ones(inputs), np.ones(size))
 
 
 @dataclass(frozen=True, eq=False)
-class Direct:
+class LinearMap:
     """Linear map from inputs to residuals, parallel to the recurrent layers.
 
     Attributes:
@@ -111,7 +111,7 @@ class Direct:
     bias: Vector
 
 
-def make_network(kind: str, units: int, standard: Standard, direct: Direct | None = None) -> Any:
+def make_network(kind: str, units: int, standard: Scaling, direct: LinearMap | None = None) -> Any:
     """Return an untrained module that maps inputs (b, k, m) to residuals (b, k, 3 n).
 
     In a bidirectional network, the outputs of both directions of the second layer are added. The
@@ -129,7 +129,7 @@ def make_network(kind: str, units: int, standard: Standard, direct: Direct | Non
     torch = needed("torch")
     both = kind == PRECISE
     inputs, size = len(standard.mean), len(standard.size)
-    straight = direct or Direct(np.zeros((size, inputs)), np.zeros(size))
+    straight = direct or LinearMap(np.zeros((size, inputs)), np.zeros(size))
 
     class Network(torch.nn.Module):  # type: ignore[misc,name-defined]  # torch is loaded late
         def __init__(self) -> None:
@@ -159,7 +159,7 @@ def arrays_of(module: Any, kind: str) -> dict[str, np.ndarray[Any, np.dtype[np.f
     """Return a module's weights with the names of :mod:`multipanda_py.robots.residual.network`."""
     arrays = {}
     mean, spread, out = (_array(getattr(module, f"of_{p}")) for p in ("mean", "spread", "size"))
-    for name in LAYERS[kind]:
+    for name in LAYER_NAMES[kind]:
         layer = getattr(module, name.partition("_")[0])
         suffix = _SUFFIX[name.endswith("backwards")]
         parts = {
@@ -189,7 +189,7 @@ def put_arrays(module: Any, kind: str, arrays: Arrays) -> None:
     mean, spread, out = (_array(getattr(module, f"of_{p}")) for p in ("mean", "spread", "size"))
     parts = {"dense.weight": arrays["dense.weight"] / out[:, None]}
     parts["dense.bias"] = arrays["dense.bias"] / out
-    for name in LAYERS[kind]:
+    for name in LAYER_NAMES[kind]:
         layer, suffix = name.partition("_")[0], _SUFFIX[name.endswith("backwards")]
         weight, bias = arrays[f"{name}.of_input"], arrays[f"{name}.bias"]
         if layer == "first":

@@ -14,14 +14,14 @@ import numpy as np
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.identification.arm.regressor import PER_LINK, ArmRegressor
 from multipanda_py.identification.residual.motions import (
-    MotionSample,
     PairedMotions,
+    TrainingMotion,
     intervals_of,
     standard_of,
     weights_of,
 )
 from multipanda_py.identification.residual.torch_network import (
-    Direct,
+    LinearMap,
     TrainingSettings,
     arrays_of,
     make_network,
@@ -29,10 +29,10 @@ from multipanda_py.identification.residual.torch_network import (
 )
 from multipanda_py.registry import needed
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.robots.residual.bodies import BodyDifference, accelerations
-from multipanda_py.robots.residual.inputs import Inputs, own_inputs
-from multipanda_py.robots.residual.network import LAYERS, layer
+from multipanda_py.robots.residual.inputs import Inputs, joint_input_indices
+from multipanda_py.robots.residual.network import LAYER_NAMES, layer
 from multipanda_py.robots.residual.weights import TrainedResidual
 from multipanda_py.state import Matrix, Vector
 
@@ -40,7 +40,9 @@ DIRECT_RIDGE = 1e-4
 """Ridge regularisation of columns with unit mean square."""
 
 
-def fit_direct(motions: Sequence[MotionSample], weights: tuple[float, float, float]) -> Direct:
+def fit_direct(
+    motions: Sequence[TrainingMotion], weights: tuple[float, float, float]
+) -> LinearMap:
     r"""Fit the residual of each joint with a linear friction and hysteresis model.
 
     .. math::
@@ -63,19 +65,19 @@ def fit_direct(motions: Sequence[MotionSample], weights: tuple[float, float, flo
     for i in range(size):
         if not weights[i // n]:
             continue
-        indices = own_inputs(i % n, n, m)
+        indices = joint_input_indices(i % n, n, m)
         columns = np.column_stack([np.ones(len(inputs)), inputs[:, indices]])
         usual = np.sqrt(np.square(columns).mean(axis=0)).clip(1e-9)
         scaled = columns / usual
         matrix = scaled.T @ scaled + DIRECT_RIDGE * len(inputs) * np.eye(len(usual))
         result = np.linalg.solve(matrix, scaled.T @ residuals[:, i]) / usual
         bias[i], weight[i, indices] = result[0], result[1:]
-    return Direct(weight, bias)
+    return LinearMap(weight, bias)
 
 
-EVERY = 4
+DECIMATION = 4
 """Decimation of the samples, since neighbours are almost equal."""
-SPEEDS, DISTANCES = (0.002, 0.01, 0.05), (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
+VELOCITY_SCALES, SLIP_DISTANCES = (0.002, 0.01, 0.05), (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 """Velocity scales [rad/s, m/s] and slip distances [rad, m] of the friction and hysteresis that are
 fitted together with the inertial differences."""
 BODY_RIDGE, TINY = 1e-6, 1e-6
@@ -108,24 +110,25 @@ def fit_bodies(pairs: PairedMotions, arm: ArmDescription) -> BodyDifference:
             f"{pairs.robot} with {len(pairs.joints)}, as in the data"
         )
     n, bodies = len(joints), _NormalEquations(len(joints))
-    inputs = Inputs(pairs.normalisation, np.array(SPEEDS), DISTANCES)
+    inputs = Inputs(pairs.normalisation, np.array(VELOCITY_SCALES), SLIP_DISTANCES)
     span, regressor = pairs.normalisation.span[2 * n :], ArmRegressor(arm)
     motions = pairs.select("train")
     variance = np.vstack([one.residual[:, 2 * n :] * span for one in motions]).var(axis=0)
     for one in motions:
         q, dq, _ = np.hsplit(pairs.normalisation.state_of(one.twin), 3)
         ddq = accelerations(dq, pairs.rate)
-        part = slice(None, None, EVERY)
+        part = slice(None, None, DECIMATION)
         rows = regressor.rows(q[part], dq[part], ddq[part])
         input_rows = inputs.rows(one.twin)[part]
         bodies.add(rows, input_rows, one.residual[part, 2 * n :] * span, variance)
-    model, limits = heavy_model(arm), arm.robot.limits
+    model, limits = model_with_gravity(arm), arm.robot.limits
     placements = np.tile(np.eye(4), (n, 1, 1))
     for placement, joint in zip(placements, arm.robot.joints):
         placement[:3, :3], placement[:3, 3] = joint.origin.rotation, joint.origin.position
     return BodyDifference(
         placements, np.array([joint.axis for joint in arm.robot.joints], float),
-        np.asarray(limits.slides, float), np.array(model.gravity.linear), bodies.bodies(),
+        np.asarray(limits.slides, float), np.array(model.gravity.linear),
+        bodies.inertial_differences(),
     )  # fmt: skip
 
 
@@ -138,7 +141,7 @@ class _NormalEquations:
 
     def __init__(self, n: int) -> None:
         self._n, self._of_bodies = n, n * len(PER_LINK)
-        self._of_friction = len(SPEEDS) + len(DISTANCES) + 2
+        self._of_friction = len(VELOCITY_SCALES) + len(SLIP_DISTANCES) + 2
         size = self._of_bodies + n * self._of_friction
         self._matrix, self._right = np.zeros((size, size)), np.zeros(size)
 
@@ -154,13 +157,13 @@ class _NormalEquations:
         for j in range(self._n):
             start = self._of_bodies + j * self._of_friction
             indices = np.r_[: self._of_bodies, start : start + self._of_friction]
-            friction = input_rows[:, own_inputs(j, self._n, input_rows.shape[1])]
+            friction = input_rows[:, joint_input_indices(j, self._n, input_rows.shape[1])]
             columns = np.column_stack([rows[:, j], friction, np.ones(len(input_rows))])
             weight = 1.0 / max(float(variance[j]), 1e-12)
             self._matrix[np.ix_(indices, indices)] += weight * columns.T @ columns
             self._right[indices] += weight * columns.T @ torques[:, j]
 
-    def bodies(self) -> Matrix:
+    def inertial_differences(self) -> Matrix:
         """Return the inertial differences, (n, 10). Unobservable components are zero."""
         size = np.sqrt(np.diag(self._matrix))
         usual = np.maximum(size, TINY * size.max())
@@ -172,9 +175,9 @@ class _NormalEquations:
 
 MIN_MOTIONS = 5
 """Minimum number of training motions."""
-SHORTEST = 10
+MIN_INTERVAL = 10
 """Minimum length of an interval, in samples."""
-LAST = 0.02
+FINAL_LEARNING_RATE = 0.02
 """Final learning rate, relative to the initial one."""
 
 
@@ -242,7 +245,7 @@ def train(
     torch.manual_seed(settings.seed)
     value = Inputs(pairs.normalisation, np.array(settings.speeds), settings.distances)
     input_rows = {
-        split: [MotionSample.select(one, pairs, value, bodies) for one in motions]
+        split: [TrainingMotion.select(one, pairs, value, bodies) for one in motions]
         for split, motions in sets.items()
     }
     absent = value.rows(np.zeros((1, 3 * pairs.normalisation.joints)))[0]
@@ -252,7 +255,7 @@ def train(
     if start is not None:
         put_arrays(module, settings.kind, start.arrays)
     shortest = min(len(one.inputs) for one in input_rows["train"])
-    length = max(SHORTEST, int(settings.share * shortest))
+    length = max(MIN_INTERVAL, int(settings.share * shortest))
     weights = torch.from_numpy(weights_of(input_rows["train"], settings.weights)).float()
     optimiser = torch.optim.AdamW(module.parameters(), settings.rate, weight_decay=settings.decay)
     history, best_at = History(), 0
@@ -262,7 +265,9 @@ def train(
     for epoch in range(1, settings.epochs + 1):
         fallen = 0.5 + 0.5 * np.cos(np.pi * (epoch - 1) / settings.epochs)
         for group in optimiser.param_groups:
-            group["lr"] = settings.rate * (LAST + (1.0 - LAST) * fallen)
+            group["lr"] = settings.rate * (
+                FINAL_LEARNING_RATE + (1.0 - FINAL_LEARNING_RATE) * fallen
+            )
         module.train()
         losses = []
         for _ in range(max(1, round(len(input_rows["train"]) / settings.batch))):
@@ -314,7 +319,7 @@ def check_initial_weights(
         f"{distances} springs"
         for kind, robot, joints, size, speeds, distances in (
             (start.kind, start.robot, start.joints,
-             layer(start.arrays, LAYERS[start.kind][0]).units, len(start.speeds),
+             layer(start.arrays, LAYER_NAMES[start.kind][0]).units, len(start.speeds),
              len(start.distances)),
             (settings.kind, pairs.robot, pairs.joints, units, len(settings.speeds),
              len(settings.distances)),
@@ -324,7 +329,7 @@ def check_initial_weights(
         raise ConfigurationError(f"--initial-weights: got {result}; allowed {allowed}")
 
 
-def _loss(module: Any, motions: list[MotionSample], weights: Any) -> float:
+def _loss(module: Any, motions: list[TrainingMotion], weights: Any) -> float:
     """Return the loss over whole motions."""
     torch = needed("torch")
     module.eval()

@@ -20,8 +20,8 @@ from multipanda_py.state import Matrix, Vector
 
 # Inverse kinematics: gain [1/s], time step [s], steps per initial guess, initial guesses.
 _GAIN, _PERIOD, _STEPS, _TRIES = 20.0, 0.01, 300, 20
-_CLOSE = np.array((1e-4, 1e-4, 1e-4, 1e-3, 1e-3, 1e-3))
-MARGIN = 0.05
+_POSE_TOLERANCE = np.array((1e-4, 1e-4, 1e-4, 1e-3, 1e-3, 1e-3))
+LIMIT_MARGIN = 0.05
 """Minimum distance to the joint position limits [rad, m]."""
 
 
@@ -81,16 +81,21 @@ def configuration_at(
     for _ in range(_TRIES):
         result = start.copy()
         for number in range(_STEPS):
-            low, high = (lower + MARGIN - result) / _PERIOD, (upper - MARGIN - result) / _PERIOD
+            low, high = (
+                (lower + LIMIT_MARGIN - result) / _PERIOD,
+                (upper - LIMIT_MARGIN - result) / _PERIOD,
+            )
             step = search.rate(
                 result, position, rotation, np.zeros(6), _GAIN, start,
                 1.0 if number < _STEPS // 2 else 0.0,
                 (np.minimum(np.maximum(low, -5.0), 0.0), np.maximum(np.minimum(high, 5.0), 0.0)),
             )  # fmt: skip
-            if (np.abs(search.error) < _CLOSE).all():
+            if (np.abs(search.error) < _POSE_TOLERANCE).all():
                 return result
             result = result + _PERIOD * step
-        start = np.clip(q + rng.uniform(-1.0, 1.0, len(q)), lower + MARGIN, upper - MARGIN)
+        start = np.clip(
+            q + rng.uniform(-1.0, 1.0, len(q)), lower + LIMIT_MARGIN, upper - LIMIT_MARGIN
+        )
     raise ValidationRefused(
         f"{description}: arm {arm.name} does not reach "
         f"{np.round(pose_in_world.position, 3).tolist()} m "
@@ -100,41 +105,41 @@ def configuration_at(
 
 TO_START = "to_start"
 """Name of the controllet that moves real arms to the start of a task and away from it."""
-AWAY = 0.08
+APPROACH_DISTANCE = 0.08
 """Length of the final approach to the start of a task, in the direction of the force that the arm
 will exert [m]."""
-THERE, NEAR = 5e-3, 0.05
+END_TOLERANCE, WAYPOINT_TOLERANCE = 5e-3, 0.05
 """Tolerances at the end of a motion and at a waypoint [rad, m]."""
-SLOW = 0.02
+MAX_START_SPEED = 0.02
 """Maximum joint speed at the start of a task [rad/s, m/s]."""
-LONGEST = 60.0
+MAX_DURATION = 60.0
 """Maximum duration of each part of a motion [s]."""
 
 
-def go_to_start(cell: Cell, config: CellConfig, exerts: Mapping[str, Vector]) -> None:
+def go_to_start(cell: Cell, config: CellConfig, forces_on_objects: Mapping[str, Vector]) -> None:
     """Move arms to the start of a task, approaching objects along the force direction.
 
     Args:
         cell: Running cell with real arms.
         config: Scene of the task with start configurations.
-        exerts: Forces on the objects by arm, in the world frame, (3,) [N].
+        forces_on_objects: Forces on the objects by arm, in the world frame, (3,) [N].
 
     Raises:
         MultipandaError: If an arm does not reach its start.
     """
     starts = {name: np.array(arm.q_start) for name, arm in config.arms.items()}
     before = {}
-    for name, force in exerts.items():
+    for name, force in forces_on_objects.items():
         arm, q = describe_arm(name, config.arms[name]), starts[name]
         tool = tool_in_world(arm, q)
-        position = tool.position - AWAY / np.linalg.norm(force) * force
+        position = tool.position - APPROACH_DISTANCE / np.linalg.norm(force) * force
         before[name] = configuration_at(
             arm, Pose(position, tool.rotation), q, f"approach of {name}"
         )
     cell.switch([f"{name}/{TO_START}" for name in starts], strictness="force_auto")
     if before:
-        _go(cell, {**starts, **before}, NEAR, "approach of the start")
-    _go(cell, starts, THERE, "start configuration", SLOW)
+        _go(cell, {**starts, **before}, WAYPOINT_TOLERANCE, "approach of the start")
+    _go(cell, starts, END_TOLERANCE, "start configuration", MAX_START_SPEED)
 
 
 def retreat(
@@ -160,7 +165,7 @@ def retreat(
             arm, Pose(position, rotation @ here.rotation), q, description
         )
     cell.switch([f"{name}/{TO_START}" for name in arms], strictness="force_auto")
-    _go(cell, goals, 2.0 * THERE, f"{description}: retreat")
+    _go(cell, goals, 2.0 * END_TOLERANCE, f"{description}: retreat")
 
 
 def _go(
@@ -177,7 +182,7 @@ def _go(
         )
         return there or any(state.fault for state in states.values())
 
-    cell.wait(is_over, LONGEST, description)
+    cell.wait(is_over, MAX_DURATION, description)
     if fault := fault_of(cell):
         raise LoopError(f"{description}: {fault}")
 

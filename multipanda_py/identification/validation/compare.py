@@ -15,7 +15,7 @@ from multipanda_py.identification.validation.record import Run
 from multipanda_py.identification.validation.task import Task
 from multipanda_py.realtime.recording import ArmLog
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.state import Matrix, Vector
 
 PERIOD = 1e-3
@@ -65,7 +65,7 @@ count in the overall error), and commanded minus achieved torque."""
 # The cache holds the arms of one comparison. A sweep has thousands, which must not stay in memory.
 @lru_cache(maxsize=4)
 def _model(arm: ArmDescription) -> tuple[pin.Model, pin.Data]:
-    model = heavy_model(arm)
+    model = model_with_gravity(arm)
     return model, model.createData()
 
 
@@ -129,7 +129,7 @@ def at_times(times: Vector, own: Vector, values: Matrix) -> Matrix:
     return np.stack([np.interp(times, own, column) for column in values.T], axis=1)
 
 
-SHORTEST = 0.2
+MIN_COMMON_DURATION = 0.2
 """Minimum common duration of two runs to be compared [s]."""
 _MOVING = 0.05  # Window of the moving average of a force [s].
 _STEADY = 2.0  # Maximum ripple of a steady force [N].
@@ -147,9 +147,9 @@ class Comparison:
         errors: Root mean square errors per repeat and axis, by arm and quantity, (repeats, axes).
         force: Root mean square errors of the requested force per repeat and arm, for ``plant`` and
             ``twin``, (repeats, arms) [N]. Empty if the task requests no force.
-        force_error: Root mean square norms of measured minus true contact force, by side,
-            (repeats, arms) [N]. Only simulated sides have an entry.
-        steady: Largest root mean square force ripple about the 50 ms moving average, by side,
+        force_measurement_error: Root mean square norms of measured minus true contact force, by
+            side, (repeats, arms) [N]. Only simulated sides have an entry.
+        ripple: Largest root mean square force ripple about the 50 ms moving average, by side,
             (repeats,) [N].
         tanks: Lowest energy of each tank, by side and name [J].
         faults: Messages about runs that ended early.
@@ -164,8 +164,8 @@ class Comparison:
     repeats: int
     errors: Mapping[str, Mapping[str, Matrix]]
     force: Mapping[str, Matrix]
-    force_error: Mapping[str, Matrix]
-    steady: Mapping[str, Vector]
+    force_measurement_error: Mapping[str, Matrix]
+    ripple: Mapping[str, Vector]
     tanks: Mapping[str, Mapping[str, float]]
     faults: tuple[str, ...]
     series: Mapping[str, Any]
@@ -200,7 +200,7 @@ class Comparison:
 
     def stable(self, side: str) -> bool | None:
         """Return True if the force of a side was steady in all repeats, None without a force."""
-        ripple = self.steady.get(side, np.zeros(0))
+        ripple = self.ripple.get(side, np.zeros(0))
         if self.ended_early(side):
             return False
         return bool((ripple < _STEADY).all()) if len(ripple) else None
@@ -233,9 +233,9 @@ class Comparison:
             "force_as_measured_by_the_arm": list(self.measured),
             "force_measured_rmse": {
                 side: {"mean": rows.mean(axis=0).tolist(), "std": rows.std(axis=0).tolist()}
-                for side, rows in self.force_error.items()
+                for side, rows in self.force_measurement_error.items()
             },
-            "force_ripple": {side: rows.tolist() for side, rows in self.steady.items()},
+            "force_ripple": {side: rows.tolist() for side, rows in self.ripple.items()},
             "stable": {side: self.stable(side) for side in ("plant", "twin")},
             "tanks_lowest": {side: dict(of) for side, of in self.tanks.items()},
             "ended_early": {side: self.ended_early(side) for side in ("plant", "twin")},
@@ -271,7 +271,7 @@ def compare(
                 faults.append(f"{side}, repeat {repeat}, after {run.seconds:.2f} s: {run.fault}")
         full += not pair[1].fault or pair[1].seconds >= pair[0].seconds
         seconds = min(task.seconds, *(run.seconds for run in pair))
-        if seconds < SHORTEST:
+        if seconds < MIN_COMMON_DURATION:
             continue
         count += 1
         times = np.arange(0.0, seconds, PERIOD)
@@ -286,11 +286,11 @@ def compare(
                 series.setdefault("plant", {})[arm] = plant
                 series.setdefault("twin", {})[arm] = twin
     sides = {"plant": plants, "twin": twins}
-    if task.desired_force(np.zeros(1)) is not None:
+    if task.requested_force(np.zeros(1)) is not None:
         series["force"] = {
             side: {
                 "time": run.force_time, "force": run.force,
-                "asked": task.desired_force(run.force_time), "tanks": run.tanks,
+                "asked": task.requested_force(run.force_time), "tanks": run.tanks,
                 "tank_time": run.tank_time,
             }
             for side, runs in sides.items()
@@ -311,13 +311,13 @@ def compare(
         measured=tuple(
             side for side, runs in sides.items() if any(run.force_is_measured for run in runs)
         ),
-        force_error={
+        force_measurement_error={
             side: np.array(rows)
             for side, runs in sides.items()
             for rows in [[_length(run.force_error) for run in runs if len(run.force_error)]]
             if rows
         },
-        steady={
+        ripple={
             side: result
             for side, runs in sides.items()
             for result in [np.array([_ripple(run) for run in runs if len(run.force) > 20])]
@@ -340,7 +340,7 @@ def compare(
 def _force_errors(task: Task, runs: Sequence[Run]) -> Matrix:
     rows = []
     for run in runs:
-        desired = task.desired_force(run.force_time)
+        desired = task.requested_force(run.force_time)
         if desired is None or not len(run.force):
             continue
         rows.append(np.sqrt(np.mean((run.force - desired[:, None]) ** 2, axis=0)))

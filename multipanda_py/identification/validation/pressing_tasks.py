@@ -18,8 +18,8 @@ from multipanda_py.identification.validation.approach_paths import (
     tool_in_world,
 )
 from multipanda_py.identification.validation.task import (
-    SOON,
-    STEP,
+    FAST_TARGET_CYCLES,
+    TARGET_CYCLES,
     PassTime,
     Task,
     object_like,
@@ -63,11 +63,11 @@ class PlainForce:
         return desired + self._kp * error + self._ki * self._sum
 
 
-UFIC, PLAIN = "ufic", "plain_pi"
+UFIC_CONTROLLER, PLAIN_CONTROLLER = "ufic", "plain_pi"
 OVER_TABLE = np.array([0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785])
 """Start configuration of a Franka arm. Other arms start near their ready configuration."""
 DOWN = np.array([0.0, 0.0, -1.0])
-CLEARANCE = 0.003
+START_CLEARANCE = 0.003
 """Distance between tool and table at the start [m]."""
 RADIUS = 0.1
 """Radius of the circle that the tool follows [m]."""
@@ -77,9 +77,9 @@ MAX_FORCE = 60.0
 """Maximum force command of the plain PI controller [N]."""
 FIRST_FORCE = 5.0
 """Force while contact is established [N]."""
-DESCENT, COMING_DOWN = 0.01, 600.0
+DESCENT_SPEED, DESCENT_STIFFNESS = 0.01, 600.0
 """Speed [m/s] and stiffness [N/m] of the descent with the plain PI controller."""
-TOUCHED, DEEPEST = 2.0, 0.04
+CONTACT_FORCE, MAX_DEPTH = 2.0, 0.04
 """Contact force [N] and maximum depth [m] that end the descent with the plain PI controller."""
 LIFT_OFF = 0.03
 """Height to which real arms lift off the table [m]."""
@@ -92,15 +92,15 @@ class PressingTask(Task):
         plain: PI force controller, available after :meth:`settle`.
     """
 
-    laws = (UFIC, PLAIN)
+    laws = (UFIC_CONTROLLER, PLAIN_CONTROLLER)
     settling = 2000
     most_force: float
     stiffness: tuple[float, ...] = (100.0, 100.0, 50.0, 10.0, 10.0, 10.0)
 
     @property
-    def each_cycle(self) -> bool:
+    def needs_every_cycle(self) -> bool:
         """True for the plain PI controller, which is computed in this process."""
-        return self.law == PLAIN
+        return self.law == PLAIN_CONTROLLER
 
     def scene(self, config: CellConfig) -> CellConfig:
         """Return the cell with a table under the tool."""
@@ -114,24 +114,24 @@ class PressingTask(Task):
         description = f"task {self.number}"
         pose = Pose(here.position, pointing(here.rotation, DOWN))
         q = configuration_at(described, pose, q, description)
-        self._place(described, here)
+        self._place_table(described, here)
         arm = with_start(arm, q, None)
         x, y, z = self._centre.tolist()
         table = {"shape": "box", "size": [0.18, 0.18, 0.02],
-                 "position": [x, y, z - CLEARANCE - 0.02], "friction": 0.2}  # fmt: skip
+                 "position": [x, y, z - START_CLEARANCE - 0.02], "friction": 0.2}  # fmt: skip
         law: dict[str, Any] = {"type": "force_impedance"}
         stiffness = list(self.stiffness)
-        if self.law == PLAIN:
+        if self.law == PLAIN_CONTROLLER:
             law["type"] = "cartesian_impedance"
             stiffness[2] = 0.0
         law["params"] = {"stiffness": stiffness}
-        if self.law == PLAIN:
+        if self.law == PLAIN_CONTROLLER:
             law["params"]["wrench"] = {"time_constant": 0.0}
-        self.things = {"table": object_like(config, "table", table)}
-        self.exerts = {name: self.most_force * DOWN}
-        return task_cell(config, {name: arm}, law, self.things, [f"{name} table"])
+        self.objects = {"table": object_like(config, "table", table)}
+        self.forces_on_objects = {name: self.most_force * DOWN}
+        return task_cell(config, {name: arm}, law, self.objects, [f"{name} table"])
 
-    def _place(self, arm: ArmDescription, tool: Pose) -> None:
+    def _place_table(self, arm: ArmDescription, tool: Pose) -> None:
         """Place the circle within reach: outwards for a tool near the base, else inwards."""
         away = tool.position - arm.position_base_in_world
         away[2] = 0.0
@@ -140,47 +140,47 @@ class PressingTask(Task):
         self._centre: Vector = tool.position + RADIUS * side
         self._first = math.atan2(-side[1], -side[0])
 
-    def settle(self, cell: Cell, pace: PassTime) -> None:
+    def settle(self, cell: Cell, advance: PassTime) -> None:
         """Establish contact with the table at a small force."""
         self.plain, self._pressed = PlainForce(), cell.time
-        pace(STEP)
+        advance(TARGET_CYCLES)
         self._start = cell.pose(self._name)
         self._to_base = self._described.rotation_base_in_world.T
         inline = cell.config.cell.placement == "inline"
-        step = SOON if self.each_cycle and not inline else STEP
+        step = FAST_TARGET_CYCLES if self.needs_every_cycle and not inline else TARGET_CYCLES
         left = self.settling
-        if self.law == PLAIN:
-            left -= self._touch(cell, pace)
+        if self.law == PLAIN_CONTROLLER:
+            left -= self._touch(cell, advance)
             self._pressed = float(cell.row()["time"])
         for _ in range(left // step):
             self._press(cell, FIRST_FORCE)
-            pace(step)
+            advance(step)
 
-    def _touch(self, cell: Cell, pace: PassTime) -> int:
+    def _touch(self, cell: Cell, advance: PassTime) -> int:
         """Descend slowly until contact, since pure force control would accelerate freely.
 
         Returns:
             Number of cycles used.
         """
-        springs = [*self.stiffness[:2], COMING_DOWN, *self.stiffness[3:]]
+        springs = [*self.stiffness[:2], DESCENT_STIFFNESS, *self.stiffness[3:]]
         cell.set_target(self._name, stiffness=springs)
         up_in_base = self._described.rotation_base_in_world[2]
         taken, depth = 0, 0.0
         start = self._start
-        while depth < DEEPEST:
-            depth += DESCENT * STEP / cell.config.cell.rate
+        while depth < MAX_DEPTH:
+            depth += DESCENT_SPEED * TARGET_CYCLES / cell.config.cell.rate
             position = start.position + self._to_base @ (depth * DOWN)
             self._start = Pose(position, start.rotation)
             cell.set_target(self._name, self._start)
-            pace(STEP)
-            taken += STEP
-            if up_in_base @ cell.state(self._name).wrench_ext_in_base[:3] > TOUCHED:
+            advance(TARGET_CYCLES)
+            taken += TARGET_CYCLES
+            if up_in_base @ cell.state(self._name).wrench_ext_in_base[:3] > CONTACT_FORCE:
                 break
         cell.set_target(self._name, stiffness=[*springs[:2], 0.0, *springs[3:]])
         return taken
 
     def _press(self, cell: Cell, force: float, pose: Pose | None = None) -> None:
-        if self.law == PLAIN:
+        if self.law == PLAIN_CONTROLLER:
             state = cell.state(self._name)
             before, self._pressed = self._pressed, state.time
             up_in_base = self._described.rotation_base_in_world[2]
@@ -191,7 +191,7 @@ class PressingTask(Task):
         wrench[:3] = self._to_base @ (force * DOWN)
         cell.set_target(self._name, pose, wrench=wrench)
 
-    def leave(self, cell: Cell, pace: PassTime) -> None:
+    def restore_scene(self, cell: Cell, advance: PassTime) -> None:
         """Lift the tool off the table, so that the next motion does not collide with it."""
         arms, steps = {self._name: self._described}, {self._name: -LIFT_OFF * DOWN}
         retreat(cell, arms, steps, f"task {self.number}")
@@ -201,7 +201,7 @@ class PressingTask(Task):
         tool = f"{self._described.prefix}tool"
         return np.array([cell.simulation.contact_force(tool, "table")])
 
-    def estimated_force(self, contact_forces: Matrix) -> Vector:
+    def force_component(self, contact_forces: Matrix) -> Vector:
         """Return the vertical force on the tool, (1,) [N]."""
         return contact_forces[:, 2]
 
@@ -216,12 +216,12 @@ class ForceSine(PressingTask):
     keeps_settling = True  # The oscillation after first contact depends on the contact parameters.
     most_force = 30.0
 
-    def desired_force(self, times: Vector) -> Vector | None:
+    def requested_force(self, times: Vector) -> Vector | None:
         """Return the sinusoidal force, (n,) [N]."""
         force: Vector = 15.0 * (1.0 - np.cos(2.0 * math.pi * times / self.seconds))
         return force
 
-    def set_target(self, cell: Cell, time: float) -> None:
+    def set_targets(self, cell: Cell, time: float) -> None:
         force = 15.0 * (1.0 - math.cos(2.0 * math.pi * time / self.seconds))
         self._press(cell, force)
 
@@ -233,11 +233,11 @@ class ForceCircle(PressingTask):
     stiffness = (800.0, 800.0, 50.0, 20.0, 20.0, 20.0)
     most_force = force = 9.81
 
-    def desired_force(self, times: Vector) -> Vector | None:
+    def requested_force(self, times: Vector) -> Vector | None:
         """Return the constant force of 9.81 N, (n,)."""
         return np.full(len(times), self.force)
 
-    def set_target(self, cell: Cell, time: float) -> None:
+    def set_targets(self, cell: Cell, time: float) -> None:
         phase = self._first - 2.0 * math.pi * time / ROTATION
         displacement = self._on_circle(phase) - self._on_circle(self._first)
         goal = self._start.at(self._start.position + self._to_base @ displacement)

@@ -22,7 +22,13 @@ from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.exceptions import LogError, LoopError, MultipandaError
 from multipanda_py.files import open_regular, replacing
 from multipanda_py.identification.validation.approach_paths import fault_of, go_to_start
-from multipanda_py.identification.validation.task import LAW, SOON, STEP, PassTime, Task
+from multipanda_py.identification.validation.task import (
+    CONTROLLET_NAME,
+    FAST_TARGET_CYCLES,
+    TARGET_CYCLES,
+    PassTime,
+    Task,
+)
 from multipanda_py.realtime.recording import ArmLog
 from multipanda_py.realtime.recording.arm_log import JOINT_COLUMNS
 from multipanda_py.realtime.recording.record_columns import log_of_rows
@@ -110,11 +116,11 @@ class TaskCell:
             seed: Random seed of the noise of simulated arms.
         """
         try:
-            cell = self.begin(seed)
-            with _paced(cell, self._inline) as pace, without_collections():
-                settling = self._settle(cell, pace)
-                run = self._record(cell, pace, settling)
-                return run if self._inline or run.fault else self._left(cell, pace, run)
+            cell = self.open_cell(seed)
+            with _paced(cell, self._inline) as advance, without_collections():
+                settling = self._settle(cell, advance)
+                run = self._record(cell, advance, settling)
+                return run if self._inline or run.fault else self._left(cell, advance, run)
         except MultipandaError as error:
             fault = self._reason() or " ".join(str(error).split())
             self.close()  # The next run starts a new cell.
@@ -126,16 +132,16 @@ class TaskCell:
             return fault_of(self.cell) if self.cell is not None else ""
         return ""
 
-    def _left(self, cell: Cell, pace: PassTime, run: Run) -> Run:
+    def _left(self, cell: Cell, advance: PassTime, run: Run) -> Run:
         """Restore the scene for the next run, and return the run with the fault if this fails."""
         try:
-            self.task.leave(cell, pace)
+            self.task.restore_scene(cell, advance)
         except MultipandaError as error:
             self.close()
             return replace(run, fault=f"after the task: {' '.join(str(error).split())}")
         return run
 
-    def begin(self, seed: int) -> Cell:
+    def open_cell(self, seed: int) -> Cell:
         """Return the cell in its start configuration without recording, see :meth:`run`."""
         if self.cell is not None and self._inline:
             self.cell.simulation.reset(seed=seed)
@@ -154,8 +160,8 @@ class TaskCell:
     def _go_to_start(self, cell: Cell) -> None:
         """Move real arms to the start configuration and activate the controllet of the task."""
         self._see_to_faults(cell)
-        go_to_start(cell, self.config, self.task.exerts)
-        cell.switch([LAW], strictness="force_auto")
+        go_to_start(cell, self.config, self.task.forces_on_objects)
+        cell.switch([CONTROLLET_NAME], strictness="force_auto")
 
     def _see_to_faults(self, cell: Cell) -> None:
         """Recover arms that stopped in an earlier run, if ``recover`` is set.
@@ -176,27 +182,27 @@ class TaskCell:
             )
         cell.recover()
 
-    def _settle(self, cell: Cell, pace: PassTime) -> list[NDArray[np.void]]:
+    def _settle(self, cell: Cell, advance: PassTime) -> list[NDArray[np.void]]:
         """Settle the arms at the start of the task and return the cycle records if requested."""
         parts: list[NDArray[np.void]] = []
         if not self.task.keeps_settling:
-            self.task.settle(cell, pace)
+            self.task.settle(cell, advance)
             return parts
         position, _ = cell.rows(10**15)
 
         def check_settled(cycles: int) -> None:
             nonlocal position
-            pace(cycles)
+            advance(cycles)
             position, rows = cell.rows(position)
             parts.append(rows)
 
         self.task.settle(cell, check_settled)
         return parts
 
-    def _record(self, cell: Cell, pace: PassTime, settling: Sequence[NDArray[np.void]]) -> Run:
-        task, taken = self.task, STEP
-        if task.each_cycle:
-            taken = 1 if self._inline else SOON
+    def _record(self, cell: Cell, advance: PassTime, settling: Sequence[NDArray[np.void]]) -> Run:
+        task, taken = self.task, TARGET_CYCLES
+        if task.needs_every_cycle:
+            taken = 1 if self._inline else FAST_TARGET_CYCLES
         position, _ = cell.rows(10**15)
         start, last = cell.time, 0.0
         parts: list[NDArray[np.void]] = []
@@ -204,12 +210,12 @@ class TaskCell:
         force_error: list[Matrix] = []
         force_time: list[float] = []
         rotations = [base.rotation for base in bases_in_world(self.config).values()]
-        fault, steps, each = "", 0, STEP // taken
-        presses = self._inline and task.desired_force(np.zeros(1)) is not None
+        fault, steps, each = "", 0, TARGET_CYCLES // taken
+        presses = self._inline and task.requested_force(np.zeros(1)) is not None
         while last < task.seconds and not fault:
-            task.set_target(cell, last)
+            task.set_targets(cell, last)
             try:
-                pace(taken)
+                advance(taken)
             except LoopError as error:
                 fault = " ".join(str(error).split())
             last = cell.time - start
@@ -225,7 +231,7 @@ class TaskCell:
                     measured = [
                         rotation @ wrench[:3] for rotation, wrench in zip(rotations, wrenches)
                     ]
-                    force.append(task.estimated_force(exerted))
+                    force.append(task.force_component(exerted))
                     force_error.append(np.array(measured) - exerted)
                     force_time.append(last)
         position, rows = cell.rows(position)
@@ -255,7 +261,7 @@ class TaskCell:
         )
 
     def _tanks(self, rows: NDArray[np.void]) -> dict[str, Vector]:
-        spec = next(spec for spec in instance_specs(self.config) if spec.name == LAW)
+        spec = next(spec for spec in instance_specs(self.config) if spec.name == CONTROLLET_NAME)
         return {
             str(name): rows["reports"][:, spec.index, column].copy()
             for column, name in enumerate(spec.law.report_names)

@@ -20,7 +20,7 @@ from multipanda_py.realtime.recording.plots import COLORS
 from multipanda_py.registry import pyplot
 
 _POINTS = 600  # Approximate number of plotted points of a curve.
-SPAN = 0.02
+MIN_AXIS_RANGE = 0.02
 """Minimum axis range of a plot, relative to the maximum error reported in the paper."""
 
 
@@ -48,7 +48,7 @@ def quantity_plots(result: Comparison, arm: str) -> str:
         row[1].legend(*row[0].get_legend_handles_labels(), fontsize=6, loc="center left",
                       bbox_to_anchor=(1.01, 0.5))  # fmt: skip
         for axis in row:
-            _widen(axis, SPAN * quantity.ceiling)
+            _widen(axis, MIN_AXIS_RANGE * quantity.ceiling)
             axis.grid(alpha=0.3)
             axis.tick_params(labelsize=7)
             # Long labels would overlap other panels.
@@ -130,12 +130,15 @@ img{max-width:100%} .over{background:#f9dcd3} .under{background:#e2f0dc} .fault{
 
 
 def page(
-    matches: Sequence[Comparison], plant: str, twin: str, about: Mapping[str, Any] | None = None
+    comparisons: Sequence[Comparison],
+    plant: str,
+    twin: str,
+    about: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the report as a self-contained HTML page.
 
     Args:
-        matches: Comparisons, grouped by task number.
+        comparisons: Comparisons, grouped by task number.
         plant: Description of the plant.
         twin: Description of the twin.
         about: Further facts for the head of the page.
@@ -152,9 +155,9 @@ def page(
         "<h2>Largest root mean square error of any joint or axis</h2>",
         "<p>Mean over the repeats. The last line is the maximum that multipanda_ros2 reports "
         "between its simulation and real arms. Larger errors are marked.</p>",
-        _summary(matches),
+        _summary(comparisons),
     ]
-    if any(one.force for one in matches):
+    if any(one.force for one in comparisons):
         parts += [
             "<h2>Comparison of force controllets</h2>",
             "<p>The force error compares the force on the tools with the requested force. It uses "
@@ -162,9 +165,9 @@ def page(
             "measured error compares the measured force with the simulated contact force in all "
             "three axes. Ripple is the deviation from the 50 ms average. A force with a ripple "
             "below 2 N is called stable.</p>",
-            _forces(matches),
+            _forces(comparisons),
         ]
-    for number, group in groupby(matches, key=lambda one: one.number):
+    for number, group in groupby(comparisons, key=lambda one: one.number):
         parts += _task(number, list(group))
     return "\n".join(parts) + "</html>\n"
 
@@ -232,15 +235,16 @@ def _forces(matches: Sequence[Comparison]) -> str:
         for side in ("plant", "twin"):
             if side not in one.force:
                 continue
-            errors, ripple = one.force[side], one.steady.get(side)
+            errors, ripple = one.force[side], one.ripple.get(side)
             stable = {True: "yes", False: "no", None: ""}[one.stable(side)]
             rows.append((
                 f"{one.number}: {one.title}", one.law,
                 f"{side}, measured by the arm" if side in one.measured else side,
                 " / ".join(f"{mean:.3f} ± {std:.3f}" for mean, std in
                            zip(errors.mean(axis=0), errors.std(axis=0))),
-                " / ".join(f"{mean:.3f}" for mean in one.force_error[side].mean(axis=0))
-                if side in one.force_error else "",
+                " / ".join(f"{mean:.3f}"
+                           for mean in one.force_measurement_error[side].mean(axis=0))
+                if side in one.force_measurement_error else "",
                 "" if ripple is None else f"{ripple.max():.3f}", stable,
                 ", ".join(f"{name.split(' [')[0]} {energy:.1f}"
                           for name, energy in one.tanks.get(side, {}).items()),

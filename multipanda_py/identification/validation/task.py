@@ -23,11 +23,11 @@ from multipanda_py.exceptions import ConfigurationError, UnknownName, Validation
 from multipanda_py.identification.validation.approach_paths import TO_START
 from multipanda_py.state import Matrix, Vector
 
-SIMULATED = "mujoco"
-LAW = "law"
-STEP = 10
+SIMULATED_BACKEND = "mujoco"
+CONTROLLET_NAME = "law"
+TARGET_CYCLES = 10
 """Cycles between two targets."""
-SOON = 2
+FAST_TARGET_CYCLES = 2
 """Cycles between two targets of a task with its own controller, if the loop is another process."""
 
 
@@ -55,10 +55,10 @@ class Task(ABC):
         laws: Names of the force controllets or other variants of the task.
         arms: Number of arms.
         keeps_settling: True to record the time before the first target as well.
-        things: Objects around the arms by name, available after :meth:`scene`. They are added to
+        objects: Objects around the arms by name, available after :meth:`scene`. They are added to
             simulations and have to be present around real arms.
-        exerts: Largest force of each arm on its object in the world frame, by name, (3,) [N].
-            Available after :meth:`scene`.
+        forces_on_objects: Largest force of each arm on its object in the world frame, by name,
+            (3,) [N]. Available after :meth:`scene`.
     """
 
     number: ClassVar[int]
@@ -78,11 +78,11 @@ class Task(ABC):
                 f"task {self.number}: duration: got {seconds:g} s, allowed 0.5 to 600 s"
             )
         self.seconds = seconds
-        self.things: Mapping[str, ObjectConfig] = {}
-        self.exerts: Mapping[str, Vector] = {}
+        self.objects: Mapping[str, ObjectConfig] = {}
+        self.forces_on_objects: Mapping[str, Vector] = {}
 
     @property
-    def each_cycle(self) -> bool:
+    def needs_every_cycle(self) -> bool:
         """True if the task needs to set targets in every cycle, or as often as possible."""
         return False
 
@@ -94,24 +94,24 @@ class Task(ABC):
             ValidationRefused: If the cell has too few arms or they cannot reach the start.
         """
 
-    def settle(self, cell: Cell, pace: PassTime) -> None:
+    def settle(self, cell: Cell, advance: PassTime) -> None:
         """Bring the arms to the initial state of the task.
 
         Args:
             cell: Running cell of the task.
-            pace: Function that advances the cell by a number of cycles.
+            advance: Function that advances the cell by a number of cycles.
         """
 
-    def leave(self, cell: Cell, pace: PassTime) -> None:
+    def restore_scene(self, cell: Cell, advance: PassTime) -> None:
         """Put objects down and move tools away from them, so that real arms can move on.
 
         Args:
             cell: Running cell of the task.
-            pace: Function that advances the cell by a number of cycles.
+            advance: Function that advances the cell by a number of cycles.
         """
 
     @abstractmethod
-    def set_target(self, cell: Cell, time: float) -> None:
+    def set_targets(self, cell: Cell, time: float) -> None:
         """Set the targets of a time.
 
         Args:
@@ -119,10 +119,10 @@ class Task(ABC):
             time: Time since the start of the task, 0 to ``seconds`` [s].
         """
 
-    def desired_force(self, times: Vector) -> Vector | None:
+    def requested_force(self, times: Vector) -> Vector | None:
         """Return the requested force at the given times, (n,) [N], or None for tasks without one.
 
-        Tasks with a force also implement :meth:`contact_forces` and :meth:`estimated_force`.
+        Tasks with a force also implement :meth:`contact_forces` and :meth:`force_component`.
         """
         return None
 
@@ -130,7 +130,7 @@ class Task(ABC):
         """Return the simulated contact forces of objects on the tools, (arms, 3) [N]."""
         raise ValidationRefused(f"task {self.number}: requests a force but does not measure it")
 
-    def estimated_force(self, contact_forces: Matrix) -> Vector:
+    def force_component(self, contact_forces: Matrix) -> Vector:
         """Return the component of contact forces in the requested direction, (arms,) [N]."""
         raise ValidationRefused(f"task {self.number}: requests a force but does not measure it")
 
@@ -153,7 +153,7 @@ def with_start(arm: ArmConfig, q: Vector, tool: Mapping[str, Any] | None) -> Arm
         tool: Section of the tool that replaces the gripper, or None.
     """
     update: dict[str, Any] = {"q_start": q.tolist()}
-    if tool is not None and arm.backend == SIMULATED and arm.tool is None:
+    if tool is not None and arm.backend == SIMULATED_BACKEND and arm.tool is None:
         update |= {"gripper": False, "tool": ToolConfig.model_validate(tool)}
     return arm.model_copy(update=update)
 
@@ -199,11 +199,11 @@ def task_cell(
     Raises:
         ConfigurationError: If the cell is invalid.
     """
-    real = [name for name, arm in arms.items() if arm.backend != SIMULATED]
+    real = [name for name, arm in arms.items() if arm.backend != SIMULATED_BACKEND]
     settings = config.cell.model_copy(
         update={"placement": "process" if real else "inline", "viewer": False}
     )
-    laws = {LAW: ControlletConfig.model_validate({**law, "arms": list(arms)})}
+    laws = {CONTROLLET_NAME: ControlletConfig.model_validate({**law, "arms": list(arms)})}
     if real:
         laws[TO_START] = ControlletConfig.model_validate({"type": "joint_trajectory"})
     simulated = len(real) < len(arms)  # Cells of real arms do not know the objects.
@@ -214,7 +214,7 @@ def task_cell(
             "objects": dict(objects) if simulated else {},
             "collisions": CollisionsConfig(allowed_contacts=list(touching) if simulated else []),
             "controllets": laws,
-            "active": [] if real else [LAW],
+            "active": [] if real else [CONTROLLET_NAME],
         }
     )
     faults: Faults = []
@@ -224,7 +224,7 @@ def task_cell(
     return made
 
 
-AFTERWARDS = 0.2
+REST_TIME = 0.2
 """Time after a motion in which the arm comes to rest and is still recorded [s]."""
 
 
@@ -240,7 +240,7 @@ class MotionTask(Task):
     laws: ClassVar[tuple[str, ...]] = ("joint_trajectory",)
 
     def __init__(self, arm: str, points: Matrix) -> None:
-        super().__init__(seconds=float(points[-1, 0]) + AFTERWARDS)
+        super().__init__(seconds=float(points[-1, 0]) + REST_TIME)
         self._arm, self._points = arm, points
 
     def names(self, config: CellConfig) -> list[str]:
@@ -255,11 +255,11 @@ class MotionTask(Task):
         arm = with_start(config.arms[name], np.array(start), None)
         return task_cell(config, {name: arm}, {"type": "joint_trajectory"}, {})
 
-    def settle(self, cell: Cell, pace: PassTime) -> None:
+    def settle(self, cell: Cell, advance: PassTime) -> None:
         """Wait until the arm is at rest."""
-        pace(100)
+        advance(100)
 
-    def set_target(self, cell: Cell, time: float) -> None:
+    def set_targets(self, cell: Cell, time: float) -> None:
         """Send the whole motion at time 0."""
         if time == 0.0:
             cell.follow(self._arm, self._points)

@@ -23,9 +23,9 @@ from multipanda_py.identification.validation.approach_paths import (
 )
 from multipanda_py.identification.validation.pressing_tasks import ForceCircle, ForceSine
 from multipanda_py.identification.validation.task import (
-    LAW,
-    SIMULATED,
-    STEP,
+    CONTROLLET_NAME,
+    SIMULATED_BACKEND,
+    TARGET_CYCLES,
     PassTime,
     Task,
     object_like,
@@ -42,17 +42,17 @@ AT_BOX = (
 )
 """Start configurations of Franka arms on either side. Other arms start from their ready
 configuration."""
-HALF = (0.06, 0.095, 0.1)
+HALF_EDGES = (0.06, 0.095, 0.1)
 """Half edges of the box: forward, from arm to arm, up [m]."""
 FORWARD, HEIGHT, CLEARANCE = 0.5, 0.4, 0.003
 """Distances of the box in front of and above the bases, and of the tools from it [m]."""
-LIFT, SQUEEZE = 0.2, 20.0
+LIFT_HEIGHT, INTERNAL_FORCE = 0.2, 20.0
 """Height of the lift [m] and internal force on the box [N]."""
-UPRIGHT = Pose.identity()
-COMPLIANCE_OFFSET = 0.006
+UPRIGHT_POSE = Pose.identity()
+LIFT_SAG = 0.006
 """Distance by which the weight of the box deflects the compliant controllet, added to the lift
 [m]."""
-LOWERING, LET_GO, AWAY = 2.5, 500, 0.03
+LOWERING_TIME, LET_GO, RETREAT_DISTANCE = 2.5, 500, 0.03
 """Duration of lowering the box [s], cycles at zero internal force, and retreat distance [m] of
 real arms."""
 
@@ -87,79 +87,89 @@ class BoxLift(Task):
             q = start if franka else np.array(arm.robot.ready)
             here = tool_in_world(described, q)
             goal = Pose(
-                middle + sign * (HALF[1] + CLEARANCE) * side, pointing(here.rotation, -sign * side)
+                middle + sign * (HALF_EDGES[1] + CLEARANCE) * side,
+                pointing(here.rotation, -sign * side),
             )
             q = configuration_at(described, goal, q, "task 5")
             arms[name] = with_start(arm, q, None)
         self._described = {name: describe_arm(name, arm) for name, arm in arms.items()}
         self._tools = [f"{arm.prefix}tool" for arm in self._described.values()]
         self._side = side
-        self.exerts = {name: -sign * SQUEEZE * side for name, sign in zip(names, (1.0, -1.0))}
+        self.forces_on_objects = {
+            name: -sign * INTERNAL_FORCE * side for name, sign in zip(names, (1.0, -1.0))
+        }
         yaw = math.atan2(side[1], side[0]) - 0.5 * math.pi
-        table = {"shape": "box", "size": [0.2, 0.3, 0.02], "rpy": [0.0, 0.0, yaw],
-                 "position": (middle - np.array([0, 0, HALF[2] + 0.02])).tolist()}  # fmt: skip
-        box = {"shape": "box", "size": list(HALF), "rpy": [0.0, 0.0, yaw], "mass": 0.8,
+        table = {
+            "shape": "box",
+            "size": [0.2, 0.3, 0.02],
+            "rpy": [0.0, 0.0, yaw],
+            "position": (middle - np.array([0, 0, HALF_EDGES[2] + 0.02])).tolist(),
+        }
+        box = {"shape": "box", "size": list(HALF_EDGES), "rpy": [0.0, 0.0, yaw], "mass": 0.8,
                "position": middle.tolist()}  # fmt: skip
         law: dict[str, Any] = {
             "type": "coupled_force_impedance",
             "params": {"stiffness": [4000.0, 4000.0, 4000.0, 100.0, 100.0, 100.0]},
         }
-        self.things = {"table": object_like(config, "table", table),
+        self.objects = {"table": object_like(config, "table", table),
                        "box": object_like(config, "box", box)}  # fmt: skip
-        return task_cell(config, arms, law, self.things)
+        return task_cell(config, arms, law, self.objects)
 
-    def settle(self, cell: Cell, pace: PassTime) -> None:
+    def settle(self, cell: Cell, advance: PassTime) -> None:
         """Increase the internal force until both tools press firmly."""
-        pace(STEP)
-        report = cell.report(LAW)
+        advance(TARGET_CYCLES)
+        report = cell.report(CONTROLLET_NAME)
         self._start: Vector = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
-        cell.set_object_target(LAW, internal_force=SQUEEZE)
+        cell.set_object_target(CONTROLLET_NAME, internal_force=INTERNAL_FORCE)
         for _ in range(40):
-            pace(100)
+            advance(100)
             pressed = [
                 float(np.linalg.norm(cell.state(arm).wrench_ext_in_base[:3])) for arm in cell.arms
             ]
-            if min(pressed) > 0.9 * SQUEEZE:
+            if min(pressed) > 0.9 * INTERNAL_FORCE:
                 break
-        pace(800)
+        advance(800)
 
-    def set_target(self, cell: Cell, time: float) -> None:
+    def set_targets(self, cell: Cell, time: float) -> None:
         """Set the height of the box."""
         fraction = min(time / (0.8 * self.seconds), 1.0)
-        height = 0.5 * (LIFT + COMPLIANCE_OFFSET) * (1.0 - math.cos(math.pi * fraction))
+        height = 0.5 * (LIFT_HEIGHT + LIFT_SAG) * (1.0 - math.cos(math.pi * fraction))
         goal = self._start + np.array([0.0, 0.0, height])
-        cell.set_object_target(LAW, UPRIGHT.at(goal))
+        cell.set_object_target(CONTROLLET_NAME, UPRIGHT_POSE.at(goal))
 
-    def leave(self, cell: Cell, pace: PassTime) -> None:
+    def restore_scene(self, cell: Cell, advance: PassTime) -> None:
         """Put the box down and release it."""
-        steps = round(LOWERING * cell.config.cell.rate) // STEP
+        steps = round(LOWERING_TIME * cell.config.cell.rate) // TARGET_CYCLES
         for k in range(steps):
             fraction = 0.5 * (1.0 + math.cos(math.pi * (k + 1) / steps))
-            goal = self._start + np.array([0.0, 0.0, fraction * (LIFT + COMPLIANCE_OFFSET)])
-            cell.set_object_target(LAW, Pose(goal, np.eye(3)))
-            pace(STEP)
-        cell.set_object_target(LAW, internal_force=0.0)
-        pace(LET_GO)
-        outwards = {name: -AWAY * force / SQUEEZE for name, force in self.exerts.items()}
+            goal = self._start + np.array([0.0, 0.0, fraction * (LIFT_HEIGHT + LIFT_SAG)])
+            cell.set_object_target(CONTROLLET_NAME, Pose(goal, np.eye(3)))
+            advance(TARGET_CYCLES)
+        cell.set_object_target(CONTROLLET_NAME, internal_force=0.0)
+        advance(LET_GO)
+        outwards = {
+            name: -RETREAT_DISTANCE * force / INTERNAL_FORCE
+            for name, force in self.forces_on_objects.items()
+        }
         retreat(cell, self._described, outwards, "task 5")
 
-    def desired_force(self, times: Vector) -> Vector | None:
+    def requested_force(self, times: Vector) -> Vector | None:
         """Return the constant force of 20 N, (n,)."""
-        return np.full(len(times), SQUEEZE)
+        return np.full(len(times), INTERNAL_FORCE)
 
     def contact_forces(self, cell: Cell) -> Matrix:
         """Return the force of the box on each tool, (2, 3) [N]."""
         return np.array([cell.simulation.contact_force(tool, "box") for tool in self._tools])
 
-    def estimated_force(self, contact_forces: Matrix) -> Vector:
+    def force_component(self, contact_forces: Matrix) -> Vector:
         """Return the force components along the line between the arms, (2,) [N]."""
         along: Vector = contact_forces @ self._side * (1.0, -1.0)
         return along
 
 
-SWING = 2.5
+HALF_SWING_PERIOD = 2.5
 """Half a period of the swinging motion [s]."""
-SETTLING = 100
+SETTLE_CYCLES = 100
 """Cycles before the swinging motion starts."""
 
 
@@ -191,13 +201,13 @@ class JointSwing(Task):
         arm = with_start(config.arms[name], self._q, None)
         return task_cell(config, {name: arm}, {"type": "joint_impedance"}, {})
 
-    def settle(self, cell: Cell, pace: PassTime) -> None:
+    def settle(self, cell: Cell, advance: PassTime) -> None:
         """Wait until the arm is at rest."""
-        pace(SETTLING)
+        advance(SETTLE_CYCLES)
 
-    def set_target(self, cell: Cell, time: float) -> None:
+    def set_targets(self, cell: Cell, time: float) -> None:
         """Set the joint positions."""
-        fraction = 1.0 - math.cos(math.pi * time / SWING)
+        fraction = 1.0 - math.cos(math.pi * time / HALF_SWING_PERIOD)
         cell.set_target(self._arm, q=self._q + fraction * self._swing)
 
 
@@ -219,14 +229,14 @@ class ToolSwing(Task):
         arm = with_start(config.arms[name], np.array(config.arms[name].robot.ready), None)
         return task_cell(config, {name: arm}, {"type": "cartesian_impedance"}, {})
 
-    def settle(self, cell: Cell, pace: PassTime) -> None:
+    def settle(self, cell: Cell, advance: PassTime) -> None:
         """Wait until the arm is at rest and store its pose as the start of the motion."""
-        pace(SETTLING)
+        advance(SETTLE_CYCLES)
         self._start = cell.pose(self._arm)
 
-    def set_target(self, cell: Cell, time: float) -> None:
+    def set_targets(self, cell: Cell, time: float) -> None:
         """Set the pose of the tool."""
-        y = self.amplitude * (1.0 - math.cos(math.pi * time / SWING))
+        y = self.amplitude * (1.0 - math.cos(math.pi * time / HALF_SWING_PERIOD))
         goal = self._start.at(self._start.position + np.array([0.0, y, 0.0]))
         cell.set_target(self._arm, goal)
 
@@ -255,7 +265,7 @@ def make_task(number: int, law: str = "", seconds: float = 10.0) -> Task:
 
 def has_real_arms(config: CellConfig, task: Task) -> bool:
     """Return True if an arm of the task is not simulated."""
-    return any(config.arms[name].backend != SIMULATED for name in task.names(config))
+    return any(config.arms[name].backend != SIMULATED_BACKEND for name in task.names(config))
 
 
 def with_tools_of(plant: CellConfig, twin: CellConfig) -> CellConfig:
@@ -270,7 +280,7 @@ def with_tools_of(plant: CellConfig, twin: CellConfig) -> CellConfig:
     """
     arms = dict(twin.arms)
     for (name, arm), real in zip(twin.arms.items(), plant.arms.values()):
-        if real.backend != SIMULATED and arm.tool is None:
+        if real.backend != SIMULATED_BACKEND and arm.tool is None:
             arms[name] = _carrying(arm, with_rigid_hand(real))
     return twin.model_copy(update={"arms": arms})
 
@@ -294,7 +304,7 @@ def in_task(config: CellConfig, number: int) -> CellConfig:
     rigid = {name: with_rigid_hand(arm) for name, arm in config.arms.items()}
     task = make_task(number)
     task.scene(config.model_copy(update={"arms": rigid}))
-    return config.model_copy(update={"objects": dict(task.things)})
+    return config.model_copy(update={"objects": dict(task.objects)})
 
 
 def objects_of(tasks: Sequence[Task], plant: CellConfig) -> Mapping[str, ObjectConfig]:
@@ -303,11 +313,11 @@ def objects_of(tasks: Sequence[Task], plant: CellConfig) -> Mapping[str, ObjectC
     for task in tasks:
         if has_real_arms(plant, task):
             task.scene(plant)
-            result.update({f"task{task.number}_{k}": obj for k, obj in task.things.items()})
+            result.update({f"task{task.number}_{k}": obj for k, obj in task.objects.items()})
     return result
 
 
-def required_objects(tasks: Sequence[Task], plant: CellConfig) -> Iterator[str]:
+def setup_instructions(tasks: Sequence[Task], plant: CellConfig) -> Iterator[str]:
     """Yield the object and pose to set up for tasks on real arms, one message per object."""
     for name, obj in objects_of(tasks, plant).items():
         number, _, suffix = name.removeprefix("task").partition("_")

@@ -14,21 +14,21 @@ from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ValidationRefused
 from multipanda_py.identification.validation.compare import PERIOD, Comparison, at_times, compare
 from multipanda_py.identification.validation.record import Run, TaskCell
-from multipanda_py.identification.validation.task import SIMULATED, STEP, Task
+from multipanda_py.identification.validation.task import SIMULATED_BACKEND, TARGET_CYCLES, Task
 from multipanda_py.identification.validation.tasks import (
     TASKS,
     has_real_arms,
     make_task,
-    required_objects,
+    setup_instructions,
     with_tools_of,
 )
 from multipanda_py.realtime.recording import Log
-from multipanda_py.realtime.recording.log import holes, mistaken
+from multipanda_py.realtime.recording.log import check_columns, check_completeness
 from multipanda_py.robots import MODELS, ArmDescription
 from multipanda_py.robots.dynamics.arm_model import ToolJacobian
 from multipanda_py.state import Vector
 
-WRENCH = "wrench_ext_in_base"
+WRENCH_COLUMN = "wrench_ext_in_base"
 
 
 def with_measured_force(task: Task, run: Run, arms: Mapping[str, ArmDescription]) -> Run:
@@ -39,27 +39,27 @@ def with_measured_force(task: Task, run: Run, arms: Mapping[str, ArmDescription]
         run: Recorded run. It is returned unchanged if forces are known or not requested.
         arms: Descriptions of the arms by their names in the run.
     """
-    requests = task.desired_force(np.zeros(1)) is not None
+    requests = task.requested_force(np.zeros(1)) is not None
     logs = [run.logs[name] for name in arms if name in run.logs]
     if (
         not requests
         or len(run.force)
         or not logs
-        or any(WRENCH not in log.columns for log in logs)
+        or any(WRENCH_COLUMN not in log.columns for log in logs)
     ):
         return run
-    times = np.arange(0.0, min(task.seconds, run.seconds), STEP * PERIOD)
+    times = np.arange(0.0, min(task.seconds, run.seconds), TARGET_CYCLES * PERIOD)
     in_world = [
-        at_times(times, log.time, log.columns[WRENCH][:, :3]) @ arm.rotation_base_in_world.T
+        at_times(times, log.time, log.columns[WRENCH_COLUMN][:, :3]) @ arm.rotation_base_in_world.T
         for log, arm in zip(logs, arms.values())
     ]
-    forces = [task.estimated_force(exerted) for exerted in np.stack(in_world, axis=1)]
+    forces = [task.force_component(exerted) for exerted in np.stack(in_world, axis=1)]
     return replace(run, force=np.array(forces), force_time=times, force_is_measured=True)
 
 
-CLEARANCE = 1.5
+THRESHOLD_MARGIN = 1.5
 """Minimum ratio of contact thresholds to the task's force, since controllets overshoot."""
-FORCES, TORQUES = "upper_force_thresholds", "upper_torque_thresholds"
+FORCE_THRESHOLD_KEY, TORQUE_THRESHOLD_KEY = "upper_force_thresholds", "upper_torque_thresholds"
 
 
 def check_thresholds(task: Task, scene: CellConfig) -> None:
@@ -77,20 +77,25 @@ def check_thresholds(task: Task, scene: CellConfig) -> None:
     Raises:
         ValidationRefused: If thresholds are too low. The message names the required values.
     """
-    for name, force in task.exerts.items():
+    for name, force in task.forces_on_objects.items():
         arm = scene.arms[name]
-        forces, torques = (getattr(arm.settings, key, None) for key in (FORCES, TORQUES))
-        if arm.backend == SIMULATED or forces is None or torques is None:
+        forces, torques = (
+            getattr(arm.settings, key, None) for key in (FORCE_THRESHOLD_KEY, TORQUE_THRESHOLD_KEY)
+        )
+        if arm.backend == SIMULATED_BACKEND or forces is None or torques is None:
             continue
         described = describe_arm(name, arm)
         jacobian = ToolJacobian(described).compute(np.array(arm.q_start))[:3]
         needed = {
-            FORCES: np.array([CLEARANCE * np.linalg.norm(force)] * 3 + [0.0] * 3),
-            TORQUES: CLEARANCE * np.abs(jacobian.T @ described.rotation_base_in_world.T @ force),
+            FORCE_THRESHOLD_KEY: np.array(
+                [THRESHOLD_MARGIN * np.linalg.norm(force)] * 3 + [0.0] * 3
+            ),
+            TORQUE_THRESHOLD_KEY: THRESHOLD_MARGIN
+            * np.abs(jacobian.T @ described.rotation_base_in_world.T @ force),
         }
         lacking = [
             f"{key}: {_enough(np.array(value), needed[key])}"
-            for key, value in ((FORCES, forces), (TORQUES, torques))
+            for key, value in ((FORCE_THRESHOLD_KEY, forces), (TORQUE_THRESHOLD_KEY, torques))
             if (np.array(value) < needed[key]).any()
         ]
         if lacking:
@@ -107,10 +112,10 @@ def _enough(overrides: Vector, needed: Vector) -> str:
     return f"[{', '.join(f'{value:.1f}' for value in values)}]"
 
 
-ELSEWHERE = 0.2
+MAX_START_DISTANCE = 0.2
 """Maximum distance of the first sample of a log from the start of the task [rad, m]."""
 
-Say = Callable[[str], None]
+LogFunction = Callable[[str], None]
 Keep = Callable[[str, Callable[[], Run]], Run]
 """Function that returns the stored run of a name, or performs it with the given function."""
 
@@ -130,7 +135,7 @@ def validate(
     seed: int = 0,
     laws: Sequence[str] = (),
     recover: bool = False,
-    say: Say = lambda text: None,
+    say: LogFunction = lambda text: None,
 ) -> list[Comparison]:
     """Compare a plant and its twin in tasks.
 
@@ -165,7 +170,7 @@ def validate(
         twin = with_tools_of(plant, twin)
     for task in planned:  # Tasks are refused before anything moves.
         check_sides(task, plant, twin)
-    for sentence in () if isinstance(plant, Log) else required_objects(planned, plant):
+    for sentence in () if isinstance(plant, Log) else setup_instructions(planned, plant):
         say(sentence)
     return [_one(task, plant, twin, repeats, seed, recover, say) for task in planned]
 
@@ -224,16 +229,17 @@ def _check_log(task: Task, plant: Log, scene: CellConfig) -> None:
                 f"allowed {arm.robot.n_joints} as in the twin's {name}"
             )
         robot = arm.robot.name if arm.robot.name in MODELS else None
-        if warnings := mistaken(log, robot) + holes(log):
+        if warnings := check_columns(log, robot) + check_completeness(log):
             raise ValidationRefused(
                 f"task {task.number}: {plant.source_description}: {warnings[0]}"
             )
         away = float(np.abs(log.q[0] - np.array(arm.q_start)).max())
-        if not away <= ELSEWHERE:
+        if not away <= MAX_START_DISTANCE:
             raise ValidationRefused(
                 f"task {task.number}: {plant.source_description}: {log.arm} starts {away:.2f} "
                 f"rad from the "
-                f"start of the task, allowed {ELSEWHERE:g} rad. Is it a log of this task, cut at "
+                f"start of the task, allowed {MAX_START_DISTANCE:g} rad. Is it a log of this "
+                f"task, cut at "
                 "its first target?"
             )
 
@@ -245,7 +251,7 @@ def _one(
     repeats: int,
     seed: int,
     recover: bool,
-    log: Say,
+    log: LogFunction,
 ) -> Comparison:
     of_plant = runs_of(
         task, plant, repeats, seed, lambda text: log(f"plant, {text}"), recover=recover
@@ -259,7 +265,7 @@ def runs_of(
     side: CellConfig | Log,
     repeats: int,
     seed: int,
-    log: Say = lambda text: None,
+    log: LogFunction = lambda text: None,
     keep: Keep = do_now,
     recover: bool = False,
 ) -> list[Run]:

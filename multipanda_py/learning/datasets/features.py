@@ -16,9 +16,13 @@ from multipanda_py.learning.gym.spaces import Observation
 from multipanda_py.simulation.rendering import Image
 from multipanda_py.state import Vector
 
-STATE, AROUND, ACTION = "observation.state", "observation.environment_state", "action"
-IMAGES = "observation.images."
-TIME = "cell_time"
+STATE_KEY, ENVIRONMENT_STATE_KEY, ACTION_KEY = (
+    "observation.state",
+    "observation.environment_state",
+    "action",
+)
+IMAGE_PREFIX = "observation.images."
+TIME_KEY = "cell_time"
 """Cell time of the observation of a frame [s]."""
 IMAGE_TIME = "image_time"
 """Cell time of the images of a frame [s]. Equal to :data:`TIME` in lockstep and
@@ -27,7 +31,7 @@ SCALARS: Mapping[str, str] = {
     "next.reward": "float32",
     "next.done": "bool",
     "next.success": "bool",
-    TIME: "float64",
+    TIME_KEY: "float64",
     IMAGE_TIME: "float64",
     "timestamp": "float32",
     "frame_index": "int64",
@@ -62,9 +66,9 @@ class Features:
                 )
 
     @property
-    def films(self) -> tuple[str, ...]:
+    def video_keys(self) -> tuple[str, ...]:
         """Keys of the cameras in the format."""
-        return tuple(IMAGES + name for name in self.cameras)
+        return tuple(IMAGE_PREFIX + name for name in self.cameras)
 
     def described(self) -> dict[str, Any]:
         """Return the section ``features`` of ``meta/info.json``."""
@@ -73,7 +77,7 @@ class Features:
             for key, names in self.vectors.items()
         }
         for name, (height, width) in self.cameras.items():
-            shown[IMAGES + name] = {
+            shown[IMAGE_PREFIX + name] = {
                 "dtype": "video",
                 "shape": [height, width, 3],
                 "names": ["height", "width", "channels"],
@@ -121,27 +125,29 @@ def features_of(env: CellEnv) -> Features:
     for arm, control in env.controls.items():
         action += [f"{arm}.{env.arguments['control']}.{k}" for k in range(len(control.low))]
         action += [f"{arm}.gripper"] if "gripper" in spaces[arm].spaces else []
-    vectors = {STATE: tuple(state), ACTION: tuple(action)}
+    vectors = {STATE_KEY: tuple(state), ACTION_KEY: tuple(action)}
     images = spaces["images"].spaces if "images" in spaces else {}
     return Features(
         fps=round(env.rate),
         robot={arm: env.cell.descriptions[arm].robot.name for arm in env.controls},
-        vectors=vectors | ({AROUND: tuple(around)} if around else {}),
+        vectors=vectors | ({ENVIRONMENT_STATE_KEY: tuple(around)} if around else {}),
         cameras={name: (space.shape[0], space.shape[1]) for name, space in images.items()},
     )
 
 
-def numbers_of(env: CellEnv, seen: Observation) -> dict[str, Vector]:
+def observation_vectors(env: CellEnv, observation: Observation) -> dict[str, Vector]:
     """Return the vectors of an observation by key of the format, ordered like their names."""
     spaces = env.observation_space.spaces  # type: ignore[attr-defined]
-    parts = [seen[arm][part] for arm in env.controls for part in spaces[arm].spaces]
-    parts += [seen["sensors"][name] for name in _sensors(spaces)]
+    parts = [observation[arm][part] for arm in env.controls for part in spaces[arm].spaces]
+    parts += [observation["sensors"][name] for name in _sensors(spaces)]
     around = (
-        [seen["objects"][obj] for obj in spaces["objects"].spaces] if "objects" in spaces else []
+        [observation["objects"][obj] for obj in spaces["objects"].spaces]
+        if "objects" in spaces
+        else []
     )
-    around += [seen["goal"]] if "goal" in spaces else []
-    vectors = {STATE: np.concatenate(parts)}
-    return vectors | ({AROUND: np.concatenate(around)} if around else {})
+    around += [observation["goal"]] if "goal" in spaces else []
+    vectors = {STATE_KEY: np.concatenate(parts)}
+    return vectors | ({ENVIRONMENT_STATE_KEY: np.concatenate(around)} if around else {})
 
 
 def _sensors(spaces: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -196,7 +202,7 @@ class ImageStats:
         return shaped | {"count": np.array([len(self._pixels)])}
 
 
-def together(parts: Sequence[Mapping[str, Any]]) -> Stats:
+def combined_stats(parts: Sequence[Mapping[str, Any]]) -> Stats:
     r"""Combine the statistics of episodes.
 
     .. math:: \mu = \sum_i w_i \mu_i, \quad

@@ -13,28 +13,28 @@ import numpy as np
 
 from multipanda_py.exceptions import DatasetRefused
 from multipanda_py.files import MAX_DESCRIPTION, MAX_RECORDING, check_regular, read_text, replacing
-from multipanda_py.learning.datasets.features import IMAGE_TIME, SCALARS, TIME, Stats
+from multipanda_py.learning.datasets.features import IMAGE_TIME, SCALARS, TIME_KEY, Stats
 from multipanda_py.registry import needed
 
-VERSION = "v3.0"
+FORMAT_VERSION = "v3.0"
 """Version of the format."""
-CHUNK = 1000
+MAX_CHUNK_FILES = 1000
 """Maximum number of files in a folder."""
-INFO, STATS, TASKS = "meta/info.json", "meta/stats.json", "meta/tasks.parquet"
-OURS = "meta/multipanda.json"
+INFO_FILE, STATS_FILE, TASKS_FILE = "meta/info.json", "meta/stats.json", "meta/tasks.parquet"
+EXTRA_METADATA_FILE = "meta/multipanda.json"
 """File for metadata that the LeRobot format does not have: arms, control and cell."""
-RUNNING = "running"
+RECORDING_FOLDER = "running"
 """Folder of the videos of the episode that is being recorded."""
-_FILE = "chunk-{chunk_index:03d}/file-{file_index:03d}"
-DATA_PATH = f"data/{_FILE}.parquet"
-VIDEO_PATH = "videos/{video_key}/" + f"{_FILE}.mp4"
-EPISODE_PATH = f"meta/episodes/{_FILE}.parquet"
-_ANY = "{}/chunk-*/file-*.parquet"
+_FILE_PATTERN = "chunk-{chunk_index:03d}/file-{file_index:03d}"
+DATA_PATH = f"data/{_FILE_PATTERN}.parquet"
+VIDEO_PATH = "videos/{video_key}/" + f"{_FILE_PATTERN}.mp4"
+EPISODE_PATH = f"meta/episodes/{_FILE_PATTERN}.parquet"
+_ANY_FILE_PATTERN = "{}/chunk-*/file-*.parquet"
 
 
 def file_location(episode: int) -> dict[str, int]:
     """Return the indices of folder and file of an episode, with the keys of the format."""
-    return {"chunk_index": episode // CHUNK, "file_index": episode % CHUNK}
+    return {"chunk_index": episode // MAX_CHUNK_FILES, "file_index": episode % MAX_CHUNK_FILES}
 
 
 def data_file(folder: Path, episode: int) -> Path:
@@ -63,7 +63,7 @@ def count_episodes(folder: Path) -> int:
     return count
 
 
-def missing_word(folder: Path, count: int, expected: int) -> Path | None:
+def missing_metadata_file(folder: Path, count: int, expected: int) -> Path | None:
     """Return the missing metadata file of episode ``count`` if later episodes exist, else None.
 
     An interrupted writer leaves files of no later episode than ``count``, because it creates the
@@ -73,35 +73,39 @@ def missing_word(folder: Path, count: int, expected: int) -> Path | None:
     Args:
         folder: Folder of the data set.
         count: Number of complete episodes without a gap, starting at the first.
-        expected: Number of episodes in :data:`INFO`.
+        expected: Number of episodes in :data:`INFO_FILE`.
     """
     words = {episode_file(folder, number) for number in range(count)}
     numbers = {data_file(folder, number) for number in range(count + 1)}
-    hidden = {*folder.glob(_ANY.format("meta/episodes"))} - words
-    hidden |= {*folder.glob(_ANY.format("data"))} - numbers
+    hidden = {*folder.glob(_ANY_FILE_PATTERN.format("meta/episodes"))} - words
+    hidden |= {*folder.glob(_ANY_FILE_PATTERN.format("data"))} - numbers
     return episode_file(folder, count) if hidden or expected > count else None
 
 
 def read_info(folder: Path) -> dict[str, Any]:
-    """Return the contents of :data:`INFO` and check the values that are used.
+    """Return the contents of :data:`INFO_FILE` and check the values that are used.
 
     Raises:
         DatasetRefused: If the file is missing, truncated or not of this format.
     """
-    info = read_json(folder, INFO)
+    info = read_json(folder, INFO_FILE)
     version = info.get("codebase_version")
-    if version != VERSION:
-        raise DatasetRefused(f"{folder}: version {version!r:.40} of the format, allowed {VERSION}")
+    if version != FORMAT_VERSION:
+        raise DatasetRefused(
+            f"{folder}: version {version!r:.40} of the format, allowed {FORMAT_VERSION}"
+        )
     features = info.get("features")
     if not isinstance(features, dict) or not all(
         isinstance(one, dict) and isinstance(one.get("dtype"), str) for one in features.values()
     ):
-        raise DatasetRefused(f"{folder / INFO}: features: allowed a map of columns with dtypes")
+        raise DatasetRefused(
+            f"{folder / INFO_FILE}: features: allowed a map of columns with dtypes"
+        )
     for key, min_value in (("total_episodes", 0), ("total_frames", 0), ("fps", 1)):
         value = info.get(key)
         if not isinstance(value, int) or value < min_value:
             raise DatasetRefused(
-                f"{folder / INFO}: {key}: got {value!r:.40}, allowed a whole number from "
+                f"{folder / INFO_FILE}: {key}: got {value!r:.40}, allowed a whole number from "
                 f"{min_value}"
             )
     return info
@@ -141,13 +145,13 @@ class Episode:
     Attributes:
         number: Number of the episode, from 0.
         columns: Vectors, (n, k), and scalars, (n,), by key of the format.
-        facts: Metadata such as ``success`` and ``seed``.
+        metadata: Metadata such as ``success`` and ``seed``.
         task: Instruction of the task.
     """
 
     number: int
     columns: Mapping[str, Any]
-    facts: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     task: str
 
     def __len__(self) -> int:
@@ -163,13 +167,13 @@ class Episode:
 
         It is measured in cell time relative to the first frame.
         """
-        start = self.columns[TIME][0]
+        start = self.columns[TIME_KEY][0]
         nominal = np.asarray(self.columns["timestamp"], float)
-        late = [self.columns[key] - start - nominal for key in (TIME, IMAGE_TIME)]
+        late = [self.columns[key] - start - nominal for key in (TIME_KEY, IMAGE_TIME)]
         return float(np.abs(late).max())
 
 
-_NEEDED = ("task", "control", "rate", "objects", "features", "arms", "fps")
+_REQUIRED_METADATA = ("task", "control", "rate", "objects", "features", "arms", "fps")
 """Metadata that every recorder writes."""
 
 
@@ -200,7 +204,8 @@ class Dataset:
 
     Attributes:
         info: Contents of ``meta/info.json``.
-        ours: Metadata outside the format: arms, control and arguments of the environment.
+        extra_metadata: Metadata outside the format: arms, control and arguments of the
+            environment.
 
     Raises:
         DatasetRefused: If the folder is not a data set, has another version, or was not recorded
@@ -210,14 +215,15 @@ class Dataset:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.info = read_info(self.folder)
-        if not (self.folder / OURS).exists():
+        if not (self.folder / EXTRA_METADATA_FILE).exists():
             raise DatasetRefused(
-                f"{folder}: {OURS} is missing. Use a data set recorded by this package."
+                f"{folder}: {EXTRA_METADATA_FILE} is missing. Use a data set recorded by this "
+                f"package."
             )
-        self.ours = _with_present_names(read_json(self.folder, OURS))
-        if missing := [key for key in _NEEDED if key not in self.ours]:
+        self.extra_metadata = _with_present_names(read_json(self.folder, EXTRA_METADATA_FILE))
+        if missing := [key for key in _REQUIRED_METADATA if key not in self.extra_metadata]:
             raise DatasetRefused(
-                f"{folder}: {OURS} has no {', '.join(missing)}: truncated or edited"
+                f"{folder}: {EXTRA_METADATA_FILE} has no {', '.join(missing)}: truncated or edited"
             )
         self._count = count_episodes(self.folder)
 
@@ -262,7 +268,7 @@ class Dataset:
         return Episode(number, columns, json.loads(facts), summary["tasks"][0])
 
     @property
-    def films(self) -> tuple[str, ...]:
+    def video_keys(self) -> tuple[str, ...]:
         """Keys of the cameras."""
         return tuple(k for k, v in self.info["features"].items() if v["dtype"] == "video")
 
@@ -286,7 +292,7 @@ def stats_in(folder: Path, episode: int) -> dict[str, Stats]:
 
 def read_tasks(folder: Path) -> list[str]:
     """Return the task instructions in the order of ``task_index``."""
-    rows = _table(folder / TASKS).to_pylist()
+    rows = _table(folder / TASKS_FILE).to_pylist()
     return [row["task"] for row in sorted(rows, key=lambda row: int(row["task_index"]))]
 
 

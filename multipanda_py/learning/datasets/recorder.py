@@ -19,13 +19,13 @@ from multipanda_py.cell.history import RecordedMoment
 from multipanda_py.config.cell_file import fingerprint
 from multipanda_py.exceptions import DatasetRefused
 from multipanda_py.learning.datasets.features import (
-    ACTION,
+    ACTION_KEY,
+    IMAGE_PREFIX,
     IMAGE_TIME,
-    IMAGES,
-    TIME,
+    TIME_KEY,
     ImageStats,
     features_of,
-    numbers_of,
+    observation_vectors,
 )
 from multipanda_py.learning.datasets.writer import DatasetWriter
 from multipanda_py.learning.gym.env import CellEnv
@@ -34,13 +34,13 @@ from multipanda_py.realtime.system.child_process import Closeable
 from multipanda_py.registry import VERSION, needed
 from multipanda_py.simulation.rendering import Image
 
-WAITING = 120
+MAX_QUEUED_IMAGES = 120
 """Maximum number of queued images. With a full queue, :meth:`VideoWriter.add` blocks."""
 _OPTIONS = ["-crf", "20", "-preset", "veryfast", "-g", "2", "-bf", "0", "-threads", "1"]
 """Encoder options. Every second image is a key frame, for fast random access."""
 
 
-class VideoWriter(Closeable):
+class EpisodeVideoWriter(Closeable):
     """Writer of an MP4 video in H.264 4:2:0 at a constant rate.
 
     Args:
@@ -62,7 +62,7 @@ class VideoWriter(Closeable):
             pix_fmt_out="yuv420p", macro_block_size=2, output_params=_OPTIONS,
         )  # fmt: skip
         self._writer.send(None)  # This starts the encoder.
-        self._queue: Queue[Image | None] = Queue(WAITING)
+        self._queue: Queue[Image | None] = Queue(MAX_QUEUED_IMAGES)
         self._error: OSError | None = None
         self._thread: Thread | None = Thread(target=self._encode, name=path.name, daemon=True)
         self._thread.start()
@@ -182,7 +182,7 @@ class EpisodeRecorder(Closeable):
             "version": VERSION,
         }
         self._writer = DatasetWriter(Path(folder), features, ours)
-        self._films: dict[str, tuple[VideoWriter, Path, ImageStats]] = {}
+        self._films: dict[str, tuple[EpisodeVideoWriter, Path, ImageStats]] = {}
         self._rows: dict[str, list[Any]] = {}
         self._unfilmed: deque[tuple[dict[str, Image], RecordedMoment | None]] = deque()
         self._drawing = 0.0
@@ -220,7 +220,7 @@ class EpisodeRecorder(Closeable):
         features, folder = self._writer.features, self._writer.start_episode()
         for name, (height, width) in features.cameras.items():
             path = folder / f"{name}.mp4"
-            video = VideoWriter(path, height, width, features.fps)
+            video = EpisodeVideoWriter(path, height, width, features.fps)
             self._films[name] = video, path, ImageStats(features.fps)
         # The reset comes last, because moving arms do not wait for encoders to start.
         self._obs, self._info = self.env.reset(seed=self._seed)
@@ -259,12 +259,12 @@ class EpisodeRecorder(Closeable):
     def _keep(self, frame: _Frame, action: ArrayLike, reward: float) -> None:
         """Add the values of a frame. Its images are added by :meth:`_record_video`."""
         obs, info, moment = frame
-        row = numbers_of(self.env, obs) | {
-            ACTION: np.asarray(action, np.float32),
+        row = observation_vectors(self.env, obs) | {
+            ACTION_KEY: np.asarray(action, np.float32),
             "next.reward": reward,
             "next.done": False,
             "next.success": self._info["is_success"],
-            TIME: info["time"],
+            TIME_KEY: info["time"],
             IMAGE_TIME: info.get("image_time", info["time"]),
         }
         for key, value in row.items():
@@ -324,7 +324,7 @@ class EpisodeRecorder(Closeable):
         films = {}
         for name, (video, path, stats) in self._films.items():
             video.close()
-            films[IMAGES + name] = path, stats.result()
+            films[IMAGE_PREFIX + name] = path, stats.result()
         columns = {key: np.array(values) for key, values in rows.items()}
         self._films = {}
         number = self._writer.add(columns, films, self._instruction, facts)
@@ -338,7 +338,7 @@ class EpisodeRecorder(Closeable):
         for video, _, _ in self._films.values():
             video.close()
         self._films = {}
-        self._writer.forget()
+        self._writer.discard()
 
     def redo(self) -> tuple[Observation, dict[str, Any]]:
         """Discard the running or last recorded episode and restart it with the same seed.
@@ -351,7 +351,7 @@ class EpisodeRecorder(Closeable):
         if self._is_running:
             self.discard()
         elif self._is_saved:
-            self._writer.take_back()
+            self._writer.remove_last()
         return self.begin(self._seed)
 
     def close(self) -> None:

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.exceptions import DatasetRefused
-from multipanda_py.learning.datasets.features import ACTION, STATE, TIME, features_of
+from multipanda_py.learning.datasets.features import ACTION_KEY, STATE_KEY, TIME_KEY, features_of
 from multipanda_py.learning.datasets.reader import (
     DATA_PATH,
-    INFO,
-    RUNNING,
-    STATS,
+    INFO_FILE,
+    RECORDING_FOLDER,
+    STATS_FILE,
     Dataset,
     Episode,
     data_file,
-    missing_word,
+    missing_metadata_file,
     read_json,
     read_tasks,
     video_file,
@@ -33,14 +33,16 @@ def check(dataset: Dataset) -> list[str]:
     """Return messages about all faults of a data set, empty without faults."""
     faults = []
     expected = dataset.info["total_episodes"]
-    lost = missing_word(dataset.folder, len(dataset), expected)
+    lost = missing_metadata_file(dataset.folder, len(dataset), expected)
     if lost is not None:
         faults.append(
             f"{lost.relative_to(dataset.folder)}: is missing; episodes from {len(dataset)} on "
             "are not readable without it, and this folder accepts no new episodes"
         )
     elif expected != len(dataset):
-        faults.append(f"{INFO}: total_episodes is {expected}, but {len(dataset)} episodes exist")
+        faults.append(
+            f"{INFO_FILE}: total_episodes is {expected}, but {len(dataset)} episodes exist"
+        )
     first = 0
     for number in range(len(dataset)):
         try:
@@ -57,7 +59,7 @@ def check(dataset: Dataset) -> list[str]:
         )
     if len(dataset):
         try:
-            read_json(dataset.folder, STATS)
+            read_json(dataset.folder, STATS_FILE)
         except DatasetRefused as error:
             faults.append(str(error))
     return faults + (_rest(dataset) if lost is None else [])
@@ -70,11 +72,11 @@ def _faults(dataset: Dataset, episode: Episode, first: int) -> list[str]:
         faults.append(f"index does not continue from {first}")
     if not np.array_equal(episode["frame_index"], np.arange(length)):
         faults.append("frame_index does not count from 0")
-    if not (np.diff(episode[TIME]) > 0.0).all():
-        faults.append(f"{TIME} does not increase")
+    if not (np.diff(episode[TIME_KEY]) > 0.0).all():
+        faults.append(f"{TIME_KEY} does not increase")
     faults += [
         f"{key} contains values that are not finite"
-        for key in (STATE, ACTION)
+        for key in (STATE_KEY, ACTION_KEY)
         if not np.isfinite(episode[key]).all()
     ]
     if episode.skew > MAX_SKEW:
@@ -84,7 +86,7 @@ def _faults(dataset: Dataset, episode: Episode, first: int) -> list[str]:
         )
     if not set(episode["task_index"]) <= set(range(len(read_tasks(dataset.folder)))):
         faults.append("task_index names no task")
-    for key in dataset.films:
+    for key in dataset.video_keys:
         video = video_file(dataset.folder, key, episode.number)
         try:
             count = count_frames(video)
@@ -107,9 +109,10 @@ def _rest(dataset: Dataset) -> list[str]:
         "removes it"
         for path in sorted(set(dataset.folder.glob(pattern)) - there)
     ]
-    if (dataset.folder / RUNNING).exists():
+    if (dataset.folder / RECORDING_FOLDER).exists():
         faults.append(
-            f"{RUNNING}: an episode is being recorded or was interrupted; the next recording "
+            f"{RECORDING_FOLDER}: an episode is being recorded or was interrupted; the next "
+            f"recording "
             "removes it"
         )
     return faults
@@ -150,12 +153,12 @@ def check_fits(dataset: Dataset, env: CellEnv) -> None:
         "fps": features.fps,
     }
     for key, value in here.items():
-        if dataset.ours.get(key) != value:
+        if dataset.extra_metadata.get(key) != value:
             raise DatasetRefused(
-                f"{dataset.folder}: recorded with {key} {dataset.ours.get(key)}, "
+                f"{dataset.folder}: recorded with {key} {dataset.extra_metadata.get(key)}, "
                 f"but the environment has {value}"
             )
-    for key in (ACTION, STATE):
+    for key in (ACTION_KEY, STATE_KEY):
         recorded = dataset.info["features"].get(key, {}).get("names")
         if recorded != list(features.vectors[key]):
             raise DatasetRefused(
@@ -180,11 +183,11 @@ def replay(dataset: Dataset, number: int, env: CellEnv) -> Replayed:
     """
     check_fits(dataset, env)
     episode = dataset[number]
-    obs, info = env.reset(seed=episode.facts.get("seed"))
-    names = dataset.info["features"][STATE]["names"]
+    obs, info = env.reset(seed=episode.metadata.get("seed"))
+    names = dataset.info["features"][STATE_KEY]["names"]
     apart = dict.fromkeys(env.controls, 0.0)
     frames = 0
-    for frame, action in enumerate(episode[ACTION]):
+    for frame, action in enumerate(episode[ACTION_KEY]):
         for arm in apart:
             there = _tool(episode, names, arm, frame)
             here = np.asarray(obs[arm]["pose"][:3], float)
@@ -198,4 +201,4 @@ def replay(dataset: Dataset, number: int, env: CellEnv) -> Replayed:
 
 def _tool(episode: Episode, names: list[str], arm: str, frame: int) -> np.ndarray:
     first = names.index(f"{arm}.pose.0")
-    return np.asarray(episode[STATE][frame, first : first + 3], float)
+    return np.asarray(episode[STATE_KEY][frame, first : first + 3], float)

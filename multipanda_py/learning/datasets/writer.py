@@ -18,28 +18,28 @@ import numpy as np
 from multipanda_py.exceptions import DatasetRefused
 from multipanda_py.files import replacing
 from multipanda_py.learning.datasets.features import (
-    ACTION,
+    ACTION_KEY,
     SCALARS,
     Features,
     Stats,
+    combined_stats,
     stats_of,
-    together,
 )
 from multipanda_py.learning.datasets.reader import (
-    CHUNK,
     DATA_PATH,
-    INFO,
-    OURS,
-    RUNNING,
-    STATS,
-    TASKS,
-    VERSION,
+    EXTRA_METADATA_FILE,
+    FORMAT_VERSION,
+    INFO_FILE,
+    MAX_CHUNK_FILES,
+    RECORDING_FOLDER,
+    STATS_FILE,
+    TASKS_FILE,
     VIDEO_PATH,
     count_episodes,
     data_file,
     episode_file,
     file_location,
-    missing_word,
+    missing_metadata_file,
     read_info,
     read_json,
     read_tasks,
@@ -108,7 +108,7 @@ def write_episode(
     row: dict[str, Any] = {"episode_index": episode, "tasks": [task], "length": end - start}
     row |= {f"data/{key}": value for key, value in file_location(episode).items()}
     row |= {"dataset_from_index": start, "dataset_to_index": end}
-    for video in features.films:
+    for video in features.video_keys:
         row |= {f"videos/{video}/{key}": value for key, value in file_location(episode).items()}
         row[f"videos/{video}/from_timestamp"] = 0.0
         row[f"videos/{video}/to_timestamp"] = (end - start) / features.fps
@@ -131,7 +131,7 @@ def write_tasks(folder: Path, tasks: list[str]) -> None:
         {"task_index": np.arange(len(tasks))},
         index=pandas.Index(tasks, name="task"),
     )
-    with replacing(folder / TASKS) as partial:
+    with replacing(folder / TASKS_FILE) as partial:
         frame.to_parquet(partial)
 
 
@@ -172,12 +172,12 @@ class DatasetWriter:
         if any(folder.iterdir()):
             self._check_same()
         else:
-            write_json(folder, OURS, self._ours)
+            write_json(folder, EXTRA_METADATA_FILE, self._ours)
         self.count = count_episodes(folder)
         self._refuse_hidden()
         with self._writing():
             self._remove_rest()
-        self._tasks = read_tasks(folder) if (folder / TASKS).exists() else []
+        self._tasks = read_tasks(folder) if (folder / TASKS_FILE).exists() else []
         self._stats = [stats_in(folder, k) for k in range(self.count)]
         self._lengths = [summary_of(folder, k)["length"] for k in range(self.count)]
         with self._writing():
@@ -191,9 +191,9 @@ class DatasetWriter:
         """
         self._check_there()
         with self._writing():
-            shutil.rmtree(self.folder / RUNNING, ignore_errors=True)
-            (self.folder / RUNNING).mkdir()
-        return self.folder / RUNNING
+            shutil.rmtree(self.folder / RECORDING_FOLDER, ignore_errors=True)
+            (self.folder / RECORDING_FOLDER).mkdir()
+        return self.folder / RECORDING_FOLDER
 
     def add(
         self,
@@ -217,7 +217,7 @@ class DatasetWriter:
             DatasetRefused: If it has no frames, or the data set was moved, removed or is
                 read-only.
         """
-        if not len(columns[ACTION]):
+        if not len(columns[ACTION_KEY]):
             raise DatasetRefused("episode: got no frames, allowed one or more")
         self._check_there()
         with self._writing():
@@ -230,7 +230,7 @@ class DatasetWriter:
         task: str,
         facts: Mapping[str, Any],
     ) -> int:
-        episode, length = self.count, len(columns[ACTION])
+        episode, length = self.count, len(columns[ACTION_KEY])
         if task not in self._tasks:
             self._tasks.append(task)
             write_tasks(self.folder, self._tasks)
@@ -261,11 +261,11 @@ class DatasetWriter:
         """Release the folder for other writers. Repeated calls have no effect."""
         self._release()
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Remove the videos of a discarded episode."""
-        shutil.rmtree(self.folder / RUNNING, ignore_errors=True)
+        shutil.rmtree(self.folder / RECORDING_FOLDER, ignore_errors=True)
 
-    def take_back(self) -> None:
+    def remove_last(self) -> None:
         """Remove the last episode, if any.
 
         Raises:
@@ -291,9 +291,9 @@ class DatasetWriter:
         except OSError:
             there = False
         last = self.count - 1
-        parts = [video_file(self.folder, key, last) for key in self.features.films]
+        parts = [video_file(self.folder, key, last) for key in self.features.video_keys]
         parts = [
-            self.folder / OURS,
+            self.folder / EXTRA_METADATA_FILE,
             *([*parts, data_file(self.folder, last)] if self.count else ()),
         ]
         if not there or not all(part.exists() for part in parts):
@@ -316,14 +316,14 @@ class DatasetWriter:
 
     def _check_same(self) -> None:
         """Check that the existing data set matches the new episodes."""
-        there = read_json(self.folder, OURS)
+        there = read_json(self.folder, EXTRA_METADATA_FILE)
         for key in ("arms", "control", "fps"):
             if there.get(key) != self._ours.get(key):
                 raise DatasetRefused(
                     f"{self.folder}: got {key} {self._ours.get(key)}, "
                     f"but was recorded with {there.get(key)}. Use another folder."
                 )
-        if (self.folder / INFO).exists():
+        if (self.folder / INFO_FILE).exists():
             known = read_info(self.folder)["features"]
             differing = [
                 key
@@ -342,9 +342,9 @@ class DatasetWriter:
         Raises:
             DatasetRefused: If a metadata file is missing.
         """
-        there = (self.folder / INFO).exists()
+        there = (self.folder / INFO_FILE).exists()
         expected = read_info(self.folder)["total_episodes"] if there else 0
-        if lost := missing_word(self.folder, self.count, expected):
+        if lost := missing_metadata_file(self.folder, self.count, expected):
             raise DatasetRefused(
                 f"{lost}: is missing, but episode {self.count} or later ones have data. Restore "
                 "the data set or use another folder."
@@ -353,36 +353,36 @@ class DatasetWriter:
     def _remove_rest(self) -> None:
         """Remove the files of an incomplete episode."""
         data_file(self.folder, self.count).unlink(missing_ok=True)
-        for key in self.features.films:
+        for key in self.features.video_keys:
             video_file(self.folder, key, self.count).unlink(missing_ok=True)
-        shutil.rmtree(self.folder / RUNNING, ignore_errors=True)
+        shutil.rmtree(self.folder / RECORDING_FOLDER, ignore_errors=True)
 
     def _write_summary(self) -> None:
         """Write the summary of all episodes, recomputed from their metadata."""
         info = {
-            "codebase_version": VERSION,
+            "codebase_version": FORMAT_VERSION,
             "robot_type": "+".join(self.features.robot.values()),
             "total_episodes": self.count,
             "total_frames": sum(self._lengths),
             "total_tasks": len(self._tasks),
-            "chunks_size": CHUNK,
+            "chunks_size": MAX_CHUNK_FILES,
             "data_files_size_in_mb": 100,
             "video_files_size_in_mb": 200,
             "fps": self.features.fps,
             "splits": {"train": f"0:{self.count}"},
             "data_path": DATA_PATH,
-            "video_path": VIDEO_PATH if self.features.films else None,
+            "video_path": VIDEO_PATH if self.features.video_keys else None,
             "features": self.features.described(),
         }
         if self._stats:
             keys = self._stats[0]
-            stats = {key: together([of[key] for of in self._stats]) for key in keys}
+            stats = {key: combined_stats([of[key] for of in self._stats]) for key in keys}
             shown = {
                 key: {name: value.tolist() for name, value in result.items()}
                 for key, result in stats.items()
             }
-            write_json(self.folder, STATS, shown)
-        write_json(self.folder, INFO, info)
+            write_json(self.folder, STATS_FILE, shown)
+        write_json(self.folder, INFO_FILE, info)
 
 
 def _claimed(folder: Path) -> int:

@@ -16,17 +16,17 @@ from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import Matrix, Vector
 
-SPEED, ROTATION = 0.4, 1.5
+POSE_STEP_SPEED, ROTATION = 0.4, 1.5
 """Tool speeds for action components of 1 [m/s, rad/s]."""
 JOINT_SPEED = 1.0
 """Joint speed for an action component of 1 [rad/s, m/s]."""
-FORCE = 30.0
+FORCE_SCALE = 30.0
 """Force along an axis for an action component of 1 [N]."""
-REACH = 1.5
+MAX_POSITION = 1.5
 """Maximum absolute coordinate of a tool position in an action, in the base frame [m]."""
-FIRM: Mapping[str, Any] = {"stiffness": [800.0, 800.0, 800.0, 40.0, 40.0, 40.0]}
+CARTESIAN_PARAMS: Mapping[str, Any] = {"stiffness": [800.0, 800.0, 800.0, 40.0, 40.0, 40.0]}
 """Stiffness of the Cartesian controllet, 8 N per centimetre [N/m, Nm/rad]."""
-NEAR = 0.9
+GATE_FRACTION = 0.9
 """Maximum distance of a target from the measured state, as fraction of the gate, which rejects
 distant targets. Targets of a blocked arm thus stay valid."""
 
@@ -100,7 +100,7 @@ class StepOfPose(Control):
     """
 
     law = "cartesian_impedance"
-    params = FIRM
+    params = CARTESIAN_PARAMS
 
     def __init__(self, arm: ArmDescription, period: float) -> None:
         super().__init__(arm, period)
@@ -114,7 +114,7 @@ class StepOfPose(Control):
 
     def send(self, cell: Cell, action: Vector) -> None:
         rotation = pin.exp3(ROTATION * self.period * action[3:6])
-        moved = self.pose.position + SPEED * self.period * action[:3]
+        moved = self.pose.position + POSE_STEP_SPEED * self.period * action[:3]
         self.pose = _within_gate(
             cell, self.arm.name, Pose(moved, _exact(rotation @ self.pose.rotation))
         )
@@ -127,7 +127,9 @@ class StepOfPose(Control):
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
         """Return the step towards a pose, limited in translation and rotation."""
-        displacement = (pose_ee_in_base.position - self.pose.position) / (SPEED * self.period)
+        displacement = (pose_ee_in_base.position - self.pose.position) / (
+            POSE_STEP_SPEED * self.period
+        )
         rotation_vector = pin.log3(pose_ee_in_base.rotation @ self.pose.rotation.T) / (
             ROTATION * self.period
         )
@@ -150,12 +152,12 @@ class AbsolutePose(Control):
     """
 
     law = "cartesian_impedance"
-    params = FIRM
+    params = CARTESIAN_PARAMS
     is_absolute = True
 
     def __init__(self, arm: ArmDescription, period: float) -> None:
         super().__init__(arm, period)
-        self.high = np.array([REACH] * 3 + [1.0] * 6)
+        self.high = np.array([MAX_POSITION] * 3 + [1.0] * 6)
         self.low = -self.high
         self.pose = Pose.identity()
 
@@ -177,7 +179,10 @@ class AbsolutePose(Control):
         """Return the pose, limited to one step from the current target."""
         return pose_numbers(
             pose_ee_in_base.clipped(
-                self.pose.position, self.pose.rotation, SPEED * self.period, ROTATION * self.period
+                self.pose.position,
+                self.pose.rotation,
+                POSE_STEP_SPEED * self.period,
+                ROTATION * self.period,
             )
         )
 
@@ -199,7 +204,7 @@ class StepOfPoseAndForce(StepOfPose):
     def send(self, cell: Cell, action: Vector) -> None:
         """Send the pose and the force along the axes of the base frame."""
         super().send(cell, action)
-        self.force = FORCE * action[6:9]
+        self.force = FORCE_SCALE * action[6:9]
         cell.set_target(self.arm.name, wrench=[*self.force, 0.0, 0.0, 0.0])
 
     @property
@@ -234,7 +239,7 @@ class StepOfJoints(Control):
         self._aim(cell, self.q + JOINT_SPEED * self.period * action)
 
     def _aim(self, cell: Cell, q: Vector) -> None:
-        near, here = NEAR * cell.config.gate.joint, cell.state(self.arm.name).q
+        near, here = GATE_FRACTION * cell.config.gate.joint, cell.state(self.arm.name).q
         self.q = np.clip(np.clip(q, here - near, here + near), self._lower, self._upper)
         cell.set_target(self.arm.name, q=self.q)
 
@@ -306,7 +311,9 @@ def pose_of(numbers: Vector, otherwise: Pose) -> Pose:
 
 def _within_gate(cell: Cell, arm: str, pose: Pose) -> Pose:
     gate, here = cell.config.gate, cell.pose(arm)
-    return pose.clipped(here.position, here.rotation, NEAR * gate.position, NEAR * gate.rotation)
+    return pose.clipped(
+        here.position, here.rotation, GATE_FRACTION * gate.position, GATE_FRACTION * gate.rotation
+    )
 
 
 def _exact(rotation: Matrix) -> Matrix:

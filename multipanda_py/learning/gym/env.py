@@ -23,13 +23,13 @@ from multipanda_py.exceptions import (
 from multipanda_py.learning.gym.control import Control, control_named
 from multipanda_py.learning.gym.episode import (
     EpisodeState,
-    History,
-    StartPose,
+    HomeMotion,
+    MissedSteps,
     StepClock,
-    put_back,
+    restore_state,
     saved,
 )
-from multipanda_py.learning.gym.ownership import RECOVER, ArmFaults, OwnLaws
+from multipanda_py.learning.gym.ownership import RECOVER_OPTION, ArmFaults, OwnershipCheck
 from multipanda_py.learning.gym.remote import (
     RemoteCell,
     Topics,
@@ -41,16 +41,16 @@ from multipanda_py.learning.gym.remote import (
 from multipanda_py.learning.gym.spaces import (
     Action,
     ActionLayout,
-    HandControl,
+    GripperControl,
     Observation,
     Observer,
 )
 from multipanda_py.learning.gym.task import (
-    LAW,
+    CONTROLLET_NAME,
     GymTask,
     Residual,
     cell_of_file,
-    check_task,
+    check_task_attributes,
     goal_of,
     is_done,
     lockstep_cell,
@@ -60,7 +60,7 @@ from multipanda_py.learning.gym.task import (
 from multipanda_py.learning.gym.task_scene import TaskScene, sizes_of
 from multipanda_py.state import Vector
 
-RATES = (1.0, 100.0)
+ALLOWED_RATES = (1.0, 100.0)
 """Minimum and maximum step rate [Hz]."""
 
 
@@ -129,9 +129,9 @@ class CellEnv(gymnasium.Env[Observation, Action]):
                 f"render_mode: got {render_mode!r}, allowed rgb_array or None"
             )
         value: Any = rate  # Untyped code may pass any type.
-        if not isinstance(value, Real) or not RATES[0] <= rate <= RATES[1]:
+        if not isinstance(value, Real) or not ALLOWED_RATES[0] <= rate <= ALLOWED_RATES[1]:
             raise ConfigurationError(
-                f"rate: got {rate!r}, allowed {RATES[0]:g} to {RATES[1]:g} Hz"
+                f"rate: got {rate!r}, allowed {ALLOWED_RATES[0]:g} to {ALLOWED_RATES[1]:g} Hz"
             )
         value = task
         if not isinstance(value, (str, GymTask)):
@@ -139,7 +139,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         if isinstance(features, str):
             raise ConfigurationError(f"features: got {features!r}, allowed a list of names")
         self.task = task_named(task) if isinstance(task, str) else task
-        check_task(self.task)
+        check_task_attributes(self.task)
         self.render_mode, self.rate = render_mode, float(rate)
         kind = control_named(control)
         if remote := remote_cell(cell):
@@ -163,12 +163,12 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             "features": None if features is None else list(features),
         }
         self._cell, self._is_remote = remote or Cell(self._config), remote is not None
-        self._laws = laws_of(self._cell, [*self.task.arms], kind, 1.0 / rate, LAW)
+        self._laws = laws_of(self._cell, [*self.task.arms], kind, 1.0 / rate, CONTROLLET_NAME)
         arms = {name: self._cell.descriptions[name] for name in self.task.arms}
         self._controls: dict[str, Control] = {
             name: kind(arm, 1.0 / rate) for name, arm in arms.items()
         }
-        self._hands = {name: HandControl(name) for name, arm in arms.items() if arm.gripper}
+        self._hands = {name: GripperControl(name) for name, arm in arms.items() if arm.gripper}
         self._actions = ActionLayout(self._controls, self._hands)
         self.action_space = self._actions.space
         self._clock = StepClock(self.rate, self._config.cell.rate)
@@ -206,7 +206,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         return MappingProxyType(self._controls)
 
     @property
-    def past(self) -> History:
+    def past(self) -> MissedSteps:
         """Recorded states at the steps that this program missed because it was late.
 
         Raises:
@@ -239,9 +239,11 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             MultipandaError: In real time, if the arms cannot move to their start configuration.
         """
         value: Any = options or {}
-        if not isinstance(value, Mapping) or not isinstance(value.get(RECOVER, False), bool):
+        if not isinstance(value, Mapping) or not isinstance(
+            value.get(RECOVER_OPTION, False), bool
+        ):
             raise ConfigurationError(
-                f"options: got {options!r:.60}, allowed {{{RECOVER!r}: True or False}}"
+                f"options: got {options!r:.60}, allowed {{{RECOVER_OPTION!r}: True or False}}"
             )
         super().reset(seed=seed)
         if self._twins is not None:
@@ -251,7 +253,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         if self._scene.is_lockstep:
             self._cell.simulation.reset(self._home, seed=int(self.np_random.integers(2**31)))
         else:
-            self._start_pose.go(value.get(RECOVER, False))
+            self._start_pose.go(value.get(RECOVER_OPTION, False))
         self._scene.goal = goal_of(self.task, self.task.begin(self._scene, self.np_random))
         if self._scene.is_lockstep:
             self._cell.step(1)
@@ -290,7 +292,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         for name, state in states.items():
             if not state.fault:
                 self._send(numbers, name)
-        self._own.note_target()
+        self._own.mark_sent()
         self._pass_time()
         self.steps += 1
         obs, info = self._poll()
@@ -368,7 +370,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         if not isinstance(value, EpisodeState):
             raise SimulationRefused(f"restore: got {state!r:.60}, allowed a result of save()")
         self._cell.simulation.reset(state.simulation)
-        put_back(state, self.task, self.np_random, self._controls)
+        restore_state(state, self.task, self.np_random, self._controls)
         self._scene.goal, self.steps = state.goal.copy(), state.steps
         for name, hand in self._hands.items():
             hand.again(self._cell, state.hands[name])
@@ -379,7 +381,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
         A remote cell reports this in ``check()``.
         """
-        return "" if self._is_remote else self._own.lost_reason()
+        return "" if self._is_remote else self._own.ownership_fault()
 
     def _send(self, numbers: Vector, arm: str) -> None:
         try:
@@ -405,9 +407,9 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self._scene = TaskScene(self._cell)
         keeps = not (self._is_remote or self._scene.is_lockstep)
         self._stopped = ArmFaults(self._cell, self._controls)
-        self._own = OwnLaws(self._cell, self._laws, self._scene.is_lockstep)
-        self._start_pose = StartPose(self._cell, self._laws, self._hands, self._stopped)
-        self._history = History(self._scene, self._observer, self._clock, keeps)
+        self._own = OwnershipCheck(self._cell, self._laws, self._scene.is_lockstep)
+        self._start_pose = HomeMotion(self._cell, self._laws, self._hands, self._stopped)
+        self._history = MissedSteps(self._scene, self._observer, self._clock, keeps)
         if self._observer.sizes:
             self._scene.draw(self._observer.sizes)
         if self._scene.is_lockstep:
@@ -431,7 +433,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
         If this process wakes up late in real time, the recorded state of that time is used.
         """
-        instant = self._scene.observe(self._clock.due)
+        instant = self._scene.observe(self._clock.deadline)
         info = {
             "is_success": is_done(self.task, self.task.is_done(self._scene)),
             "fault": self._stopped.reasons(),

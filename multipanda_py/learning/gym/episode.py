@@ -19,7 +19,7 @@ from multipanda_py.cell.simulation import SimulationState
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.learning.gym.control import Control
 from multipanda_py.learning.gym.ownership import ArmFaults
-from multipanda_py.learning.gym.spaces import HandControl, Observation, Observer
+from multipanda_py.learning.gym.spaces import GripperControl, Observation, Observer
 from multipanda_py.learning.gym.task import GymTask
 from multipanda_py.learning.gym.task_scene import TaskScene
 from multipanda_py.simulation.rendering import Image
@@ -29,9 +29,9 @@ CAUGHT_UP = 0.1
 """Maximum delay of a program that is made up for by steps without waiting [s]."""
 STEP_TIMEOUT = 2.0
 """Maximum time that a step waits while the time of the cell does not advance [s]."""
-SHORTEST = 2e-4
+MIN_SLEEP = 2e-4
 """Minimum sleep between two checks of the cell time [s]."""
-REMEMBERED = 3.5
+MAX_STEP_AGE = 3.5
 """Maximum age of missed steps that are reported [s]. The loop stores records of 4 s."""
 
 
@@ -44,20 +44,20 @@ class StepClock:
 
     Attributes:
         period: Duration of a step [s].
-        due: Cell time of the latest step [s].
-        left_out: Cell times of the steps that were missed directly before ``due`` [s].
+        deadline: Cell time of the latest step [s].
+        left_out: Cell times of the steps that were missed directly before ``deadline`` [s].
 
     Thread: that of the environment.
     """
 
     def __init__(self, rate: float, cycle_rate: float) -> None:
-        self._rate, self._cycle_rate, self.due = rate, cycle_rate, 0.0
+        self._rate, self._cycle_rate, self.deadline = rate, cycle_rate, 0.0
         self.period = 1.0 / rate
         self.left_out: tuple[float, ...] = ()
 
     def reset(self, cell: Cell) -> None:
         """Start counting at the current time."""
-        self.due, self.left_out = cell.time, ()
+        self.deadline, self.left_out = cell.time, ()
 
     def run(self, cell: Cell, step: int) -> None:
         """Run the cycles of a step in lockstep. At 30 Hz, steps have 33, 33 and 34 cycles.
@@ -76,18 +76,18 @@ class StepClock:
         periods are skipped.
         """
         period, now = self.period, cell.time
-        deadline, count = self.due + period, 0
+        deadline, count = self.deadline + period, 0
         if (late := now - deadline - max(period, CAUGHT_UP)) > 0.0:
             count = math.ceil(late / period)
         missed = (deadline + k * period for k in range(count))
-        self.left_out = tuple(instant for instant in missed if instant > now - REMEMBERED)
+        self.left_out = tuple(instant for instant in missed if instant > now - MAX_STEP_AGE)
         deadline += count * period
         # The cell time stops while a loop is paused. The limit of one period keeps the next step
         # from waiting for missed steps.
-        self.due = min(deadline, now + period)
+        self.deadline = min(deadline, now + period)
         timeout = time.monotonic() + STEP_TIMEOUT
-        while (left := self.due - cell.time) > 0.0 and time.monotonic() < timeout:
-            time.sleep(max(left, SHORTEST))
+        while (left := self.deadline - cell.time) > 0.0 and time.monotonic() < timeout:
+            time.sleep(max(left, MIN_SLEEP))
 
 
 AT_REST = 0.01
@@ -96,7 +96,7 @@ REST_TIMEOUT = 10.0
 """Timeout for reaching rest [s]."""
 
 
-class StartPose:
+class HomeMotion:
     """Motion of real-time arms to their start configuration, with open grippers.
 
     Args:
@@ -179,7 +179,7 @@ def saved(
     task: GymTask,
     random: np.random.Generator,
     controls: Mapping[str, Control],
-    hands: Mapping[str, HandControl],
+    hands: Mapping[str, GripperControl],
 ) -> EpisodeState:
     """Return copies of the state of an episode.
 
@@ -200,7 +200,7 @@ def saved(
     )  # fmt: skip
 
 
-def put_back(
+def restore_state(
     state: EpisodeState,
     task: GymTask,
     random: np.random.Generator,
@@ -220,7 +220,7 @@ def _targets(control: Control) -> dict[str, Any]:
     return deepcopy({key: value for key, value in vars(control).items() if key not in fixed})
 
 
-class History:
+class MissedSteps:
     """Access to the recorded states at missed steps.
 
     States are available immediately, and images can be rendered later.
@@ -242,7 +242,7 @@ class History:
     @property
     def slack(self) -> float:
         """Time until the next step, negative if it is late [s]."""
-        return self._clock.due + self._clock.period - self._scene.cell.time
+        return self._clock.deadline + self._clock.period - self._scene.cell.time
 
     def left_out(self) -> list[RecordedMoment]:
         """Return the recorded states at the steps missed before the last one."""

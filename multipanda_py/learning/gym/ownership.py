@@ -16,11 +16,11 @@ from multipanda_py.exceptions import (
     MotionFailed,
     RecoveryFailed,
 )
-from multipanda_py.learning.gym.task import STALLED
+from multipanda_py.learning.gym.task import ACTION_TIMEOUT
 from multipanda_py.realtime.events import LoopEvent
 
 
-class OwnLaws:
+class OwnershipCheck:
     """Check that the environment's controllets own their arms and that targets are recent.
 
     Args:
@@ -39,11 +39,11 @@ class OwnLaws:
         """Reset the time of the last targets at the start of an episode."""
         self._last_target_time = math.inf
 
-    def note_target(self) -> None:
+    def mark_sent(self) -> None:
         """Store the time at which all arms received a target."""
         self._last_target_time = time.monotonic()
 
-    def lost_reason(self) -> str:
+    def ownership_fault(self) -> str:
         """Return a message if another controllet owns an arm without a fault, else nothing."""
         for name, law in self._laws.items():
             state = self._cell.state(name)
@@ -61,17 +61,18 @@ class OwnLaws:
             ActionRejected: If another controllet owns an arm.
             LoopError: If the last targets are too old.
         """
-        if taken := self.lost_reason():
+        if taken := self.ownership_fault():
             raise ActionRejected(f"step: {taken}. Call reset() first.")
         age = time.monotonic() - self._last_target_time
-        if not self._is_lockstep and age > STALLED:
+        if not self._is_lockstep and age > ACTION_TIMEOUT:
             raise LoopError(
-                f"step: no action for {age:.2f} s, allowed {STALLED:g} s. The arms hold. Call "
+                f"step: no action for {age:.2f} s, allowed {ACTION_TIMEOUT:g} s. The arms hold. "
+                f"Call "
                 "reset() to start a new episode."
             )
 
 
-RECOVER = "recover"
+RECOVER_OPTION = "recover"
 """Option of ``reset`` that recovers stopped arms."""
 
 
@@ -108,7 +109,8 @@ class ArmFaults:
         """
         if reasons := self.reasons():
             raise MotionFailed(
-                f"reset: {reasons}. Once they may move, call reset(options={{{RECOVER!r}: True}})."
+                f"reset: {reasons}. Once they may move, call "
+                f"reset(options={{{RECOVER_OPTION!r}: True}})."
             )
 
     def recover(self) -> None:

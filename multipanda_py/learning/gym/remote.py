@@ -16,7 +16,7 @@ from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.learning.gym.control import Control
 from multipanda_py.state import Vector
 
-CELLS = "gym_cells"
+CELL_KIND = "gym_cells"
 """Registry kind of remote cells, selected by the prefix of their name. Other packages add theirs
 to the entry points ``multipanda_py.gym_cells``."""
 
@@ -58,11 +58,11 @@ class Sensors(Protocol):
     """Sensors in addition to the cell.
 
     Attributes:
-        pictures: Height and width of the images by name [pixels].
+        images: Height and width of the images by name [pixels].
         numbers: Number of components by name.
     """
 
-    pictures: Mapping[str, tuple[int, int]]
+    images: Mapping[str, tuple[int, int]]
     numbers: Mapping[str, int]
 
     def read(self) -> tuple[dict[str, NDArray[Any]], dict[str, Vector], float]:
@@ -93,9 +93,9 @@ def remote_cell(cell: object) -> Cell | None:
     kind, colon, name = cell.partition(":") if isinstance(cell, str) else ("", "", "")
     if not colon or "/" in kind or Path(str(cell)).exists():
         return None
-    if kind not in registry.names(CELLS):
-        raise UnknownName("kind of cell", kind, registry.names(CELLS))
-    return cast("Cell", registry.load(CELLS, kind)(name))
+    if kind not in registry.names(CELL_KIND):
+        raise UnknownName("kind of cell", kind, registry.names(CELL_KIND))
+    return cast("Cell", registry.load(CELL_KIND, kind)(name))
 
 
 def refuse_with_remote(**text: object) -> None:

@@ -21,15 +21,15 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.rendering import Image
 from multipanda_py.state import Vector
 
-AS_IT_IS = 0.5
+KEEP_GRIPPER = 0.5
 """Gripper component of an action that keeps the last command."""
-GRASP = 40.0
+GRASP_FORCE = 40.0
 """Grasping force [N]."""
-CLOSED, OPEN = 0.4, 0.6
+CLOSE_THRESHOLD, OPEN_THRESHOLD = 0.4, 0.6
 """Thresholds that close and open a gripper. Between them the last command is kept."""
 
 
-class HandControl:
+class GripperControl:
     """Gripper control by one action component, with hysteresis between opening and closing.
 
     A command is sent only when it changes, because a real gripper needs about 1 s for a command.
@@ -55,28 +55,28 @@ class HandControl:
             cell: Running cell.
             number: Component for the gripper, from 0 (closed) to 1 (open).
         """
-        desired = number > OPEN if not self.is_open else number >= CLOSED
+        desired = number > OPEN_THRESHOLD if not self.is_open else number >= CLOSE_THRESHOLD
         if desired == self.is_open:
             return
         self.again(cell, desired)
 
-    def again(self, cell: Cell, desired: bool) -> None:
+    def again(self, cell: Cell, should_open: bool) -> None:
         """Send the command to open or close, regardless of the last one.
 
         Args:
             cell: Running cell.
-            desired: True to open, False to close on an object.
+            should_open: True to open, False to close on an object.
         """
-        self.is_open = desired
+        self.is_open = should_open
         hand = cell.gripper(self.arm)
-        if desired:
+        if should_open:
             hand.move(hand.state().max_width)
         else:  # A grasp closes on an object of any width.
             max_value = hand.state().max_width
-            hand.grasp(0.0, force=GRASP, epsilon_inner=0.0, epsilon_outer=max_value)
+            hand.grasp(0.0, force=GRASP_FORCE, epsilon_inner=0.0, epsilon_outer=max_value)
 
 
-_REAL = "biuf"
+_REAL_KINDS = "biuf"
 """Kinds of real NumPy types. Integers beyond 64 bits have the kind object."""
 
 
@@ -93,7 +93,7 @@ def real_numbers(value: Any) -> NDArray[np.float64]:
         raise TypeError from error
     if np.ma.isMaskedArray(value):
         raise TypeError("masked")
-    if numbers.dtype.kind not in _REAL:
+    if numbers.dtype.kind not in _REAL_KINDS:
         raise TypeError(str(numbers.dtype))
     return numbers.astype(np.float64)
 
@@ -114,7 +114,9 @@ class ActionLayout:
     Thread: that of the environment.
     """
 
-    def __init__(self, controls: Mapping[str, Control], hands: Mapping[str, HandControl]) -> None:
+    def __init__(
+        self, controls: Mapping[str, Control], hands: Mapping[str, GripperControl]
+    ) -> None:
         self._controls, self._hands = controls, hands
         low: list[float] = []
         high: list[float] = []
@@ -182,12 +184,12 @@ class ActionLayout:
         """Return the action that keeps all targets and gripper commands."""
         numbers: list[float] = []
         for name, control in self._controls.items():
-            numbers += [*control.rest.tolist(), *([AS_IT_IS] if name in self._hands else [])]
+            numbers += [*control.rest.tolist(), *([KEEP_GRIPPER] if name in self._hands else [])]
         return np.asarray(numbers, np.float32)
 
 
 Observation = dict[str, Any]
-_POSE = 9  # Number of values of a pose.
+_POSE_SIZE = 9  # Number of values of a pose.
 
 
 class Observer:
@@ -231,10 +233,10 @@ class Observer:
             for name in arms
         }
         if things:
-            parts["objects"] = spaces.Dict({name: _numbers(_POSE) for name in things})
+            parts["objects"] = spaces.Dict({name: _numbers(_POSE_SIZE) for name in things})
         if goal_size:
             parts["goal"] = _numbers(goal_size)
-        if images := {**cameras, **(sensors.pictures if sensors else {})}:
+        if images := {**cameras, **(sensors.images if sensors else {})}:
             parts["images"] = spaces.Dict(
                 {
                     name: spaces.Box(0, 255, (height, width, 3), np.uint8)
@@ -247,7 +249,7 @@ class Observer:
 
     def _sizes(self, arm: str) -> dict[str, int]:
         n = self._arms[arm].n_joints
-        sizes = {"q": n, "dq": n, "pose": _POSE, "twist": 6, "wrench": 6}
+        sizes = {"q": n, "dq": n, "pose": _POSE_SIZE, "twist": 6, "wrench": 6}
         sizes["target"] = len(self._controls[arm].target)
         return sizes | ({} if self._arms[arm].gripper is None else {"gripper": 1})
 
@@ -267,7 +269,7 @@ class Observer:
         if self._cameras and draws:
             obs["images"] = self.draw(scene)
         if self._sensors is not None:
-            self._hear(self._sensors, scene, obs)
+            self._add_sensors(self._sensors, scene, obs)
         return obs
 
     def draw(self, scene: TaskScene) -> dict[str, Image]:
@@ -286,14 +288,14 @@ class Observer:
         received = self.picture_time
         return float(np.fmin(received, instant)) if self._cameras else received
 
-    def _hear(self, sensors: Sensors, scene: TaskScene, seen: Observation) -> None:
+    def _add_sensors(self, sensors: Sensors, scene: TaskScene, obs: Observation) -> None:
         """Add the additional sensors to an observation."""
         images, numbers, age = sensors.read()
         if images:
-            seen["images"] = {**seen.get("images", {}), **images}
+            obs["images"] = {**obs.get("images", {}), **images}
             self.picture_time = scene.cell.time - age
         if numbers:
-            seen["sensors"] = {name: _float(values) for name, values in numbers.items()}
+            obs["sensors"] = {name: _float(values) for name, values in numbers.items()}
 
     def _arm(self, scene: TaskScene, name: str) -> Observation:
         state, hand = scene.seen.state(name), self._arms[name].gripper

@@ -88,11 +88,11 @@ def closeness(distance: float, scale: float) -> float:
     return float(1.0 - np.tanh(distance / scale))
 
 
-LAW = "gym"
+CONTROLLET_NAME = "gym"
 """Name of the controllet entry of an environment. Its instances are ``<arm>/gym``."""
 Residual: TypeAlias = "str | Path | Mapping[str, str | Path] | None"
 """File of ``multipanda residual train`` for all arms, or files by arm."""
-STALLED = 1.0
+ACTION_TIMEOUT = 1.0
 """Time without actions after which real-time arms hold [s]."""
 
 
@@ -120,8 +120,8 @@ def lockstep_cell(
             "arms": arms,
             "objects": {name: dict(section) for name, section in task.objects.items()},
             "collisions": {"allowed_contacts": list(task.touching)},
-            "controllets": {LAW: _law(task, control, features)},
-            "active": [f"{arm}/{LAW}" for arm in arms],
+            "controllets": {CONTROLLET_NAME: _law(task, control, features)},
+            "active": [f"{arm}/{CONTROLLET_NAME}" for arm in arms],
         },
         type(task).__name__,
     )
@@ -156,7 +156,7 @@ def cell_of_file(
     data["arms"] = _with_residual(data["arms"], residual)
     data["controllets"] = {
         **data["controllets"],
-        LAW: {**_law(task, control, features), "target_timeout": STALLED},
+        CONTROLLET_NAME: {**_law(task, control, features), "target_timeout": ACTION_TIMEOUT},
     }
     data["active"] = []
     return CellConfig.from_dict(data, str(path))
@@ -190,7 +190,7 @@ def _law(
     return {"type": control.law, "params": params, "features": list(features)}
 
 
-def check_task(task: GymTask) -> None:
+def check_task_attributes(task: GymTask) -> None:
     """Refuse a task with attributes of a wrong type.
 
     Raises:
@@ -271,13 +271,13 @@ BUILT_IN = {
     "peg_insertion": "multipanda_py.learning.gym.tasks.peg_insertion:PegInsertion",
 }
 """Built-in tasks by name, as ``module:class``, imported on first use."""
-GROUP = "multipanda_py.gym_tasks"
+ENTRY_POINT_GROUP = "multipanda_py.gym_tasks"
 """Entry point group for tasks of other packages."""
 
 
 def task_names() -> tuple[str, ...]:
     """Return the names of all tasks."""
-    return (*BUILT_IN, *sorted(point.name for point in entry_points(group=GROUP)))
+    return (*BUILT_IN, *sorted(point.name for point in entry_points(group=ENTRY_POINT_GROUP)))
 
 
 def task_named(name: str) -> GymTask:
@@ -288,7 +288,7 @@ def task_named(name: str) -> GymTask:
     """
     if name in BUILT_IN:
         return resolve_name(BUILT_IN[name])()  # type: ignore[no-any-return]
-    for point in entry_points(group=GROUP):
+    for point in entry_points(group=ENTRY_POINT_GROUP):
         if point.name == name:
             return point.load()()  # type: ignore[no-any-return]
     raise UnknownName("task", name, task_names())

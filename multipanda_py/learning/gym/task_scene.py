@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from multipanda_py.cell.cell import Cell
 from multipanda_py.cell.history import RecordedMoment
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import first_real_arm
+from multipanda_py.config.describe import first_arm_without_simulation
 from multipanda_py.exceptions import ConfigurationError, SimulationRefused, UnknownName
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.system.child_process import Closeable
@@ -67,7 +67,7 @@ def sizes_of(cameras: Sequence[str] | Mapping[str, tuple[int, int]]) -> dict[str
     return result
 
 
-class RecordImages(Closeable):
+class RecordRenderer(Closeable):
     """Renderer of cameras at recorded states, while the loop continues.
 
     Renderers are created in advance, because creating one takes longer than the target timeout.
@@ -84,7 +84,7 @@ class RecordImages(Closeable):
     """
 
     def __init__(self, config: CellConfig, sizes: Iterable[tuple[int, int]]) -> None:
-        if real := first_real_arm(config):
+        if real := first_arm_without_simulation(config):
             raise SimulationRefused(f"cameras: got {real}, but images need simulated arms")
         self._view = SceneView(config)
         self._renderers: dict[tuple[int, int], Renderer] = {}
@@ -119,7 +119,7 @@ class RecordImages(Closeable):
         self._renderers.clear()
 
 
-FREE = "free"
+FREE_VIEW = "free"
 """Name of a camera that every scene has: the view with which the viewer starts."""
 
 
@@ -139,7 +139,7 @@ class TaskScene:
         self.cell = cell
         self.seen: Cell | RecordedMoment = cell
         self.goal: Vector = np.zeros(0)
-        self._images: RecordImages | None = None
+        self._images: RecordRenderer | None = None
         self._bases = {
             name: Pose(arm.position_base_in_world, arm.rotation_base_in_world)
             for name, arm in cell.descriptions.items()
@@ -157,7 +157,7 @@ class TaskScene:
             SimulationRefused: If an arm is real.
         """
         if not self.is_lockstep:
-            self._images = RecordImages(self.cell.config, sizes)
+            self._images = RecordRenderer(self.cell.config, sizes)
 
     def observe(self, time: float) -> float:
         """Select the time for the next observation and images.
@@ -192,7 +192,7 @@ class TaskScene:
             UnknownName: If the scene has no such camera.
             RenderingUnavailable: If there is no off-screen OpenGL.
         """
-        view = None if camera == FREE else camera
+        view = None if camera == FREE_VIEW else camera
         if self._images is not None:
             return self._images.image(view, width, height)
         return self.cell.simulation.image(view, width, height, plain=True)

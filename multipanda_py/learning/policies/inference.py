@@ -77,8 +77,8 @@ class LockstepInference(Inference):
         if not callable(latency) and not is_time(latency):
             raise ConfigurationError(f"latency: got {latency!r}, allowed 0 s or more")
         self.policy, self.latency = policy, latency
-        self._asked = 0
-        self._due_time: float | None = None
+        self._request_count = 0
+        self._response_time: float | None = None
         self._reported: Any = None
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
@@ -88,24 +88,27 @@ class LockstepInference(Inference):
             observation: Observation for the policy.
             now: Cell time [s].
         """
-        takes = self.latency(self._asked) if callable(self.latency) else self.latency
+        takes = self.latency(self._request_count) if callable(self.latency) else self.latency
         if not is_time(takes):
             raise PolicyFailed(f"latency: got {takes!r}, allowed 0 s or more")
-        self._asked += 1
-        self._due_time, self._reported = now + takes, call_policy(self.policy, observation)
+        self._request_count += 1
+        self._response_time, self._reported = (
+            now + takes,
+            evaluate_policy(self.policy, observation),
+        )
 
     def answer(self, now: float) -> Any:
         """Return the answer once its latency has passed."""
-        if self._due_time is None or now < self._due_time - _ROUNDING:
+        if self._response_time is None or now < self._response_time - _ROUNDING:
             return None
-        self._due_time = None
-        return unless_raised(self._reported)
+        self._response_time = None
+        return raise_if_failed(self._reported)
 
     def forget(self) -> None:
-        self._due_time = None
+        self._response_time = None
 
 
-class Raised:
+class PolicyError:
     """Message of an exception of a policy, for transfer between threads and processes.
 
     Args:
@@ -116,27 +119,27 @@ class Raised:
         self.text = text
 
 
-def call_policy(policy: Policy, observation: dict[str, Any]) -> Any:
-    """Return the answer of a policy, or the exception that it raised as :class:`Raised`."""
+def evaluate_policy(policy: Policy, observation: dict[str, Any]) -> Any:
+    """Return the answer of a policy, or the exception that it raised as :class:`PolicyError`."""
     try:
         answer = policy(observation)
     except Exception as error:  # Any error is sent to the runner, which lets the arms hold.
-        return Raised(f"policy: raised {in_a_line(error)}")
-    return Raised("policy: got None, allowed actions") if answer is None else answer
+        return PolicyError(f"policy: raised {one_line(error)}")
+    return PolicyError("policy: got None, allowed actions") if answer is None else answer
 
 
-def in_a_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """Return type and message of an exception in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def unless_raised(answer: Any) -> Any:
+def raise_if_failed(answer: Any) -> Any:
     """Return the answer of a policy, or raise its exception.
 
     Raises:
-        PolicyFailed: If the answer is a :class:`Raised`.
+        PolicyFailed: If the answer is a :class:`PolicyError`.
     """
-    if isinstance(answer, Raised):
+    if isinstance(answer, PolicyError):
         raise PolicyFailed(answer.text)
     return answer
 
@@ -167,9 +170,9 @@ class ThreadInference(Inference):
         while (question := self._questions.get()) is not None:
             number, observation = question
             try:
-                answer = call_policy(policy, observation)
+                answer = evaluate_policy(policy, observation)
             except BaseException as error:  # sys.exit would end the thread silently.
-                answer = Raised(f"policy: raised {in_a_line(error)}")
+                answer = PolicyError(f"policy: raised {one_line(error)}")
             self._answers.put((number, answer))
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
@@ -191,7 +194,7 @@ class ThreadInference(Inference):
             except Empty:
                 return None
             if number == self._number:
-                return unless_raised(answer)
+                return raise_if_failed(answer)
 
     def forget(self) -> None:
         """Discard the answer to the open request."""
@@ -227,7 +230,7 @@ class ProcessInference(Inference):
         try:
             if not self._pipe.poll(timeout):
                 raise PolicyFailed(f"policy: not created after {timeout:g} s")
-            unless_raised(self._received()[1])
+            raise_if_failed(self._received()[1])
         except PolicyFailed:
             self.close()
             raise
@@ -249,7 +252,7 @@ class ProcessInference(Inference):
             number, answer = self._received()
             self._is_requested = False
             if number == self._number:
-                return unless_raised(answer)
+                return raise_if_failed(answer)
             self._send()
         return None
 
@@ -280,7 +283,7 @@ class ProcessInference(Inference):
             raise PolicyFailed(self._end()) from error
         except Exception as error:
             # The answer may contain a type that is unknown in this process.
-            raise PolicyFailed(f"policy: answer cannot be read, {in_a_line(error)}") from error
+            raise PolicyFailed(f"policy: answer cannot be read, {one_line(error)}") from error
 
     def _end(self) -> str:
         self._process.join(0.2)  # The exit code is available only after the end of the process.
@@ -295,7 +298,7 @@ def _serve(pipe: Connection, make: Callable[[], Policy]) -> None:
     try:
         policy = make()
     except Exception as error:  # The waiting client receives the error.
-        pipe.send((0, Raised(f"policy: cannot be created, {in_a_line(error)}")))
+        pipe.send((0, PolicyError(f"policy: cannot be created, {one_line(error)}")))
         return
     pipe.send((0, "made"))
     while True:
@@ -303,13 +306,13 @@ def _serve(pipe: Connection, make: Callable[[], Policy]) -> None:
             number, observation = pipe.recv()
         except EOFError:
             return
-        answer = call_policy(policy, observation)
+        answer = evaluate_policy(policy, observation)
         try:
             pipe.send((number, answer))
         except OSError:
             return
         except Exception as error:  # If pickling fails, nothing has been sent.
-            pipe.send((number, Raised(f"policy: answer cannot be sent, {in_a_line(error)}")))
+            pipe.send((number, PolicyError(f"policy: answer cannot be sent, {one_line(error)}")))
 
 
 def torch_policy(

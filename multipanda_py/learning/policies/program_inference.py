@@ -17,11 +17,11 @@ from zipfile import BadZipFile
 import numpy as np
 
 from multipanda_py.exceptions import PolicyFailed
-from multipanda_py.learning.datasets.features import IMAGES, features_of, numbers_of
+from multipanda_py.learning.datasets.features import IMAGE_PREFIX, features_of, observation_vectors
 from multipanda_py.learning.gym import CellEnv
-from multipanda_py.learning.policies.inference import Inference, Raised, ThreadInference
+from multipanda_py.learning.policies.inference import Inference, PolicyError, ThreadInference
 from multipanda_py.learning.policies.server import serve as serving
-from multipanda_py.learning.policies.server.lerobot_policy import BEGINS
+from multipanda_py.learning.policies.server.lerobot_policy import EPISODE_START_KEY
 
 FOLDER = Path(serving.__file__).parent
 
@@ -70,7 +70,7 @@ class ProgramInference(Inference):
         late.start()
         response = self._received()
         late.cancel()
-        if isinstance(response, Raised):
+        if isinstance(response, PolicyError):
             self.close()
             is_late = time.monotonic() - started > timeout
             reason = f"no answer for {timeout:g} s" if is_late else response.text
@@ -103,22 +103,26 @@ class ProgramInference(Inference):
         try:
             serving.send(_open(self._process.stdin), seen)
         except (OSError, ValueError):  # The pipe is closed on either side.
-            return Raised(f"policy: {self._end()}")
+            return PolicyError(f"policy: {self._end()}")
         response = self._received()
-        return Raised(f"policy: {response.text}") if isinstance(response, Raised) else response
+        return (
+            PolicyError(f"policy: {response.text}")
+            if isinstance(response, PolicyError)
+            else response
+        )
 
     def _received(self) -> Any:
-        """Return the next actions, or a :class:`Raised` with the reason."""
+        """Return the next actions, or a :class:`PolicyError` with the reason."""
         try:
             response = serving.receive(_open(self._process.stdout))
         except (EOFError, OSError):
-            return Raised(self._end())
+            return PolicyError(self._end())
         except (ValueError, BadZipFile) as error:
             self._process.kill()  # After an invalid message, the start of the next one is unknown.
-            return Raised(f"its program sent an invalid message: {error}")
-        if serving.ERROR in response:
-            return Raised(f"raised {' '.join(str(response[serving.ERROR]).split())}")
-        return response.get(serving.ACTIONS)
+            return PolicyError(f"its program sent an invalid message: {error}")
+        if serving.ERROR_KEY in response:
+            return PolicyError(f"raised {' '.join(str(response[serving.ERROR_KEY]).split())}")
+        return response.get(serving.ACTIONS_KEY)
 
     def _end(self) -> str:
         try:
@@ -183,17 +187,17 @@ class LeRobotInference(ProgramInference):
     ) -> None:
         features = features_of(env)
         sizes = {key: [len(names)] for key, names in features.vectors.items()}
-        sizes |= {IMAGES + name: [3, *size] for name, size in features.cameras.items()}
+        sizes |= {IMAGE_PREFIX + name: [3, *size] for name, size in features.cameras.items()}
         self._env, self._begins = env, True
         arguments = [str(Path(path).resolve()), json.dumps(sizes), instruction, device]
         super().__init__(python, self.MAKE, arguments, folders=self.FOLDERS, timeout=timeout)
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
         """Send the observation with the keys of recorded frames."""
-        obs: dict[str, Any] = dict(numbers_of(self._env, observation))
+        obs: dict[str, Any] = dict(observation_vectors(self._env, observation))
         for name, image in observation.get("images", {}).items():
-            obs[IMAGES + name] = image
-        obs[BEGINS] = np.array(self._begins)
+            obs[IMAGE_PREFIX + name] = image
+        obs[EPISODE_START_KEY] = np.array(self._begins)
         self._begins = False
         super().ask(obs, now)
 

@@ -314,9 +314,10 @@ class PolicyRunner:
         hold: Vector = self.env.hold_action().astype(float)
         if self.fault is None:
             try:
-                self._hear(now, hold)
+                self._receive(now, hold)
                 self._ask(now)
-                self._hear(now, hold)  # In lockstep without latency, the answer is ready at once.
+                # In lockstep without latency, the answer is ready at once.
+                self._receive(now, hold)
             except PolicyFailed as error:
                 self.fault = str(error)
                 self._player.clear()
@@ -347,7 +348,7 @@ class PolicyRunner:
             )  # The episode ended before :data:`MAX_LATE_CHUNKS` late chunks.
         return {**self._info, "policy": self.fault or ""}
 
-    def _hear(self, now: float, hold: Vector) -> None:
+    def _receive(self, now: float, hold: Vector) -> None:
         if self._requested_at is None:
             return
         answer = self.inference.answer(now)

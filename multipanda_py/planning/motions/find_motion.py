@@ -19,10 +19,10 @@ from multipanda_py.planning.motions.path_constraints import (
     AttachedObject,
     add_path_constraints,
     attached_objects,
-    clearance_constraints,
-    in_one_hand,
+    carried_by_one_gripper,
+    required_distances,
 )
-from multipanda_py.planning.motions.retreat import POINTS, RetreatMotion, plan_retreat
+from multipanda_py.planning.motions.retreat import POINT_COUNT, TimedRetreat, timed_retreat
 from multipanda_py.planning.optimiser import (
     Near,
     Objective,
@@ -36,7 +36,7 @@ from multipanda_py.planning.optimiser import (
     find_path,
 )
 from multipanda_py.planning.optimiser.distance import Distance, frame_of, shape_of
-from multipanda_py.planning.optimiser.free_space import SLACK, free_space
+from multipanda_py.planning.optimiser.free_space import DISTANCE_TOLERANCE, free_space
 from multipanda_py.planning.optimiser.scene import Scene
 from multipanda_py.planning.optimiser.solids import PathSolid
 from multipanda_py.planning.optimiser.solver import processor_time
@@ -45,7 +45,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 from multipanda_py.targets import TRAJECTORY_POINTS
 
-TINY = 1e-4
+LIMIT_TOLERANCE = 1e-4
 """Tolerance of joint limits for rounding errors [rad, m]."""
 
 
@@ -72,8 +72,8 @@ def check_feasible(
         PlanRejected: If a goal is impossible. The message contains the goal, its value and the
             allowed range.
     """
-    for number, goals in enumerate(request.stops, 1):
-        path, known = request.name_of(number), {}
+    for number, goals in enumerate(request.waypoints, 1):
+        path, known = request.waypoint_name(number), {}
         for arm, goal in goals.items():
             scene.known("arm", arm, [*scene.arms])
             if isinstance(goal, Pose):
@@ -110,7 +110,9 @@ def _refuse_limits(
 ) -> None:
     at, limits = scene.columns[arm], scene.arms[arm].limits
     lower, upper = scene.lower[at] + margin, scene.upper[at] - margin
-    outside = np.flatnonzero((configuration < lower - TINY) | (configuration > upper + TINY))
+    outside = np.flatnonzero(
+        (configuration < lower - LIMIT_TOLERANCE) | (configuration > upper + LIMIT_TOLERANCE)
+    )
     if outside.size:
         joint = int(outside[0])
         raise PlanRejected(
@@ -133,7 +135,7 @@ def _refuse_near(
     def placement_of(solid: PathSolid) -> pin.SE3 | None:
         name = solid.frame
         for one in grips:
-            if one.thing == name and one.arm in known:
+            if one.object_name == name and one.arm in known:
                 return known[one.arm]["tool"] * pin.SE3(one.pose.rotation, one.pose.position)
         arm, _, link = name.partition("/")
         if arm in scene.arms and link:
@@ -143,7 +145,7 @@ def _refuse_near(
         return None if is_elsewhere else pin.SE3(obj.rotation, obj.position)
 
     placed: dict[int, _Placed | None] = {}
-    held = {one.thing for one in grips}
+    held = {one.object_name for one in grips}
     for one in distances:
         if one.margin < 0.0 or not any(body in known or body in held for body in one.of):
             continue  # Allowed overlaps: capsules and coal measure different depths.
@@ -156,7 +158,7 @@ def _refuse_near(
             if a is None or b is None:
                 continue
             distance = _distance(a, b, one.margin)
-            if distance < one.margin - SLACK:
+            if distance < one.margin - DISTANCE_TOLERANCE:
                 first, second = one.of
                 reason = ""
                 if one.margin > clearance:
@@ -197,15 +199,15 @@ def _distance(a: _Placed, b: _Placed, enough: float) -> float:
     return distance
 
 
-SLICES = 16
+STEPS_PER_GOAL = 16
 """Number of configurations (slices) from one goal to the next."""
 LIMIT_MARGIN = 0.02
 """Margin of the joint position limits [rad], so that a compliant arm does not hit them."""
-TRIES, FINER = 8, 2
+MAX_SEARCHES, MAX_REFINEMENTS = 8, 2
 """Maximum number of searches, and of refinements of the path for violations between its points."""
-FAR = 0.02
+UNREACHABLE_ERROR = 0.02
 """Violation above which a goal counts as unreachable, without further searches [m, rad]."""
-MAX_POINTS = TRAJECTORY_POINTS - POINTS
+MAX_POINTS = TRAJECTORY_POINTS - POINT_COUNT
 """Maximum number of points of a motion; a retreat before it is part of the same trajectory."""
 
 
@@ -249,25 +251,25 @@ def find_move(
     for obj in request.touching:
         scene.known("thing", obj, [*scene.things])
     grips = attached_objects(scene, held)
-    scene = scene.carrying(in_one_hand(grips))
+    scene = scene.carrying(carried_by_one_gripper(grips))
     out = None
     if law is not None:
         timing = partial(_timed, speed=request.speed)
-        out = plan_retreat(scene, held, request, law, LIMIT_MARGIN, timing)
+        out = timed_retreat(scene, held, request, law, LIMIT_MARGIN, timing)
     if out is not None:
         scene = scene.starting_at(out.end)
-    apart = clearance_constraints(scene, held, request, law)
+    apart = required_distances(scene, held, request, law)
     check_feasible(scene, request, grips, apart, LIMIT_MARGIN)
-    problem = Problem(scene, len(request.stops), SLICES, 2.0)
+    problem = Problem(scene, len(request.waypoints), STEPS_PER_GOAL, 2.0)
     problem.add(Smoothness(), "cost", scale=0.3).add(WithinLimits(margin=LIMIT_MARGIN))
-    problem.add(Rest(*scene.arms), at=len(request.stops))
-    for number, goals in enumerate(request.stops, 1):
+    problem.add(Rest(*scene.arms), at=len(request.waypoints))
+    for number, goals in enumerate(request.waypoints, 1):
         for arm, goal in goals.items():
             problem.add(_goal(arm, goal), at=number)
     add_path_constraints(problem, scene, request)
     for grip in grips:
-        if grip.thing in scene.movable:
-            problem.add(PoseGoal(grip.thing, grip.pose, f"{grip.arm}/tool"))
+        if grip.object_name in scene.movable:
+            problem.add(PoseGoal(grip.object_name, grip.pose, f"{grip.arm}/tool"))
     for distance in apart:
         problem.add(distance)
     return _search(scene, problem, request, law, out)
@@ -278,7 +280,7 @@ def _search(
     problem: Problem,
     request: MoveRequest,
     law: Avoidance | None,
-    out: RetreatMotion | None,
+    out: TimedRetreat | None,
 ) -> PlannedMotion:
     """Search until a motion keeps its distances between its points, too.
 
@@ -290,13 +292,13 @@ def _search(
     space = free_space(scene, problem.terms)
     n = sum(arm.n_joints for arm in scene.arms.values())
     reason, finer = "", 0
-    for number in range(TRIES):
+    for number in range(MAX_SEARCHES):
         settings = SolverSettings(time=max(until - processor_time(), 0.0))
         result = find_path(problem, seed=int(request.seed) + number, settings=settings)
         too_near = ""
         if result.is_feasible:
             path = np.concatenate([scene.start[None], result.path])
-            rows = thin(_timed(scene, path, request.speed), MAX_POINTS, len(request.stops))[0]
+            rows = thin(_timed(scene, path, request.speed), MAX_POINTS, len(request.waypoints))[0]
             checked = check_motion(rows, n, space, law, MAX_POINTS)
             too_near = checked.reason and f"on the way {checked.reason}"
             if not too_near:
@@ -305,7 +307,7 @@ def _search(
                     rows, nearest = out.followed_by(rows), min(nearest, out.nearest)
                 points = {arm: _rows_of(scene, rows, arm) for arm in scene.arms}
                 return PlannedMotion(points, nearest, result.reason)
-            finer = (finer + 1) % (FINER + 1)
+            finer = (finer + 1) % (MAX_REFINEMENTS + 1)
             problem = problem.finer() if finer else whole
         reason = reason or too_near or _missed(result, request)
         if processor_time() > until or result.ended == "time":
@@ -313,18 +315,18 @@ def _search(
                 f"no motion found within {request.patience:g} s of processor time; a longer "
                 f"patience may find one: {reason}"
             )
-        if not result.is_feasible and result.worst > FAR:
+        if not result.is_feasible and result.worst > UNREACHABLE_ERROR:
             break
     raise PlanRejected(f"no motion found: {reason}")
 
 
 def _missed(result: Solution, request: MoveRequest) -> str:
     """Describe the largest violations of the best path, and the goals at which they occur."""
-    each = len(result.path) // len(request.stops)
+    each = len(result.path) // len(request.waypoints)
     words = []
     for one in result.violations[:3]:
-        name = request.name_of(one.phase + 1)
-        path = "at" if one.slice % each == each - 1 else "on the way to"
+        name = request.waypoint_name(one.phase + 1)
+        path = "at" if one.step % each == each - 1 else "on the way to"
         words.append(f"{path} {name} {one.missed}")
     return "the best path: " + "; ".join(words)
 

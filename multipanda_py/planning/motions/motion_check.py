@@ -46,10 +46,10 @@ class Avoidance(Protocol):
         """Distance at which at least one controllet stops an approach [m]; 0 if none does."""
 
     @property
-    def passes_at(self) -> float:
+    def free_distance(self) -> float:
         """Distance from which on no controllet stops the approach of any two bodies [m]."""
 
-    def needs(self, first: str, second: str, gripper: bool) -> float:
+    def min_distance(self, first: str, second: str, gripper: bool) -> float:
         """Return the minimum distance of two bodies on a path [m]; 0 if there is none.
 
         Args:
@@ -61,7 +61,7 @@ class Avoidance(Protocol):
     def may_touch(self, first: str, second: str) -> bool:
         """Return True if the cell file allows contact between two bodies."""
 
-    def near(self, q: Vector, within: float) -> list[NearBodies]:
+    def close_pairs(self, q: Vector, within: float) -> list[NearBodies]:
         """Return the pairs of bodies closer than a distance in a configuration.
 
         Args:
@@ -86,9 +86,9 @@ class Avoidance(Protocol):
         """
 
 
-SAMPLES = 10
+SAMPLES_PER_SEGMENT = 10
 """Number of samples per segment, for the maximum velocities and accelerations."""
-SHORTEST = 0.2
+MIN_DURATION = 0.2
 """Minimum duration of a motion [s]."""
 
 
@@ -112,11 +112,11 @@ def timed(fractions: Vector, path: Matrix, velocity: Vector, acceleration: Vecto
         Trajectory points, (p, 1 + 3 m).
     """
     rows = complete(fractions, path)
-    steps = np.diff(fractions)[:, None] * np.arange(SAMPLES) / SAMPLES
+    steps = np.diff(fractions)[:, None] * np.arange(SAMPLES_PER_SEGMENT) / SAMPLES_PER_SEGMENT
     _, rate, curvature = evaluate(rows, (fractions[:-1, None] + steps).ravel()).transpose(1, 0, 2)
     fastest = float((np.abs(rate) / velocity).max())
     sharpest = math.sqrt(float((np.abs(curvature) / acceleration).max()))
-    duration = max(fastest, sharpest, SHORTEST)
+    duration = max(fastest, sharpest, MIN_DURATION)
     m = path.shape[1]
     rows[:, 0] *= duration
     rows[:, 1 + m : 1 + 2 * m] /= duration
@@ -124,11 +124,11 @@ def timed(fractions: Vector, path: Matrix, velocity: Vector, acceleration: Vecto
     return rows
 
 
-WINDOW = 0.5
+SLOWDOWN_TIME = 0.5
 """Width of the moving window that smooths a speed reduction [s]."""
 
 
-def slowed(rows: Matrix, times: Vector, fractions: Vector, max_value: int) -> Matrix:
+def slowed(rows: Matrix, times: Vector, speed_fractions: Vector, max_points: int) -> Matrix:
     r"""Return trajectory points of the same path at a reduced speed.
 
     .. math:: q(t) = p(\tau(t)), \quad \dot\tau = r, \quad \dot q = r p', \quad
@@ -141,15 +141,15 @@ def slowed(rows: Matrix, times: Vector, fractions: Vector, max_value: int) -> Ma
     Args:
         rows: Trajectory points, (p, 1 + 3 m).
         times: Evenly spaced times over the motion, (k,) [s].
-        fractions: Allowed fractions of the speed at these times, 0 to 1, (k,).
-        max_value: Maximum number of points.
+        speed_fractions: Allowed fractions of the speed at these times, 0 to 1, (k,).
+        max_points: Maximum number of points.
     """
-    half = max(1, round(0.5 * WINDOW / (times[1] - times[0])))
-    min_value = _windows(fractions, half).min(axis=1)
+    half = max(1, round(0.5 * SLOWDOWN_TIME / (times[1] - times[0])))
+    min_value = _windows(speed_fractions, half).min(axis=1)
     rate = _windows(min_value, half).mean(axis=1)
     clock = np.concatenate([[0.0], np.cumsum(np.diff(times) * 2.0 / (rate[1:] + rate[:-1]))])
     knots = rows[:, 0]
-    if 2 * len(rows) - 1 <= max_value:
+    if 2 * len(rows) - 1 <= max_points:
         knots = np.sort(np.concatenate([knots, 0.5 * (knots[1:] + knots[:-1])]))
     q, dq, ddq = evaluate(rows, knots).transpose(1, 0, 2)
     r = np.interp(knots, times, rate)[:, None]
@@ -166,17 +166,17 @@ def _windows(values: Vector, half: int) -> Matrix:
     return sliding_window_view(padded, 2 * half + 1)
 
 
-DENSE = 0.01
+CHECK_STEP = 0.01
 """Maximum step between checked configurations: in time [s], or in the position of the fastest
 joint [rad, m]. The coarser of both applies."""
-SPARED = 0.5
+BETWEEN_FRACTION = 0.5
 """Fraction of the clearance that suffices between the points of a path."""
-LEAST = 5e-4
+BETWEEN_MIN = 5e-4
 """Tolerance that is also subtracted from distances between the points of a path [m]."""
-SLOWEST, ENOUGH = 0.05, 0.9
+MIN_SPEED_FRACTION, MIN_PLANNED_FRACTION = 0.05, 0.9
 """Minimum speed fraction to which a motion is slowed down for the collision avoidance; and minimum
 fraction to which a controllet may slow it down further."""
-ROUNDS = 3
+MAX_SLOWDOWNS = 3
 """Maximum number of times that a motion is slowed down."""
 _BELOW = 0.95  # Additional factor, so that a reduced speed is clearly below the allowed one.
 
@@ -196,7 +196,7 @@ class Checked(NamedTuple):
 
 
 def check_motion(
-    rows: Matrix, n: int, space: FreeSpace | None, law: Avoidance | None, max_value: int
+    rows: Matrix, n: int, space: FreeSpace | None, law: Avoidance | None, max_points: int
 ) -> Checked:
     """Check the distances along a motion; slow it down where collision avoidance would.
 
@@ -205,11 +205,11 @@ def check_motion(
         n: Number of joints of all arms, which are the first of the m columns.
         space: Test of the distances that all configurations must keep; None for no test.
         law: Collision avoidance of the executing controllets; None if they have none.
-        max_value: Maximum number of points.
+        max_points: Maximum number of points.
     """
     nearest = math.inf
     if space is not None:
-        spared = space.sparing(SPARED, LEAST)
+        spared = space.sparing(BETWEEN_FRACTION, BETWEEN_MIN)
         for q in _sampled(rows, n)[1][:, 0]:
             if result := spared.too_near(q):
                 (first, second), distance = result
@@ -218,17 +218,17 @@ def check_motion(
             nearest = min(nearest, spared.nearest(q))
     if law is None or law.stops_at <= 0.0:
         return Checked(rows, nearest, "")
-    for _ in range(ROUNDS):
+    for _ in range(MAX_SLOWDOWNS):
         times, path = _sampled(rows, n)
         fractions = np.ones(len(times))
         for number, (q, dq, _) in enumerate(path):
             fractions[number] = scale = law.pace(q, dq)
-            if scale < SLOWEST:
+            if scale < MIN_SPEED_FRACTION:
                 return Checked(rows, nearest, _stopped(law, q, dq))
-        if fractions.min() >= ENOUGH:
+        if fractions.min() >= MIN_PLANNED_FRACTION:
             return Checked(rows, nearest, "")
         slowest = int(fractions.argmin())
-        rows = slowed(rows, times, np.minimum(1.0, _BELOW * fractions), max_value)
+        rows = slowed(rows, times, np.minimum(1.0, _BELOW * fractions), max_points)
     return Checked(rows, nearest, _stopped(law, *path[slowest, :2]))
 
 
@@ -243,6 +243,6 @@ def _sampled(rows: Matrix, n: int) -> tuple[Vector, Matrix]:
     """Sample a trajectory: times, (k,); positions, velocities and accelerations, (k, 3, n)."""
     duration = float(rows[-1, 0])
     path_length = float(np.abs(np.diff(rows[:, 1 : 1 + n], axis=0)).max(axis=1).sum())
-    count = max(2, math.ceil(min(duration, path_length) / DENSE))
+    count = max(2, math.ceil(min(duration, path_length) / CHECK_STEP))
     times = np.linspace(0.0, duration, count + 1)
     return times, evaluate(rows, times)[:, :, :n]

@@ -48,9 +48,9 @@ def frames_at(scene: Scene, arm: str, goal: Pose | Vector) -> dict[str, pin.SE3]
 
 
 Keep: TypeAlias = Literal["", "upright", "orientation"]
-KEEPS: tuple[Keep, ...] = ("", "upright", "orientation")
+KEEP_OPTIONS: tuple[Keep, ...] = ("", "upright", "orientation")
 """Constraints of the tool along the motion: none, vertical direction, or orientation."""
-NUMBERS = {"clearance": (0.0, 0.5), "speed": (0.01, 1.0), "patience": (0.01, 600.0)}
+NUMBER_BOUNDS = {"clearance": (0.0, 0.5), "speed": (0.01, 1.0), "patience": (0.01, 600.0)}
 """Minimum and maximum of the numeric options of a request."""
 MAX_WAYPOINTS = 100
 """Maximum number of goals of one motion, including the last one."""
@@ -61,9 +61,9 @@ class MoveRequest:
     """Request for a collision-free motion.
 
     Attributes:
-        stops: Waypoints in order, the goal last. Each maps names of arms to a tool pose in the
+        waypoints: Waypoints in order, the goal last. Each maps names of arms to a tool pose in the
             world or a joint configuration, (n,). Other arms may move out of the way.
-        keep: Constraint of the tools of all named arms, see :data:`KEEPS`.
+        keep: Constraint of the tools of all named arms, see :data:`KEEP_OPTIONS`.
         clearance: Minimum distance of bodies [m]. The default is the distance at which
             ``collision_avoidance`` begins to push. If the executing controllets need more, theirs
             applies. Arms that start nearer retreat first. For bodies from which they cannot
@@ -77,7 +77,7 @@ class MoveRequest:
             grasp or after a release, and on which attached objects may rest.
     """
 
-    stops: Sequence[Mapping[str, Pose | Vector]]
+    waypoints: Sequence[Mapping[str, Pose | Vector]]
     keep: Keep = ""
     clearance: float = 0.03
     speed: float = 0.3
@@ -85,9 +85,9 @@ class MoveRequest:
     seed: int = 0
     touching: Sequence[str] = ()
 
-    def name_of(self, number: int) -> str:
+    def waypoint_name(self, number: int) -> str:
         """Return the name of a waypoint for messages; numbers start at 1."""
-        return "goal" if number == len(self.stops) else f"via, goal {number}"
+        return "goal" if number == len(self.waypoints) else f"via, goal {number}"
 
     def check(self) -> None:
         """Raise an error if the request is invalid.
@@ -95,18 +95,19 @@ class MoveRequest:
         Raises:
             PlanRejected: If an option is invalid. The message contains the allowed values.
         """
-        if not self.stops or not all(self.stops):
+        if not self.waypoints or not all(self.waypoints):
             raise PlanRejected("goals: got none. Give a goal for one arm or more")
-        if len(self.stops) > MAX_WAYPOINTS:
+        if len(self.waypoints) > MAX_WAYPOINTS:
             raise PlanRejected(
-                f"via: got {len(self.stops) - 1} goals, allowed up to {MAX_WAYPOINTS - 1}. Plan "
+                f"via: got {len(self.waypoints) - 1} goals, allowed up to {MAX_WAYPOINTS - 1}. "
+                f"Plan "
                 "several motions"
             )
-        if not isinstance(self.keep, str) or self.keep not in KEEPS:
-            allowed = ", ".join(repr(keep) for keep in KEEPS)
+        if not isinstance(self.keep, str) or self.keep not in KEEP_OPTIONS:
+            allowed = ", ".join(repr(keep) for keep in KEEP_OPTIONS)
             raise PlanRejected(f"keep: got {self.keep!r:.40}, allowed {allowed}")
         _check_names(self.touching)
-        for name, (low, high) in NUMBERS.items():
+        for name, (low, high) in NUMBER_BOUNDS.items():
             value = getattr(self, name)
             if not (_is_a(Real, value) and low <= value <= high):
                 raise PlanRejected(
@@ -128,7 +129,7 @@ def request_of(
     Raises:
         PlanRejected: If there is no such option, or its value is invalid.
     """
-    known = [field.name for field in fields(MoveRequest) if field.name != "stops"]
+    known = [field.name for field in fields(MoveRequest) if field.name != "waypoints"]
     if unknown := [name for name in options if name not in known]:
         raise PlanRejected(f"options: got {', '.join(unknown)}, allowed {', '.join(known)}")
     request = MoveRequest(stops, **options)
@@ -146,12 +147,12 @@ def _check_names(names: Any) -> None:
         raise PlanRejected(f"touching: got {names!r:.40}, allowed a list of names")
 
 
-NEAR = 0.03
+MAX_START_DEVIATION = 0.03
 """Maximum distance of a joint from the start of its plan at execution [rad, m]. The executing
 controllet fades this distance out."""
-STAYS = 1e-4
+STAY_TOLERANCE = 1e-4
 """Range of joint motion up to which an arm counts as staying [rad, m]."""
-MOVED, TURNED = 0.01, 0.05
+MAX_OBJECT_TRANSLATION, MAX_OBJECT_ROTATION = 0.01, 0.05
 """Maximum translation [m] and rotation [rad] of an object after planning."""
 
 
@@ -189,7 +190,7 @@ class MovePlan:
         return tuple(
             arm
             for arm, rows in self.points.items()
-            if np.ptp(rows[:, 1 : 1 + (rows.shape[1] - 1) // 3], axis=0).max() > STAYS
+            if np.ptp(rows[:, 1 : 1 + (rows.shape[1] - 1) // 3], axis=0).max() > STAY_TOLERANCE
         )
 
     def rows(self) -> Matrix:
@@ -229,10 +230,10 @@ class MovePlan:
                 if configuration.shape == start.shape
                 else np.inf
             )
-            if not off <= NEAR:
+            if not off <= MAX_START_DEVIATION:
                 raise PlanRejected(
                     f"plan: a joint of {arm} is {off:.3f} rad from the start of the plan, "
-                    f"allowed {NEAR:g}. Plan again"
+                    f"allowed {MAX_START_DEVIATION:g}. Plan again"
                 )
         for arm in postures:
             before, now = self.held.get(arm), held.get(arm)
@@ -247,8 +248,9 @@ class MovePlan:
             )
         for name, pose in objects.items():
             distance, angle = pose.distance(self.things[name])
-            if distance > MOVED or angle > TURNED:
+            if distance > MAX_OBJECT_TRANSLATION or angle > MAX_OBJECT_ROTATION:
                 raise PlanRejected(
                     f"plan: {name} is {distance:.3f} m and {angle:.2f} rad from its pose in the "
-                    f"plan, allowed {MOVED:g} m and {TURNED:g} rad. Plan again"
+                    f"plan, allowed {MAX_OBJECT_TRANSLATION:g} m and {MAX_OBJECT_ROTATION:g} "
+                    f"rad. Plan again"
                 )

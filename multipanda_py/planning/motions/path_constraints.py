@@ -28,12 +28,12 @@ class AttachedObject(NamedTuple):
 
     Attributes:
         arm: Name of the arm.
-        thing: Name of the object.
+        object_name: Name of the object.
         pose: Pose of the object in the tool frame.
     """
 
     arm: str
-    thing: str
+    object_name: str
     pose: Pose
 
 
@@ -52,31 +52,33 @@ def attached_objects(scene: Scene, held: Mapping[str, str]) -> list[AttachedObje
     return grips
 
 
-def in_one_hand(grips: Sequence[AttachedObject]) -> dict[str, tuple[str, Pose]]:
+def carried_by_one_gripper(grips: Sequence[AttachedObject]) -> dict[str, tuple[str, Pose]]:
     """Return tool frame, and pose in this frame, of each object held by exactly one gripper.
 
     The arm determines the poses of these objects. An object in two grippers has variables in the
     optimisation, and constraints for both grippers.
     """
-    hands = Counter(grip.thing for grip in grips)
+    hands = Counter(grip.object_name for grip in grips)
     return {
-        grip.thing: (f"{grip.arm}/tool", grip.pose) for grip in grips if hands[grip.thing] == 1
+        grip.object_name: (f"{grip.arm}/tool", grip.pose)
+        for grip in grips
+        if hands[grip.object_name] == 1
     }
 
 
-TOUCHING = 2e-3
+MAX_REST_OVERLAP = 2e-3
 """Maximum overlap at the start of objects that rest on or in each other [m]."""
-AROUND = 0.05
+MAX_TOUCH_OVERLAP = 0.05
 """Maximum overlap of a touched object with the capsules around gripper and fingers [m]."""
 PARTS: tuple[Parts, ...] = ("arm", "hand")
 
 
-def clearance_constraints(
+def required_distances(
     scene: Scene,
     held: Mapping[str, str],
     request: MoveRequest,
     law: Avoidance | None = None,
-    deepest: float = TOUCHING,
+    deepest: float = MAX_REST_OVERLAP,
 ) -> list[Distance]:
     """Return the constraints on distances of bodies, reduced for bodies that start closer.
 
@@ -110,7 +112,7 @@ def _requested_clearances(
 ) -> Iterator[Distance]:
     """Yield the constraints on distances that the request or the executing controllets need."""
     clearance = request.clearance
-    led = {arm for goals in request.stops for arm in goals}
+    led = {arm for goals in request.waypoints for arm in goals}
     for one in clearances(scene, (), clearance):
         arm, other = one.of  # The arm is the first body of a distance.
         if held.get(arm) == other and other in scene.movable:
@@ -118,20 +120,20 @@ def _requested_clearances(
         for part in PARTS:
             need, meant = clearance, False
             if law is not None:
-                need = max(clearance, law.needs(arm, other, part == "hand"))
+                need = max(clearance, law.min_distance(arm, other, part == "hand"))
                 meant = law.may_touch(arm, other) or (
                     part == "hand" and law.may_touch(f"{arm}/gripper", other)
                 )
             if meant or (part == "hand" and arm in led and other in request.touching):
-                need = -AROUND
+                need = -MAX_TOUCH_OVERLAP
             yield Distance(scene, arm, other, need, parts=part)
     others = [scene_object for scene_object in scene.things if scene_object not in held.values()]
     for obj, other in product(dict.fromkeys(held.values()), others):
-        need = clearance if law is None else max(clearance, law.needs(obj, other, True))
-        yield Distance(scene, obj, other, -TOUCHING if other in request.touching else need)
+        need = clearance if law is None else max(clearance, law.min_distance(obj, other, True))
+        yield Distance(scene, obj, other, -MAX_REST_OVERLAP if other in request.touching else need)
 
 
-LEAN = 0.02
+MAX_ORIENTATION_ERROR = 0.02
 """Maximum orientation error between a goal and the start of a motion with ``keep`` [rad].
 
 It tolerates the position error of compliant arms. The motion keeps the orientation of the goal."""
@@ -151,13 +153,15 @@ def add_path_constraints(problem: Problem, scene: Scene, request: MoveRequest) -
     """
     if not request.keep:
         return
-    led = dict.fromkeys(arm for positions in request.stops for arm in positions)
+    led = dict.fromkeys(arm for positions in request.waypoints for arm in positions)
     for arm in led:
-        start = turned = _turn(scene, arm, scene.posture(scene.start, arm))
-        for number, goals in enumerate(request.stops, 1):
+        start = turned = _tool_rotation(scene, arm, scene.posture(scene.start, arm))
+        for number, goals in enumerate(request.waypoints, 1):
             if arm in goals:
-                turned = _turn(scene, arm, goals[arm])
-                _refuse_turned(start, turned, request.keep, f"{request.name_of(number)} of {arm}")
+                turned = _tool_rotation(scene, arm, goals[arm])
+                _refuse_turned(
+                    start, turned, request.keep, f"{request.waypoint_name(number)} of {arm}"
+                )
             phases = (number - 1, number)
             if request.keep == "orientation":
                 one: Axis | Orientation = Orientation(f"{arm}/tool", Pose(np.zeros(3), turned))
@@ -166,7 +170,7 @@ def add_path_constraints(problem: Problem, scene: Scene, request: MoveRequest) -
             problem.add(one, phases=phases)
 
 
-def _turn(scene: Scene, arm: str, goal: Pose | Vector) -> Matrix:
+def _tool_rotation(scene: Scene, arm: str, goal: Pose | Vector) -> Matrix:
     rotation: Matrix = frames_at(scene, arm, goal)["tool"].rotation
     return rotation
 
@@ -177,8 +181,9 @@ def _refuse_turned(start: Matrix, turned: Matrix, keep: str, path: str) -> None:
     else:
         x, y, z = turned @ start.T @ UP  # Vertical axis, rotated with the tool from start to goal.
         off, words = math.atan2(math.hypot(x, y), z), "leans"
-    if off > LEAN:
+    if off > MAX_ORIENTATION_ERROR:
         raise PlanRejected(
-            f"{path}: its tool {words} by {off:.3f} rad relative to the start, allowed {LEAN:g} "
+            f"{path}: its tool {words} by {off:.3f} rad relative to the start, allowed "
+            f"{MAX_ORIENTATION_ERROR:g} "
             f"rad with keep={keep!r}"
         )

@@ -20,7 +20,7 @@ from multipanda_py.planning.trajectory.quintic import PEAK_CURVATURE, PEAK_RATE,
 from multipanda_py.pose import Pose
 from multipanda_py.state import ArmLimits, Matrix
 
-DENSE = 0.4
+MIN_STEP_FRACTION = 0.4
 """Minimum time between two configurations, as a fraction of the longest such time."""
 
 
@@ -72,13 +72,13 @@ def via_postures(
         raise PlanRejected("postures: all configurations are equal. Give different ones")
     # A very short step between long ones would need low speeds at both its ends. It is lengthened,
     # so that it does not slow down the whole motion.
-    steps = np.maximum(steps, DENSE * steps.max())
+    steps = np.maximum(steps, MIN_STEP_FRACTION * steps.max())
     fractions = np.concatenate([[0.0], np.cumsum(steps) / steps.sum()])
     fractions[-1] = 1.0
     return timed(fractions, path, speed * limits.velocity, speed**2 * limits.acceleration)
 
 
-SHORTEST = 0.05
+MIN_SEGMENT_DURATION = 0.05
 """Minimum duration of a path segment [s]."""
 TINY = 1e-6
 """Minimum length of a rotation axis and minimum radius of a circle [m]."""
@@ -128,7 +128,7 @@ class ToolPace:
             PEAK_RATE * angle / self.turn_speed,
             math.sqrt(PEAK_CURVATURE * distance / self.acceleration),
             math.sqrt(PEAK_CURVATURE * angle / self.turn_acceleration),
-            SHORTEST,
+            MIN_SEGMENT_DURATION,
         )
 
 

@@ -12,21 +12,21 @@ import pinocchio as pin
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.planning.motions.motion_check import Avoidance, NearBodies, check_motion
 from multipanda_py.planning.motions.motion_request import MoveRequest
-from multipanda_py.planning.motions.path_constraints import clearance_constraints
+from multipanda_py.planning.motions.path_constraints import required_distances
 from multipanda_py.planning.optimiser.free_space import FreeSpace
 from multipanda_py.planning.optimiser.path_search import along
 from multipanda_py.planning.optimiser.scene import Scene
 from multipanda_py.planning.trajectory.quintic import rest_to_rest
 from multipanda_py.state import Matrix, Vector
 
-STEP = 1.5e-3
+DISTANCE_STEP = 1.5e-3
 """Increase of the smallest distances per step [m]."""
-AROUND = 0.01
+NEAR_PAIR_MARGIN = 0.01
 """Range of distances above the target in which pairs are checked [m]. Pairs in it must not come
 closer than the target."""
-DEEPEST = 0.03
+MAX_START_OVERLAP = 0.03
 """Maximum overlap of capsules at the start of a retreat [m]. Capsules are larger than links."""
-LARGEST = 0.05
+MAX_JOINT_STEP = 0.05
 """Maximum joint motion per step [rad, m]. A pair that needs more counts as not separable."""
 MAX_STEPS = 60
 """Maximum number of steps of a retreat."""
@@ -36,7 +36,7 @@ _SWEEPS, _SOFT, _MET = 200, 1e-6, 0.5
 _ROUNDING = 1e-7  # Gradient below which the joints count as unable to change a distance [m/rad].
 
 
-def retreat(
+def retreat_path(
     avoidance: Avoidance,
     start: Vector,
     may_move: Callable[[Vector], Matrix],
@@ -47,7 +47,7 @@ def retreat(
     r"""Return configurations along which close pairs move apart, up to a target distance.
 
     Every step s is the shortest that increases all distances :math:`d_j` below the target
-    :math:`d_{free}` by :math:`\Delta` (:data:`STEP`), or up to the target,
+    :math:`d_{free}` by :math:`\Delta` (:data:`DISTANCE_STEP`), or up to the target,
 
     .. math:: \min \|s\|^2 \quad \text{s.t.} \quad g_j^T s \ge \min(\Delta, d_{free} - d_j)
 
@@ -70,7 +70,7 @@ def retreat(
         allowed = may_move(q)
         pairs = [
             (pair, gradient)
-            for pair in avoidance.near(q, target + AROUND)
+            for pair in avoidance.close_pairs(q, target + NEAR_PAIR_MARGIN)
             if not pair.may_touch and np.abs(gradient := allowed @ pair.gradient).max() > _ROUNDING
         ]
         if all(pair.distance >= target for pair, _ in pairs):
@@ -96,10 +96,10 @@ def _step(
     """
     gradients = np.array([gradient for _, gradient in pairs])
     missing = np.array([target - pair.distance for pair, _ in pairs])
-    needs = np.where(missing > 0.0, np.minimum(missing + 1e-4, STEP), missing)
+    needs = np.where(missing > 0.0, np.minimum(missing + 1e-4, DISTANCE_STEP), missing)
     min_value, max_value = (
-        np.maximum(-LARGEST, np.minimum(lowest, 0.0)),
-        np.minimum(LARGEST, np.maximum(highest, 0.0)),
+        np.maximum(-MAX_JOINT_STEP, np.minimum(lowest, 0.0)),
+        np.minimum(MAX_JOINT_STEP, np.maximum(highest, 0.0)),
     )
     squares = (gradients * gradients).sum(axis=1) + _SOFT
     forces, step = np.zeros(len(pairs)), np.zeros(gradients.shape[1])
@@ -117,15 +117,15 @@ def _step(
             break
     gained = gradients @ step
     is_parting = gained[missing > 0.0] >= _MET * needs[missing > 0.0]
-    is_kept = gained[missing <= 0.0] >= needs[missing <= 0.0] - 1e-4
-    return step if is_parting.all() and is_kept.all() else None
+    is_satisfied = gained[missing <= 0.0] >= needs[missing <= 0.0] - 1e-4
+    return step if is_parting.all() and is_satisfied.all() else None
 
 
-POINTS = 9
+POINT_COUNT = 9
 """Number of points of a retreat, its ends included."""
 
 
-class RetreatMotion(NamedTuple):
+class TimedRetreat(NamedTuple):
     """Timed retreat.
 
     Attributes:
@@ -145,14 +145,14 @@ class RetreatMotion(NamedTuple):
         return np.concatenate([self.rows, after])
 
 
-def plan_retreat(
+def timed_retreat(
     scene: Scene,
     held: Mapping[str, str],
     request: MoveRequest,
     law: Avoidance,
     margin: float,
     timed: Callable[[Scene, Matrix], Matrix],
-) -> RetreatMotion | None:
+) -> TimedRetreat | None:
     """Return the retreat of the arms with a goal, or None if it is not necessary.
 
     Args:
@@ -166,26 +166,26 @@ def plan_retreat(
     Raises:
         PlanRejected: If the arms cannot retreat without coming close to other bodies.
     """
-    led = {arm for goals in request.stops for arm in goals}
+    led = {arm for goals in request.waypoints for arm in goals}
     # Arms that hold an object with another arm cannot retreat separately.
     led -= {arm for arm, obj in held.items() if obj in scene.movable}
     n = sum(arm.n_joints for arm in scene.arms.values())
-    start, target = scene.start[:n], min(max(request.clearance, law.passes_at), law.begins_at)
-    path = retreat(
+    start, target = scene.start[:n], min(max(request.clearance, law.free_distance), law.begins_at)
+    path = retreat_path(
         law, start, _may_move(scene, led, bool(request.keep)),
         scene.lower[:n] + margin, scene.upper[:n] - margin, target,
     )  # fmt: skip
     if len(path) < 2:
         return None
-    postures = along(path, rest_to_rest(np.linspace(0.0, 1.0, POINTS)))
-    slices = np.tile(scene.start, (POINTS, 1))
+    postures = along(path, rest_to_rest(np.linspace(0.0, 1.0, POINT_COUNT)))
+    slices = np.tile(scene.start, (POINT_COUNT, 1))
     slices[:, :n] = postures
-    space = FreeSpace(scene, clearance_constraints(scene, held, request, law, DEEPEST), {})
-    checked = check_motion(timed(scene, slices), n, space, law, POINTS)
+    space = FreeSpace(scene, required_distances(scene, held, request, law, MAX_START_OVERLAP), {})
+    checked = check_motion(timed(scene, slices), n, space, law, POINT_COUNT)
     if checked.reason:
         raise PlanRejected(f"start: the arms cannot retreat: {checked.reason}")
     end = {arm: slices[-1, scene.columns[arm]] for arm in scene.arms}
-    return RetreatMotion(checked.rows, end, checked.nearest)
+    return TimedRetreat(checked.rows, end, checked.nearest)
 
 
 def _may_move(scene: Scene, led: set[str], keep: bool) -> Callable[[Vector], Matrix]:

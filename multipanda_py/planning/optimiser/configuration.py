@@ -17,14 +17,14 @@ from multipanda_py.planning.optimiser.distance import Distance
 from multipanda_py.planning.optimiser.free_space import FreeSpace
 from multipanda_py.planning.optimiser.goals import Axis, Orientation, PoseGoal
 from multipanda_py.planning.optimiser.kinematics import Kinematics
-from multipanda_py.planning.optimiser.scene import WORLD, Scene
+from multipanda_py.planning.optimiser.scene import WORLD_FRAME, Scene
 from multipanda_py.planning.optimiser.solution import Solution
 from multipanda_py.planning.optimiser.solver import SolverSettings, processor_time, solve
 from multipanda_py.planning.optimiser.term import Near, Objective, Term, WithinLimits, make_term
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
-NEARNESS = 0.1
+NEARNESS_WEIGHT = 0.1
 """Weight of the distance from the start of the search; constraints begin with a weight of 1e3."""
 MAX_TRIES = 1000
 """Maximum number of tries that a caller may request."""
@@ -101,8 +101,8 @@ def inverse_kinematics(
     if not result.is_feasible:
         missed = "; ".join(violation.missed for violation in result.violations[:3])
         raise PlanRejected(f"no configuration found; violations of the best one: {missed}")
-    slice_: Vector = result.path[0]
-    return slice_
+    step: Vector = result.path[0]
+    return step
 
 
 def find_configuration(
@@ -127,7 +127,7 @@ def find_configuration(
     """
     until = processor_time() + settings.time
     nearness = [
-        make_term(scene, Near(name, start[at]), "cost", (0, 1), 1.0, NEARNESS)
+        make_term(scene, Near(name, start[at]), "cost", (0, 1), 1.0, NEARNESS_WEIGHT)
         for name, at in scene.columns.items()
     ]
     first = [*nearness, *(term for term in terms if not isinstance(term.objective, Distance))]
@@ -139,31 +139,31 @@ def find_configuration(
         result = solve(scene, first, x[None], 1.0, 1, left)
         is_reached = result.is_feasible
         if is_reached and len(every) > len(first):
-            result = _moved_apart(scene, every, result, left)
+            result = _solve_with_distances(scene, every, result, left)
         if best is None or (not is_reached, result.worst) < best[:2]:
             best = (not is_reached, result.worst, result)
         if result.is_feasible or processor_time() > until:
             break
-        x = _restart(scene, result, start, rng)
+        x = _resample(scene, result, start, rng)
     if best is None:
         raise PlanRejected(f"tries: got {tries}, allowed 1 or more")
     return best[2]
 
 
-def _moved_apart(
+def _solve_with_distances(
     scene: Scene, terms: Sequence[Term], result: Solution, settings: SolverSettings
 ) -> Solution:
     """Solve a problem with distances; those of distant bodies are added only if violated."""
-    near, far = _parted(scene, terms, result)
+    near, far = _split_by_distance(scene, terms, result)
     if not far:
         return solve(scene, terms, result.path, 1.0, 1, settings)
     result = solve(scene, near, result.path, 1.0, 1, settings)
-    if not result.is_feasible or not _parted(scene, far, result)[0]:
+    if not result.is_feasible or not _split_by_distance(scene, far, result)[0]:
         return result
     return solve(scene, terms, result.path, 1.0, 1, settings)
 
 
-def _parted(
+def _split_by_distance(
     scene: Scene, terms: Sequence[Term], result: Solution
 ) -> tuple[list[Term], list[Term]]:
     """Split terms into distance constraints of bodies far apart (second), and all others."""
@@ -179,7 +179,7 @@ def _parted(
     )
 
 
-def _restart(scene: Scene, result: Solution, start: Vector, rng: np.random.Generator) -> Vector:
+def _resample(scene: Scene, result: Solution, start: Vector, rng: np.random.Generator) -> Vector:
     """Return a new start with random joint positions for arms that violate constraints, (d,)."""
     bodies = {body for violation in result.violations for body in violation.bodies}
     drawn = random_slice(scene, rng)
@@ -209,21 +209,21 @@ def random_slice(scene: Scene, rng: np.random.Generator) -> Vector:
     return x
 
 
-STEPS = 40
+MAX_STEPS = 40
 """Maximum number of Gauss-Newton steps from one start of the inverse kinematics of an arm."""
-CLOSE = 1e-6
+POSE_TOLERANCE = 1e-6
 """Pose error below which these steps have converged [m, rad]."""
-TURNED = 1e-5
+ORIENTATION_TOLERANCE = 1e-5
 """Tolerance of additional orientation constraints of a tool with a pose goal [rad]."""
 DAMPING = 1e-6
 """Minimum damping of these steps, added to the diagonal of J J^T."""
-LONGEST = 0.6
+MAX_JOINT_STEP = 0.6
 """Maximum change of a joint position per step [rad, m]."""
-SEEDS = 48
+SEARCH_STARTS = 48
 """Number of starts of the search for each arm."""
-BATCH = 8
+BATCH_SIZE = 8
 """Number of starts after which configurations of the arms are combined."""
-KNOWN = 12
+MAX_STORED_CONFIGURATIONS = 12
 """Maximum number of stored configurations of an arm."""
 _ALIKE = 0.05  # Difference up to which two configurations count as equal [rad, m].
 
@@ -241,25 +241,25 @@ def tool_goals(scene: Scene, terms: Sequence[Term]) -> Mapping[str, Pose] | None
         one = term.objective
         if term.is_cost or isinstance(one, (WithinLimits, Distance)):
             continue
-        if isinstance(one, (Axis, Orientation)) and one.frames[1] == WORLD:
+        if isinstance(one, (Axis, Orientation)) and one.frames[1] == WORLD_FRAME:
             turned.append(one)
             continue
         if not isinstance(one, PoseGoal):
             return None
         frame, base = one.frames
         arm, _, link = frame.partition("/")
-        if base == WORLD and link == "tool" and arm in scene.arms and arm not in goals:
+        if base == WORLD_FRAME and link == "tool" and arm in scene.arms and arm not in goals:
             goals[arm] = one.pose
         elif frame not in scene.movable:
             return None
     for one in turned:  # The pose goal must already fulfil the orientation goal.
         goal = goals.get(one.frames[0].removesuffix("/tool"))
-        if goal is None or one.off(goal.rotation) > TURNED:
+        if goal is None or one.off(goal.rotation) > ORIENTATION_TOLERANCE:
             return None
     return goals or None
 
 
-def quick_end(
+def sample_phase_end(
     scene: Scene,
     space: FreeSpace,
     terms: Sequence[Term],
@@ -284,7 +284,7 @@ def quick_end(
     for arm in goals:
         x[scene.columns[arm]] = start[scene.columns[arm]]
     result = free_postures(scene, space, goals, x[: space.n], max(margins, default=0.0), rng)
-    return None if result is None else space.with_objects(result[None])[0]
+    return None if result is None else space.with_attached_objects(result[None])[0]
 
 
 def free_postures(
@@ -314,10 +314,14 @@ def free_postures(
     }
     known: dict[str, list[Vector]] = {arm: [] for arm in goals}
     tried: set[tuple[int, ...]] = set()
-    for _ in range(SEEDS // BATCH):
+    for _ in range(SEARCH_STARTS // BATCH_SIZE):
         for arm, search in searches.items():
-            for q in itertools.islice(search, BATCH):
-                if q is not None and len(known[arm]) < KNOWN and _is_new(q, known[arm]):
+            for q in itertools.islice(search, BATCH_SIZE):
+                if (
+                    q is not None
+                    and len(known[arm]) < MAX_STORED_CONFIGURATIONS
+                    and _is_new(q, known[arm])
+                ):
                     known[arm].append(q)
         for chosen in _nearest_first(scene, known, start):
             if chosen in tried:
@@ -397,15 +401,15 @@ def _reach(
         lower: Lower joint limits, (n,) [rad, m].
         upper: Upper joint limits, (n,) [rad, m].
     """
-    for _ in range(STEPS):
+    for _ in range(MAX_STEPS):
         pin.computeJointJacobians(model, data, q)  # It also computes the joint poses for frames.
         error = pin.log6(pin.updateFramePlacement(model, data, frame).actInv(goal)).vector
         size = float(np.abs(error).max())
-        if size < CLOSE:
+        if size < POSE_TOLERANCE:
             return q
         jacobian = pin.getFrameJacobian(model, data, frame, pin.ReferenceFrame.LOCAL)
         damping = (DAMPING + 1e-2 * min(size, 1.0) ** 2) * np.eye(6)
         step = jacobian.T @ np.linalg.solve(jacobian @ jacobian.T + damping, error)
-        step *= min(1.0, LONGEST / max(float(np.abs(step).max()), 1e-12))
+        step *= min(1.0, MAX_JOINT_STEP / max(float(np.abs(step).max()), 1e-12))
         q = np.clip(q + step, lower, upper)
     return None

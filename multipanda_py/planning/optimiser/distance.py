@@ -51,7 +51,7 @@ def _dot(a: Matrix, b: Matrix) -> Matrix:
     return result
 
 
-AHEAD = 0.1
+GRADIENT_DISTANCE = 0.1
 """Distance beyond the margin [m] from which on pairs have a constant value and no gradient."""
 
 
@@ -133,15 +133,15 @@ class Distance(Objective):
         apart = np.sqrt((away * away).sum(-1))
         distance = apart - self._radii.sum(1)
         normal = away / np.maximum(apart, 1e-9)[..., None]
-        near = distance < self.margin + AHEAD
+        near = distance < self.margin + GRADIENT_DISTANCE
         for number, side, numbers in self._boxes:
             axes = points[:, self._ends[numbers, 1 - side]]
             near[:, numbers] &= self._may_be_near(placed, axes, number, side, numbers)
         for number in self._by_coal:
             rows = np.flatnonzero(near[:, number])
-            distance[:, number] = self.margin + AHEAD
+            distance[:, number] = self.margin + GRADIENT_DISTANCE
             self._measure(slices, number, rows, distance, normal, on_a, on_b)
-        near &= distance < self.margin + AHEAD
+        near &= distance < self.margin + GRADIENT_DISTANCE
         for number in np.flatnonzero(near.any(0)).tolist():
             rows = np.flatnonzero(near[:, number])
             n_a = normal[rows, number]
@@ -149,12 +149,12 @@ class Distance(Objective):
             jacobian[rows, number] = _rate(b, rows, on_b[rows, number], n_a) - _rate(
                 a, rows, on_a[rows, number], n_a
             )
-        return self.margin - np.minimum(distance, self.margin + AHEAD), jacobian
+        return self.margin - np.minimum(distance, self.margin + GRADIENT_DISTANCE), jacobian
 
     def is_near(self, slices: Slices) -> bool:
         """Return True if a pair has a gradient in any of the slices."""
         values, _ = self.evaluate(slices)
-        return bool((values > -AHEAD).any())
+        return bool((values > -GRADIENT_DISTANCE).any())
 
     def _capsules_by_box(self) -> list[tuple[int, int, NDArray[np.intp]]]:
         """Return for each box: index of one pair, side of the box in it, and indices of all pairs.
@@ -205,7 +205,7 @@ class Distance(Objective):
         )
         reach = 0.5 * np.linalg.norm(axes[:, :, 1] - axes[:, :, 0], axis=-1)
         min_value = np.linalg.norm(outside, axis=-1) - reach - self._radii[numbers, 1 - side]
-        near: NDArray[np.bool_] = min_value < self.margin + AHEAD
+        near: NDArray[np.bool_] = min_value < self.margin + GRADIENT_DISTANCE
         return near
 
     def _measure(

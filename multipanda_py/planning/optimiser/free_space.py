@@ -20,41 +20,41 @@ from multipanda_py.planning.optimiser.term import Term
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 
-PARTS = 8
+INTERVALS_PER_STEP = 8
 """Number of intervals between two slices at whose ends distances are checked."""
-SPARED = 0.5
+BETWEEN_FRACTION = 0.5
 """Fraction of the margin that suffices between slices."""
-LEAST = 1e-3
+BETWEEN_MIN = 1e-3
 """Tolerance that is also subtracted from distances between slices [m]."""
 
 
-def too_close(terms: Iterable[Term], result: Solution, each: int) -> tuple[Violation, ...]:
+def too_close(terms: Iterable[Term], path: Solution, each: int) -> tuple[Violation, ...]:
     """Return the distance constraints that are violated on straight segments between slices.
 
     Between slices, half of the margin is sufficient.
 
     Args:
         terms: Terms of the problem.
-        result: Path to check.
+        path: Path to check.
         each: Number of slices of a phase.
     """
     distances = [term for term in terms if isinstance(term.objective, Distance)]
     frames = dict.fromkeys(name for term in distances for name in term.objective.frames)
     if not frames:
         return ()
-    placed = Kinematics(result.scene, frames).forward_kinematics(between(result))
+    placed = Kinematics(path.scene, frames).forward_kinematics(between(path))
     violations = []
     for term in distances:
         if term.is_cost or term.order or not isinstance(term.objective, Distance):
             continue
-        spared = max(SPARED * term.objective.margin, 0.0) + LEAST
+        spared = max(BETWEEN_FRACTION * term.objective.margin, 0.0) + BETWEEN_MIN
         # Configurations between each slice and the previous one.
-        part = slice((PARTS - 1) * term.first, (PARTS - 1) * term.last)
+        part = slice((INTERVALS_PER_STEP - 1) * term.first, (INTERVALS_PER_STEP - 1) * term.last)
         values, _ = term.objective.evaluate(placed.part(part))
         worst = (values - term.target).max(axis=1, initial=-np.inf)
         number = int(worst.argmax())
         if worst[number] > spared:
-            at = term.first + number // (PARTS - 1)
+            at = term.first + number // (INTERVALS_PER_STEP - 1)
             violations.append(
                 Violation(
                     f"{term.name} before it",
@@ -74,16 +74,16 @@ def between(result: Solution) -> Matrix:
     The shape is (T (PARTS - 1), d) for T slices of d variables.
     """
     path = np.concatenate([result.scene.start[None], result.path])
-    fraction = np.arange(1, PARTS)[:, None] / PARTS
+    fraction = np.arange(1, INTERVALS_PER_STEP)[:, None] / INTERVALS_PER_STEP
     displacement = path[:-1, None] + fraction * np.diff(path, axis=0)[:, None]
     slices: Matrix = displacement.reshape(-1, path.shape[1])
     return slices
 
 
-SLACK = 5e-4
+DISTANCE_TOLERANCE = 5e-4
 """Tolerance of distances [m], because solutions meet their constraints only within a tolerance."""
 
-APART = 1e-4
+MIN_START_DISTANCE = 1e-4
 """Minimum distance kept by bodies that are apart at the start [m]. Other programs measure slightly
 different distances."""
 
@@ -157,7 +157,7 @@ class FreeSpace:
                 of.append(distance.of)
         self._solids = self._geometry.createData()
         self._margins, self._of = np.array(margins), of
-        self._require(1.0, SLACK)
+        self._require(1.0, DISTANCE_TOLERANCE)
 
     def _add(self, solid: PathSolid, number: int) -> int:
         """Add a solid to the joint that moves it and return its number."""
@@ -186,21 +186,21 @@ class FreeSpace:
         Bodies with a positive margin must not touch.
         """
         margins = fraction * self._margins - min_value
-        apart = np.maximum(margins, np.minimum(self._margins, APART))
+        apart = np.maximum(margins, np.minimum(self._margins, MIN_START_DISTANCE))
         margins = np.where(self._margins > 0.0, apart, self._margins - min_value)
         for request, margin in zip(self._solids.collisionRequests, margins.tolist()):
             request.security_margin = margin
 
-    def sparing(self, fraction: float, min_value: float) -> FreeSpace:
+    def sparing(self, fraction: float, tolerance: float) -> FreeSpace:
         """Return a copy with reduced distances.
 
         Args:
             fraction: Fraction of the margins.
-            min_value: Tolerance to subtract [m].
+            tolerance: Tolerance to subtract [m].
         """
         other = copy(self)
         other._solids = self._geometry.createData()
-        other._require(fraction, min_value)
+        other._require(fraction, tolerance)
         return other
 
     def nearest(self, q: Vector) -> float:
@@ -220,7 +220,7 @@ class FreeSpace:
         distance = pin.computeDistance(self._geometry, self._solids, pair).min_distance
         return self._of[pair], distance
 
-    def with_objects(self, path: Matrix) -> Matrix:
+    def with_attached_objects(self, path: Matrix) -> Matrix:
         """Return slices of a path with the poses of attached objects, (s, d), see :class:`.Scene`.
 
         Args:
@@ -247,7 +247,7 @@ class FreeSpace:
             self._model, self._data, self._geometry, self._solids, q, True
         )
 
-    def is_path_free(self, start: Vector, end: Vector, step: float) -> bool:
+    def is_segment_free(self, start: Vector, end: Vector, step: float) -> bool:
         """Return True if the straight segment between two configurations is free.
 
         Args:

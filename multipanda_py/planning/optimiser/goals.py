@@ -10,7 +10,13 @@ from numpy.typing import ArrayLike
 
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.planning.optimiser.kinematics import Slices
-from multipanda_py.planning.optimiser.scene import WORLD, Scene, left_jacobian_inverse, log3, skew
+from multipanda_py.planning.optimiser.scene import (
+    WORLD_FRAME,
+    Scene,
+    left_jacobian_inverse,
+    log3,
+    skew,
+)
 from multipanda_py.planning.optimiser.term import Objective
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
@@ -73,7 +79,7 @@ class PoseGoal(Objective):
         base: ``world``, or a moving frame, for example the gripper that holds an object.
     """
 
-    def __init__(self, frame: str, pose: Pose, base: str = WORLD) -> None:
+    def __init__(self, frame: str, pose: Pose, base: str = WORLD_FRAME) -> None:
         self.pose, self.frames = pose, (frame, base)
 
     def units(self, scene: Scene) -> tuple[str, ...]:
@@ -98,7 +104,7 @@ class Position(Objective):
         base: ``world``, or a moving frame.
     """
 
-    def __init__(self, frame: str, position: ArrayLike, base: str = WORLD) -> None:
+    def __init__(self, frame: str, position: ArrayLike, base: str = WORLD_FRAME) -> None:
         self.position, self.frames = _triple("position", position), (frame, base)
 
     def units(self, scene: Scene) -> tuple[str, ...]:
@@ -119,7 +125,7 @@ class Orientation(Objective):
         base: ``world``, or a moving frame.
     """
 
-    def __init__(self, frame: str, pose: Pose, base: str = WORLD) -> None:
+    def __init__(self, frame: str, pose: Pose, base: str = WORLD_FRAME) -> None:
         self.rotation, self.frames = pose.rotation, (frame, base)
 
     def units(self, scene: Scene) -> tuple[str, ...]:
@@ -152,7 +158,7 @@ class Axis(Objective):
     """
 
     def __init__(
-        self, frame: str, axis: ArrayLike, direction: ArrayLike, base: str = WORLD
+        self, frame: str, axis: ArrayLike, direction: ArrayLike, base: str = WORLD_FRAME
     ) -> None:
         self.frames = (frame, base)
         self._axis, self._direction = _unit("axis", axis), _unit("direction", direction)
@@ -285,7 +291,7 @@ class Slides(Objective):
         base: Name of a frame in the plane, with z perpendicular to it.
     """
 
-    def __init__(self, frame: str, base: str = WORLD) -> None:
+    def __init__(self, frame: str, base: str = WORLD_FRAME) -> None:
         self.frames = (frame, base)
 
     def units(self, scene: Scene) -> tuple[str, ...]:

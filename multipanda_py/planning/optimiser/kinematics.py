@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.planning.optimiser.scene import WORLD, Scene, exp3, left_jacobian, skew
+from multipanda_py.planning.optimiser.scene import WORLD_FRAME, Scene, exp3, left_jacobian, skew
 from multipanda_py.state import Matrix, Vector
 
 _AXES = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
@@ -98,7 +98,7 @@ class Kinematics:
             self._arm_forward_kinematics(arm, x, result)
         for name in self._order:
             if name not in result:
-                result[name] = self._place(name, x, result)
+                result[name] = self._placement_of(name, x, result)
         return Slices(self.scene, x, result)
 
     def _arm_forward_kinematics(self, arm: str, x: Matrix, matches: dict[str, Placement]) -> None:
@@ -126,7 +126,7 @@ class Kinematics:
         for index, (name, _) in enumerate(links):
             matches[name] = Placement(positions[index], rotations[index], jacobians[index])
 
-    def _place(self, name: str, x: Matrix, matches: dict[str, Placement]) -> Placement:
+    def _placement_of(self, name: str, x: Matrix, matches: dict[str, Placement]) -> Placement:
         scene, (n_slices, width) = self.scene, x.shape
         if name in scene.frames:
             on, pose = scene.frames[name]
@@ -144,7 +144,7 @@ class Kinematics:
             own[:, 3:, 3:] = start @ left_jacobian(rotation_vector)
             return Placement(x[:, at][:, :3], start @ exp3(rotation_vector), jacobian)
         position, rotation = np.zeros(3), np.eye(3)
-        if name != WORLD:
+        if name != WORLD_FRAME:
             position, rotation = scene.things[name].position, scene.things[name].rotation
         return Placement(
             np.broadcast_to(position, (n_slices, 3)),

@@ -13,13 +13,13 @@ from multipanda_py.exceptions import PlanRejected
 from multipanda_py.planning.optimiser.configuration import (
     MAX_TRIES,
     find_configuration,
-    quick_end,
     random_slice,
+    sample_phase_end,
     tool_goals,
 )
 from multipanda_py.planning.optimiser.free_space import (
-    LEAST,
-    SPARED,
+    BETWEEN_FRACTION,
+    BETWEEN_MIN,
     FreeSpace,
     between,
     free_space,
@@ -31,15 +31,15 @@ from multipanda_py.planning.optimiser.solution import Solution
 from multipanda_py.planning.optimiser.solver import SolverSettings, processor_time
 from multipanda_py.state import Matrix, Vector
 
-STEP, FINE = 0.4, 0.05
+MAX_EDGE, CHECK_STEP = 0.4, 0.05
 """Maximum length of a tree edge, and step of its distance checks, of the fastest joint [rad,
 m]."""
-NODES = 3000
+MAX_NODES = 3000
 """Maximum number of nodes of a tree."""
-WIDEST = 200
+FULL_RANGE_SAMPLES = 200
 """Number of samples from which on samples cover the whole joint ranges. Earlier samples are near
 the straight path."""
-SHORTCUTS = 60
+SHORTCUT_ATTEMPTS = 60
 """Number of attempts to cut a corner."""
 
 
@@ -47,7 +47,7 @@ class _Tree:
     """Tree of joint configurations with their parents."""
 
     def __init__(self, root: Vector) -> None:
-        self.nodes = np.empty((NODES + 1, len(root)))
+        self.nodes = np.empty((MAX_NODES + 1, len(root)))
         self.nodes[0] = root
         self.parents = [-1]
 
@@ -62,7 +62,7 @@ class _Tree:
 
     @property
     def is_full(self) -> bool:
-        return len(self.parents) > NODES
+        return len(self.parents) > MAX_NODES
 
     def path_to(self, number: int) -> list[Vector]:
         """Return the configurations from a node back to the root."""
@@ -103,7 +103,7 @@ def plan_sampled(
     if not (space.is_free(start) and space.is_free(end)):
         return None
     for corners in _simple(start, end, parts):
-        if all(space.is_path_free(a, b, FINE) for a, b in itertools.pairwise(corners)):
+        if all(space.is_segment_free(a, b, CHECK_STEP) for a, b in itertools.pairwise(corners)):
             return np.array(corners)
     result = _connect(space, start, end, bounds, rng, until)
     return None if result is None else _cut(space, result, rng)
@@ -164,7 +164,7 @@ def _sample(
     """
     lower, upper = bounds
     middle = start + rng.uniform() * (end - start)
-    width = min(1.0, 0.2 + drawn / WIDEST)
+    width = min(1.0, 0.2 + drawn / FULL_RANGE_SAMPLES)
     q: Vector = middle + width * rng.uniform(lower - middle, upper - middle)
     return q
 
@@ -183,11 +183,11 @@ def _reach(space: FreeSpace, tree: _Tree, q: Vector, *, at_once: bool) -> int | 
         here = tree.nodes[number]
         displacement = q - here
         size = float(np.abs(displacement).max())
-        new = q if size <= STEP else here + displacement * (STEP / size)
-        if not space.is_path_free(here, new, FINE):
+        new = q if size <= MAX_EDGE else here + displacement * (MAX_EDGE / size)
+        if not space.is_segment_free(here, new, CHECK_STEP):
             break
         number = grown = tree.add(new, number)
-        if size <= STEP or not at_once:
+        if size <= MAX_EDGE or not at_once:
             break
     return grown
 
@@ -195,7 +195,7 @@ def _reach(space: FreeSpace, tree: _Tree, q: Vector, *, at_once: bool) -> int | 
 def _cut(space: FreeSpace, corners: list[Vector], rng: np.random.Generator) -> Matrix:
     """Replace detours of a path by straight segments where these are collision-free."""
     path = np.array(corners)
-    for _ in range(SHORTCUTS):
+    for _ in range(SHORTCUT_ATTEMPTS):
         lengths = np.abs(np.diff(path, axis=0)).max(axis=1)
         at = np.concatenate([[0.0], np.cumsum(lengths)])
         a, b = np.sort(rng.uniform(0.0, at[-1], 2))
@@ -204,7 +204,7 @@ def _cut(space: FreeSpace, corners: list[Vector], rng: np.random.Generator) -> M
             continue
         p = path[i] + (path[i + 1] - path[i]) * (a - at[i]) / lengths[i]
         q = path[j] + (path[j + 1] - path[j]) * (b - at[j]) / lengths[j]
-        if space.is_path_free(p, q, FINE):
+        if space.is_segment_free(p, q, CHECK_STEP):
             path = np.concatenate([path[: i + 1], [p, q], path[j + 1 :]])
             keep = np.abs(np.diff(path, axis=0)).max(axis=1) > 1e-9
             path = path[np.concatenate([[True], keep])]
@@ -228,15 +228,15 @@ def along(corners: Matrix, fractions: Vector) -> Matrix:
     return result
 
 
-POSTURES = 20
+MAX_END_STARTS = 20
 """Maximum number of starts of the search for a configuration at the end of a phase."""
-FEW = 2
+FEW_END_STARTS = 2
 """Maximum number of starts, instead of ``POSTURES``, if :func:`.quick_end` has already tried
 dozens of configurations of each arm."""
-DETOUR = 0.3
+MAX_DETOUR = 0.3
 """Maximum distance of the middle of a detour from the straight path, relative to the joint
 ranges."""
-FINER = 2
+MAX_REFINEMENTS = 2
 """Maximum number of times that the slices are doubled if bodies are too close between them."""
 
 
@@ -286,7 +286,7 @@ def find_path(
         _, ends = min(known, key=lambda one: one[0]) if number % 2 == 0 else known[-1]
         start = None if space is None else _around(problem, space, ends, rng, until)
         if start is None:
-            start = _way(problem, ends, rng if number > 1 else None)
+            start = _initial_path(problem, ends, rng if number > 1 else None)
         left = replace(settings, time=max(until - processor_time(), 0.0))
         path = _solve(problem, space, start, left)
         path = _clear(problem, space, path, until, settings)
@@ -320,14 +320,14 @@ def _phase_ends(
         goals = None if space is None else tool_goals(scene, terms)
         quick = None
         if space is not None and goals is not None:
-            quick = quick_end(scene, space, terms, goals, x, start, rng)
+            quick = sample_phase_end(scene, space, terms, goals, x, start, rng)
         if quick is not None:
             x = quick
             ends.append(x)
             continue
         own = replace(settings, iterations=min(settings.iterations, 60))
         # If tool goals exist, a few starts suffice to find the violation to report.
-        tries = POSTURES if goals is None else FEW
+        tries = MAX_END_STARTS if goals is None else FEW_END_STARTS
         phase_ends = find_configuration(scene, terms, start, rng, tries, own)
         x = phase_ends.path[0]
         ends.append(x)
@@ -335,10 +335,10 @@ def _phase_ends(
             ends += [x] * (problem.phases - len(ends))
             return Solution(
                 scene,
-                _way(problem, ends, None),
+                _initial_path(problem, ends, None),
                 problem.period * np.arange(1.0, problem.slices + 1.0),
                 False,
-                tuple(replace(one, phase=phase, slice=last) for one in phase_ends.violations),
+                tuple(replace(one, phase=phase, step=last) for one in phase_ends.violations),
                 phase_ends.worst,
                 phase_ends.cost,
                 phase_ends.iterations,
@@ -353,7 +353,7 @@ def _travel(scene: Scene, ends: list[Vector]) -> float:
     return float(paths.max(axis=1).sum())
 
 
-def _way(problem: Problem, ends: list[Vector], rng: np.random.Generator | None) -> Matrix:
+def _initial_path(problem: Problem, ends: list[Vector], rng: np.random.Generator | None) -> Matrix:
     r"""Return a path through configurations, with rest at each, and random detours.
 
     .. math:: x = x_0 + w (x_1 - x_0) + 4 w (1 - w) \Delta, \qquad
@@ -367,7 +367,7 @@ def _way(problem: Problem, ends: list[Vector], rng: np.random.Generator | None) 
     for start, end in zip([scene.start, *ends[:-1]], ends):
         aside = np.zeros(scene.size)
         if rng is not None:
-            aside = DETOUR * (random_slice(scene, rng) - random_slice(scene, rng))
+            aside = MAX_DETOUR * (random_slice(scene, rng) - random_slice(scene, rng))
         path.append(start + w * (end - start) + 4.0 * w * (1.0 - w) * aside)
     result: Matrix = np.clip(np.concatenate(path), scene.lower, scene.upper)
     return result
@@ -394,7 +394,7 @@ def _around(
         if corners is None:
             return None
         path.append(along(corners, _rest_to_rest(problem.each)))
-    return space.with_objects(np.concatenate(path))
+    return space.with_attached_objects(np.concatenate(path))
 
 
 def _rest_to_rest(count: int) -> Vector:
@@ -429,14 +429,18 @@ def _clear(
     """
     if not result.is_feasible:
         return result
-    spared = None if space is None else space.sparing(SPARED, LEAST)
-    for number in range(FINER + 1):
+    spared = None if space is None else space.sparing(BETWEEN_FRACTION, BETWEEN_MIN)
+    for number in range(MAX_REFINEMENTS + 1):
         if spared is not None and all(spared.is_free(x[: spared.n]) for x in between(result)):
             return result
         violations = too_close(problem.terms, result, problem.each)
         if not violations:
             return result
-        if number == FINER or 2 * problem.slices > MAX_TIME_STEPS or processor_time() > until:
+        if (
+            number == MAX_REFINEMENTS
+            or 2 * problem.slices > MAX_TIME_STEPS
+            or processor_time() > until
+        ):
             break
         problem = problem.finer()
         path = np.concatenate([result.scene.start[None], result.path])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from multipanda_py.config.cell_file import CellConfig
 
 
-_SMALL = 1e-6
+_SMALL_ANGLE = 1e-6
 """Length of a rotation vector below which series replace the quotients of its Jacobian [rad].
 Their error is below 1e-13."""
 
@@ -62,7 +62,7 @@ def left_jacobian(vectors: Vector) -> Matrix:
     of w.
     """
     angle, cross = _angle_and_cross(vectors)
-    small = angle < _SMALL
+    small = angle < _SMALL_ANGLE
     safe = np.where(small, 1.0, angle)
     first = np.where(small, 0.5, (1.0 - np.cos(safe)) / safe**2)
     second = np.where(small, 1.0 / 6.0, (safe - np.sin(safe)) / safe**3)
@@ -91,8 +91,8 @@ def _angle_and_cross(vectors: Vector) -> tuple[Vector, Matrix]:
     return angle, skew(vectors)
 
 
-WORLD = "world"
-POSE = 6
+WORLD_FRAME = "world"
+POSE_SIZE = 6
 """Number of variables of a movable object: position, then rotation vector from its start
 orientation."""
 
@@ -144,7 +144,7 @@ class Scene:
         postures: Mapping[str, ArrayLike] | None = None,
     ) -> None:
         names = [
-            WORLD,
+            WORLD_FRAME,
             *(arm.name for arm in arms),
             *(scene_object.name for scene_object in things),
         ]
@@ -159,7 +159,7 @@ class Scene:
         movable = [scene_object for scene_object in things if scene_object.mass > 0.0]
         for name, numbers in [
             *((arm.name, arm.n_joints) for arm in arms),
-            *((scene_object.name, POSE) for scene_object in movable),
+            *((scene_object.name, POSE_SIZE) for scene_object in movable),
         ]:
             self.columns[name] = slice(self.size, self.size + numbers)
             self.size += numbers
@@ -302,7 +302,7 @@ class Scene:
             for link in arm.link_names
         ]
         tools = [f"{arm}/tool" for arm in self.arms]
-        return tuple(dict.fromkeys([WORLD, *tools, *links, *self.things, *self.frames]))
+        return tuple(dict.fromkeys([WORLD_FRAME, *tools, *links, *self.things, *self.frames]))
 
     def frame(self, name: str) -> str:
         """Check that a frame exists, and return its name.

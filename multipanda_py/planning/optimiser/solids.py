@@ -10,13 +10,13 @@ from typing import Any, Literal, TypeAlias
 import coal
 import numpy as np
 
-from multipanda_py.planning.optimiser.scene import WORLD, Scene
+from multipanda_py.planning.optimiser.scene import WORLD_FRAME, Scene
 from multipanda_py.pose import Pose
-from multipanda_py.robots.dynamics.collision_pairs import is_gripper, stays
+from multipanda_py.robots.dynamics.collision_pairs import is_gripper, is_static_capsule
 from multipanda_py.state import Vector
 
 Parts: TypeAlias = Literal["all", "arm", "hand"]
-NEIGHBOURS = 3
+MIN_JOINTS_BETWEEN = 3
 """Minimum number of joints between two links of one arm whose distance is measured. Closer links
 are always near each other, and only the round ends of their capsules overlap."""
 
@@ -67,7 +67,7 @@ def solids_of(scene: Scene, body: str) -> list[PathSolid]:
                 placed.rotation @ capsule.end + placed.position,
                 capsule.radius,
                 joint,
-                stays=stays(arm, joint, frame.placement, capsule.start, capsule.end),
+                stays=is_static_capsule(arm, joint, frame.placement, capsule.start, capsule.end),
                 is_hand=is_gripper(arm, link, joint),
             )
             for capsule in capsules
@@ -120,7 +120,7 @@ def pairs_between(
         pairs = [
             (a, b)
             for a, b in combinations(solids_of(scene, first), 2)
-            if abs(a.joint - b.joint) >= NEIGHBOURS
+            if abs(a.joint - b.joint) >= MIN_JOINTS_BETWEEN
         ]
     else:
         pairs = [*product(solids_of(scene, first), solids_of(scene, second))]
@@ -129,12 +129,13 @@ def pairs_between(
         pairs = [pair for pair in pairs if (pair[0].is_hand or pair[1].is_hand) == is_meant]
     if first in scene.arms and second in scene.frames and scene.body(second) == first:
         last = scene.arms[first].n_joints
-        pairs = [(a, b) for a, b in pairs if last - a.joint >= NEIGHBOURS]
+        pairs = [(a, b) for a, b in pairs if last - a.joint >= MIN_JOINTS_BETWEEN]
     arms = scene.arms
     if first != second and {first, second} <= {*arms} and arms[first].shares_base(arms[second]):
         pairs = [(a, b) for a, b in pairs if a.joint and b.joint]
     moves = {
-        body: body in scene.columns or body in scene.frames for body in (first, second, WORLD)
+        body: body in scene.columns or body in scene.frames
+        for body in (first, second, WORLD_FRAME)
     }
     return [
         (a, b)

@@ -21,7 +21,7 @@ class Violation:
         objective: Name of the objective with its frames or bodies.
         bodies: Names of the arms and objects concerned.
         phase: Index of the phase with the largest violation.
-        slice: Index of the slice of the path with the largest violation.
+        step: Index of the slice of the path with the largest violation.
         amount: Amount of the violation in ``unit``. Norm of the error for a goal, otherwise the
             largest component.
         unit: Unit of the amount.
@@ -30,7 +30,7 @@ class Violation:
     objective: str
     bodies: tuple[str, ...]
     phase: int
-    slice: int
+    step: int
     amount: float
     unit: str
 
@@ -40,7 +40,7 @@ class Violation:
         return f"{self.objective} is off by {self.amount:.3g} {self.unit}"
 
     def __str__(self) -> str:
-        return f"{self.missed} in slice {self.slice} (phase {self.phase})"
+        return f"{self.missed} in slice {self.step} (phase {self.phase})"
 
 
 @dataclass(frozen=True, eq=False)

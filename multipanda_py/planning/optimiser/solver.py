@@ -123,18 +123,18 @@ class SolverSettings:
     time: float = 0.5
 
 
-STIFFNESS = 1e3
+INITIAL_PENALTY = 1e3
 """Initial penalty of a squared violation, relative to costs of about 1."""
-STIFFER = 10.0
+PENALTY_FACTOR = 10.0
 """Factor that increases the penalty if violations decrease too slowly."""
-STIFFEST = 1e7
+MAX_PENALTY = 1e7
 """Maximum penalty of a squared violation, relative to costs of about 1."""
-LONGEST = 0.5
+MAX_STEP = 0.5
 """Maximum change of a variable per Gauss-Newton step [rad, m]."""
-GAIN = 0.1
+MIN_DECREASE = 0.1
 """Minimum relative decrease of the augmented Lagrangian per Gauss-Newton step, as a multiple of
 the setting ``step``. After a smaller decrease, or a shorter step, the multipliers are updated."""
-HOPELESS = 3
+MAX_STALLED_ROUNDS = 3
 """Number of multiplier updates without progress after which constraints count as contradictory."""
 
 
@@ -153,7 +153,7 @@ class _PathSearch:
     scene: Scene
     terms: Sequence[Term]
     slices: int
-    stiffness: float = STIFFNESS
+    stiffness: float = INITIAL_PENALTY
     multipliers: list[Matrix] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -217,7 +217,7 @@ class _PathSearch:
         for number, (term, push) in enumerate(zip(self.terms, self.pushes(point))):
             if not term.is_cost:
                 self.multipliers[number] = self.stiffness * push
-        self.stiffness = min(self.stiffness * factor, STIFFEST)
+        self.stiffness = min(self.stiffness * factor, MAX_PENALTY)
 
 
 def solve(
@@ -262,18 +262,21 @@ def solve(
         value = search.value(point)
         point, moved, damping = _advance(search, point, damping)
         # Towards an unreachable goal, steps stay long although the value no longer decreases.
-        if moved > settings.step and value - search.value(point) > GAIN * settings.step * value:
+        if (
+            moved > settings.step
+            and value - search.value(point) > MIN_DECREASE * settings.step * value
+        ):
             continue
         violation = search.violation(point)
         if violation < settings.violation:
             ended = "solved"
             break
         stuck = stuck + 1 if violation > 0.7 * best else 0
-        if stuck > HOPELESS and search.stiffness >= STIFFEST:
+        if stuck > MAX_STALLED_ROUNDS and search.stiffness >= MAX_PENALTY:
             ended = "contradiction"
             break
         best = min(best, violation)
-        search.stiffen(point, STIFFER if violation > 0.1 * before else 1.0)
+        search.stiffen(point, PENALTY_FACTOR if violation > 0.1 * before else 1.0)
         before = violation
     return _solution(search, point, period, each, settings, iterations, ended)
 
@@ -286,7 +289,7 @@ def _advance(search: _PathSearch, point: _Point, damping: float) -> tuple[_Point
         if step is None:
             damping = max(10.0 * damping, 1e-6)
             continue
-        step *= min(1.0, LONGEST / max(float(np.abs(step).max()), 1e-12))
+        step *= min(1.0, MAX_STEP / max(float(np.abs(step).max()), 1e-12))
         slope = float(np.vdot(gradient, step))
         step_scale = 1.0
         while step_scale > 0.05:
@@ -335,10 +338,10 @@ def _violations(term: Term, residual: Matrix, each: int, tolerance: float) -> li
     violations = []
     for unit in dict.fromkeys(term.units):
         own = off[:, [at for at, other in enumerate(term.units) if other == unit]]
-        slice_, _ = np.unravel_index(int(own.argmax()), own.shape)
-        if own[slice_].max() <= tolerance:
+        step, _ = np.unravel_index(int(own.argmax()), own.shape)
+        if own[step].max() <= tolerance:
             continue
-        amount = np.linalg.norm(own[slice_]) if term.is_vector else own[slice_].max()
-        at = term.first + int(slice_)
+        amount = np.linalg.norm(own[step]) if term.is_vector else own[step].max()
+        at = term.first + int(step)
         violations.append(Violation(term.name, term.bodies, at // each, at, float(amount), unit))
     return violations

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.planning.optimiser.kinematics import Slices
-from multipanda_py.planning.optimiser.scene import WORLD, Scene
+from multipanda_py.planning.optimiser.scene import WORLD_FRAME, Scene
 from multipanda_py.state import Matrix, Vector
 
 
@@ -214,7 +214,7 @@ def make_term(
     name = type(objective).__name__
     about = getattr(objective, "of", objective.frames)
     named = about if hasattr(objective, "of") else [scene.body(frame) for frame in about]
-    bodies = [name for name in dict.fromkeys(named) if name != WORLD] or [*scene.columns]
+    bodies = [name for name in dict.fromkeys(named) if name != WORLD_FRAME] or [*scene.columns]
     rate = ("", "/s", "/s^2", "/s^3")[k]
     return Term(
         objective, f"{name}({' '.join(about)})", *slices, is_cost, scale,

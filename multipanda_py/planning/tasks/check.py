@@ -19,10 +19,10 @@ from multipanda_py.planning.optimiser.problem import Problem
 from multipanda_py.planning.optimiser.scene import Scene
 from multipanda_py.planning.optimiser.solver import SolverSettings
 from multipanda_py.planning.optimiser.term import Smoothness, WithinLimits
-from multipanda_py.planning.tasks.goals import GoalPose, resolve_goals
+from multipanda_py.planning.tasks.goals import GoalPose, subtask_goals
 from multipanda_py.planning.tasks.path_problem import (
     LIMIT_MARGIN,
-    PathConstraint,
+    ClearanceRule,
     SubtaskPlan,
     missed,
     plan_by_path,
@@ -37,7 +37,7 @@ from multipanda_py.planning.tasks.preconditions import (
 )
 from multipanda_py.planning.tasks.sections import Subtask, proposed_mode
 from multipanda_py.planning.tasks.task_file import TaskFile
-from multipanda_py.planning.tasks.world_state import TOOL, ContactPoint, Seen
+from multipanda_py.planning.tasks.world_state import TOOL_SUFFIX, ContactPoint, WorldState
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
@@ -70,7 +70,7 @@ class SubtaskCheck:
 def check_task(
     config: CellConfig,
     task: TaskFile,
-    start: Seen | None = None,
+    start: WorldState | None = None,
     tell: Callable[[SubtaskCheck], None] | None = None,
 ) -> list[SubtaskCheck]:
     """Plan every subtask from the final state of the previous one. Nothing moves.
@@ -115,20 +115,20 @@ def check_task(
     return result
 
 
-def start_of(config: CellConfig, arms: Sequence[str]) -> Seen:
+def start_of(config: CellConfig, arms: Sequence[str]) -> WorldState:
     """Return the state of the arms of a task and of all objects at the start of the cell."""
     postures = {name: np.array(arm.q_start) for name, arm in config.arms.items()}
     described = describe_arms(config)
     scene = Scene(described, (), postures)
     frames = (
-        Kinematics(scene, [arm + TOOL for arm in arms])
+        Kinematics(scene, [arm + TOOL_SUFFIX for arm in arms])
         .forward_kinematics(scene.start[None])
         .frames
     )
-    return Seen(
+    return WorldState(
         {arm: postures[arm] for arm in arms},
         {
-            arm: Pose(frames[arm + TOOL].position[0], frames[arm + TOOL].rotation[0])
+            arm: Pose(frames[arm + TOOL_SUFFIX].position[0], frames[arm + TOOL_SUFFIX].rotation[0])
             for arm in arms
         },
         {
@@ -151,28 +151,30 @@ def _pose(frame: Placement) -> Pose:
 
 
 def _checked(
-    config: CellConfig, task: TaskFile, subtask: Subtask, state: Seen, moved: dict[str, str]
-) -> tuple[Seen, str]:
+    config: CellConfig, task: TaskFile, subtask: Subtask, state: WorldState, moved: dict[str, str]
+) -> tuple[WorldState, str]:
     """Return the state after a subtask, and the result of its planning as text."""
     mode = proposed_mode(subtask) or "optimization"
     points = task.points(subtask, config)
-    concerned = {point.thing for point in points}
+    concerned = {point.object_name for point in points}
     named = {name for goal in subtask.goals for name in (goal.base, goal.frame)}
     lost = sorted((concerned | named) & moved.keys())
     if lost and (mode != "force" or not subtask.goals or named & moved.keys()):
         return state, f"not checked: the pose of {lost[0]} after {moved[lost[0]]} is unknown"
     if lost:
-        known = {name: pose for name, pose in state.things.items() if name not in moved}
-        free = replace(state, things=known)
-        plan = _led(config, [], resolve_goals(subtask, [], free), free)
+        known = {name: pose for name, pose in state.object_poses.items() if name not in moved}
+        free = replace(state, object_poses=known)
+        plan = _led(config, [], subtask_goals(subtask, [], free), free)
         _refuse_overlaps(config, subtask, [], [], plan, free)
-        return replace(plan.end, things=state.things), f"{plan.words}, {lost[0]} ignored"
-    goals = resolve_goals(subtask, points, state)
+        return replace(
+            plan.end, object_poses=state.object_poses
+        ), f"{plan.words}, {lost[0]} ignored"
+    goals = subtask_goals(subtask, points, state)
     refuse_bodies_within(config, points, goals, state, subtask)
     if mode == "force":
         if not subtask.goals:
             touch = subtask.model_copy(update={"force": 0.0, "approach_distance": 0.0})
-            plan = _by_path(config, task, touch, [], resolve_goals(touch, points, state), state)
+            plan = _by_path(config, task, touch, [], subtask_goals(touch, points, state), state)
         else:
             plan = _led(config, points, goals, state)
             refuse_friction(
@@ -201,9 +203,9 @@ def _refuse_overlaps(
     points: list[ContactPoint],
     goals: list[GoalPose],
     plan: SubtaskPlan,
-    state: Seen,
+    state: WorldState,
 ) -> None:
-    touched = {(goal.frame.removesuffix(TOOL), goal.base) for goal in goals}
+    touched = {(goal.frame.removesuffix(TOOL_SUFFIX), goal.base) for goal in goals}
     touched |= {(point.arm, point.thing) for point in points}
     touched |= {(arm, obj) for arm in state.postures for obj in subtask.allowed_contacts}
     scene = scene_of(config, state, {*plan.things})
@@ -220,7 +222,7 @@ def _refuse_overlaps(
 def _is_dragged(config: CellConfig, point: ContactPoint, goals: list[GoalPose]) -> bool:
     """Return True if a tool without a plan drags the object that it touches."""
     is_movable = config.objects[point.thing].mass > 0.0
-    return is_movable and any(goal.frame == point.arm + TOOL for goal in goals)
+    return is_movable and any(goal.frame == point.arm + TOOL_SUFFIX for goal in goals)
 
 
 def _by_path(
@@ -229,27 +231,27 @@ def _by_path(
     subtask: Subtask,
     pressed: list[ContactPoint],
     goals: list[GoalPose],
-    state: Seen,
+    state: WorldState,
 ) -> SubtaskPlan:
     constraint = None
     if task.clearance is not None:
-        constraint = PathConstraint(task.clearance, subtask.allowed_contacts)
+        constraint = ClearanceRule(task.clearance, subtask.allowed_contacts)
     settings = SolverSettings(time=TIMEOUT)
     return plan_by_path(subtask, pressed, goals, state, config, settings, constraint)
 
 
 def _led(
-    config: CellConfig, points: list[ContactPoint], goals: list[GoalPose], state: Seen
+    config: CellConfig, points: list[ContactPoint], goals: list[GoalPose], state: WorldState
 ) -> SubtaskPlan:
     """Return configurations along the straight paths of tools without a plan."""
     plan = plan_by_poses(points, goals, state)
     scene = scene_of(config, state, ())
     problem = Problem(scene, 1, LED_SLICES, max(plan.lead_time, 0.1))
     problem.add(Smoothness(), "cost", scale=0.3).add(WithinLimits(margin=LIMIT_MARGIN))
-    for arm, lead in plan.leads.items():
+    for arm, lead in plan.straight_paths.items():
         for number in range(1, LED_SLICES + 1):
             fraction = number / LED_SLICES
-            problem.add(PoseGoal(arm + TOOL, lead.sample(fraction)), at=fraction)
+            problem.add(PoseGoal(arm + TOOL_SUFFIX, lead.sample(fraction)), at=fraction)
     result = problem.solve(SolverSettings(time=TIMEOUT))
     if not result.is_feasible:
         raise TaskFailed(f"the straight path cannot be reached: {missed(result)}")

@@ -12,12 +12,12 @@ import numpy as np
 
 from multipanda_py.planning.optimiser.clearances import clearances
 from multipanda_py.planning.optimiser.distance import Distance
-from multipanda_py.planning.optimiser.free_space import LEAST, SPARED
+from multipanda_py.planning.optimiser.free_space import BETWEEN_FRACTION, BETWEEN_MIN
 from multipanda_py.planning.optimiser.kinematics import Kinematics, Slices
 from multipanda_py.planning.optimiser.scene import Scene
 from multipanda_py.planning.optimiser.solids import Parts, solids_of
 from multipanda_py.planning.tasks.sections import Subtask
-from multipanda_py.planning.tasks.world_state import TOOL, ContactPoint, Seen
+from multipanda_py.planning.tasks.world_state import TOOL_SUFFIX, ContactPoint, WorldState
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription, SceneObject
 from multipanda_py.state import Matrix, Vector
@@ -41,7 +41,7 @@ class GoalPose:
     rotation: Matrix | None = None
     direction: Vector | None = None
 
-    def errors(self, state: Seen) -> tuple[float, float]:
+    def errors(self, state: WorldState) -> tuple[float, float]:
         """Return the distance [m] and angle [rad] of the frame from its goal; 0 for free parts."""
         here = state.pose(self.base).inverse() @ state.pose(self.frame)
         distance = angle = 0.0
@@ -54,7 +54,7 @@ class GoalPose:
             angle = max(angle, math.acos(max(-1.0, min(1.0, cosine))))
         return distance, angle
 
-    def in_world(self, state: Seen) -> Pose:
+    def in_world(self, state: WorldState) -> Pose:
         """Return the goal pose in the world. Free components keep their present value."""
         base = state.pose(self.base)
         here = base.inverse() @ state.pose(self.frame)
@@ -63,7 +63,9 @@ class GoalPose:
         return base @ Pose(position, rotation)
 
 
-def resolve_goals(subtask: Subtask, points: Sequence[ContactPoint], state: Seen) -> list[GoalPose]:
+def subtask_goals(
+    subtask: Subtask, points: Sequence[ContactPoint], state: WorldState
+) -> list[GoalPose]:
     """Return the goals of a subtask; without a force, also those in front of its contacts.
 
     Args:
@@ -71,12 +73,12 @@ def resolve_goals(subtask: Subtask, points: Sequence[ContactPoint], state: Seen)
         points: Contact points of the subtask.
         state: State of arms and objects at the start of the subtask.
     """
-    result = list(_given(subtask, state))
+    result = list(_listed_goals(subtask, state))
     if subtask.force == 0.0:
         result += [
             GoalPose(
-                point.arm + TOOL,
-                point.thing,
+                point.arm + TOOL_SUFFIX,
+                point.object_name,
                 point.point - subtask.approach_distance * point.inward,
                 direction=point.inward,
             )
@@ -85,7 +87,7 @@ def resolve_goals(subtask: Subtask, points: Sequence[ContactPoint], state: Seen)
     return result
 
 
-def _given(subtask: Subtask, state: Seen) -> Iterator[GoalPose]:
+def _listed_goals(subtask: Subtask, state: WorldState) -> Iterator[GoalPose]:
     for goal in subtask.goals:
         position, direction = None, None
         if goal.position is not None:
@@ -98,19 +100,19 @@ def _given(subtask: Subtask, state: Seen) -> Iterator[GoalPose]:
         rotation = None
         if goal.rpy is not None:
             rotation = Pose.from_rpy(np.zeros(3), goal.rpy).rotation
-        elif direction is None and not goal.frame.endswith(TOOL):
+        elif direction is None and not goal.frame.endswith(TOOL_SUFFIX):
             # An object keeps its present orientation, so that it stays level.
             rotation = (state.pose(goal.base).inverse() @ state.pose(goal.frame)).rotation
         yield GoalPose(goal.frame, goal.base, position, rotation, direction)
 
 
-SPEED, ANGULAR_SPEED = 0.07, 0.35
+MAX_TOOL_SPEED, ANGULAR_SPEED = 0.07, 0.35
 """Maximum speed [m/s] and angular speed [rad/s] of tools without a plan, below the default limits
 of the pose reference in the controllet."""
 
 
 @dataclass(frozen=True, eq=False)
-class LinearMotion:
+class StraightPath:
     """Straight path of a tool, or of an object with the tool that holds it.
 
     Attributes:
@@ -127,14 +129,14 @@ class LinearMotion:
     def time(self) -> float:
         """Duration of the path [s]."""
         distance, angle = self.start.distance(self.end)
-        return max(distance / SPEED, angle / ANGULAR_SPEED)
+        return max(distance / MAX_TOOL_SPEED, angle / ANGULAR_SPEED)
 
     def sample(self, fraction: float) -> Pose:
         """Return the tool pose in the world after a fraction of the path, 0 to 1."""
         return self.start.between(self.end, fraction) @ self.tool
 
 
-FLOOR = SceneObject("floor", "box", (5.0, 5.0, 0.5), np.array([0.0, 0.0, -0.5]))
+FLOOR_OBJECT = SceneObject("floor", "box", (5.0, 5.0, 0.5), np.array([0.0, 0.0, -0.5]))
 """Floor at height 0, below all objects."""
 
 
@@ -175,11 +177,11 @@ def as_objects(arm: ArmDescription, configuration: Vector) -> list[SceneObject]:
     return result
 
 
-PARTS = 4
+CHECKS_PER_STEP = 4
 """Number of checked configurations from one slice to the next."""
-SPARE = 2e-3
+PATH_OVERLAP = 2e-3
 """Additional overlap allowed along a path for bodies that overlap at its start or end [m]."""
-AROUND = 0.05
+MAX_TOUCH_OVERLAP = 0.05
 """Maximum overlap of a touched object with the capsules around gripper and fingers [m]."""
 
 PARTS_OF_ARMS: tuple[Parts, ...] = ("arm", "hand")
@@ -201,7 +203,9 @@ class AllowedContacts:
     touching: Collection[str] = ()
 
 
-def clearance_pairs(scene: Scene, desired: AllowedContacts, clearance: float) -> list[Distance]:
+def distance_constraints(
+    scene: Scene, desired: AllowedContacts, clearance: float
+) -> list[Distance]:
     """Return the constraints on distances of bodies for a subtask.
 
     Bodies that start closer than the clearance keep half of their initial distance, and carried
@@ -234,11 +238,12 @@ def is_clear(distances: Collection[Distance], scene: Scene, path: Matrix) -> boo
     if not frames:
         return True
     whole = np.concatenate([scene.start[None], path])
-    fraction = np.arange(1, PARTS + 1)[:, None] / PARTS
+    fraction = np.arange(1, CHECKS_PER_STEP + 1)[:, None] / CHECKS_PER_STEP
     dense = (whole[:-1, None] + fraction * np.diff(whole, axis=0)[:, None]).reshape(-1, scene.size)
     placed = Kinematics(scene, frames).forward_kinematics(dense)
     return all(
-        float(one.evaluate(placed)[0].max()) <= max(SPARED * one.margin, 0.0) + LEAST
+        float(one.evaluate(placed)[0].max())
+        <= max(BETWEEN_FRACTION * one.margin, 0.0) + BETWEEN_MIN
         for one in distances
     )
 
@@ -248,12 +253,14 @@ def _pairs(scene: Scene, desired: AllowedContacts, clearance: float) -> Iterator
         arm, obj = one.of  # The arm is the first body of a distance.
         if (arm, obj) in desired.touched or obj in desired.touching:
             yield Distance(scene, arm, obj, 0.0, parts="arm")
-            yield Distance(scene, arm, obj, -AROUND, parts="hand")
+            yield Distance(scene, arm, obj, -MAX_TOUCH_OVERLAP, parts="hand")
         else:
             yield one
     others = [scene_object for scene_object in scene.things if scene_object not in scene.movable]
     for obj, other in product(scene.movable, others):
-        yield Distance(scene, obj, other, -AROUND if other in desired.touching else clearance)
+        yield Distance(
+            scene, obj, other, -MAX_TOUCH_OVERLAP if other in desired.touching else clearance
+        )
 
 
 def _allowed(scene: Scene, one: Distance, there: Slices) -> Iterator[Distance]:
@@ -263,8 +270,8 @@ def _allowed(scene: Scene, one: Distance, there: Slices) -> Iterator[Distance]:
     """
     # Goals determine the final poses of objects, so their end counts too. The final configurations
     # of arms are still unknown, so only the start counts.
-    is_of_things = all(name in scene.things for name in one.of)
-    values, _ = one.evaluate(there if is_of_things else there.part(slice(0, 1)))
+    has_objects_only = all(name in scene.things for name in one.of)
+    values, _ = one.evaluate(there if has_objects_only else there.part(slice(0, 1)))
     nearest = one.margin - float(values.max(initial=-np.inf))
     if nearest >= one.margin:
         yield one
@@ -272,5 +279,5 @@ def _allowed(scene: Scene, one: Distance, there: Slices) -> Iterator[Distance]:
         for part in PARTS_OF_ARMS:  # A close gripper must not reduce the clearance of the links.
             yield from _allowed(scene, Distance(scene, *one.of, one.margin, part), there)
     else:
-        min_value = 0.5 * nearest if nearest > 0.0 else nearest - SPARE
+        min_value = 0.5 * nearest if nearest > 0.0 else nearest - PATH_OVERLAP
         yield Distance(scene, *one.of, min_value, one.parts)

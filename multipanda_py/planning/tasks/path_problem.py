@@ -22,16 +22,16 @@ from multipanda_py.planning.optimiser.solution import Solution
 from multipanda_py.planning.optimiser.solver import SolverSettings
 from multipanda_py.planning.optimiser.term import Rest, Smoothness, VelocityLimits, WithinLimits
 from multipanda_py.planning.tasks.goals import (
-    FLOOR,
+    FLOOR_OBJECT,
     AllowedContacts,
     GoalPose,
-    LinearMotion,
+    StraightPath,
     as_objects,
-    clearance_pairs,
+    distance_constraints,
     is_clear,
 )
 from multipanda_py.planning.tasks.sections import WORLD, Subtask
-from multipanda_py.planning.tasks.world_state import TOOL, ContactPoint, Seen
+from multipanda_py.planning.tasks.world_state import TOOL_SUFFIX, ContactPoint, WorldState
 from multipanda_py.planning.trajectory.trajectory import complete
 from multipanda_py.pose import Pose
 from multipanda_py.state import MAX_TORQUE_FRACTION, Matrix, Vector
@@ -48,25 +48,25 @@ class SubtaskPlan:
         words: Result of planning in one sentence.
         times: Times of the slices of the path since its start, (slices,) [s].
         postures: Path of every arm, (slices, n) [rad, m]. Empty without a path.
-        things: Poses in the world of the carried objects in all slices.
-        leads: Straight tool paths for a subtask without a plan, by arm.
+        object_paths: Poses in the world of the carried objects in all slices.
+        straight_paths: Straight tool paths for a subtask without a plan, by arm.
     """
 
-    start: Seen
-    end: Seen
+    start: WorldState
+    end: WorldState
     goals: Sequence[GoalPose]
     words: str = ""
     times: Vector = field(default_factory=lambda: np.zeros(0))
     postures: Mapping[str, Matrix] = field(default_factory=dict)
-    things: Mapping[str, Sequence[Pose]] = field(default_factory=dict)
-    leads: Mapping[str, LinearMotion] = field(default_factory=dict)
+    object_paths: Mapping[str, Sequence[Pose]] = field(default_factory=dict)
+    straight_paths: Mapping[str, StraightPath] = field(default_factory=dict)
 
     @property
     def lead_time(self) -> float:
         """Common duration of all straight tool paths, which is that of the slowest one [s]."""
-        return max((lead.time for lead in self.leads.values()), default=0.0)
+        return max((lead.time for lead in self.straight_paths.values()), default=0.0)
 
-    def led(self, time: float) -> dict[str, Pose]:
+    def tool_poses(self, time: float) -> dict[str, Pose]:
         """Return the tool poses in the world on the straight paths, by arm.
 
         Args:
@@ -74,7 +74,7 @@ class SubtaskPlan:
         """
         whole = self.lead_time
         fraction = min(1.0, time / whole) if whole > 0.0 else 1.0
-        return {arm: lead.sample(fraction) for arm, lead in self.leads.items()}
+        return {arm: lead.sample(fraction) for arm, lead in self.straight_paths.items()}
 
     def points(self, arm: str, configuration: Vector) -> Matrix:
         """Return the trajectory of an arm, as for :meth:`.Cell.follow`.
@@ -105,7 +105,7 @@ class SubtaskPlan:
             object_name: Name of the object.
             time: Time since the start of the motion [s].
         """
-        path = self.things.get(object_name)
+        path = self.object_paths.get(object_name)
         if path is None:
             return self.start.pose(object_name)
         positions = [self.start.pose(object_name), *path]
@@ -121,7 +121,7 @@ class SubtaskPlan:
 
 
 def plan_by_poses(
-    points: Sequence[ContactPoint], goals: Sequence[GoalPose], start: Seen
+    points: Sequence[ContactPoint], goals: Sequence[GoalPose], start: WorldState
 ) -> SubtaskPlan:
     """Return straight tool paths without collision checks. Grasped objects move with the tools.
 
@@ -130,40 +130,42 @@ def plan_by_poses(
         goals: Goals of tools and objects.
         start: State of arms and objects at the start.
     """
-    leads: dict[str, LinearMotion] = {}
-    objects = dict(start.things)
+    straight_paths: dict[str, StraightPath] = {}
+    objects = dict(start.object_poses)
     for goal in goals:
         there, here = goal.in_world(start), start.pose(goal.frame)
-        if goal.frame.endswith(TOOL):
-            leads[goal.frame.removesuffix(TOOL)] = LinearMotion(here, there, Pose.identity())
+        if goal.frame.endswith(TOOL_SUFFIX):
+            straight_paths[goal.frame.removesuffix(TOOL_SUFFIX)] = StraightPath(
+                here, there, Pose.identity()
+            )
             continue
         objects[goal.frame] = there
         for point in points:
-            if point.thing == goal.frame:
-                leads[point.arm] = LinearMotion(
+            if point.object_name == goal.frame:
+                straight_paths[point.arm] = StraightPath(
                     here, there, here.inverse() @ start.tools[point.arm]
                 )
-    tools = {arm: lead.sample(1.0) for arm, lead in leads.items()}
-    end = replace(start, tools={**start.tools, **tools}, things=objects)
-    return SubtaskPlan(start, end, goals, "without a plan", leads=leads)
+    tools = {arm: lead.sample(1.0) for arm, lead in straight_paths.items()}
+    end = replace(start, tools={**start.tools, **tools}, object_poses=objects)
+    return SubtaskPlan(start, end, goals, "without a plan", straight_paths=straight_paths)
 
 
 LIMIT_MARGIN = 0.1
 """Margin of plans to the joint position limits [rad]. Closer to them, the barriers of
 ``joint_limits`` would push away an arm that searches for its contact."""
-UPRIGHT = 1.0
+PIVOT_ANGLE_WEIGHT = 1.0
 """Scale of the cost of the angle between a pivoting tool and its contact normal."""
-UNTURNED = 3.0
+PIVOT_ROTATION_WEIGHT = 3.0
 """Scale of the cost of a rotation of a pivoting tool in its object. A spinning tip would rotate
 the object."""
 VELOCITY_SCALING = 0.7
 """Fraction of the joint speed limits for plans. Feedback and interpolation need the remainder."""
-TRIES = 6
+MAX_SEARCHES = 6
 """Maximum number of searches for a path around obstacles."""
 
 
 @dataclass(frozen=True)
-class PathConstraint:
+class ClearanceRule:
     """Distance that arms and carried objects keep from other bodies.
 
     Attributes:
@@ -179,10 +181,10 @@ def plan_by_path(
     subtask: Subtask,
     points: Sequence[ContactPoint],
     goals: Sequence[GoalPose],
-    start: Seen,
+    start: WorldState,
     config: CellConfig,
     settings: SolverSettings,
-    constraint: PathConstraint | None = None,
+    constraint: ClearanceRule | None = None,
 ) -> SubtaskPlan:
     """Plan a path of all arms for a subtask, with constant grasps of pressed objects.
 
@@ -200,23 +202,25 @@ def plan_by_path(
 
     Thread: any.
     """
-    carried = {point.thing for point in points}
+    carried = {point.object_name for point in points}
     scene = scene_of(config, start, carried)
     problem = Problem(scene, 1, subtask.time_steps, subtask.duration)
     problem.add(Smoothness(), "cost", scale=0.3)
     problem.add(WithinLimits(margin=LIMIT_MARGIN)).add(VelocityLimits(share=VELOCITY_SCALING))
     problem.add(Rest(*scene.arms), at=1)
     for point in points:
-        tool = point.arm + TOOL
-        held = start.pose(tool).inverse() @ start.pose(point.thing)
+        tool = point.arm + TOOL_SUFFIX
+        held = start.pose(tool).inverse() @ start.pose(point.object_name)
         if point.pivots:
-            tip = start.pose(point.thing).inverse() @ start.pose(tool)
-            problem.add(Position(tool, tip.position, point.thing))
-            lean = Axis(tool, [0.0, 0.0, 1.0], point.inward, point.thing)
-            problem.add(lean, "cost", scale=UPRIGHT)
-            problem.add(Orientation(point.thing, held, tool), "cost", scale=UNTURNED)
+            tip = start.pose(point.object_name).inverse() @ start.pose(tool)
+            problem.add(Position(tool, tip.position, point.object_name))
+            lean = Axis(tool, [0.0, 0.0, 1.0], point.inward, point.object_name)
+            problem.add(lean, "cost", scale=PIVOT_ANGLE_WEIGHT)
+            problem.add(
+                Orientation(point.object_name, held, tool), "cost", scale=PIVOT_ROTATION_WEIGHT
+            )
         else:
-            problem.add(PoseGoal(point.thing, held, tool))
+            problem.add(PoseGoal(point.object_name, held, tool))
     for goal in goals:
         if goal.position is not None:
             problem.add(Position(goal.frame, goal.position, goal.base), at=1)
@@ -228,23 +232,23 @@ def plan_by_path(
     distances = []
     if constraint is not None:
         placed = {goal.frame: goal.in_world(start) for goal in goals if goal.frame in carried}
-        touched = {(goal.frame.removesuffix(TOOL), goal.base) for goal in goals}
-        touched |= {(point.arm, point.thing) for point in points}
+        touched = {(goal.frame.removesuffix(TOOL_SUFFIX), goal.base) for goal in goals}
+        touched |= {(point.arm, point.object_name) for point in points}
         desired = AllowedContacts(touched, placed, constraint.touching)
-        distances = clearance_pairs(scene, desired, constraint.clearance)
+        distances = distance_constraints(scene, desired, constraint.clearance)
     result = _search(problem, distances, settings)
     if not result.is_feasible:
         raise PlanRejected(f"no path: {missed(result)}")
     _check_force(subtask.force, points, scene, result)
-    tools = [arm + TOOL for arm in scene.arms]
+    tools = [arm + TOOL_SUFFIX for arm in scene.arms]
     frames = Kinematics(scene, tools).forward_kinematics(result.path[-1:]).frames
-    end = Seen(
+    end = WorldState(
         {arm: result.posture(arm)[-1] for arm in scene.arms},
         {
             arm: Pose(frames[tool].position[0], frames[tool].rotation[0])
             for arm, tool in zip(scene.arms, tools)
         },
-        {**start.things, **{name: result.pose(name) for name in scene.movable}},
+        {**start.object_poses, **{name: result.pose(name) for name in scene.movable}},
         start.others,
     )
     return SubtaskPlan(
@@ -270,15 +274,15 @@ def _check_force(
         PlanRejected: If a torque limit is exceeded. The message contains joint, torque and time.
     """
     frames = (
-        Kinematics(scene, [point.arm + TOOL for point in points])
+        Kinematics(scene, [point.arm + TOOL_SUFFIX for point in points])
         .forward_kinematics(result.path)
         .frames
     )
     for point in points:
-        arm, jacobians = scene.arms[point.arm], frames[point.arm + TOOL].jacobian
+        arm, jacobians = scene.arms[point.arm], frames[point.arm + TOOL_SUFFIX].jacobian
         allowed = MAX_TORQUE_FRACTION * arm.limits.torque
         for number, jacobian in enumerate(jacobians):
-            direction = result.pose(point.thing, number).rotation @ point.inward
+            direction = result.pose(point.object_name, number).rotation @ point.inward
             torque = np.abs(force * direction @ jacobian[:3, scene.columns[point.arm]])
             joint = int((torque / allowed).argmax())
             if torque[joint] > allowed[joint]:
@@ -299,7 +303,7 @@ def _search(problem: Problem, distances: Sequence[Distance], settings: SolverSet
     around = problem.solve(settings, start=result.path)
     if around.is_feasible and not too_close(problem.terms, around, problem.each):
         return around
-    return find_path(problem, tries=TRIES, settings=settings)
+    return find_path(problem, tries=MAX_SEARCHES, settings=settings)
 
 
 def missed(result: Solution) -> str:
@@ -308,25 +312,25 @@ def missed(result: Solution) -> str:
         return result.reason
     worst = result.violations[0]
     bodies = " and ".join(body for body in dict.fromkeys(worst.bodies) if body != WORLD)
-    path = "at its end" if worst.slice == len(result.path) - 1 else "on its way"
+    path = "at its end" if worst.step == len(result.path) - 1 else "on its way"
     return f"{bodies} would be {worst.amount:.3f} {worst.unit} off {path}: {result.reason}"
 
 
-def scene_of(config: CellConfig, state: Seen, carried: Collection[str]) -> Scene:
+def scene_of(config: CellConfig, state: WorldState, carried: Collection[str]) -> Scene:
     """Return a scene of arms and objects in a state. Only carried objects are movable."""
     objects = [
         replace(
             obj,
-            position=state.things[obj.name].position,
-            rotation=state.things[obj.name].rotation,
+            position=state.object_poses[obj.name].position,
+            rotation=state.object_poses[obj.name].rotation,
             mass=obj.mass if obj.name in carried else 0.0,
             present=True,
         )
         for obj in describe_objects(config)
-        if obj.name in state.things
+        if obj.name in state.object_poses
     ]
-    if FLOOR.name not in state.things:
-        objects.append(FLOOR)
+    if FLOOR_OBJECT.name not in state.object_poses:
+        objects.append(FLOOR_OBJECT)
     arms = {arm.name: arm for arm in describe_arms(config)}
     for name, configuration in state.others.items():
         objects += as_objects(arms[name], configuration)

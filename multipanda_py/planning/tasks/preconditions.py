@@ -20,16 +20,16 @@ from multipanda_py.planning.optimiser.solids import solids_of
 from multipanda_py.planning.tasks.goals import GoalPose
 from multipanda_py.planning.tasks.path_problem import SubtaskPlan, scene_of
 from multipanda_py.planning.tasks.sections import Subtask
-from multipanda_py.planning.tasks.world_state import TOOL, ContactPoint, Seen
+from multipanda_py.planning.tasks.world_state import TOOL_SUFFIX, ContactPoint, WorldState
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 
-LINKS, OBJECTS = 5e-3, 5e-3
+MAX_LINK_OVERLAP, MAX_OBJECT_OVERLAP = 5e-3, 5e-3
 """Maximum overlap of capsules, and of objects [m]. Capsules are larger than links. Objects may
 rest on each other, or be pressed together."""
-DEEPER = 5e-3
+MAX_OVERLAP_INCREASE = 5e-3
 """Maximum increase of an overlap that exists at the start of the subtask [m]."""
-PARTS = 4
+CHECKS_PER_STEP = 4
 """Number of checked configurations from one slice to the next."""
 
 
@@ -45,7 +45,7 @@ def refuse_overlaps(scene: Scene, path: Matrix, touched: Collection[tuple[str, s
         TaskFailed: If bodies overlap too much. The message contains the bodies and the depth.
     """
     whole = np.concatenate([scene.start[None], path])
-    fraction = np.arange(1, PARTS + 1)[:, None] / PARTS
+    fraction = np.arange(1, CHECKS_PER_STEP + 1)[:, None] / CHECKS_PER_STEP
     dense = (whole[:-1, None] + fraction * np.diff(whole, axis=0)[:, None]).reshape(-1, scene.size)
     every = np.concatenate([scene.start[None], dense])
     matches = [one for one in _pairs(scene, touched) if one.pairs]
@@ -53,14 +53,15 @@ def refuse_overlaps(scene: Scene, path: Matrix, touched: Collection[tuple[str, s
     placed = Kinematics(scene, frames).forward_kinematics(every)
     for one in matches:
         depths = one.evaluate(placed)[0].max(axis=1)
-        allowed = OBJECTS if one.of[0] in scene.things else LINKS
-        allowed = max(allowed, float(depths[0]) + DEEPER)
+        allowed = MAX_OBJECT_OVERLAP if one.of[0] in scene.things else MAX_LINK_OVERLAP
+        allowed = max(allowed, float(depths[0]) + MAX_OVERLAP_INCREASE)
         deepest = int(depths.argmax())
         if depths[deepest] > allowed:
             first, second = one.of
             names = f"parts of {first}" if first == second else f"{first} and {second}"
             raise TaskFailed(
-                f"{names} would overlap by {depths[deepest]:.3f} m {_when(deepest, len(every))}, "
+                f"{names} would overlap by {depths[deepest]:.3f} m "
+                f"{_time_description(deepest, len(every))}, "
                 f"allowed {allowed:.3f} m"
             )
 
@@ -74,7 +75,7 @@ def _pairs(scene: Scene, touched: Collection[tuple[str, str]]) -> Iterator[Dista
         yield Distance(scene, obj, other, 0.0)
 
 
-def _when(number: int, count: int) -> str:
+def _time_description(number: int, count: int) -> str:
     if number == 0:
         return "at the start"
     return "at the end" if number == count - 1 else "on the way"
@@ -88,7 +89,7 @@ def refuse_bodies_within(
     config: CellConfig,
     points: Sequence[ContactPoint],
     goals: Sequence[GoalPose],
-    state: Seen,
+    state: WorldState,
     subtask: Subtask,
 ) -> None:
     """Refuse contact points, and goals of tools and objects, inside another body.
@@ -105,26 +106,27 @@ def refuse_bodies_within(
             depth.
     """
     scene = scene_of(config, state, ())
-    poses = dict(state.things)
+    poses = dict(state.object_poses)
     for point in points:
-        world = state.pose(point.thing) @ Pose(point.point, np.eye(3))
-        _refuse_point(scene, poses, world.position, f"contact of {point.arm} on {point.thing}",
-                      {point.thing})  # fmt: skip
+        world = state.pose(point.object_name) @ Pose(point.point, np.eye(3))
+        _refuse_point(scene, poses, world.position,
+                      f"contact of {point.arm} on {point.object_name}",
+                      {point.object_name})  # fmt: skip
     for goal in goals:
         pose = goal.in_world(state)
-        if goal.frame.endswith(TOOL):
-            arm = goal.frame.removesuffix(TOOL)
-            touched = {point.thing for point in points if point.arm == arm} | {
+        if goal.frame.endswith(TOOL_SUFFIX):
+            arm = goal.frame.removesuffix(TOOL_SUFFIX)
+            touched = {point.object_name for point in points if point.arm == arm} | {
                 *subtask.allowed_contacts
             }
             if goal.position is not None:
                 _refuse_point(scene, poses, pose.position, f"goal of {goal.frame}", touched)
             continue
         for other, depth in _depths(scene, poses, goal.frame, pose):
-            if depth > OBJECTS and other not in subtask.allowed_contacts:
+            if depth > MAX_OBJECT_OVERLAP and other not in subtask.allowed_contacts:
                 raise TaskFailed(
                     f"{goal.frame} would overlap {depth:.3f} m with {other} at its goal, allowed "
-                    f"{OBJECTS:g} m"
+                    f"{MAX_OBJECT_OVERLAP:g} m"
                 )
 
 
@@ -149,7 +151,7 @@ def check_joint_torques(
     """
     described = {arm.name: arm for arm in describe_arms(config)}
     scene = Scene([described[arm] for arm in plan.start.postures], (), plan.start.postures)
-    tools = [point.arm + TOOL for point in points]
+    tools = [point.arm + TOOL_SUFFIX for point in points]
     postures = plan.postures or {arm: q[None] for arm, q in plan.start.postures.items()}
     slices = np.array(
         [
@@ -171,7 +173,7 @@ def check_joint_torques(
             wrench = force * (obj.rotation @ point.inward)
             if point.thing in carried:
                 wrench = wrench + [0.0, 0.0, weight]
-            jacobian = frames[point.arm + TOOL].jacobian[number, :3, columns]
+            jacobian = frames[point.arm + TOOL_SUFFIX].jacobian[number, :3, columns]
             torque: Vector = np.abs(jacobian.T @ wrench)
             joint = int((torque / limits.torque).argmax())
             if torque[joint] > limits.torque[joint]:
@@ -211,7 +213,7 @@ def refuse_friction(
     for point in points:
         obj, tool = config.objects[point.thing], config.arms[point.arm].tool
         friction = tool.friction if tool is not None and tool.friction > 0.0 else obj.friction
-        if point.arm not in plan.leads or obj.mass > 0.0 or friction == 0.0:
+        if point.arm not in plan.straight_paths or obj.mass > 0.0 or friction == 0.0:
             continue
         normal = bases[point.arm].T @ plan.start.pose(point.thing).rotation @ point.inward
         across = np.linalg.svd(normal[None])[2][1:]

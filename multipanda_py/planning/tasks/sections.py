@@ -124,14 +124,14 @@ class ExecutionMode:
     """Planning and control mode of a subtask.
 
     Attributes:
-        planned: ``optimization`` plans a path of free arms, ``hybrid`` a path of arms that hold
-            their objects. ``force`` uses straight tool paths without a plan.
+        planning_mode: ``optimization`` plans a path of free arms, ``hybrid`` a path of arms that
+            hold their objects. ``force`` uses straight tool paths without a plan.
         mode: Mode of the controllet.
         presses: True if contact forces are commanded.
         subtask: Subtask to execute.
     """
 
-    planned: Mode
+    planning_mode: Mode
     mode: Mode
     presses: bool
     subtask: Subtask

@@ -14,12 +14,12 @@ from pydantic import Field, ValidationError
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_objects
 from multipanda_py.config.parameter_file import read
-from multipanda_py.config.section import Name, Section, sentences
+from multipanda_py.config.section import Name, Section, messages
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.planning.tasks.sections import WORLD, Contact, Goal, Subtask, proposed_mode
-from multipanda_py.planning.tasks.world_state import TOOL, ContactPoint, contact_points
+from multipanda_py.planning.tasks.world_state import TOOL_SUFFIX, ContactPoint, contact_points
 
-LAW = "optimization_augmented"
+CONTROLLET_TYPE = "optimization_augmented"
 """Type of the controllet that executes tasks."""
 
 
@@ -92,8 +92,8 @@ def _goal_faults(goal: Goal, held: set[str], hands: Counter[str]) -> Iterator[st
             f"base: got {goal.base}, which is carried, allowed world or an object that is not "
             "carried"
         )
-    if goal.frame.endswith(TOOL):
-        if goal.frame.removesuffix(TOOL) in hands:
+    if goal.frame.endswith(TOOL_SUFFIX):
+        if goal.frame.removesuffix(TOOL_SUFFIX) in hands:
             yield (
                 f"frame: got {goal.frame}, whose gripper presses on an object. Use the object as "
                 "frame"
@@ -109,9 +109,9 @@ def cell_faults(
     law: str, contacts: dict[str, Contact], subtasks: list[Subtask], config: CellConfig
 ) -> Iterator[str]:
     """Yield the errors of a task that depend on its cell."""
-    laws = {one.name: one for one in config.instances() if one.type == LAW}
+    laws = {one.name: one for one in config.instances() if one.type == CONTROLLET_TYPE}
     if law not in laws:
-        known = ", ".join(laws) or f"none: the cell has no controllet of type {LAW}"
+        known = ", ".join(laws) or f"none: the cell has no controllet of type {CONTROLLET_TYPE}"
         yield f"controllet: got {law!r}, allowed {known}"
         return
     arms, objects = (
@@ -149,7 +149,7 @@ def cell_faults(
             path = f"subtasks.{number} ({subtask.name}): goals.{index}"
             if goal.base not in (WORLD, *objects):
                 yield f"{path}.base: got {goal.base!r}, allowed {', '.join((WORLD, *objects))}"
-            tools = [arm + TOOL for arm in arms]
+            tools = [arm + TOOL_SUFFIX for arm in arms]
             if goal.frame not in (*tools, *objects):
                 yield f"{path}.frame: got {goal.frame!r}, allowed {', '.join((*tools, *objects))}"
             elif goal.frame in objects and objects[goal.frame].mass == 0.0:
@@ -185,7 +185,7 @@ class TaskFile(Section):
         try:
             task = cls.model_validate(data)
         except ValidationError as error:
-            raise ConfigurationError(*(f"{source}: {f}" for f in sentences(error, cls))) from None
+            raise ConfigurationError(*(f"{source}: {f}" for f in messages(error, cls))) from None
         if faults := list(task_faults(task.contacts, task.subtasks)):
             raise ConfigurationError(*(f"{source}: {fault}" for fault in faults))
         return task

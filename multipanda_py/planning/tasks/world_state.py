@@ -24,14 +24,14 @@ class ContactPoint:
 
     Attributes:
         arm: Name of the arm.
-        thing: Name of the object.
+        object_name: Name of the object.
         point: Position in the frame of the object, (3,) [m].
         inward: Unit normal into the object, in its frame, (3,).
         pivots: True if the gripper may rotate about the point.
     """
 
     arm: str
-    thing: str
+    object_name: str
     point: Vector
     inward: Vector
     pivots: bool = False
@@ -55,7 +55,7 @@ def contact_points(contact: Contact, obj: SceneObject) -> list[ContactPoint]:
     extents = half_extents(obj)
     foot = np.array(contact.offset)
     for number, (offset, extent) in enumerate(zip(foot, extents)):
-        max_value = _room(obj, axis, number, extent)
+        max_value = _max_offset(obj, axis, number, extent)
         if abs(offset) > max_value:
             raise ConfigurationError(
                 f"offset: got {_AXES[number]} {offset:g} m, allowed [{-max_value:g}, "
@@ -83,7 +83,7 @@ def half_extents(obj: SceneObject) -> Vector:
     return np.array([size[0], size[0], half])
 
 
-def _room(obj: SceneObject, side: int, across: int, extent: float) -> float:
+def _max_offset(obj: SceneObject, side: int, across: int, extent: float) -> float:
     """Return the half length of the flat or straight part of a side along one axis [m].
 
     Args:
@@ -103,29 +103,29 @@ def _room(obj: SceneObject, side: int, across: int, extent: float) -> float:
     return 0.0
 
 
-TOOL = "/tool"
-NEAR = 0.06
+TOOL_SUFFIX = "/tool"
+MAX_START_DEVIATION = 0.06
 """Maximum distance of a joint from the start of its plan at execution [rad]. The trajectory fades
 this distance out."""
-GRIP = 0.003
+MAX_TIP_DEVIATION = 0.003
 """Maximum distance of a pressing tip from the start of its plan, in the frame of its object [m].
 The trajectory removes this distance within one slice, which pulls at the object."""
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class WorldState:
     """State of arms, tools and objects.
 
     Attributes:
         postures: Joint positions by arm, (n,) each [rad, m].
         tools: Poses of the tools in the world, by arm.
-        things: Poses in the world of all present objects, by name.
+        object_poses: Poses in the world of all present objects, by name.
         others: Joint positions of the arms that are not part of the task, by name [rad, m].
     """
 
     postures: dict[str, Vector]
     tools: dict[str, Pose]
-    things: dict[str, Pose]
+    object_poses: dict[str, Pose]
     others: dict[str, Vector] = field(default_factory=dict)
 
     def pose(self, frame: str) -> Pose:
@@ -136,15 +136,17 @@ class Seen:
         """
         if frame == WORLD:
             return Pose.identity()
-        if frame.endswith(TOOL):
-            return self.tools[frame.removesuffix(TOOL)]
-        if frame not in self.things:
-            raise TaskFailed(f"{frame} is absent, allowed {', '.join(self.things) or 'none'}")
-        return self.things[frame]
+        if frame.endswith(TOOL_SUFFIX):
+            return self.tools[frame.removesuffix(TOOL_SUFFIX)]
+        if frame not in self.object_poses:
+            raise TaskFailed(
+                f"{frame} is absent, allowed {', '.join(self.object_poses) or 'none'}"
+            )
+        return self.object_poses[frame]
 
     def deviation(
         self,
-        other: Seen,
+        other: WorldState,
         objects: Collection[str],
         moved: float,
         pressed: Sequence[ContactPoint] = (),
@@ -164,14 +166,14 @@ class Seen:
                 return f"{name} is {distance:.3f} m and {angle:.2f} rad from its expected pose"
         for arm, configuration in self.postures.items():
             off = float(np.abs(configuration - other.postures[arm]).max())
-            if not math.isfinite(off) or off > NEAR:
+            if not math.isfinite(off) or off > MAX_START_DEVIATION:
                 return f"a joint of {arm} is {off:.3f} rad from its expected position"
         for point in pressed:
             off = float(np.linalg.norm(self.tip(point) - other.tip(point)))
-            if off > GRIP:
+            if off > MAX_TIP_DEVIATION:
                 return f"the tip of {point.arm} is {off:.3f} m from its expected position"
         return ""
 
     def tip(self, point: ContactPoint) -> Vector:
         """Return the tool position of a contact in the frame of its object, (3,) [m]."""
-        return (self.pose(point.thing).inverse() @ self.tools[point.arm]).position
+        return (self.pose(point.object_name).inverse() @ self.tools[point.arm]).position

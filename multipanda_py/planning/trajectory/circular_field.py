@@ -9,9 +9,9 @@ import numpy as np
 
 from multipanda_py.state import Vector
 
-_CLOSEST = 0.02
+_MIN_DISTANCE = 0.02
 """Distance below which a field no longer increases [m]."""
-_STILL = 1e-6
+_MIN_SPEED = 1e-6
 """Speed below which the direction of motion is undefined [m/s]."""
 
 
@@ -85,10 +85,10 @@ class CircularField:
         """Return the acceleration by the field of one obstacle, (3,) [m/s^2]."""
         away = obstacle.position - self.position
         to_centre = float(np.sqrt(away @ away))
-        distance = max(to_centre - obstacle.radius, _CLOSEST)
+        distance = max(to_centre - obstacle.radius, _MIN_DISTANCE)
         motion = self.velocity - obstacle.velocity
         speed = float(np.sqrt(motion @ motion))
-        if distance > self._reach or speed < _STILL or away @ motion < 0.0:
+        if distance > self._reach or speed < _MIN_SPEED or away @ motion < 0.0:
             return np.zeros(3)
         current = _cross(away / to_centre, obstacle.axis)
         direction = motion / speed

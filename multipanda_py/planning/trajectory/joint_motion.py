@@ -30,7 +30,7 @@ from multipanda_py.state import ArmLimits, Matrix, Vector
 _alive: weakref.WeakKeyDictionary[object, Sequence[str]] = weakref.WeakKeyDictionary()
 
 
-def let_go_at_exit(owner: object, names: Sequence[str]) -> None:
+def release_at_exit(owner: object, names: Sequence[str]) -> None:
     """Register attributes with ruckig objects, to delete these before the interpreter ends."""
     _alive[owner] = tuple(names)
 
@@ -62,14 +62,14 @@ def has_plan(ruckig: Ruckig, desired: InputParameter, plan: Trajectory) -> bool:
 
 
 _add, _subtract = np.add, np.subtract
-_RISE = 0.03
+_RISE_TIME = 0.03
 """Minimum time from zero to full acceleration of a joint [s]. The torque rate limit needs this
 time at the largest inertia. The higher jerk limit of the datasheet is for position control."""
-_RESUME = 0.3
+_RESUME_TIME = 0.3
 """Time in which a paused motion returns to its full speed [s]."""
 _BLEND_FRACTION = 0.5
 """Fraction of the velocity and acceleration limits with which an offset is reduced to zero."""
-_APART = Synchronization.No
+_NO_SYNCHRONIZATION = Synchronization.No
 """Synchronisation if ruckig finds no plan for all joints: each joint moves independently. This
 concerns paths of 1e-12 rad, which take microseconds."""
 
@@ -113,7 +113,7 @@ class JointMotion:
 
     def __init__(self, limits: ArmLimits) -> None:
         self._velocity, self._acceleration = limits.velocity, limits.acceleration
-        self._jerk = np.minimum(limits.jerk, limits.acceleration / _RISE)
+        self._jerk = np.minimum(limits.jerk, limits.acceleration / _RISE_TIME)
         self._n = n = limits.n_joints
         self._state = np.zeros(3 * n)
         self.q, self.dq, self.ddq = self._state.reshape(3, n)
@@ -136,7 +136,7 @@ class JointMotion:
         self._brake = self._input(ControlInterface.Velocity)
         self.set_speed(1.0)
         self._warm_up()
-        let_go_at_exit(self, ("_ruckig", "_plan", "_ruckig_input", "_brake"))
+        release_at_exit(self, ("_ruckig", "_plan", "_ruckig_input", "_brake"))
 
     def _input(self, interface: ControlInterface) -> InputParameter:
         desired = InputParameter(self._n)
@@ -191,7 +191,7 @@ class JointMotion:
         """Bring the reference to rest as fast as full acceleration and jerk allow."""
         self._go(self._brake, self._state)
 
-    def yield_motion(self, q: Vector, dq: Vector) -> None:
+    def stop_from(self, q: Vector, dq: Vector) -> None:
         """Plan a stop from a measured state, and fade the reference over to this stop.
 
         Args:
@@ -229,7 +229,10 @@ class JointMotion:
         desired.current_position = q
         desired.current_velocity = dq
         desired.current_acceleration = ddq
-        if not (self._finds(desired, Synchronization.Phase) or self._finds(desired, _APART)):
+        if not (
+            self._finds(desired, Synchronization.Phase)
+            or self._finds(desired, _NO_SYNCHRONIZATION)
+        ):
             raise ArithmeticError(f"ruckig finds no trajectory from {q}")
         self._points, self._stops_first = None, False
         duration = self._plan.duration
@@ -305,12 +308,12 @@ class JointMotion:
         self.moving = True
 
     @property
-    def own_dq(self) -> Vector:
+    def path_dq(self) -> Vector:
         """Velocity of the reference before a slowdown by ``pace``, (n,) [rad/s]."""
         return self._own_dq
 
     @property
-    def velocity_scale(self) -> float:
+    def speed_fraction(self) -> float:
         """Highest joint speed at present, as a fraction of the maximum speed of :meth:`go_to`."""
         return float((np.abs(self.dq) / self._speed).max())
 
@@ -333,7 +336,7 @@ class JointMotion:
         """
         if not self.moving:
             return
-        self.rate = rate = min(pace(self._own_dq), self.rate + period / _RESUME)
+        self.rate = rate = min(pace(self._own_dq), self.rate + period / _RESUME_TIME)
         self._move(rate * period)
         self._own_dq[:] = self.dq
         if rate < 1.0:

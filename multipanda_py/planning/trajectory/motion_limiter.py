@@ -10,21 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 from ruckig import ControlInterface, InputParameter, Ruckig, Synchronization, Trajectory
 
-from multipanda_py.planning.trajectory.joint_motion import has_plan, let_go_at_exit
+from multipanda_py.planning.trajectory.joint_motion import has_plan, release_at_exit
 from multipanda_py.planning.trajectory.trajectory import can_stop
 from multipanda_py.state import ArmLimits, Matrix, Vector
 
 Joints: TypeAlias = NDArray[np.bool_]
-_CREEP = 1e-4
+_MIN_SPEED = 1e-4
 """Minimum speed limit for ruckig, which finds no plan with a limit of zero [rad/s]."""
 _Passed: TypeAlias = tuple[Joints, Matrix]
 _CORRECTION_TIME = 0.02
 """Time in which a correction with the speed ``catch_up`` accelerates, and then brakes [s]."""
 _ROUNDED_REST = 1e-12
 """Speeds [rad/s] and accelerations [rad/s^2] that are rounding errors at the end of a stop."""
-_ROUNDING = 1.0 + 1e-6
+_ROUNDING_FACTOR = 1.0 + 1e-6
 """Factor on the limits, so that commands exactly at a limit pass."""
-_FRACTION = 0.98
+_LIMIT_FRACTION = 0.98
 """Fraction of the limits for ruckig, so that differences of its plans stay within the limits."""
 
 
@@ -80,17 +80,17 @@ class MotionLimiter:
         # First and second difference of the last command.
         self._rate, self._change = np.zeros(n), np.zeros(n)
         self._last = self.q.copy()
-        self._wanted = self.q.copy()
+        self._desired = self.q.copy()
         self._age = 1  # Number of periods since the last desired positions.
         bounds = (limits.velocity, limits.acceleration, limits.jerk)
-        self._velocity, self._acceleration, self._jerk = (_ROUNDING * b for b in bounds)
+        self._velocity, self._acceleration, self._jerk = (_ROUNDING_FACTOR * b for b in bounds)
         self._catch = 0.25 * limits.jerk * period**2
-        self._max = _FRACTION * limits.velocity
-        self._braking = _FRACTION * limits.acceleration, _FRACTION * limits.jerk
+        self._max = _LIMIT_FRACTION * limits.velocity
+        self._braking = _LIMIT_FRACTION * limits.acceleration, _LIMIT_FRACTION * limits.jerk
         self._ruckig, self._plan = Ruckig(n), Trajectory(n)
         self._ruckig_input = self._input(ControlInterface.Position)
         self._stop = self._input(ControlInterface.Velocity)
-        let_go_at_exit(self, ("_ruckig", "_plan", "_ruckig_input", "_stop"))
+        release_at_exit(self, ("_ruckig", "_plan", "_ruckig_input", "_stop"))
         # The first calls are slow, so they are made here.
         for step in (self.follow, self.follow_rate):
             step(self.q + 0.1)
@@ -102,9 +102,9 @@ class MotionLimiter:
         desired.control_interface = interface
         desired.synchronization = Synchronization.No
         desired.target_position = [0.0] * limits.n_joints
-        desired.max_velocity = (_FRACTION * limits.velocity).tolist()
-        desired.max_acceleration = (_FRACTION * limits.acceleration).tolist()
-        desired.max_jerk = (_FRACTION * limits.jerk).tolist()
+        desired.max_velocity = (_LIMIT_FRACTION * limits.velocity).tolist()
+        desired.max_acceleration = (_LIMIT_FRACTION * limits.acceleration).tolist()
+        desired.max_jerk = (_LIMIT_FRACTION * limits.jerk).tolist()
         return desired
 
     def start(self, q: Vector, dq: Vector | None = None, ddq: Vector | None = None) -> None:
@@ -116,7 +116,7 @@ class MotionLimiter:
             ddq: Difference of dq to the previous one, per period, (n,) [rad/s^2].
         """
         self._start(q, dq, ddq)
-        self._wanted[:] = q
+        self._desired[:] = q
         self._age = 1
 
     def correct(self, q: Vector, dq: Vector, ddq: Vector) -> None:
@@ -153,25 +153,25 @@ class MotionLimiter:
         T, rate = self._period, self._rate
         if self.at_rest and not rate.any() and (desired == self.q).all():
             self.limited = False
-            self._wanted[:] = desired
+            self._desired[:] = desired
             self._age = 1
             return
         v = (desired - self.q) / T
-        speed = (desired - self._wanted) / (self._age * T)
+        speed = (desired - self._desired) / (self._age * T)
         joins = np.abs(v - speed) <= self._catch
-        passed = self._passes(desired, v, (v - rate) / T, joins)
+        passed = self._accept(desired, v, (v - rate) / T, joins)
         if self.limited:
-            self._keep(self._approach(desired, speed), passed)
-        self._wanted[:] = desired
+            self._apply(self._approach(desired, speed), passed)
+        self._desired[:] = desired
         self._age = 1
 
     def follow_rate(self, desired: Vector) -> None:
         """Advance the command by one period towards finite velocities, (n,) [rad/s]."""
         T, bound = self._period, self._limits.velocity
         v = np.minimum(np.maximum(desired, -bound), bound)
-        passed = self._passes(self.q + T * v, v, (v - self._rate) / T, True)
+        passed = self._accept(self.q + T * v, v, (v - self._rate) / T, True)
         if self.limited:
-            self._keep(self._aim(np.minimum(np.maximum(v, -self._max), self._max)), passed)
+            self._apply(self._aim(np.minimum(np.maximum(v, -self._max), self._max)), passed)
 
     def brake(self) -> None:
         """Advance the command by one period along the shortest stop."""
@@ -180,11 +180,11 @@ class MotionLimiter:
         if self.at_rest:
             self._rate[:] = self._change[:] = 0.0
             return
-        self._keep(self._brake(), None)
+        self._apply(self._brake(), None)
         if np.abs(self.command[1:]).max() < _ROUNDED_REST:
             self.command[1:] = 0.0
 
-    def _passes(self, q: Vector, v: Vector, a: Vector, joins: bool | Joints) -> _Passed:
+    def _accept(self, q: Vector, v: Vector, a: Vector, joins: bool | Joints) -> _Passed:
         """Set desired positions as the command if every joint may move there within its limits.
 
         Args:
@@ -250,10 +250,10 @@ class MotionLimiter:
         ruckig_input.current_acceleration = self.ddq.tolist()
         up = down = max_value
         if self._fastest is not None:  # ruckig must brake before the limits decrease.
-            up = np.minimum(max_value, self._fastest(self.q, self.dq.clip(min=_CREEP)))
-            down = np.minimum(max_value, self._fastest(self.q, self.dq.clip(max=-_CREEP)))
-        ruckig_input.max_velocity = np.maximum(up - speed, _CREEP).tolist()
-        ruckig_input.min_velocity = np.minimum(-down - speed, -_CREEP).tolist()
+            up = np.minimum(max_value, self._fastest(self.q, self.dq.clip(min=_MIN_SPEED)))
+            down = np.minimum(max_value, self._fastest(self.q, self.dq.clip(max=-_MIN_SPEED)))
+        ruckig_input.max_velocity = np.maximum(up - speed, _MIN_SPEED).tolist()
+        ruckig_input.min_velocity = np.minimum(-down - speed, -_MIN_SPEED).tolist()
         if not self._has_plan(ruckig_input):
             return self._brake()
         q, dq, ddq = map(np.array, self._plan.at_time(T))
@@ -272,12 +272,14 @@ class MotionLimiter:
         """
         limits, ruckig_input = self._limits, self._ruckig_input
         acceleration = np.maximum(np.abs(self.dq), catch_up) / _CORRECTION_TIME
-        acceleration = np.minimum(acceleration, _FRACTION * limits.acceleration)
+        acceleration = np.minimum(acceleration, _LIMIT_FRACTION * limits.acceleration)
         is_still = np.abs(speed) <= catch_up
-        acceleration = np.where(is_still, acceleration, _FRACTION * limits.acceleration)
-        jerk = np.where(is_still, 4.0 * acceleration / _CORRECTION_TIME, _FRACTION * limits.jerk)
+        acceleration = np.where(is_still, acceleration, _LIMIT_FRACTION * limits.acceleration)
+        jerk = np.where(
+            is_still, 4.0 * acceleration / _CORRECTION_TIME, _LIMIT_FRACTION * limits.jerk
+        )
         ruckig_input.max_acceleration = acceleration.tolist()
-        ruckig_input.max_jerk = np.minimum(jerk, _FRACTION * limits.jerk).tolist()
+        ruckig_input.max_jerk = np.minimum(jerk, _LIMIT_FRACTION * limits.jerk).tolist()
         return np.minimum(self._max, np.maximum(np.abs(speed), catch_up))
 
     def _aim(self, rate: Vector) -> Matrix:
@@ -316,7 +318,7 @@ class MotionLimiter:
     def _has_plan(self, desired: InputParameter) -> bool:
         return has_plan(self._ruckig, desired, self._plan)
 
-    def _keep(self, motion: Matrix, passed: _Passed | None) -> None:
+    def _apply(self, motion: Matrix, passed: _Passed | None) -> None:
         """Set a step as command, but the desired position for joints whose limits allow it."""
         if passed is not None:
             motion = np.where(*passed, motion)

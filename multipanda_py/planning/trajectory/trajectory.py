@@ -17,7 +17,7 @@ def can_stop(
     ddq: Vector,
     lower: Vector,
     upper: Vector,
-    max_value: Vector,
+    braking_acceleration: Vector,
     jerk: Vector,
 ) -> NDArray[np.bool_]:
     r"""Return a mask of the joints that have enough distance to brake, (n,).
@@ -33,12 +33,14 @@ def can_stop(
         ddq: Accelerations, (n,) [rad/s^2].
         lower: Lower position limits, (n,) [rad].
         upper: Upper position limits, (n,) [rad].
-        max_value: Braking accelerations a, (n,) [rad/s^2].
+        braking_acceleration: Braking accelerations a, (n,) [rad/s^2].
         jerk: Braking jerks j, (n,) [rad/s^3].
     """
     change = np.abs(ddq)
     rate = np.abs(dq) + change * change / (2.0 * jerk)
-    braking_distance = rate * (change / jerk + rate / (2.0 * max_value) + max_value / (2.0 * jerk))
+    braking_distance = rate * (
+        change / jerk + rate / (2.0 * braking_acceleration) + braking_acceleration / (2.0 * jerk)
+    )
     up, down = upper - q, q - lower
     ahead = np.where(dq > 0.0, up, down)
     rotations = (dq * ddq < 0.0) | (dq == 0.0)
@@ -46,7 +48,9 @@ def can_stop(
     return np.asarray((braking_distance <= ahead) | (rate < 1e-6))
 
 
-def stoppable_rate(distance: Vector, max_value: Vector, period: float) -> Vector:
+def max_stoppable_velocity(
+    distance: Vector, braking_acceleration: Vector, period: float
+) -> Vector:
     r"""Return the maximum velocities from which joints can stop within a distance, (n,) [rad/s].
 
     .. math:: v(d) = a \left( \sqrt{T^2 + 2 d / a} - T \right)
@@ -55,11 +59,11 @@ def stoppable_rate(distance: Vector, max_value: Vector, period: float) -> Vector
 
     Args:
         distance: Distances to stop within, d, (n,) [rad]. Negative ones count as zero.
-        max_value: Braking accelerations a, (n,) [rad/s^2].
+        braking_acceleration: Braking accelerations a, (n,) [rad/s^2].
         period: Cycle time, T [s].
     """
-    reach = np.sqrt(period * period + 2.0 * np.maximum(distance, 0.0) / max_value)
-    return np.asarray(max_value * (reach - period))
+    reach = np.sqrt(period * period + 2.0 * np.maximum(distance, 0.0) / braking_acceleration)
+    return np.asarray(braking_acceleration * (reach - period))
 
 
 BLEND_TIME = 0.1
@@ -115,29 +119,29 @@ def _slopes(step: Matrix, rise: Matrix) -> Matrix:
 
 def _curvatures(step: Matrix, rise: Matrix, v: Matrix) -> Matrix:
     a = np.zeros_like(v)
-    at_begin = (6.0 * rise - (4.0 * v[:-1] + 2.0 * v[1:]) * step) / step**2
+    at_start = (6.0 * rise - (4.0 * v[:-1] + 2.0 * v[1:]) * step) / step**2
     at_end = (-6.0 * rise + (2.0 * v[:-1] + 4.0 * v[1:]) * step) / step**2
-    before, after = at_end[:-1], at_begin[1:]
+    before, after = at_end[:-1], at_start[1:]
     smaller = np.where(np.abs(before) < np.abs(after), before, after)
     a[1:-1] = np.where(before * after > 0.0, smaller, 0.0)
     return a
 
 
-def thin(rows: Matrix, max_value: int, pieces: int = 1) -> tuple[Matrix, Vector]:
+def thin(rows: Matrix, max_points: int, pieces: int = 1) -> tuple[Matrix, Vector]:
     """Remove points evenly until a maximum number remains.
 
     Args:
         rows: Trajectory points, (n, 1 + 3 m).
-        max_value: Maximum number of remaining points, more than ``pieces``.
+        max_points: Maximum number of remaining points, more than ``pieces``.
         pieces: Number of intervals of equal size whose ends must remain.
 
     Returns:
         Remaining points, and the maximum distance of the new path from the removed points, (m,),
         in the unit of each joint.
     """
-    if len(rows) <= max_value:
+    if len(rows) <= max_points:
         return rows, np.zeros((rows.shape[1] - 1) // 3)
-    each, of_each = (len(rows) - 1) // pieces, (max_value - 1) // pieces
+    each, of_each = (len(rows) - 1) // pieces, (max_points - 1) // pieces
     inside = np.linspace(0, each, of_each + 1).round()[:-1]
     stay = np.append(np.add.outer(each * np.arange(pieces), inside), len(rows) - 1).astype(int)
     selected = rows[stay]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import IdentificationRefused, LogError, UnknownName
-from multipanda_py.realtime.recording.measured_motion import GAP, MeasuredMotion
+from multipanda_py.realtime.recording.measured_motion import GAP_PERIODS, MeasuredMotion
 from multipanda_py.state import Matrix, Vector
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 JOINT_COLUMNS = ("q", "dq", "tau", "tau_commanded")
-_OWN = ("time", *JOINT_COLUMNS)
-_ALIKE = (
+_OWN_COLUMNS = ("time", *JOINT_COLUMNS)
+_EQUAL_FIELDS = (
     "joints", "robot", "gravity_in_tau", "gravity_in_tau_commanded", "rotors_in_tau", "laws",
 )  # fmt: skip
 
@@ -107,13 +107,13 @@ class ArmLog:
         """
         if name not in self.names:
             raise UnknownName(f"column of {self.arm}", name, self.names)
-        values: NDArray[Any] = getattr(self, name) if name in _OWN else self.columns[name]
+        values: NDArray[Any] = getattr(self, name) if name in _OWN_COLUMNS else self.columns[name]
         return values
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of all recorded columns, ``time`` first."""
-        own = [name for name in _OWN if getattr(self, name) is not None]
+        own = [name for name in _OWN_COLUMNS if getattr(self, name) is not None]
         return (*own, *self.columns)
 
     @property
@@ -135,24 +135,24 @@ class ArmLog:
         """Return the gaps, (m, 2): times of the samples before and after each gap [s].
 
         Args:
-            longer_than: Minimum length of a gap [s]; the default is :data:`.GAP` periods.
+            longer_than: Minimum length of a gap [s]; the default is :data:`.GAP_PERIODS` periods.
         """
         step = np.diff(self.time)
-        limit = GAP * self.period if longer_than is None else longer_than
+        limit = GAP_PERIODS * self.period if longer_than is None else longer_than
         at = np.flatnonzero(step > limit)
         return np.stack([self.time[at], self.time[at + 1]], axis=1)
 
-    def segments(self, longer_than: float | None = None, at_least: int = 1) -> list[slice]:
+    def segments(self, longer_than: float | None = None, min_count: int = 1) -> list[slice]:
         """Return the runs of samples between gaps and starts, for filters with a constant period.
 
         Args:
             longer_than: Minimum length of a gap [s], as for :meth:`gaps`.
-            at_least: Minimum number of samples of a run.
+            min_count: Minimum number of samples of a run.
         """
         after = np.searchsorted(self.time, self.gaps(longer_than)[:, 1]).tolist()
         bounds = sorted({0, *self.starts, *after, len(self)})
         runs = [slice(start, end) for start, end in pairwise(bounds)]
-        return [run for run in runs if run.stop - run.start >= at_least]
+        return [run for run in runs if run.stop - run.start >= min_count]
 
     def part(self, run: slice) -> ArmLog:
         """Return a part of the samples as a log; its arrays are views.
@@ -181,7 +181,7 @@ class ArmLog:
             dq=columns.get("dq"),
             tau=columns.get("tau"),
             tau_commanded=columns.get("tau_commanded"),
-            columns={name: values for name, values in columns.items() if name not in _OWN},
+            columns={name: values for name, values in columns.items() if name not in _OWN_COLUMNS},
             starts=starts,
         )
 
@@ -222,7 +222,7 @@ def joined(logs: list[ArmLog]) -> ArmLog:
     """
     first = logs[0]
     for other in logs[1:]:
-        for name in _ALIKE:
+        for name in _EQUAL_FIELDS:
             got, allowed = getattr(other, name), getattr(first, name)
             if got != allowed:
                 raise LogError(f"{first.arm}: {name} of one log is {got}, of another {allowed}")

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from multipanda_py.realtime.recording.log import EventMessage, fault_name
 from multipanda_py.realtime.recording.mcap_file import FileSink, utc
 from multipanda_py.realtime.recording.topics import CellPlan, Rows
-from multipanda_py.realtime.system.child_process import write_stderr
+from multipanda_py.realtime.system.child_process import log_line
 from multipanda_py.registry import needed
 
 if TYPE_CHECKING:
     from multipanda_py.config.sections import RecorderConfig
 
 
-SWITCH = "MULTIPANDA_FAULT_LOGS"
+FAULT_LOGS_VARIABLE = "MULTIPANDA_FAULT_LOGS"
 """Environment variable. The value ``off`` disables fault recordings for all cell files."""
 
 
@@ -40,10 +40,14 @@ def fault_folder(settings: RecorderConfig, cell: str) -> Path:
 
 def records_faults(settings: RecorderConfig) -> bool:
     """Return True if cell file and environment enable fault recordings."""
-    return settings.faults and os.environ.get(SWITCH, "").lower() not in ("off", "0", "false")
+    return settings.faults and os.environ.get(FAULT_LOGS_VARIABLE, "").lower() not in (
+        "off",
+        "0",
+        "false",
+    )
 
 
-_SECOND = 1_000_000_000  # One second [ns].
+_NS_PER_SECOND = 1_000_000_000  # One second [ns].
 
 
 class FaultSink:
@@ -75,7 +79,7 @@ class FaultSink:
     ) -> None:
         self._plan, self._dtype, self._folder, self._keep = plan, dtype, folder, keep
         self.after = after
-        self._before, self._after = int(before * _SECOND), int(after * _SECOND)
+        self._before, self._after = int(before * _NS_PER_SECOND), int(after * _NS_PER_SECOND)
         library = needed("zstandard")
         self._pack, self._unpack = library.ZstdCompressor(level=1), library.ZstdDecompressor()
         self._ring: deque[tuple[bytes, NDArray[np.int64], Sequence[EventMessage]]] = deque()
@@ -160,7 +164,7 @@ class FaultSink:
             sink.finish(how_it_went or {})
             for path in sink.files:
                 self.files.append(path)
-                write_stderr(f"multipanda recorder: recording of a fault: {path}")
+                log_line(f"multipanda recorder: recording of a fault: {path}")
             self._drop_old()
         except OSError as error:
             self._complain(error)
@@ -177,7 +181,7 @@ class FaultSink:
         self.give_up()
         if not self._complained:
             self._complained = True
-            write_stderr(
+            log_line(
                 f"multipanda recorder: recordings of faults of cell {self._plan.name!r} cannot be "
                 f"written to {self._folder}: {error.strerror or error}. Set recorder.folder of "
                 "the cell file to a writable folder"

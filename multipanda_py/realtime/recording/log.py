@@ -15,10 +15,10 @@ from multipanda_py.exceptions import LogError, UnknownName
 from multipanda_py.realtime.events import Event, LoopEvent
 from multipanda_py.realtime.recording.arm_log import JOINT_COLUMNS, ArmLog, joined
 from multipanda_py.realtime.recording.measured_motion import (
-    cut_off,
+    clipped_torques,
+    constant_joints,
     other_joints,
     saturated,
-    still,
     wrong_positions,
     wrong_times,
     wrong_torques,
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-EVENTS = "/events"
+LOG_EVENTS_TOPIC = "/events"
 SCHEMA = "rcl_interfaces/msg/Log"
-EVENTS_TOPIC = (EVENTS, SCHEMA, definition(SCHEMA))
+EVENTS_TOPIC = (LOG_EVENTS_TOPIC, SCHEMA, definition(SCHEMA))
 _INFO, _WARN, _ERROR = 20, 30, 40  # Severities of ``rcl_interfaces/msg/Log``.
 
 
@@ -207,7 +207,7 @@ def read_event(message: bytes, time: float) -> Mark:
     return Mark(time, arm, "event", f"{kind}: {text}" + (f" ({law})" if law else ""))
 
 
-_LACKING = 0.05
+_MAX_GAP_FRACTION = 0.05
 """Maximum fraction of the time that may be in gaps."""
 
 
@@ -229,18 +229,18 @@ def check_log(
         UnknownName: If there is no such robot model.
     """
     name = robot or known_robot(log)
-    result = _of_another_robot(log, name) + holes(log, shortest)
+    result = _of_another_robot(log, name) + check_completeness(log, shortest)
     if result:
         return result  # Further checks would report the same problem again.
-    result = mistaken(log, name)
-    more = still(log.q, log.joints) if moves else []
+    result = check_columns(log, name)
+    more = constant_joints(log.q, log.joints) if moves else []
     if log.tau is not None:
         known = [] if name is None else saturated(log.tau, log.joints, MODELS[name].limits)
-        more += known or cut_off(log.tau, log.joints)
+        more += known or clipped_torques(log.tau, log.joints)
     return result + [f"{log.arm}: {sentence}" for sentence in more]
 
 
-def mistaken(log: ArmLog, robot: str | None = None) -> list[str]:
+def check_columns(log: ArmLog, robot: str | None = None) -> list[str]:
     """Check that columns contain what their names say; return one message per problem.
 
     It detects another robot, degrees, mNm and swapped columns. Samples with non-finite numbers are
@@ -275,7 +275,7 @@ def mistaken(log: ArmLog, robot: str | None = None) -> list[str]:
     return [f"{log.arm}: {sentence}" for sentence in result]
 
 
-def unrecorded(log: Log) -> list[str]:
+def check_recording(log: Log) -> list[str]:
     """Return messages about a truncated recording and about lost records."""
     result = []
     if torn := log.about.get("torn"):
@@ -290,7 +290,7 @@ def known_robot(log: ArmLog) -> str | None:
     return log.robot if log.robot in MODELS else None
 
 
-def holes(log: ArmLog, shortest: float = 0.0) -> list[str]:
+def check_completeness(log: ArmLog, shortest: float = 0.0) -> list[str]:
     """Return messages about missing data: non-finite numbers, short duration, gaps.
 
     Args:
@@ -303,7 +303,7 @@ def holes(log: ArmLog, shortest: float = 0.0) -> list[str]:
             f"{log.arm}: got a duration of {log.duration:.1f} s, allowed >= {shortest:g} s"
         )
     lacking = float(np.diff(log.gaps(), axis=1).sum())
-    if lacking > _LACKING * log.duration:
+    if lacking > _MAX_GAP_FRACTION * log.duration:
         holes.append(
             f"{log.arm}: {lacking:.2f} of {log.duration:.2f} s lie in {len(log.gaps())} gaps"
         )

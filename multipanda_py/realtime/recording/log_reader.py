@@ -17,7 +17,7 @@ from multipanda_py.files import MAX_RECORDING, check_regular
 from multipanda_py.realtime.cycle_record import ARM_FIELDS
 from multipanda_py.realtime.recording.arm_log import JOINT_COLUMNS, ArmLog
 from multipanda_py.realtime.recording.log import (
-    EVENTS,
+    LOG_EVENTS_TOPIC,
     Log,
     Mark,
     joined_logs,
@@ -26,7 +26,7 @@ from multipanda_py.realtime.recording.log import (
 )
 from multipanda_py.realtime.recording.mcap_chunks import McapContent, read_blocks, topics_in
 from multipanda_py.realtime.recording.record_columns import ArmFacts, arm_log_of_records
-from multipanda_py.realtime.recording.topics import CELL_FILE, CYCLES, rows_topic
+from multipanda_py.realtime.recording.topics import CELL_FILE, CYCLES_TOPIC, rows_topic
 from multipanda_py.registry import needed
 from multipanda_py.robots import MODELS
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-TABLES = (".csv", ".parquet")
-_TIMES = ("time", "t", "timestamp", "robot_time")
-_NAMES = {
+TABLE_SUFFIXES = (".csv", ".parquet")
+_TIME_COLUMNS = ("time", "t", "timestamp", "robot_time")
+_COLUMN_NAMES = {
     "q": "q", "position": "q", "pos": "q",
     "dq": "dq", "qd": "dq", "velocity": "dq", "vel": "dq",
     "tau": "tau", "tau_j": "tau", "effort": "tau", "torque": "tau",
@@ -94,7 +94,7 @@ def _arm_of_table(table: pd.DataFrame, name: str, path: Path, robot: str | None)
     names = {str(column).strip(): column for column in table.columns}
     if not len(table):
         raise LogError(f"{path}: the log has no samples")
-    clock = next((names[key] for key in names if key.lower() in _TIMES), None)
+    clock = next((names[key] for key in names if key.lower() in _TIME_COLUMNS), None)
     if clock is None:
         raise LogError(f"{path}: column 'time' [s] is missing; got {_list(names)}")
     groups, alone = _grouped(names, path)
@@ -128,7 +128,7 @@ def _grouped(names: dict[str, Any], path: Path) -> tuple[dict[str, list[Any]], d
             alone[text] = column
             continue
         name = match["name"].rstrip("_")
-        of_name = numbered.setdefault(_NAMES.get(name.lower(), name), {})
+        of_name = numbered.setdefault(_COLUMN_NAMES.get(name.lower(), name), {})
         if (other := of_name.setdefault(int(match["number"]), column)) is not column:
             raise LogError(f"{path}: columns {other} and {text} are of one joint. Remove one")
     for text in alone:
@@ -170,10 +170,10 @@ def _list(names: Any) -> str:
     return text if len(text) < 200 else f"{text[:200]} ..."
 
 
-BAGS = (".db3", ".mcap")
+BAG_SUFFIXES = (".db3", ".mcap")
 _JOINT_STATE = "sensor_msgs/msg/JointState"
 _NAME = re.compile(r"(?P<prefix>.*?)_?(?P<joint>joint_?\d+)$")
-_ROBOTS = {"panda": "fer"}
+_ROBOT_NAMES = {"panda": "fer"}
 """Robot names of other tools, with the names of the models in this package."""
 
 
@@ -216,7 +216,7 @@ def _arm_of_topic(topic: str, samples: list[Any], robot: str | None, path: Path)
     at = [names.index(name) for name in chosen]
     first = matches[chosen[0]]
     prefix = first["prefix"].split("_")[-1] if first else ""
-    result = robot or _ROBOTS.get(prefix, prefix if prefix in MODELS else None)
+    result = robot or _ROBOT_NAMES.get(prefix, prefix if prefix in MODELS else None)
     joints = tuple(match["joint"] if (match := matches[name]) else name for name in chosen)
     stamps = np.array([m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for _, m in samples])
     # If the stamps are not set, the times of recording are used.
@@ -264,7 +264,7 @@ FORMER_FIELDS = {
 
 def is_ours(path: Path) -> bool:
     """Return True if an MCAP file was recorded by a cell."""
-    return CYCLES in topics_in(path)
+    return CYCLES_TOPIC in topics_in(path)
 
 
 def read_mcap(path: Path) -> Log:
@@ -274,7 +274,7 @@ def read_mcap(path: Path) -> Log:
         LogError: If it cannot be read, is damaged, or contains no cycle record.
     """
     content = read_blocks(path)
-    if CYCLES not in content.messages:
+    if CYCLES_TOPIC not in content.messages:
         raise LogError(f"{path}: the recording has no cycles")
     try:
         return _log(content, path)
@@ -286,7 +286,7 @@ def read_mcap(path: Path) -> Log:
 
 
 def _log(content: McapContent, path: Path) -> Log:
-    cycles = _records(content, CYCLES)
+    cycles = _records(content, CYCLES_TOPIC)
     facts = [ArmFacts(**arm) for arm in json.loads(content.about["arms"])]
     laws = tuple(json.loads(content.about["laws"]))
     arms: dict[str, ArmLog] = {}
@@ -302,11 +302,11 @@ def _log(content: McapContent, path: Path) -> Log:
 
 def _events(content: McapContent, cycles: NDArray[np.void]) -> list[Mark]:
     """Return the events of the loop with their robot time."""
-    if EVENTS not in content.messages:
+    if LOG_EVENTS_TOPIC not in content.messages:
         return []
-    logged = np.concatenate(content.times[CYCLES])[: len(cycles)]
+    logged = np.concatenate(content.times[CYCLES_TOPIC])[: len(cycles)]
     events = []
-    for block, times in zip(content.messages[EVENTS], content.times[EVENTS]):
+    for block, times in zip(content.messages[LOG_EVENTS_TOPIC], content.times[LOG_EVENTS_TOPIC]):
         for message, time in zip(block, times):
             stamp = float(np.interp(time - logged[0], logged - logged[0], cycles["time"]))
             events.append(read_event(message.tobytes(), stamp))
@@ -386,13 +386,16 @@ def _read_one(path: Path, robot: str | None) -> Log:
     try:
         if not path.is_dir():
             check_regular(path, MAX_RECORDING)
-        if suffix in TABLES:
+        if suffix in TABLE_SUFFIXES:
             return read_table(path, robot)
         if suffix == ".mcap" and is_ours(path):
             return read_mcap(path)
-        if suffix in BAGS or path.is_dir():
+        if suffix in BAG_SUFFIXES or path.is_dir():
             return read_bag(path, robot)
     except OSError as error:
         raise LogError(f"{path}: {error.strerror or error}") from error
-    got, allowed = suffix or "file without suffix", ", ".join(dict.fromkeys((*TABLES, *BAGS)))
+    got, allowed = (
+        suffix or "file without suffix",
+        ", ".join(dict.fromkeys((*TABLE_SUFFIXES, *BAG_SUFFIXES))),
+    )
     raise LogError(f"{path}: got a {got}, allowed {allowed}")

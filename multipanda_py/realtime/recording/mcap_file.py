@@ -196,7 +196,7 @@ class McapFile:
         self.size += len(data)
 
 
-_SECOND = 1_000_000_000  # One second [ns].
+_NS_PER_SECOND = 1_000_000_000  # One second [ns].
 
 
 class FileSink:
@@ -272,4 +272,4 @@ class FileSink:
 
 def utc(time: int) -> datetime:
     """Return the date of a time since the epoch [ns]."""
-    return datetime.fromtimestamp(time / _SECOND, timezone.utc)
+    return datetime.fromtimestamp(time / _NS_PER_SECOND, timezone.utc)

@@ -17,12 +17,12 @@ from multipanda_py.exceptions import IdentificationRefused
 from multipanda_py.robots.robot import Robot
 from multipanda_py.state import ArmLimits, Matrix, Vector
 
-GAP = 2.5
+GAP_PERIODS = 2.5
 """Number of periods beyond which two samples have a gap between them. One lost sample makes two
 periods, two make three. The half period allows for jitter of the clock."""
-BRIDGED = 0.02
+MAX_BRIDGED_GAP = 0.02
 """Maximum gap that filters may ignore, because the filtered motion hardly changes in it [s]."""
-RESTS, AROUND = 5e-3, 0.5
+REST_TOLERANCE, REMAINING_REST = 5e-3, 0.5
 """Maximum distance of a resting arm from its first or last configuration [rad, m], and duration
 of that rest which is not removed [s]."""
 
@@ -90,7 +90,7 @@ class MeasuredMotion:
     def runs(self) -> list[slice]:
         """Return the runs of samples between gaps, for filters that need constant periods."""
         step = np.diff(self.time)
-        far = np.flatnonzero(step > max(GAP * self.period, BRIDGED)) + 1
+        far = np.flatnonzero(step > max(GAP_PERIODS * self.period, MAX_BRIDGED_GAP)) + 1
         bounds = sorted({0, *self.starts, *far.tolist(), len(self.time)})
         return [slice(start, end) for start, end in pairwise(bounds)]
 
@@ -111,11 +111,11 @@ class MeasuredMotion:
 
         A motion without any movement is returned unchanged.
         """
-        left, reached = (np.abs(self.q - self.q[k]).max(axis=1) > RESTS for k in (0, -1))
+        left, reached = (np.abs(self.q - self.q[k]).max(axis=1) > REST_TOLERANCE for k in (0, -1))
         if not left.any():
             return self
-        start = self.time[int(left.argmax())] - AROUND
-        end = self.time[len(reached) - 1 - int(reached[::-1].argmax())] + AROUND
+        start = self.time[int(left.argmax())] - REMAINING_REST
+        end = self.time[len(reached) - 1 - int(reached[::-1].argmax())] + REMAINING_REST
         first, last = np.searchsorted(self.time, [start, end]).tolist()
         return self.part(slice(first, last))
 
@@ -130,31 +130,31 @@ class MeasuredMotion:
         return self.part(slice(0, at)), self.part(slice(at, len(self.time)))
 
 
-STILL = 0.02
+MAX_CONSTANT_RANGE = 0.02
 """Maximum range of a joint that does not move [rad, m]."""
-BEYOND = 0.05
+MAX_LIMIT_EXCESS = 0.05
 """Maximum distance of measured positions beyond limits [rad, m]."""
-TOO_MUCH, THOUSANDTHS = 1.5, 10.0
+MAX_TORQUE_FACTOR, MILLI_TORQUE_FACTOR = 1.5, 10.0
 """Factors on the torque limit of a joint. A measured torque above the first factor belongs to
 another joint or robot, above the second factor its unit is mNm. The first factor exceeds 1,
 because measured torques include gravity and limited commands do not."""
 MIN_TORQUE = 0.2
 """Minimum of the largest measured torque; only a vertically stretched arm has less [Nm]."""
-SATURATED, MAX_SATURATED_FRACTION = 0.995, 0.01
+SATURATION_FRACTION, MAX_SATURATED_FRACTION = 0.995, 0.01
 """Fraction of the limit from which a torque is saturated, and maximum fraction of such samples."""
-ROUNDING = 1e-9
+ROUNDING_TORQUE = 1e-9
 """Torque below which differences are rounding errors [Nm]."""
-FLAT, EQUAL = 0.02, 1e-6
+MIN_CLIPPED_FRACTION, EQUALITY_TOLERANCE = 0.02, 1e-6
 """Minimum fraction of samples at the maximum or minimum torque that indicates clipping, and
 relative tolerance of their equality."""
-APART, MOVES, WINDOW = 0.3, 0.02, 0.05
+MAX_VELOCITY_DIFFERENCE, MIN_RMS_VELOCITY, AVERAGING_TIME = 0.3, 0.02, 0.05
 """Maximum RMS difference of dq and the slope of q, relative to the RMS of dq. Minimum RMS of dq
 for this check [rad/s, m/s]. Averaging time of both signals [s]."""
-ALIKE = 0.8
+MIN_CORRELATION = 0.8
 """Minimum correlation of two signals that count as the same."""
 SHORTEST_RUN = 8
 """Minimum number of samples of a run whose slope is checked."""
-PERIODS = (2e-5, 0.2)
+PERIOD_RANGE = (2e-5, 0.2)
 """Minimum and maximum plausible time between samples [s]."""
 
 
@@ -175,11 +175,12 @@ def other_joints(joints: Sequence[str], robot: Robot) -> list[str]:
 
 def wrong_times(time: Vector) -> list[str]:
     """Check that times are in seconds, by the plausible range of sample periods."""
-    period = float(np.median(np.diff(time))) if len(time) > 1 else PERIODS[1]
-    if PERIODS[0] <= period <= PERIODS[1]:
+    period = float(np.median(np.diff(time))) if len(time) > 1 else PERIOD_RANGE[1]
+    if PERIOD_RANGE[0] <= period <= PERIOD_RANGE[1]:
         return []
     return [
-        f"time: got a sample every {period:.3g} s, allowed {PERIODS[0]:g} to {PERIODS[1]:g}: is "
+        f"time: got a sample every {period:.3g} s, allowed {PERIOD_RANGE[0]:g} to "
+        f"{PERIOD_RANGE[1]:g}: is "
         "it in milliseconds, or in another unit?"
     ]
 
@@ -195,7 +196,7 @@ def wrong_positions(q: Matrix, joints: Sequence[str], limits: ArmLimits) -> list
     Returns:
         One message per fault.
     """
-    low, high = limits.lower - BEYOND, limits.upper + BEYOND
+    low, high = limits.lower - MAX_LIMIT_EXCESS, limits.upper + MAX_LIMIT_EXCESS
     wrong_positions = []
     for joint in np.flatnonzero(((q < low) | (q > high)).any(axis=0)).tolist():
         in_degrees = np.deg2rad(q[:, joint])
@@ -226,12 +227,12 @@ def wrong_torques(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list
     largest = np.abs(tau).max(axis=0)
     if largest.max() < MIN_TORQUE:
         return [f"no torque is above {largest.max():.2g} Nm: is it in kNm, or not measured?"]
-    in_thousandths = bool((largest > THOUSANDTHS * limits.torque).any())
+    in_thousandths = bool((largest > MILLI_TORQUE_FACTOR * limits.torque).any())
     hint = "is it in mNm?" if in_thousandths else "are columns swapped, or is it another robot?"
     return [
         f"{joints[joint]}: got torques up to {largest[joint]:.4g}, allowed "
         f"{limits.torque[joint]:g} {limits.unit(joint, 'Nm')}: {hint}"
-        for joint in np.flatnonzero(largest > TOO_MUCH * limits.torque).tolist()
+        for joint in np.flatnonzero(largest > MAX_TORQUE_FACTOR * limits.torque).tolist()
     ]
 
 
@@ -250,31 +251,33 @@ def wrong_velocities(
     runs = [run for run in runs if run.stop - run.start >= SHORTEST_RUN]
     if not runs:
         return []
-    window = max(1, round(WINDOW / float(np.median(np.diff(time)))))
+    window = max(1, round(AVERAGING_TIME / float(np.median(np.diff(time)))))
     slope = _averaged(np.vstack([np.gradient(q[r], time[r], axis=0) for r in runs]), window)
     value = _averaged(np.vstack([dq[r] for r in runs]), window)
     size = _rms(value)
-    if len(zero := np.flatnonzero(~dq.any(axis=0) & (_rms(slope) > MOVES))):
+    if len(zero := np.flatnonzero(~dq.any(axis=0) & (_rms(slope) > MIN_RMS_VELOCITY))):
         names = ", ".join(joints[int(k)] for k in zero)
         return [
             f"dq of {names} is zero throughout, while q changes. Remove columns of dq that were "
             "not measured"
         ]
-    unusual = np.flatnonzero((size > MOVES) & (_rms(value - slope) > APART * size))
+    unusual = np.flatnonzero(
+        (size > MIN_RMS_VELOCITY) & (_rms(value - slope) > MAX_VELOCITY_DIFFERENCE * size)
+    )
     if not len(unusual):
         return []
     joint, alike = int(unusual[0]), correlations(value, slope)
     description, changes = f"dq of {joints[joint]} is", "the slope of its q"
     best = int(np.argmax(np.nan_to_num(alike[joint], nan=-1.0)))
-    if alike[joint, joint] > ALIKE:
+    if alike[joint, joint] > MIN_CORRELATION:
         ratio = size[joint] / _rms(slope)[joint]
         unit = "what unit is it in?"
         if 40.0 < max(ratio, 1.0 / ratio) < 80.0:
             unit = f"are {'velocities' if ratio > 1.0 else 'positions'} in degrees?"
         return [f"{description} {ratio:.3g} times {changes}: {unit}"]
-    if alike[joint, joint] < -ALIKE:
+    if alike[joint, joint] < -MIN_CORRELATION:
         return [f"{description} opposite to {changes}"]
-    if best != joint and alike[joint, best] > ALIKE:
+    if best != joint and alike[joint, best] > MIN_CORRELATION:
         return [f"{description} the slope of q of {joints[best]}: are columns swapped?"]
     names = ", ".join(joints[int(k)] for k in unusual)
     return [f"dq of {names} is not the slope of q: are columns swapped?"]
@@ -291,7 +294,7 @@ def saturated(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str
     Returns:
         One message per joint.
     """
-    fraction = (np.abs(tau) >= SATURATED * limits.torque).mean(axis=0)
+    fraction = (np.abs(tau) >= SATURATION_FRACTION * limits.torque).mean(axis=0)
     return [
         f"{joints[joint]}: the torque is at its limit of {limits.torque[joint]:g} "
         f"{limits.unit(joint, 'Nm')} in {fraction[joint]:.0%} of the samples, where it is not the "
@@ -300,7 +303,7 @@ def saturated(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str
     ]
 
 
-def cut_off(tau: Matrix, joints: Sequence[str]) -> list[str]:
+def clipped_torques(tau: Matrix, joints: Sequence[str]) -> list[str]:
     """Find torques that are clipped at one value, by a sensor or a driver.
 
     Args:
@@ -310,7 +313,7 @@ def cut_off(tau: Matrix, joints: Sequence[str]) -> list[str]:
     Returns:
         One message per joint and end.
     """
-    near = np.maximum(EQUAL * np.abs(tau).max(axis=0), ROUNDING)
+    near = np.maximum(EQUALITY_TOLERANCE * np.abs(tau).max(axis=0), ROUNDING_TORQUE)
     result = []
     for ends in (tau.max(axis=0), tau.min(axis=0)):
         fraction = (np.abs(tau - ends) <= near).mean(axis=0)
@@ -318,12 +321,14 @@ def cut_off(tau: Matrix, joints: Sequence[str]) -> list[str]:
             f"{joints[joint]}: the torque is clipped at {ends[joint]:.4g}, in "
             f"{fraction[joint]:.0%} "
             "of the samples, where it is not the torque that the motion needs"
-            for joint in np.flatnonzero((fraction > FLAT) & (np.ptp(tau, axis=0) > near)).tolist()
+            for joint in np.flatnonzero(
+                (fraction > MIN_CLIPPED_FRACTION) & (np.ptp(tau, axis=0) > near)
+            ).tolist()
         ]
     return result
 
 
-def still(q: Matrix, joints: Sequence[str]) -> list[str]:
+def constant_joints(q: Matrix, joints: Sequence[str]) -> list[str]:
     """Find joints that do not move.
 
     Args:
@@ -334,9 +339,10 @@ def still(q: Matrix, joints: Sequence[str]) -> list[str]:
         One message per joint.
     """
     return [
-        f"{joints[joint]}: does not move by more than {STILL:g} rad or m, so that its friction "
+        f"{joints[joint]}: does not move by more than {MAX_CONSTANT_RANGE:g} rad or m, so that "
+        f"its friction "
         "and inertia cannot be identified"
-        for joint in np.flatnonzero(np.ptp(q, axis=0) < STILL).tolist()
+        for joint in np.flatnonzero(np.ptp(q, axis=0) < MAX_CONSTANT_RANGE).tolist()
     ]
 
 

@@ -27,7 +27,7 @@ from multipanda_py.realtime.recording.fault_recorder import FaultSink
 from multipanda_py.realtime.recording.log import event_message
 from multipanda_py.realtime.recording.mcap_file import FileSink
 from multipanda_py.realtime.recording.topics import CellPlan
-from multipanda_py.realtime.system.child_process import lines, write_stderr
+from multipanda_py.realtime.system.child_process import lines, log_line
 
 NICENESS = 15
 """Niceness of the process, so that it does not delay control."""
@@ -40,19 +40,19 @@ class _End:
     """Request of the parent process to end this process.
 
     Attributes:
-        came: Event that is set when the process has to end.
+        requested: Event that is set when the process has to end.
         reason: Reason to keep the last seconds; empty to discard them.
     """
 
     def __init__(self, lines: Iterator[bytes]) -> None:
         self._lines = lines
-        self.came, self.reason = threading.Event(), _NOBODY
+        self.requested, self.reason = threading.Event(), _NOBODY
 
     def wait(self) -> None:
         line = next(self._lines, b"")
         with contextlib.suppress(ValueError, KeyError):
             self.reason = str(json.loads(line)["end"])
-        self.came.set()
+        self.requested.set()
 
 
 def main() -> int:
@@ -72,7 +72,7 @@ def main() -> int:
         answer = _follow(plan, options, _End(input_lines))
     except (MultipandaError, OSError) as error:
         answer = {"error": f"{error}"}
-    _say(answer)
+    _send_message(answer)
     return 1 if "error" in answer else 0
 
 
@@ -87,12 +87,12 @@ def _follow(plan: CellPlan, options: dict[str, Any], end: _End) -> dict[str, Any
     sink = _sink(plan, options, reader)
     if isinstance(sink, FileSink):
         sink.open_file(time.time_ns())
-    _say({})  # This reports to the parent that recording has begun.
+    _send_message({})  # This reports to the parent that recording has begun.
     offset = time.time_ns() - time.monotonic_ns()
     threading.Thread(target=end.wait, daemon=True).start()
     until, is_late = math.inf, False
     while time.monotonic() < until:
-        if end.came.wait(PERIOD) and until == math.inf:
+        if end.requested.wait(PERIOD) and until == math.inf:
             until = -math.inf
             if isinstance(sink, FaultSink) and end.reason:
                 sink.keep_now(end.reason)
@@ -109,7 +109,7 @@ def _follow(plan: CellPlan, options: dict[str, Any], end: _End) -> dict[str, Any
             return _answer(sink, reader, f"{sink.files[-1]}: {error.strerror}")
         if reader.dropped and not is_late:
             is_late = True
-            write_stderr("multipanda recorder: cycle records were lost: this machine is too busy")
+            log_line("multipanda recorder: cycle records were lost: this machine is too busy")
         if until < math.inf and not len(rows):
             break
     sink.finish({"dropped": f"{reader.dropped}"})
@@ -136,7 +136,7 @@ def _answer(sink: FileSink | FaultSink, reader: RecordReader, error: str = "") -
     return {**result, "error": error} if error else result
 
 
-def _say(message: dict[str, Any]) -> None:
+def _send_message(message: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):  # The parent may have ended.
         sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()

@@ -16,7 +16,7 @@ from multipanda_py.exceptions import LogError
 from multipanda_py.realtime.recording.topics import CellPlan
 from multipanda_py.realtime.system.child_process import ended, module_command
 
-START, END = 30.0, 20.0
+START_TIMEOUT, END_TIMEOUT = 30.0, 20.0
 """Timeouts of the start of a recorder, and of its end after the last records [s]."""
 
 
@@ -97,7 +97,7 @@ class Recording:
         Raises:
             LogError: If the process does not start, with the reason.
         """
-        answer = self._answer(START)
+        answer = self._answer(START_TIMEOUT)
         if answer is None or "error" in answer:
             self._process.kill()
             self._process.wait()
@@ -119,12 +119,12 @@ class Recording:
         """
         self.ask_to_stop(reason)
         result: dict[str, Any] = {}
-        while (answer := self._answer(END)) is not None:
+        while (answer := self._answer(END_TIMEOUT)) is not None:
             result = answer
         with contextlib.suppress(OSError, ValueError):
             if self._process.stdin is not None:
                 self._process.stdin.close()
-        ended(self._process, END)
+        ended(self._process, END_TIMEOUT)
         if self._process.stdout is not None:
             self._process.stdout.close()
         return result or {"error": "its process was killed"}

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.realtime.cycle_record import ARM_FIELDS, ROW_FIELDS, TRACED_CHANNELS, Field
-from multipanda_py.realtime.record_ring import RecordLocation
+from multipanda_py.realtime.record_ring import RecordLayout
 from multipanda_py.realtime.recording.messages import (
     Layout,
     Numbers,
@@ -44,7 +44,7 @@ class ArmPlan:
 
 @dataclass(frozen=True)
 class CellPlan:
-    """Description of a cell for a recorder; see :class:`.RecordLocation`.
+    """Description of a cell for a recorder; see :class:`.RecordLayout`.
 
     Attributes:
         name: Name of the cell.
@@ -58,7 +58,7 @@ class CellPlan:
 
     name: str
     rate: float
-    records: RecordLocation
+    records: RecordLayout
     arms: tuple[ArmPlan, ...]
     laws: tuple[str, ...]
     attachments: dict[str, str] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class CellPlan:
         )
         laws = tuple(data.pop("laws"))
         sizes = tuple(location.pop("sizes"))
-        return cls(records=RecordLocation(**location, sizes=sizes), arms=arms, laws=laws, **data)
+        return cls(records=RecordLayout(**location, sizes=sizes), arms=arms, laws=laws, **data)
 
 
 def quaternions(rotations: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -108,9 +108,9 @@ def quaternions(rotations: NDArray[np.float64]) -> NDArray[np.float64]:
 
 Rows = NDArray[np.void]
 Columns = Mapping[str, NDArray[Any]]
-CYCLES = "/cycles"
+CYCLES_TOPIC = "/cycles"
 """Topic of the fields of a cycle record that describe the whole cell."""
-WHOLE = "whole"
+WHOLE_RECORD = "whole"
 """Name of the one field with all numbers, in a message that is an unchanged record."""
 CYCLE_FIELDS = tuple(field for field in ROW_FIELDS if field.name != "arms")
 
@@ -151,7 +151,9 @@ def topics_of(plan: CellPlan, dtype: np.dtype[np.void]) -> list[Topic]:
         dtype: Type of a cycle record.
     """
     cycle = cycle_dtype(dtype)
-    topics = [_as_it_is(CYCLES, "Cycle", CYCLE_FIELDS, cycle, lambda rows: packed(rows, cycle))]
+    topics = [
+        _as_it_is(CYCLES_TOPIC, "Cycle", CYCLE_FIELDS, cycle, lambda rows: packed(rows, cycle))
+    ]
     for index, arm in enumerate(plan.arms):
         topics += _of_arm(index, arm, dtype["arms"].base)
     return topics
@@ -186,9 +188,9 @@ def _as_it_is(
     raw = f"V{record.itemsize}"
     return Topic(
         name,
-        Layout(f"multipanda_py/msg/{kind}Row", [Numbers(WHOLE, raw)]),
+        Layout(f"multipanda_py/msg/{kind}Row", [Numbers(WHOLE_RECORD, raw)]),
         record_definition(fields, [record[field.name].shape for field in fields]),
-        lambda rows: {WHOLE: np.ascontiguousarray(take(rows)).view(raw)},
+        lambda rows: {WHOLE_RECORD: np.ascontiguousarray(take(rows)).view(raw)},
         is_stamped=False,
     )
 

@@ -17,13 +17,13 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from multipanda_py.realtime.system.dds import leftovers
+from multipanda_py.realtime.system.dds import unused_segment_bytes
 from multipanda_py.realtime.system.priority import IPC_LOCK, SYS_NICE, has_capability
 from multipanda_py.registry import VERSION
 
 FCI_PORT = 1337
 """TCP port of the Franka Control Interface."""
-PAUSE = 0.005
+CONNECTION_PAUSE = 0.005
 """Time between two connections, so that they do not accumulate at the robot [s]."""
 RTT_LIMIT = 300e-6
 """Round-trip time to the robot above which commands are lost, from Franka's guide [s]."""
@@ -35,15 +35,15 @@ class Finding:
 
     Attributes:
         ok: True if the check has passed.
-        what: Name of the check.
-        found: Result as text.
+        name: Name of the check.
+        value: Result as text.
         fix: Remedy; empty without one.
         required: True if a real arm cannot run without it.
     """
 
     ok: bool
-    what: str
-    found: str
+    name: str
+    value: str
     fix: str = ""
     required: bool = False
 
@@ -91,7 +91,7 @@ def _discovery() -> Finding:
 
 
 def _leftovers() -> Finding:
-    size = leftovers()
+    size = unused_segment_bytes()
     return Finding(
         not size, "shared memory of killed ROS processes", f"{size / 2**20:.1f} MiB",
         "it is not in use; the next start of multimode_controller removes it",
@@ -147,7 +147,7 @@ def examine_link(ip: str, trials: int = 20) -> Iterator[Finding]:
     """
     times = []
     for _ in range(trials):
-        time.sleep(PAUSE)
+        time.sleep(CONNECTION_PAUSE)
         start = time.perf_counter()
         try:
             with socket.create_connection((ip, FCI_PORT), timeout=1.0):
@@ -192,7 +192,7 @@ def machine_facts() -> dict[str, str]:
     }
     for library in LIBRARIES:
         facts[library] = _version(library)
-    machine_facts = {finding.what: finding.found for finding in examine_machine()}
+    machine_facts = {finding.name: finding.value for finding in examine_machine()}
     desired = ("limit rtprio", "limit memlock", "CPU governor", "sleep states of cores")
     return facts | {name: machine_facts[name] for name in desired if name in machine_facts}
 

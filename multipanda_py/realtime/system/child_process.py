@@ -88,14 +88,14 @@ def never_wait_for_output(numbers: Sequence[int] = (1, 2)) -> None:
                 os.close(fd)
 
 
-def write_stderr(text: str) -> None:
+def log_line(text: str) -> None:
     """Write a line to standard error if this does not block."""
     with contextlib.suppress(OSError, ValueError):  # The terminal may be closed.
         if select.select([], [2], [], 0)[1]:
             os.write(2, f"{text}\n".encode()[:_LIMIT])
 
 
-LOOP, DRIVER = "multipanda_loop", "multipanda_arm"
+LOOP_NAME, DRIVER_NAME = "multipanda_loop", "multipanda_arm"
 """Process names of loops and drivers; the kernel keeps 15 characters."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
@@ -219,7 +219,7 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-END = 5.0
+END_TIMEOUT = 5.0
 """Timeout of the end of a child process before it is killed [s]."""
 _PIECE = 1 << 16  # Size of the pieces in which output is read [bytes].
 
@@ -266,7 +266,7 @@ class JsonLinesChild:
         pipe.write(f"{line}\n".encode())
         pipe.flush()
 
-    def send_now(self, line: str) -> None:
+    def send_nowait(self, line: str) -> None:
         """Send a line without blocking; it is lost if the process has ended or does not read."""
         pipe = self._process.stdin
         if pipe is not None:
@@ -288,4 +288,4 @@ class JsonLinesChild:
             with contextlib.suppress(OSError):
                 if pipe is not None:
                     pipe.close()
-        ended(self._process, END)
+        ended(self._process, END_TIMEOUT)

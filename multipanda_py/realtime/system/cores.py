@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from multipanda_py.exceptions import CellBusy
-from multipanda_py.realtime.system.child_process import DRIVER, LOOP
+from multipanda_py.realtime.system.child_process import DRIVER_NAME, LOOP_NAME
 from multipanda_py.realtime.system.lock import CellLock
 
 if TYPE_CHECKING:
     from multipanda_py.config.sections import RealtimeConfig
 
-AUTOMATIC = -1
+AUTOMATIC_CPU = -1
 """Value of ``realtime.cpu`` for a core chosen by this module."""
 _SCHED_DEADLINE = 6
 _REALTIME = (os.SCHED_FIFO, _SCHED_DEADLINE)
@@ -42,7 +42,9 @@ class PinnedThread(NamedTuple):
     def is_pinned_loop(self) -> bool:
         """True if it is a pinned loop; drivers do not count, as they need little time."""
         return (
-            len(self.cpus) == 1 and self.name != DRIVER and (self.is_realtime or self.name == LOOP)
+            len(self.cpus) == 1
+            and self.name != DRIVER_NAME
+            and (self.is_realtime or self.name == LOOP_NAME)
         )
 
 
@@ -105,7 +107,7 @@ class LoopCore:
         self.realtime = realtime
         self._lock: CellLock | None = None
         cpus = os.sched_getaffinity(0)
-        if realtime.cpu != AUTOMATIC or len(cpus) < 2:
+        if realtime.cpu != AUTOMATIC_CPU or len(cpus) < 2:
             return
         tasks = list(running_tasks())
         ranked = preferred_cores(cpus, tasks)

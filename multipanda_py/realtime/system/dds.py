@@ -23,11 +23,11 @@ from stat import S_ISREG
 
 from multipanda_py.exceptions import ConfigurationError
 
-VARIABLE = "FASTDDS_DEFAULT_PROFILES_FILE"
-PROFILE = Path(__file__).with_name("without_types.xml")
+PROFILE_VARIABLE = "FASTDDS_DEFAULT_PROFILES_FILE"
+PROFILE_FILE = Path(__file__).with_name("without_types.xml")
 LAST_DOMAIN = 232
 """Maximum domain by the port numbers of DDS (RTPS 2.2, 9.6.1.1)."""
-_OF_USERS = ("FASTRTPS_DEFAULT_PROFILES_FILE", VARIABLE)
+_OF_USERS = ("FASTRTPS_DEFAULT_PROFILES_FILE", PROFILE_VARIABLE)
 _IN_FOLDERS = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
 
 
@@ -40,7 +40,7 @@ def discovery_hint() -> str:
     )
 
 
-def refuse_domain() -> None:
+def check_domain() -> None:
     """Reject an invalid ROS domain, which otherwise causes an obscure error or a crash.
 
     Raises:
@@ -62,21 +62,21 @@ def announce_without_types() -> None:
         return
     if any(Path(name).exists() for name in _IN_FOLDERS):  # Fast DDS reads the working folder too.
         return
-    os.environ[VARIABLE] = str(PROFILE)
+    os.environ[PROFILE_VARIABLE] = str(PROFILE_FILE)
 
 
-FOLDER = Path("/dev/shm")
+SEGMENT_FOLDER = Path("/dev/shm")
 _SEGMENT = re.compile(r"^fast(dds|rtps)_[0-9a-f]{16}$")
 _PORT = re.compile(r"^fast(dds|rtps)_port\d+$")
 _ABANDONED = (3).to_bytes(4, "little").ljust(1 << 16, b"\0")
 """Content of the file of a port whose creation failed. It is the corresponding state of boost's
 managed memory, filled up to the size that a waiting process expects. A process that opens the
 file then gets an error, and Fast DDS creates a new port."""
-_YOUNG = 5.0
+_MIN_AGE = 5.0
 """Minimum age of a file for clean-up; its process may be about to lock a younger file [s]."""
 
 
-def remove_leftovers(folder: Path = FOLDER) -> int:
+def remove_leftovers(folder: Path = SEGMENT_FOLDER) -> int:
     """Remove this user's segments that no living process holds.
 
     Args:
@@ -96,7 +96,7 @@ def remove_leftovers(folder: Path = FOLDER) -> int:
     return freed
 
 
-def release_half_made_ports(folder: Path = FOLDER) -> int:
+def release_half_made_ports(folder: Path = SEGMENT_FOLDER) -> int:
     """Remove this user's incomplete ports of killed processes.
 
     Processes that wait for such a port then continue.
@@ -125,11 +125,11 @@ def release_half_made_ports(folder: Path = FOLDER) -> int:
 
 
 def _is_half_made(file: os.stat_result) -> bool:
-    old = time.time() - file.st_mtime > _YOUNG
+    old = time.time() - file.st_mtime > _MIN_AGE
     return S_ISREG(file.st_mode) and file.st_size == 0 and file.st_uid == os.getuid() and old
 
 
-def keep_own_memory_private(folder: Path = FOLDER) -> int:
+def keep_own_memory_private(folder: Path = SEGMENT_FOLDER) -> int:
     """Remove read access of other users to the segments and ports that this process has mapped.
 
     Fast DDS makes them readable for all users, whatever the umask, with all states, targets and
@@ -158,7 +158,7 @@ def keep_own_memory_private(folder: Path = FOLDER) -> int:
     return changed
 
 
-def leftovers(folder: Path = FOLDER) -> int:
+def unused_segment_bytes(folder: Path = SEGMENT_FOLDER) -> int:
     """Return the size of the segments that no living process holds [bytes]."""
     left = 0
     for segment, lock in _own_segments(folder):
@@ -170,7 +170,7 @@ def leftovers(folder: Path = FOLDER) -> int:
 def _own_segments(folder: Path) -> Iterator[tuple[Path, Path]]:
     """Yield this user's segments with their lock files, except those that may be in creation.
 
-    A segment counts as complete ``_YOUNG`` seconds after the last change of its lock file.
+    A segment counts as complete ``_MIN_AGE`` seconds after the last change of its lock file.
     """
     with contextlib.suppress(OSError):
         for segment in sorted(folder.iterdir()):
@@ -178,7 +178,7 @@ def _own_segments(folder: Path) -> Iterator[tuple[Path, Path]]:
             with contextlib.suppress(OSError):
                 if _SEGMENT.match(segment.name):
                     result = lock.lstat()
-                    if result.st_uid == os.getuid() and time.time() - result.st_mtime > _YOUNG:
+                    if result.st_uid == os.getuid() and time.time() - result.st_mtime > _MIN_AGE:
                         yield segment, lock
 
 

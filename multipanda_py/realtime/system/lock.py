@@ -12,9 +12,9 @@ from pathlib import Path
 
 from multipanda_py.exceptions import CellBusy, LoopError
 
-USERS = Path("/run/user")
+USER_FOLDERS = Path("/run/user")
 """Folder in which the system creates a folder for every user who is logged in."""
-SHARED = Path("/tmp")
+SHARED_FOLDER = Path("/tmp")
 """Folder in which this user's folder is created if the system has none."""
 
 
@@ -73,9 +73,9 @@ def lock_folder() -> Path:
     """
     user = str(os.getuid())
     with contextlib.suppress(OSError):
-        if not _unsafe_reason(os.stat(USERS / user)):
-            return USERS / user / "multipanda"
-    return SHARED / f"multipanda-{user}"
+        if not _unsafe_reason(os.stat(USER_FOLDERS / user)):
+            return USER_FOLDERS / user / "multipanda"
+    return SHARED_FOLDER / f"multipanda-{user}"
 
 
 def _open_own_folder(folder: Path) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from multipanda_py.config.sections import RealtimeConfig
-from multipanda_py.realtime.system.cores import AUTOMATIC, pinned_loops, running_tasks
+from multipanda_py.realtime.system.cores import AUTOMATIC_CPU, pinned_loops, running_tasks
 
 SYS_NICE, IPC_LOCK = 23, 14
 """Capabilities that override the limits of priorities and of locked memory."""
@@ -45,7 +45,7 @@ def loop_cpu(config: RealtimeConfig) -> int | None:
     cpus = sorted(os.sched_getaffinity(0))
     if config.cpu == -2 or len(cpus) < 2:
         return None
-    return cpus[-1] if config.cpu == AUTOMATIC else config.cpu
+    return cpus[-1] if config.cpu == AUTOMATIC_CPU else config.cpu
 
 
 def other_cpus(config: RealtimeConfig) -> list[int]:

@@ -24,7 +24,7 @@ BEYOND_SIGNALS = 128
 """Offset between the number of a signal and the exit code in a shell: 130, 143, 129."""
 program_name = ""
 """Name of this program for messages; empty if the process belongs to another program."""
-time_allowed = 0.0
+end_timeout = 0.0
 """Maximum time of an orderly end [s]; 0 means no limit."""
 deadline = 0.0
 """Deadline of the orderly end, CLOCK_MONOTONIC [s]; 0 before a signal."""
@@ -70,7 +70,7 @@ def end_at_once(program: str) -> None:
     take_signals(_end)
 
 
-def end_in_order(within: float = 0.0) -> None:
+def end_in_order(timeout: float = 0.0) -> None:
     """Let signals raise :class:`Interrupted`, because there are resources to release.
 
     In a process that did not call :func:`end_at_once`, the handlers stay unchanged.
@@ -78,12 +78,12 @@ def end_in_order(within: float = 0.0) -> None:
     Thread: main.
 
     Args:
-        within: Maximum time of the end [s], see :func:`time_left`. The program prints it when a
+        timeout: Maximum time of the end [s], see :func:`time_left`. The program prints it when a
             signal arrives. 0 means no limit and no text.
     """
-    global time_allowed
+    global end_timeout
     if program_name:
-        time_allowed = within
+        end_timeout = timeout
         take_signals(_raise)
 
 
@@ -109,9 +109,9 @@ def _raise(number: int, frame: FrameType | None) -> None:
     for other in SIGNALS:  # A second signal must not interrupt the orderly end.
         signal.signal(other, signal.SIG_IGN)
     global deadline
-    if time_allowed:
-        deadline = time.monotonic() + time_allowed
-        text = f"{program_name}: {signal.Signals(number).name}: ending within {time_allowed:g} s\n"
+    if end_timeout:
+        deadline = time.monotonic() + end_timeout
+        text = f"{program_name}: {signal.Signals(number).name}: ending within {end_timeout:g} s\n"
         with contextlib.suppress(OSError):
             os.write(2, text.encode())
     raise Interrupted(number)

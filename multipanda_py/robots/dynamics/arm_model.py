@@ -88,7 +88,7 @@ class LoadedFlange:
         self._last = model.njoints - 1
         self._unloaded = model.inertias[self._last].copy()
 
-    def carry(self, load: Load) -> None:
+    def set_load(self, load: Load) -> None:
         """Set the payload for all dynamics; it replaces the previous one."""
         link = self._unloaded
         if load.mass > 0.0:
@@ -152,7 +152,7 @@ class ArmModel:
 
     def set_load(self, load: Load) -> None:
         """Set the payload at the flange for all dynamics; it replaces the previous one."""
-        self._flange.carry(load)
+        self._flange.set_load(load)
         self.load_mass = load.mass
 
     def hessian(self) -> Matrix:
@@ -191,12 +191,12 @@ class ArmModel:
 
 STANDARD_GRAVITY = 9.81
 """Gravitational acceleration, also in simulation [m/s^2]."""
-RAMP = 0.2
+RAMP_TIME = 0.2
 """Time for fading in the weight of a grasped object [s], which may still rest on a table."""
 _gravity = pin.computeGeneralizedGravity
 
 
-def heavy_model(arm: ArmDescription) -> Any:
+def model_with_gravity(arm: ArmDescription) -> Any:
     """Return the pinocchio model of an arm with gravity in the direction given by its mounting."""
     model = build_pinocchio(arm)
     down_in_base = -arm.rotation_base_in_world[2]
@@ -231,22 +231,22 @@ class ArmGravity:
     def __init__(
         self, arm: ArmDescription, state: ArmState, period: float, out: Vector | None = None
     ) -> None:
-        self._model = heavy_model(arm)
+        self._model = model_with_gravity(arm)
         self._flange = LoadedFlange(self._model, arm.flange_frame)
         self._data = self._model.createData()
         self._state, self._out = state, state.tau_gravity if out is None else out
         self._base: Vector = np.array(arm.position_base_in_world)
         self._rotation: Matrix = np.array(arm.rotation_base_in_world)
         self._up_in_base = self._rotation[2]
-        self._step = period / RAMP
+        self._step = period / RAMP_TIME
         self._mass = self.load_fraction = 0.0
         self._centre_in_world: Vector = np.zeros(3)
 
     def set_load(self, load: Load) -> None:
         """Set the payload at the flange; it replaces the previous one."""
-        self._flange.carry(load)
+        self._flange.set_load(load)
 
-    def hold(self, mass: float, centre_in_world: Vector) -> None:
+    def set_grasped_object(self, mass: float, centre_in_world: Vector) -> None:
         """Add a grasped object; a mass of zero removes it.
 
         Args:

@@ -19,7 +19,7 @@ from multipanda_py.robots import ArmDescription
 
 Grasps: TypeAlias = frozenset[tuple[int, int]]
 """Grasped objects: pairs of arm index and movable-object index, from 0."""
-NONE_ATTACHED: Grasps = frozenset()
+NO_GRASPS: Grasps = frozenset()
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Solid:
         joint: Index of its joint in the combined model; 0 is the world.
         placement: Pose in the frame of this joint.
         own_joint: Index of its joint in its arm, from 1; 0 for the base and for fixed solids.
-        stays: True if no joint of its arm moves it, or only about its own axis.
-        is_hand: True if it belongs to a gripper or tool; without both, to the last link.
+        is_static: True if no joint of its arm moves it, or only about its own axis.
+        is_gripper: True if it belongs to a gripper or tool; without both, to the last link.
         names: Names by which a cell file can allow contact with it.
         radius: Radius of a ball around the joint's origin that contains it; infinite if unknown
             [m].
@@ -42,8 +42,8 @@ class Solid:
     joint: int
     placement: Any
     own_joint: int = 0
-    stays: bool = True
-    is_hand: bool = False
+    is_static: bool = True
+    is_gripper: bool = False
     names: tuple[str, ...] = ()
     radius: float = math.inf
 
@@ -58,7 +58,7 @@ class Solid:
         name = self.names[-1]
         return self.names[0] if "/" in name else name
 
-    def against(self, other: Solid) -> list[Solid]:
+    def parts_against(self, other: Solid) -> list[Solid]:
         """Return the solids to measure against another one; a capsule gets balls at its ends.
 
         The closest point of a capsule along a flat face jumps between its ends, so that a force at
@@ -98,9 +98,9 @@ class Group:
         links: Sorted joint indices of the first solids and of the second solids.
         results: Distance result of coal for every pair, updated by :meth:`measure`. Empty before
             :meth:`build`.
-        limit: Sum of the travels of both bodies up to which :class:`.Proximity` need not measure
-            the distance again [m].
-        begins: Distance of each pair below which it counts as near [m].
+        free_travel: Sum of the travels of both bodies up to which :class:`.Proximity` need not
+            measure the distance again [m].
+        near_distances: Distance of each pair below which it counts as near [m].
         movers: Indices of the bodies whose joints move the solids: the bodies themselves, or the
             arms that grasp them.
         held: Grasps (arm, object) that must exist for this group to count.
@@ -117,8 +117,8 @@ class Group:
         second: int,
         pairs: Sequence[tuple[Solid, Solid]],
         movers: tuple[int, int] | None = None,
-        held: Grasps = NONE_ATTACHED,
-        free: Grasps = NONE_ATTACHED,
+        held: Grasps = NO_GRASPS,
+        free: Grasps = NO_GRASPS,
         is_touched: bool = False,
     ) -> None:
         self.kind, self.first, self.second = kind, first, second
@@ -131,8 +131,8 @@ class Group:
         self.pairs = [(a.own_joint, b.own_joint) for a, b in pairs]
         self.links = [sorted({pair[side] for pair in self.pairs}) for side in (0, 1)]
         self.results: list[Any] = []
-        self.limit = -1.0
-        self.begins = [math.inf] * len(pairs)
+        self.free_travel = -1.0
+        self.near_distances = [math.inf] * len(pairs)
         self.speed_indices: list[tuple[int, int]] = []
 
     def build(self) -> None:
@@ -154,7 +154,7 @@ class Group:
             requests[index] = coal.DistanceRequest(True)
         self.results = [self._data.distanceResults[i] for i in range(len(self.solids))]
 
-    def counts(self, held: Grasps) -> bool:
+    def is_active(self, held: Grasps) -> bool:
         """Return True if the group counts for a set of grasps."""
         return self.held <= held and held.isdisjoint(self.free)
 
@@ -168,7 +168,7 @@ class Group:
                 instead of building.
         """
         if not self.results:
-            apart = self._at_least(data)
+            apart = self._lower_bound(data)
             if apart >= enough:
                 return apart
             self.build()
@@ -178,7 +178,7 @@ class Group:
         ].min_distance
         return nearest
 
-    def _at_least(self, data: Any) -> float:
+    def _lower_bound(self, data: Any) -> float:
         """Return a lower bound of the distance of a pair, from balls around both solids [m].
 
         It is minus infinity if a solid has no finite ball.
@@ -204,7 +204,7 @@ def is_gripper(arm: ArmDescription, link: str, joint: int) -> bool:
     )
 
 
-def stays(
+def is_static_capsule(
     arm: ArmDescription, joint: int, placement: Any, start: ArrayLike, end: ArrayLike
 ) -> bool:
     """Return True if no joint moves a capsule, except about its own axis.
@@ -273,7 +273,7 @@ class CollisionPairs:
         """Create the groups of all pairs that own joints can move.
 
         Groups of grasped objects against other movable objects are not included, see
-        :meth:`between_objects`.
+        :meth:`grasped_object_groups`.
         """
         n_own = self._n_own
         n, world = len(self._arms), self._world
@@ -297,10 +297,10 @@ class CollisionPairs:
             ]
             if pairs:
                 yield Group("self", a, a, pairs)
-            hand = [solid for solid in mine if solid.is_hand]
-            links = [solid for solid in mine if not solid.is_hand]
-            objects = [("floor", world, self._floor, NONE_ATTACHED)]
-            objects += [("fixed", world, solid, NONE_ATTACHED) for solid in self._fixed]
+            hand = [solid for solid in mine if solid.is_gripper]
+            links = [solid for solid in mine if not solid.is_gripper]
+            objects = [("floor", world, self._floor, NO_GRASPS)]
+            objects += [("fixed", world, solid, NO_GRASPS) for solid in self._fixed]
             objects += [
                 ("movable", n + index, solid, self._grasps_of(index))
                 for index, solid in enumerate(self._movable)
@@ -332,9 +332,7 @@ class CollisionPairs:
             for b in range(n):
                 last = self._joints[b]
                 links = [s for s in self._arms[b] if a != b or last - s.own_joint >= SELF_JOINTS]
-                kind, free = (
-                    ("self", NONE_ATTACHED) if a == b else ("arms", frozenset({(b, index)}))
-                )
+                kind, free = ("self", NO_GRASPS) if a == b else ("arms", frozenset({(b, index)}))
                 for section in self._sections[b] if min(a, b) < n_own else ():
                     yield from self._group(
                         kind, b, body, _within(links, section), [obj], max(a, b) < n_own,
@@ -347,7 +345,7 @@ class CollisionPairs:
                         movers=(a, self._world), held=grasp,
                     )  # fmt: skip
 
-    def between_objects(self, held: Grasps) -> list[Group]:
+    def grasped_object_groups(self, held: Grasps) -> list[Group]:
         """Return the groups of grasped objects against other movable objects, grasped or not.
 
         The same grasps give the same groups. They are created while the loop runs, so that they
@@ -388,7 +386,9 @@ class CollisionPairs:
         """Return an object as a part of an arm's gripper."""
         obj, name = self._movable[index], self._arms[arm][0].names[0]
         names = (name, f"{name}/gripper", *obj.names)
-        return replace(obj, own_joint=self._joints[arm], stays=False, is_hand=True, names=names)
+        return replace(
+            obj, own_joint=self._joints[arm], is_static=False, is_gripper=True, names=names
+        )
 
     def _group(
         self,
@@ -408,9 +408,9 @@ class CollisionPairs:
         pairs = [
             (part, y)
             for x, y in product(first, second)
-            if not (hands_meet and x.is_hand and y.is_hand) and not self._may_touch(x, y)
-            for part in x.against(y)
-            if not (x.stays and y.stays) or (kind.startswith("movable") and x.own_joint)
+            if not (hands_meet and x.is_gripper and y.is_gripper) and not self._may_touch(x, y)
+            for part in x.parts_against(y)
+            if not (x.is_static and y.is_static) or (kind.startswith("movable") and x.own_joint)
         ]
         if pairs:
             yield Group(kind, a, b, pairs, **grasp)

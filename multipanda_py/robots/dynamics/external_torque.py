@@ -10,13 +10,13 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import LoadedFlange, heavy_model
+from multipanda_py.robots.dynamics.arm_model import LoadedFlange, model_with_gravity
 from multipanda_py.robots.inertial import Load
 from multipanda_py.robots.residual.runtime import LiveResidual
-from multipanda_py.robots.robot import JointLosses
+from multipanda_py.robots.robot import JointFrictionModel
 from multipanda_py.state import ArmState, Vector
 
-BANDWIDTH = 50.0
+DEFAULT_BANDWIDTH = 50.0
 """Default bandwidth of the estimate [1/s]."""
 
 
@@ -40,7 +40,7 @@ class MomentumObserver:
     Thread: of its owner.
     """
 
-    def __init__(self, model: Any, bandwidth: float = BANDWIDTH) -> None:
+    def __init__(self, model: Any, bandwidth: float = DEFAULT_BANDWIDTH) -> None:
         self._bandwidth = bandwidth
         self._model, self._data = model, model.createData()
         self._integral = np.zeros(model.nv)
@@ -90,12 +90,12 @@ class MomentumObserver:
         return self._estimate
 
 
-CROSSOVER = 20.0
+CROSSOVER_FREQUENCY = 20.0
 """Crossover frequency K: below it the estimate of the observer counts, above it that of the robot
 [1/s]."""
-SMOOTHING = 0.005
+FILTER_TIME = 0.005
 """Time constant T of the filter for the robot's estimate, which has white noise [s]."""
-LONGEST = 0.05
+MAX_STATE_GAP = 0.05
 """Maximum time between two states without an interruption of the estimate [s]."""
 
 
@@ -128,15 +128,18 @@ class ExternalEstimate:
 
     def __init__(self, arm: ArmDescription, state: ArmState, period: float) -> None:
         self._state, self._period = state, period
-        model: Any = heavy_model(arm)
+        model: Any = model_with_gravity(arm)
         self._flange = LoadedFlange(model, arm.flange_frame)
-        self._observer, self._losses = MomentumObserver(model, CROSSOVER), JointLosses(arm.robot)
-        self._prompt, self._slow = np.zeros((2, arm.n_joints))
+        self._observer, self._losses = (
+            MomentumObserver(model, CROSSOVER_FREQUENCY),
+            JointFrictionModel(arm.robot),
+        )
+        self._smoothed, self._low_passed = np.zeros((2, arm.n_joints))
         self._start_time, self._interrupted, self._before = False, False, 0.0
 
     def set_load(self, load: Load) -> None:
         """Set the payload at the flange; it replaces the previous one."""
-        self._flange.carry(load)
+        self._flange.set_load(load)
 
     def restart(self) -> None:
         """Restart from the robot's estimate, for example after the arm was moved elsewhere."""
@@ -147,9 +150,9 @@ class ExternalEstimate:
         state, now = self._state, float(self._state.robot_time)
         period = now - self._before if now and self._before else self._period
         self._before = now
-        if not 0.0 < period < LONGEST:
+        if not 0.0 < period < MAX_STATE_GAP:
             self._interrupted, period = True, self._period
-        measured, prompt, slow = state.tau_ext, self._prompt, self._slow
+        measured, prompt, slow = state.tau_ext, self._smoothed, self._low_passed
         if not math.isfinite(measured.dot(measured)):  # The loop's check of states reports it.
             self._interrupted = True
             return
@@ -158,8 +161,10 @@ class ExternalEstimate:
             self._observer.restart()
             prompt[:], slow[:] = measured, 0.0
         observed = self._observe(state, period)
-        prompt += period / (SMOOTHING + period) * (measured - prompt)
-        slow += CROSSOVER * period / (1.0 + CROSSOVER * period) * (prompt - slow)
+        prompt += period / (FILTER_TIME + period) * (measured - prompt)
+        slow += (
+            CROSSOVER_FREQUENCY * period / (1.0 + CROSSOVER_FREQUENCY * period) * (prompt - slow)
+        )
         result = observed + prompt - slow
         if not math.isfinite(result.dot(result)):  # Finite but huge inputs overflow.
             self._start_time = False
@@ -178,7 +183,7 @@ class ExternalEstimate:
         return self._observer.update(state.q, state.dq, torque, period)
 
 
-class LearnedTorque:
+class ResidualCorrection:
     r"""Correction of external torques by a learned residual of the measured torques.
 
     .. math:: \tau_{ext} \leftarrow \tau_{ext} + r_\tau(q, \dot q, \tau_J).

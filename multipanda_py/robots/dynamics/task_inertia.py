@@ -14,17 +14,17 @@ _dot = np.dot
 _TINY = 1e-12
 
 
-def fade(w: NDArray[np.float64], lost: float) -> NDArray[np.float64]:
+def fade(w: NDArray[np.float64], w_p: float) -> NDArray[np.float64]:
     r"""Return :math:`\varphi(w / w_p) / w`, (n,): 1 / w for w >= w_p, a bounded value below w_p.
 
     The function :math:`\varphi` is that of :class:`TaskInertia`.
 
     Args:
         w: Eigenvalues, (n,).
-        lost: Eigenvalue w_p below which the inverse is bounded.
+        w_p: Eigenvalue w_p below which the inverse is bounded.
     """
-    ratio = np.minimum(np.maximum(w, 0.0) / lost, 1.0)
-    faded: NDArray[np.float64] = (3.0 - 2.0 * np.sqrt(ratio)) / np.maximum(w, lost)
+    ratio = np.minimum(np.maximum(w, 0.0) / w_p, 1.0)
+    faded: NDArray[np.float64] = (3.0 - 2.0 * np.sqrt(ratio)) / np.maximum(w, w_p)
     return faded
 
 
@@ -53,8 +53,8 @@ class TaskInertia:
     J is the Jacobian and M the mass matrix. The eigenvalues w are the squared semi-axes of the
     manipulability ellipsoid :math:`\{J \dot q : \dot q^T M \dot q \le 1\}`. They measure the speed
     of the end effector in each direction for one unit of kinetic energy. The manipulability is the
-    smallest one, :math:`w_{min}`. If it exceeds :math:`w_0` (``THRESHOLD``), :math:`\lambda = 0`
-    and :math:`\Lambda_d = \Lambda`. Below, the damping grows as
+    smallest one, :math:`w_{min}`. If it exceeds :math:`w_0` (``MIN_MANIPULABILITY``),
+    :math:`\lambda = 0` and :math:`\Lambda_d = \Lambda`. Below, the damping grows as
     :math:`\lambda^2 = \lambda_{max}^2 (1 - (w_{min}/w_0)^2)`. It starts without a step and bounds
     the inertia in the singular direction.
 
@@ -95,13 +95,13 @@ class TaskInertia:
     Thread: control.
     """
 
-    THRESHOLD = 0.02
+    MIN_MANIPULABILITY = 0.02
     """Minimum manipulability w_0 without damping, an apparent mass of 50 kg [1/kg]."""
     MAX_DAMPING = 0.01
     """Maximum damping lambda_max, which limits the apparent mass to 58 kg [1/kg]."""
-    LOST = 0.01
+    SIGMA_MIN_EXACT = 0.01
     """Minimum singular value sigma_p of J for an exact projection."""
-    _FAR = 1.0 / THRESHOLD
+    _FAR = 1.0 / MIN_MANIPULABILITY
 
     __slots__ = (
         "_axes",
@@ -166,7 +166,7 @@ class TaskInertia:
     def _update_damped(self) -> None:
         """Compute the damped inertia from eigenvalues and eigenvectors."""
         w, v = self.eigen()
-        ratio = min(max(float(w[0]), 0.0) / self.THRESHOLD, 1.0)
+        ratio = min(max(float(w[0]), 0.0) / self.MIN_MANIPULABILITY, 1.0)
         self.damping = self.MAX_DAMPING**2 * (1.0 - ratio * ratio)
         w = np.maximum(w, 0.0)
         self.inertia = _dot(v * (w / (w * w + self.damping + 1e-300)), v.T)
@@ -178,18 +178,20 @@ class TaskInertia:
         """
         normal = _dot(self._jacobian, self._jacobian.T, self._normal)
         self._kinematic.compute(normal)
-        if min_eigenvalue(self._kinematic, self._diagonal) > self.LOST**2:
+        if min_eigenvalue(self._kinematic, self._diagonal) > self.SIGMA_MIN_EXACT**2:
             return self._exact
         self._axes.compute(normal)
-        narrow = float(self._axes.eigenvalues()[0]) / self.LOST**2
+        narrow = float(self._axes.eigenvalues()[0]) / self.SIGMA_MIN_EXACT**2
         if narrow >= 1.0:
             return self._exact
         w, v = self.eigen()
-        lost = (max(float(w[0]), 0.0) + _TINY) / (max(narrow, 0.0) + _TINY / self.LOST**2)
+        lost = (max(float(w[0]), 0.0) + _TINY) / (
+            max(narrow, 0.0) + _TINY / self.SIGMA_MIN_EXACT**2
+        )
         inertia: NDArray[np.float64] = _dot(v * fade(w, lost), v.T)
         return inertia
 
-    def lost_inertia(self) -> NDArray[np.float64]:
+    def removed_inertia(self) -> NDArray[np.float64]:
         r"""Return the inertia removed by damping, :math:`\Lambda - \Lambda_d`, (6, 6), symmetric.
 
         :math:`J^T (\Lambda - \Lambda_d) J a` is bounded in any configuration by the inertial
@@ -200,7 +202,7 @@ class TaskInertia:
         inertia: NDArray[np.float64] = _dot(v * (self.damping / (w * (w * w + self.damping))), v.T)
         return inertia
 
-    def slowed_inertia(self, slower: float) -> NDArray[np.float64]:
+    def damped_inertia_with(self, slower: float) -> NDArray[np.float64]:
         r"""Return :math:`\Lambda_d` with :math:`\lambda^2` times ``slower``, (6, 6), symmetric.
 
         Assume that the motion in the directions removed by the damping is braked at ``slower``

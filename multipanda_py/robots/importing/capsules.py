@@ -16,7 +16,7 @@ from multipanda_py.robots.inertial import Load
 from multipanda_py.robots.tree import Chain
 
 
-def check_plausible(name: str, body: Load, around: Cloud) -> Iterator[str]:
+def inertia_warnings(name: str, body: Load, around: Cloud) -> Iterator[str]:
     r"""Yield warnings on inertial properties that no body within a link's geometry can have.
 
     With the points :math:`p_i` of the geometry, the centre of mass :math:`c`, the inertia I and
@@ -47,14 +47,14 @@ def check_plausible(name: str, body: Load, around: Cloud) -> Iterator[str]:
         )
 
 
-WORTH = 1.1
+MAX_VOLUME_RATIO = 1.1
 """Maximum volume of a common capsule of two parts, relative to the sum of their own capsules."""
-COMPARED = 6
+MAX_COMPARED_PARTS = 6
 """Maximum number of parts of which all pairs are compared. If there are more, the nearest ones are
 joined first."""
 
 
-def capsules_around(parts: Sequence[Cloud], max_value: int) -> tuple[Capsule, ...]:
+def capsules_around(parts: Sequence[Cloud], max_capsules: int) -> tuple[Capsule, ...]:
     """Return capsules that together contain all parts.
 
     Two parts are joined while there are too many of them, or while the common capsule of two is
@@ -63,11 +63,11 @@ def capsules_around(parts: Sequence[Cloud], max_value: int) -> tuple[Capsule, ..
 
     Args:
         parts: Convex parts of a link.
-        max_value: Maximum number of capsules.
+        max_capsules: Maximum number of capsules.
     """
     clouds = list(parts)
-    while len(clouds) > COMPARED:
-        _, one, other = _least(clouds, _distance)
+    while len(clouds) > MAX_COMPARED_PARTS:
+        _, one, other = _smallest_capsule(clouds, _distance)
         _replace(clouds, one, other, joined((one, other)))
     capsules: dict[Cloud, Capsule] = {}
     pairs: dict[tuple[Cloud, Cloud], Cloud] = {}
@@ -82,14 +82,14 @@ def capsules_around(parts: Sequence[Cloud], max_value: int) -> tuple[Capsule, ..
         return volume(around(both)) / (volume(around(one)) + volume(around(other)))
 
     while len(clouds) > 1:
-        ratio, one, other = _least(clouds, growth)
-        if ratio > WORTH and len(clouds) <= max_value:
+        ratio, one, other = _smallest_capsule(clouds, growth)
+        if ratio > MAX_VOLUME_RATIO and len(clouds) <= max_capsules:
             break
         _replace(clouds, one, other, pairs[one, other])
     return tuple(around(cloud) for cloud in clouds)
 
 
-def _least(
+def _smallest_capsule(
     clouds: Sequence[Cloud], measure: Callable[[Cloud, Cloud], float]
 ) -> tuple[float, Cloud, Cloud]:
     """Return the smallest measure of all pairs, and its pair."""
@@ -125,7 +125,7 @@ class Fit:
 
 
 def fit_capsules(
-    chain: Chain, shapes: Mapping[str, Mapping[str, Sequence[Shape]]], max_value: int
+    chain: Chain, shapes: Mapping[str, Mapping[str, Sequence[Shape]]], max_capsules: int
 ) -> Fit:
     """Fit capsules to the geometry of links; a link without geometry gets one between its joints.
 
@@ -134,7 +134,7 @@ def fit_capsules(
     Args:
         chain: Chain of the arm.
         shapes: Shapes by link of the description, and by ``collision`` and ``visual``.
-        max_value: Maximum number of capsules per link of the description.
+        max_capsules: Maximum number of capsules per link of the description.
 
     Raises:
         ConfigurationError: A mesh cannot be read.
@@ -146,7 +146,7 @@ def fit_capsules(
         kinds = ((kind, value) for kind, value in shapes.get(link, {}).items() if value)
         for kind, result in list(kinds)[:1]:
             parts = [shape.cloud() for shape in result]
-            capsules[link] = capsules_around(parts, max_value)
+            capsules[link] = capsules_around(parts, max_capsules)
             origins[link] = f"around its {kind} geometry"
             around[number].append(joined(parts).placed(pose[:3, 3], pose[:3, :3]))
     _, placement = chain.link_indices[chain.tip]
@@ -154,7 +154,7 @@ def fit_capsules(
     warnings: list[str] = []
     for link, body, clouds in zip(chain.links, chain.bodies, around):
         if clouds and body.mass > 0.0:
-            warnings += check_plausible(link, body, joined(clouds))
+            warnings += inertia_warnings(link, body, joined(clouds))
         elif not clouds and link in rods:
             capsules[link] = rods[link]
             origins[link] = "from joint to joint, because it has no geometry. CHECK the radius"

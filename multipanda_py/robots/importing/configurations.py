@@ -16,20 +16,20 @@ from multipanda_py.robots.geometry import rotation_of_axis
 from multipanda_py.robots.robot import Robot
 from multipanda_py.state import Vector
 
-POSTURES, TESTS = 3000, 300_000
+CONFIGURATION_COUNT, MAX_PAIR_TESTS = 3000, 300_000
 """Number of random configurations, and maximum number of capsule pairs to test in all of them."""
-OFTEN = 0.1
+OVERLAP_FRACTION = 0.1
 """Fraction of configurations in which the capsules of two links touch, above which the capsules
 count as wider than the links."""
-GRID = np.pi / 4.0
+ANGLE_GRID = np.pi / 4.0
 """Grid of the joint angles of ready configurations [rad]."""
-TRIED, ZEROS = 3000, 0.4
+CANDIDATE_COUNT, ZERO_PROBABILITY = 3000, 0.4
 """Number of ready configurations to try, and the probability of setting an angle to zero."""
-MARGIN = 0.3
+LIMIT_MARGIN = 0.3
 """Minimum distance of ready configurations from the joint limits [rad]."""
-CLEAR = 0.05
+MIN_HEIGHT = 0.05
 """Minimum height of moving links above the floor in ready configurations [m]."""
-DEXTEROUS = 0.7
+MIN_RELATIVE_DEXTERITY = 0.7
 """Minimum of the Jacobian's smallest singular value in a ready configuration, as a fraction of its
 value in the best one."""
 NONZERO_JOINT_COST = 0.25
@@ -74,7 +74,7 @@ class RandomPostures:
 
     def touching(self, q: Vector) -> set[tuple[int, int]]:
         """Return the pairs of non-adjacent links whose capsules touch at q, (n,) [rad]."""
-        self._place(q)
+        self._update_placements(q)
         return {pair for pair, touches in zip(self._pairs, self._hits()) if touches}
 
     def overlapping(self) -> tuple[tuple[int, int], ...]:
@@ -83,13 +83,15 @@ class RandomPostures:
         Real links do not intersect that often, so that the capsules are too wide. Adjacent links
         are left out. The same robot always gives the same pairs.
         """
-        count = min(POSTURES, TESTS // max(len(self._pairs), 1))
+        count = min(CONFIGURATION_COUNT, MAX_PAIR_TESTS // max(len(self._pairs), 1))
         times = dict.fromkeys(self._pairs, 0)
         random = np.random.default_rng(0)
         for q in random.uniform(*self._robot.limits.span, (count, self._robot.n_joints)):
             for pair in self.touching(q):
                 times[pair] += 1
-        return tuple(sorted(pair for pair, hits in times.items() if hits > OFTEN * count))
+        return tuple(
+            sorted(pair for pair, hits in times.items() if hits > OVERLAP_FRACTION * count)
+        )
 
     def ready(self, overlapping: Sequence[tuple[int, int]]) -> Vector | None:
         """Return a ready configuration from which the tool can move in all directions, (n,) [rad].
@@ -107,14 +109,18 @@ class RandomPostures:
         """
         low, high = self._robot.limits.span
         grids = [
-            [angle for angle in GRID * np.arange(-4.0, 4.0) if a + MARGIN <= angle <= b - MARGIN]
+            [
+                angle
+                for angle in ANGLE_GRID * np.arange(-4.0, 4.0)
+                if a + LIMIT_MARGIN <= angle <= b - LIMIT_MARGIN
+            ]
             or [(a + b) / 2.0]
             for a, b in zip(low, high)
         ]
         grids[0] = [min(grids[0], key=abs)]
         random = np.random.default_rng(0)
-        postures = np.column_stack([random.choice(grid, TRIED) for grid in grids])
-        zero = [0.0 in grid for grid in grids] & (random.random(postures.shape) < ZEROS)
+        postures = np.column_stack([random.choice(grid, CANDIDATE_COUNT) for grid in grids])
+        zero = [0.0 in grid for grid in grids] & (random.random(postures.shape) < ZERO_PROBABILITY)
         postures[zero] = 0.0
         postures = np.unique(postures, axis=0)
         scored = [self._dexterity(q) for q in postures]
@@ -124,16 +130,16 @@ class RandomPostures:
         best = next((i for i in order if self._is_clear(postures[i], known)), None)
         if best is None:
             return None
-        good = np.flatnonzero(values >= DEXTEROUS * values[best])
+        good = np.flatnonzero(values >= MIN_RELATIVE_DEXTERITY * values[best])
         plain = [scored[i][1] - NONZERO_JOINT_COST * np.count_nonzero(postures[i]) for i in good]
         clear = (i for i in good[np.argsort(plain)[::-1]] if self._is_clear(postures[i], known))
         return np.array(postures[next(clear)])
 
     def _is_clear(self, q: Vector, known: set[tuple[int, int]]) -> bool:
         """Return True if links touch neither each other nor the floor."""
-        return self.touching(q) <= known and self._lowest() > CLEAR
+        return self.touching(q) <= known and self._lowest() > MIN_HEIGHT
 
-    def _place(self, q: Vector) -> None:
+    def _update_placements(self, q: Vector) -> None:
         pin.computeCollisions(self._model, self._data, self._geometry, self._estimate, q, False)
 
     def _hits(self) -> list[bool]:

@@ -76,7 +76,7 @@ def read_mesh(path: Path, scale: Sequence[float]) -> tuple[Matrix, Triangles]:
     return np.array(mesh.vertices()), triangles
 
 
-SIDES = 32
+POLYGON_SIDES = 32
 """Number of sides of the polygons that enclose the rims of a cylinder."""
 
 
@@ -167,12 +167,15 @@ def cylinder(radius: float, length: float) -> Cloud:
         radius: Radius [m].
         length: Length [m].
     """
-    angle = 2.0 * np.pi * np.arange(SIDES) / SIDES
-    rim = radius / np.cos(np.pi / SIDES)
+    angle = 2.0 * np.pi * np.arange(POLYGON_SIDES) / POLYGON_SIDES
+    rim = radius / np.cos(np.pi / POLYGON_SIDES)
     x, y = rim * np.cos(angle), rim * np.sin(angle)
     return corners(
         np.concatenate(
-            [np.column_stack((x, y, np.full(SIDES, z))) for z in (-length / 2.0, length / 2.0)]
+            [
+                np.column_stack((x, y, np.full(POLYGON_SIDES, z)))
+                for z in (-length / 2.0, length / 2.0)
+            ]
         )
     )
 
@@ -218,12 +221,12 @@ class Shape:
         return own.placed(self.position, self.rotation)
 
 
-RADII = np.array([1.0, 1.01, 1.02, 1.04, 1.06, 1.08, 1.1, 1.14, 1.2, 1.3, 1.5])
+RADIUS_FACTORS = np.array([1.0, 1.01, 1.02, 1.04, 1.06, 1.08, 1.1, 1.14, 1.2, 1.3, 1.5])
 """Radii to try for a capsule along a given line, as multiples of the smallest possible radius."""
 FIRST_STEP, LAST_STEP = 0.3, 0.003
 """Initial and final step of the search for the line: angle [rad], and offset as fraction of the
 cloud's size."""
-SHORTEST = 1e-3
+MIN_SEGMENT_LENGTH = 1e-3
 """Minimum length of a capsule's segment, which must have a direction [m]."""
 
 
@@ -259,7 +262,7 @@ def min_capsule(cloud: Cloud) -> Capsule:
     positions, axes = (np.array(values) for values in zip(*lines))
     volumes, starts, ends, radii = _about(local, positions, axes)
     i = int(np.argmin(volumes))
-    lack = max(0.0, SHORTEST / size - float(ends[i] - starts[i])) / 2.0
+    lack = max(0.0, MIN_SEGMENT_LENGTH / size - float(ends[i] - starts[i])) / 2.0
     heights = (starts[i] - lack, ends[i] + lack)
     first, second = ((positions[i] + height * axes[i]) * size + middle for height in heights)
     (x, y, z), (u, v, w) = first.tolist(), second.tolist()
@@ -300,10 +303,10 @@ def _about(cloud: Cloud, positions: Matrix, axes: Matrix) -> tuple[Vector, Vecto
         Volumes [m^3], heights of both ends of the segments along the lines [m], and radii [m],
         (k,) each.
     """
-    from_places = cloud.points - positions[:, None]
-    heights = np.einsum("knj,kj->kn", from_places, axes)
-    away = np.sqrt(np.maximum((from_places**2).sum(axis=2) - heights**2, 0.0))
-    radii = (away + cloud.radii).max(axis=1)[:, None] * RADII
+    offsets = cloud.points - positions[:, None]
+    heights = np.einsum("knj,kj->kn", offsets, axes)
+    away = np.sqrt(np.maximum((offsets**2).sum(axis=2) - heights**2, 0.0))
+    radii = (away + cloud.radii).max(axis=1)[:, None] * RADIUS_FACTORS
     remaining = (radii[:, :, None] - cloud.radii) ** 2 - away[:, None] ** 2
     reach = np.sqrt(np.maximum(remaining, 0.0))
     starts = (heights[:, None] + reach).min(axis=2)

@@ -21,7 +21,7 @@ from multipanda_py.robots.importing.configurations import RandomPostures
 from multipanda_py.robots.importing.source import Shapes, kind_of, shapes_of, tree_of
 from multipanda_py.robots.read_robot import read_robot
 from multipanda_py.robots.robot import Robot
-from multipanda_py.robots.tree import MOVING, TURNING, Chain, Tree, chain_of
+from multipanda_py.robots.tree import MOVING_TYPES, REVOLUTE_TYPES, Chain, Tree, chain_of
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,9 @@ def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
     """
     if base and tip:
         joints = tree.path_to(base, tip)
-        return ArmEnds(base, tip, tuple(joint.name for joint in joints if joint.kind in MOVING))
+        return ArmEnds(
+            base, tip, tuple(joint.name for joint in joints if joint.kind in MOVING_TYPES)
+        )
     if base or tip:
         tree.path_to(base or tip, tip or base)  # This raises an error if the name is not a link.
     matches = [_up_from(tree, end, base) for end in ([tip] if tip else _tips(tree))]
@@ -77,7 +79,7 @@ def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
     if not arms:
         raise ConfigurationError(
             f"{tree.path}: found no arm{within}. An arm is a chain with a joint of type "
-            f"{', '.join(TURNING)}{_ends(tree)}"
+            f"{', '.join(REVOLUTE_TYPES)}{_ends(tree)}"
         )
     longest = sorted(arms, key=lambda arm: -len(arm.joints))
     known = "\n".join(f"  {arm}" for arm in longest) + _ends(tree)
@@ -88,7 +90,7 @@ def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
 
 def _ends(tree: Tree) -> str:
     """Return a note on joints at which an arm ends because of their type, or an empty text."""
-    others = [j for j in tree.above.values() if j.kind not in (*MOVING, "fixed")]
+    others = [j for j in tree.above.values() if j.kind not in (*MOVING_TYPES, "fixed")]
     names = ", ".join(f"{joint.name} ({joint.kind})" for joint in others[:10])
     return f"\nAn arm ends at these joints, because of their type: {names}" if names else ""
 
@@ -101,7 +103,9 @@ def _tips(tree: Tree) -> list[str]:
     tips = []
     for link, joint in tree.above.items():
         behind = tree.below.get(link, [])
-        if joint.kind in TURNING and not any(other.kind in TURNING for other in behind):
+        if joint.kind in REVOLUTE_TYPES and not any(
+            other.kind in REVOLUTE_TYPES for other in behind
+        ):
             fixed = (other.child for other in behind if other.kind == "fixed")
             tips.append(next(fixed, link))
     return tips
@@ -117,10 +121,10 @@ def _up_from(tree: Tree, tip: str, base: str) -> ArmEnds:
     link = start = tip
     for _ in tree.above:  # The loop is bounded, because joints may form a ring.
         joint = tree.above.get(link)
-        if link == base or joint is None or joint.kind not in (*MOVING, "fixed"):
+        if link == base or joint is None or joint.kind not in (*MOVING_TYPES, "fixed"):
             break
         link = joint.parent
-        if joint.kind in MOVING:
+        if joint.kind in MOVING_TYPES:
             joints.insert(0, joint.name)
             start = link
     return ArmEnds(base if link == base else start, tip, tuple(joints))
@@ -224,7 +228,7 @@ def draft_robot(
     names = tuple(known)
     drafted = robot()
     return RobotDraft(
-        kind, drafted, arm, chain, fit, shapes, names, left_out, origin, drafted.doubts
+        kind, drafted, arm, chain, fit, shapes, names, left_out, origin, drafted.warnings
     )
 
 

@@ -13,9 +13,9 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.state import Matrix, Vector
 
 _rnea = pin.rnea
-LIGHT = 1e-4
+MIN_MASS_DIFFERENCE = 1e-4
 """Minimum absolute difference of a mass [kg], since pinocchio divides first moments by masses."""
-SHAPES = {"placements": (4, 4), "axes": (3,), "slides": (), "parameters": (10,)}
+PART_SHAPES = {"placements": (4, 4), "axes": (3,), "slides": (), "parameters": (10,)}
 """Shapes of the stored arrays, per joint."""
 
 
@@ -53,7 +53,7 @@ class BodyDifference:
         }  # fmt: skip
         n = len(axes)
         for name, part in self.parts.items():
-            allowed = (3,) if name == "gravity" else (n, *SHAPES[name])
+            allowed = (3,) if name == "gravity" else (n, *PART_SHAPES[name])
             if np.shape(part) != allowed or not np.isfinite(part).all():
                 raise ConfigurationError(
                     f"bodies' {name}: got {np.shape(part)}, allowed {allowed}, finite"
@@ -76,10 +76,10 @@ class BodyDifference:
         Raises:
             ConfigurationError: A part is missing or does not fit.
         """
-        missing = [name for name in (*SHAPES, "gravity") if name not in parts]
+        missing = [name for name in (*PART_SHAPES, "gravity") if name not in parts]
         if missing:
             raise ConfigurationError(f"bodies: parts are missing: {', '.join(missing)}")
-        return cls(**{name: np.asarray(parts[name], float) for name in (*SHAPES, "gravity")})
+        return cls(**{name: np.asarray(parts[name], float) for name in (*PART_SHAPES, "gravity")})
 
     @property
     def gravity(self) -> Vector:
@@ -126,8 +126,8 @@ def _turning(axis: Vector) -> Any:
 
 
 def _body(parameters: Vector) -> Any:
-    """Convert inertial parameters to a body of pinocchio, whose absolute mass is >= ``LIGHT``."""
+    """Convert inertial parameters to a pinocchio body with |m| >= ``MIN_MASS_DIFFERENCE``."""
     value = np.array(parameters, float)
-    if abs(value[0]) < LIGHT:
-        value[0] = LIGHT
+    if abs(value[0]) < MIN_MASS_DIFFERENCE:
+        value[0] = MIN_MASS_DIFFERENCE
     return pin.Inertia.FromDynamicParameters(value)

@@ -123,10 +123,10 @@ class SlipSprings:
     Args:
         distances: Slip distances d, (s,) [rad, m]; may be empty.
         unit: Displacement of each joint that is 1 in the given positions, (n,) [rad, m].
-        drawn: Array for z, (s n,): all joints of the first distance, then of the next one.
+        deflection: Array for z, (s n,): all joints of the first distance, then of the next one.
 
     Attributes:
-        drawn: Deflections z, -1 to 1, (s n,); updated in place.
+        deflection: Deflections z, -1 to 1, (s n,); updated in place.
         last: Last position, (n,), in units of ``unit``; updated in place.
         has_started: True after the first position.
 
@@ -143,14 +143,14 @@ class SlipSprings:
                 f"distances: got {distances}, allowed a list of numbers above 0"
             )
         n = len(unit)
-        self.drawn, self.last, self.has_started = drawn, np.zeros(n), False
+        self.deflection, self.last, self.has_started = drawn, np.zeros(n), False
         self._stiffness = np.vstack([np.zeros((0, n)), *(np.diag(2.0 * unit / d) for d in value)])
         self._displacement, self._change = np.zeros(n), np.zeros(drawn.size)
         self._max, self._min = np.ones(drawn.size), -np.ones(drawn.size)
 
     def reset(self) -> None:
         """Set all springs to zero. The next position becomes their origin."""
-        self.drawn[:] = self.last[:] = 0.0
+        self.deflection[:] = self.last[:] = 0.0
         self.has_started = False
 
     def follow(self, q: Vector) -> None:
@@ -158,7 +158,7 @@ class SlipSprings:
         if not self.has_started:
             self.last[:] = q
             self.has_started = True
-        displacement, drawn = _subtract(q, self.last, self._displacement), self.drawn
+        displacement, drawn = _subtract(q, self.last, self._displacement), self.deflection
         self.last[:] = q
         _add(drawn, _dot(self._stiffness, displacement, self._change), drawn)
         _minimum(_maximum(drawn, self._min, out=drawn), self._max, out=drawn)
@@ -167,7 +167,7 @@ class SlipSprings:
 _tanh, _multiply, _add = np.tanh, np.multiply, np.add
 
 
-def own_inputs(joint: int, n: int, size: int) -> list[int]:
+def joint_input_indices(joint: int, n: int, size: int) -> list[int]:
     """Return the indices of the inputs of one joint: its scaled speeds and its springs.
 
     Args:
@@ -196,7 +196,7 @@ class Inputs:
 
     Attributes:
         size: Number of inputs, (3 + s + d) n.
-        seen: Inputs x, (size,); updated in place.
+        values: Inputs x, (size,); updated in place.
         state: View of x for the next normalised state, (3 n,).
 
     Raises:
@@ -217,11 +217,11 @@ class Inputs:
         n, paths = scale.joints, np.asarray(distances, float)
         last = (3 + len(self.speeds)) * n
         self.size = last + paths.size * n
-        self.seen = np.zeros(self.size)
-        self.state, self._speeds = self.seen[: 3 * n], self.seen[3 * n : last]
+        self.values = np.zeros(self.size)
+        self.state, self._speeds = self.values[: 3 * n], self.values[3 * n : last]
         self._q = self.state[:n]
         self._rotations = bool(paths.size)
-        self._springs = SlipSprings(paths, scale.span[:n], self.seen[last:])
+        self._springs = SlipSprings(paths, scale.span[:n], self.values[last:])
         span, low = scale.span[n : 2 * n], scale.low[n : 2 * n]
         self._slopes: Vector = (span / self.speeds[:, None]).ravel()
         self._shifts: Vector = (low / self.speeds[:, None]).ravel()
@@ -233,17 +233,19 @@ class Inputs:
 
     def memory(self) -> tuple[Any, ...]:
         """Return the internal state; the next step changes its arrays."""
-        return self._springs.drawn, self._springs.last, self._springs.has_started
+        return self._springs.deflection, self._springs.last, self._springs.has_started
 
-    def remember(self, memory: tuple[Any, ...]) -> None:
-        """Restore an internal state from :meth:`memory`."""
-        self._springs.drawn[:], self._springs.last[:], self._springs.has_started = memory
+    def remember(self, internal_state: tuple[Any, ...]) -> None:
+        """Restore an internal state from :meth:`internal_state`."""
+        self._springs.deflection[:], self._springs.last[:], self._springs.has_started = (
+            internal_state
+        )
 
     def compute(self, state: Vector) -> Vector:
         """Return the inputs for the next normalised state (3 n,); the next call changes them."""
         self.state[:] = state
         self.follow()
-        return self.seen
+        return self.values
 
     def follow(self) -> None:
         """Update the inputs for the values in ``state``."""

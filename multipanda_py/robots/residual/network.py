@@ -16,7 +16,7 @@ from multipanda_py.state import Matrix, Vector
 _dot, _add, _multiply, _tanh = np.dot, np.add, np.multiply, np.tanh
 Single = NDArray[np.float32]
 """Floating-point type, as in training; tanh takes a third of the time of float64."""
-GATES = 4
+GATE_COUNT = 4
 """Number of gates: input, forget, candidate and output, in this order, with h rows each."""
 
 
@@ -37,7 +37,7 @@ class LstmWeights:
     def __post_init__(self) -> None:
         units = self.of_output.shape[-1]
         shapes = [self.of_input.shape[:1], self.of_output.shape, self.bias.shape]
-        if shapes != [(GATES * units,), (GATES * units, units), (GATES * units,)]:
+        if shapes != [(GATE_COUNT * units,), (GATE_COUNT * units, units), (GATE_COUNT * units,)]:
             raise ConfigurationError(
                 f"weights of a layer: got shapes {self.of_input.shape}, {self.of_output.shape} "
                 f"and {self.bias.shape}, allowed (4 h, m), (4 h, h) and (4 h,) for h units and "
@@ -86,12 +86,12 @@ class Lstm:
         self._row[m] = 1.0
         self._input, self.output = self._row[:m], self._row[m + 1 :]
         stacked = np.column_stack([weights.of_input, weights.bias, weights.of_output])
-        gates_in, forget, new, out = np.split(stacked, GATES)
+        gates_in, forget, new, out = np.split(stacked, GATE_COUNT)
         halves = np.vstack([new, 0.5 * forget, 0.5 * gates_in, 0.5 * out])
         self._matrix: Single = halves.astype(np.float32)
         self._scale: Single = np.repeat([1.0, 0.5, 0.5, 0.5], h).astype(np.float32)
         self._shift: Single = np.float32(1.0) - self._scale
-        self._all = np.zeros((1 + GATES) * h, np.float32)
+        self._all = np.zeros((1 + GATE_COUNT) * h, np.float32)
         self._parts = np.zeros(2 * h, np.float32)
         self._cell, self._gates = self._all[:h], self._all[h:]
         self._before, self._gate_values = self._all[: 2 * h], self._all[2 * h : 4 * h]
@@ -110,10 +110,10 @@ class Lstm:
     def step(self, x: Vector | Single) -> Single:
         """Process an input, (m,); return h, (h,), which the next step changes."""
         self._input[:] = x
-        self.go_on()
+        self.advance()
         return self.output
 
-    def go_on(self) -> None:
+    def advance(self) -> None:
         """Process the input that the caller has written to the shared array ``row``."""
         gates, cell, part = self._gates, self._cell, self._forget_gate
         _dot(self._matrix, self._row, gates)
@@ -140,7 +140,7 @@ class Lstm:
 
 REAL_TIME, PRECISE = "real_time", "precise"
 KINDS = (REAL_TIME, PRECISE)
-LAYERS = {
+LAYER_NAMES = {
     REAL_TIME: ("first", "second"),
     PRECISE: ("first_forwards", "first_backwards", "second_forwards", "second_backwards"),
 }
@@ -190,8 +190,8 @@ class RealTimeNetwork:
     Source: Realeasy, the real-time network: two layers of 3 n units with a persistent state.
 
     Args:
-        arrays: Weights by name: layers of :data:`LAYERS`, ``dense.weight``, ``dense.bias``, and
-            optionally ``direct.weight``.
+        arrays: Weights by name: layers of :data:`LAYER_NAMES`, ``dense.weight``, ``dense.bias``,
+            and optionally ``direct.weight``.
 
     Attributes:
         inputs: Number of inputs, m.
@@ -201,7 +201,7 @@ class RealTimeNetwork:
     """
 
     def __init__(self, arrays: Arrays) -> None:
-        first, second = (layer(arrays, name) for name in LAYERS[REAL_TIME])
+        first, second = (layer(arrays, name) for name in LAYER_NAMES[REAL_TIME])
         self.inputs, self.size = first.inputs, len(arrays["dense.bias"])
         if second.inputs != first.units:
             raise ConfigurationError(
@@ -209,7 +209,7 @@ class RealTimeNetwork:
             )
         m, end = self.inputs, self.inputs + 1 + first.units
         self._row: Single = np.zeros(end + 1 + second.units, np.float32)
-        self._seen = self._row[:m]
+        self._input_view = self._row[:m]
         self._first = Lstm(first, self._row[:end])
         self._second = Lstm(second, self._row[m + 1 :])
         dense = Dense(arrays, second.units, m, self.size)
@@ -230,9 +230,9 @@ class RealTimeNetwork:
 
     def step(self, x: Vector) -> Single:
         """Return the normalised residual (3 n,) for an input; the next step changes the array."""
-        self._seen[:] = x
-        self._first.go_on()
-        self._second.go_on()
+        self._input_view[:] = x
+        self._first.advance()
+        self._second.advance()
         return np.dot(self._dense, self._row, self._residual)
 
     def run(self, rows: Matrix) -> Matrix:
@@ -260,7 +260,7 @@ class PreciseNetwork:
     """
 
     def __init__(self, arrays: Arrays) -> None:
-        weights = [layer(arrays, name) for name in LAYERS[PRECISE]]
+        weights = [layer(arrays, name) for name in LAYER_NAMES[PRECISE]]
         self.inputs, self.size = weights[0].inputs, len(arrays["dense.bias"])
         both = weights[0].units + weights[1].units
         allowed = [self.inputs, self.inputs, both, both]
@@ -294,7 +294,9 @@ def network(kind: str, arrays: Arrays) -> RealTimeNetwork | PreciseNetwork:
     if kind not in KINDS:
         raise ConfigurationError(f"network: got {kind!r}, allowed {' or '.join(KINDS)}")
     needed = [
-        f"{name}.{part}" for name in LAYERS[kind] for part in ("of_input", "of_output", "bias")
+        f"{name}.{part}"
+        for name in LAYER_NAMES[kind]
+        for part in ("of_input", "of_output", "bias")
     ]
     missing = [name for name in (*needed, "dense.weight", "dense.bias") if name not in arrays]
     if missing:

@@ -18,7 +18,7 @@ from multipanda_py.state import Vector
 _minimum, _maximum, _dot = np.minimum, np.maximum, np.dot
 _multiply, _subtract, _absolute, _add = np.multiply, np.subtract, np.absolute, np.add
 _isfinite = math.isfinite
-FADE = 0.05
+FADE_DISTANCE = 0.05
 """Distance of a normalised state from the training range at which the residual is zero."""
 WARM_UP = 0.5
 """Time for which the network only processes states before it predicts [s]."""
@@ -116,7 +116,7 @@ class LiveResidual:
         """Reset all states and start the warm-up again."""
         self._net.reset()
         self._inputs.reset()
-        self._sample_count, self._phase = 0, self._first
+        self._sample_count, self._cycle = 0, self._first
         self.residual[:] = self.of_bodies[:] = 0.0
         self.confidence = 0.0
 
@@ -124,12 +124,12 @@ class LiveResidual:
         """Return the internal state; the next step changes its arrays."""
         return (
             *self._net.states, self._last_dq, self.residual, self.of_bodies,
-            self._inputs.memory(), self.confidence, self._sample_count, self._phase,
+            self._inputs.memory(), self.confidence, self._sample_count, self._cycle,
         )  # fmt: skip
 
     def remember(self, memory: Any) -> None:
         """Restore an internal state from :meth:`memory`."""
-        *vectors, inputs, self.confidence, self._sample_count, self._phase = memory
+        *vectors, inputs, self.confidence, self._sample_count, self._cycle = memory
         self._inputs.remember(inputs)
         live: tuple[Any, ...]
         live = (*self._net.states, self._last_dq, self.residual, self.of_bodies)
@@ -144,7 +144,7 @@ class LiveResidual:
             dq: Joint velocities, (n,) [rad/s].
             tau: Commanded torques, (n,) [Nm].
         """
-        phase, self._phase = self._phase, (self._phase + 1) % self._every
+        phase, self._cycle = self._cycle, (self._cycle + 1) % self._every
         if phase:
             return self.residual
         state = self._state
@@ -155,7 +155,7 @@ class LiveResidual:
             return self.residual
         self._inputs.follow()
         result = self._hat
-        result[:] = self._net.step(self._inputs.seen)
+        result[:] = self._net.step(self._inputs.values)
         if self._bodies is not None:
             self._add_bodies(self._bodies, q, dq)
         if not _isfinite(_dot(result, result)):  # A huge state overflows in the network.
@@ -163,7 +163,7 @@ class LiveResidual:
             return self.residual
         _minimum(_maximum(result, self._minus_bound, out=result), self._bound, out=result)
         _multiply(result, self._span, self.residual)
-        self.confidence = known = self._known(state)
+        self.confidence = known = self._confidence_of(state)
         if known != 1.0:
             _multiply(self.of_bodies, known, self.of_bodies)
             _multiply(self.residual, known, self.residual)
@@ -179,18 +179,18 @@ class LiveResidual:
         _minimum(result, self._max, out=result)
         _add(self._hat_tau, _multiply(result, self._of_torque, ddq), self._hat_tau)
 
-    def _known(self, state: Vector) -> float:
+    def _confidence_of(self, state: Vector) -> float:
         """Return the factor s w of the residual for the next normalised state."""
         if self._sample_count < 2 * self._warm_up:
             self._sample_count += 1
         off = _subtract(state, self._middle, self._off)
         _subtract(_absolute(off, off), self._half, off)
         farthest = off[off.argmax()]
-        inside = 1.0 if farthest <= 0.0 else max(0.0, 1.0 - float(farthest) / FADE)
+        inside = 1.0 if farthest <= 0.0 else max(0.0, 1.0 - float(farthest) / FADE_DISTANCE)
         return inside * max(0.0, self._sample_count / self._warm_up - 1.0)
 
 
-EARLY, LATE = 0.25, 0.5
+EARLY_TOLERANCE, LATE_TOLERANCE = 0.25, 0.5
 """Maximum time by which a state may be early or late for a step of the network, as fractions of
 its period."""
 
@@ -216,7 +216,7 @@ class CorrectedStates:
     def __init__(self, trained: TrainedResidual) -> None:
         self._period = 1.0 / trained.rate
         self._live = LiveResidual(trained, self._period, trained.robot, trained.joints)
-        self._due_time: float | None = None
+        self._expected_time: float | None = None
         self._last = -np.inf
         self.gaps = 0
 
@@ -232,16 +232,16 @@ class CorrectedStates:
             time: Time of the state [s].
             state: State of the simulator, (3 n,) [rad, rad/s, Nm].
         """
-        period, deadline = self._period, self._due_time
-        if deadline is None or time < self._last or time > deadline + LATE * period:
+        period, deadline = self._period, self._expected_time
+        if deadline is None or time < self._last or time > deadline + LATE_TOLERANCE * period:
             self.gaps += deadline is not None
             self._live.reset()
             deadline = time
         self._last = time
-        if time >= deadline - EARLY * period:
+        if time >= deadline - EARLY_TOLERANCE * period:
             self._live.step(*np.split(state, 3))
             deadline += period
-        self._due_time = deadline
+        self._expected_time = deadline
         corrected: Vector = state + self._live.residual
         return corrected
 

@@ -20,11 +20,11 @@ from multipanda_py.robots.residual.inputs import Inputs, Normalisation
 from multipanda_py.robots.residual.network import Arrays, PreciseNetwork, RealTimeNetwork, network
 from multipanda_py.state import Matrix, Vector
 
-LARGEST = 1 << 26
+MAX_SIZE = 1 << 26
 """Maximum size of all arrays of a file [bytes]; a network for seven joints has 150 kB."""
-FASTEST = 1e6
+MAX_RATE = 1e6
 """Maximum sample rate of the states that a residual network receives [1/s]."""
-UNREADABLE = (
+DAMAGED_FILE_ERRORS = (
     EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RecursionError, MemoryError,
     OverflowError,
 )  # fmt: skip
@@ -36,16 +36,16 @@ def arrays_in(path: Path) -> dict[str, Any]:
 
     Raises:
         OSError, ValueError: The file is missing or damaged; also the other exceptions of
-            :data:`UNREADABLE`.
+            :data:`DAMAGED_FILE_ERRORS`.
     """
     # NumPy may run code from files that are not npz, so the type is checked first.
-    with open_regular(path, LARGEST) as file:
+    with open_regular(path, MAX_SIZE) as file:
         if not zipfile.is_zipfile(file):
             raise zipfile.BadZipFile("not an npz file, or truncated")
         with zipfile.ZipFile(file) as archive:
             size = sum(part.file_size for part in archive.infolist())
-        if size > LARGEST:
-            raise ValueError(f"got {size} bytes, allowed up to {LARGEST}")
+        if size > MAX_SIZE:
+            raise ValueError(f"got {size} bytes, allowed up to {MAX_SIZE}")
         file.seek(0)
         with np.load(file, allow_pickle=False) as data:
             arrays = {name: data[name] for name in data.files}
@@ -74,17 +74,17 @@ def check_about(path: Path, about: Any, formats: tuple[int, ...]) -> None:
         if not isinstance(value := about.get(name, ""), str):
             raise ConfigurationError(f"{path}: {name}: got {value!r:.60}, allowed a text")
     rate, joints = about.get("rate", 1.0), about.get("joints", [])
-    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or abs(rate) > FASTEST:
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or abs(rate) > MAX_RATE:
         raise ConfigurationError(
-            f"{path}: rate: got {rate!r:.60}, allowed a number up to {FASTEST:g}"
+            f"{path}: rate: got {rate!r:.60}, allowed a number up to {MAX_RATE:g}"
         )
     if not isinstance(joints, list) or not all(isinstance(one, str) for one in joints):
         raise ConfigurationError(f"{path}: joints: got {joints!r:.60}, allowed a list of names")
 
 
-FORMAT = 3
+FORMAT_VERSION = 3
 """Version of the file format."""
-OLDER = 2
+PREVIOUS_FORMAT = 2
 """Previous format without springs and direct weights, which can still be read."""
 
 
@@ -187,8 +187,8 @@ class TrainedResidual:
             ConfigurationError: The file cannot be written.
         """
         about = {
-            "format": FORMAT, "kind": self.kind, "robot": self.robot, "joints": self.joints,
-            "rate": self.rate, "data": self.data,
+            "format": FORMAT_VERSION, "kind": self.kind, "robot": self.robot,
+            "joints": self.joints, "rate": self.rate, "data": self.data,
         }  # fmt: skip
         parts = {f"weights.{name}": np.asarray(part, float) for name, part in self.arrays.items()}
         parts |= {
@@ -215,7 +215,7 @@ def load_residual(path: Path) -> TrainedResidual:
         about = json.loads(text)
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (*UNREADABLE, KeyError, ValueError) as error:
+    except (*DAMAGED_FILE_ERRORS, KeyError, ValueError) as error:
         raise ConfigurationError(f"{path}: not a trained residual: {error}") from None
     for name, part in residual.items():
         if part.dtype != np.float64:
@@ -224,8 +224,8 @@ def load_residual(path: Path) -> TrainedResidual:
         raise ConfigurationError(
             f"{path}: was cut or changed: its digest does not match its data. Use an intact copy."
         )
-    check_about(path, about, (OLDER, FORMAT))
-    if about["format"] == OLDER:
+    check_about(path, about, (PREVIOUS_FORMAT, FORMAT_VERSION))
+    if about["format"] == PREVIOUS_FORMAT:
         residual["distances"] = np.zeros(0)
     weights = {
         name.removeprefix("weights."): part

@@ -156,7 +156,7 @@ def _array(values: Any, size: int) -> Vector:
     return np.array(values)
 
 
-MOVES = 20.0
+MOTION_TIMEOUT = 20.0
 """Timeout of a motion of the fingers [s]."""
 
 
@@ -203,7 +203,7 @@ class NodeHand:
                 raise NodeRefused(f"{self._topic}: {response.message}")
             return response
 
-        return self._link.call(f"{self._topic}/close", Trigger.Request(), read, MOVES)
+        return self._link.call(f"{self._topic}/close", Trigger.Request(), read, MOTION_TIMEOUT)
 
 
 class HandGoal:
@@ -235,7 +235,7 @@ class HandGoal:
         return handle
 
 
-_APART = 1e-3
+_MIN_OBJECT_WIDTH = 1e-3
 """Finger distance above which a closed gripper counts as holding an object [m]. It is also the
 tolerance of full opening."""
 
@@ -265,7 +265,7 @@ class RemoteGripper(Gripper):
         motion, width = self._motion, self._measured.width
         closed = motion is not None and motion.command.action is Action.GRASP and motion.done
         return GripperState(
-            width, self.description.max_width, closed and width > _APART,
+            width, self.description.max_width, closed and width > _MIN_OBJECT_WIDTH,
             motion is not None and not motion.done,
         )  # fmt: skip
 
@@ -278,7 +278,9 @@ class RemoteGripper(Gripper):
         """
         names = {Action.MOVE: "open", Action.GRASP: "close", Action.STOP: "stop"}
         name = names.get(command.action, "")
-        if not name or (name == "open" and command.width < self.description.max_width - _APART):
+        if not name or (
+            name == "open" and command.width < self.description.max_width - _MIN_OBJECT_WIDTH
+        ):
             raise TargetRejected(
                 f"gripper of {self.arm}: got {command}, allowed full opening, closing and stop"
             )

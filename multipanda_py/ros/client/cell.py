@@ -17,7 +17,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.realtime.events import LoopEvent
 from multipanda_py.robots import ArmDescription
 from multipanda_py.ros.client.arm import RemoteGripper
-from multipanda_py.ros.client.controllets import FOLLOWER, RemoteLaws, RemoteMotion
+from multipanda_py.ros.client.controllets import APPROACH_CONTROLLET, RemoteLaws, RemoteMotion
 from multipanda_py.ros.client.node_link import NodeLink, name_of_own
 from multipanda_py.ros.client.states import RemoteStates
 from multipanda_py.ros.client.target_publisher import RemoteTargets
@@ -77,7 +77,7 @@ class RosCell:
         self.config = config = ask_for_cell(link, self._root, timeout)
         self._names = CellNames(config)
         self.states = states = RemoteStates(link, self._root, config, self.descriptions)
-        self._world = RemoteWorld(link, self._root, config, states.things, timeout)
+        self._world = RemoteWorld(link, self._root, config, states.object_topics, timeout)
         self._grippers = {
             name: RemoteGripper(link, self._root, states.arms[name], arm.gripper)
             for name, arm in self.descriptions.items()
@@ -86,7 +86,7 @@ class RosCell:
         self.targets = RemoteTargets(link, self._root, self._names, states.arms)
         self._motion: RemoteMotion | None = None
         self._laws = RemoteLaws(link, self._root, config, states.arms, self.targets, self._timeout)
-        states.begin(timeout)
+        states.wait_for_states(timeout)
 
     @property
     def descriptions(self) -> Mapping[str, ArmDescription]:
@@ -124,7 +124,9 @@ class RosCell:
         return laws
 
     def _motion_of(self, arms: Iterable[str]) -> RemoteMotion:
-        return RemoteMotion(self._link, self._root, {arm: f"{arm}/{FOLLOWER}" for arm in arms})
+        return RemoteMotion(
+            self._link, self._root, {arm: f"{arm}/{APPROACH_CONTROLLET}" for arm in arms}
+        )
 
     def start(self) -> None:
         """Start the thread, and wait until the node receives targets and its states are recent.

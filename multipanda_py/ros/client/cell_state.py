@@ -28,9 +28,9 @@ from multipanda_py.ros.client.node_link import NodeLink
 from multipanda_py.ros.node.conversions import read_numbers, read_pose
 from multipanda_py.state import ArmSnapshot
 
-REMEMBERED = 100
+MAX_EVENTS = 100
 """Number of stored events."""
-LINES = QoSProfile(depth=100)
+LINES_QOS = QoSProfile(depth=100)
 """QoS profile of topics that several nodes publish and of which every message counts."""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
@@ -87,11 +87,11 @@ class NodeStatus:
         self.active: tuple[str, ...] = ()
         self.arms = dict.fromkeys(config.arms, ArmStatus())
         self.received_at = -1e9
-        self._events: deque[LoopEvent] = deque(maxlen=REMEMBERED)
+        self._events: deque[LoopEvent] = deque(maxlen=MAX_EVENTS)
         self._count = 0
         self._notices: dict[str, int] = {}
         self._loop: Mapping[str, str] = {}
-        node.create_subscription(DiagnosticArray, "/diagnostics", self.receive, LINES)
+        node.create_subscription(DiagnosticArray, "/diagnostics", self.receive, LINES_QOS)
 
     @property
     def is_known(self) -> bool:
@@ -185,7 +185,7 @@ def _count(text: str, otherwise: int) -> int:
     return int(text) if text.isdigit() else otherwise
 
 
-WARNING = 30
+MIN_LOG_LEVEL = 30
 """Minimum level of log lines that are shown."""
 
 
@@ -232,7 +232,7 @@ class CellStateSubscriber:
             link.hear(PoseStamped, f"{root}/objects/{obj}/pose", read=read_pose)
             for obj in movable_objects(config)
         ]
-        link.node.create_subscription(Log, "/rosout", self._take_line, LINES)
+        link.node.create_subscription(Log, "/rosout", self._take_line, LINES_QOS)
 
     def silent(self) -> list[str]:
         """Return the required topics without a message."""
@@ -301,5 +301,5 @@ class CellStateSubscriber:
 
     def _take_line(self, line: Log) -> None:
         level = line.level if isinstance(line.level, int) else line.level[0]
-        if line.name == self._logger and level >= WARNING:
+        if line.name == self._logger and level >= MIN_LOG_LEVEL:
             self.status.note(line.msg, time.monotonic_ns())

@@ -33,17 +33,17 @@ from multipanda_py.exceptions import (
 )
 from multipanda_py.ros.client.arm import RemoteArm
 from multipanda_py.ros.client.node_link import NodeLink
-from multipanda_py.ros.client.target_publisher import LEASE, TOPIC, RemoteTargets
-from multipanda_py.ros.services.arms import ANSWERED
+from multipanda_py.ros.client.target_publisher import LEASE_DURATION, TOPIC, RemoteTargets
+from multipanda_py.ros.services.arms import RECOVERY_RESPONSE_TIMEOUT
 from multipanda_py.state import Matrix
 
-SETTLED = 0.5
+DIAGNOSTICS_DELAY = 0.5
 """Time after a switch during which received diagnostics may still show the state before it [s]."""
-JUDGED = 10
+CHECKED_TARGETS = 10
 """Number of targets in one check. The node may reject up to half of them."""
-FOLLOWER = "joint_trajectory_controller"
+APPROACH_CONTROLLET = "joint_trajectory_controller"
 """Name of the controllet with which arms move to their start."""
-RECOVERY = "error_recovery"
+RECOVERY_SERVICE = "error_recovery"
 """Service of an arm that clears its fault."""
 
 
@@ -73,7 +73,7 @@ class RemoteLaws:
         for kind, name in (
             (SwitchController, "controller_manager/switch_controller"),
             (Trigger, "stop"),
-            *((Trigger, f"{arm}/{RECOVERY}") for arm in arms),
+            *((Trigger, f"{arm}/{RECOVERY_SERVICE}") for arm in arms),
         ):
             link.offer(kind, f"{root}/{name}")
         self._laws: dict[str, str] = {}
@@ -114,9 +114,10 @@ class RemoteLaws:
                     f"controllets.{fitting[0].short_name}.target_timeout: got {timeout:g} s, "
                     f"allowed more than a step of {period:g} s"
                 )
-            if f"{arm}/{FOLLOWER}" not in [one.name for one in own]:
+            if f"{arm}/{APPROACH_CONTROLLET}" not in [one.name for one in own]:
                 faults.append(
-                    f"controllets: {arm} has no {FOLLOWER} to move it to its start. Add one"
+                    f"controllets: {arm} has no {APPROACH_CONTROLLET} to move it to its start. "
+                    f"Add one"
                 )
             result[arm] = fitting[0].name if fitting else ""
             self._timeouts[arm] = fitting[0].target_timeout if fitting else 0.0
@@ -148,8 +149,8 @@ class RemoteLaws:
         """
         failed: dict[str, str] = {}
         for arm in arms:
-            name = f"{self._root}/{arm}/{RECOVERY}"
-            answer = self._link.ask(name, Trigger.Request(), ANSWERED)
+            name = f"{self._root}/{arm}/{RECOVERY_SERVICE}"
+            answer = self._link.ask(name, Trigger.Request(), RECOVERY_RESPONSE_TIMEOUT)
             if not answer.success:
                 failed[arm] = f"{name}: {answer.message}"
         if failed:
@@ -178,7 +179,7 @@ class RemoteLaws:
         answer = self._link.ask(name, request, self._timeout)
         if not answer.ok:
             raise SwitchRejected(f"{name}: {getattr(answer, 'message', '') or 'refused'}")
-        self._targets.begin()
+        self._targets.connect()
         is_ours = {*activate} == {*self._laws.values()}
         self._since = time.monotonic() if is_ours else 0.0
         self._refused = {
@@ -216,7 +217,7 @@ class RemoteLaws:
                     f"{timeout:.1f} s"
                 )
             self._check_alone(name)
-            if not self._since or status.received_at < self._since + SETTLED:
+            if not self._since or status.received_at < self._since + DIAGNOSTICS_DELAY:
                 continue
             if status.owner != law and not status.fault:
                 raise LoopError(
@@ -225,7 +226,7 @@ class RemoteLaws:
                 )
             before, sent_before = self._refused[name]
             sent = self._targets.sent[name]
-            if sent - sent_before < JUDGED or status.received_at == self._judged[name]:
+            if sent - sent_before < CHECKED_TARGETS or status.received_at == self._judged[name]:
                 continue
             self._refused[name], self._judged[name] = (status.refused, sent), status.received_at
             # On a busy machine some targets are rejected, so only a majority is an error.
@@ -246,9 +247,9 @@ class RemoteLaws:
             )
 
 
-AHEAD = 0.5
+START_DELAY = 0.5
 """Delay of the start of a motion after its request, so that all arms start in one cycle [s]."""
-LATE = 10.0
+RESULT_TIMEOUT = 10.0
 """Timeout for the result after the end of a motion [s]."""
 
 
@@ -298,7 +299,7 @@ class RemoteMotion:
         for arm in points:
             if not self._link.until(self._clients[arm].server_is_ready, timeout):
                 raise TopicLost(f"{arm}: the action follow_joint_trajectory was not found")
-        start = now + AHEAD
+        start = now + START_DELAY
         moved, handles = [*points], dict[str, Any]()
         self._notify_moved(moved)
         try:
@@ -309,7 +310,9 @@ class RemoteMotion:
             for arm, future in requested.items():
                 handles[arm] = self._wait(future, timeout, arm, moved)
             results = {arm: handle.get_result_async() for arm, handle in handles.items()}
-            ends = AHEAD + max(float(rows[-1, 0]) for rows in points.values()) + LATE
+            ends = (
+                START_DELAY + max(float(rows[-1, 0]) for rows in points.values()) + RESULT_TIMEOUT
+            )
             for arm, future in results.items():
                 result = self._wait(future, ends, arm, moved).result
                 if result.error_code != FollowJointTrajectory.Result.SUCCESSFUL:
@@ -335,7 +338,7 @@ class RemoteMotion:
 
     def _notify_moved(self, arms: list[str]) -> None:
         """Send the heartbeat with the arms that this program moves now."""
-        self._sign_at = time.monotonic() + LEASE / 5.0
+        self._sign_at = time.monotonic() + LEASE_DURATION / 5.0
         self._signs.publish(String(data=" ".join((self._link.node.get_name(), *arms))))
 
 

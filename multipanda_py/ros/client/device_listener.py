@@ -28,11 +28,11 @@ from std_msgs.msg import Bool
 
 from multipanda_py.realtime.system.dds import announce_without_types
 
-NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+STREAM_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 """QoS profile of pose and twist streams: a lost message is not sent again."""
 POLL_PERIOD = 0.1
 """Period of the count of publishers [s]."""
-EVERY = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
+EVENT_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 """QoS profile of clutch and gripper messages, each of which must arrive."""
 
 
@@ -50,11 +50,11 @@ def twist_numbers(message: Twist | TwistStamped) -> list[float]:
 
 
 SUBSCRIPTIONS: tuple[tuple[str, Any, str, Callable[[Any], Any], QoSProfile], ...] = (
-    ("pose", PoseStamped, "pose", pose_numbers, NEWEST),
-    ("twist", TwistStamped, "twist", twist_numbers, NEWEST),
-    ("cmd_vel", Twist, "twist", twist_numbers, NEWEST),
-    ("clutch", Bool, "clutch", lambda message: message.data, EVERY),
-    ("gripper", Bool, "gripper", lambda message: message.data, EVERY),
+    ("pose", PoseStamped, "pose", pose_numbers, STREAM_QOS),
+    ("twist", TwistStamped, "twist", twist_numbers, STREAM_QOS),
+    ("cmd_vel", Twist, "twist", twist_numbers, STREAM_QOS),
+    ("clutch", Bool, "clutch", lambda message: message.data, EVENT_QOS),
+    ("gripper", Bool, "gripper", lambda message: message.data, EVENT_QOS),
 )
 """Topics of an arm: name, type, kind of the line, conversion, QoS profile."""
 
@@ -111,13 +111,13 @@ def main() -> int:
             node.create_subscription(type_, f"{root}/{arm}/{topic}", take, quality)
     executor = SingleThreadedExecutor()
     executor.add_node(node)
-    crowds, next_look = Crowds(node, root, arms), 0.0
+    crowds, next_poll = Crowds(node, root, arms), 0.0
     with contextlib.suppress(BrokenPipeError):
         while not select.select([0], [], [], 0.0)[0] or os.read(0, 4096):
             executor.spin_once(timeout_sec=POLL_PERIOD)
-            if time.monotonic() >= next_look:
+            if time.monotonic() >= next_poll:
                 crowds.update()
-                next_look = time.monotonic() + POLL_PERIOD
+                next_poll = time.monotonic() + POLL_PERIOD
     node.destroy_node()
     rclpy.shutdown()
     return 0

@@ -27,7 +27,7 @@ from std_msgs.msg import Bool
 
 from multipanda_py.realtime.system.child_process import lines
 from multipanda_py.realtime.system.dds import announce_without_types
-from multipanda_py.ros.client.device_listener import EVERY, NEWEST, pose_numbers, report
+from multipanda_py.ros.client.device_listener import EVENT_QOS, STREAM_QOS, pose_numbers, report
 
 POLL_PERIOD = 0.5
 """Period of the count of wrench subscribers [s]."""
@@ -70,9 +70,9 @@ def main() -> int:
         f"leader_link_{os.getpid()}", enable_rosout=False, start_parameter_services=False
     )
     received: tuple[tuple[str, Any, str, Callable[[Any], Any], Any], ...] = (
-        ("current_pose", PoseStamped, "pose", pose_numbers, NEWEST),
-        ("clutch", Bool, "clutch", lambda message: message.data, EVERY),
-        ("gripper", Bool, "gripper", lambda message: message.data, EVERY),
+        ("current_pose", PoseStamped, "pose", pose_numbers, STREAM_QOS),
+        ("clutch", Bool, "clutch", lambda message: message.data, EVENT_QOS),
+        ("gripper", Bool, "gripper", lambda message: message.data, EVENT_QOS),
     )
     publishers: dict[str, Any] = {}
     for arm, path in namespaces.items():
@@ -80,7 +80,7 @@ def main() -> int:
             take = partial(report, arm, kind, read)
             node.create_subscription(type_, f"{path}/{topic}", take, quality)
         publishers[arm] = publisher = node.create_publisher(
-            WrenchStamped, f"{path}/target_feedback_wrench", NEWEST
+            WrenchStamped, f"{path}/target_feedback_wrench", STREAM_QOS
         )
         count = partial(
             report, arm, "takers", lambda name: name.get_subscription_count(), publisher

@@ -38,13 +38,18 @@ from multipanda_py.state import Vector
 
 RATE = 1000
 """Rate of targets per arm [Hz]."""
-OFFSET = 0.15
+ARM_OFFSET = 0.15
 """Offset of the first arm's goal from the point along y; negative for the second arm [m]."""
-APPROACH = 2.0
+APPROACH_TIME = 2.0
 """Time in which the arms move to their offsets [s]."""
-GOALS = ((0.08, 0.06, -0.06), (0.12, -0.06, -0.14), (0.0, -0.05, -0.16), (0.04, 0.05, -0.02))
+RELATIVE_GOALS = (
+    (0.08, 0.06, -0.06),
+    (0.12, -0.06, -0.14),
+    (0.0, -0.05, -0.16),
+    (0.04, 0.05, -0.02),
+)
 """Goals relative to the start of the point [m]."""
-ARRIVED = 0.01
+GOAL_TOLERANCE = 0.01
 """Distance from a goal at which the next one is selected [m]."""
 _OBSTACLES = (
     ((0.10, 0.00, -0.10), (0.0, 0.03, 0.0), 0.03),
@@ -52,7 +57,7 @@ _OBSTACLES = (
     ((0.05, -0.05, -0.14), (0.0, 0.0, 0.03), 0.02),
 )
 """Obstacles: start relative to that of the point [m], velocity [m/s], radius [m]."""
-_FULL_TURN = 4.0  # Time after which the velocities of the obstacles change sign [s].
+_OBSTACLE_PERIOD = 4.0  # Time after which the velocities of the obstacles change sign [s].
 _POLL_PERIOD = 50  # Number of messages between two checks of standard input.
 
 
@@ -132,7 +137,7 @@ def make_streams(
             setattr(held.pose.position, axis, mean)
         held.pose.position.y = middle
         return [PoseStream(node, f"{controllet}/target_pose", held, np.zeros(3))]
-    sides = {} if each else dict(zip(bases, (OFFSET, -OFFSET)))
+    sides = {} if each else dict(zip(bases, (ARM_OFFSET, -ARM_OFFSET)))
     return [
         PoseStream(
             node, f"{arm}/target_pose", pose,
@@ -151,21 +156,21 @@ def publish(streams: list[PoseStream]) -> list[tuple[float, float]]:
             for at, v, r in _OBSTACLES
         ],
     )
-    goals = cycle(np.array(goal) for goal in GOALS)
+    goals = cycle(np.array(goal) for goal in RELATIVE_GOALS)
     goal, period = next(goals), 1.0 / RATE
     sent: list[tuple[float, float]] = []
     deadline = time.monotonic()
     os.write(1, b"ready\n")
     while len(sent) % _POLL_PERIOD or not select.select([0], [], [], 0.0)[0] or os.read(0, 4096):
         now = len(sent) * period
-        if sent and len(sent) % round(_FULL_TURN * RATE) == 0:
+        if sent and len(sent) % round(_OBSTACLE_PERIOD * RATE) == 0:
             for obstacle in field.obstacles:
                 obstacle.velocity *= -1.0
         moved = field.step(goal, period)
-        if float(np.abs(goal - moved).max()) < ARRIVED:
+        if float(np.abs(goal - moved).max()) < GOAL_TOLERANCE:
             goal = next(goals)
         fraction, stamp, at = (
-            rest_to_rest(min(1.0, now / APPROACH)),
+            rest_to_rest(min(1.0, now / APPROACH_TIME)),
             time.time_ns(),
             time.monotonic(),
         )

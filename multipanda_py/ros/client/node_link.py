@@ -22,10 +22,10 @@ from rclpy.qos import QoSProfile
 from rclpy.signals import SignalHandlerOptions
 
 from multipanda_py.exceptions import TargetRejected, TopicLost
-from multipanda_py.realtime.system.dds import announce_without_types, refuse_domain
+from multipanda_py.realtime.system.dds import announce_without_types, check_domain
 from multipanda_py.ros.client.service_call import Answer, Call
 from multipanda_py.ros.node.conversions import read_message
-from multipanda_py.ros.node.qos import TARGETS
+from multipanda_py.ros.node.qos import TARGET_QOS
 from multipanda_py.ros.node.running import make_executor
 
 
@@ -54,7 +54,7 @@ class LatestMessage:
         topic: str,
         stale: float = math.inf,
         read: Callable[[bytes], Any] | None = None,
-        qos: QoSProfile = TARGETS,
+        qos: QoSProfile = TARGET_QOS,
     ) -> None:
         self.name, self.stale, self.count = node.resolve_topic_name(topic), stale, 0
         self._newest, self._last = (b"", -1e9), (b"", None)
@@ -103,11 +103,11 @@ class LatestMessage:
 
 ROTATION = 0.05
 """Maximum wait for a message, so that service calls are repeated in time [s]."""
-AGAIN = 3.0
+REPEAT_PERIOD = 3.0
 """Period of repeated calls [s]. A server may drop its first answer to a new client."""
-ANSWERS = QoSProfile(depth=100)
+RESPONSE_QOS = QoSProfile(depth=100)
 """QoS profile of answers. Fast DDS sends every answer of a service to all of its clients."""
-ENDS = 10.0
+END_TIMEOUT = 10.0
 """Timeout for the end of the thread [s]."""
 _POLL_PERIOD = 0.005  # Pause between two checks of a condition [s].
 _numbers = itertools.count()
@@ -134,7 +134,7 @@ class NodeLink:
     """
 
     def __init__(self, name: str) -> None:
-        refuse_domain()
+        check_domain()
         announce_without_types()
         self._context = Context()
         rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
@@ -164,14 +164,14 @@ class NodeLink:
         topic: str,
         stale: float = math.inf,
         read: Callable[[bytes], Any] | None = None,
-        qos: QoSProfile = TARGETS,
+        qos: QoSProfile = TARGET_QOS,
     ) -> LatestMessage:
         """Subscribe; see :class:`.LatestMessage`."""
         return LatestMessage(self.node, kind, topic, stale, read, qos)
 
     def offer(self, kind: Any, service: str) -> None:
         """Create the client of a service, for :meth:`call`."""
-        self._clients[service] = self.node.create_client(kind, service, qos_profile=ANSWERS)
+        self._clients[service] = self.node.create_client(kind, service, qos_profile=RESPONSE_QOS)
 
     def not_found(self) -> list[str]:
         """Return the services that have not been found yet."""
@@ -255,7 +255,9 @@ class NodeLink:
         )  # fmt: skip
         max_value = 0 if service in self._known else 1
         self._known.add(service)
-        return self.answer(self.call(service, request, _as_it_is, timeout, AGAIN, max_value))
+        return self.answer(
+            self.call(service, request, _as_it_is, timeout, REPEAT_PERIOD, max_value)
+        )
 
     def check(self) -> None:
         """Check that the context is valid.
@@ -274,7 +276,7 @@ class NodeLink:
         atexit.unregister(self.close)
         if self._thread.is_alive():
             self._executor.wake()
-            self._thread.join(ENDS)
+            self._thread.join(END_TIMEOUT)
         self._executor.shutdown()
         self.node.destroy_node()
         self._context.try_shutdown()

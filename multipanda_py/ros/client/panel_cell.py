@@ -44,22 +44,22 @@ from multipanda_py.ros.client.node_link import NodeLink
 from multipanda_py.ros.client.service_call import Call, Pending, RequestChain
 from multipanda_py.ros.client.target_publisher import TargetPublisher
 from multipanda_py.ros.node.settings import ask_for_cell, parameters_of
-from multipanda_py.ros.services.arms import ANSWERED
+from multipanda_py.ros.services.arms import RECOVERY_RESPONSE_TIMEOUT
 from multipanda_py.state import ArmSnapshot
 
 TIMEOUT = 30.0
 """Timeout for the discovery of the node and for its configuration [s]."""
-GONE = 10.0
+NODE_TIMEOUT = 10.0
 """Time without a message after which the node is considered ended [s]."""
-SILENT = 0.5
+TARGET_REREQUEST_TIME = 0.5
 """Time without a message after which targets are rejected until messages arrive again [s]."""
-QUIET = 1.5
+WARNING_TIME = 1.5
 """Time without a message after which the panel shows a warning [s]."""
-FRESH = 1.0
+MAX_CACHE_AGE = 1.0
 """Maximum age of cached parameters [s]."""
 STOP_AGAIN = 0.25
 """Period at which an unanswered stop request is repeated [s]."""
-SHOWN = 3
+MAX_LISTED_NAMES = 3
 """Maximum number of missing names in a message."""
 
 
@@ -150,9 +150,9 @@ class NodeCell(Closeable):
         if self.link.until(lambda: not missing(), TIMEOUT):
             return
         names = missing()
-        text = ", ".join(names[:SHOWN])
-        if len(names) > SHOWN:
-            text += f" and {len(names) - SHOWN} more"
+        text = ", ".join(names[:MAX_LISTED_NAMES])
+        if len(names) > MAX_LISTED_NAMES:
+            text += f" and {len(names) - MAX_LISTED_NAMES} more"
         if from_file and not self._stop.not_found():
             raise ConfigurationError(
                 f"{self._root}/{NODE}: has no {text}. Check that the file is that of its cell"
@@ -178,7 +178,7 @@ class NodeCell(Closeable):
             self.states.status.received_at, *(self.states.last_received(arm) for arm in self.arms)
         )
         age = time.monotonic() - since
-        if age < max(QUIET, 5.0 / self.config.cell.joint_state_rate):
+        if age < max(WARNING_TIME, 5.0 / self.config.cell.joint_state_rate):
             return ""
         return f"no message from the node for {age:.0f} s"
 
@@ -186,15 +186,15 @@ class NodeCell(Closeable):
         """Send the heartbeat, and check that of the node. Call it continuously.
 
         Raises:
-            LoopError: If the node has sent nothing for ``GONE``.
+            LoopError: If the node has sent nothing for ``NODE_TIMEOUT``.
         """
         self._sent.publish_heartbeat()
         for arm in self.arms:
             self._take_back(arm)
         if time.monotonic() - self.states.status.received_at > max(
-            GONE, 3.0 / self.config.cell.diagnostics_rate
+            NODE_TIMEOUT, 3.0 / self.config.cell.diagnostics_rate
         ):
-            raise LoopError(f"no message from the node for {GONE:g} s: it has ended")
+            raise LoopError(f"no message from the node for {NODE_TIMEOUT:g} s: it has ended")
 
     def row(self) -> NDArray[np.void]:
         """Return positions of joints and objects."""
@@ -218,17 +218,17 @@ class NodeCell(Closeable):
         return self.states.status.events_since(count)
 
     def parameters(self, name: str) -> dict[str, Any]:
-        """Return the parameters of a controllet, up to ``FRESH`` old.
+        """Return the parameters of a controllet, up to ``MAX_CACHE_AGE`` old.
 
         They are updated in the background.
         """
         if name not in self._values:
             return self._by_name[name].initial_values()
         now = time.monotonic()
-        if now > self._requested_at[name] + FRESH:
+        if now > self._requested_at[name] + MAX_CACHE_AGE:
             self._requested_at[name] = now
             call = self._ask_parameters(self._by_name[name])
-            call.when_done(lambda: self._values.__setitem__(name, call.poll() or {}))
+            call.add_done_callback(lambda: self._values.__setitem__(name, call.poll() or {}))
         return dict(self._values[name])
 
     def set_parameters(self, name: str, values: Mapping[str, object]) -> Pending:
@@ -276,7 +276,7 @@ class NodeCell(Closeable):
                 the node are reported later.
         """
         age = self.states.message_age(arm)
-        if age > max(SILENT, 5.0 / self.config.cell.joint_state_rate):
+        if age > max(TARGET_REREQUEST_TIME, 5.0 / self.config.cell.joint_state_rate):
             raise TargetRejected(
                 f"{arm}: target: no message from the node for {age:.1f} s. Try again"
             )
@@ -315,14 +315,14 @@ class NodeCell(Closeable):
         call = self._stop_now()
         for switch in self._switches:
             if not switch.is_done:  # The switch may reach the node after the stop.
-                switch.when_done(self._stop_now)
+                switch.add_done_callback(self._stop_now)
         return call
 
     def ask_recovery(self, arms: Sequence[str] | None = None) -> Call[object]:
         """Request the recovery of one arm, or of all arms."""
         path = "error_recovery" if arms is None else f"{next(iter(arms))}/error_recovery"
         service = f"{self._root}/{path}"
-        return self.link.call(service, Trigger.Request(), _done, ANSWERED)
+        return self.link.call(service, Trigger.Request(), _done, RECOVERY_RESPONSE_TIMEOUT)
 
     def gripper(self, arm: str) -> NodeHand:
         """Return the gripper of an arm that has one."""
@@ -372,7 +372,7 @@ class NodeCell(Closeable):
             return response
 
         call = self.link.call(f"{self._manager}/list_controllers", ListControllers.Request(), read)
-        call.when_done(call.poll)
+        call.add_done_callback(call.poll)
 
 
 def _done(response: Any) -> object:

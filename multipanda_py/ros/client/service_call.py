@@ -40,7 +40,7 @@ class Call(Generic[Answer]):
     ) -> None:
         self._client, self._request, self._read = client, request, read
         self._again, self._left, self._timeout = again, most if again else 0, patience
-        self._due_time = time.monotonic() + again
+        self._next_call_time = time.monotonic() + again
         self._deadline = time.monotonic() + patience
         self._futures = [client.call_async(request)]
 
@@ -49,7 +49,7 @@ class Call(Generic[Answer]):
         """True if there is an answer, or the timeout has passed."""
         return time.monotonic() > self._deadline or any(one.done() for one in self._futures)
 
-    def when_done(self, act: Callable[[], object]) -> None:
+    def add_done_callback(self, act: Callable[[], object]) -> None:
         """Execute a function in the link's thread when the answer arrives."""
         self._futures[0].add_done_callback(lambda _: act())
 
@@ -71,8 +71,8 @@ class Call(Generic[Answer]):
 
     def repeat_if_due(self) -> None:
         """Send the request again if it is due. Thread: the link's."""
-        if self._left and time.monotonic() > self._due_time and not self.is_done:
-            self._due_time += self._again
+        if self._left and time.monotonic() > self._next_call_time and not self.is_done:
+            self._next_call_time += self._again
             self._left -= 1
             self._futures.append(self._client.call_async(self._request))
 
@@ -104,7 +104,7 @@ class RequestChain:
         self._first, self._go_on = first, go_on
         self._second: Pending | None = None
         self._going_on = threading.Lock()
-        first.when_done(self._take)
+        first.add_done_callback(self._take)
 
     def poll(self) -> object | None:
         """Return the second answer, or None while it is pending; raises the errors of both."""

@@ -21,7 +21,7 @@ from multipanda_py.ros.client.node_link import LatestMessage, NodeLink
 from multipanda_py.ros.node.conversions import read_pose
 from multipanda_py.ros.services.entity_helpers import WORLD
 
-STALE = 0.5
+MIN_STATE_TIMEOUT = 0.5
 """Minimum timeout of a state topic [s]; longer at low state rates."""
 
 
@@ -36,7 +36,7 @@ class RemoteStates:
 
     Attributes:
         arms: States of the arms, by name.
-        things: Subscriptions to the poses of movable objects, by name.
+        object_topics: Subscriptions to the poses of movable objects, by name.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class RemoteStates:
         descriptions: Mapping[str, ArmDescription],
     ) -> None:
         self._link, self._root, self._config, self._origin = link, root, config, 0.0
-        stale = max(STALE, 5.0 / config.cell.joint_state_rate)
+        stale = max(MIN_STATE_TIMEOUT, 5.0 / config.cell.joint_state_rate)
         merged = link.hear(JointState, f"{root}/joint_states", stale)
         status = self._status = NodeStatus(config, link.node)
         self.arms = {
             name: RemoteArm(link, root, name, arm, stale, merged, status)
             for name, arm in descriptions.items()
         }
-        self.things = {
+        self.object_topics = {
             name: link.hear(PoseStamped, f"{root}/objects/{name}/pose", stale, read_pose)
             for name in movable_objects(config)
         }
@@ -73,7 +73,7 @@ class RemoteStates:
         """Time of the newest states of all arms, relative to the first ones [s]."""
         return min(arm.stamp for arm in self.arms.values()) - self._origin
 
-    def begin(self, timeout: float) -> None:
+    def wait_for_states(self, timeout: float) -> None:
         """Wait until every topic has a message, then set :attr:`time` to zero.
 
         Args:
@@ -113,7 +113,7 @@ class RemoteStates:
         """
         return {
             name: _in_world(topic)
-            for name, topic in self.things.items()
+            for name, topic in self.object_topics.items()
             if topic.count or self._config.objects[name].present
         }
 

@@ -25,7 +25,7 @@ FORCE_AUTO = 4
 """Value of the strictness ``FORCE_AUTO`` of ``SwitchController``."""
 TIMEOUT = 120.0
 """Timeout for the discovery of the node [s]."""
-ANSWER = 10.0
+RESPONSE_TIMEOUT = 10.0
 """Timeout of an answer [s]."""
 
 
@@ -41,7 +41,7 @@ def main() -> int:
     if not client.wait_for_service(TIMEOUT):
         return 1
     recovery = node.create_client(Trigger, "error_recovery")
-    _say("ready")
+    _print_line("ready")
     for line in sys.stdin:
         names, started = json.loads(line)["activate"], time.monotonic()
         if names:
@@ -50,16 +50,18 @@ def main() -> int:
             )
         else:
             future = recovery.call_async(Trigger.Request())
-        rclpy.spin_until_future_complete(node, future, timeout_sec=ANSWER)
+        rclpy.spin_until_future_complete(node, future, timeout_sec=RESPONSE_TIMEOUT)
         answer, took = future.result(), time.monotonic() - started
         done = bool(answer is not None and (answer.ok if names else answer.success))
         # Some distributions have no message in the answer to a switch.
-        message = getattr(answer, "message", "") if answer else f"no answer in {ANSWER:g} s"
-        _say(json.dumps({"ok": done, "message": message, "seconds": took}))
+        message = (
+            getattr(answer, "message", "") if answer else f"no answer in {RESPONSE_TIMEOUT:g} s"
+        )
+        _print_line(json.dumps({"ok": done, "message": message, "seconds": took}))
     return 0
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     os.write(1, text.encode() + b"\n")
 
 

@@ -28,19 +28,19 @@ from multipanda_py.ros.client.arm import RemoteArm
 from multipanda_py.ros.client.node_link import LatestMessage, NodeLink
 from multipanda_py.ros.node.conversions import write_pose
 from multipanda_py.ros.node.guard import GuardedNode
-from multipanda_py.ros.node.qos import STATES
+from multipanda_py.ros.node.qos import STATE_QOS
 from multipanda_py.ros.node.running import every
 from multipanda_py.state import ArmSnapshot
 from multipanda_py.targets import Stream
 
 TOPIC = "heartbeat"
-LEASE = 0.5
+LEASE_DURATION = 0.5
 """Time without a heartbeat of a client after which the arms that it moves hold [s]."""
 CHECK_PERIOD = 0.05
 """Period of the timeout check [s]."""
 MAX_CLIENTS = 100
 """Maximum number of senders whose heartbeats are stored."""
-_HEARTBEATS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+_HEARTBEAT_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 class HeartbeatMonitor:
@@ -49,8 +49,8 @@ class HeartbeatMonitor:
     An arm moves to its newest target and stays there, even if the sender has ended. For manual
     control, a client may require that the arm holds at once when it disappears: it was killed or
     suspended, or its machine or network has failed. Such a client publishes a heartbeat several
-    times per :data:`LEASE` while it moves arms, and a last one without arms. Names are separated
-    by spaces.
+    times per :data:`LEASE_DURATION` while it moves arms, and a last one without arms. Names are
+    separated by spaces.
 
     Args:
         node: Node that subscribes.
@@ -62,7 +62,7 @@ class HeartbeatMonitor:
     def __init__(self, node: GuardedNode, cell: Cell) -> None:
         self._cell, self._logger = cell, node.get_logger()
         self._moving: dict[str, tuple[float, list[str]]] = {}
-        node.create_subscription(String, TOPIC, self._take, _HEARTBEATS)
+        node.create_subscription(String, TOPIC, self._take, _HEARTBEAT_QOS)
         every(node, CHECK_PERIOD, self._poll)
 
     def _take(self, message: String) -> None:
@@ -75,13 +75,13 @@ class HeartbeatMonitor:
     def _poll(self) -> None:
         now = time.monotonic()
         for sender, (received, arms) in list(self._moving.items()):
-            if now > received + LEASE:
+            if now > received + LEASE_DURATION:
                 del self._moving[sender]
                 for arm in arms:
                     self._hold(arm, sender)
 
     def _hold(self, arm: str, sender: str) -> None:
-        reason = f"no heartbeat for {LEASE:g} s from {sender!r:.60}, which moved it"
+        reason = f"no heartbeat for {LEASE_DURATION:g} s from {sender!r:.60}, which moved it"
         try:
             self._stop(arm)
         except MultipandaError as error:
@@ -108,19 +108,19 @@ except ImportError:  # ROS 2 releases before Iron have this name.
     from rclpy.qos_event import PublisherEventCallbacks
 
 
-MOVES = LEASE + 0.3
+MOVED_TIME = LEASE_DURATION + 0.3
 """Time after its last target during which an arm counts as moved by this panel [s]."""
 HEARTBEAT_PERIOD = 0.1
 """Period of heartbeats [s]."""
 FINAL_HEARTBEATS = 3
 """Number of final heartbeats without arms, because messages may be lost."""
-DEAF = 0.5
+RESUME_DELAY = 0.5
 """Time after a suspension of this program in which it sends no targets, because its data are old
 [s]."""
-JUST = 0.3
+ACTIVATION_DELAY = 0.3
 """Maximum delay until a node reports an activation on a busy machine [s]."""
 _UNSENT = 0.5  # Time for which a target waits for a subscriber [s].
-_TARGETS = QoSProfile(depth=1)
+_TARGET_QOS = QoSProfile(depth=1)
 
 
 class TargetPublisher:
@@ -162,7 +162,7 @@ class TargetPublisher:
         self._name = link.node.get_name()
         self._signs = self._publisher(String, f"{root}/{TOPIC}")
         self._others: dict[str, tuple[str, float]] = {}
-        link.node.create_subscription(String, f"{root}/{TOPIC}", self._hear, _HEARTBEATS)
+        link.node.create_subscription(String, f"{root}/{TOPIC}", self._hear, _HEARTBEAT_QOS)
 
     def publish(self, state: ArmSnapshot, pose: Pose, frame: str) -> None:
         """Send a target.
@@ -178,7 +178,7 @@ class TargetPublisher:
                 state may be old.
         """
         arm, now, stamp = state.name, time.monotonic(), time.time_ns()
-        if now > self._alive + LEASE or now < self._deaf_until:
+        if now > self._alive + LEASE_DURATION or now < self._deaf_until:
             raise TargetRejected(f"{arm}: target: this program was suspended. Try again")
         if other := self._moved_by(arm, now):
             raise TargetRejected(
@@ -195,19 +195,20 @@ class TargetPublisher:
             self._publishers[arm] = self._publisher(PoseStamped, topic)
         if not self._moved:
             self._sign_at = 0.0
-        self._moved[arm] = now + MOVES
+        self._moved[arm] = now + MOVED_TIME
         self._unsent[arm] = now, message
         self.publish_heartbeat()
 
     def has_just_published(self, arm: str) -> bool:
         """Return True if an arm's last target is newer than the node's reports can be."""
-        return time.monotonic() < self._moved.get(arm, 0.0) - MOVES + JUST
+        return time.monotonic() < self._moved.get(arm, 0.0) - MOVED_TIME + ACTIVATION_DELAY
 
     def publish_heartbeat(self) -> None:
         """Send pending targets, and a heartbeat with the moved arms if it is due."""
         now = time.monotonic()
-        if now > self._alive + LEASE and self._moved:  # The node has stopped these arms by now.
-            self._deaf_until = now + DEAF
+        # The node has stopped these arms by now.
+        if now > self._alive + LEASE_DURATION and self._moved:
+            self._deaf_until = now + RESUME_DELAY
         self._alive = now
         for arm, (record, message) in list(self._unsent.items()):
             if now < record + _UNSENT:
@@ -225,9 +226,11 @@ class TargetPublisher:
 
     def _moved_by(self, arm: str, now: float) -> str:
         """Return the other client that moves an arm. Of two, the lower name has priority."""
-        name, received = self._others.get(arm, ("", -LEASE))
+        name, received = self._others.get(arm, ("", -LEASE_DURATION))
         is_ours = self._moved.get(arm, 0.0) > now
-        return name if now < received + LEASE and not (is_ours and self._name < name) else ""
+        return (
+            name if now < received + LEASE_DURATION and not (is_ours and self._name < name) else ""
+        )
 
     def _hear(self, sign: String) -> None:
         """Store the arms that another client moves. Thread: the link's."""
@@ -255,7 +258,7 @@ class TargetPublisher:
 
     def _publisher(self, kind: Any, topic: str) -> Any:
         quiet = PublisherEventCallbacks(use_default_callbacks=False)
-        return self._node.create_publisher(kind, topic, _TARGETS, event_callbacks=quiet)
+        return self._node.create_publisher(kind, topic, _TARGET_QOS, event_callbacks=quiet)
 
     def _stamp(self, message: PoseStamped, time_ns: int) -> None:
         if self._is_stamped():
@@ -265,7 +268,7 @@ class TargetPublisher:
 
 _KINDS = {"pose": PoseStamped, "joint": JointState, "wrench": WrenchStamped}
 """Message types by channel."""
-_OWN = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
+_OWN_TARGET_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
 """QoS profile with a long queue, because every target of any sender counts."""
 
 
@@ -307,10 +310,12 @@ class RemoteTargets:
                 key, topic = (arm, channel.name), f"{self._root}/{arm}/{channel.topic}"
                 if channel.name in _KINDS and key not in self._publishers:
                     kind = _KINDS[channel.name]
-                    self._latest[key] = self._link.hear(kind, topic, qos=_OWN)
-                    self._publishers[key] = self._link.node.create_publisher(kind, topic, STATES)
+                    self._latest[key] = self._link.hear(kind, topic, qos=_OWN_TARGET_QOS)
+                    self._publishers[key] = self._link.node.create_publisher(
+                        kind, topic, STATE_QOS
+                    )
 
-    def begin(self) -> None:
+    def connect(self) -> None:
         """Reset the counts of sent and received messages."""
         self._last.clear()
         self._counts = Counter()

@@ -18,14 +18,14 @@ from sensor_msgs.msg import CompressedImage, Image
 
 from multipanda_py.exceptions import ConfigurationError, TopicLost
 from multipanda_py.ros.client.node_link import LatestMessage, NodeLink, name_of_own
-from multipanda_py.ros.node.qos import TARGETS
+from multipanda_py.ros.node.qos import TARGET_QOS
 from multipanda_py.state import Vector
 
 TIMEOUT = 20.0
 """Timeout of the first message of each topic [s]."""
-STALE = 1.0
+MAX_MESSAGE_AGE = 1.0
 """Default maximum age of the newest message [s]."""
-LARGEST = float(np.finfo(np.float32).max)
+MAX_OBSERVATION = float(np.finfo(np.float32).max)
 """Maximum value of an observation."""
 _ORDERS = {"rgb8": [0, 1, 2], "bgr8": [2, 1, 0], "rgba8": [0, 1, 2], "bgra8": [2, 1, 0],
            "mono8": [0, 0, 0]}  # fmt: skip
@@ -40,11 +40,11 @@ class TopicSensors:
 
     Args:
         topics: Topics by name of the observation, optionally with a maximum age [s]; by default
-            :data:`STALE`.
+            :data:`MAX_MESSAGE_AGE`.
         patience: Timeout of the first message of each topic [s].
 
     Attributes:
-        pictures: Height and width of the images, by name [pixels].
+        images: Height and width of the images, by name [pixels].
         numbers: Number of values, by name: force and torque [N, Nm].
 
     Raises:
@@ -60,11 +60,11 @@ class TopicSensors:
         self._link = NodeLink(name_of_own("sensors"))
         self._latest: dict[str, LatestMessage] = {}
         self._readers: dict[str, Callable[[LatestMessage], NDArray[Any]]] = {}
-        self.pictures: dict[str, tuple[int, int]] = {}
+        self.images: dict[str, tuple[int, int]] = {}
         self.numbers: dict[str, int] = {}
         try:
             for name, topic in topics.items():
-                topic_name, stale = (topic, STALE) if isinstance(topic, str) else topic
+                topic_name, stale = (topic, MAX_MESSAGE_AGE) if isinstance(topic, str) else topic
                 self._listen(name, topic_name, float(stale), patience)
             for name, received in self._latest.items():
                 self._hear_once(name, received, patience)
@@ -87,7 +87,7 @@ class TopicSensors:
         # therefore used if it is offered.
         reliable = all(one.qos_profile.reliability == ReliabilityPolicy.RELIABLE for one in offers)
         self._latest[name] = self._link.hear(
-            KINDS[kind][0], topic, stale, qos=QoSProfile(depth=1) if reliable else TARGETS
+            KINDS[kind][0], topic, stale, qos=QoSProfile(depth=1) if reliable else TARGET_QOS
         )
         self._readers[name] = KINDS[kind][1]
 
@@ -97,7 +97,7 @@ class TopicSensors:
             raise TopicLost(f"{received.name}: no message within {timeout:g} s")
         result = self._readers[name](received)
         if result.ndim == 3:
-            self.pictures[name] = result.shape[:2]
+            self.images[name] = result.shape[:2]
         else:
             self.numbers[name] = len(result)
 
@@ -117,10 +117,10 @@ class TopicSensors:
             if name in self.numbers:
                 numbers[name] = result
                 continue
-            if result.shape[:2] != self.pictures[name]:
+            if result.shape[:2] != self.images[name]:
                 raise TopicLost(
                     f"{received.name}: got {result.shape[:2]} pixels, allowed "
-                    f"{self.pictures[name]} "
+                    f"{self.images[name]} "
                     "as in the first image"
                 )
             images[name], age = result, max(age, now - received.received_at)
@@ -177,8 +177,10 @@ def wrench_of(topic: LatestMessage) -> NDArray[Any]:
     wrench = topic.message().wrench
     parts = (wrench.force, wrench.torque)
     result = np.array([getattr(part, axis) for part in parts for axis in "xyz"])
-    if not (np.abs(result) <= LARGEST).all():
-        raise TopicLost(f"{topic.name}: got {result.tolist()}, allowed values up to {LARGEST:.3g}")
+    if not (np.abs(result) <= MAX_OBSERVATION).all():
+        raise TopicLost(
+            f"{topic.name}: got {result.tolist()}, allowed values up to {MAX_OBSERVATION:.3g}"
+        )
     return result
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import first_real_arm
+from multipanda_py.config.describe import first_arm_without_simulation
 from multipanda_py.exceptions import SimulationRefused, TopicLost
 from multipanda_py.pose import Pose
 from multipanda_py.ros.client.node_link import LatestMessage, NodeLink
@@ -40,7 +40,7 @@ class RemoteWorld:
         patience: float,
     ) -> None:
         self._link, self._name, self._objects = link, f"{root}/set_entity_state", things
-        self._real, self._timeout = first_real_arm(config), patience
+        self._real, self._timeout = first_arm_without_simulation(config), patience
         if not self.refusal():
             link.offer(SetEntityState, self._name)
 

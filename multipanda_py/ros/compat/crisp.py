@@ -38,11 +38,11 @@ PER_JOINT = {
 CONFIGURATION = ("nullspace.stiffness", "nullspace.damping")
 WEIGHT = ("nullspace.weights.", ".value")
 _SWITCHES = ("limit_error", "use_local_jacobian")
-REFUSED = {
+REJECTED_PARAMETERS = {
     "use_operational_space": "switch to an operational_space controllet instead",
     "stop_commands": "switch to hold, or call the service stop, instead",
 }
-NOTHING: dict[str, tuple[Any, str]] = {
+IGNORED_PARAMETERS: dict[str, tuple[Any, str]] = {
     **dict.fromkeys(("limit_torques",), (True, "torque and its rate are always limited")),
     **dict.fromkeys(("max_delta_tau",), (0.5, "the torque rate limit is the robot's")),
     **dict.fromkeys(("use_gravity_compensation",), (False, "gravity is always compensated")),
@@ -81,7 +81,7 @@ class CrispNames:
         self, own: Collection[str], joints: Sequence[str], say: Callable[[str], None]
     ) -> None:
         self._own, self._joints, self._log = own, joints, say
-        self._given: dict[str, Any] = {}
+        self._set_values: dict[str, Any] = {}
 
     def has(self, name: str, value: Any = 0.0) -> bool:
         """Return True if CRISP has a parameter of this name for values of this type."""
@@ -97,8 +97,8 @@ class CrispNames:
                 *FLAGS,
                 *PER_JOINT,
                 *CONFIGURATION,
-                *REFUSED,
-                *NOTHING,
+                *REJECTED_PARAMETERS,
+                *IGNORED_PARAMETERS,
             }
             or name in (*_SWITCHES, "nullspace.projector_type")
             or self._weighed(name) is not None
@@ -108,7 +108,7 @@ class CrispNames:
         """Return the value of a CRISP parameter."""
         if name in STIFFNESS:
             return read("stiffness")[STIFFNESS[name]]
-        if name in CLIP and name not in self._given:
+        if name in CLIP and name not in self._set_values:
             return read("error_clip")[CLIP[name]]
         if FLAGS.get(name) in self._own:
             return read(FLAGS[name])
@@ -118,10 +118,10 @@ class CrispNames:
             return read("gain_frame") == "tool"
         if name == "nullspace.projector_type":
             return read("nullspace.projector")
-        if name in self._given:
-            return self._given[name]
-        if name in NOTHING:
-            return NOTHING[name][0]
+        if name in self._set_values:
+            return self._set_values[name]
+        if name in IGNORED_PARAMETERS:
+            return IGNORED_PARAMETERS[name][0]
         if name in DAMPING or name == "nullspace.damping":
             return -1.0
         return 1.0 if name.startswith(WEIGHT[0]) else name == "limit_error"
@@ -132,12 +132,16 @@ class CrispNames:
         Raises:
             ParameterRejected: If the value is not supported; the message names an alternative.
         """
-        if name in REFUSED and value:
-            raise ParameterRejected(f"{name}: got {value}, allowed false; {REFUSED[name]}")
-        is_word = name in NOTHING or name == "nullspace.projector_type"
+        if name in REJECTED_PARAMETERS and value:
+            raise ParameterRejected(
+                f"{name}: got {value}, allowed false; {REJECTED_PARAMETERS[name]}"
+            )
+        is_word = name in IGNORED_PARAMETERS or name == "nullspace.projector_type"
         if not is_word and not isinstance(value, (int, float, list)):
             raise ParameterRejected(f"{name}: got {value!r:.60}, allowed a number or a boolean")
-        if isinstance(value, bool) and not (is_word or name in {*FLAGS, *REFUSED, *_SWITCHES}):
+        if isinstance(value, bool) and not (
+            is_word or name in {*FLAGS, *REJECTED_PARAMETERS, *_SWITCHES}
+        ):
             raise ParameterRejected(f"{name}: got {value}, allowed a number")
         if not is_word and isinstance(value, list) and name not in PER_JOINT:
             raise ParameterRejected(f"{name}: got {len(value)} numbers, allowed one")
@@ -158,23 +162,23 @@ class CrispNames:
             return {**model, own: [float(value)] * len(read(own)) if is_vector else value}
         if name in FLAGS and value:
             self._log(f"{name}: add the feature {own.partition('.')[0]} to the controllet")
-        elif name in NOTHING:
-            self._log(f"{name} has no effect: {NOTHING[name][1]}")
+        elif name in IGNORED_PARAMETERS:
+            self._log(f"{name} has no effect: {IGNORED_PARAMETERS[name][1]}")
         return {}
 
     def keep(self, name: str, value: Any) -> None:
         """Store a value that has been accepted."""
-        self._given[name] = value
+        self._set_values[name] = value
 
     def forget(self, own: str) -> None:
         """Delete the stored CRISP values of a parameter of the controllet."""
-        weights = [name for name in self._given if name.startswith(WEIGHT[0])]
+        weights = [name for name in self._set_values if name.startswith(WEIGHT[0])]
         for name in (*_SAME.get(own, ()), *(weights if own == CONFIGURATION[0] else ())):
-            self._given.pop(name, None)
+            self._set_values.pop(name, None)
 
     def _gains(self, name: str, value: float, read: Read) -> dict[str, Any]:
         stiffness, ratio = list(read("stiffness")), list(read("damping_ratio"))
-        values = {**self._given, name: value}
+        values = {**self._set_values, name: value}
         if name in STIFFNESS:
             stiffness[STIFFNESS[name]] = float(value)
         for damping, i in DAMPING.items():
@@ -185,14 +189,14 @@ class CrispNames:
     def _clip(self, name: str, value: float, read: Read) -> dict[str, Any]:
         clip = list(read("error_clip"))
         if name in CLIP:
-            is_limited = self._given.get("limit_error", True)
+            is_limited = self._set_values.get("limit_error", True)
             clip[CLIP[name]] = float(value) if is_limited else _NO_CLIP
         elif value:
-            clip = [float(self._given.get(axis, clip[i])) for axis, i in CLIP.items()]
+            clip = [float(self._set_values.get(axis, clip[i])) for axis, i in CLIP.items()]
         else:
             for axis, i in CLIP.items():
                 # The previous limit is stored, for when the error is limited again.
-                self._given.setdefault(axis, clip[i])
+                self._set_values.setdefault(axis, clip[i])
             clip = [_NO_CLIP] * len(clip)
         return {"error_clip": clip}
 
@@ -200,15 +204,17 @@ class CrispNames:
         stiffness = list(read("nullspace.stiffness"))
         ratio = list(read("nullspace.damping_ratio"))
         weights = {
-            self._weighed(n): float(v) for n, v in self._given.items() if n.startswith(WEIGHT[0])
+            self._weighed(n): float(v)
+            for n, v in self._set_values.items()
+            if n.startswith(WEIGHT[0])
         }
         joint = self._weighed(name)
         if name == CONFIGURATION[0]:
             stiffness = [float(value) * weights.get(i, 1.0) for i in range(len(stiffness))]
         elif joint is not None:
             before = stiffness[joint] / (weights.get(joint, 1.0) or 1.0)
-            stiffness[joint] = float(self._given.get(CONFIGURATION[0], before)) * float(value)
-        damping = value if name == CONFIGURATION[1] else self._given.get(CONFIGURATION[1])
+            stiffness[joint] = float(self._set_values.get(CONFIGURATION[0], before)) * float(value)
+        damping = value if name == CONFIGURATION[1] else self._set_values.get(CONFIGURATION[1])
         if damping is not None:
             ratio = [_ratio(float(damping), *pair) for pair in zip(stiffness, ratio)]
         return {"nullspace.stiffness": stiffness, "nullspace.damping_ratio": ratio}

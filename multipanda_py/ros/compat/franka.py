@@ -13,10 +13,10 @@ from multipanda_py.ros.node.guard import GuardedNode
 from multipanda_py.ros.services.arms import RecoveryServices
 from multipanda_py.ros.services.grippers import GripperServers
 
-SECTION = "franka"
+SETTINGS_SECTION = "franka"
 """Settings section of real and simulated Franka arms; other simulated arms may have it too."""
 GRIPPER_ACTIONS = ("franka_gripper/gripper_action",)
-MISSING = (
+MISSING_MESSAGE = (
     "franka_names: franka_msgs is not installed. Its services, actions and robot_state are not "
     "offered, only topics of standard types"
 )
@@ -27,7 +27,7 @@ def franka_arms(cell: Cell) -> list[str]:
     return [
         name
         for name, arm in cell.config.arms.items()
-        if arm.section == SECTION and arm.robot.name in INERTIALS
+        if arm.section == SETTINGS_SECTION and arm.robot.name in INERTIALS
     ]
 
 
@@ -51,7 +51,7 @@ class FrankaNames:
         grippers: GripperServers,
     ) -> None:
         if find_spec("franka_msgs") is None:
-            node.get_logger().warning(MISSING)
+            node.get_logger().warning(MISSING_MESSAGE)
             return
         arms = franka_arms(cell)
         self._services = FrankaServices(node, {arm: robots[arm] for arm in arms}, recovery)

@@ -21,7 +21,7 @@ from multipanda_py.state import Vector
 _AXES = ("x", "y", "z")
 _MOMENTS = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
 _COLLISIONS = ("joint_reflex", "cartesian_reflex", "self_collision_avoidance_violation")
-REAL = "franka"
+REAL_BACKEND = "franka"
 """Backend of arms whose robots report a mode and errors."""
 
 
@@ -42,7 +42,7 @@ class RobotStateMessage:
 
     def __init__(self, cell: Cell, arm: str, message: Any) -> None:
         self._cell, self._arm, self._message = cell, arm, message
-        self._is_real = cell.config.arms[arm].backend == REAL
+        self._is_real = cell.config.arms[arm].backend == REAL_BACKEND
         description, base = cell.descriptions[arm], cell.frames.base_of(arm)
         self._description = description
         unknown = np.full(description.n_joints, np.nan)

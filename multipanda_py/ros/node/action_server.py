@@ -8,9 +8,14 @@ from typing import Any
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 
 from multipanda_py.exceptions import shortened
-from multipanda_py.ros.node.bounded_messages import REQUEST, MessageSize, bounded_action, too_large
+from multipanda_py.ros.node.bounded_messages import (
+    MAX_REQUEST,
+    MessageSize,
+    bounded_action,
+    too_large,
+)
 from multipanda_py.ros.node.guard import GuardedNode
-from multipanda_py.ros.node.qos import REQUESTS
+from multipanda_py.ros.node.qos import REQUEST_QOS
 
 
 def refuse_goal(result: Any, reason: str) -> Any:
@@ -45,7 +50,7 @@ class PlainActionServer(ActionServer):
         node: GuardedNode,
         kind: Any,
         name: str,
-        limit: MessageSize = REQUEST,
+        limit: MessageSize = MAX_REQUEST,
         **callbacks: Any,
     ) -> None:
         self._guard, self._name, self._kind = node.guard, name, kind
@@ -59,7 +64,9 @@ class PlainActionServer(ActionServer):
         callbacks["cancel_callback"] = lambda handle: (
             self._guard.call(name, cancel, handle) or CancelResponse.REJECT
         )
-        profiles = {f"{of}_service_qos_profile": REQUESTS for of in ("goal", "result", "cancel")}
+        profiles = {
+            f"{of}_service_qos_profile": REQUEST_QOS for of in ("goal", "result", "cancel")
+        }
         super().__init__(node, kind, name, **callbacks, **profiles)
         self._action_type = bounded_action(kind, limit)
 

@@ -188,13 +188,13 @@ def _class_of(slot: Any, kind: Any, name: str) -> Any:
     return getattr(import_module(".".join(slot.namespaces)), slot.name)
 
 
-REQUEST = MessageSize(1000, 1 << 18)
+MAX_REQUEST = MessageSize(1000, 1 << 18)
 """Maximum size of a request: 1000 strings and messages, 256 KiB."""
-TRAJECTORY = MessageSize(6_000, 1 << 22)
+MAX_TRAJECTORY = MessageSize(6_000, 1 << 22)
 """Maximum size of a trajectory goal: 6000 strings and messages, 4 MiB."""
-MESSAGE = 1 << 20
+MAX_MESSAGE_SIZE = 1 << 20
 """Maximum size of a message of a topic [bytes]."""
-TARGET = 1 << 16
+MAX_TARGET_SIZE = 1 << 16
 """Maximum size of a target in a common message type: a few numbers and joint names [bytes]."""
 _CONVERTED = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)
 _capsule_name = ctypes.pythonapi.PyCapsule_GetName
@@ -205,7 +205,7 @@ _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype = ctypes.py_object
 _new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-_kept: list[Any] = []
+_callbacks: list[Any] = []
 """References to callbacks of C code, which must outlive their classes."""
 
 
@@ -214,7 +214,7 @@ def too_large(message: Any) -> str:
     return str(getattr(message, "too_large", ""))
 
 
-def bounded_service(kind: Any, limit: MessageSize = REQUEST) -> Any:
+def bounded_service(kind: Any, limit: MessageSize = MAX_REQUEST) -> Any:
     """Return a service type whose requests an executor counts first.
 
     Args:
@@ -265,7 +265,7 @@ def bounded(kind: Any, limit: MessageSize) -> Any:
 
     function = _CONVERTED(counted)
     pointer = ctypes.cast(function, ctypes.c_void_p).value
-    _kept.append((function, name))
+    _callbacks.append((function, name))
     own = {"_CONVERT_TO_PY": _new_capsule(pointer, name, None)}
     made: Any = _subclass(kind, type(f"Bounded{kind.__name__}Type", (type(kind),), own))
     return made

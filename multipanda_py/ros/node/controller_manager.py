@@ -21,7 +21,7 @@ from rclpy.node import Node
 
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import CellBusy
-from multipanda_py.ros.node.guard import BARE, GuardedNode
+from multipanda_py.ros.node.guard import BARE_NODE_ARGUMENTS, GuardedNode
 from multipanda_py.ros.node.load_parameters import NODE_ARGUMENTS, PARAMS_FILE, TYPE
 from multipanda_py.ros.node.parameters import plain_node
 from multipanda_py.ros.services.controllers import ControllerManager, reported_type
@@ -76,12 +76,12 @@ def _fixed(node: GuardedNode, name: str, value: Any, text: str) -> None:
     )
 
 
-DISCOVERY = 3.5
+DISCOVERY_TIMEOUT = 3.5
 """Maximum time to find all running nodes [s]. Fast DDS repeats lost announcements after 3 s."""
-FORGOTTEN = 22.0
+MAX_PROCESS_AGE = 22.0
 """Time after which a listed process is considered alive [s]. Fast DDS forgets a dead process
 within 20 s. A live process may not respond, because its services are not yet announced here."""
-REPEAT = 0.5
+REPEAT_PERIOD = 0.5
 """Period of repeated requests [s]. A server may drop the first request of a new client."""
 
 
@@ -115,7 +115,8 @@ def check_name_conflicts(node: Node, arms: Iterable[str]) -> None:
     if not listed:
         return
     node.get_logger().info(
-        f"{len(listed)} names of this cell are in use; checking for up to {FORGOTTEN:g} s whether "
+        f"{len(listed)} names of this cell are in use; checking for up to {MAX_PROCESS_AGE:g} s "
+        f"whether "
         "their process is alive"
     )
     if living := _living(node, arms, listed):
@@ -134,9 +135,11 @@ def conflicting_names(node: Node, names: Iterable[str]) -> str:
 def _living(main: Node, arms: Iterable[str], listed: list[str]) -> list[str]:
     """Wait for an answer of the listed nodes; return the names that belong to a live process.
 
-    A node that does not answer counts as alive if it is still listed after ``FORGOTTEN``.
+    A node that does not answer counts as alive if it is still listed after ``MAX_PROCESS_AGE``.
     """
-    node = rclpy.create_node(f"{main.get_name()}_start", context=main.context, **BARE)
+    node = rclpy.create_node(
+        f"{main.get_name()}_start", context=main.context, **BARE_NODE_ARGUMENTS
+    )
     executor = SingleThreadedExecutor(context=main.context)
     executor.add_node(node)
     try:
@@ -147,9 +150,9 @@ def _living(main: Node, arms: Iterable[str], listed: list[str]) -> list[str]:
         started = requested_at = time.monotonic()
         while still := sorted(managers(main, arms)):
             now = time.monotonic()
-            if any(one.done() for one in futures) or now - started > FORGOTTEN:
+            if any(one.done() for one in futures) or now - started > MAX_PROCESS_AGE:
                 return still
-            if now - requested_at > REPEAT:
+            if now - requested_at > REPEAT_PERIOD:
                 requested_at = now
                 futures += [client.call_async(ListControllers.Request()) for client in clients]
             executor.spin_once(timeout_sec=0.05)

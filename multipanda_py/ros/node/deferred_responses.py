@@ -20,7 +20,7 @@ from rclpy.clock_type import ClockType
 from rclpy.node import Node
 
 from multipanda_py.cell import Cell
-from multipanda_py.cell.arm_request import STILL
+from multipanda_py.cell.arm_request import LOOP_TIMEOUT
 from multipanda_py.exceptions import LoopTimeout, shortened
 from multipanda_py.ros.node.bounded_messages import too_large
 
@@ -156,7 +156,7 @@ def until(
     since = time.monotonic()
     while (result := poll()) is None:
         waited = time.monotonic() - since
-        if waited > timeout or (waited > STILL and cell.silence() > STILL):
+        if waited > timeout or (waited > LOOP_TIMEOUT and cell.silence() > LOOP_TIMEOUT):
             stall_reason = cell.silence_reason()
             reason = f" ({stall_reason})" if stall_reason else ""
             raise LoopTimeout(

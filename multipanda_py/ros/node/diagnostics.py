@@ -13,13 +13,13 @@ from multipanda_py.cell import Cell
 from multipanda_py.cell.recovery import HoldReasons
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.control.impedance.modal_damping import STIFFNESS_SCALE
-from multipanda_py.control.reference.reference_limits import FOLLOWED, HELD
+from multipanda_py.control.reference.reference_limits import FOLLOWED_NOTICE, HELD_NOTICE
 from multipanda_py.realtime.events import Event, LoopEvent
 from multipanda_py.realtime.timing import LoopStatistics
-from multipanda_py.realtime.torque_terms import BEGINS
+from multipanda_py.realtime.torque_terms import REPORT_BELOW
 from multipanda_py.ros.node.clock import NodeClock
-from multipanda_py.ros.node.guard import PARAMETERS, GuardedNode, ThrottledLog
-from multipanda_py.ros.node.qos import NUMBERS
+from multipanda_py.ros.node.guard import PARAMETERS_KEY, GuardedNode, ThrottledLog
+from multipanda_py.ros.node.qos import DATA_QOS
 from multipanda_py.ros.node.running import every
 from multipanda_py.ros.topics.targets import Targets
 
@@ -41,7 +41,7 @@ class Diagnostics:
 
     def __init__(self, node: GuardedNode, cell: Cell, targets: Targets, clock: NodeClock) -> None:
         self._node, self._cell, self._targets, self._clock = node, cell, targets, clock
-        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", NUMBERS)
+        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", DATA_QOS)
         self._received = 0
         self._since = time.monotonic()
         self.faults: dict[str, LoopEvent] = {}
@@ -89,9 +89,9 @@ class Diagnostics:
         """Update the targets that are not followed, by controllet and arm."""
         held = self._held.setdefault(event.controllet, {})
         name, _, text = event.text.partition(": ")
-        if text.startswith(HELD):
+        if text.startswith(HELD_NOTICE):
             held[name] = event.text
-        elif text.startswith(FOLLOWED):
+        elif text.startswith(FOLLOWED_NOTICE):
             held.pop(name, None)
 
     def _poll(self) -> None:
@@ -201,7 +201,7 @@ class Diagnostics:
             "exceptions in callbacks": _listed(self._node.guard.caught) or "0",
             "last exception": self._node.guard.last,
             "rejected switches": str(cell.rejected["switch"]),
-            "rejected parameters": str(refused[PARAMETERS]),
+            "rejected parameters": str(refused[PARAMETERS_KEY]),
             "requests answered by no": _listed(refused),
             "rejected, by kind": _listed(cell.rejected),
             "clipped, by kind": _listed(cell.clipped),
@@ -282,7 +282,7 @@ class Diagnostics:
         level, summary = DiagnosticStatus.OK, spec.config.type
         if held := self._held.get(spec.name):
             level, summary = DiagnosticStatus.WARN, "; ".join(held.values())
-        elif report.get(str(STIFFNESS_SCALE), 1.0) < BEGINS:
+        elif report.get(str(STIFFNESS_SCALE), 1.0) < REPORT_BELOW:
             summary = (
                 f"{summary}, stiffness reduced to {report[str(STIFFNESS_SCALE)]:.0%} in some "
                 f"direction: "

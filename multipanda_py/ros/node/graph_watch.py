@@ -6,7 +6,11 @@ from __future__ import annotations
 import time
 
 from multipanda_py.cell import Cell
-from multipanda_py.ros.node.controller_manager import DISCOVERY, conflicting_names, managers
+from multipanda_py.ros.node.controller_manager import (
+    DISCOVERY_TIMEOUT,
+    conflicting_names,
+    managers,
+)
 from multipanda_py.ros.node.guard import GuardedNode, ThrottledLog
 from multipanda_py.ros.node.qos import QosMismatch, describe, full_name, is_known, opposite, others
 from multipanda_py.ros.node.running import every
@@ -36,7 +40,7 @@ class GraphWatch:
     def __init__(self, node: GuardedNode, cell: Cell, targets: Targets) -> None:
         self._node, self._targets, self._arms = node, targets, cell.arms
         self._start_time = time.monotonic()
-        self._seen: dict[str, frozenset[bytes]] = {}
+        self._known_publishers: dict[str, frozenset[bytes]] = {}
         self._waited = dict.fromkeys(targets.topics, 0)
         self._reported = ThrottledLog()
         self._unsaid: list[tuple[QosMismatch, int]] = []
@@ -72,16 +76,16 @@ class GraphWatch:
 
     def _check_publishers(self, topic: str) -> None:
         """Check the publishers of a target, if they have changed since the last check."""
-        if not self._node.count_publishers(topic) and not self._seen.get(topic):
+        if not self._node.count_publishers(topic) and not self._known_publishers.get(topic):
             return
         endpoints = self._node.get_publishers_info_by_topic(topic)
         gids = frozenset(bytes(one.endpoint_gid) for one in endpoints)
-        if gids == self._seen.get(topic):
+        if gids == self._known_publishers.get(topic):
             return
         self._waited[topic] += 1
         if self._waited[topic] < TIMEOUT and not all(map(is_known, endpoints)):
             return
-        self._waited[topic], self._seen[topic] = 0, gids
+        self._waited[topic], self._known_publishers[topic] = 0, gids
         owner, name, kind = self._targets.topics[topic]
         senders = sorted(full_name(one) for one in endpoints if one.topic_type == kind)
         self._targets.senders[owner, name] = senders
@@ -106,7 +110,7 @@ class GraphWatch:
         more = sorted(name for name, count in now.items() if count > 1)
         guard = self._node.guard
         guard.taken_twice = ", ".join(more)
-        if more and time.monotonic() - self._start_time < DISCOVERY:
+        if more and time.monotonic() - self._start_time < DISCOVERY_TIMEOUT:
             guard.failure = guard.failure or conflicting_names(self._node, more)
         elif more:
             self._warn(

@@ -19,10 +19,10 @@ from rclpy.qos import QoSProfile
 from rclpy.serialization import deserialize_message
 
 from multipanda_py.exceptions import LoopError, shortened
-from multipanda_py.ros.node.bounded_messages import MESSAGE, bounded_service, too_large
+from multipanda_py.ros.node.bounded_messages import MAX_MESSAGE_SIZE, bounded_service, too_large
 from multipanda_py.ros.node.deferred_responses import DeferredResponses, Work, refuse
 from multipanda_py.ros.node.parameter_requests import ParameterNode, set_work, value_of
-from multipanda_py.ros.node.qos import REQUESTS, QosMismatch
+from multipanda_py.ros.node.qos import REQUEST_QOS, QosMismatch
 
 try:
     from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
@@ -30,11 +30,11 @@ except ImportError:  # ROS 2 releases before Iron have this name.
     from rclpy.qos_event import PublisherEventCallbacks, SubscriptionEventCallbacks
 
 
-FATAL = (LoopError, MemoryError)
+FATAL_ERRORS = (LoopError, MemoryError)
 """Errors that end the node: the loop has stopped, or no memory is left."""
-PARAMETERS = "parameters"
+PARAMETERS_KEY = "parameters"
 """Key under which rejected parameters are counted."""
-BARE: Mapping[str, Any] = {
+BARE_NODE_ARGUMENTS: Mapping[str, Any] = {
     "use_global_arguments": False,
     "enable_rosout": False,
     "start_parameter_services": False,
@@ -78,7 +78,7 @@ class Guard:
     def note(self, path: str, error: Exception) -> None:
         """Count an exception. Log it with its trace if it is the first of this origin."""
         text = shortened(f"{type(error).__name__}: {error}")
-        if isinstance(error, FATAL):
+        if isinstance(error, FATAL_ERRORS):
             self.failure = self.failure or shortened(str(error)) or text
             return
         self.caught[path] += 1
@@ -93,9 +93,9 @@ class Guard:
     def count(self, service: str, response: Any) -> None:
         """Count a negative answer of any service."""
         if isinstance(response, SetParameters.Response):
-            self.refused[PARAMETERS] += sum(not one.successful for one in response.results)
+            self.refused[PARAMETERS_KEY] += sum(not one.successful for one in response.results)
         elif isinstance(response, SetParametersAtomically.Response):
-            self.refused[PARAMETERS] += not response.result.successful
+            self.refused[PARAMETERS_KEY] += not response.result.successful
         elif not getattr(response, "success", getattr(response, "ok", True)):
             self.refused[service.lstrip("/")] += 1
 
@@ -146,7 +146,7 @@ class GuardedNode(ParameterNode):
 
     def serve(self, kind: type, name: str, work: Callable[[Any, Any], Work]) -> None:
         """Create a service that answers when its work is done; see :class:`DeferredResponses`."""
-        create = partial(super().create_service, kind, name, qos_profile=REQUESTS)
+        create = partial(super().create_service, kind, name, qos_profile=REQUEST_QOS)
         self._bound(self.answers.serve(create, name, work), kind)
 
     def serve_waiting(self) -> None:
@@ -170,7 +170,7 @@ class GuardedNode(ParameterNode):
     ) -> Any:
         """Create a service that answers with the reason if its callback raises an error."""
         plain = super().create_service
-        options.setdefault("qos_profile", REQUESTS)
+        options.setdefault("qos_profile", REQUEST_QOS)
         if srv_type in (SetParameters, SetParametersAtomically):
             create = partial(plain, srv_type, srv_name, **options)
             work = partial(set_work, self)
@@ -214,7 +214,7 @@ class GuardedNode(ParameterNode):
         **options: Any,
     ) -> Any:
         """Subscribe. Messages that are too large, or whose callback fails, are dropped."""
-        is_raw, max_size = options.pop("raw", False), options.pop("max_size", MESSAGE)
+        is_raw, max_size = options.pop("raw", False), options.pop("max_size", MAX_MESSAGE_SIZE)
 
         def read(message: bytes) -> None:
             callback(message if is_raw else deserialize_message(message, msg_type))

@@ -13,8 +13,8 @@ from multipanda_py.cell import Cell
 from multipanda_py.cell.switch_planning import Strictness
 from multipanda_py.exceptions import MultipandaError, shortened
 from multipanda_py.ros.node.deferred_responses import Work
-from multipanda_py.ros.node.guard import BARE, GuardedNode
-from multipanda_py.ros.node.qos import NUMBERS
+from multipanda_py.ros.node.guard import BARE_NODE_ARGUMENTS, GuardedNode
+from multipanda_py.ros.node.qos import DATA_QOS
 
 UNCONFIGURED, INACTIVE, ACTIVE, FINALIZED = "unconfigured", "inactive", "active", "finalized"
 _IDS = {
@@ -84,11 +84,11 @@ class LifeCycle:
         self.node = GuardedNode(
             f"{main.get_name()}_life_cycle",
             namespace=main.get_namespace(),
-            **BARE,
+            **BARE_NODE_ARGUMENTS,
         )
         owner = main.get_fully_qualified_name()
         self._events = self.node.create_publisher(
-            TransitionEvent, f"{owner}/transition_event", NUMBERS
+            TransitionEvent, f"{owner}/transition_event", DATA_QOS
         )
         self.node.serve(ChangeState, f"{owner}/change_state", self.change)
         for kind, name, answer in (
@@ -113,7 +113,7 @@ class LifeCycle:
         yield from self._rest(cell)
         self._arrive(INACTIVE)
 
-    def has_none(self, failure: str = "") -> None:
+    def drop_cell(self, failure: str = "") -> None:
         """Record that there is no cell any more, with the reason of a failure."""
         self._cell, self._failure, self.wants_cell = None, failure, False
         self._activates = False
@@ -138,7 +138,7 @@ class LifeCycle:
             None,
         )
         if transition is None:
-            allowed = ", ".join(displacement.label for displacement in self._ways())
+            allowed = ", ".join(displacement.label for displacement in self._transitions())
             self._logger.warning(
                 f"life cycle: got {requested!r:.60} while {start}, allowed {allowed or 'nothing'}"
             )
@@ -225,7 +225,7 @@ class LifeCycle:
         self._events.publish(event)
         self._logger.info(f"life cycle: {state}")
 
-    def _ways(self) -> Iterator[_Transition]:
+    def _transitions(self) -> Iterator[_Transition]:
         return (transition for transition in TRANSITIONS if transition.start == self.state)
 
     def _get_state(self, request: Any, response: Any) -> Any:
@@ -237,7 +237,9 @@ class LifeCycle:
         return response
 
     def _get_transitions(self, request: Any, response: Any) -> Any:
-        response.available_transitions = [_described(transition) for transition in self._ways()]
+        response.available_transitions = [
+            _described(transition) for transition in self._transitions()
+        ]
         return response
 
     def _get_graph(self, request: Any, response: Any) -> Any:

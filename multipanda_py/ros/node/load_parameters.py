@@ -20,9 +20,9 @@ from multipanda_py.config.parameter_file import (
     OF_EVERY_NODE,
     Parameters,
     load_file,
-    means,
+    matches_node,
+    parse_assignment,
     sections,
-    single,
 )
 from multipanda_py.exceptions import ConfigurationError, ParameterRejected
 from multipanda_py.files import MAX_REMOTE
@@ -56,7 +56,7 @@ def requested_parameters(
     result: dict[str, Any] = {}
     for path in filter(None, (*files, *more)):
         parts = list(sections(load_file(path, MAX_REMOTE)))
-        meant = [(key, values) for key, values in parts if means(key, node, "")]
+        meant = [(key, values) for key, values in parts if matches_node(key, node, "")]
         if not meant:
             raise ConfigurationError(
                 f"{path}: got parameters of {len(parts)} other nodes, allowed {node}: or "
@@ -65,7 +65,7 @@ def requested_parameters(
         for key, values in meant:
             _take(values, key.strip("/") in ("**", "*"), known, result)
     for key, values in overrides:
-        if not key or means(f"/**/{key.lstrip('/')}", node, ""):
+        if not key or matches_node(f"/**/{key.lstrip('/')}", node, ""):
             _take(values, False, known, result)
     return result
 
@@ -147,7 +147,7 @@ def _arguments(words: Sequence[str]) -> tuple[list[str], list[tuple[str, Paramet
         word = next(rest, "")
         if option == "--params-file" and word:
             files.append(word)
-        elif option in ("-p", "--param") and (result := single(word)) is not None:
+        elif option in ("-p", "--param") and (result := parse_assignment(word)) is not None:
             overrides.append(result)
         else:
             raise ConfigurationError(f"arguments: got '{option} {word}', {_ALLOWED}")

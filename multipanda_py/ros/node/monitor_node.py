@@ -19,7 +19,7 @@ from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 
 from multipanda_py.realtime.system.dds import announce_without_types
-from multipanda_py.ros.node.qos import NUMBERS, STATES
+from multipanda_py.ros.node.qos import DATA_QOS, STATE_QOS
 
 PERIOD = 1.0
 """Period of messages on ``/diagnostics`` without a change [s]."""
@@ -36,8 +36,8 @@ def main() -> int:
         namespace=namespace.strip("/"), enable_rosout=False,
         start_parameter_services=False,
     )  # fmt: skip
-    diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", NUMBERS)
-    states = node.create_publisher(JointState, "twin/joint_states", STATES)
+    diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", DATA_QOS)
+    states = node.create_publisher(JointState, "twin/joint_states", STATE_QOS)
     deadline, before = 0.0, ""
     for line in sys.stdin.buffer:
         message = json.loads(line)

@@ -79,11 +79,11 @@ WATCH_PERIOD = 0.1
 """Period of checking the cell [s]."""
 BEAT_PERIOD = 0.02
 """Period of heartbeats to the self-check [s]."""
-ANSWERING = 0.5
+RESPONSE_TIME = 0.5
 """Time for which a node that ends a task still sends answers to its client [s]."""
 MAX_RENEWALS, RENEWAL_WINDOW = 3, 3600.0
 """Maximum number of new participants within a time window [s]; the node ends after that."""
-CLOSING = 90.0
+CLOSE_TIMEOUT = 90.0
 """Maximum time to close a cell [s]. Each part has its own timeout; the longest is that of a
 recording, 40 s."""
 
@@ -167,7 +167,7 @@ class MultimodeController:
     def _send_answers(self, executor: Executor, tasks: TaskServices) -> None:
         """Let the executor send the answers to a task's client, including late requests."""
         if tasks.is_answering:
-            until = time.monotonic() + ANSWERING
+            until = time.monotonic() + RESPONSE_TIME
             while time.monotonic() < until:
                 self._guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
 
@@ -263,7 +263,7 @@ def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) 
                     return 1
                 for fault in faults:
                     logger.error(f"not configured: {fault}")
-                life.has_none("; ".join(faults))
+                life.drop_cell("; ".join(faults))
             finally:
                 end_within()
                 if life is not None:
@@ -284,7 +284,7 @@ def _wait(serving: Serving, life: LifeCycle, signals: StopSignals) -> None:
     """Serve the life cycle without a cell."""
     node, executor = serving.node, serving.executor
     if life.state != UNCONFIGURED:
-        life.has_none()
+        life.drop_cell()
     else:
         node.get_logger().info(
             "autostart is false: waiting unconfigured for a call of change_state"
@@ -317,7 +317,7 @@ def _serve(
         controller = MultimodeController(node, cell, serving.nodes, check)
         stop = Stop(node, cell, args)
         keep_own_memory_private()  # Called after the participants of stop and self-check exist.
-        ends.callback(end_within, CLOSING)
+        ends.callback(end_within, CLOSE_TIMEOUT)
         ends.callback(stop.close)
         ends.callback(end_within)
         refused = leave_loop_core(cell)

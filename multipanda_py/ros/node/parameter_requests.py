@@ -26,7 +26,7 @@ from multipanda_py.ros.node.deferred_responses import TimeSlice
 Change = Generator[None, None, str]
 """Generator that yields until a change is answered. It returns the reason of a rejection, or an
 empty string."""
-WIDER = {
+WIDER_TYPES = {
     Parameter.Type.INTEGER: Parameter.Type.DOUBLE,
     Parameter.Type.INTEGER_ARRAY: Parameter.Type.DOUBLE_ARRAY,
 }
@@ -53,7 +53,7 @@ class LateParameters:
 
     def __init__(self, change: Callable[[dict[str, Any]], Change]) -> None:
         self._change = change
-        self._asked: dict[str, Any] = {}
+        self._requested: dict[str, Any] = {}
         self._granted = False
 
     def check(self, requested: dict[str, Any]) -> None:
@@ -63,16 +63,16 @@ class LateParameters:
             SettingsRejected: If the other component has not granted the request yet.
         """
         if not self._granted:
-            self._asked = requested
+            self._requested = requested
             raise SettingsRejected(_REQUESTED)
 
     def set(self, node: Node, parameters: list[Parameter[Any]]) -> Change:
         """Set parameters of a node after they are granted."""
-        self._asked = {}
+        self._requested = {}
         result = node.set_parameters_atomically(parameters)
         if result.successful or result.reason != _REQUESTED:
             return "" if result.successful else result.reason or "refused"
-        reason = yield from self._change(self._asked)
+        reason = yield from self._change(self._requested)
         if reason:
             return reason
         self._granted = True
@@ -196,7 +196,7 @@ def _wrong_type(node: Node, message: Any) -> str:
     The message of rclpy would show its type numbers.
     """
     got, declared = Parameter.Type(message.value.type), node.get_parameter(message.name).type_
-    if declared in (got, WIDER.get(got), Parameter.Type.NOT_SET):
+    if declared in (got, WIDER_TYPES.get(got), Parameter.Type.NOT_SET):
         return ""
     allowed = node.describe_parameter(message.name).additional_constraints
     path = f"{node.get_fully_qualified_name()}: {message.name}"

@@ -21,7 +21,7 @@ from multipanda_py.parameters import Spec, declared, live
 from multipanda_py.ros.compat.crisp import CrispNames
 from multipanda_py.ros.node.deferred_responses import until
 from multipanda_py.ros.node.guard import GuardedNode
-from multipanda_py.ros.node.parameter_requests import WIDER, Change, LateParameters
+from multipanda_py.ros.node.parameter_requests import WIDER_TYPES, Change, LateParameters
 
 SIM_TIME = "use_sim_time"
 
@@ -132,7 +132,7 @@ def hand_over(node: Node, names: Collection[str], apply: Callable[[dict[str, Any
 
 def _widened(parameter: Parameter) -> Parameter:
     """Convert an integer parameter to a floating-point parameter."""
-    kind = WIDER.get(parameter.type_)
+    kind = WIDER_TYPES.get(parameter.type_)
     if kind is None:
         return parameter
     value = parameter.value

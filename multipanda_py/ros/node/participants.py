@@ -20,7 +20,7 @@ from multipanda_py.realtime.system.priority import (
     before_ordinary_threads,
     make_ordinary,
 )
-from multipanda_py.ros.node.guard import BARE, GuardedNode
+from multipanda_py.ros.node.guard import BARE_NODE_ARGUMENTS, GuardedNode
 from multipanda_py.ros.node.running import SPIN_TIMEOUT, end_within, ended, make_executor, release
 
 SWITCH_INTERVAL = 5e-4
@@ -71,7 +71,7 @@ class SeparateParticipant:
                 guard=main.guard,
                 namespace=main.get_namespace(),
                 context=self._context,
-                **BARE,
+                **BARE_NODE_ARGUMENTS,
             )
             fill(self.node)
             self._executor = make_executor(self._context)
@@ -95,7 +95,7 @@ class SeparateParticipant:
             self.node.guard.call(name, self._executor.spin_once, SPIN_TIMEOUT)
 
 
-RENEWAL = 30.0
+RENEWAL_TIMEOUT = 30.0
 """Maximum time to destroy the entities of an unresponsive participant [s]."""
 _abandoned: list[object] = []
 
@@ -127,16 +127,17 @@ class Serving:
         All entities of the old participant are destroyed, so that clients stop using them. The old
         participant itself stays until the process ends. Deleting it waits for its threads, which
         may be blocked forever, and holds the interpreter lock meanwhile. If the entities are not
-        destroyed within :data:`RENEWAL`, the process ends, and its loop brings the arms to rest.
+        destroyed within :data:`RENEWAL_TIMEOUT`, the process ends, and its loop brings the arms
+        to rest.
         """
-        end_within(RENEWAL)
+        end_within(RENEWAL_TIMEOUT)
         context = get_default_context(shutting_down=True)
         # The middleware deletes a participant with its last node, so one node has to remain.
         last = Node(
             f"_{self._name}_abandoned_{len(_abandoned) + 1}",
             namespace=self.node.get_namespace(),
             context=context,
-            **BARE,
+            **BARE_NODE_ARGUMENTS,
         )
         _abandoned.append((context, last, self.executor))
         guard = self.node.guard

@@ -8,24 +8,24 @@ from typing import Any, NamedTuple
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
-TARGETS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+TARGET_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 """Profile of targets. Best effort matches every publisher; only the newest target is used."""
-STATES = QoSProfile(depth=1)
+STATE_QOS = QoSProfile(depth=1)
 """Profile of states. Reliable matches every subscription; only the newest state is used."""
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 """Profile of latched data for late subscribers: descriptions, fixed transforms, names."""
-TRANSFORMS = QoSProfile(depth=100)
+TRANSFORM_QOS = QoSProfile(depth=100)
 """Profile of tf2 listeners."""
-NUMBERS = QoSProfile(depth=10)
+DATA_QOS = QoSProfile(depth=10)
 """Profile of data of which a plot needs every message: diagnostics, introspection."""
-CLOCK = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+CLOCK_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 """Profile of subscriptions to ``/clock``."""
-REQUESTS = QoSProfile(depth=1000)
+REQUEST_QOS = QoSProfile(depth=1000)
 """Profile of services, for all clients together. If the queue is full while the node is busy, the
 middleware drops the oldest request, and its client waits forever. The default of ROS 2 is 10."""
 
 
-POLICIES = (
+QOS_POLICIES = (
     ("reliability", ReliabilityPolicy.BEST_EFFORT, ReliabilityPolicy.RELIABLE),
     ("durability", DurabilityPolicy.VOLATILE, DurabilityPolicy.TRANSIENT_LOCAL),
 )
@@ -64,7 +64,7 @@ def others(mismatch: QosMismatch) -> list[Any]:
     for there in filter(is_known, opposite(mismatch)):
         offered, requested = (here, there.qos_profile) if publishes else (there.qos_profile, here)
         if any(getattr(offered, name) == less and getattr(requested, name) == more
-               for name, less, more in POLICIES):  # fmt: skip
+               for name, less, more in QOS_POLICIES):  # fmt: skip
             others.append(there)
     return others
 
@@ -98,7 +98,7 @@ def is_known(endpoint: Any) -> bool:
 
 
 def _difference(there: QoSProfile, here: QoSProfile) -> str:
-    pairs = ((name, getattr(there, name), getattr(here, name)) for name, *_ in POLICIES)
+    pairs = ((name, getattr(there, name), getattr(here, name)) for name, *_ in QOS_POLICIES)
     return ", ".join(
         f"{name} {one.name} instead of {other.name}" for name, one, other in pairs if one != other
     )

@@ -22,13 +22,13 @@ from std_msgs.msg import Float64
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.residual.runtime import CorrectedStates, indices_of
 from multipanda_py.robots.residual.weights import TrainedResidual, load_residual
-from multipanda_py.ros.node.qos import NUMBERS, STATES
+from multipanda_py.ros.node.qos import DATA_QOS, STATE_QOS
 
 STATES_QOS = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
 """QoS profile of the input. The network needs every state, hence the queue."""
-REASONS = 20
+MAX_LOGGED_REASONS = 20
 """Maximum number of different reasons that are logged."""
-REPEATS = 20
+MAX_EQUAL_STAMPS = 20
 """Number of states with the same stamp after which a warning is logged."""
 
 
@@ -54,13 +54,13 @@ class ResidualNode:
         self._indices: list[int] = []
         self._reported: set[str] = set()
         self._stamp, self._repeats = -1.0, 0
-        self._out = node.create_publisher(JointState, "corrected/joint_states", STATES)
-        self._confidence = node.create_publisher(Float64, "residual/confidence", NUMBERS)
+        self._out = node.create_publisher(JointState, "corrected/joint_states", STATE_QOS)
+        self._confidence = node.create_publisher(Float64, "residual/confidence", DATA_QOS)
         node.create_subscription(JointState, "joint_states", self._take, STATES_QOS)
 
     def _take(self, message: JointState) -> None:
         if reason := self._unusable(message):
-            if reason not in self._reported and len(self._reported) < REASONS:
+            if reason not in self._reported and len(self._reported) < MAX_LOGGED_REASONS:
                 self._node.get_logger().error(f"message dropped: {reason}")
                 self._reported.add(reason)
             return
@@ -68,7 +68,7 @@ class ResidualNode:
         stamp, gaps = message.header.stamp, self._states.gaps
         time = stamp.sec + 1e-9 * stamp.nanosec
         self._repeats, self._stamp = (self._repeats + 1) * (time == self._stamp), time
-        if self._repeats > REPEATS:
+        if self._repeats > MAX_EQUAL_STAMPS:
             self._node.get_logger().warning(
                 f"time stamps do not change ({time:g} s): states are not corrected",
                 throttle_duration_sec=5.0,

@@ -19,14 +19,14 @@ from multipanda_py.cell import Cell
 from multipanda_py.config.node_names import SELF_CHECK_SUFFIX
 from multipanda_py.ros.node.guard import GuardedNode
 from multipanda_py.ros.node.participants import SeparateParticipant
-from multipanda_py.ros.node.qos import NUMBERS
+from multipanda_py.ros.node.qos import DATA_QOS
 from multipanda_py.ros.node.running import every
 
 TIMEOUT = 2.0
 """Maximum age of the newest callback and of the newest answer of a responsive node [s]."""
-LOST = 5.0
+RESPONSE_TIMEOUT = 5.0
 """Age of the newest answer at which the participant is recreated, while callbacks run [s]."""
-FIRST = 20.0
+FIRST_RESPONSE_TIMEOUT = 20.0
 """Maximum time from a new participant to its first answer, which includes discovery [s]."""
 MAX_STEP = 0.3
 """Maximum counted time between two updates [s]. If more has passed, the process was suspended."""
@@ -66,8 +66,8 @@ class Responsiveness:
 
     @property
     def is_unheard(self) -> bool:
-        """True if the first participant has had no answer for :data:`FIRST`."""
-        return self.unheard > FIRST
+        """True if the first participant has had no answer for :data:`FIRST_RESPONSE_TIMEOUT`."""
+        return self.unheard > FIRST_RESPONSE_TIMEOUT
 
     @property
     def has_answered(self) -> bool:
@@ -77,7 +77,7 @@ class Responsiveness:
     @property
     def is_lost(self) -> bool:
         """True if the participant must be recreated."""
-        return self.deaf > (LOST if self._has_answered else FIRST)
+        return self.deaf > (RESPONSE_TIMEOUT if self._has_answered else FIRST_RESPONSE_TIMEOUT)
 
     def served(self) -> None:
         """Count a callback of the executor."""
@@ -118,7 +118,7 @@ class Responsiveness:
             self.unheard += step
 
 
-SERVICE = "_self_check"
+SERVICE_NAME = "_self_check"
 """Name of the service, relative to the node; the underscore hides it from lists."""
 REQUEST_PERIOD = 0.5
 """Time between two requests [s]."""
@@ -126,7 +126,7 @@ POLL_PERIOD = 0.1
 """Time between two evaluations [s]."""
 MAX_PENDING = 4
 """Maximum number of requests that wait for an answer."""
-PACKAGE = str(Path(__file__).resolve().parents[2])
+PACKAGE_FOLDER = str(Path(__file__).resolve().parents[2])
 """Folder of this package."""
 
 
@@ -151,7 +151,7 @@ class SelfCheck:
         self._cell, self._guard, self._logger = cell, main.guard, main.get_logger()
         self._name, self._full_name = main.get_name(), main.get_fully_qualified_name()
         self._main_thread = threading.get_ident()
-        self._service = main.resolve_service_name(f"~/{SERVICE}")
+        self._service = main.resolve_service_name(f"~/{SERVICE_NAME}")
         self._state = Responsiveness()
         self._pending: list[Future] = []
         self._published = 0.0
@@ -189,7 +189,7 @@ class SelfCheck:
 
     def _fill(self, node: GuardedNode) -> None:
         self._client = node.create_client(Trigger, self._service)
-        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", NUMBERS)
+        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", DATA_QOS)
         self._clock = node.get_clock()
         every(node, REQUEST_PERIOD, self._request)
         every(node, POLL_PERIOD, self._poll)
@@ -232,12 +232,12 @@ class SelfCheck:
     def _reason(self) -> str:
         state = self._state
         if state.is_standing:
-            path = self._place()
+            path = self._fault_location()
             return f"a callback of the node has not returned for {state.standing:.1f} s: {path}"
         if state.is_deaf:
             return (
                 "the participant that serves clients has not answered the self-check for "
-                f"{state.deaf:.1f} s; after {LOST:g} s the node recreates it"
+                f"{state.deaf:.1f} s; after {RESPONSE_TIMEOUT:g} s the node recreates it"
             )
         return ""
 
@@ -246,13 +246,13 @@ class SelfCheck:
         frame = sys._current_frames().get(self._main_thread)
         return traceback.extract_stack(frame) if frame else traceback.StackSummary()
 
-    def _place(self) -> str:
+    def _fault_location(self) -> str:
         """Return function, file and line of this package that the main thread executes."""
-        frames = [frame for frame in self._frames() if frame.filename.startswith(PACKAGE)]
+        frames = [frame for frame in self._frames() if frame.filename.startswith(PACKAGE_FOLDER)]
         if not frames:
             return "an unknown function"
         last = frames[-1]
-        return f"{last.name} ({Path(last.filename).relative_to(PACKAGE)}:{last.lineno})"
+        return f"{last.name} ({Path(last.filename).relative_to(PACKAGE_FOLDER)}:{last.lineno})"
 
     def _stack(self) -> str:
         """Return the stack of the main thread as lines, if a callback does not return."""

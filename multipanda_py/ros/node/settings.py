@@ -29,18 +29,18 @@ from multipanda_py.config.parameter_file import (
     PLAIN_JOINT_NAMES,
     Parameters,
     load,
+    parse_assignment,
     sections,
-    single,
     with_sections,
 )
 from multipanda_py.exceptions import ConfigurationError, FileRefused
 from multipanda_py.files import MAX_TEXT, check_regular, fault_of, read_text
 from multipanda_py.realtime.system.dds import discovery_hint
-from multipanda_py.ros.client.node_link import AGAIN, NodeLink
+from multipanda_py.ros.client.node_link import REPEAT_PERIOD, NodeLink
 from multipanda_py.ros.client.service_call import Call
 
 _OURS = frozenset(CellConfig.model_fields)
-FLAGS = {
+BOOLEAN_PARAMETERS = {
     PLAIN_JOINT_NAMES: (
         False,
         "publish fr3_joint1 instead of left_fr3_joint1 in <arm>/joint_states, for clients of a "
@@ -132,7 +132,7 @@ def _single(args: Sequence[str], faults: list[str]) -> Iterator[tuple[str, Param
     }
     for option, word in itertools.pairwise(args):
         try:
-            result = single(word) if option in ("-p", "--param") else None
+            result = parse_assignment(word) if option in ("-p", "--param") else None
         except ConfigurationError as error:
             faults.extend(error.faults)
             continue
@@ -240,12 +240,12 @@ def max_target_age(node: Node) -> float:
 
 
 def flag(node: Node, name: str) -> bool:
-    """Declare and return one of :data:`FLAGS`.
+    """Declare and return one of :data:`BOOLEAN_PARAMETERS`.
 
     Raises:
         ConfigurationError: If the parameter is not a boolean.
     """
-    default, text = FLAGS[name]
+    default, text = BOOLEAN_PARAMETERS[name]
     descriptor = ParameterDescriptor(description=text, read_only=True)
     try:
         return bool(node.declare_parameter(name, default, descriptor).value)
@@ -279,7 +279,7 @@ def ask_for_cell(link: NodeLink, root: str, timeout: float) -> CellConfig:
     link.offer(GetParameters, f"{node}/get_parameters")
     link.need(lambda: link.not_found()[:1], timeout, "not there", discovery_hint())
     ask: Any = ListParameters.Request
-    names = link.answer(link.call(listing, ask(), _names_of_cell, timeout, AGAIN))
+    names = link.answer(link.call(listing, ask(), _names_of_cell, timeout, REPEAT_PERIOD))
     if not names:
         raise ConfigurationError(f"{node}: runs no cell. Configure and activate it.")
     values = link.answer(parameters_of(link, node, names, timeout))
@@ -309,7 +309,7 @@ def parameters_of(
         return {name: parameter_value_to_python(one) for name, one in zip(names, response.values)}
 
     request = GetParameters.Request(names=names)
-    return link.call(f"{node}/get_parameters", request, read, timeout, AGAIN)
+    return link.call(f"{node}/get_parameters", request, read, timeout, REPEAT_PERIOD)
 
 
 def _names_of_cell(response: Any) -> list[str]:

@@ -20,7 +20,7 @@ from multipanda_py.ros.node.deferred_responses import Work, until
 from multipanda_py.ros.node.guard import GuardedNode
 from multipanda_py.ros.node.participants import SeparateParticipant
 
-ANSWERED = RECOVERY_TIMEOUT + 5.0
+RECOVERY_RESPONSE_TIMEOUT = RECOVERY_TIMEOUT + 5.0
 """Maximum time until a running node answers a recovery request [s]."""
 
 
@@ -143,14 +143,14 @@ class Stop:
                     yield
             stopped = ", ".join(result.deactivated) or "no controllet was active"
             response.success = True
-            response.message = f"{who_holds(self._cell)}; deactivated: {stopped}"
+            response.message = f"{describe_owner(self._cell)}; deactivated: {stopped}"
             self._logger.info(f"stop: {response.message}")
         except MultipandaError as error:
             response.success, response.message = False, str(error)
             self._logger.error(f"stop failed: {error}")
 
 
-def who_holds(cell: Cell) -> str:
+def describe_owner(cell: Cell) -> str:
     """Describe which arms hold after a stop. An arm whose robot has stopped cannot hold.
 
     Args:

@@ -38,7 +38,7 @@ BROADCASTER = "joint_state_broadcaster"
 GRIPPER = "gripper"
 """Name of an arm's gripper controller. MoveIt expects its action ``gripper/gripper_cmd``."""
 GRIPPER_TYPE = "position_controllers/GripperActionController"
-REPORTED = dict.fromkeys(
+REPORTED_TYPES = dict.fromkeys(
     TRAJECTORY_CONTROLLETS, "joint_trajectory_controller/JointTrajectoryController"
 )
 """Controllets that are listed with the type of the ros2_control controller with the same action.
@@ -51,7 +51,7 @@ BUILTIN_REASONS = {
 
 def reported_type(law: str) -> str:
     """Return the type that lists show for a type of controllet; by default the same name."""
-    return REPORTED.get(law, law)
+    return REPORTED_TYPES.get(law, law)
 
 
 def builtin_reason(name: str) -> str:
@@ -192,7 +192,7 @@ class ControllerManager:
         return response
 
     def _list_types(self, request: Any, response: Any) -> Any:
-        response.types = [*registry.names("controllets"), *sorted(set(REPORTED.values()))]
+        response.types = [*registry.names("controllets"), *sorted(set(REPORTED_TYPES.values()))]
         response.base_classes = ["multipanda_py.controllet.Controllet"] * len(response.types)
         return response
 

@@ -123,14 +123,14 @@ class GripperGoals:
 
 PERIOD = 0.05
 """Period at which the grippers are polled [s]."""
-SPEED = 0.1
+DEFAULT_SPEED = 0.1
 """Speed at which the width changes [m/s]; the messages contain none."""
 CLOSE_FORCE = 20.0
 """Grasp force of the service ``close`` [N]."""
-ACTIONS = ("gripper/gripper_action", "gripper/gripper_cmd")
+ACTION_NAMES = ("gripper/gripper_action", "gripper/gripper_cmd")
 """Two names of one action: the name of this package and the one that MoveIt expects."""
-_SAME = 1e-4  # Difference up to which two widths count as equal [m].
-_ARRIVED = 1e-3  # Maximum distance from the requested width at the goal [m].
+_WIDTH_TOLERANCE = 1e-4  # Difference up to which two widths count as equal [m].
+_ARRIVAL_TOLERANCE = 1e-3  # Maximum distance from the requested width at the goal [m].
 
 
 class GripperServers:
@@ -195,7 +195,7 @@ class Hand:
         self._cell, self._arm, self._logger = cell, arm, node.get_logger()
         self._targets = targets
         self._gripper: Gripper = cell.gripper(arm)
-        self._speed = min(SPEED, self._gripper.description.speed)
+        self._speed = min(DEFAULT_SPEED, self._gripper.description.speed)
         self._problem, self._reported = "", ThrottledLog()
         self.goals = GripperGoals(
             node, self._gripper, partial(targets.last_reason.__setitem__, f"{arm} gripper abort")
@@ -208,7 +208,7 @@ class Hand:
         for name, start in commands.items():
             node.serve(Trigger, f"{arm}/gripper/{name}", partial(self._trigger, name, start))
         node.serve(Trigger, f"{arm}/gripper/stop", self.stop)
-        for names, answered_part in ((ACTIONS, 0.5), (whole_width, 1.0)):
+        for names, answered_part in ((ACTION_NAMES, 0.5), (whole_width, 1.0)):
             action = GripperAction(
                 GripperCommand,
                 self._start,
@@ -266,7 +266,10 @@ class Hand:
         position, effort = goal.command.position, goal.command.max_effort
         can = self._gripper.description
         min_value, largest = can.lower, self._gripper.state().max_width / 2.0
-        if not (math.isfinite(position) and min_value - _SAME <= position <= largest + _SAME):
+        if not (
+            math.isfinite(position)
+            and min_value - _WIDTH_TOLERANCE <= position <= largest + _WIDTH_TOLERANCE
+        ):
             allowed = f"[{min_value:g}, {largest:g}] m for one finger"
             fault = f"position: got {position:g}, allowed {allowed}"
         elif not (math.isfinite(effort) and 0.0 <= effort <= can.max_force):
@@ -291,7 +294,7 @@ class Hand:
         command, state = goal.command, self._gripper.state()
         min_value = self._gripper.description.min_width
         width = min(max(2.0 * command.position, min_value), state.max_width)
-        if command.max_effort > 0.0 and width < state.width - _SAME:
+        if command.max_effort > 0.0 and width < state.width - _WIDTH_TOLERANCE:
             return self._gripper.grasp(width, self._speed, command.max_effort)
         return self._gripper.move(width, self._speed)
 
@@ -304,7 +307,7 @@ class Hand:
     def _result(self, answered_part: float, motion: GripperMotion, result: GripperResult) -> Any:
         command = motion.command
         held = command.action is Action.GRASP and self._gripper.state().is_grasped
-        far = abs(result.width - command.width) > _ARRIVED
+        far = abs(result.width - command.width) > _ARRIVAL_TOLERANCE
         message = GripperCommand.Result(
             position=answered_part * result.width, reached_goal=result.succeeded
         )

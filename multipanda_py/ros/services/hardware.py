@@ -21,7 +21,7 @@ from multipanda_py.exceptions import MultipandaError, SwitchRejected, shortened
 from multipanda_py.ros.node.deferred_responses import Work
 from multipanda_py.ros.node.guard import GuardedNode
 
-MEASURED = ("position", "velocity", "effort")
+STATE_INTERFACES = ("position", "velocity", "effort")
 TIMEOUT = 0.8
 """Maximum time that an activation waits for a recovery [s]. A longer recovery continues
 afterwards."""
@@ -141,7 +141,7 @@ class HardwareServices:
 
     def _measured(self, arm: str) -> Iterator[HardwareInterface]:
         for joint in self._cell.descriptions[arm].joint_names:
-            for kind in MEASURED:
+            for kind in STATE_INTERFACES:
                 yield _interface(f"{joint}/{kind}", True, False)
 
 

@@ -28,11 +28,11 @@ from multipanda_py.ros.node.deferred_responses import Work
 from multipanda_py.ros.node.guard import GuardedNode
 from multipanda_py.ros.services.entity_helpers import WORLD, pose_in_world, refuse, until_entered
 
-MISSING = (
+MISSING_SERVICES = (
     "spawn_entity, delete_entity and get_spawnables are not offered: the installed "
     "simulation_interfaces has no SpawnEntity. Update it, or recreate the environment"
 )
-STILL = 2.0
+STEP_TIMEOUT = 2.0
 """Time without a cycle after which a step has failed [s]."""
 
 
@@ -58,7 +58,7 @@ class SimulationServices:
         node.serve(StepSimulation, "step_simulation", self._step)
         node.serve(SetEntityState, "set_entity_state", self._set_entity)
         if find_spec("simulation_interfaces.srv._spawn_entity") is None:
-            node.get_logger().warning(MISSING)
+            node.get_logger().warning(MISSING_SERVICES)
         else:
             from multipanda_py.ros.services.spawn import SpawnServices
 
@@ -93,15 +93,19 @@ class SimulationServices:
         yield from self._wait(goal, response.result)
 
     def _wait(self, goal: int, result: Any) -> Work:
-        """Wait until the loop has run ``goal`` cycles; give up after ``STILL`` without a cycle."""
+        """Wait until the loop has run ``goal`` cycles.
+
+        Give up after ``STEP_TIMEOUT`` without a cycle.
+        """
         before, since = self._world.cycles, time.monotonic()
         while (now := self._world.cycles) < goal:
             if now != before:
                 before, since = now, time.monotonic()
-            if time.monotonic() - since > STILL:
+            if time.monotonic() - since > STEP_TIMEOUT:
                 result.result = Result.RESULT_OPERATION_FAILED
                 result.error_message = (
-                    f"at cycle {now} no cycle ran for {STILL:g} s; the step ends at cycle {goal}"
+                    f"at cycle {now} no cycle ran for {STEP_TIMEOUT:g} s; "
+                    f"the step ends at cycle {goal}"
                 )
                 return
             yield

@@ -73,7 +73,7 @@ class TaskAction:
 
     Args:
         node: Node that offers the action.
-        begin: Function that starts a task by name, see :meth:`.TaskServices.begin`.
+        begin: Function that starts a task by name, see :meth:`.TaskServices.start_task`.
         end: Function that ends the task, see :meth:`.TaskServices.end`.
 
     Raises:
@@ -116,7 +116,7 @@ class TaskAction:
         if self._goal is None or self._goal[1] is not runner:
             return
         handle, _ = self._goal
-        words = f": {event.what} {event.text}".rstrip() if event is not None else ""
+        words = f": {event.kind} {event.text}".rstrip() if event is not None else ""
         message = f"{runner.subtask}, {100.0 * runner.progress:.0f} %{words}"
         handle.publish_feedback(self._kind.Feedback(message=message))
         if not runner.is_going:
@@ -140,15 +140,15 @@ class TaskAction:
             )
             return
         work = self._start(request.target_tree)
-        # Until the task has started, ``TaskServices.begin`` rejects further goals.
+        # Until the task has started, ``TaskServices.start_task`` rejects further goals.
         if not self._has_started(handle, work):
             self._starting = (handle, work)
             self._timer.reset()
 
     def _cancel(self, handle: Any) -> CancelResponse:
         """End the task of this goal only."""
-        under_way = [goal[0].goal_id for goal in (self._starting, self._goal) if goal is not None]
-        if handle.goal_id not in under_way:
+        active_ids = [goal[0].goal_id for goal in (self._starting, self._goal) if goal is not None]
+        if handle.goal_id not in active_ids:
             return CancelResponse.REJECT
         self._ending.append(self._end("cancelled by its client"))
         self._timer.reset()

@@ -20,15 +20,15 @@ from std_srvs.srv import Trigger
 from multipanda_py.cell import Cell
 from multipanda_py.cell.switch_planning import Strictness
 from multipanda_py.cell.tasks import TaskFile, TaskRunner, check_task
-from multipanda_py.cell.tasks.controllet_client import look
+from multipanda_py.cell.tasks.controllet_client import observe
 from multipanda_py.cell.tasks.execution import TaskEvent
-from multipanda_py.cell.tasks.runner import TICK
-from multipanda_py.config.node_names import TASKS
+from multipanda_py.cell.tasks.runner import STEP_PERIOD
+from multipanda_py.config.node_names import TASK_NODE
 from multipanda_py.config.parameter_file import read
 from multipanda_py.exceptions import ConfigurationError, LoopError, MultipandaError, TaskFailed
 from multipanda_py.files import MAX_REMOTE
 from multipanda_py.planning.tasks.check import SubtaskCheck
-from multipanda_py.planning.tasks.task_file import LAW
+from multipanda_py.planning.tasks.task_file import CONTROLLET_TYPE
 from multipanda_py.ros.node.deferred_responses import Work
 from multipanda_py.ros.node.guard import GuardedNode
 from multipanda_py.ros.node.parameters import hand_over, plain_node
@@ -88,7 +88,7 @@ Ending: TypeAlias = Generator[None, None, str]
 
 def does_tasks(cell: Cell) -> bool:
     """Return True if a cell has a controllet for tasks."""
-    return any(spec.config.type == LAW for spec in cell.specs)
+    return any(spec.config.type == CONTROLLET_TYPE for spec in cell.specs)
 
 
 class TaskServices:
@@ -120,7 +120,7 @@ class TaskServices:
         self._action: TaskAction | None = None
         self._held_off: list[tuple[str, str]] = []
         self._reported_at = 0.0
-        self.node = plain_node(TASKS, main, "")
+        self.node = plain_node(TASK_NODE, main, "")
         self.node.declare_parameter(
             "file",
             "",
@@ -132,7 +132,7 @@ class TaskServices:
         hand_over(self.node, {"file"}, self._change)
         self._listeners = [TaskState(self.node, cell.config.cell.name).send]
         with contextlib.suppress(ImportError):
-            self._action = TaskAction(self.node, self.begin, self.end)
+            self._action = TaskAction(self.node, self.start_task, self.end)
             self._listeners.append(self._action.hear)
         for name, work in (
             ("start", self.start),
@@ -142,7 +142,7 @@ class TaskServices:
         ):
             self.node.serve(Trigger, self.node.resolve_service_name(f"~/{name}"), work)
         clock = Clock(clock_type=ClockType.STEADY_TIME)
-        self._timer = self.node.create_timer(TICK, self.step, clock=clock)
+        self._timer = self.node.create_timer(STEP_PERIOD, self.step, clock=clock)
         self._timer.cancel()  # The timer runs only while a task runs.
 
     def close(self, reason: str = "the node ends") -> None:
@@ -178,7 +178,7 @@ class TaskServices:
         if (runner := self.runner) is not None and runner.is_going:
             raise TaskFailed(f"{runner.task.name} is {runner.state}; stop it first")
 
-    def begin(self, name: str) -> Beginning:
+    def start_task(self, name: str) -> Beginning:
         """Activate the controllet of a task on its arms, and start the task.
 
         Args:
@@ -228,7 +228,7 @@ class TaskServices:
             TaskFailed: If a subtask cannot be executed; the message names it.
         """
         cell, task = self._cell, runner.task
-        start = look(cell, cell.spec(task.controllet).config.arms)
+        start = observe(cell, cell.spec(task.controllet).config.arms)
         pool, ended = ThreadPoolExecutor(1, "task check"), threading.Event()
 
         def notify(check: SubtaskCheck) -> None:
@@ -275,7 +275,7 @@ class TaskServices:
             name = str(self.node.get_parameter("file").value)
             if not name:
                 raise TaskFailed("no task: set the parameter file first")
-            runner = yield from self.begin(name)
+            runner = yield from self.start_task(name)
             response.success = True
             response.message = f"{runner.task.name}: {len(runner.task.subtasks)} subtasks"
         except MultipandaError as error:
@@ -317,7 +317,7 @@ class TaskServices:
 
     def _refuse(self, response: Any, description: str, error: MultipandaError) -> None:
         response.success, response.message = False, str(error)
-        self._logger.warning(f"{TASKS}: {description} rejected: {error}")
+        self._logger.warning(f"{TASK_NODE}: {description} rejected: {error}")
 
     def step(self) -> None:
         """Advance the task, or stop the timer after its end."""
@@ -345,7 +345,7 @@ class TaskServices:
             return
         text = f"{runner.task.name}: {event}"
         # Two calls, because a rclpy logger has one severity for each place that it is called from.
-        if event.what in ("failed", "aborted"):
+        if event.kind in ("failed", "aborted"):
             self._logger.warning(text)
         else:
             self._logger.info(text)

@@ -25,7 +25,7 @@ from multipanda_py.control.reference.trajectory_monitor import (
     TIME,
     MotionState,
 )
-from multipanda_py.controllets.targets.joint import JOINT, STILL, TRAJECTORY, Trajectory
+from multipanda_py.controllets.targets.joint import JOINT, MAX_REST_SPEED, TRAJECTORY, Trajectory
 from multipanda_py.exceptions import MultipandaError, ReportMissing, TargetRejected
 from multipanda_py.planning.trajectory.quintic import evaluate
 from multipanda_py.ros.node import bounded_messages
@@ -103,7 +103,7 @@ class _FollowedGoal:
         before: Number of motions that the controllet had started before.
         number: Number of this motion, or 0 until the loop has started it.
         canceled_at: Number of motions started before the stop was requested; -1 without a stop.
-        asked: Time of acceptance [s].
+        requested_at: Time of acceptance [s].
         deadline: Latest time of the start [s].
     """
 
@@ -111,8 +111,8 @@ class _FollowedGoal:
         self.handle, self.points, self.before = handle, points, before
         self.number = 0
         self.canceled_at = -1
-        self.asked = time.monotonic()
-        self.deadline = self.asked + ahead + TIMEOUT
+        self.requested_at = time.monotonic()
+        self.deadline = self.requested_at + ahead + TIMEOUT
 
 
 class _Starts:
@@ -158,7 +158,7 @@ class _Follower:
             node,
             FollowJointTrajectory,
             f"{spec.name}/follow_joint_trajectory",
-            limit=bounded_messages.TRAJECTORY,
+            limit=bounded_messages.MAX_TRAJECTORY,
             execute_callback=self._start,
             goal_callback=lambda _: GoalResponse.ACCEPT,
             cancel_callback=self._cancel,
@@ -209,11 +209,11 @@ class _Follower:
             return goal
         for index, arm in enumerate(self._arms):
             fastest = float(np.abs(self._cell.state(arm).dq).max())
-            if index not in named and fastest > STILL:
+            if index not in named and fastest > MAX_REST_SPEED:
                 raise GoalRefused(
                     Result.INVALID_GOAL,
                     f"joint_names: {arm} has no joints in the goal but moves at {fastest:.3f} "
-                    f"rad/s; allowed below {STILL:g} rad/s",
+                    f"rad/s; allowed below {MAX_REST_SPEED:g} rad/s",
                 )
         return with_resting(goal, indices, self._measured()[0])
 
@@ -290,7 +290,7 @@ class _Follower:
             goal.number = motions
         if self._name not in self._cell.active or motions < goal.before:
             fault = next(filter(None, (self._cell.state(arm).fault for arm in self._arms)), "")
-            reason = self._cell.ended_by(self._name, goal.asked)
+            reason = self._cell.ended_by(self._name, goal.requested_at)
             by = f"by {reason or 'the loop; see its events'}"
             how = f"after a fault: {fault}" if fault else by
             self._finish("abort", Result.INVALID_GOAL, f"{self._name} was deactivated {how}")

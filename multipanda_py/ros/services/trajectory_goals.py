@@ -61,14 +61,14 @@ class TrajectoryGoal(NamedTuple):
     ahead: float
 
 
-def named_arms(values: Sequence[str], arms: Sequence[Sequence[str]]) -> list[int]:
+def named_arms(joint_names: Sequence[str], arms: Sequence[Sequence[str]]) -> list[int]:
     """Return the indices of the arms to which joints belong, or of all arms if none fits.
 
     Args:
-        values: Names of joints.
+        joint_names: Names of joints.
         arms: Names of the joints of every arm.
     """
-    result = [index for index, names in enumerate(arms) if not set(names).isdisjoint(values)]
+    result = [index for index, names in enumerate(arms) if not set(names).isdisjoint(joint_names)]
     return result or list(range(len(arms)))
 
 

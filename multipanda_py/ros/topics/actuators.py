@@ -62,7 +62,7 @@ class _SprungArmTopics:
         prefix = f"{arm}_" if plain_names else ""
         names = [
             description.joint_names[position_index].removeprefix(prefix)
-            for position_index in (joints.indices.tolist() if joints else ())
+            for position_index in (joints.joint_indices.tolist() if joints else ())
         ]
         every = np.arange(len(names))
         self._all: list[_StateTopics | _JointNumbers] = [
@@ -132,7 +132,7 @@ class _JointNumbers:
     """
 
     def __init__(self, node: Node, where: str, place: int) -> None:
-        self._place = place
+        self._index = place
         self._link = PlainTopic(node, Float64MultiArray, f"{where}/link_state_array")
         self._loads = [
             PlainTopic(node, Float64, f"{where}/torque_el{motor}_state") for motor in (1, 2)
@@ -142,7 +142,7 @@ class _JointNumbers:
         return any(topic.has_subscribers() for topic in (self._link, *self._loads))
 
     def send(self, result: ActuatorSnapshot, stamp: Stamp) -> None:
-        index = self._place
+        index = self._index
         if self._link.has_subscribers():
             numbers = (result.q, result.dq, *result.reference, result.torque, result.stiffness)
             self._link.message.data = array("d", [float(one[index]) for one in numbers])

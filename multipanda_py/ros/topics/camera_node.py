@@ -31,7 +31,7 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from tf2_msgs.msg import TFMessage
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.node_names import CAMERAS
+from multipanda_py.config.node_names import CAMERA_NODE
 from multipanda_py.config.sections import CameraConfig
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.pose import quaternion_from_rotation
@@ -39,7 +39,7 @@ from multipanda_py.realtime.running_cell import RowFollower
 from multipanda_py.realtime.system.child_process import end_of_input, leave, read_data
 from multipanda_py.realtime.system.dds import announce_without_types, keep_own_memory_private
 from multipanda_py.ros.node.clock import NodeClock
-from multipanda_py.ros.node.qos import LATCHED, STATES
+from multipanda_py.ros.node.qos import LATCHED, STATE_QOS
 from multipanda_py.ros.node.running import make_executor
 from multipanda_py.ros.services.entity_helpers import WORLD
 from multipanda_py.ros.topics.state_topic import Stamp, world_time
@@ -47,9 +47,9 @@ from multipanda_py.simulation import rendering
 from multipanda_py.simulation.rendering import Renderer
 from multipanda_py.simulation.scene_view import SceneView
 
-FRAME = "{}_optical_frame"
+OPTICAL_FRAME = "{}_optical_frame"
 """Optical frame of a camera: z along its view, x to the right, y down (REP 103)."""
-QUALITY = 90
+JPEG_QUALITY = 90
 """JPEG quality of compressed images, 0 to 100."""
 _OPTICAL = np.diag([1.0, -1.0, -1.0])
 
@@ -67,20 +67,20 @@ class CameraTopics:
         name: Name of the camera.
         width: Width of the images [pixels].
         height: Height of the images [pixels].
-        due: Time of the next check, CLOCK_MONOTONIC [s].
+        next_time: Time of the next check, CLOCK_MONOTONIC [s].
 
     Thread: one.
     """
 
     def __init__(self, node: Node, name: str, settings: CameraConfig, view: SceneView) -> None:
         self.name, self.width, self.height = name, settings.width, settings.height
-        self._period, self.due, self._cycle = 1.0 / settings.rate, 0.0, -1
-        frame = FRAME.format(name)
-        self._raw = node.create_publisher(Image, f"{name}/image_raw", STATES)
+        self._period, self.next_time, self._cycle = 1.0 / settings.rate, 0.0, -1
+        frame = OPTICAL_FRAME.format(name)
+        self._raw = node.create_publisher(Image, f"{name}/image_raw", STATE_QOS)
         self._packed = node.create_publisher(
-            CompressedImage, f"{name}/image_raw/compressed", STATES
+            CompressedImage, f"{name}/image_raw/compressed", STATE_QOS
         )
-        self._info = node.create_publisher(CameraInfo, f"{name}/camera_info", STATES)
+        self._info = node.create_publisher(CameraInfo, f"{name}/camera_info", STATE_QOS)
         self._image = Image(
             height=self.height, width=self.width, encoding="rgb8", step=3 * self.width
         )
@@ -92,11 +92,12 @@ class CameraTopics:
 
     def is_due(self, now: float) -> bool:
         """Return True if an image is due at ``now`` [s] and has subscribers."""
-        if now < self.due:
+        if now < self.next_time:
             return False
-        self.due += self._period
-        if self.due <= now:  # After a late image, the period restarts instead of catching up.
-            self.due = now + self._period
+        self.next_time += self._period
+        # After a late image, the period restarts instead of catching up.
+        if self.next_time <= now:
+            self.next_time = now + self._period
         return any(
             topic.get_subscription_count() for topic in (self._raw, self._packed, self._info)
         )
@@ -119,7 +120,7 @@ class CameraTopics:
             self._raw.publish(self._image)
         if self._packed.get_subscription_count():
             buffer = io.BytesIO()
-            Pillow.fromarray(image).save(buffer, "JPEG", quality=QUALITY)
+            Pillow.fromarray(image).save(buffer, "JPEG", quality=JPEG_QUALITY)
             self._compressed.data = array("B", buffer.getvalue())
             self._packed.publish(self._compressed)
         if self._info.get_subscription_count():
@@ -153,7 +154,7 @@ def camera_info(fovy: float, width: int, height: int) -> CameraInfo:
 def optical_frame(view: SceneView, name: str, world: str) -> TransformStamped:
     """Return the pose of a fixed camera's optical frame in the world."""
     camera = mujoco.mj_name2id(view.model, mujoco.mjtObj.mjOBJ_CAMERA, name)
-    optical_frame = TransformStamped(child_frame_id=FRAME.format(name))
+    optical_frame = TransformStamped(child_frame_id=OPTICAL_FRAME.format(name))
     optical_frame.header.frame_id = world
     translation, angle = optical_frame.transform.translation, optical_frame.transform.rotation
     translation.x, translation.y, translation.z = view.data.cam_xpos[camera].tolist()
@@ -164,9 +165,9 @@ def optical_frame(view: SceneView, name: str, world: str) -> TransformStamped:
 
 NICENESS = 10
 """Niceness of the process, so that it does not delay control."""
-SHADOWS, SAMPLES = 1024, 4
+SHADOW_RESOLUTION, PIXEL_SAMPLES = 1024, 4
 """Resolution of shadows [pixels], and samples per pixel; half of those of videos."""
-LONGEST = 0.2
+MAX_END_CHECK_PERIOD = 0.2
 """Maximum time between two checks for the end [s]."""
 
 
@@ -181,7 +182,7 @@ def main() -> int:
     # No signal handlers, because the parent process ends this process.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node(
-        CAMERAS, namespace=sys.argv[2], start_parameter_services=False,
+        CAMERA_NODE, namespace=sys.argv[2], start_parameter_services=False,
         parameter_overrides=[Parameter("use_sim_time", value=options["use_sim_time"])],
     )  # fmt: skip
     keep_own_memory_private()
@@ -203,7 +204,10 @@ def _send(
         RenderingUnavailable: If this machine cannot render.
     """
     view, renderers = SceneView(config), dict[tuple[int, int], Renderer]()
-    view.model.vis.quality.shadowsize, view.model.vis.quality.offsamples = SHADOWS, SAMPLES
+    view.model.vis.quality.shadowsize, view.model.vis.quality.offsamples = (
+        SHADOW_RESOLUTION,
+        PIXEL_SAMPLES,
+    )
     for camera in config.cameras.values():
         size = (camera.width, camera.height)
         if size not in renderers:
@@ -217,8 +221,8 @@ def _send(
     executor.add_node(node)
     os.nice(NICENESS)  # Set after discovery, which must not be delayed on a busy machine.
     while not ended.is_set():
-        pause = min(topic.due for topic in topics) - time.monotonic()
-        executor.spin_once(timeout_sec=min(max(pause, 0.0), LONGEST))
+        pause = min(topic.next_time for topic in topics) - time.monotonic()
+        executor.spin_once(timeout_sec=min(max(pause, 0.0), MAX_END_CHECK_PERIOD))
         deadline = [topic for topic in topics if topic.is_due(time.monotonic())]
         if not deadline or (row := follower.newest()) is None or not clock.has_started:
             continue

@@ -12,7 +12,7 @@ from rclpy.node import Node
 from multipanda_py.cell import Cell
 from multipanda_py.realtime.system.child_process import end_with_parent, ended, module_command
 
-END = 5.0
+END_TIMEOUT = 5.0
 """Timeout for the end of the process [s]."""
 
 
@@ -69,4 +69,4 @@ class SceneCameras:
         with contextlib.suppress(BrokenPipeError):
             if process.stdin is not None:
                 process.stdin.close()
-        ended(process, END)
+        ended(process, END_TIMEOUT)

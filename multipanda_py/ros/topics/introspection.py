@@ -11,7 +11,7 @@ from pal_statistics_msgs.msg import StatisticsNames, StatisticsValues
 from rclpy.node import Node
 
 from multipanda_py.cell import Cell
-from multipanda_py.ros.node.qos import LATCHED, NUMBERS
+from multipanda_py.ros.node.qos import DATA_QOS, LATCHED
 from multipanda_py.ros.topics.state_topic import Fresh, Pace
 from multipanda_py.state import Vector
 
@@ -46,17 +46,17 @@ class Introspection:
         self._names: list[str] = []
         self._version, self._is_traced = 0, False
         self._name_topic = node.create_publisher(StatisticsNames, f"{TOPIC}/names", LATCHED)
-        self._value_topic = node.create_publisher(StatisticsValues, f"{TOPIC}/values", NUMBERS)
+        self._value_topic = node.create_publisher(StatisticsValues, f"{TOPIC}/values", DATA_QOS)
 
     def send(self, fresh: Fresh) -> None:
         """Publish the values, if there are subscribers and the period has passed."""
         if not self._pace.is_due(fresh.row):
             return
-        is_wanted = bool(self._value_topic.get_subscription_count())
-        if is_wanted != self._is_traced:
-            self._is_traced = is_wanted
-            self._cell.trace_torques(is_wanted)
-        if not is_wanted:
+        has_subscribers = bool(self._value_topic.get_subscription_count())
+        if has_subscribers != self._is_traced:
+            self._is_traced = has_subscribers
+            self._cell.trace_torques(has_subscribers)
+        if not has_subscribers:
             return
         numbers = self._numbers(fresh.row)
         if list(numbers) != self._names:

@@ -24,7 +24,7 @@ from multipanda_py.robots.urdf import cell_urdf
 from multipanda_py.ros.compat.franka import franka_arms
 from multipanda_py.ros.compat.franka_topics import FrankaTopics
 from multipanda_py.ros.node.clock import NodeClock
-from multipanda_py.ros.node.qos import LATCHED, TRANSFORMS
+from multipanda_py.ros.node.qos import LATCHED, TRANSFORM_QOS
 from multipanda_py.ros.node.running import every
 from multipanda_py.ros.services.entity_helpers import WORLD
 from multipanda_py.ros.topics.actuators import ActuatorTopics
@@ -74,7 +74,7 @@ class Transforms:
         self._objects = _Moving((WORLD, name) for name in movable)
         self._fixed = node.create_publisher(TFMessage, "/tf_static", LATCHED)
         self._fixed.publish(TFMessage(transforms=list(_fixed(cell, arms, movable))))
-        self._moving = node.create_publisher(TFMessage, "/tf", TRANSFORMS)
+        self._moving = node.create_publisher(TFMessage, "/tf", TRANSFORM_QOS)
 
     def send(self, fresh: Fresh) -> None:
         """Publish the transforms, if there are subscribers and the period has passed."""

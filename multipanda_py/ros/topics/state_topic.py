@@ -15,7 +15,7 @@ from rosgraph_msgs.msg import Clock
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.ros.node.clock import NodeClock
-from multipanda_py.ros.node.qos import CLOCK, STATES
+from multipanda_py.ros.node.qos import CLOCK_QOS, STATE_QOS
 from multipanda_py.ros.node.running import every
 
 
@@ -32,7 +32,7 @@ class PlainTopic:
 
     def __init__(self, node: Node, kind: type, name: str) -> None:
         self.message = kind()
-        self._publisher: Publisher = node.create_publisher(kind, name, STATES)
+        self._publisher: Publisher = node.create_publisher(kind, name, STATE_QOS)
 
     def has_subscribers(self) -> bool:
         """Return True if the topic has subscribers; otherwise the message need not be filled."""
@@ -136,15 +136,15 @@ class Pace:
     """
 
     def __init__(self, rate: float) -> None:
-        self._period, self._due_time = round(1e9 / rate), 0
+        self._period, self._next_time = round(1e9 / rate), 0
 
     def is_due(self, row: NDArray[np.void]) -> bool:
         """Return True if this cycle is to be published, and count it as published."""
         now = int(row["wake_ns"])
-        if now < self._due_time:
+        if now < self._next_time:
             return False
-        late = now - self._due_time
-        self._due_time = now + self._period - (late if late < self._period else 0)
+        late = now - self._next_time
+        self._next_time = now + self._period - (late if late < self._period else 0)
         return True
 
 
@@ -166,7 +166,7 @@ class SimClock:
                 "use_sim_time to true, so that the node's stamps match /clock"
             )
         self._cell, self._cycle = cell, 0
-        self._publisher = node.create_publisher(Clock, "/clock", CLOCK)
+        self._publisher = node.create_publisher(Clock, "/clock", CLOCK_QOS)
         every(node, 1.0 / rate, self._tick)
 
     def _tick(self) -> None:

@@ -64,8 +64,8 @@ def _plain(kind: type, read: Callable[[Any], Any], raw: bytes, _joints: Sequence
     return Request(read(read_message(kind, raw)))
 
 
-NUMBER = "std_msgs/msg/Float64"
-READERS: dict[str, tuple[type, Reader]] = {
+NUMBER_TYPE = "std_msgs/msg/Float64"
+MESSAGE_READERS: dict[str, tuple[type, Reader]] = {
     "geometry_msgs/msg/PoseStamped": (PoseStamped, _pose),
     "sensor_msgs/msg/JointState": (JointState, _joint_state),
     "geometry_msgs/msg/TwistStamped": (
@@ -80,11 +80,11 @@ READERS: dict[str, tuple[type, Reader]] = {
         Float64MultiArray,
         partial(_plain, Float64MultiArray, lambda message: list(message.data)),
     ),
-    NUMBER: (Float64, partial(_plain, Float64, lambda message: message.data)),
+    NUMBER_TYPE: (Float64, partial(_plain, Float64, lambda message: message.data)),
 }
 """Message class and reader, by type name."""
 
-PLAIN_KINDS = frozenset(kind for kind, _ in READERS.values())
+PLAIN_KINDS = frozenset(kind for kind, _ in MESSAGE_READERS.values())
 """Message classes of channels without a ``read`` function."""
 
 
@@ -101,7 +101,7 @@ def reader_of(channel: Channel) -> tuple[type, Reader]:
             installed.
     """
     if channel.read is None:
-        return READERS[channel.message]
+        return MESSAGE_READERS[channel.message]
     package, _, name = channel.message.split("/")
     try:
         kind: type = getattr(import_module(f"{package}.msg"), name)

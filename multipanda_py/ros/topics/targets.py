@@ -17,13 +17,13 @@ from rclpy.node import Node
 
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import TargetRejected
-from multipanda_py.ros.node.bounded_messages import MESSAGE, TARGET
+from multipanda_py.ros.node.bounded_messages import MAX_MESSAGE_SIZE, MAX_TARGET_SIZE
 from multipanda_py.ros.node.clock import NodeClock
 from multipanda_py.ros.node.guard import GuardedNode, ThrottledLog
-from multipanda_py.ros.node.qos import LATCHED, TARGETS
+from multipanda_py.ros.node.qos import LATCHED, TARGET_QOS
 from multipanda_py.ros.node.running import every
 from multipanda_py.ros.topics.target_messages import (
-    NUMBER,
+    NUMBER_TYPE,
     PLAIN_KINDS,
     Reader,
     of_one_joint,
@@ -33,7 +33,7 @@ from multipanda_py.targets import Channel
 
 Key = tuple[str, str]
 """Name of an arm or controllet, and of a channel."""
-PAUSE = 0.5
+STREAM_TIMEOUT = 0.5
 """Time without a message after which a stream has ended and a target is a new one [s]."""
 
 
@@ -82,7 +82,7 @@ class TargetInhibit:
             self._repeated[key] = now, value
             return reason
         since, old = self._repeated.get(key, (-np.inf, None))
-        if now - since < PAUSE and _same(value, old):
+        if now - since < STREAM_TIMEOUT and _same(value, old):
             self._repeated[key] = now, old
             return f"{channel}: repeats the target that was sent during a trajectory"
         self._repeated.pop(key, None)
@@ -173,18 +173,18 @@ class Targets:
         for joint in joints.names if joints else ():
             kind, read = of_one_joint(joint)
             for topic in channel.joint_topics:
-                self._listen(arm, channel.name, f"{joint}/{topic}", NUMBER, kind, read)
+                self._listen(arm, channel.name, f"{joint}/{topic}", NUMBER_TYPE, kind, read)
 
     def _listen(
         self, name: str, channel: str, topic: str, message: str, kind: type, read: Reader
     ) -> None:
         """Subscribe to raw bytes, because rclpy drops unreadable messages without notice."""
         record = self.channels.setdefault(name, {}).setdefault(channel, ChannelRecord())
-        limit = TARGET if kind in PLAIN_KINDS else MESSAGE
+        limit = MAX_TARGET_SIZE if kind in PLAIN_KINDS else MAX_MESSAGE_SIZE
         callback = partial(self._receive, name, channel, record, read, limit)
         self.topics[self._node.resolve_topic_name(f"{name}/{topic}")] = name, topic, message
         self._node.create_subscription(
-            kind, f"{name}/{topic}", callback, TARGETS, raw=True, max_size=sys.maxsize
+            kind, f"{name}/{topic}", callback, TARGET_QOS, raw=True, max_size=sys.maxsize
         )
 
     def _receive(
@@ -245,8 +245,8 @@ COUNT_PERIOD = 0.5
 """Time between two messages that differ only in their counts [s]."""
 STREAM_PAUSE = 1.0
 """Time without a message after which a channel is not in use [s]."""
-ACCEPTED, NO_TARGET_YET = "accepted", "no target received"
-CLIPPED = "clipped to the gate: the target stream is beyond the gate"
+ACCEPTED_STATE, NO_TARGET_YET = "accepted", "no target received"
+CLIPPED_MESSAGE = "clipped to the gate: the target stream is beyond the gate"
 
 
 class TargetStatus:
@@ -306,9 +306,9 @@ class _Status:
                 states[name] = self._judge(name, record)
         if not self._has_news or not states:
             return
-        bad = [f"{name} {state}" for name, state in states.items() if state != ACCEPTED]
+        bad = [f"{name} {state}" for name, state in states.items() if state != ACCEPTED_STATE]
         level = DiagnosticStatus.WARN if bad else DiagnosticStatus.OK
-        text = "; ".join(bad) or ACCEPTED
+        text = "; ".join(bad) or ACCEPTED_STATE
         message = self._message
         has_changed = (level, text) != (message.level, message.message)
         if has_changed or now - self._sent_at >= COUNT_PERIOD:
@@ -329,7 +329,7 @@ class _Status:
         self._refused[name] = record.refused
         if record.is_refused or has_refused:
             return f"rejected: {record.reason}"
-        return CLIPPED if is_clipped else ACCEPTED
+        return CLIPPED_MESSAGE if is_clipped else ACCEPTED_STATE
 
     def _values(self, name: str, state: str) -> list[tuple[str, str]]:
         record = self._channels[name]

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multipanda_py.robots.actuated_joints import ALIASES, COMMANDS, OperationMode
-from multipanda_py.simulation.actuators.joints import SCHEMES, CompliantJoints, Push, Saved
+from multipanda_py.robots.actuated_joints import COMMAND_ALIASES, COMMANDS, OperationMode
+from multipanda_py.simulation.actuators.joints import SCHEMES, CompliantJoints, Saved, SpringEffect
 from multipanda_py.simulation.actuators.motors import LinkPid, Motors
 
 if TYPE_CHECKING:
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "ALIASES",
     "COMMANDS",
+    "COMMAND_ALIASES",
     "SCHEMES",
     "CompliantJoints",
     "CompliantRobot",
     "LinkPid",
     "Motors",
     "OperationMode",
-    "Push",
     "Saved",
+    "SpringEffect",
 ]  # fmt: skip
 
 

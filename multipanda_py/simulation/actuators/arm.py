@@ -15,15 +15,15 @@ from multipanda_py.config.actuator_section import (
     ActuatorConfig,
     LinkPidConfig,
     MotorConfig,
-    indices_of,
+    joint_indices,
 )
 from multipanda_py.config.sections import ArmConfig
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.actuated_joints import OperationMode
-from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.simulation.actuators.joints import CompliantJoints
-from multipanda_py.simulation.actuators.link_torque import LinkTorque, MotorWindupLimiter
+from multipanda_py.simulation.actuators.link_torque import LinkTorque, MotorLimiter
 from multipanda_py.simulation.actuators.motors import LinkPid, Motors
 from multipanda_py.simulation.drivetrain.drivetrain import DrivetrainStage
 from multipanda_py.simulation.mjcf_elements import put
@@ -36,7 +36,7 @@ with extras_named():
 _gravity = pin.computeGeneralizedGravity
 
 
-def free_motors(spec: mujoco.MjSpec, arm: ArmDescription, elastic: Sequence[int]) -> None:
+def remove_motor_limits(spec: mujoco.MjSpec, arm: ArmDescription, elastic: Sequence[int]) -> None:
     """Remove the torque limits of MuJoCo's motors at compliant joints; the springs limit torques.
 
     Args:
@@ -67,15 +67,15 @@ class CompliantArm(DrivetrainStage):
         arm: Description of the arm, as controllets and its robot know it.
         state: Live state of the arm.
         elastic: Indices of its compliant joints, counted from 0, (m,).
-        bears: Torque limits of the links, independent of the springs, (n,) [Nm].
+        link_torque_limit: Torque limits of the links, independent of the springs, (n,) [Nm].
         weight: Factor on the compensated weight.
 
     Attributes:
         name: Name of the arm.
         joint_names: Names of its compliant joints, with the arm's prefix.
         desired_torque: Torques that springs must exert, (m,) [Nm]; updated in place.
-        most: Torque limits of controllets at the preset of the cell file, (m,) [Nm].
-        bears: Torque limits of the links at any preset, (m,) [Nm].
+        torque_limit: Torque limits of controllets at the preset of the cell file, (m,) [Nm].
+        link_torque_limit: Torque limits of the links at any preset, (m,) [Nm].
         dofs: Indices of these joints in MuJoCo's velocities, (m,).
         positions: Indices of these joints in MuJoCo's positions, (m,).
         motors: Indices of their motors in MuJoCo's controls, (m,).
@@ -101,15 +101,15 @@ class CompliantArm(DrivetrainStage):
         self.elastic = np.array(elastic)
         self.actuators, self._tau = state.actuators, state.tau
         self.joint_names = tuple(arm.joint_names[joint] for joint in elastic)
-        self.most: Vector = arm.limits.torque[self.elastic]
-        self.bears: Vector = bears[self.elastic]
+        self.torque_limit: Vector = arm.limits.torque[self.elastic]
+        self.link_torque_limit: Vector = bears[self.elastic]
         joints = [model.joint(name) for name in self.joint_names]
         self.dofs = np.array([int(joint.dofadr[0]) for joint in joints])
         self.positions = np.array([int(joint.qposadr[0]) for joint in joints])
         self.motors = np.array([int(model.actuator(name).id) for name in self.joint_names])
         first = int(model.joint(arm.joint_names[0]).qposadr[0])
         self._q = data.qpos[first : first + arm.n_joints]
-        self._believed: Any = heavy_model(arm) if arm.compensates_gravity else None
+        self._believed: Any = model_with_gravity(arm) if arm.compensates_gravity else None
         self._data = None if self._believed is None else self._believed.createData()
         self.desired_torque: Vector = self._with_weight(np.zeros(arm.n_joints))[self.elastic]
         self.actuators.carried[self.elastic] = self.desired_torque
@@ -134,7 +134,7 @@ MOTOR_KEYS = tuple(MotorConfig.model_fields)
 def elastic_of(settings: ArmConfig) -> list[int]:
     """Return the indices of an arm's compliant joints, in ascending order from 0."""
     names = tuple(joint.name for joint in settings.robot.joints)
-    return sorted(chain.from_iterable(indices_of(settings.actuators, names).values()))
+    return sorted(chain.from_iterable(joint_indices(settings.actuators, names).values()))
 
 
 class CompliantGroups:
@@ -157,7 +157,7 @@ class CompliantGroups:
         for arm in arms:
             names, elastic = tuple(joint.name for joint in arm.robot.joints), elastic_of(arm)
             numbers = {joint: self.count + index for index, joint in enumerate(elastic)}
-            for key, joints in indices_of(arm.actuators, names).items():
+            for key, joints in joint_indices(arm.actuators, names).items():
                 self.groups.append((arm.actuators[key], [numbers[joint] for joint in joints]))
             self.count += len(elastic)
             max_value += arm.robot.limits.torque[elastic].tolist()
@@ -233,6 +233,6 @@ class CompliantGroups:
         motors, modes = self.motors, self.modes
         joints = CompliantJoints(self.springs, self.count, motors, modes, link_pid=self.link_pid)
         windup_limiter = (
-            None if motors is None else MotorWindupLimiter(joints, motors, self._speed, period)
+            None if motors is None else MotorLimiter(joints, motors, self._speed, period)
         )
         return LinkTorque(joints, modes, motors, self.presets, period, windup_limiter)

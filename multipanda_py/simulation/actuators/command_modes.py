@@ -14,7 +14,7 @@ from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.robots.actuated_joints import OperationMode
 from multipanda_py.simulation.actuators.joint_commands import Commands, Readings, joints_of
 from multipanda_py.simulation.actuators.mode_transfer import (
-    Driven,
+    JointSnapshot,
     commands_for,
     commands_for_torque,
     motors_for,
@@ -27,7 +27,7 @@ ModeName: TypeAlias = "OperationMode | int | str"
 """Operation mode, its number or its name."""
 BeyondStops: TypeAlias = dict[tuple[int, int], tuple[float, float, float]]
 """Commanded position, lower stop and upper stop, by joint and motor, both counted from 0."""
-_BOUNDED = 1e-6
+_TORQUE_TOLERANCE = 1e-6
 """Maximum difference between commanded and exerted torque that counts as exact, relative to
 1 Nm."""
 
@@ -75,7 +75,7 @@ class CommandedJoints(Readings):
         self.bounded = 0
         self.modes: tuple[OperationMode, ...] = (OperationMode.LINK_TORQUE,) * n_joints
         self._aim, self._direct = np.zeros((3, n_joints)), np.zeros((3, n_joints))
-        self._asked = self._aim[1:].copy()
+        self._commanded = self._aim[1:].copy()
         self._take_modes(_modes_of(mode, n_joints))
         self.reset(np.zeros(n_joints))
 
@@ -102,7 +102,7 @@ class CommandedJoints(Readings):
         flow.state[:] = 0.0
         flow.x[0], flow.x[1:] = q, self.springs.references(equilibrium, chosen)
         try:
-            self._take_over(self.modes, np.arange(self.n_joints), desired, from_scratch=True)
+            self._change_modes(self.modes, np.arange(self.n_joints), desired, from_rest=True)
         except ActuatorRefused:
             flow.state[:] = before
             raise
@@ -129,7 +129,7 @@ class CommandedJoints(Readings):
                 modes[joint] = new
             self._refuse_without_motors(modes)
             changed = np.array([j for j in at if self.modes[j] is not new], dtype=np.intp)
-            self._take_over(modes, changed, self.link_torque)
+            self._change_modes(modes, changed, self.link_torque)
         except ActuatorRefused:
             self._commands.refused += 1
             raise
@@ -176,8 +176,8 @@ class CommandedJoints(Readings):
         """Return the motors whose commanded position is beyond a stop, with position and stops."""
         if self._motors is None:
             return {}
-        aim, low, high = self._asked, self._motors.min_position, self._motors.max_position
-        takes_references = np.array([mode.takes_references for mode in self.modes])
+        aim, low, high = self._commanded, self._motors.min_position, self._motors.max_position
+        takes_references = np.array([mode.has_motor_references for mode in self.modes])
         beyond = np.array([takes_references, takes_references & self.springs.has_second]) & (
             (aim < low) | (aim > high)
         )
@@ -189,7 +189,7 @@ class CommandedJoints(Readings):
     @property
     def aims(self) -> Matrix:
         """Commanded motor positions before any limit by :meth:`restrain`, (2, n) [rad or m]."""
-        return self._asked.copy()
+        return self._commanded.copy()
 
     @property
     def motor_commands(self) -> Matrix:
@@ -238,7 +238,7 @@ class CommandedJoints(Readings):
             self.springs, self.modes, q, desired, chosen, equilibrium, self.equations.gains[0, 1:]
         )
         self.bounded += bool(
-            (np.abs(exerted - desired) > _BOUNDED * (1.0 + np.abs(desired))).any()
+            (np.abs(exerted - desired) > _TORQUE_TOLERANCE * (1.0 + np.abs(desired))).any()
         )
         for name, values in commands.items():
             self._commands.values[name][:] = values
@@ -317,12 +317,12 @@ class CommandedJoints(Readings):
         self._pushes = bool(self._links.any() or self._drives.any())
         self._direct[:] = 0.0
 
-    def _take_over(
+    def _change_modes(
         self,
         modes: Sequence[OperationMode],
         at: NDArray[np.intp],
         torque: Vector,
-        from_scratch: bool = False,
+        from_rest: bool = False,
     ) -> None:
         """Change the modes of some joints and keep the torques on links.
 
@@ -330,16 +330,16 @@ class CommandedJoints(Readings):
             modes: New modes of all joints.
             at: Indices of the joints to change.
             torque: Torques on links to keep, (n,) [Nm].
-            from_scratch: True if the joints start at rest, without a previous mode.
+            from_rest: True if the joints start at rest, without a previous mode.
 
         Raises:
             ActuatorRefused: If springs or controllers cannot exert the torques; nothing changes.
         """
         flow, equations, springs = self.flow, self.equations, self.springs
         flow.evaluate()
-        now = Driven(
+        now = JointSnapshot(
             flow.x[0], flow.v[0], flow.x[1:], flow.v[1:], torque, flow.torques[1:3].copy(),
-            equations.aim[1:].copy(), None if from_scratch else self.modes,
+            equations.aim[1:].copy(), None if from_rest else self.modes,
         )  # fmt: skip
         before, memory = self.modes, equations.memory
         try:
@@ -353,14 +353,12 @@ class CommandedJoints(Readings):
         for name, values in commands.items():
             self._commands.values[name][at] = values[at]
         flow.x[1:, at], flow.v[1:, at] = theta[:, at], dtheta[:, at]
-        sticks = [j for j in at if from_scratch or not before[j].has_motors]
+        sticks = [j for j in at if from_rest or not before[j].has_motors]
         clears = [
-            j
-            for j in at
-            if from_scratch or not (before[j].has_motor_pid and modes[j].has_motor_pid)
+            j for j in at if from_rest or not (before[j].has_motor_pid and modes[j].has_motor_pid)
         ]
-        equations.forget(flow.x[1:], sticks, clears)
-        flow.find_limits()
+        equations.reset_memory(flow.x[1:], sticks, clears)
+        flow.recheck_limits()
         self._apply()
 
     def _apply(self) -> None:
@@ -374,7 +372,7 @@ class CommandedJoints(Readings):
             aim[1:, self._mapped] = springs.references(
                 values["equilibrium_position"], values["stiffness_preset"]
             )[:, self._mapped]
-        self._asked[:] = aim[1:]
+        self._commanded[:] = aim[1:]
         if self._pushes:
             torque[0] = self._links * values["torque_command"]
             torque[1:] = values["motor_1_command"], values["motor_2_command"]

@@ -13,17 +13,17 @@ from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.robots.actuated_joints import OperationMode
 from multipanda_py.simulation.actuators.command_modes import BeyondStops
 from multipanda_py.simulation.actuators.joints import CompliantJoints
-from multipanda_py.state import LAWS, Matrix, Vector
+from multipanda_py.state import CONTROLLET_TORQUE_MODE, Matrix, Vector
 
-_STANDS = ("equilibrium_position", "stiffness_preset", "reference_1", "reference_2")
+_POSITION_COMMANDS = ("equilibrium_position", "stiffness_preset", "reference_1", "reference_2")
 """Commands that define motor positions."""
-_TIGHT = 2.0
+_MAX_PRELOAD = 2.0
 """Maximum load of a motor relative to the torque limit of its link. Antagonistic springs with a
 higher preload relax unevenly, because motor speeds are limited. It does not apply to commands of
 equilibrium and preset, because presets have their own range."""
 
 
-class AskedOfJoints:
+class ActuatorCommandDispatcher:
     """Dispatcher of actuator commands: sets modes and commands of m compliant joints.
 
     It changes a joint only when the commands of controllets for this joint change.
@@ -33,9 +33,9 @@ class AskedOfJoints:
         modes: Mode of each joint while it executes the torque of an effort controllet.
 
     Attributes:
-        led: True for joints that follow actuator commands instead of the torque of a controllet,
-            (m,).
-        leads: True if any joint follows actuator commands.
+        actuator_commanded: True for joints that follow actuator commands instead of the torque of
+            a controllet, (m,).
+        any_commanded: True if any joint follows actuator commands.
         direct: True for joints in mode ``link_torque``, (m,). Their commanded torque is limited
             like that of a controllet.
         refused: Reason of each rejected command, by joint index; the reader clears it.
@@ -46,21 +46,21 @@ class AskedOfJoints:
 
     def __init__(self, joints: CompliantJoints, modes: Sequence[OperationMode]) -> None:
         self._joints, self._of_laws = joints, tuple(modes)
-        self._asked = np.full((3, joints.n_joints), np.nan)
-        self._asked[0] = LAWS
-        self.led: NDArray[np.bool_] = np.zeros(joints.n_joints, bool)
+        self._commands = np.full((3, joints.n_joints), np.nan)
+        self._commands[0] = CONTROLLET_TORQUE_MODE
+        self.actuator_commanded: NDArray[np.bool_] = np.zeros(joints.n_joints, bool)
         self.direct: NDArray[np.bool_] = np.zeros(joints.n_joints, bool)
-        self.leads = False
+        self.any_commanded = False
         self.refused: dict[int, str] = {}
         self.stopped: BeyondStops = {}
         self._beyond: BeyondStops = {}
 
     def save(self) -> Matrix:
-        return self._asked.copy()
+        return self._commands.copy()
 
     def restore(self, saved: Matrix) -> None:
         """Restore the result of :meth:`save`; the joints must be restored separately."""
-        self._asked = saved.copy()
+        self._commands = saved.copy()
         self._poll()
 
     def receive(
@@ -78,40 +78,45 @@ class AskedOfJoints:
             Joints that execute the torque of a controllet from now on, or None if nothing
             changed.
         """
-        before = self._asked
+        before = self._commands
         if command.tobytes() == before.tobytes():
             return None
         changed = command[0] != before[0]
         is_new = ~np.isnan(command[1:]) & ((command[1:] != before[1:]) | changed)
-        self._asked = command.copy()
+        self._commands = command.copy()
         if changed.any():
             self._joints.sense(q, dq)
             self._change(np.flatnonzero(changed))
             self._poll()
-        is_new &= self.led & ~self.direct
+        is_new &= self.actuator_commanded & ~self.direct
         if bounds is not None and is_new.any():
             is_new &= ~self._beyond_bounds(q, is_new, bounds)
         self._command(is_new)
-        return np.flatnonzero(changed & ~self.led)
+        return np.flatnonzero(changed & ~self.actuator_commanded)
 
     def _poll(self) -> None:
-        self.led = self._asked[0] != LAWS
-        self.leads = bool(self.led.any())
-        self.direct = self._asked[0] == OperationMode.LINK_TORQUE
+        self.actuator_commanded = self._commands[0] != CONTROLLET_TORQUE_MODE
+        self.any_commanded = bool(self.actuator_commanded.any())
+        self.direct = self._commands[0] == OperationMode.LINK_TORQUE
 
     def _change(self, at: NDArray[np.intp]) -> None:
         """Change modes; joints that cannot keep their link torque return to torque control."""
         by_mode: defaultdict[OperationMode, list[int]] = defaultdict(list)
         for joint in at.tolist():
-            number = int(self._asked[0, joint])
-            mode = self._of_laws[joint] if number == LAWS else OperationMode(number)
+            number = int(self._commands[0, joint])
+            mode = (
+                self._of_laws[joint] if number == CONTROLLET_TORQUE_MODE else OperationMode(number)
+            )
             by_mode[mode].append(joint)
         for mode, joints in by_mode.items():
             try:
                 self._joints.set_mode(mode, joints)
             except ActuatorRefused as error:
                 self.refused[joints[0]] = str(error)
-                self._asked[0, joints], self._asked[1:, joints] = LAWS, np.nan
+                self._commands[0, joints], self._commands[1:, joints] = (
+                    CONTROLLET_TORQUE_MODE,
+                    np.nan,
+                )
 
     def _beyond_bounds(
         self, q: Vector, is_new: NDArray[np.bool_], bounds: Matrix
@@ -127,20 +132,20 @@ class AskedOfJoints:
             bounds: Minimum and maximum torques of links, (2, m) [Nm].
         """
         joints, springs = self._joints, self._joints.springs
-        at_once = np.array([m.takes_references and not m.has_motors for m in joints.modes])
+        at_once = np.array([m.has_motor_references and not m.has_motors for m in joints.modes])
         at_once &= is_new.any(axis=0)
         if not at_once.any():
             return at_once
-        now = {name: joints.commanded(name) for name in _STANDS}
+        now = {name: joints.commanded(name) for name in _POSITION_COMMANDS}
         for row, joint in np.argwhere(is_new & at_once).tolist():
-            now[joints.modes[joint].commands[row]][joint] = self._asked[1 + row, joint]
+            now[joints.modes[joint].commands[row]][joint] = self._commands[1 + row, joint]
         equilibrium, preset, first, second = now.values()
         maps = np.array([mode.takes_equilibrium for mode in joints.modes])
         with np.errstate(over="ignore", invalid="ignore"):
             references = np.where(maps, springs.references(equilibrium, preset), [first, second])
             exerted = springs.torque(q, references)
             torque, load = exerted.link, np.abs(exerted[1:]).max(axis=0)
-        tightest = _TIGHT * np.abs(bounds).max(axis=0)
+        tightest = _MAX_PRELOAD * np.abs(bounds).max(axis=0)
         supported = (bounds[0] <= torque) & (torque <= bounds[1]) & (maps | (load <= tightest))
         beyond_bounds: NDArray[np.bool_] = at_once & ~supported
         for joint in np.flatnonzero(beyond_bounds).tolist():
@@ -160,7 +165,7 @@ class AskedOfJoints:
         for row, joint in zip(*(indices.tolist() for indices in np.nonzero(is_new))):
             name = self._joints.modes[joint].commands[row]
             result[name].append(joint)
-            values[name].append(float(self._asked[1 + row, joint]))
+            values[name].append(float(self._commands[1 + row, joint]))
         for name, at in result.items():
             try:
                 self._joints.command(name, values[name], at)

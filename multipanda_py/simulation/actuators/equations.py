@@ -39,10 +39,10 @@ class Equations:
         n_joints: Number of joints, n.
 
     Attributes:
-        before: Matrix L, (5n, 6n + 1).
+        input_matrix: Matrix L, (5n, 6n + 1).
         low: Lower limits of s, (5n,) [Nm].
         high: Upper limits of s, (5n,) [Nm].
-        after: Matrix A, (7n, 11n + 1).
+        output_matrix: Matrix A, (7n, 11n + 1).
         lower: Lower limits of x and v, (6n,): motor stops and maximum motor speeds.
         upper: Upper limits of x and v, (6n,).
         fastest: Maximum rate of friction, dampers and controllers of motors [1/s].
@@ -58,17 +58,17 @@ class Equations:
 
     def __init__(self, n_joints: int) -> None:
         n = self.n_joints = n_joints
-        self.before = np.zeros((5 * n, 6 * n + 1))
+        self.input_matrix = np.zeros((5 * n, 6 * n + 1))
         self.low, self.high = np.zeros(5 * n), np.zeros(5 * n)
-        self.after = np.zeros((7 * n, 11 * n + 1))
+        self.output_matrix = np.zeros((7 * n, 11 * n + 1))
         self.lower, self.upper = np.full(6 * n, -np.inf), np.full(6 * n, np.inf)
         self.fastest, self.desired_rates, self.integrates = 0.0, 0.0, False
         self._squares, self._drags = np.zeros((2, n)), np.zeros((2, n))
         self._each = np.arange(n)
-        self._constant = self.before[:, 0].reshape(5, n)
+        self._constant = self.input_matrix[:, 0].reshape(5, n)
         # Rows of A for the accelerations of the links.
-        self._accelerations = self.after[3 * n : 4 * n]
-        self._torques = self.after[6 * n :, :-1]
+        self._accelerations = self.output_matrix[3 * n : 4 * n]
+        self._torques = self.output_matrix[6 * n :, :-1]
         self._links = np.zeros((n, 11 * n))  # Rows of A for the torques on links.
         self._drag: Vector = np.einsum("ii->i", self._links[:, :n])  # View of the link damping.
         self.aim, self._torque = np.zeros((3, n)), np.zeros((3, n))
@@ -91,7 +91,7 @@ class Equations:
         self._put_constant()
 
     @property
-    def lightness(self) -> Matrix:
+    def inverse_inertia(self) -> Matrix:
         """Inverse inertias of motors with dynamics, (2, n) [1/(kg m^2)]; 0 for others."""
         return self._lightness
 
@@ -141,7 +141,7 @@ class Equations:
         self._coefficients[:] = np.where(is_antagonistic, 0.5, np.array([[1.0], [0.0]]))
         self.lower[:], self.upper[:] = min_value.ravel(), max_value.ravel()
         self.integrates = bool(self.gains[1].any())
-        rows = self.before[:, 1:].reshape(5, n, 6, n)
+        rows = self.input_matrix[:, 1:].reshape(5, n, 6, n)
         rows[:] = 0.0
         for row in range(3):
             rows[row, each, row, each] = -self.gains[0, row]
@@ -179,8 +179,8 @@ class Equations:
     def _put_motors(self) -> None:
         """Fill the part of A that depends neither on links nor on damping."""
         n, each = self.n_joints, self._each
-        self.after[:] = self._links[:] = 0.0
-        rows = self.after[:, :-1].reshape(7, n, 11, n)
+        self.output_matrix[:] = self._links[:] = 0.0
+        rows = self.output_matrix[:, :-1].reshape(7, n, 11, n)
         for row in (LINK, FIRST, SECOND):
             rows[row, each, row, each] = 1.0
         for motor in range(2):
@@ -194,7 +194,10 @@ class Equations:
     def set_damping(self, damping: Vector) -> None:
         """Set the damping between motors and joints, (n,) [Nm s/rad]."""
         n, each, damping = self.n_joints, self._each, damping * self.elastic
-        links, rows = self._links.reshape(n, 11, n), self.after[:, :-1].reshape(7, n, 11, n)
+        links, rows = (
+            self._links.reshape(n, 11, n),
+            self.output_matrix[:, :-1].reshape(7, n, 11, n),
+        )
         links[each, LINK, each] = -damping
         for motor in range(2):
             fraction = self._coefficients[motor] * (self._lightness[motor] > 0.0)
@@ -249,7 +252,7 @@ class Equations:
         self.aim[:], self._torque[:] = aim, torque
         self._put_constant()
 
-    def forget(self, theta: Matrix, sticks: Sequence[int], clears: Sequence[int]) -> None:
+    def reset_memory(self, theta: Matrix, sticks: Sequence[int], clears: Sequence[int]) -> None:
         """Reset friction and integrals.
 
         Args:
@@ -257,7 +260,7 @@ class Equations:
             sticks: Joints whose motor friction, an elastic torque, becomes zero at ``theta``.
             clears: Joints whose integrals become zero.
         """
-        stick = self.before[3 * self.n_joints :, 1:].sum(axis=1).reshape(2, -1)
+        stick = self.input_matrix[3 * self.n_joints :, 1:].sum(axis=1).reshape(2, -1)
         self._constant[3:, sticks] = -(stick * theta)[:, sticks]
         self._integral[:, clears] = 0.0
         self._put_constant()
@@ -284,6 +287,6 @@ class Equations:
         """Fill the columns of A for spring torques on links and motors."""
         each, n = self._each, self.n_joints
         self._links.reshape(n, 11, n)[each, 3, each] = self._softness * self.elastic
-        rows = self.after[:, :-1].reshape(7, n, 11, n)
+        rows = self.output_matrix[:, :-1].reshape(7, n, 11, n)
         for motor in range(2):
             rows[4 + motor, each, 4 + motor, each] = -self._softness * self._lightness[motor]

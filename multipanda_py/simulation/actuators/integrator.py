@@ -65,9 +65,9 @@ class SpringIntegrator:
         self._causes, self._bounded = now[3 * n + 1 :], now[9 * n + 1 : -1]
         self.torques: Matrix = self._bounded.reshape(5, n)
         self._raw, self._slipped = np.zeros(5 * n), np.zeros(2 * n)
-        self._memory = equations.before[3 * n :, 0]
+        self._memory = equations.input_matrix[3 * n :, 0]
         # ``Equations`` updates both arrays in place.
-        self._before, self._after = equations.before, equations.after
+        self._before, self._after = equations.input_matrix, equations.output_matrix
         self._low, self._high = equations.low, equations.high
         self._min, self._max = equations.lower, equations.upper
         self._raw_friction, self._friction = self._raw[3 * n :], self._bounded[3 * n :]
@@ -76,7 +76,7 @@ class SpringIntegrator:
         self._motion_rates = [row[: 6 * n] for row in self._rates]
         self._motor_rates = list(self._rates[:, 4 * n : 6 * n])
         self._step, self.change = np.zeros(6 * n), np.zeros(7 * n)
-        self._kept, self._over = np.zeros(6 * n), np.zeros(6 * n)
+        self._limited, self._over = np.zeros(6 * n), np.zeros(6 * n)
         self._all_free = np.ones(2 * n)
         self._free: NDArray[np.float64] | None = None
         self._errors, self._last_limits = np.zeros(2 * n), b""
@@ -101,7 +101,7 @@ class SpringIntegrator:
         self._evaluate(3)
         return self._rate_rows[3]
 
-    def find_limits(self) -> None:
+    def recheck_limits(self) -> None:
         """Check all motors for limits in the next step; call it after ``state`` was set."""
         self._free = self._all_free
 
@@ -137,15 +137,15 @@ class SpringIntegrator:
             if equations.integrates:
                 equations.integrate(dt, self.x + 0.5 * change[: 3 * self._n].reshape(3, -1))
             self.state += change
-            self.keep_limits(dt)
+            self.enforce_limits(dt)
 
-    def keep_limits(self, dt: float) -> None:
+    def enforce_limits(self, dt: float) -> None:
         """Limit motors to their stops and maximum speeds after a step.
 
         Args:
             dt: Length of the step [s].
         """
-        held_back, over = self._kept, self._over
+        held_back, over = self._limited, self._over
         np.minimum(self._motion, self._max, out=held_back)
         np.maximum(held_back, self._min, out=held_back)
         np.subtract(self._motion, held_back, out=over)
@@ -194,10 +194,10 @@ class SpringIntegrator:
         return motion[n : 3 * n], motion[4 * n :]
 
 
-SLOW = 0.1
+SLOW_TIME_CONSTANT = 0.1
 """Filter time constant of accelerations by other forces than springs [s]: longer than vibrations,
 shorter than settling."""
-HELD = 0.02
+HOLDING_TIME_CONSTANT = 0.02
 """Filter time constant of accelerations by contacts and friction [s]."""
 
 
@@ -248,8 +248,10 @@ class QuasiStaticTerm:
         else:
             kick = 0.5 * duration * inner * (rest - self.last)
             result = (dq - expected - kick) / duration + self.held
-            self.held += -math.expm1(-duration / HELD) * (result - self.held)
-            self.acceleration += -math.expm1(-duration / SLOW) * (rest - self.acceleration)
+            self.held += -math.expm1(-duration / HOLDING_TIME_CONSTANT) * (result - self.held)
+            self.acceleration += -math.expm1(-duration / SLOW_TIME_CONSTANT) * (
+                rest - self.acceleration
+            )
         self.last[:] = rest
 
 
@@ -266,21 +268,22 @@ MAX_SUBSTEPS = 50
 """Default maximum number of substeps in a step."""
 
 
-class Plan(NamedTuple):
+class StepPlan(NamedTuple):
     """Division of a step into substeps.
 
     Attributes:
         substeps: Number of substeps.
-        softness: Factor on spring torques; below 1 if ``substeps`` are too few for stable springs.
-        ease: Factor on dampers between motors and links, and on link controllers; below 1 if
-            ``substeps`` are too few for stable ones.
-        complaint: Message about the loss of accuracy, or an empty text.
+        spring_scale: Factor on spring torques; below 1 if ``substeps`` are too few for stable
+            springs.
+        damper_scale: Factor on dampers between motors and links, and on link controllers; below 1
+            if ``substeps`` are too few for stable ones.
+        accuracy_warning: Message about the loss of accuracy, or an empty text.
     """
 
     substeps: int
-    softness: float
-    ease: float
-    complaint: str
+    spring_scale: float
+    damper_scale: float
+    accuracy_warning: str
 
 
 def choose_substeps(
@@ -292,7 +295,7 @@ def choose_substeps(
     own_damping: Vector,
     duration: float,
     max_value: int,
-) -> Plan:
+) -> StepPlan:
     r"""Choose the division of a step from the local angular frequency.
 
     With the links' stiffness :math:`\sigma`, the inverse mass matrix C of the links and the motor
@@ -326,15 +329,15 @@ def choose_substeps(
     sigma = np.abs(springs.largest_stiffness(x[0], x[1:])) * equations.elastic
     sigma += equations.gains[0, LINK]
     reach = np.abs(compliance)
-    moving = (sigma * equations.lightness).ravel().tolist()
+    moving = (sigma * equations.inverse_inertia).ravel().tolist()
     square = max(reach.dot(sigma).tolist()) + max(moving)
-    if springs.moves_pivots and equations.lightness[1].any():
+    if springs.moves_pivots and equations.inverse_inertia[1].any():
         square = _with_pivots(square, springs, equations, x, reach)
     omega = math.sqrt(square)
     held = STABLE_STEP_RATIO * max_value / duration
     eased = own_damping * equations.elastic
     drag = eased + equations.gains[2, LINK]
-    dampers = max((reach.dot(drag) + eased * equations.lightness).ravel().tolist())
+    dampers = max((reach.dot(drag) + eased * equations.inverse_inertia).ravel().tolist())
     fastest = max(equations.fastest, dampers, *reach.dot(damping).tolist())
     desired = duration * max(omega / SPRING_STEP_RATIO, fastest / FAST_STEP_RATIO)
     if not math.isfinite(desired):
@@ -370,7 +373,7 @@ def choose_substeps(
             f"1/s; "
             "motors are simulated as heavier and dampers as weaker"
         )
-    return Plan(count, softness, ease, complaint)
+    return StepPlan(count, softness, ease, complaint)
 
 
 def _with_pivots(
@@ -385,7 +388,7 @@ def _with_pivots(
         x: Positions of links, first and second motors, (3, n).
         reach: Absolute inverse inertias of the links, (n, n) [1/(kg m^2)].
     """
-    first, second = equations.lightness
+    first, second = equations.inverse_inertia
     own, mixed = springs.pivot_slopes(x[0], x[1:])
     cross = np.abs(mixed) * np.sqrt(second * (reach.sum(axis=1) + first))
     return float(max(square, *(np.abs(own) * second).tolist()) + max(cross.tolist()))

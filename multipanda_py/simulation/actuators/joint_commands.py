@@ -10,7 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from multipanda_py.actuator import ElasticTorque, finite_numbers
 from multipanda_py.exceptions import ActuatorRefused
-from multipanda_py.robots.actuated_joints import ALIASES, COMMANDS, LARGEST_COMMAND, OperationMode
+from multipanda_py.robots.actuated_joints import (
+    COMMAND_ALIASES,
+    COMMANDS,
+    LARGEST_COMMAND,
+    OperationMode,
+)
 from multipanda_py.simulation.actuators.equations import Equations
 from multipanda_py.simulation.actuators.integrator import SpringIntegrator
 from multipanda_py.simulation.actuators.springs import JointSprings
@@ -82,10 +87,10 @@ class Commands:
         joints: Sequence[int] | None,
         modes: Sequence[OperationMode],
     ) -> tuple[str, NDArray[np.intp], Vector]:
-        name = ALIASES.get(name, name) if isinstance(name, str) else name
+        name = COMMAND_ALIASES.get(name, name) if isinstance(name, str) else name
         if not isinstance(name, str) or name not in self.values:
             raise ActuatorRefused(
-                f"command: got {name!r:.40}, allowed {', '.join((*COMMANDS, *ALIASES))}"
+                f"command: got {name!r:.40}, allowed {', '.join((*COMMANDS, *COMMAND_ALIASES))}"
             )
         at = joints_of(joints, self._springs.n_joints)
         for joint in at.tolist():
@@ -190,7 +195,7 @@ class Readings:
         flow, equations = self.flow, self.equations
         theta, load = flow.x[1:], equations.elastic * flow.loads[1:]
         reference = np.where(equations.gains[0, 1:] > 0.0, equations.aim[1:], theta)
-        exerted = np.where(equations.lightness > 0.0, flow.torques[1:3], load)
+        exerted = np.where(equations.inverse_inertia > 0.0, flow.torques[1:3], load)
         return np.concatenate((reference, theta, flow.v[1:], exerted, load))
 
     @property
@@ -227,7 +232,7 @@ class Readings:
         At a stop it includes the torque with which the motor presses on the stop.
         """
         self.flow.evaluate()
-        motor_torque: Matrix = self.flow.torques[1:3] * (self.equations.lightness > 0.0)
+        motor_torque: Matrix = self.flow.torques[1:3] * (self.equations.inverse_inertia > 0.0)
         return motor_torque
 
     @property
@@ -240,7 +245,7 @@ class Readings:
     def friction(self) -> Matrix:
         """Friction torques that oppose the motors, (2, n) [Nm]."""
         self.flow.evaluate()
-        friction: Matrix = self.flow.torques[3:] * (self.equations.lightness > 0.0)
+        friction: Matrix = self.flow.torques[3:] * (self.equations.inverse_inertia > 0.0)
         return friction
 
     @property

@@ -50,7 +50,7 @@ def toolbox_step(flow: SpringIntegrator, duration: float) -> Vector:
     flow.v[1:] += flow.change[4 * n : 6 * n].reshape(2, n)
     flow.change[n : 3 * n] = duration * flow.v[1:].ravel()
     flow.x[1:] += flow.change[n : 3 * n].reshape(2, n)
-    flow.keep_limits(duration)
+    flow.enforce_limits(duration)
     torque: Vector = flow.evaluate()[6 * n :].copy()
     return torque
 
@@ -58,13 +58,13 @@ def toolbox_step(flow: SpringIntegrator, duration: float) -> Vector:
 SCHEMES = ("accurate", "original")
 
 
-class Push(NamedTuple):
+class SpringEffect(NamedTuple):
     """Effect of springs on joints during a step of the world, (n,) each.
 
     Attributes:
         torque: Torque to apply during the whole step [Nm].
         shift: Correction of the joint positions at the end of a step without contact [rad]; see
-            :meth:`shift_for`.
+            :meth:`position_correction`.
         velocity: Joint velocities at the end of a step without contact [rad/s].
         duration: Length of the step [s].
     """
@@ -74,7 +74,7 @@ class Push(NamedTuple):
     velocity: Vector
     duration: float
 
-    def shift_for(self, dq: Vector) -> Vector:
+    def position_correction(self, dq: Vector) -> Vector:
         r"""Return the position correction after a step with possible contacts or friction.
 
         A constant force during the step that changes the velocity by :math:`\Delta` changes the
@@ -99,8 +99,8 @@ class Saved(NamedTuple):
     state: Vector
     memory: Matrix
     slow: tuple[Vector, ...]
-    seen: tuple[Matrix, Matrix]
-    ease: float
+    spring_outputs: tuple[Matrix, Matrix]
+    damper_scale: float
 
 
 class CompliantJoints(CommandedJoints):
@@ -194,7 +194,7 @@ class CompliantJoints(CommandedJoints):
         compliance: Matrix,
         duration: float,
         damping: Vector | None = None,
-    ) -> Push:
+    ) -> SpringEffect:
         r"""Advance motors and springs by a step, and return their effect on the joints.
 
         Args:
@@ -226,7 +226,7 @@ class CompliantJoints(CommandedJoints):
                 self.equations.set_links(compliance, damping, rest_acceleration)
                 np.copyto(self._torque, toolbox_step(flow, duration))
                 # Links stand still in this method, so their positions need no correction. Without
-                # one, the velocity has no effect; see ``Push.shift_for``.
+                # one, the velocity has no effect; see ``Push.position_correction``.
                 self._shift[:], self._velocity[:] = 0.0, dq
             else:
                 rest = rest_acceleration + compliance.dot(damping * dq)
@@ -239,7 +239,7 @@ class CompliantJoints(CommandedJoints):
         except BackendError:
             flow.state[:] = before
             raise
-        return Push(self._torque, self._shift, self._velocity, duration)
+        return SpringEffect(self._torque, self._shift, self._velocity, duration)
 
     def _advance_accurately(
         self, q: Vector, rest: Vector, compliance: Matrix, damping: Vector, duration: float
@@ -252,17 +252,17 @@ class CompliantJoints(CommandedJoints):
             self.springs, equations, flow.x, compliance, damping, own, duration, self._max
         )
         if self.springs.are_damped:
-            equations.set_damping(plan.ease * own)
-        self._ease, self.complaint = plan.ease, plan.complaint
-        self.unheld += bool(plan.complaint)
+            equations.set_damping(plan.damper_scale * own)
+        self._ease, self.complaint = plan.damper_scale, plan.accuracy_warning
+        self.unheld += bool(plan.accuracy_warning)
         self._slow.update(flow.v[0], self._velocity, rest, self.inner, duration)
         slow = self._slow.acceleration
         equations.set_links(
             compliance,
             damping,
             slow + self._slow.held,
-            plan.softness,
-            min(plan.softness, plan.ease),
+            plan.spring_scale,
+            min(plan.spring_scale, plan.damper_scale),
         )
         kick = 0.5 * duration * (rest - slow)
         flow.v[0] += kick
@@ -311,8 +311,8 @@ class CompliantJoints(CommandedJoints):
             self._commands.values[name][:] = values
         self.flow.state[:] = saved.state
         self.equations.memory = saved.memory
-        self._velocity[:], self._ease = saved.slow[0], saved.ease
+        self._velocity[:], self._ease = saved.slow[0], saved.damper_scale
         self._slow = QuasiStaticTerm(*(part.copy() for part in saved.slow[1:]))
-        self.flow.find_limits()
+        self.flow.recheck_limits()
         self._apply()
-        self.flow.loads[:], self.flow.torques[:] = saved.seen
+        self.flow.loads[:], self.flow.torques[:] = saved.spring_outputs

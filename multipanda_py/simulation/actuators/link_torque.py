@@ -10,27 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.robots.actuated_joints import OperationMode
-from multipanda_py.simulation.actuators.commands import AskedOfJoints
+from multipanda_py.simulation.actuators.commands import ActuatorCommandDispatcher
 from multipanda_py.simulation.actuators.joints import CompliantJoints
 from multipanda_py.simulation.actuators.motors import Motors
 from multipanda_py.state import Matrix, Vector
 
-WARNING_DELAY = 0.1
+NOTICE_DELAY = 0.1
 """Time for which motors must be limited before a notice is sent [s]."""
-FORGETS = 1.0
+NOTICE_RESET_TIME = 1.0
 """Time without a limit after which the next limit is reported again [s]."""
-_SHARE = 0.9
+_LIMIT_FRACTION = 0.9
 """Fraction of the links' torque limits that is used, since motors overshoot when links reverse."""
-_ALIKE = 1e-9
+_PRESET_TOLERANCE = 1e-9
 """Tolerance of presets at the ends of their range, for rounding errors [rad or m]."""
-_SLOWED = 0.1, 0.8
+_SLOWDOWN_FRACTIONS = 0.1, 0.8
 """Fractions of the maximum link speed at which the torque limit begins to fall, and is zero."""
-_WALL = 200.0, 0.3
+_LIMIT_BANDWIDTH = 200.0, 0.3
 """Bandwidth of the critically damped motor limit: maximum [rad/s], and maximum as a multiple of
 the cycle rate."""
 
 
-class MotorWindupLimiter:
+class MotorLimiter:
     r"""Limiter of motors that keeps spring torques within the torque limits of links.
 
     The torque that springs exert on a link is limited to
@@ -68,11 +68,11 @@ class MotorWindupLimiter:
     ) -> None:
         self._joints, self._motors, self._speed = joints, motors, speed
         n, springs = joints.n_joints, joints.springs
-        wall = min(_WALL[0], _WALL[1] / period)
+        wall = min(_LIMIT_BANDWIDTH[0], _LIMIT_BANDWIDTH[1] / period)
         self._damper, self._spring = 2.0 * wall * motors.inertia, wall**2 * motors.inertia
         both = springs.is_antagonistic
         # Motors that load the link through a spring. Pivot motors only change the stiffness.
-        self._winds: NDArray[np.bool_] = np.array([np.ones(n, bool), both])
+        self._loads_link: NDArray[np.bool_] = np.array([np.ones(n, bool), both])
         largest = np.maximum(np.abs(springs.preset_low), np.abs(springs.preset_high))
         self._presets = (  # Antagonistic motors can have presets of either sign.
             np.where(both, -largest, springs.preset_low),
@@ -81,7 +81,10 @@ class MotorWindupLimiter:
         self._modes: tuple[OperationMode, ...] = ()
         self._moved, self._pid = np.zeros((2, n), bool)
         self._keeps = False
-        self._timeout, self._forgets = round(WARNING_DELAY / period), round(FORGETS / period)
+        self._timeout, self._forgets = (
+            round(NOTICE_DELAY / period),
+            round(NOTICE_RESET_TIME / period),
+        )
         self._lasting, self._within = np.zeros((2, n), np.int64)
         self._is_reported = np.zeros(n, bool)
 
@@ -112,7 +115,7 @@ class MotorWindupLimiter:
         self._lasting = np.where(limited, self._lasting + 1, 0)
         self._within = np.where(limited, 0, self._within + 1)
 
-    def news(self) -> list[int]:
+    def newly_limited(self) -> list[int]:
         """Return joints whose motors have just been limited for 0.1 s.
 
         A joint is returned again only after 1 s without a limit.
@@ -130,10 +133,13 @@ class MotorWindupLimiter:
             dq: Velocities of the links, (m,) [rad/s].
             bounds: Minimum and maximum spring torques at rest, (2, m) [Nm].
         """
-        middle, reach = 0.5 * (bounds[0] + bounds[1]), 0.5 * _SHARE * (bounds[1] - bounds[0])
-        speed_ratio, width = dq / self._speed, _SLOWED[1] - _SLOWED[0]
-        up = np.clip((_SLOWED[1] - speed_ratio) / width, -1.0, 1.0)
-        down = np.clip((_SLOWED[1] + speed_ratio) / width, -1.0, 1.0)
+        middle, reach = (
+            0.5 * (bounds[0] + bounds[1]),
+            0.5 * _LIMIT_FRACTION * (bounds[1] - bounds[0]),
+        )
+        speed_ratio, width = dq / self._speed, _SLOWDOWN_FRACTIONS[1] - _SLOWDOWN_FRACTIONS[0]
+        up = np.clip((_SLOWDOWN_FRACTIONS[1] - speed_ratio) / width, -1.0, 1.0)
+        down = np.clip((_SLOWDOWN_FRACTIONS[1] + speed_ratio) / width, -1.0, 1.0)
         result: Matrix = np.array([middle - reach * down, middle + reach * up])
         return result
 
@@ -164,7 +170,7 @@ class MotorWindupLimiter:
         near = at & ((torque < window[0]) | (torque > window[1]) | (damping > 0.0))
         preset = springs.preset_of(theta)
         ranged = np.clip(preset, *self._presets)
-        near |= at & (np.abs(preset - ranged) > _ALIKE)
+        near |= at & (np.abs(preset - ranged) > _PRESET_TOLERANCE)
         if not near.any():
             return aims, torques
         is_high = torque > 0.5 * (window[0] + window[1])
@@ -181,7 +187,7 @@ class MotorWindupLimiter:
                     fastest = dq + (max_value - now.link) / damping
                     bound(side, loads + self._damper * (fastest - rate), out=side)
         limited = np.minimum(np.maximum(motor_torque, walls[0]), walls[1])
-        bounded = near & self._winds & (limited != motor_torque)
+        bounded = near & self._loads_link & (limited != motor_torque)
         aimed = theta + np.divide(
             limited - own, motors.p, out=np.zeros_like(limited), where=motors.p > 0.0
         )
@@ -191,10 +197,10 @@ class MotorWindupLimiter:
         )
 
 
-_NONE = np.zeros(0, np.intp)
+_NO_JOINTS = np.zeros(0, np.intp)
 
 
-def mode_of_laws(mode: OperationMode) -> OperationMode:
+def torque_mode(mode: OperationMode) -> OperationMode:
     """Return the mode in which a joint executes torques of effort controllets.
 
     It has the same dynamics as the given mode: no springs, springs with motors that reach their
@@ -232,8 +238,8 @@ class LinkTorque:
 
     Attributes:
         joints: Compliant joints.
-        windup_limiter: Limiter of motors with actuator commands, or None.
-        asked: Actuator commands of controllets.
+        limiter: Limiter of motors with actuator commands, or None.
+        command_dispatcher: Actuator commands of controllets.
 
     Thread: control.
     """
@@ -245,11 +251,11 @@ class LinkTorque:
         motors: Motors | None,
         preset: Vector,
         period: float,
-        kept: MotorWindupLimiter | None = None,
+        kept: MotorLimiter | None = None,
     ) -> None:
-        self.joints, self._period, self._preset, self.windup_limiter = joints, period, preset, kept
-        self._modes = [mode_of_laws(mode) for mode in modes]
-        self.asked = AskedOfJoints(joints, self._modes)
+        self.joints, self._period, self._preset, self.limiter = joints, period, preset, kept
+        self._modes = [torque_mode(mode) for mode in modes]
+        self.command_dispatcher = ActuatorCommandDispatcher(joints, self._modes)
         self._rigid = [j for j, mode in enumerate(self._modes) if mode.is_rigid]
         self._follow = list(self._rigid), [j for j in range(len(modes)) if j not in self._rigid]
         moved = np.array([mode.has_motors for mode in self._modes])
@@ -267,17 +273,17 @@ class LinkTorque:
         self._max = joints.springs.exertable(preset, strength)
         self._deflection: Vector = np.zeros(len(preset))
         self._before: Matrix = np.zeros((2, len(preset)))
-        self._begins: NDArray[np.intp] = _NONE
+        self._begins: NDArray[np.intp] = _NO_JOINTS
 
     def save(self) -> tuple[Vector, Matrix, Matrix]:
-        return self._deflection.copy(), self._before.copy(), self.asked.save()
+        return self._deflection.copy(), self._before.copy(), self.command_dispatcher.save()
 
     def restore(self, saved: tuple[Vector, Matrix, Matrix]) -> None:
         self._deflection, self._before = saved[0].copy(), saved[1].copy()
-        self.asked.restore(saved[2])
-        self._poll()
+        self.command_dispatcher.restore(saved[2])
+        self._update_active_joints()
 
-    def reachable(self, q: Vector, torque: Vector) -> Vector:
+    def limited_torque(self, q: Vector, torque: Vector) -> Vector:
         """Return torques limited to those that springs and motors can exert, (m,) [Nm].
 
         Args:
@@ -370,7 +376,7 @@ class LinkTorque:
             q: Link angles, (m,) [rad].
             dq: Link velocities, (m,) [rad/s].
             torque: Torques that springs must exert, (m,) [Nm].
-            command: Actuator commands, as :class:`.AskedOfJoints` takes them, (3, m).
+            command: Actuator commands, as :class:`.ActuatorCommandDispatcher` takes them, (3, m).
             bounds: Minimum and maximum torques of links, (2, m) [Nm].
         """
         if not math.isfinite(sum((q + dq + torque).tolist())):
@@ -378,9 +384,13 @@ class LinkTorque:
         if command is not None:
             self._take(q, dq, command, bounds)
         self._exert(q, dq, torque)
-        if self.windup_limiter is not None and bounds is not None and self.asked.leads:
-            led = self.asked.led & ~self.asked.direct
-            self.windup_limiter.apply(q + 0.5 * self._period * dq, dq, bounds, led)
+        if (
+            self.limiter is not None
+            and bounds is not None
+            and self.command_dispatcher.any_commanded
+        ):
+            led = self.command_dispatcher.actuator_commanded & ~self.command_dispatcher.direct
+            self.limiter.apply(q + 0.5 * self._period * dq, dq, bounds, led)
 
     def _exert(self, q: Vector, dq: Vector, torque: Vector) -> None:
         joints, springs = self.joints, self.joints.springs
@@ -399,7 +409,7 @@ class LinkTorque:
             loads = np.array(springs.torque(ahead, motors)[1:])
             rate = (motors - self._before) / self._period
             rate[:, self._begins] = 0.0
-            self._begins = _NONE
+            self._begins = _NO_JOINTS
             self._before = motors
             motors = motors + self._per_load * loads + self._lead * rate
         joints.follow(motors, sprung)
@@ -413,7 +423,7 @@ class LinkTorque:
             command: First three rows of :attr:`.ActuatorState.command`, (3, m).
             bounds: Minimum and maximum torques of links, (2, m) [Nm]; None for no bounds.
         """
-        begins = self.asked.receive(q, dq, command, bounds)
+        begins = self.command_dispatcher.receive(q, dq, command, bounds)
         if begins is None:
             return
         if len(begins):
@@ -421,9 +431,9 @@ class LinkTorque:
             self._begins = begins
         self._poll()
 
-    def _poll(self) -> None:
+    def _update_active_joints(self) -> None:
         """Update the joints that execute torques, directly and through springs."""
-        led, direct = self.asked.led, self.asked.direct
+        led, direct = self.command_dispatcher.actuator_commanded, self.command_dispatcher.direct
         by_law = np.array([not mode.is_rigid for mode in self._modes])
         rigid, sprung = direct | ~(by_law | led), by_law & ~led
         self._follow = np.flatnonzero(rigid).tolist(), np.flatnonzero(sprung).tolist()

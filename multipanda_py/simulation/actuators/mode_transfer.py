@@ -13,12 +13,12 @@ from multipanda_py.robots.actuated_joints import OperationMode
 from multipanda_py.simulation.actuators.springs import JointSprings
 from multipanda_py.state import Matrix, Vector
 
-_SAME = 1e-12
+_TORQUE_TOLERANCE = 1e-12
 """Tolerance for equal torques, relative to 1 Nm."""
 
 
 @dataclass(frozen=True, eq=False)
-class Driven:
+class JointSnapshot:
     """State and commands of joints before a mode change.
 
     Attributes:
@@ -43,7 +43,7 @@ class Driven:
 
 
 def motors_for(
-    springs: JointSprings, now: Driven, modes: Sequence[OperationMode], preset: Vector
+    springs: JointSprings, now: JointSnapshot, modes: Sequence[OperationMode], preset: Vector
 ) -> tuple[Matrix, Matrix]:
     """Return motor positions and velocities that keep the torques on links in new modes.
 
@@ -69,7 +69,9 @@ def motors_for(
     # The motors start at rest, so the springs must also compensate the torque of their dampers.
     desired = now.torque + damping * now.dq
     exerted = springs.torque(now.q, now.theta).link
-    keeps = was_elastic & (moving | (np.abs(desired - exerted) <= _SAME * (1.0 + np.abs(desired))))
+    keeps = was_elastic & (
+        moving | (np.abs(desired - exerted) <= _TORQUE_TOLERANCE * (1.0 + np.abs(desired)))
+    )
     solves = elastic & ~keeps
     theta, dtheta = now.theta.copy(), np.where(moving, now.dtheta, 0.0)
     if solves.any():
@@ -80,7 +82,7 @@ def motors_for(
 
 def commands_for(
     springs: JointSprings,
-    now: Driven,
+    now: JointSnapshot,
     modes: Sequence[OperationMode],
     theta: Matrix,
     dtheta: Matrix,
@@ -106,7 +108,7 @@ def commands_for(
     had_pid = np.array([mode.has_motor_pid for mode in before])
     p, d = gains
     torque = np.where(had_motors, now.motor_torque, springs.torque(now.q, theta)[1:])
-    aim = np.where(had_pid, now.aim, aim_with_load(theta, torque + d[1:] * dtheta, p[1:]))
+    aim = np.where(had_pid, now.aim, reference_under_load(theta, torque + d[1:] * dtheta, p[1:]))
     for joint, mode in enumerate(modes):
         if mode is OperationMode.LINK_PID and p[0, joint] == 0.0 and now.torque[joint] != 0.0:
             raise ActuatorRefused(
@@ -117,7 +119,7 @@ def commands_for(
     stands = np.where(with_pid, aim, theta)
     return {
         "torque_command": now.torque,
-        "link_command": aim_with_load(now.q, now.torque + d[0] * now.dq, p[0]),
+        "link_command": reference_under_load(now.q, now.torque + d[0] * now.dq, p[0]),
         "reference_1": stands[0],
         "reference_2": stands[1],
         "equilibrium_position": springs.equilibrium_of(stands),
@@ -127,7 +129,7 @@ def commands_for(
     }
 
 
-def aim_with_load(position: Vector, load: Vector, gain: Vector) -> Vector:
+def reference_under_load(position: Vector, load: Vector, gain: Vector) -> Vector:
     """Return the reference with which a proportional controller stays at a position under load.
 
     Args:
@@ -166,7 +168,7 @@ def commands_for_torque(
     exerted = springs.torque(q, stands)
     rigid = np.array([mode.is_rigid for mode in modes])
     if any(mode.has_motor_pid for mode in modes):
-        stands = aim_with_load(stands, np.array(exerted[1:]), gain)
+        stands = reference_under_load(stands, np.array(exerted[1:]), gain)
         equilibrium, preset = springs.equilibrium_of(stands), springs.preset_of(stands)
     commands = {
         "torque_command": torque,

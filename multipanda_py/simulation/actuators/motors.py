@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from multipanda_py.actuator import PINION, Actuator, positive_number, whole_number
+from multipanda_py.actuator import PINION_RADIUS, Actuator, positive_number, whole_number
 from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.state import Matrix, Vector
 
@@ -74,7 +74,7 @@ class Motors:
         p: ArrayLike = 125.0,
         i: ArrayLike = 0.0,
         d: ArrayLike = 4.5,
-        pinion: float = PINION,
+        pinion: float = PINION_RADIUS,
     ) -> Motors:
         r"""Build motors of actuators from values for a rotary motor.
 

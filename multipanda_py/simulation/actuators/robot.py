@@ -25,7 +25,7 @@ LONGEST_STEP = 4e-3
 """Default maximum of :func:`suggested_step` [s]. A robot moves little in this time."""
 _STEP_FRACTION = 0.5
 """Maximum step relative to the inverse of the angular frequency of the fastest spring."""
-MAX_ROTATION = np.pi
+MAX_STEP_MOTION = np.pi
 """Maximum motion of a joint in a step [rad or m]. Beyond it, MuJoCo's explicit centrifugal forces
 and joint limits add energy."""
 
@@ -68,7 +68,7 @@ class CompliantRobot:
         joints: CompliantJoints,
         step: float | None = None,
     ) -> None:
-        self._positions, self._dofs = _places(model, names)
+        self._positions, self._dofs = _joint_addresses(model, names)
         if len(names) != joints.n_joints:
             raise ActuatorRefused(f"joints: got {len(names)} names, allowed {joints.n_joints}")
         allowed = (
@@ -186,24 +186,26 @@ class CompliantRobot:
                 f"accelerations above 1e10 rad/s^2 in a step of {1e3 * h:.3g} ms "
                 "are not allowed. MuJoCo has reset its state; call reset()"
             )
-        self._qpos[self._positions] += push.shift_for(self._qvel[dofs])
-        self._hold_back(start)
+        self._qpos[self._positions] += push.position_correction(self._qvel[dofs])
+        self._limit_motion(start)
         if self.joints.complaint and not self._complained:
             self._complained = True
             warnings.warn(self.joints.complaint, RuntimeWarning, stacklevel=2)
 
-    def _hold_back(self, start: Vector) -> None:
-        """Limit the motion of each joint in this step to :data:`MAX_ROTATION`."""
+    def _limit_motion(self, start: Vector) -> None:
+        """Limit the motion of each joint in this step to :data:`MAX_STEP_MOTION`."""
         h = self.model.opt.timestep
         displacement, speed = self._qpos[self._positions] - start, self._qvel[self._dofs]
         moved = max(map(abs, [*displacement.tolist(), *(h * speed).tolist()]))
-        if moved <= MAX_ROTATION:
+        if moved <= MAX_STEP_MOTION:
             return
-        self._qpos[self._positions] = start + np.clip(displacement, -MAX_ROTATION, MAX_ROTATION)
-        self._qvel[self._dofs] = np.clip(speed, -MAX_ROTATION / h, MAX_ROTATION / h)
+        self._qpos[self._positions] = start + np.clip(
+            displacement, -MAX_STEP_MOTION, MAX_STEP_MOTION
+        )
+        self._qvel[self._dofs] = np.clip(speed, -MAX_STEP_MOTION / h, MAX_STEP_MOTION / h)
         self.joints.complain(
             f"joints move by {moved:.3g} rad or m in a step of {1e3 * h:.3g} ms: limited to "
-            f"{MAX_ROTATION:.3g}, beyond which the simulation is unstable"
+            f"{MAX_STEP_MOTION:.3g}, beyond which the simulation is unstable"
         )
 
 
@@ -222,7 +224,7 @@ def suggested_step(robot: CompliantRobot, longest: float = LONGEST_STEP) -> floa
     return float(min(longest, _STEP_FRACTION / omega)) if omega else longest
 
 
-def _places(model: mujoco.MjModel, names: Sequence[str]) -> tuple[_Indices, _Indices]:
+def _joint_addresses(model: mujoco.MjModel, names: Sequence[str]) -> tuple[_Indices, _Indices]:
     """Return the indices of joints in MuJoCo's positions and velocities.
 
     Raises:

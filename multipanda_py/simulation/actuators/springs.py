@@ -17,7 +17,7 @@ Actuators = Sequence[tuple[Actuator[Any], Sequence[int]]]
 """Actuators, each with the indices of the joints that it drives, counted from 0."""
 
 
-_NEAR = 1e-6
+_SLOPE_STEP = 1e-6
 """Step of numeric slopes, as a fraction of the range of presets."""
 
 
@@ -133,7 +133,7 @@ class JointSprings:
             theta: Positions of the first and second motors, (2, n).
         """
         low, high = self.preset_low, self.preset_high
-        near = _NEAR * (high - low)
+        near = _SLOPE_STEP * (high - low)
         below, above = (
             np.minimum(np.maximum(theta[1] + offset, low), high) for offset in (-near, near)
         )

@@ -79,7 +79,7 @@ class CompliantWorld:
         self._kicks: Vector | None = None
         self._push = np.zeros(len(self.dofs))
         self._reported = set[str]()
-        self._max = np.concatenate([arm.bears for arm in arms])
+        self._max = np.concatenate([arm.link_torque_limit for arm in arms])
         self._bounds = np.zeros((2, len(self.dofs)))
         owners = [(number, joint) for number, arm in enumerate(arms) for joint in arm.elastic]
         self._owner = [number for number, _ in owners]
@@ -103,8 +103,8 @@ class CompliantWorld:
             BackendError: If springs cannot exert these torques, or motors would be beyond their
                 stops.
         """
-        q, desired = self._qpos[self._positions], self._wanted()
-        exerted = self.drive.reachable(q, desired)
+        q, desired = self._qpos[self._positions], self._desired_torques()
+        exerted = self.drive.limited_torque(q, desired)
         names = [(arm.name, name) for arm in self._arms for name in arm.joint_names]
         for joint in np.flatnonzero(np.abs(exerted - desired) > 1e-6 * (1.0 + np.abs(desired))):
             arm, name = names[joint]
@@ -122,11 +122,11 @@ class CompliantWorld:
         self.drive.start(q, desired)
         self._ctrl[self._motors] = desired
         self.joints.look()
-        self.show()
+        self.write_state()
 
-    def stiffest(self) -> Vector:
+    def max_stiffness(self) -> Vector:
         """Return the maximum stiffness of springs within the torque limits, (n,) [Nm/rad]."""
-        max_value = np.concatenate([arm.most for arm in self._arms])
+        max_value = np.concatenate([arm.torque_limit for arm in self._arms])
         return self.drive.stiffness(self._qpos[self._positions], max_value)
 
     def compliance(self) -> Matrix:
@@ -142,35 +142,35 @@ class CompliantWorld:
         carried = np.concatenate([arm.actuators.carried[arm.elastic] for arm in self._arms])
         np.subtract(carried, self._max, out=self._bounds[0])
         np.add(carried, self._max, out=self._bounds[1])
-        self.drive.command(q, dq, self._wanted(), command[:3], self._bounds)
+        self.drive.command(q, dq, self._desired_torques(), command[:3], self._bounds)
         push = command[3]
         # Only the change is applied, because other sources may also apply forces.
         if push.tobytes() != self._push.tobytes():
             self._data.qfrc_applied[self.dofs] += push - self._push
             self._push = push.copy()
 
-    def refusals(self) -> list[tuple[str, str]]:
+    def rejected_commands(self) -> list[tuple[str, str]]:
         """Return arms with rejected commands since the last call, and the reasons."""
-        refused = self.drive.asked.refused
+        refused = self.drive.command_dispatcher.refused
         refusals = [
             (self._arms[self._owner[joint]].name, reason) for joint, reason in refused.items()
         ]
         refused.clear()
         return refusals
 
-    def news(self) -> list[str]:
+    def new_notices(self) -> list[str]:
         """Return new notices about accuracy and limits, mostly none.
 
         Each kind of accuracy message is returned once, even if modes change. Limited motors and
         commands beyond a stop are returned when they begin.
         """
-        joints, stopped, news = self.joints, self.drive.asked.stopped, list[str]()
+        joints, stopped, news = self.joints, self.drive.command_dispatcher.stopped, list[str]()
         kind = _NUMBER.sub("", joints.complaint)
         if kind and kind not in self._reported:
             self._reported.add(kind)
             news.append(f"compliant arms ({', '.join(self.arms)}): {joints.complaint}")
         names = [name for arm in self._arms for name in arm.joint_names]
-        for joint in [] if self.drive.windup_limiter is None else self.drive.windup_limiter.news():
+        for joint in [] if self.drive.limiter is None else self.drive.limiter.newly_limited():
             news.append(
                 f"actuators of {self._arms[self._owner[joint]].name}: {names[joint]}: motors are "
                 f"limited, because the command needs more than {self._max[joint]:g} Nm; "
@@ -186,7 +186,7 @@ class CompliantWorld:
         stopped.clear()
         return news
 
-    def show(self) -> None:
+    def write_state(self) -> None:
         """Write modes and measurements of motors and springs to the arm states."""
         result, modes = self.joints.as_stepped(), self.joints.mode_numbers
         for arm, own in zip(self._arms, self._own):
@@ -227,16 +227,16 @@ class CompliantWorld:
             q = self._qpos[self._positions]
             push = self.joints.advance(q, dq, rest, compliance, duration, self._damping)
             self._ctrl[self._motors] = push.torque
-            if self.drive.asked.leads:
+            if self.drive.command_dispatcher.any_commanded:
                 self._check_overload(push.torque)
             mujoco.mj_step2(model, data)
-            self._qpos[self._positions] += push.shift_for(self._qvel[dofs])
+            self._qpos[self._positions] += push.position_correction(self._qvel[dofs])
 
     def _check_overload(self, torque: Vector) -> None:
         """Reject the commands of joints whose spring torques exceed the limits of the links."""
         low, high = self._bounds
-        requested = self.drive.asked
-        beyond = requested.led & ~((low <= torque) & (torque <= high))
+        requested = self.drive.command_dispatcher
+        beyond = requested.actuator_commanded & ~((low <= torque) & (torque <= high))
         for joint in np.flatnonzero(beyond).tolist():
             requested.refused.setdefault(joint, (
                 f"springs exert {torque[joint]:.4g} Nm on a link, allowed {low[joint]:.4g} to "
@@ -255,7 +255,7 @@ class CompliantWorld:
         self._push = saved.push.copy()
         self._kicks = None if saved.kicks is None else saved.kicks.copy()
 
-    def _wanted(self) -> Vector:
+    def _desired_torques(self) -> Vector:
         return np.concatenate([arm.desired_torque for arm in self._arms])
 
 
@@ -277,7 +277,7 @@ def spring_steps(world: CompliantWorld, period: float) -> tuple[int, list[str]]:
         world: Compliant arms at their start, with the mass matrix computed.
         period: Cycle time [s].
     """
-    fastest = np.sqrt(np.dot(np.abs(world.compliance()), world.stiffest()))
+    fastest = np.sqrt(np.dot(np.abs(world.compliance()), world.max_stiffness()))
     steps, spring_steps = 1, []
     for arm in world.arms:
         omega = float(fastest[world.joint_indices(arm)].max())

@@ -19,17 +19,17 @@ from multipanda_py.simulation.drivetrain.sensors import (
     CommandDelay,
     Delay,
     MeasuredStep,
+    MeasurementResidual,
     SensorNoise,
-    SensorResidual,
     TorqueStep,
 )
-from multipanda_py.simulation.perturbed_arm import Perturbation, differs
+from multipanda_py.simulation.perturbed_arm import Perturbation, dynamics_differ
 from multipanda_py.simulation.robot import SimRobot
 
 with extras_named():
     import mujoco
 
-RUBBING = ("coulomb", "viscous", "stribeck", "friction_offset")
+FRICTION_KEYS = ("coulomb", "viscous", "stribeck", "friction_offset")
 """Keys of a perturbation that describe friction."""
 
 
@@ -57,16 +57,20 @@ def stages_of(
         seed: Seed of the noise.
         period: Cycle time [s].
     """
-    spoiled = settings.perturbation
-    late = round(spoiled.state_delay / period)
+    perturbation = settings.perturbation
+    delay_cycles = round(perturbation.state_delay / period)
     stages = torque_steps(settings)
     if file := settings.residual.state:
-        stages.append(SensorResidual(residual_of(arm, "state", file, period, dof)))
-    if late:
-        stages.append(Delay(late))
-    if held_up := round(spoiled.command_delay / period):
-        stages.append(CommandDelay(held_up, arm.n_joints, robot))
-    return [*stages, robot, *flaws_of(model, data, arm, real, settings, dof, seed, period)]
+        stages.append(MeasurementResidual(residual_of(arm, "state", file, period, dof)))
+    if delay_cycles:
+        stages.append(Delay(delay_cycles))
+    if command_delay_cycles := round(perturbation.command_delay / period):
+        stages.append(CommandDelay(command_delay_cycles, arm.n_joints, robot))
+    return [
+        *stages,
+        robot,
+        *imperfection_stages(model, data, arm, real, settings, dof, seed, period),
+    ]
 
 
 def torque_steps(settings: ArmConfig) -> list[DrivetrainStage]:
@@ -75,7 +79,7 @@ def torque_steps(settings: ArmConfig) -> list[DrivetrainStage]:
     return [TorqueStep(step)] if step > 0.0 else []
 
 
-def flaws_of(
+def imperfection_stages(
     model: mujoco.MjModel,
     data: mujoco.MjData,
     arm: ArmDescription,
@@ -97,22 +101,22 @@ def flaws_of(
         seed: Seed of the noise.
         period: Cycle time [s].
     """
-    noise, spoiled, joints = settings.noise, settings.perturbation, settings.transmission
+    noise, perturbation, joints = settings.noise, settings.perturbation, settings.transmission
     stages: list[DrivetrainStage] = []
     steps = {"q_resolution": 0.0, "dq_resolution": 0.0, "tau_resolution": 0.0}
     if any(getattr(noise, step) > 0.0 for step in steps):
         stages.append(MeasuredStep(noise))
     if not noise.model_copy(update={"torque_resolution": 0.0, **steps}).is_default:
         stages.append(SensorNoise(noise, seed, period))
-    if not spoiled.is_default:
-        stages.append(Perturbation(spoiled, model, data, arm, dof, period))
-    if differs(arm, real):
+    if not perturbation.is_default:
+        stages.append(Perturbation(perturbation, model, data, arm, dof, period))
+    if dynamics_differ(arm, real):
         stages.append(ModelError(model, data, arm, real, dof, period))
-    if any(any(getattr(spoiled, key)) for key in RUBBING):
-        stages.append(JointFriction(spoiled, model, data, dof))
-    if any(spoiled.hysteresis):
+    if any(any(getattr(perturbation, key)) for key in FRICTION_KEYS):
+        stages.append(JointFriction(perturbation, model, data, dof))
+    if any(perturbation.hysteresis):
         first = int(model.joint(arm.joint_names[0]).qposadr[0])
-        stages.append(Hysteresis(spoiled, data.qpos[first : first + arm.n_joints]))
+        stages.append(Hysteresis(perturbation, data.qpos[first : first + arm.n_joints]))
     if any(joints.ripple):
         motors = motor_addresses(model, arm, joints)[0]
         stages.append(Ripple(joints, data.qpos, motors))

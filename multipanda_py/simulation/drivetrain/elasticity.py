@@ -169,7 +169,7 @@ def choose_steps(
     return steps
 
 
-class Springs(DrivetrainStage):
+class SpringTorqueSensors(DrivetrainStage):
     r"""Torque sensors in the springs of elastic joints.
 
     Measured positions and velocities remain those of the links, as ``q`` of a Franka; ``theta`` is

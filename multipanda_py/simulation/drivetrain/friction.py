@@ -14,7 +14,7 @@ from multipanda_py.config.perturbation_section import PerturbationConfig
 from multipanda_py.config.sections import JointsConfig
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.simulation.drivetrain.drivetrain import DrivetrainStage, Measured
 from multipanda_py.state import Matrix, Vector
 
@@ -22,7 +22,7 @@ with extras_named():
     import mujoco
 
 
-SLIPPING = (0.125, 0.25, 0.5, 1.0)
+SLIP_DISTANCES = (0.125, 0.25, 0.5, 1.0)
 """Distances after a reversal at which the elements slip, relative to the total distance. The
 increasing distances model the gradual softening of strain wave gears."""
 
@@ -62,15 +62,15 @@ class Hysteresis(DrivetrainStage):
 
     def __init__(self, settings: PerturbationConfig, q: Vector) -> None:
         self._q, n = q, len(q)
-        strength: Vector = np.array(settings.hysteresis) / len(SLIPPING)
-        distances = np.outer(SLIPPING, settings.hysteresis_distance)
+        strength: Vector = np.array(settings.hysteresis) / len(SLIP_DISTANCES)
+        distances = np.outer(SLIP_DISTANCES, settings.hysteresis_distance)
         self._stiffness: Matrix = 2.0 * strength / distances
-        self._max: Matrix = np.tile(strength, (len(SLIPPING), 1))
+        self._max: Matrix = np.tile(strength, (len(SLIP_DISTANCES), 1))
         self._min: Matrix = -self._max
         # Joint positions of the last cycle; None before the first one.
         self._last: Vector | None = None
-        self._springs, self._torque = np.zeros((len(SLIPPING), n)), np.zeros(n)
-        self._displacement, self._change = np.zeros(n), np.zeros((len(SLIPPING), n))
+        self._springs, self._torque = np.zeros((len(SLIP_DISTANCES), n)), np.zeros(n)
+        self._displacement, self._change = np.zeros(n), np.zeros((len(SLIP_DISTANCES), n))
 
     def execute(self, tau: Vector) -> None:
         """Update the elements by the motion since the last cycle, and subtract their torque."""
@@ -264,8 +264,8 @@ class ModelError(DrivetrainStage):
         first = int(model.joint(described.joint_names[0]).qposadr[0])
         self._positions = data.qpos[first : first + described.n_joints]
         self._accelerations = data.qacc[dof : dof + described.n_joints]
-        self._believed: Any = heavy_model(described)
-        self._true: Any = heavy_model(real)
+        self._believed: Any = model_with_gravity(described)
+        self._true: Any = model_with_gravity(real)
         self._believed_data, self._true_data = (
             self._believed.createData(),
             self._true.createData(),

@@ -22,22 +22,22 @@ class Delay(DrivetrainStage):
         cycles: Number of cycles.
 
     Attributes:
-        past: Measured states that were not reported yet, oldest first.
+        history: Measured states that were not reported yet, oldest first.
 
     Thread: control.
     """
 
-    CHANGING = ("past",)
+    CHANGING = ("history",)
 
     def __init__(self, cycles: int) -> None:
         self._cycles = cycles
-        self.past: deque[tuple[Vector, ...]] = deque()
+        self.history: deque[tuple[Vector, ...]] = deque()
 
     def measure(self, state: Measured) -> None:
         """Replace the measured state by the delayed one."""
         now = (state.q, state.dq, state.tau_J, state.tau_ext)
-        self.past.append(tuple(part.copy() for part in now))
-        delayed = self.past.popleft() if len(self.past) > self._cycles else self.past[0]
+        self.history.append(tuple(part.copy() for part in now))
+        delayed = self.history.popleft() if len(self.history) > self._cycles else self.history[0]
         for part, value in zip(now, delayed):
             part[:] = value
 
@@ -53,17 +53,17 @@ class CommandDelay(DrivetrainStage):
         robot: Simulated robot of the arm.
 
     Attributes:
-        past: Pending torques, (cycles, n) [Nm].
-        at: Row of ``past`` that is executed next.
+        history: Pending torques, (cycles, n) [Nm].
+        at: Row of ``history`` that is executed next.
 
     Thread: control.
     """
 
-    CHANGING = ("past", "at")
+    CHANGING = ("history", "at")
 
     def __init__(self, cycles: int, joints: int, robot: SimRobot) -> None:
-        self.past: Vector = np.zeros((cycles, joints))
-        self._due_time: Vector = np.zeros(joints)
+        self.history: Vector = np.zeros((cycles, joints))
+        self._delayed_command: Vector = np.zeros(joints)
         self.at, self._robot = 0, robot
 
     def execute(self, tau: Vector) -> None:
@@ -73,12 +73,12 @@ class CommandDelay(DrivetrainStage):
             tau: Torques, (n,) [Nm].
         """
         if self._robot.stopped:
-            self.past[:] = tau
-        deadline, slot = self._due_time, self.past[self.at]
+            self.history[:] = tau
+        deadline, slot = self._delayed_command, self.history[self.at]
         deadline[:] = slot
         slot[:] = tau
         tau[:] = deadline
-        self.at = (self.at + 1) % len(self.past)
+        self.at = (self.at + 1) % len(self.history)
 
 
 _rint = np.rint
@@ -186,7 +186,7 @@ class MeasuredStep(DrivetrainStage):
             values *= step
 
 
-class SensorResidual(DrivetrainStage):
+class MeasurementResidual(DrivetrainStage):
     r"""Trained residual of the measured state.
 
     .. math:: (q, \dot q, \tau_J) \leftarrow (q, \dot q, \tau_J) + r, \qquad

@@ -12,13 +12,15 @@ from typing import Any
 
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 
-PREFIX = "do_"
+COMMAND_PREFIX = "do_"
 """Prefix of the methods that are commands."""
 
 
 def names(admin: object) -> list[str]:
     """Return the names of all commands of an object."""
-    return [item.removeprefix(PREFIX) for item in dir(admin) if item.startswith(PREFIX)]
+    return [
+        item.removeprefix(COMMAND_PREFIX) for item in dir(admin) if item.startswith(COMMAND_PREFIX)
+    ]
 
 
 def find(admin: object, name: str) -> Callable[..., Any]:
@@ -34,7 +36,7 @@ def find(admin: object, name: str) -> Callable[..., Any]:
     known = names(admin)
     if name not in known:
         raise UnknownName("command", name, known)
-    command: Callable[..., Any] = getattr(admin, PREFIX + name)
+    command: Callable[..., Any] = getattr(admin, COMMAND_PREFIX + name)
     return command
 
 
@@ -111,7 +113,7 @@ def usage_of(command: Callable[..., Any]) -> tuple[str, str]:
 
 
 def _name(command: Callable[..., Any]) -> str:
-    return command.__name__.removeprefix(PREFIX)
+    return command.__name__.removeprefix(COMMAND_PREFIX)
 
 
 def _declared(command: Callable[..., Any]) -> dict[str, Parameter]:

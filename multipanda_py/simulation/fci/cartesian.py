@@ -18,7 +18,7 @@ _ROUNDING = 1.0 + 1e-6  # Factor on limits, so that a command exactly at a limit
 _TOLERANCE = 1.01  # Factor on the limits of second and third differences.
 # Factor on limits after lost commands, because clients bridge gaps in several ways.
 _OVER_A_GAP = 2.0
-_UNBROKEN = 3  # Number of consecutive commands that a third difference needs.
+_UNBROKEN_CYCLES = 3  # Number of consecutive commands that a third difference needs.
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class Trend:
         # Velocity from two successive commands, and its age [periods].
         self._exact, self._since = self.velocity, 0
         self._lost, self._periods = 0, 1
-        self._unbroken = _UNBROKEN
+        self._unbroken = _UNBROKEN_CYCLES
 
     def coast(self, velocity: Vector | None = None) -> None:
         """Continue for a period without a command, by default at constant acceleration."""
@@ -73,7 +73,7 @@ class Trend:
             velocity = self.velocity + self.acceleration * PERIOD
         self.velocity = velocity
 
-    def moved(self, change: Vector) -> None:
+    def position_command(self, change: Vector) -> None:
         """Process a position command, given as the change since the last command, (n,)."""
         periods = self._lost + 1
         missing = change - periods * self._arrived * PERIOD
@@ -81,7 +81,7 @@ class Trend:
         velocity = self._arrived + periods * mean * PERIOD
         self._take(velocity, mean, exact=periods == 1)
 
-    def update(self, velocity: Vector, *, exact: bool = True) -> None:
+    def velocity_command(self, velocity: Vector, *, exact: bool = True) -> None:
         """Process a velocity command, or a velocity that was estimated.
 
         Args:
@@ -116,7 +116,7 @@ class Trend:
             speed: Maximum velocity, (n,) [1/s]; after lost commands the limit is higher.
         """
         bounds = self._bounds
-        broken = self._unbroken < _UNBROKEN
+        broken = self._unbroken < _UNBROKEN_CYCLES
         largest = speed
         if broken:
             largest = speed + self._periods * PERIOD * bounds.acceleration
@@ -134,7 +134,7 @@ START_TOLERANCE = 1e-3
 """Maximum distance of the first commanded position from that of the robot (assumed) [rad, m]."""
 # Limits of end effector and elbow in the FCI documentation: velocity [m/s, rad/s], acceleration
 # [m/s^2, rad/s^2] and jerk [m/s^3, rad/s^3].
-VELOCITY = np.array([3.0] * 3 + [2.5] * 3)
+VELOCITY_LIMITS = np.array([3.0] * 3 + [2.5] * 3)
 _BOUNDS = Bounds(np.array([9.0] * 3 + [17.0] * 3), np.array([4500.0] * 3 + [8500.0] * 3))
 _ELBOW_VELOCITY = np.array([1.5])
 _ELBOW_BOUNDS = Bounds(np.array([10.0]), np.array([5000.0]))
@@ -182,13 +182,13 @@ class CartesianReference:
             return "cartesian_position_motion_generator_invalid_frame"
         if first and np.abs(pose - self.pose).max() > START_TOLERANCE:
             return "cartesian_position_motion_generator_start_pose_invalid"
-        self.trend.moved(difference(self._arrived, pose))
+        self.trend.position_command(difference(self._arrived, pose))
         self.pose = self._arrived = pose
         return self._fault()
 
     def take_twist(self, twist: Vector) -> str | None:
         """Process a commanded twist, (6,) [m/s, rad/s]; return the error it causes, or None."""
-        self.trend.update(twist)
+        self.trend.velocity_command(twist)
         self.pose = displaced(self.pose, twist * PERIOD)
         return self._fault()
 
@@ -210,7 +210,7 @@ class CartesianReference:
                 return f"{_KIND}start_elbow_invalid"
             self._elbow = Trend(_ELBOW_BOUNDS, dq_d[2:3])
             self._elbow_arrived = q_d[2]
-        self._elbow.moved(np.array([elbow[0] - self._elbow_arrived]))
+        self._elbow.position_command(np.array([elbow[0] - self._elbow_arrived]))
         self._elbow_position = self._elbow_arrived = float(elbow[0])
         return f"{_KIND}elbow_limit_violation" if self._elbow.fault(_ELBOW_VELOCITY) else None
 
@@ -237,7 +237,7 @@ class CartesianReference:
         return np.asarray(A.T @ np.linalg.solve(normal, desired))
 
     def _fault(self) -> str | None:
-        fault = self.trend.fault(VELOCITY)
+        fault = self.trend.fault(VELOCITY_LIMITS)
         return None if fault is None else _KIND + fault
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.simulation.fci.cycles import COMPANY, Clock
+from multipanda_py.simulation.fci.cycles import MAX_PARTNER_WAIT, Clock
 from multipanda_py.simulation.fci.gripper import GripperServer
 from multipanda_py.simulation.fci.network import TcpPort, UdpLink, listen
 from multipanda_py.simulation.fci.requests import handle
@@ -28,7 +28,7 @@ from multipanda_py.simulation.fci.wire import (
 )
 from multipanda_py.simulation.fci.world import Physics, RobotWorld
 
-_SOON = 5_000_000  # Time from opening the control unit to its first state [ns].
+_SOON_NS = 5_000_000  # Time from opening the control unit to its first state [ns].
 
 
 @dataclass(frozen=True)
@@ -106,13 +106,13 @@ class ControlUnit:
         self.gripper = GripperServer(self.address, self._gripper_port.send)
         timing = self._timing
         self._clock = Clock(
-            time.perf_counter_ns() + _SOON,
+            time.perf_counter_ns() + _SOON_NS,
             lockstep=timing.lockstep, phase=timing.phase, ppm=timing.ppm,
         )  # fmt: skip
         self.version = ROBOT_VERSION
         self._command: np.void | None = None
-        self._hopeless = False  # True if the command for the newest state is lost.
-        self._silent = False  # True if the last cycle had no command.
+        self._command_lost = False  # True if the command for the newest state is lost.
+        self._missed = False  # True if the last cycle had no command.
         self._sent_at = 0
         self._planned: list[tuple[int, Callable[[], object]]] = []
         self._running = True
@@ -147,13 +147,13 @@ class ControlUnit:
         return self._running
 
     @property
-    def awaited(self) -> int:
+    def wait_time(self) -> int:
         """Time for which other robots wait for this robot's command [ns]; 0 if none is due."""
         motion = self.robot.motion
         started = motion is not None and motion.started and not motion.asynchronous
-        if not (self._running and started) or self._silent or self._answered:
+        if not (self._running and started) or self._missed or self._answered:
             return 0
-        return max(0, self._sent_at + COMPANY - time.perf_counter_ns())
+        return max(0, self._sent_at + MAX_PARTNER_WAIT - time.perf_counter_ns())
 
     def advance(self, *, hold: bool = False) -> int:
         """Run a cycle if one is due.
@@ -190,7 +190,7 @@ class ControlUnit:
     @property
     def _answered(self) -> bool:
         """True if the command for the newest state has arrived or is lost."""
-        return self._command is not None or self._hopeless
+        return self._command is not None or self._command_lost
 
     @property
     def _waiting(self) -> bool:
@@ -199,7 +199,7 @@ class ControlUnit:
 
     def _cycle(self, now: int) -> None:
         answered = self._answered
-        command, self._command, self._hopeless = self._command, None, False
+        command, self._command, self._command_lost = self._command, None, False
         if self._planned and self.robot.motion is not None:
             self._do_planned(self.robot.cycles.in_motion)
         state = self.robot.cycle(command)
@@ -207,8 +207,8 @@ class ControlUnit:
         motion = self.robot.motion
         self._sent_at = time.perf_counter_ns()
         arrives = self.link.send(state, self._sent_at)
-        self._hopeless = not arrives and not self.link.dead
-        self._silent = motion is not None and motion.started and not answered
+        self._command_lost = not arrives and not self.link.dead
+        self._missed = motion is not None and motion.started and not answered
         timing = self._clock.sent(
             now, waiting=self._waiting, answered=answered,
             started=motion is not None and motion.started,
@@ -227,7 +227,7 @@ class ControlUnit:
         now = time.perf_counter_ns()
         datagrams, lost = self.link.receive(now)
         motion = self.robot.motion
-        self._hopeless |= lost > 0
+        self._command_lost |= lost > 0
         for arrived, datagram in datagrams:
             command = command_from(datagram)
             if command is None or motion is None:

@@ -23,7 +23,7 @@ The client uses the first state to detect the start of the motion and answers th
 if it consumed both, it needs another. The robot holds still meanwhile. The gaps are long so that
 also on a busy machine the first answered state is the newest one.
 """
-TIMEOUT = 700_000_000
+MAX_COMMAND_WAIT = 700_000_000
 """Time without a command after which the robot continues, in lockstep [ns].
 
 A client waits one second for a state before it gives up.
@@ -31,7 +31,7 @@ A client waits one second for a state before it gives up.
 LOST_GAP = 20_000_000
 """Time between further states without a command, in lockstep [ns]. It is long, because the machine
 may be busy."""
-COMPANY = 100_000_000
+MAX_PARTNER_WAIT = 100_000_000
 """Maximum time that coupled robots in lockstep wait for the client of another robot [ns].
 
 After a longer wait, their own clients would report a lost connection.
@@ -94,7 +94,7 @@ class Clock:
             elif not started:
                 gap = FIRST_GAP if self._unanswered == 1 else NEXT_GAP
             else:
-                gap = TIMEOUT if answered else LOST_GAP
+                gap = MAX_COMMAND_WAIT if answered else LOST_GAP
             self._next = now + gap
             return None
         late = now - self._next
@@ -109,12 +109,12 @@ Vector = NDArray[np.float64]
 
 LONGEST_GAP = 20
 """Number of consecutive lost commands that ends a motion (FCI documentation)."""
-WINDOW = 100
+SUCCESS_RATE_CYCLES = 100
 """Number of cycles over which the success rate is computed (FCI documentation)."""
 _PERCENTILES = (50, 95, 99, 100)  # Reported percentiles [%].
 
 
-class Cycles:
+class CycleStatistics:
     """Counters of the cycles of motions.
 
     The first counted cycle is the one whose state got the first command.
@@ -126,8 +126,8 @@ class Cycles:
 
     def __init__(self) -> None:
         self.run = self.in_motion = 0
-        self._window: deque[bool] = deque(maxlen=WINDOW)
-        self._log: deque[dict[str, Any]] = deque(maxlen=WINDOW)
+        self._window: deque[bool] = deque(maxlen=SUCCESS_RATE_CYCLES)
+        self._log: deque[dict[str, Any]] = deque(maxlen=SUCCESS_RATE_CYCLES)
         self._sent = self._arrived = 0
         self.reset()
 
@@ -148,7 +148,7 @@ class Cycles:
 
     @property
     def success_rate(self) -> float:
-        """Fraction of the last :data:`WINDOW` cycles whose command arrived."""
+        """Fraction of the last :data:`SUCCESS_RATE_CYCLES` cycles whose command arrived."""
         return sum(self._window) / len(self._window) if self._window else 0.0
 
     def answered(self, message_id: int, tau: Vector, change: Vector) -> None:
@@ -209,14 +209,14 @@ class Cycles:
         """Start a new log that keeps this number of the latest commands."""
         self._log = deque(maxlen=commands)
 
-    def log(self, skip: int = 0, max_value: int | None = None) -> list[dict[str, Any]]:
+    def log(self, skip: int = 0, max_commands: int | None = None) -> list[dict[str, Any]]:
         """Return logged commands, oldest first.
 
         Args:
             skip: Number of the oldest commands to skip.
-            max_value: Maximum number of commands; None for no limit.
+            max_commands: Maximum number of commands; None for no limit.
         """
-        return list(islice(self._log, skip, None if max_value is None else skip + max_value))
+        return list(islice(self._log, skip, None if max_commands is None else skip + max_commands))
 
     def summary(self) -> dict[str, Any]:
         """Return all counters, latencies and the success rate by name."""

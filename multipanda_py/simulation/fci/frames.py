@@ -20,9 +20,9 @@ from multipanda_py.robots.franka import (
     FR3_LIMITS,
     INERTIALS,
     JOINT_ORIGINS,
-    LOWER,
-    UPPER,
-    VELOCITY,
+    LOWER_LIMITS,
+    UPPER_LIMITS,
+    VELOCITY_LIMITS,
     VELOCITY_OFFSET,
 )
 from multipanda_py.robots.urdf import Element, add, add_inertial, add_joint_origin, numbers
@@ -65,9 +65,9 @@ class FlangeFrames:
         return np.asarray(self.F_T_NE @ self.NE_T_EE)
 
 
-TORQUE = FR3_LIMITS.torque
-ACCELERATION = FR3_LIMITS.acceleration
-JERK = FR3_LIMITS.jerk
+TORQUE_LIMITS = FR3_LIMITS.torque
+ACCELERATION_LIMITS = FR3_LIMITS.acceleration
+JERK_LIMITS = FR3_LIMITS.jerk
 
 
 def client_urdf() -> str:
@@ -81,7 +81,12 @@ def client_urdf() -> str:
         joint = _add_joint(robot, "revolute", i + 1)
         add_joint_origin(joint, origin.position, origin.rotation)
         add(joint, "axis", xyz="0 0 1")
-        limit = {"lower": LOWER, "upper": UPPER, "velocity": VELOCITY, "effort": TORQUE}
+        limit = {
+            "lower": LOWER_LIMITS,
+            "upper": UPPER_LIMITS,
+            "velocity": VELOCITY_LIMITS,
+            "effort": TORQUE_LIMITS,
+        }
         add(joint, "limit", {name: numbers(values[i : i + 1]) for name, values in limit.items()})
         add(
             joint,

@@ -8,14 +8,25 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.robots.franka import LOWER, UPPER, VELOCITY, velocity_towards
+from multipanda_py.robots.franka import (
+    LOWER_LIMITS,
+    UPPER_LIMITS,
+    VELOCITY_LIMITS,
+    velocity_towards,
+)
 from multipanda_py.simulation.fci.cartesian import (
     START_TOLERANCE,
     Bounds,
     CartesianReference,
     Trend,
 )
-from multipanda_py.simulation.fci.frames import ACCELERATION, JERK, TORQUE, FlangeFrames, pose_from
+from multipanda_py.simulation.fci.frames import (
+    ACCELERATION_LIMITS,
+    JERK_LIMITS,
+    TORQUE_LIMITS,
+    FlangeFrames,
+    pose_from,
+)
 from multipanda_py.simulation.fci.wire import Controller, Generator
 from multipanda_py.simulation.fci.world import PERIOD, Physics
 
@@ -55,9 +66,9 @@ def violations(
         thresholds: Collision thresholds.
     """
     violations = []
-    if ((q < LOWER) | (q > UPPER)).any():
+    if ((q < LOWER_LIMITS) | (q > UPPER_LIMITS)).any():
         violations.append("joint_position_limits_violation")
-    if (np.abs(dq) > VELOCITY).any():
+    if (np.abs(dq) > VELOCITY_LIMITS).any():
         violations.append("joint_velocity_violation")
     if (np.abs(tau_ext) > thresholds.upper_torque).any():
         violations.append("joint_reflex")
@@ -68,9 +79,9 @@ def violations(
 
 TORQUE_STEP = 1.0
 """Maximum torque change between two commands, corresponding to 1000 Nm/s [Nm]."""
-_BOUNDS = Bounds(ACCELERATION, JERK)
+_BOUNDS = Bounds(ACCELERATION_LIMITS, JERK_LIMITS)
 _CARTESIAN = (Generator.CARTESIAN_POSITION, Generator.CARTESIAN_VELOCITY)
-_FIRST_TRIES = 4  # Number of periods in which the first command may be lost.
+_MAX_LOST_FIRST = 4  # Number of periods in which the first command may be lost.
 _ROUNDING = 1.0 + 1e-6  # Factor on limits, so that commands at exactly 1000 Nm/s pass.
 
 
@@ -142,18 +153,18 @@ class Motion:
         """Continue without a command: with the same torque, or with constant acceleration."""
         if self.asynchronous:
             self._approach()
-        elif not self.external and (self.started or self._tries < _FIRST_TRIES):
+        elif not self.external and (self.started or self._tries < _MAX_LOST_FIRST):
             self._tries += 1
             if self.cartesian is None:
                 self._joints.coast()
             else:
                 self.cartesian.coast()
                 dq = self.cartesian.follow(self.q_d)
-                self._joints.coast(np.clip(dq, -VELOCITY, VELOCITY))
+                self._joints.coast(np.clip(dq, -VELOCITY_LIMITS, VELOCITY_LIMITS))
             self.q_d = self.q_d + self.dq_d * PERIOD
 
     def _take_torque(self, tau: Vector) -> str | None:
-        if (np.abs(tau) > TORQUE).any():
+        if (np.abs(tau) > TORQUE_LIMITS).any():
             return "tau_j_range_violation"
         if (np.abs(tau - self.tau) > TORQUE_STEP * _ROUNDING).any():
             return "controller_torque_discontinuity"
@@ -164,7 +175,7 @@ class Motion:
         if first and (np.abs(q - self.q_d) > START_TOLERANCE).any():
             return "joint_position_motion_generator_start_pose_invalid"
         before, self.q_d = self.q_d, q
-        self._joints.moved(q - self._arrived)
+        self._joints.position_command(q - self._arrived)
         self._arrived = q
         return self._fault(before, "joint_motion_generator_")
 
@@ -172,7 +183,7 @@ class Motion:
         self, dq: Vector, kind: str = "joint_motion_generator_", exact: bool = True
     ) -> str | None:
         before, self.q_d = self.q_d, self.q_d + dq * PERIOD
-        self._joints.update(dq, exact=exact)
+        self._joints.velocity_command(dq, exact=exact)
         return self._fault(before, kind)
 
     def _take_cartesian(
@@ -191,9 +202,9 @@ class Motion:
 
     def _fault(self, before: Vector, kind: str) -> str | None:
         """Return the name of the limit error of the newest desired positions, or None."""
-        if ((self.q_d < LOWER) | (self.q_d > UPPER)).any():
+        if ((self.q_d < LOWER_LIMITS) | (self.q_d > UPPER_LIMITS)).any():
             return f"{kind}position_limits_violation"
-        distance = np.where(self.dq_d > 0.0, UPPER - before, before - LOWER)
+        distance = np.where(self.dq_d > 0.0, UPPER_LIMITS - before, before - LOWER_LIMITS)
         fault = self._joints.fault(velocity_towards(distance))
         return None if fault is None else kind + fault
 
@@ -201,10 +212,10 @@ class Motion:
         """Move the desired configuration towards the goal of an asynchronous motion."""
         gap = self._goal - self.q_d
         distance = np.abs(gap)
-        speed = np.minimum(self._max_velocity, np.sqrt(ACCELERATION * distance))
+        speed = np.minimum(self._max_velocity, np.sqrt(ACCELERATION_LIMITS * distance))
         speed = np.minimum(speed, distance / PERIOD)
-        change = np.clip(np.sign(gap) * speed - self.dq_d, -ACCELERATION * PERIOD,
-                         ACCELERATION * PERIOD)  # fmt: skip
+        change = np.clip(np.sign(gap) * speed - self.dq_d, -ACCELERATION_LIMITS * PERIOD,
+                         ACCELERATION_LIMITS * PERIOD)  # fmt: skip
         self._joints.acceleration = change / PERIOD
         self._joints.velocity = self.dq_d + change
         self.q_d = self.q_d + self.dq_d * PERIOD

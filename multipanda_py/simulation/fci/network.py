@@ -191,7 +191,7 @@ class UdpLink:
         self.lose_states = self.lose_commands = 0
         self.probability = 0.0
         self.delay = 0
-        self._dice = random.Random(0)
+        self._rng = random.Random(0)
 
     def send(self, state: bytearray, now: int) -> bool:
         """Send a state; return False if it is lost.
@@ -257,7 +257,7 @@ class UdpLink:
         self.socket.close()
 
     def _unlucky(self) -> bool:
-        return self.probability > 0.0 and self._dice.random() < self.probability
+        return self.probability > 0.0 and self._rng.random() < self.probability
 
     def _transmit(self, state: bytes | bytearray) -> None:
         if self.peer is not None:

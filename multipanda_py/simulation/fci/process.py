@@ -21,8 +21,8 @@ from multipanda_py.exceptions import BackendError, MultipandaError
 from multipanda_py.realtime.system.child_process import (
     Closeable,
     ended,
+    log_line,
     module_command,
-    write_stderr,
 )
 from multipanda_py.realtime.system.signals import time_left
 from multipanda_py.simulation.fci.admin import AdminClient
@@ -217,7 +217,7 @@ def main() -> int:
     try:
         server.run(_owner_lives)
     except MultipandaError as error:
-        write_stderr(f"simulated robots: {error}")
+        log_line(f"simulated robots: {error}")
         return 1
     finally:
         server.close()

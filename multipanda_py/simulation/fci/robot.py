@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from multipanda_py.exceptions import UnknownName
 from multipanda_py.robots.franka import ELBOW_FLIP
 from multipanda_py.robots.inertial import NO_LOAD, Load
-from multipanda_py.simulation.fci.cycles import Cycles
+from multipanda_py.simulation.fci.cycles import CycleStatistics
 from multipanda_py.simulation.fci.frames import FlangeFrames
 from multipanda_py.simulation.fci.motion import Motion, Thresholds, violations
 from multipanda_py.simulation.fci.wire import (
@@ -214,7 +214,7 @@ class FciRobot:
         self.motion: Motion | None = None
         self.errors: tuple[str, ...] = ()
         self.hold_q = self.physics.q.copy()
-        self.cycles = Cycles()
+        self.cycles = CycleStatistics()
         self.message_id = 0
         self.reports_measured = False
         self.tau_push, self.wrench_push = np.zeros(7), np.zeros(6)

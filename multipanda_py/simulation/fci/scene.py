@@ -18,7 +18,7 @@ from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.actuators.arm import elastic_of
 from multipanda_py.simulation.drivetrain.drivetrain import Drivetrain
-from multipanda_py.simulation.drivetrain.drivetrain_stages import flaws_of, torque_steps
+from multipanda_py.simulation.drivetrain.drivetrain_stages import imperfection_stages, torque_steps
 from multipanda_py.simulation.fci.arguments import FIRST_ADDRESS
 from multipanda_py.simulation.fci.world import PERIOD, RobotWorld, WorldArm
 from multipanda_py.simulation.perturbed_arm import (
@@ -31,7 +31,7 @@ from multipanda_py.simulation.perturbed_arm import (
 with extras_named():
     import mujoco
 
-KIND = "fr3"
+ROBOT_MODEL = "fr3"
 """Required robot model of all arms. A perturbation may change their simulated inertia."""
 
 
@@ -63,7 +63,9 @@ def robots_of(config: CellConfig, addresses: Sequence[str]) -> dict[str, str]:
     return robots
 
 
-def world_of(config: CellConfig, names: Sequence[str], *, tidy: bool = False) -> RobotWorld:
+def world_of(
+    config: CellConfig, names: Sequence[str], *, reset_objects: bool = False
+) -> RobotWorld:
     """Build the scene of a cell's arms and objects.
 
     The simulated arms have the bodies, friction, noise and tools of the file. Their robots use the
@@ -73,7 +75,7 @@ def world_of(config: CellConfig, names: Sequence[str], *, tidy: bool = False) ->
     Args:
         config: Configuration of the cell; the backends of its arms do not matter.
         names: Names of the arms, in the order of the robots.
-        tidy: True to reset objects, see :class:`.RobotWorld`.
+        reset_objects: True to reset objects, see :class:`.RobotWorld`.
 
     Raises:
         ConfigurationError: If an arm cannot be simulated as such a robot.
@@ -83,7 +85,7 @@ def world_of(config: CellConfig, names: Sequence[str], *, tidy: bool = False) ->
         _check(name, arm)
     made = [_arm(index, name, arm) for index, (name, arm) in enumerate(arms.items())]
     objects = [obj for obj in describe_objects(config) if obj.present]
-    return RobotWorld(made, objects, tidy=tidy)
+    return RobotWorld(made, objects, tidy=reset_objects)
 
 
 def left_out(config: CellConfig) -> list[str]:
@@ -101,10 +103,11 @@ def left_out(config: CellConfig) -> list[str]:
 
 
 def _check(name: str, arm: ArmConfig) -> None:
-    if arm.model != KIND:
+    if arm.model != ROBOT_MODEL:
         raise ConfigurationError(
             f"arms.{name}.model: got {arm.robot.name}"
-            f"{'' if isinstance(arm.model, str) else ' with files'}, allowed {KIND} without "
+            f"{'' if isinstance(arm.model, str) else ' with files'}, allowed {ROBOT_MODEL} "
+            f"without "
             "files, because the robots implement its protocol. For another body use "
             "perturbation.parameters"
         )
@@ -114,7 +117,7 @@ def _check(name: str, arm: ArmConfig) -> None:
         )
     if not arm.compensates_gravity:
         raise ConfigurationError(
-            f"arms.{name}.compensates_gravity: got false, allowed true, as for every {KIND}"
+            f"arms.{name}.compensates_gravity: got false, allowed true, as for every {ROBOT_MODEL}"
         )
 
 
@@ -145,5 +148,5 @@ def _drive(
     """Build the drivetrain stages of an arm in a compiled scene."""
     if arm.perturbation.inertia_scale != 1.0:
         scale_inertia(model, real, arm.perturbation.inertia_scale)
-    flaws = flaws_of(model, data, described, real, arm, dof, seed, PERIOD)
+    flaws = imperfection_stages(model, data, described, real, arm, dof, seed, PERIOD)
     return Drivetrain([*torque_steps(arm), *flaws])

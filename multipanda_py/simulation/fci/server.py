@@ -71,7 +71,7 @@ class Server:
                 if on_second is not None and now >= report_at + 1.0:
                     report_at = now
                     on_second(self)
-            hold = max(unit.awaited for unit in control_units) if self._together else 0
+            hold = max(unit.wait_time for unit in control_units) if self._together else 0
             sleep = min(unit.advance(hold=hold > 0) for unit in control_units)
             sleep = min(sleep, hold) if hold else sleep
             for key, _ in selector.select(min(sleep * 1e-9, LONGEST_SLEEP)):

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from multipanda_py.exceptions import BackendError
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import MODELS, READY_POSTURE, ArmDescription, SceneObject, Tool
-from multipanda_py.robots.franka import ARMATURE, FLANGE_HEIGHT, LOWER, UPPER
+from multipanda_py.robots.franka import ARMATURE, FLANGE_HEIGHT, LOWER_LIMITS, UPPER_LIMITS
 from multipanda_py.robots.inertial import NO_LOAD, Load
 from multipanda_py.simulation.drivetrain.drivetrain import Drivetrain
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mjcf_elements import put
 from multipanda_py.simulation.sliding_contact import correct_friction
-from multipanda_py.simulation.world import diverged, listen, was_reset
+from multipanda_py.simulation.world import diverged, install_warning_handler, was_reset
 
 with extras_named():
     import mujoco
@@ -28,7 +28,7 @@ Vector = NDArray[np.float64]
 
 PERIOD = 1e-3
 """Period of the control loop and of the physics [s]."""
-DEEP = 2e-3
+BLOCKING_DEPTH = 2e-3
 """Penetration depth above which a pose counts as occupied by another body [m]."""
 STOP_MARGIN = 0.05
 """Distance of the mechanical stops beyond the joint limits that the robot monitors [rad]."""
@@ -55,7 +55,7 @@ class WorldArm:
     drive: Callable[[mujoco.MjModel, mujoco.MjData, int], Drivetrain] | None = None
 
 
-def lone_arm() -> WorldArm:
+def default_arm() -> WorldArm:
     """Return an ideal FR3 with its gripper."""
     hand = MODELS["fr3"].hand
     tool = None
@@ -83,7 +83,7 @@ class RobotWorld:
         model: MuJoCo model.
         data: MuJoCo data.
         drives: Drivetrain of each arm, or None.
-        rests: True if nothing moves while the arm rests: for one ideal arm without movable
+        is_static: True if nothing moves while the arm rests: for one ideal arm without movable
             objects.
 
     Raises:
@@ -93,7 +93,7 @@ class RobotWorld:
     def __init__(
         self, arms: Sequence[WorldArm], things: Sequence[SceneObject] = (), *, tidy: bool = False
     ) -> None:
-        listen()
+        install_warning_handler()
         self._tidy, self._moving = tidy, 0
         self.arms = tuple(arms)
         spec = build_scene([arm.real for arm in arms], things, timestep=PERIOD)
@@ -107,7 +107,9 @@ class RobotWorld:
         self.data = mujoco.MjData(model)
         for arm in arms:
             joints = [int(model.joint(name).id) for name in arm.real.joint_names]
-            model.jnt_range[joints] = np.column_stack((LOWER - STOP_MARGIN, UPPER + STOP_MARGIN))
+            model.jnt_range[joints] = np.column_stack(
+                (LOWER_LIMITS - STOP_MARGIN, UPPER_LIMITS + STOP_MARGIN)
+            )
         self.drives = [
             arm.drive
             and arm.drive(model, self.data, int(model.joint(arm.real.joint_names[0]).dofadr[0]))
@@ -119,48 +121,48 @@ class RobotWorld:
              slice(int(model.jnt_dofadr[j]), int(model.jnt_dofadr[j]) + 6))
             for j in free
         ]  # fmt: skip
-        self.rests = len(arms) == 1 and not len(free) and arms[0].drive is None
+        self.is_static = len(arms) == 1 and not len(free) and arms[0].drive is None
         self._sense: list[Callable[[Vector], None] | None] = [None] * len(arms)
         self._contact = np.zeros(model.nv)
         self._reported = 0
 
-    def join(self, index: int, sense: Callable[[Vector], None]) -> bool:
+    def join(self, arm_index: int, sense: Callable[[Vector], None]) -> bool:
         """Register a function that updates the measurements of an arm after every step.
 
         Args:
-            index: Index of the arm.
+            arm_index: Index of the arm.
             sense: Function that takes the generalized contact forces of the scene, (nv,), and
                 updates the measurements.
 
         Returns:
             True if the arm is new in the scene; False after a restart of its robot.
         """
-        is_new = self._sense[index] is None
-        self._sense[index] = sense
+        is_new = self._sense[arm_index] is None
+        self._sense[arm_index] = sense
         return is_new
 
-    def go_on(self, index: int) -> None:
+    def torque_commanded(self, arm_index: int) -> None:
         """Record that an arm has commanded its torque; advance if all have, or this one again.
 
         Raises:
             BackendError: If the simulation has diverged.
         """
-        mine = 1 << index
+        mine = 1 << arm_index
         again = bool(self._reported & mine)
         self._reported |= mine
         if again or self._reported == (1 << len(self.arms)) - 1:
             self._reported = mine if again else 0
             self._step()
 
-    def begins(self, index: int) -> None:
+    def begins(self, arm_index: int) -> None:
         """Record that a robot begins a motion."""
         if self._tidy and not self._moving:
             self.put_back()
-        self._moving |= 1 << index
+        self._moving |= 1 << arm_index
 
-    def ends(self, index: int) -> None:
+    def ends(self, arm_index: int) -> None:
         """Record that a robot has stopped."""
-        self._moving &= ~(1 << index)
+        self._moving &= ~(1 << arm_index)
 
     def put_back(self) -> bool:
         """Move all movable objects back to their initial poses, at rest.
@@ -173,7 +175,7 @@ class RobotWorld:
             self.data.qpos[positions] = self.model.qpos0[positions]
             self.data.qvel[velocities] = 0.0
         mujoco.mj_step1(self.model, self.data)
-        if any(contact.dist < -DEEP for contact in self.data.contact):
+        if any(contact.dist < -BLOCKING_DEPTH for contact in self.data.contact):
             self.data.qpos[:], self.data.qvel[:] = before
             mujoco.mj_step1(self.model, self.data)
             return False
@@ -240,7 +242,7 @@ class Physics:
     n_joints = 7
 
     def __init__(self, world: RobotWorld | None = None, place: int = 0) -> None:
-        self.world = world = world or RobotWorld([lone_arm()])
+        self.world = world = world or RobotWorld([default_arm()])
         self._arm_index, arm = place, world.arms[place]
         model, data, real = world.model, world.data, arm.real
         self.end_effector = arm.described.tool
@@ -272,7 +274,7 @@ class Physics:
 
     def reset_to(self, q: Vector) -> None:
         """Move the arm to joint positions, (7,) [rad], at rest."""
-        if self.world.rests:
+        if self.world.is_static:
             mujoco.mj_resetData(self.world.model, self.world.data)
         self._positions[:] = q
         self.refresh()
@@ -289,13 +291,13 @@ class Physics:
 
     def rest(self) -> None:
         """Advance one period with brakes on; the arm does not move, but other arms may."""
-        if self.world.rests:
+        if self.world.is_static:
             self.refresh()
             return
         self._velocities[:] = 0.0
         for torques in (self._pushed, self._executed, self._applied):
             torques[:] = 0.0
-        self.world.go_on(self._arm_index)
+        self.world.torque_commanded(self._arm_index)
 
     def begins(self) -> None:
         """Record that the robot begins a motion."""
@@ -344,7 +346,7 @@ class Physics:
         if self._drive:
             self._drive.execute(self._executed)
         np.add(self._executed, pushed[self._dofs], self._applied)
-        self.world.go_on(self._arm_index)
+        self.world.torque_commanded(self._arm_index)
 
     def sense(self, contact: Vector) -> None:
         """Update the measurements of the arm after a step of the scene.

@@ -15,7 +15,7 @@ import pytest
 from needs import needs_rclpy
 from processes import PATIENCE, descendants, is_running
 
-from multipanda_py.apps.bench.conditions import ARMS, CONDITIONS
+from multipanda_py.apps.bench.conditions import ARM_POSITIONS, CONDITIONS
 
 pytestmark = [pytest.mark.slow, needs_rclpy, pytest.mark.node]
 
@@ -51,7 +51,7 @@ def test_a_report_has_every_condition(tmp_path):
         assert found["control_us"]["median"] < found["cycle_us"]["median"]
         assert {one["name"] for one in found["processes"]} >= {"ros.node.node", "realtime.process"}
         robots = report["wired"][condition]
-        assert "trouble" in robots or all(robots[arm]["cycles"] > 0 for arm in ARMS)
+        assert "trouble" in robots or all(robots[arm]["cycles"] > 0 for arm in ARM_POSITIONS)
     assert report["paced"]["switching"]["trials"] == 2
     assert (tmp_path / "report.md").read_text() in out
     assert (tmp_path / "report.png").is_file()

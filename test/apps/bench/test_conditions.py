@@ -9,8 +9,8 @@ import yaml
 
 from multipanda_py.apps.bench.conditions import (
     CONDITIONS,
-    FORCE,
-    PLAIN,
+    FORCE_CONDITION,
+    PLAIN_CONDITION,
     all_conditions,
     as_yaml,
     condition_cell,
@@ -30,7 +30,7 @@ def test_the_papers_five_conditions():
     assert CONDITIONS == ("DC-NF", "DC-CA", "DC-MA", "DC-CA-MA", "C-MA")
 
 
-@pytest.mark.parametrize("condition", [*CONDITIONS, FORCE])
+@pytest.mark.parametrize("condition", [*CONDITIONS, FORCE_CONDITION])
 def test_laws_of_a_condition_move_nothing_that_is_at_rest(condition):
     with condition_cell(condition) as cell:
         cell.step(20)
@@ -49,7 +49,7 @@ def test_one_cell_has_all_conditions_to_switch_to(tmp_path):
     cell = inline_cell(all_conditions(two_arms(), "all"))
     assert not CellConfig.from_yaml(file).active
     with cell:
-        for condition in (*CONDITIONS, PLAIN):
+        for condition in (*CONDITIONS, PLAIN_CONDITION):
             cell.switch(instances_of(condition), strictness=Strictness.FORCE_AUTO)
             cell.step(5)
             assert set(cell.active) == set(instances_of(condition))

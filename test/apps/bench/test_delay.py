@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.apps.bench.wired import STEP, correlated_delay, stamped_delays
+from multipanda_py.apps.bench.wired import TIME_STEP, correlated_delay, stamped_delays
 
 pytestmark = pytest.mark.inline
 
@@ -21,7 +21,7 @@ def torques(rng, n=4000):
 @pytest.mark.parametrize("delay", [0.0, 0.13e-3, 0.5e-3, 2.117e-3, -0.4e-3])
 def test_correlation_finds_the_delay(delay):
     times, tau = torques(np.random.default_rng(1))
-    assert correlated_delay(times, tau, times + delay, tau) == pytest.approx(delay, abs=STEP)
+    assert correlated_delay(times, tau, times + delay, tau) == pytest.approx(delay, abs=TIME_STEP)
 
 
 def test_correlation_finds_the_mean_of_delays_that_vary():
@@ -36,7 +36,7 @@ def test_lost_commands_do_not_hide_the_delay():
     times, tau = torques(rng)
     kept = rng.uniform(size=len(times)) > 0.02
     found = correlated_delay(times, tau, times[kept] + 0.3e-3, tau[kept])
-    assert found == pytest.approx(0.3e-3, abs=3 * STEP)
+    assert found == pytest.approx(0.3e-3, abs=3 * TIME_STEP)
 
 
 @pytest.mark.parametrize("size", [0.0, 1.0])

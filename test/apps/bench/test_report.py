@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.apps.bench import run as bench
-from multipanda_py.apps.bench.conditions import ARMS, CONDITIONS, Effort
+from multipanda_py.apps.bench.conditions import ARM_POSITIONS, CONDITIONS, Effort
 from multipanda_py.apps.bench.plots import draw, draw_scaling
 from multipanda_py.apps.bench.records import summary
 from multipanda_py.apps.bench.report import markdown
@@ -39,7 +39,7 @@ def figures():
     }  # fmt: skip
     arm = {"state_to_torque_us": us, "loop_to_robot_us": us, "cross_correlation_us": 61.0,
            "lost_of_10000": 1.5, "longest_run": 2}  # fmt: skip
-    wired = {name: dict.fromkeys(ARMS, arm) | {"processes": usage} for name in CONDITIONS}
+    wired = {name: dict.fromkeys(ARM_POSITIONS, arm) | {"processes": usage} for name in CONDITIONS}
     wired["C-MA"] = {"trouble": "left did not follow\nand more"}
     switching = {"trials": 50, "mean_ms": 0.43, "std_ms": 0.2, "delay_us": us, "service_us": us}
     return {

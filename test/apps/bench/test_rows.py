@@ -9,11 +9,11 @@ import pytest
 from multipanda_py.apps.bench.paced import counts
 from multipanda_py.apps.bench.records import (
     CycleTimes,
+    collect_all_cycle_times,
+    collect_cycle_times,
     cycle_times,
     summary,
     topic_to_use,
-    watch,
-    watch_all,
 )
 from multipanda_py.exceptions import BenchError
 from multipanda_py.realtime.running_cell import RowFollower
@@ -71,14 +71,14 @@ def test_a_loop_that_did_no_cycle_ended_everything_in_a_trace():
     with simple_cell() as cell:
         rows = [RowFollower(cell.config, cell.rows_path)]
         with pytest.raises(BenchError, match="left, right"):
-            watch_all(rows, 0.01)
+            collect_all_cycle_times(rows, 0.01)
 
 
 @pytest.mark.clock
 def test_every_cycle_of_a_paced_loop_is_seen():
     with simple_cell(placement="thread", name="bench_rows") as cell:
         rows = RowFollower(cell.config, cell.rows_path)
-        found = watch(rows, 0.3)
+        found = collect_cycle_times(rows, 0.3)
     assert (np.diff(found.deadline) > 0).all()
     assert found.dropped == 0
     assert (found.control > 0).all()

@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 from multipanda_py.apps.bench import records as module
-from multipanda_py.apps.bench.records import ATTEMPTS, CycleTimes, again, undisturbed
+from multipanda_py.apps.bench.records import (
+    MAX_ATTEMPTS,
+    CycleTimes,
+    measure_with_retry,
+    measure_without_holds,
+)
 from multipanda_py.exceptions import BenchError
 
 pytestmark = pytest.mark.inline
@@ -46,7 +51,7 @@ def timing(held):
 
 @pytest.fixture(autouse=True)
 def no_settling(monkeypatch):
-    monkeypatch.setattr(module, "SETTLE", 0.0)
+    monkeypatch.setattr(module, "SETTLE_TIME", 0.0)
 
 
 def measure(*held):
@@ -58,7 +63,7 @@ def measure(*held):
 @pytest.mark.parametrize(("held", "attempt"), [((0,), 1), ((10,), 1), ((11, 400, 0), 3)])
 def test_a_part_in_which_an_arm_of_any_cell_held_is_measured_anew(held, attempt):
     cells = {Cell(): ["a/law"], Cell(): ["b/law"]}
-    timings, left = undisturbed(cells, measure(*held))
+    timings, left = measure_without_holds(cells, measure(*held))
     assert len(timings) == 2
     assert left == 0
     assert [cell.switched for cell in cells] == [[["a/law"]] * (attempt - 1),
@@ -67,22 +72,22 @@ def test_a_part_in_which_an_arm_of_any_cell_held_is_measured_anew(held, attempt)
 
 def test_arms_that_fail_are_brought_back_and_measured_anew():
     cell = Cell("left")
-    undisturbed({cell: ["left/law"]}, measure(0, 0))
+    measure_without_holds({cell: ["left/law"]}, measure(0, 0))
     assert cell.switched == [["left/law"]]
 
 
 def test_three_rows_of_nine_were_figures_of_arms_that_held():
     with pytest.raises(BenchError, match=r"50 %.* 3 "):
-        undisturbed({Cell(): ["law"]}, measure(*[500] * ATTEMPTS))
+        measure_without_holds({Cell(): ["law"]}, measure(*[500] * MAX_ATTEMPTS))
 
 
 def test_a_fault_that_comes_again_is_named():
     with pytest.raises(BenchError, match=r"\bleft\b"):
-        undisturbed({Cell(*["left"] * 4): ["law"]}, measure(*[0] * ATTEMPTS))
+        measure_without_holds({Cell(*["left"] * 4): ["law"]}, measure(*[0] * MAX_ATTEMPTS))
 
 
 def test_one_late_answer_to_a_robot_ended_all_measurements_of_a_bench(monkeypatch):
-    monkeypatch.setattr(module, "SETTLE", 0.0)
+    monkeypatch.setattr(module, "SETTLE_TIME", 0.0)
     tries = []
 
     def late(good):
@@ -91,8 +96,8 @@ def test_one_late_answer_to_a_robot_ended_all_measurements_of_a_bench(monkeypatc
             raise BenchError("communication_constraints_violation")
         return len(tries)
 
-    assert again(lambda: late(2)) == 2
+    assert measure_with_retry(lambda: late(2)) == 2
     tries.clear()
     with pytest.raises(BenchError, match="communication"):
-        again(lambda: late(ATTEMPTS + 1))
-    assert len(tries) == ATTEMPTS
+        measure_with_retry(lambda: late(MAX_ATTEMPTS + 1))
+    assert len(tries) == MAX_ATTEMPTS

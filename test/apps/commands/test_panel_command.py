@@ -16,7 +16,7 @@ from repository import DUAL_SIM
 
 from multipanda_py.apps.cli import main
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.realtime.system.dds import refuse_domain
+from multipanda_py.realtime.system.dds import check_domain
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_a_port_that_there_is_not_was_waited_for_beside_a_traceback(cell_file, c
 def test_a_domain_that_ros_cannot_have_ended_in_a_traceback(domain, monkeypatch):
     monkeypatch.setenv("ROS_DOMAIN_ID", domain)
     with pytest.raises(ConfigurationError, match=rf"^ROS_DOMAIN_ID: .*{domain}\b.*\b232$"):
-        refuse_domain()
+        check_domain()
 
 
 def test_an_address_of_another_machine_was_waited_for_in_silence(cell_file, capsys):

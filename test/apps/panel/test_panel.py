@@ -20,7 +20,7 @@ from websockets.exceptions import InvalidStatus
 
 from multipanda_py.apps.panel.access import is_own_page
 from multipanda_py.apps.panel.gizmo import TARGET_TIMEOUT
-from multipanda_py.apps.panel.panel import MOVED
+from multipanda_py.apps.panel.panel import MIN_POSE_CHANGE
 from multipanda_py.realtime.events import Event
 
 pytestmark = pytest.mark.inline
@@ -96,8 +96,8 @@ def test_what_others_change_is_shown_and_nothing_is_asked_by_that(rig):
     page.use("law", f"left/{CARTESIAN}")  # comes after what the panel has set
     rig.until(lambda: f"left/{CARTESIAN}" in rig.cell.active, "it is heard")
     assert not rig.noted("is not in command")()
-    rig.panel.desk.command.release()
-    assert "(no viewer is)" in rig.panel.desk.command.refusal(None)
+    rig.panel.session.command.release()
+    assert "(no viewer is)" in rig.panel.session.command.refusal(None)
 
 
 def test_an_arm_that_held_unasked_had_no_fault_and_no_reason_on_the_page(rig):
@@ -108,8 +108,8 @@ def test_an_arm_that_held_unasked_had_no_fault_and_no_reason_on_the_page(rig):
     rig.until(lambda: "holds: client_silent: the owner stood still" in shown.content, "the reason")
     rig.until(lambda: page.find("law")["value"] == "hold", "the page shows hold")
     for number in range(20):  # other lines push it out of the list, and not away from the arm
-        rig.panel.desk.note(f"{number}")
-    rig.until(lambda: rig.panel.desk.notes[0] == "19", "other notes")
+        rig.panel.session.note(f"{number}")
+    rig.until(lambda: rig.panel.session.notes[0] == "19", "other notes")
     assert "client_silent" in shown.content
     rig.cell.switch([f"left/{CARTESIAN}"], strictness="force_auto", by="somebody else")
     rig.until(lambda: "holds" not in shown.content, "it does not hold any more")
@@ -148,14 +148,14 @@ def test_every_viewer_may_stop_and_nothing_asked_before_is_done(rig):
     before = rig.z()
     place, turn = rig.target(up=0.1)
     page.drag("left", place, turn)
-    until(lambda: rig.panel.desk.inbox.requests, "the wish is there")  # and nobody works on it
+    until(lambda: rig.panel.session.inbox.requests, "the wish is there")  # and nobody works on it
     other.use("STOP")
     until(rig.noted("viewer 1 has pressed STOP; no confirmation yet"), "it is heard")
     rig.until(rig.noted("stopped by viewer 1"), "it is stopped")
     assert all(name.endswith("hold") for name in rig.cell.active)
     assert not rig.noted("no confirmation yet")()
     assert rig.z() == pytest.approx(before, abs=1e-3)
-    assert rig.panel.desk.command.holder is None
+    assert rig.panel.session.command.holder is None
 
 
 def test_no_page_takes_the_stop_button_from_the_others(rig):
@@ -183,7 +183,7 @@ def test_what_is_no_target_is_refused_and_moves_nothing(rig):
         ([0.3, 0.3], level, "position"),
         ([0.3, 0.3, 9.0], level, "gate.position"),
     ):
-        rig.panel.desk.notes = ()
+        rig.panel.session.notes = ()
         page.drag("left", place, turn)
         rig.until(rig.noted(said), f"{place} is refused")
     for _ in range(MANY):
@@ -251,7 +251,7 @@ def test_an_arm_holds_when_its_page_is_closed_in_the_middle_of_a_drag(rig):
     rig.until(lambda: rig.panel.tabs["left"].gizmo.drag.viewer is not None, "the drag has begun")
     page.close()
     rig.until(rig.noted("left holds: viewer 0 has left"), "the arm holds")
-    assert rig.panel.desk.command.holder is None
+    assert rig.panel.session.command.holder is None
     for _ in range(2 * MANY):
         rig.round()
     assert rig.z() < before + 0.12
@@ -294,7 +294,7 @@ def test_a_slider_changes_a_gain_and_one_beyond_its_range_goes_back(rig):
     for junk in (1e9, float("nan")):
         page.use("x [N/m]", junk)
         rig.until(rig.noted("stiffness: got"), "it is refused")
-        rig.panel.desk.notes = ()
+        rig.panel.session.notes = ()
         rig.until(lambda: page.find("x [N/m]")["value"] == 650.0, "the slider goes back")
     assert rig.cell.parameters(law)["stiffness"][0] == 650.0
 
@@ -380,7 +380,9 @@ def test_bodies_are_where_the_cell_has_them(rig):
         step[:3, 3] = node.position
         place = place @ step
     tool, _ = rig.target()
-    assert place[:3, 3] + HAND_TO_TOOL * place[:3, 2] == pytest.approx(tool, abs=20 * MOVED)
+    assert place[:3, 3] + HAND_TO_TOOL * place[:3, 2] == pytest.approx(
+        tool, abs=20 * MIN_POSE_CHANGE
+    )
 
 
 def test_a_page_of_another_site_is_not_let_in(rig):

@@ -14,7 +14,7 @@ library = pytest.importorskip("pyspacemouse", reason="pyspacemouse is not instal
 from pyspacemouse.config_helpers import apply_axis_convention  # noqa: E402
 from pyspacemouse.loader import get_device_specs  # noqa: E402
 
-from multipanda_py.apps.teleoperation.devices import AGAIN, SPACE_MOUSE_SPEED, SpaceMouse  # noqa: E402
+from multipanda_py.apps.teleoperation.devices import REOPEN_PERIOD, SPACE_MOUSE_SPEED, SpaceMouse  # noqa: E402
 
 
 class Wire:
@@ -82,10 +82,10 @@ def test_a_mouse_that_is_unplugged_is_lost_and_taken_again_with_an_open_clutch(m
     wire.is_there = False
     with pytest.raises(SourceLost, match=r"was disconnected \(unplugged\)"):
         source.read()
-    now[0] += 2.0 * AGAIN
+    now[0] += 2.0 * REOPEN_PERIOD
     with pytest.raises(SourceLost, match="device"):
         source.read()
     wire.is_there = True
-    now[0] += 2.0 * AGAIN
+    now[0] += 2.0 * REOPEN_PERIOD
     assert not source.read()["left"].is_engaged
     source.close()

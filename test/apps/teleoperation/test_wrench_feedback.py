@@ -11,7 +11,7 @@ import pytest
 from distant_leader import Rig
 
 from multipanda_py.apps.cli import main
-from multipanda_py.apps.teleoperation import Clutch, Touch
+from multipanda_py.apps.teleoperation import Clutch, ExternalWrench
 from multipanda_py.apps.teleoperation.ros_sources import (
     FADE_IN,
     FADE_OUT,
@@ -28,7 +28,7 @@ PUSH = np.array([0.0, 6.0, 8.0, 0.0, 0.0, 2.0])
 
 
 def last_of(feedback, wrench, seconds, is_following=True, scale=1.0):
-    touch = Touch(wrench, is_following, scale, 1 / 30)
+    touch = ExternalWrench(wrench, is_following, scale, 1 / 30)
     return [feedback.compute(touch) for _ in range(round(seconds * 30))][-1]
 
 
@@ -42,7 +42,7 @@ def test_it_is_scaled_with_the_motion_and_less_its_deadband(scale):
 
 @pytest.mark.parametrize("rate", [20, 30, 100])
 def test_rates_change_neither_filter_nor_fading(rate):
-    feedback, touch = WrenchFeedback(0.4), Touch(PUSH, True, 1.0, 1 / rate)
+    feedback, touch = WrenchFeedback(0.4), ExternalWrench(PUSH, True, 1.0, 1 / rate)
     found = [feedback.compute(touch)[2] for _ in range(2 * rate)]
     assert found[round(0.3 * rate) - 1] == pytest.approx(0.6 * found[-1], rel=0.05)
     assert found[round(0.5 * rate) - 1] == pytest.approx(found[-1], rel=1e-3)
@@ -66,7 +66,7 @@ def test_it_fades_with_the_clutch_and_nonsense_is_nothing():
     assert last_of(feedback, PUSH, FADE_OUT / 2, is_following=False)[2] < 0.6 * full[2]
     assert not last_of(feedback, PUSH, FADE_OUT, is_following=False).any()
     last_of(feedback, PUSH, 1.0)
-    assert not feedback.compute(Touch(np.full(6, math.nan), True, 1.0, 1 / 30)).any()
+    assert not feedback.compute(ExternalWrench(np.full(6, math.nan), True, 1.0, 1 / 30)).any()
     with pytest.raises(ConfigurationError, match=r"feedback: .*\b1\.5\b.*\[0, 1\]"):
         WrenchFeedback(1.5)
 
@@ -115,18 +115,18 @@ def test_a_short_silence_is_bridged_a_long_one_holds_and_nobody_feels_it_any_mor
         assert [event.text for event in rig.cell.events()] == [
             "leader: no feedback wrench for 0.25 s, so the displayed one fades out"
         ]
-        assert rig.feedback.scale == 0.0
+        assert rig.feedback.fade == 0.0
         # The line is back, the clutch is closed anew, and the follower has a fault.
         rig.cut, rig.is_engaged = False, False
         rig.play(0.1, 0.06)
         rig.is_engaged = True
         rig.play(0.2, 0.06)
-        assert rig.feedback.scale > 0.2
+        assert rig.feedback.fade > 0.2
         owners = rig.cell.loop.owners
         follow = next(one for one in owners.active if one.spec.name == "follow")
         owners.fail(follow, Event.CONTROLLET_ERROR, "of a test", 0)
         rig.play(0.3, 0.06)
-        assert rig.feedback.scale == 0.0
+        assert rig.feedback.fade == 0.0
         assert len(rig.said) == 2
         assert rig.said[1].startswith("follower holds: ")
     finally:

@@ -37,7 +37,7 @@ def test_the_upper_cube_is_lifted_straight_up():
     aside = np.linalg.norm((np.array(ways) - start)[:, :2], axis=1)
     assert aside.max() < 0.004  # it was 6 mm here, 12 with a gap of 8 mm
     assert ways[-1][2] - start[2] == pytest.approx(0.03, abs=0.005)
-    replanned = [event.text for event in runner.events if event.what == "replanned"]
+    replanned = [event.text for event in runner.events if event.kind == "replanned"]
     assert replanned
     assert all("the tip of" in text for text in replanned)
 

@@ -43,7 +43,7 @@ def test_a_stroke_is_done_in_mode_force_with_its_force_and_along_its_line():
     assert tips[0][1] == pytest.approx(-0.06, abs=0.01)
     assert tips[-1][1] == pytest.approx(0.06, abs=0.011)
     assert np.abs(np.array(tips)[:, 0] - 0.5).max() < 0.008
-    assert not [event for event in runner.events if event.what in ("retry", "replanned")]
+    assert not [event for event in runner.events if event.kind in ("retry", "replanned")]
 
 
 def test_a_hand_that_presses_is_led_in_mode_force_alone():

@@ -70,6 +70,6 @@ def test_a_hand_that_pressed_harder_was_driven_off_by_the_barrier_of_a_joint():
     with Cell.from_yaml(task.cell, placement="inline") as cell:
         runner = TaskRunner(cell, task)
         assert runner.run(), runner.reason
-        assert not [event for event in runner.events if event.what == "retry"]
+        assert not [event for event in runner.events if event.kind == "retry"]
         end = cell.objects()["box"]
     assert end.position == pytest.approx([0.45, 0.35, 0.574], abs=0.02)

@@ -61,7 +61,7 @@ class Doing:
         return [
             event.text
             for event in self.runner.events
-            if event.what == what and subtask in (None, event.subtask)
+            if event.kind == what and subtask in (None, event.subtask)
         ]
 
     @property
@@ -87,7 +87,7 @@ def test_two_arms_squeeze_lift_put_down_and_leave(make_cell):
         tool = doing.cell.pose(arm).position + BASES[arm]
         assert abs(tool[1] - doing.box[1]) == pytest.approx(0.095 + 0.03, abs=0.01)
     assert doing.runner.progress == 1.0
-    order = [e.subtask for e in doing.runner.events if e.what == "done"]
+    order = [e.subtask for e in doing.runner.events if e.kind == "done"]
     assert order == ["squeeze", "lift", "put_down", "leave", ""]
 
 
@@ -154,7 +154,7 @@ def test_without_both_at_once_hands_press_and_then_follow_the_plan(make_cell):
     assert not doing.said("touching", "lift")
     assert doing.cell.parameters("augmented")["mode"] == "optimization"
     assert not doing.runner.presses
-    assert list(doing.runner.plan.things) == ["box"]
+    assert list(doing.runner.plan.object_paths) == ["box"]
 
 
 @pytest.mark.long
@@ -164,7 +164,7 @@ def test_without_a_plan_a_box_goes_up_straight(make_cell):
     start = doing.box
     assert doing.finish(), doing.runner.reason
     assert doing.box - start == pytest.approx([0.0, 0.0, 0.04], abs=0.011)
-    assert {event.text for event in doing.runner.events if event.what == "planned"} == {
+    assert {event.text for event in doing.runner.events if event.kind == "planned"} == {
         "without a plan"
     }
 

@@ -25,7 +25,7 @@ def body(
     )
     made.set_bounds(bounds, speed)
     made.set_filter(time, deadband)
-    made.rest(0.0)
+    made.reset(0.0)
     return made
 
 
@@ -165,7 +165,7 @@ def test_low_pass_has_its_time_constant():
 def test_the_mean_wrench_after_activation_counts_as_zero():
     rng = np.random.default_rng(0)
     made = body()
-    made.rest(0.2)
+    made.reset(0.2)
     bias = np.array([5.0, -3.0, 8.0, 0.4, -0.2, 0.1])
     noise = rng.normal(size=(200, 6))
     noise -= noise.mean(axis=0)

@@ -39,7 +39,9 @@ def test_small_motions_decay_at_its_rate_and_fast_ones_stop_behind_a_rate_limit(
     brake, mass, tau, v, travel = MomentumBrake(FR3_LIMITS, 75.0), np.eye(7), 0.0, speed, 0.0
     slowest = v
     for _ in range(600):
-        velocity = np.array([v, *np.zeros(6)]) + brake.LEAD * np.array([tau, *np.zeros(6)])
+        velocity = np.array([v, *np.zeros(6)]) + brake.PREDICTION_TIME * np.array(
+            [tau, *np.zeros(6)]
+        )
         brake.weigh(mass)
         tau += float(np.clip(brake.torque(mass, velocity)[0] - tau, -1.0, 1.0))
         v += tau * 1e-3

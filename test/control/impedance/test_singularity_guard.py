@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
-from multipanda_py.control.impedance.singularity import SingularityGuard
+from multipanda_py.control.impedance.singularity import SingularityHold
 from multipanda_py.testing import PERIOD, StateMaker
 
 pytestmark = pytest.mark.inline
@@ -38,7 +38,7 @@ def wrist(maker, angle, dq=None):
 
 def test_nothing_is_added_away_from_singular_postures():
     maker, rng, far = StateMaker(), np.random.default_rng(0), 0
-    guard, spring = SingularityGuard(maker.context.arms[0], PERIOD), spring_of(*[400.0] * 6)
+    guard, spring = SingularityHold(maker.context.arms[0], PERIOD), spring_of(*[400.0] * 6)
     while far < 20:
         (state,) = maker.random(rng, speed=1.0)
         if lost(state)[0][0] < THRESHOLD:
@@ -54,7 +54,7 @@ def test_nothing_is_added_away_from_singular_postures():
 def test_an_unknown_torque_moves_a_lost_motion_no_farther_than_its_spring(push):
     """A motion of unit mass, pushed where the law exerts nothing, ends at push / k."""
     maker = StateMaker(1, "ur5e")
-    guard = SingularityGuard(maker.context.arms[0], PERIOD)
+    guard = SingularityHold(maker.context.arms[0], PERIOD)
     spring = spring_of(100, 100, 100, 10, 10, 10)
     state = wrist(maker, 0.02)
     w, motions = lost(state)
@@ -79,7 +79,7 @@ def test_an_unknown_torque_moves_a_lost_motion_no_farther_than_its_spring(push):
 
 def test_what_commanded_torques_explain_is_not_resisted():
     maker = StateMaker(1, "ur5e")
-    guard = SingularityGuard(maker.context.arms[0], PERIOD)
+    guard = SingularityHold(maker.context.arms[0], PERIOD)
     spring = spring_of(100, 100, 100, 10, 10, 10)
     motion = lost(wrist(maker, 0.02))[1][:, 0]
     momentum = wrist(maker, 0.02).mass @ motion
@@ -97,7 +97,7 @@ def test_what_commanded_torques_explain_is_not_resisted():
 def test_it_slips_at_a_share_of_the_torque_limits_and_only_takes_energy():
     maker, rng = StateMaker(1, "ur5e"), np.random.default_rng(3)
     arm = maker.context.arms[0]
-    guard, spring = SingularityGuard(arm, PERIOD), spring_of(400, 400, 400, 20, 20, 20)
+    guard, spring = SingularityHold(arm, PERIOD), spring_of(400, 400, 400, 20, 20, 20)
     work, angle = 0.0, 0.03
     for _ in range(3000):
         dq = rng.normal(size=6)
@@ -121,7 +121,7 @@ def test_it_goes_on_with_earlier_torques_up_to_its_bound(share):
     """Along the motion that it holds; the first cycle takes off what the law exerts itself."""
     maker = StateMaker(1, "ur5e")
     arm = maker.context.arms[0]
-    guard, spring = SingularityGuard(arm, PERIOD), spring_of(400, 400, 400, 20, 20, 20)
+    guard, spring = SingularityHold(arm, PERIOD), spring_of(400, 400, 400, 20, 20, 20)
     state = wrist(maker, 0.02)
     motion = lost(state)[1][:, 0]
     before = share * arm.limits.torque * np.sign(motion)
@@ -148,7 +148,7 @@ def test_it_goes_on_with_earlier_torques_up_to_its_bound(share):
 def test_torques_stay_bounded_at_exactly_singular_postures(angle):
     maker = StateMaker(1, "ur5e")
     arm = maker.context.arms[0]
-    guard, spring = SingularityGuard(arm, PERIOD), spring_of(400, 400, 400, 20, 20, 20)
+    guard, spring = SingularityHold(arm, PERIOD), spring_of(400, 400, 400, 20, 20, 20)
     for sign in (1, -1, 1, 1):
         tau = np.zeros(6)
         guard.add(wrist(maker, angle, np.full(6, 0.3 * sign)), spring.stiffness_along, tau)
@@ -158,7 +158,7 @@ def test_torques_stay_bounded_at_exactly_singular_postures(angle):
 
 def test_where_the_spring_is_let_go_nothing_is_held():
     maker = StateMaker(1, "ur5e")
-    guard, spring = SingularityGuard(maker.context.arms[0], PERIOD), spring_of(*[0.0] * 6)
+    guard, spring = SingularityHold(maker.context.arms[0], PERIOD), spring_of(*[0.0] * 6)
     for _ in range(10):
         tau = np.zeros(6)
         guard.add(wrist(maker, 0.02, np.ones(6)), spring.stiffness_along, tau)

@@ -46,7 +46,8 @@ def test_a_jump_of_a_goal_that_trembles_is_no_motion():
     steps = {k: float(rng.uniform(0, 1e-4)) for k in range(0, 2000, 10)}
     trembling = speeds(steps, 2000).max()
     assert (
-        speeds(steps | {1000: 0.1}, 2000).max() < trembling + 1e-4 / TargetVelocityEstimator.TIME
+        speeds(steps | {1000: 0.1}, 2000).max()
+        < trembling + 1e-4 / TargetVelocityEstimator.FILTER_TIME
     )
 
 

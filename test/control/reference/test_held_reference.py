@@ -9,10 +9,10 @@ import pytest
 
 from multipanda_py.control.force.contact_force import ToolContact
 from multipanda_py.control.reference.reference_limits import (
-    FOLLOWED,
-    HELD,
-    LEAD,
-    HeldReference,
+    FOLLOWED_NOTICE,
+    HELD_NOTICE,
+    SPEED_RATIO,
+    HeldReferenceReporter,
     ReferenceCap,
 )
 from multipanda_py.testing import StateMaker
@@ -87,9 +87,9 @@ def test_a_jump_is_bounded_in_contact_and_a_stream_by_its_own_speed(every):
     assert goal.bound(0.14, 0.1) == 0.1
     goal.now += 300
     goal.stream(0.3, 1000, every)
-    assert goal.bound(0.02, 0.1) == pytest.approx(LEAD * 0.3, rel=0.1)
+    assert goal.bound(0.02, 0.1) == pytest.approx(SPEED_RATIO * 0.3, rel=0.1)
     goal.jump(0.14)  # right after the stream
-    assert goal.bound(0.14, 0.1) < LEAD * 0.4
+    assert goal.bound(0.14, 0.1) < SPEED_RATIO * 0.4
     goal.now += 1100
     goal.jump(0.14)
     assert goal.bound(0.14, 0.1) == 0.1
@@ -102,9 +102,9 @@ def test_a_stream_that_was_held_back_is_caught_up_with_at_its_own_speed():
     goal.cap.hold(goal.now)
     goal.stream(0.06, 500)
     assert goal.cap.acts
-    assert goal.bound(0.14) == pytest.approx(LEAD * 0.06, rel=0.1)
+    assert goal.bound(0.14) == pytest.approx(SPEED_RATIO * 0.06, rel=0.1)
     goal.now += 2000  # the goal rests
-    assert goal.bound(0.14) == pytest.approx(LEAD * 0.06, rel=0.1)
+    assert goal.bound(0.14) == pytest.approx(SPEED_RATIO * 0.06, rel=0.1)
     assert goal.bound(0.005) == math.inf
     assert not goal.cap.acts
 
@@ -119,26 +119,26 @@ def test_a_goal_that_jumps_elsewhere_is_not_bounded_by_an_earlier_stall():
 
 def test_a_held_reference_is_reported_once_and_once_when_it_follows_again():
     context = StateMaker().context
-    held = HeldReference(context, "arm0")
+    held = HeldReferenceReporter(context, "arm0")
     for now in range(300):  # shorter than what is reported
         held.update(now < 100, now, lambda: "link 3 and table")
     assert context.notices == []
     for now in range(300, 2300):
         held.update(True, now, lambda: "link 3 and table")
     (text,) = context.notices
-    assert text.startswith(f"arm0: {HELD}: link 3 and table")
+    assert text.startswith(f"arm0: {HELD_NOTICE}: link 3 and table")
     for now in range(2300, 2500):
         held.update(False, now, str)
-    assert [FOLLOWED in text for text in context.notices] == [False, True]
+    assert [FOLLOWED_NOTICE in text for text in context.notices] == [False, True]
     assert "2.0 s" in context.notices[1]
     assert not held.cycles
 
 
 def test_a_reference_that_is_held_time_and_again_is_reported_once_a_second():
     context = StateMaker().context
-    held, found = HeldReference(context, "arm0"), 0
+    held, found = HeldReferenceReporter(context, "arm0"), 0
     for now in range(5000):
         held.update(now % 500 < 380, now, lambda: "link 3 and table")
-        found += sum(HELD in text for text in context.notices)
+        found += sum(HELD_NOTICE in text for text in context.notices)
         context.notices.clear()
     assert 2 <= found <= 5

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.control.reference.target_estimation import FeedforwardReference
+from multipanda_py.control.reference.target_estimation import ReferenceFeedForward
 from multipanda_py.control.reference.trajectory_generator import TrajectoryGenerator
 from multipanda_py.targets import ReferenceMotion
 
@@ -25,7 +25,7 @@ def reference(speed):
 def told(distances, goal_rate=None, moves=0.3):
     """Return the twist that is told after steps of a goal, one per 10 ms, turning 1 rad/s."""
     motion = ReferenceMotion()
-    motion_told = FeedforwardReference(motion)
+    motion_told = ReferenceFeedForward(motion)
     motion_told.start(DT)
     for distance in distances:
         motion_told.step(distance, 0.01)

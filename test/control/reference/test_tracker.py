@@ -24,7 +24,7 @@ class Follower:
         self.seen = []
 
     def run(self, goals, rates=None):
-        self.tracker.wake()
+        self.tracker.resume()
         for k, goal in enumerate(goals):
             rate = None if rates is None else rates[k].tolist()
             if self.tracker.step((goal - self.point).tolist(), rate, T):
@@ -66,7 +66,7 @@ def test_what_it_says_of_its_velocity_and_acceleration_is_so():
     rates, accelerations = [], []
     for _ in range(300):
         follower.run([np.array([0.2, -0.1])])
-        rates.append(follower.tracker.rate)
+        rates.append(follower.tracker.output_velocity)
         accelerations.append(follower.tracker.acceleration)
     seen = np.array(follower.seen)
     assert np.allclose(np.diff(seen, axis=0) / T, rates[1:], atol=1e-9)

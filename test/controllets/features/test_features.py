@@ -34,7 +34,7 @@ def test_nullspace_accelerates_no_task_coordinate():
             minv = np.linalg.inv(s.mass)
             if (
                 np.linalg.eigvalsh(s.jacobian @ minv @ s.jacobian.T)[0]
-                < 1.1 * TaskInertia.THRESHOLD
+                < 1.1 * TaskInertia.MIN_MANIPULABILITY
             ):
                 continue
             checked += 1

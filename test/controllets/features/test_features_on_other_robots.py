@@ -30,7 +30,7 @@ def made(maker, feature, **values):
     if feature is Residual:
         for arm in maker.context.arms:
             write_residual(values["file"], arm.robot)
-            object.__setattr__(arm, "learned", str(values["file"]))
+            object.__setattr__(arm, "residual_file", str(values["file"]))
         values = {}
     parameters = ParameterSet(feature.Params, robots=maker.robots)
     defaults = {spec.name: spec.default for spec in parameters.specs}

@@ -11,7 +11,7 @@ from distant_leader import WALL, Line
 from long_form import LONG
 from postures import READY
 
-from multipanda_py.apps.teleoperation import Touch
+from multipanda_py.apps.teleoperation import ExternalWrench
 from multipanda_py.apps.teleoperation.ros_sources import WrenchFeedback
 from multipanda_py.controllets.features.external_wrench import FeedbackWrench, FeedbackWrenchParams
 from multipanda_py.controllets.gravity_compensation import GravityCompensation
@@ -114,7 +114,7 @@ def contact(felt, feedback, delay=(0.0, 0.0), loss=0.0, keeps_account=True, seco
     line, back = (Line(np.random.default_rng(k), delay, loss) for k in (1, 2))
     felt, feed = Felt(**felt), WrenchFeedback(feedback)
     if not keeps_account:
-        felt.feature.arms[0].account.apply = lambda *_: 1.0
+        felt.feature.arms[0].account.update = lambda *_: 1.0
         felt.feature.arms[0].damping[:] = 0.0
     x = y = v = u = goal = asked = 0.0
     rows = []
@@ -126,7 +126,7 @@ def contact(felt, feedback, delay=(0.0, 0.0), loss=0.0, keeps_account=True, seco
             line.send(now, x)
             asked = [asked, *line.heard(now)][-1]
             sensed = np.array([0.0, 0.0, wall, 0.0, 0.0, 0.0])
-            back.send(now, feed.compute(Touch(sensed, True, 1.0, 1 / RATE)))
+            back.send(now, feed.compute(ExternalWrench(sensed, True, 1.0, 1 / RATE)))
         for wrench in back.heard(now):
             felt.ask(*wrench)
         goal += (asked - goal) * PERIOD / 0.03

@@ -74,7 +74,7 @@ def test_what_is_set_on_the_way_counts_from_the_next_rest_and_nothing_jumps(make
 def test_a_change_that_waited_had_every_cycle_take_all_parameters_over(
     make_cell, monkeypatch, law
 ):
-    taken, take = [], ReferenceGovernor.set_params
+    taken, take = [], ReferenceGovernor.apply_parameters
 
     def counted(channel, params, period):
         taken.append(channel)
@@ -83,7 +83,7 @@ def test_a_change_that_waited_had_every_cycle_take_all_parameters_over(
     cell = made(make_cell, law)
     ask(cell, law, 0.1)
     cell.step(100)
-    monkeypatch.setattr(ReferenceGovernor, "set_params", counted)
+    monkeypatch.setattr(ReferenceGovernor, "apply_parameters", counted)
     cell.set_parameters("arm/law", {"governor.smoothing": 0.5})
     cell.step(50)
     assert len(taken) == len(set(taken))  # once each, as they came

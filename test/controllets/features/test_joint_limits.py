@@ -10,8 +10,8 @@ from multipanda_py import registry, testing
 from multipanda_py.control.delay_margin import linearise
 from multipanda_py.controllets.features import joint_limits
 from multipanda_py.controllets.features.joint_limits import (
-    BANDWIDTH,
-    FAST,
+    BRAKING_SPEED_FRACTION,
+    MAX_BARRIER_STIFFNESS,
     JointLimits,
     JointLimitsParams,
 )
@@ -68,7 +68,7 @@ def test_nothing_is_added_away_from_the_limits():
     rng, maker, params = np.random.default_rng(2), StateMaker(), JointLimitsParams()
     for _ in range(20):
         q = rng.uniform(LOWER + params.range, UPPER - params.range)
-        speed = FAST * FR3_LIMITS.velocity
+        speed = BRAKING_SPEED_FRACTION * FR3_LIMITS.velocity
         (state,) = maker.at([q], [rng.uniform(-speed, speed)])
         assert not added(params, state).any()
 
@@ -82,7 +82,7 @@ def test_damping_takes_energy_and_is_critical_for_the_local_stiffness():
         rest = -params.max_torque[joint] * s**2
         stiffness = 2 * params.max_torque[joint] * s / params.range[joint]
         mass = 1.0 / np.linalg.inv(state.mass)[joint, joint]  # the other joints may give way
-        damping = min(2 * np.sqrt(stiffness * mass), BANDWIDTH * mass)
+        damping = min(2 * np.sqrt(stiffness * mass), MAX_BARRIER_STIFFNESS * mass)
         assert added(params, state)[joint] == pytest.approx(rest - damping * speed, rel=1e-9)
 
 

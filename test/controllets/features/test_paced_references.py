@@ -123,16 +123,16 @@ def test_slowing_keeps_the_direction_and_what_the_lag_is_worth():
     tracker = TrajectoryGenerator(2)
     tracker.start([0.0, 0.0], 40, 1e-3)
     tracker.set_bounds(8.0, 1.0)
-    tracker.wake()
+    tracker.resume()
     for _ in range(100):
         tracker.step([1.0, 0.5], None, 1e-3)
-    rate, lag = np.array(tracker.rate), np.array(tracker.lag)
-    tracker.slow(0.25)
-    assert np.allclose(tracker.rate, 0.25 * rate)
+    rate, lag = np.array(tracker.output_velocity), np.array(tracker.lag)
+    tracker.scale_velocity(0.25)
+    assert np.allclose(tracker.output_velocity, 0.25 * rate)
     assert np.allclose(tracker.lag, 0.25 * lag)
-    tracker.slow(0.0)
+    tracker.scale_velocity(0.0)
     tracker.step([1.0, 0.5], None, 1e-3)
-    assert np.linalg.norm(tracker.rate) <= 8.0 * 1e-3 / 40 + 1e-12
+    assert np.linalg.norm(tracker.output_velocity) <= 8.0 * 1e-3 / 40 + 1e-12
 
 
 @pytest.mark.parametrize(

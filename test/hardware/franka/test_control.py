@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from robots import TORQUE_RATE
 
-from multipanda_py.hardware.franka.backend import REST
+from multipanda_py.hardware.franka.backend import REST_SPEED
 from multipanda_py.hardware.franka.settings import FrankaSettings
 from multipanda_py.simulation.fci import FciSim
 
@@ -142,7 +142,7 @@ def test_settings_end_the_motion_and_start_the_next(lockstep, make):
     cell.run(cell.ready)
     cell.run_cycles(50)
     # The backend gives an arm two seconds to rest: on a busy machine few of the robot's cycles.
-    cell.run(lambda: np.abs(cell.states[0].dq).max() < 0.5 * REST)
+    cell.run(lambda: np.abs(cell.states[0].dq).max() < 0.5 * REST_SPEED)
     seen = []
     cell.backend.configure(0, FrankaSettings(upper_torque_thresholds=[3.0] * 7))
 

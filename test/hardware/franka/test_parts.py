@@ -15,7 +15,7 @@ from multipanda_py.hardware.driver.torque_limiter import RAMP_TIME, TorqueLimite
 from multipanda_py.hardware.franka.connect import PROBE_SPEED
 from multipanda_py.hardware.franka.driver_settings import from_frame
 from multipanda_py.hardware.franka.errors import fault_of_mode, names_of, words_of
-from multipanda_py.hardware.franka.model_check import ModelCheck, complaint
+from multipanda_py.hardware.franka.model_check import ModelCheck, difference_message
 from multipanda_py.hardware.franka.settings import FrankaSettings
 from multipanda_py.robots import ARMATURE, READY_POSTURE, ArmDescription
 from multipanda_py.robots.dynamics.arm_model import build_pinocchio
@@ -136,21 +136,27 @@ def _robot_says(arm):
 def test_the_model_check_takes_the_rotors_out_and_names_the_joint():
     arm = ArmDescription("left")
     found = _robot_says(arm)
-    assert complaint(ModelCheck(arm).compare(FrankaSettings(), found)) == ""
+    assert difference_message(ModelCheck(arm).compare(FrankaSettings(), found)) == ""
     assert ARMATURE.min() > FrankaSettings().tolerance_mass  # with rotors it would complain
     found["gravity"][3] += 0.7
-    text = complaint(ModelCheck(arm).compare(FrankaSettings(), found))
+    text = difference_message(ModelCheck(arm).compare(FrankaSettings(), found))
     assert "gravity at joint 4" in text
     assert "difference +0.7, allowed 0.5" in text
     assert "mass" not in text.split("The usual cause")[0]
     found["jacobian"][6 * 2 + 1] += 0.01
-    assert "jacobian at joint 3, y" in complaint(ModelCheck(arm).compare(FrankaSettings(), found))
+    assert "jacobian at joint 3, y" in difference_message(
+        ModelCheck(arm).compare(FrankaSettings(), found)
+    )
     found["mass"][2 + 7 * 5] = float("nan")
-    assert "mass at joints 3 and 6" in complaint(ModelCheck(arm).compare(FrankaSettings(), found))
+    assert "mass at joints 3 and 6" in difference_message(
+        ModelCheck(arm).compare(FrankaSettings(), found)
+    )
 
 
 def test_a_base_that_hangs_is_noticed():
     """Gravity is compared in the base's frame, as it stands in the cell file."""
     hanging = ArmDescription("left", rotation_base_in_world=np.diag([1.0, -1.0, -1.0]))
     found = _robot_says(ArmDescription("left"))
-    assert "gravity at joint" in complaint(ModelCheck(hanging).compare(FrankaSettings(), found))
+    assert "gravity at joint" in difference_message(
+        ModelCheck(hanging).compare(FrankaSettings(), found)
+    )

@@ -10,7 +10,7 @@ import pytest
 from processes import wait_until
 from robots import unused_address
 
-from multipanda_py.hardware.driver.driven_backend import ATTEMPTS
+from multipanda_py.hardware.driver.driven_backend import MAX_START_ATTEMPTS
 from multipanda_py.simulation.fci import FciSim
 from multipanda_py.testing import simple_cell
 
@@ -92,7 +92,7 @@ def test_a_start_that_fails_again_and_again_is_given_up(start):
     assert cell.state("right").owner == "right/law"
     text = next(event.text for event in cell.events() if event.event.is_fault)
     assert LOST in text
-    assert f"{ATTEMPTS} attempts" in text
+    assert f"{MAX_START_ATTEMPTS} attempts" in text
 
 
 def test_a_collision_in_the_start_is_not_tried_again(start):

@@ -20,7 +20,12 @@ from multipanda_py.identification.actuators.experiments import EXPERIMENTS, lear
 from multipanda_py.identification.actuators.finding import drawn
 from multipanda_py.identification.actuators.joint_experiments import bandwidth, gains
 from multipanda_py.identification.actuators.learning_control import minimum_jerk
-from multipanda_py.identification.actuators.pushing import START, closed_loop_ik, tip_at, weights
+from multipanda_py.identification.actuators.pushing import (
+    START_CONFIGURATION,
+    closed_loop_ik,
+    tip_at,
+    weights,
+)
 from multipanda_py.identification.actuators.robots import (
     FIVE_LINKS,
     PENDULUM,
@@ -142,7 +147,7 @@ def test_springs_of_200_hz_were_drawn_as_a_block_and_legends_covered_curves():
 
 
 def test_closed_loop_kinematics_lead_the_tip_along_the_path():
-    model, start = chain_model(FIVE_LINKS), np.array(START)
+    model, start = chain_model(FIVE_LINKS), np.array(START_CONFIGURATION)
     path = tip_at(model, start) + np.linspace(0.0, 0.1, 300)[:, None] * (1.0, 0.2, 0.3)
     found = closed_loop_ik(model, start, path, 2e-3)
     tips = np.array([tip_at(model, q) for q in found[50::50]])

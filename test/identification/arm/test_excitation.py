@@ -14,10 +14,10 @@ from multipanda_py import registry
 from multipanda_py.apps.cli import main
 from multipanda_py.apps.commands import excite
 from multipanda_py.identification.arm.excitation import (
-    OF_ITSELF,
+    MIN_SELF_DISTANCE,
     Clearance,
     Excitation,
-    ExcitationSettings,
+    ExcitationOptions,
 )
 from multipanda_py.identification.arm.fourier import FourierMotion
 from multipanda_py.robots import ArmDescription
@@ -49,7 +49,7 @@ def test_motions_begin_and_end_at_rest_in_one_posture():
 
 @pytest.fixture(scope="module")
 def search():
-    wanted = ExcitationSettings(evaluations=200, seed=3)
+    wanted = ExcitationOptions(evaluations=200, seed=3)
     return Excitation(ARM, wanted, Clearance(ARM))
 
 
@@ -66,12 +66,12 @@ def test_limits_and_distances_hold_everywhere(search, found):
     assert (q < limits.upper - 0.05).all()
     assert (np.abs(dq) < limits.velocity).all()
     assert (np.abs(ddq) < limits.acceleration).all()
-    assert Clearance(ARM).missing(q[::10]) <= 0.002
+    assert Clearance(ARM).violation(q[::10]) <= 0.002
 
 
 def test_a_found_motion_was_stopped_by_the_avoidance_of_the_arm_itself():
     """Links came 1 cm near, and a law lets them no nearer than 1.5 to 2 cm: it ended after 2 s."""
-    assert registry.find("features", "collision_avoidance").Params().distance <= OF_ITSELF
+    assert registry.find("features", "collision_avoidance").Params().distance <= MIN_SELF_DISTANCE
 
 
 def test_it_tells_more_than_random_motions(search, found):
@@ -81,14 +81,14 @@ def test_it_tells_more_than_random_motions(search, found):
 
 
 def test_one_seed_is_one_motion():
-    wanted = ExcitationSettings(evaluations=30, seed=4)
+    wanted = ExcitationOptions(evaluations=30, seed=4)
     one, other = (Excitation(ARM, wanted).search() for _ in range(2))
     np.testing.assert_array_equal(one.a, other.a)
 
 
 def test_several_mountings_are_served_together():
     gravities = [None, np.array([9.81, 0.0, 0.0])]
-    assert Excitation(ARM, ExcitationSettings(evaluations=30), None, gravities).parameters == 45
+    assert Excitation(ARM, ExcitationOptions(evaluations=30), None, gravities).parameters == 45
 
 
 def test_an_arm_that_holds_is_kept_clear_of():
@@ -96,7 +96,7 @@ def test_an_arm_that_holds_is_kept_clear_of():
     alone, beside = Clearance(ARM), Clearance(ARM, others=[other])
     rng = np.random.default_rng(0)
     postures = ARM.robot.ready + 0.5 * rng.normal(size=(40, 7))
-    missing = [(beside.missing(q[None]), alone.missing(q[None])) for q in postures]
+    missing = [(beside.violation(q[None]), alone.violation(q[None])) for q in postures]
     assert all(more >= less for more, less in missing)
     assert any(more > 0.0 > less for more, less in missing)
 
@@ -104,7 +104,7 @@ def test_an_arm_that_holds_is_kept_clear_of():
 @pytest.mark.long
 @pytest.mark.parametrize("case", ["for three mountings", "beside an arm that holds"])
 def test_it_tells_more_than_random_motions_also_there(case):
-    search = benchmark.searches(ExcitationSettings(evaluations=200, seed=1))[case]
+    search = benchmark.searches(ExcitationOptions(evaluations=200, seed=1))[case]
     rng = np.random.default_rng(9)
     others = [search.condition(search.motion(search.random(rng))) for _ in range(10)]
     assert search.condition(search.search()) < min(others)

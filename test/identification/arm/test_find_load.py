@@ -35,7 +35,7 @@ def test_fifteen_seconds_of_motion_tell_a_load():
     motion = some_motion(ARM, 1, period=14.0)
     time = motion.times(100.0)
     found = find_load([log_of(*motion.sample(time), time)], ARM)
-    assert found.tells_inertia
+    assert found.has_inertia
     assert found.load.mass == pytest.approx(LOAD.mass, abs=0.03)
     np.testing.assert_allclose(found.load.com, LOAD.com, atol=4e-3)
     assert np.linalg.eigvalsh(found.load.inertia).min() > 0.0
@@ -52,7 +52,7 @@ def postures(tilts):
 def test_postures_tell_mass_and_centre():
     tilts = [(0, 0, 0, 0, 0, 0, 0), (0, 0, 0, 0, 1, 0.5, 1), (0, 0.3, 0, 0, -1, -0.6, -1)]
     found = find_load([postures(tilts)], ARM)
-    assert not found.tells_inertia
+    assert not found.has_inertia
     assert found.load.mass == pytest.approx(LOAD.mass, abs=0.15)
     np.testing.assert_allclose(found.load.com, LOAD.com, atol=0.02)
 

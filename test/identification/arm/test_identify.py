@@ -19,7 +19,7 @@ from multipanda_py.identification.arm.regressor import ArmRegressor, pseudo_iner
 from multipanda_py.identification.arm.stack import stack
 from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
 from multipanda_py.robots import MODELS, ArmDescription
-from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.robots.measured_files import parameters_text, with_parameters
 from multipanda_py.robots.read_robot import read_robot
 
@@ -55,7 +55,7 @@ def floor(plant, log, options):
 
 def mass_error(plant, robot, believed=PRIOR, count=30):
     """Return the median relative error of the mass matrix, Frobenius."""
-    models = [heavy_model(plant), heavy_model(replace(believed, model=robot))]
+    models = [model_with_gravity(plant), model_with_gravity(replace(believed, model=robot))]
     rng = np.random.default_rng(0)
     errors = []
     for _ in range(count):

@@ -123,7 +123,7 @@ def test_refused(name):
 def test_the_rounding_of_a_joint_that_carries_nothing_was_taken_for_a_sensor_s_end():
     """An arm that stands: its torque was *cut off at 2.747e-17*."""
     torque = np.where(np.arange(1000) % 2, 2.747e-17, -2.747e-17)[:, None]
-    assert mistaken_columns.cut_off(torque, ["joint7"]) == []
+    assert mistaken_columns.clipped_torques(torque, ["joint7"]) == []
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from long_form import LONG
 
-from multipanda_py.config.perturbation import TYPICAL, PerturbationSpec
+from multipanda_py.config.perturbation import TYPICAL_ERRORS_FILE, PerturbationSpec
 from multipanda_py.identification.arm.identify import Options
 
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
@@ -30,7 +30,7 @@ def points():
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", PLANTS)
 def test_a_plant_is_identified_to_its_floor(points, seed):
-    config = benchmark.plant(PerturbationSpec.from_yaml(TYPICAL), seed, points)
+    config = benchmark.plant(PerturbationSpec.from_yaml(TYPICAL_ERRORS_FILE), seed, points)
     found = benchmark.figures(config, benchmark.measured(config, points), Options())
     assert (found.ratio < 1.15).all()
     assert (found.before > 3.0).all()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.exceptions import ValidationRefused
-from multipanda_py.identification.calibration.rounds import Checkpoint
+from multipanda_py.identification.calibration.rounds import RunCache
 from multipanda_py.identification.validation import Run
 from multipanda_py.realtime.recording import ArmLog
 
@@ -26,12 +26,12 @@ def never():
 
 def test_what_was_done_is_not_done_again(tmp_path):
     folder = tmp_path / "parts"
-    first = Checkpoint(folder, ASKED)
+    first = RunCache(folder, ASKED)
     assert not folder.exists()  # until there is something to keep
     made = first.run("one", run)
     table = first.points("two", lambda: np.eye(3))
     numbers = first.numbers("three", lambda: {"friction": 0.2})
-    again = Checkpoint(folder, ASKED)
+    again = RunCache(folder, ASKED)
     assert len(again) == 1
     np.testing.assert_array_equal(again.run("one", never).logs["arm"].q, made.logs["arm"].q)
     np.testing.assert_array_equal(again.points("two", never), table)
@@ -39,13 +39,13 @@ def test_what_was_done_is_not_done_again(tmp_path):
 
 
 def test_a_run_that_a_fault_ended_is_done_again(tmp_path):
-    kept = Checkpoint(tmp_path, ASKED)
+    kept = RunCache(tmp_path, ASKED)
     assert kept.run("one", lambda: run("left: reflex")).fault
     assert not kept.run("one", run).fault
 
 
 def test_a_file_that_is_cut_off_is_done_again(tmp_path):
-    kept = Checkpoint(tmp_path, ASKED)
+    kept = RunCache(tmp_path, ASKED)
     kept.run("one", run)
     whole = (tmp_path / "one.npz").read_bytes()
     for size in (0, len(whole) // 2, len(whole) - 1):
@@ -61,8 +61,8 @@ def test_a_file_that_is_cut_off_is_done_again(tmp_path):
     ],
 )
 def test_what_is_the_answer_to_something_else_is_refused(tmp_path, change, words):
-    Checkpoint(tmp_path, ASKED).run("one", run)
+    RunCache(tmp_path, ASKED).run("one", run)
     there = sorted(path.name for path in tmp_path.iterdir())
     with pytest.raises(ValidationRefused, match=words):
-        Checkpoint(tmp_path, {**ASKED, **change})
+        RunCache(tmp_path, {**ASKED, **change})
     assert sorted(path.name for path in tmp_path.iterdir()) == there

@@ -72,7 +72,7 @@ def folder(tmp_path_factory):
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(surface, "EVALUATIONS", 2)
+        patch.setattr(surface, "MAX_ITERATIONS", 2)
         patch.setattr(TaskCell, "run", recorded)
         patch.setattr(COMMAND, "complain", cut_off)
         assert main(["refine", *arguments]) == INTERRUPTED

@@ -14,13 +14,13 @@ from measured_arm import some_motion
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import IdentificationRefused, ValidationRefused
 from multipanda_py.identification.calibration import (
-    Refinement,
-    RefinementPlan,
+    Calibration,
+    CalibrationPlan,
     Round,
-    refine,
+    calibrate,
     report,
 )
-from multipanda_py.identification.calibration.improvement import Improvement, gain_of
+from multipanda_py.identification.calibration.improvement import ModelImprovement, gain_of
 from multipanda_py.identification.validation import Comparison, Run, make_task
 from multipanda_py.identification.validation.compare import QUANTITIES
 from multipanda_py.realtime.recording import ArmLog
@@ -41,7 +41,7 @@ def comparison(number, error, full=1):
 def test_a_round_in_which_a_task_fails_is_not_better_for_having_fewer_errors():
     first = Round(0, [comparison(1, 1.0), comparison(4, 9.0)])
     second = Round(1, [comparison(1, 0.9), comparison(4, None)])
-    found = Refinement([first, second], (), "")
+    found = Calibration([first, second], (), "")
     assert found.best is first
     said = json.loads(report.numbers(found, {}), parse_constant=pytest.fail)
     assert [one["score"] is None for one in said["rounds"]] == [False, True]
@@ -49,14 +49,14 @@ def test_a_round_in_which_a_task_fails_is_not_better_for_having_fewer_errors():
 
 def test_a_twin_that_could_not_do_a_task_at_first_is_beaten_by_one_that_can():
     rounds = [Round(0, [comparison(1, None)]), Round(1, [comparison(1, 1.0)])]
-    assert Refinement(rounds, (), "").best is rounds[1]
+    assert Calibration(rounds, (), "").best is rounds[1]
 
 
 def test_a_plant_that_cannot_do_a_task_is_refused(tmp_path, monkeypatch):
     cell = CellConfig.from_yaml("config/dual_sim.yaml")
     monkeypatch.setattr(MODULE, "runs_of", lambda *args: [Run({}, fault="left: reflex")])
     with pytest.raises(ValidationRefused, match=r"task 1: .*left: reflex"):
-        refine(cell, cell, tmp_path, RefinementPlan(tasks=[1]))
+        calibrate(cell, cell, tmp_path, CalibrationPlan(tasks=[1]))
 
 
 def test_the_load_that_a_robot_was_told_of_is_not_put_into_the_last_link(tmp_path, monkeypatch):
@@ -73,7 +73,7 @@ def test_the_load_that_a_robot_was_told_of_is_not_put_into_the_last_link(tmp_pat
     motion = some_motion(ArmDescription("arm"))
     points = motion.table(motion.times(10.0))
     with pytest.raises(IdentificationRefused, match=r"\b0\.8 kg"):
-        refine(plant, twin, tmp_path, RefinementPlan(tasks=[1]), {"arm": points})
+        calibrate(plant, twin, tmp_path, CalibrationPlan(tasks=[1]), {"arm": points})
 
 
 def test_an_arm_that_stopped_on_its_way_is_not_identified(monkeypatch):
@@ -93,7 +93,7 @@ def test_an_arm_that_stopped_on_its_way_is_not_identified(monkeypatch):
 def test_a_twin_that_stops_where_its_plant_goes_on_is_not_the_better_one():
     """Its errors were those of the part that it came through, and counted as all of them."""
     rounds = [Round(0, [comparison(3, 1.0)]), Round(1, [comparison(3, 0.2, full=0)])]
-    assert Refinement(rounds, (), "").best is rounds[0]
+    assert Calibration(rounds, (), "").best is rounds[0]
 
 
 class Rig:
@@ -109,7 +109,7 @@ class Rig:
         monkeypatch.setattr(MODULE, "measure", self.measure)
         monkeypatch.setattr(MODULE, "identify", lambda *_, **__: found)
         monkeypatch.setattr(MODULE, "parameters_text", lambda *_: "robot: fr3\n")
-        gain = Improvement(1, "", {}, {}, 1, (0, 0))
+        gain = ModelImprovement(1, "", {}, {}, 1, (0, 0))
         monkeypatch.setattr(MODULE, "gain_of", lambda *_: gain)
         self.broken = {}
 
@@ -124,7 +124,7 @@ class Rig:
         return type("Motion", (), {"name": f"{arm} {seed}"})()
 
     def refine(self, tasks=(1, 2, 5), rounds=2):
-        return refine(self.cell, self.cell, self.folder, RefinementPlan(tasks, rounds=rounds))
+        return calibrate(self.cell, self.cell, self.folder, CalibrationPlan(tasks, rounds=rounds))
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_a_task_that_the_plant_cannot_do_is_left_out_and_said(rig):
     rig.broken[2] = "left: reflex"
     found = rig.refine(rounds=1)
     assert list(found.notes) == ["task 2: skipped, the plant fails: left: reflex"]
-    assert [len(one.found) for one in found.rounds] == [2, 2]
+    assert [len(one.comparisons) for one in found.rounds] == [2, 2]
     assert json.loads(report.numbers(found, {}))["notes"] == list(found.notes)
     assert found.notes[0] in list(report.lines(found))
 
@@ -179,7 +179,7 @@ def test_a_gain_counts_runs_that_ended_early_and_compares_what_both_came_through
         runs.append(Run({"arm": log}, force, errors, time, fault=fault))
     gain = gain_of(task, runs[:1], runs[1:])
     assert (gain.runs, gain.early) == (1, (1, 0))
-    assert gain.figures["measured minus true force [N]"] == pytest.approx((1.0, 2.0))
+    assert gain.errors["measured minus true force [N]"] == pytest.approx((1.0, 2.0))
     assert gain.as_dict()["ended_early"] == {"data sheet": 1, "identified": 0}
     shortest = gain_of(task, [Run({}, fault="reflex")], runs[1:])
-    assert (shortest.figures, shortest.series) == ({}, {})
+    assert (shortest.errors, shortest.series) == ({}, {})

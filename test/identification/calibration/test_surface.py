@@ -59,7 +59,7 @@ def with_wrench(run, change):
 @pytest.mark.long
 def test_a_torque_sensor_that_is_off_is_not_taken_for_friction(twin, monkeypatch):
     """It was: 0.16 where 0.19 was true, as constant forces that are felt counted as friction."""
-    monkeypatch.setattr(surface, "EVALUATIONS", 2)
+    monkeypatch.setattr(surface, "MAX_ITERATIONS", 2)
     plant = with_surface(twin, "table", {"friction": 0.17})
     ((task, (run,)),) = shown(plant, 4, seconds=2.0)
     run = with_wrench(run, lambda wrench: wrench + (0.5, -0.4, 0.0, 0.0, 0.0, 0.0))
@@ -70,7 +70,7 @@ def test_a_torque_sensor_that_is_off_is_not_taken_for_friction(twin, monkeypatch
 @pytest.mark.long
 def test_what_other_forces_could_be_is_in_the_range_or_not_told_at_all(twin, monkeypatch):
     """Whatever is left could point against the motion, as friction does."""
-    monkeypatch.setattr(surface, "EVALUATIONS", 2)
+    monkeypatch.setattr(surface, "MAX_ITERATIONS", 2)
     plant = with_surface(twin, "table", {"friction": 0.19})
     ((task, (run,)),) = shown(plant, 4)
     noise = np.random.default_rng(0).normal(size=(40, 6)).repeat(50, axis=0)

@@ -11,18 +11,18 @@ from shadow_rig import Rig
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ShadowRefused
-from multipanda_py.identification.monitor import ArmTwin, TwinFollower
+from multipanda_py.identification.monitor import ArmMonitor, ArmTwin
 from multipanda_py.identification.monitor.arm_monitor import (
+    CORRECTION_STIFFNESS,
     QUANTITIES,
-    STIFFNESS,
-    quantity_slices,
-    smallest,
+    min_half_widths,
+    residual_slices,
 )
 from multipanda_py.identification.monitor.cell_monitor import CellShadow
 from multipanda_py.identification.validation import make_task, run_task
 from multipanda_py.realtime.recording import ArmLog
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.robots.inertial import Load
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
@@ -39,8 +39,8 @@ def exact():
 def test_a_described_arm_needs_no_correction(exact):
     """MuJoCo has moved it: another library, with another way to integrate."""
     rig, log = exact
-    found = TwinFollower(rig.arm).follow(log)
-    judged = found.judged
+    found = ArmMonitor(rig.arm).follow(log)
+    judged = found.evaluated
     assert np.ptp(log.q[:, 3]) > 0.7
     assert np.abs(found.q - log.q)[judged].max() < 1e-3
     assert np.abs(found.correction[judged]).max() < 0.1
@@ -49,8 +49,8 @@ def test_a_described_arm_needs_no_correction(exact):
 
 def test_pieces_are_followed_as_the_whole(exact):
     rig, log = exact
-    whole = TwinFollower(rig.arm).follow(log)
-    shadow = TwinFollower(rig.arm)
+    whole = ArmMonitor(rig.arm).follow(log)
+    shadow = ArmMonitor(rig.arm)
     parts = [shadow.follow(log.part(slice(max(0, k - 3), k + 100))) for k in range(0, 1000, 100)]
     residuals = np.vstack([part.residuals for part in parts])
     np.testing.assert_allclose(residuals, whole.residuals[: len(residuals)], atol=2e-6)
@@ -68,7 +68,7 @@ def test_the_correction_is_what_was_not_told(model):
     for _ in range(4000):
         twin.step(q, still, twin.gravity(q) - untold, 1e-3)
     np.testing.assert_allclose(twin.correction, untold, atol=1e-3 * np.abs(untold).max())
-    away = untold / (STIFFNESS * arm.limits.torque)
+    away = untold / (CORRECTION_STIFFNESS * arm.limits.torque)
     np.testing.assert_allclose(q - twin.q, away, atol=1e-3 * np.abs(away).max())
 
 
@@ -88,7 +88,7 @@ def slow_log(rate, **columns):
     names = tuple(joint.name for joint in arm.robot.joints)
     dq, ddq = np.zeros((2, *q.shape))
     dq[:, 3], ddq[:, 3] = 0.4 * np.cos(2.0 * time), -0.8 * np.sin(2.0 * time)
-    model = heavy_model(arm)
+    model = model_with_gravity(arm)
     data = model.createData()
     tau = np.array([pin.rnea(model, data, *row) for row in zip(q, dq, ddq)])
     return arm, ArmLog("arm", "fr3", names, time, q, tau=tau, **columns)
@@ -97,11 +97,11 @@ def slow_log(rate, **columns):
 def test_a_log_without_commands_and_velocities_is_followed_by_its_torques():
     """At 30 Hz, as of a bag; torques by inverse dynamics."""
     arm, log = slow_log(30.0)
-    found = TwinFollower(arm).follow(log)
-    assert np.abs(found.q - log.q)[found.judged].max() < 5e-3
-    at = quantity_slices(7)
+    found = ArmMonitor(arm).follow(log)
+    assert np.abs(found.q - log.q)[found.evaluated].max() < 5e-3
+    at = residual_slices(7)
     assert np.isnan(found.residuals[:, at["wrench"]]).all()
-    assert np.isfinite(found.residuals[:, at["tau"]][found.judged]).all()
+    assert np.isfinite(found.residuals[:, at["tau"]][found.evaluated]).all()
 
 
 def test_behind_a_gap_a_fault_and_a_nan_it_begins_anew():
@@ -111,12 +111,12 @@ def test_behind_a_gap_a_fault_and_a_nan_it_begins_anew():
     columns = {name: log[name].copy() for name in log.names} | {"fault": fault}
     columns["tau"][300, 2] = np.nan
     columns = {name: np.delete(values, np.s_[50:100], axis=0) for name, values in columns.items()}
-    shadow = TwinFollower(arm)
+    shadow = ArmMonitor(arm)
     found = shadow.follow(log.with_columns(columns))
     assert shadow.skipped == 1
-    assert not found.judged[: 50 + 100 + 10].any()
+    assert not found.evaluated[: 50 + 100 + 10].any()
     assert np.isnan(found.q[150:160]).all()
-    assert not found.judged[250:351].any()
+    assert not found.evaluated[250:351].any()
     assert np.nanmax(np.abs(found.q - found.log.q)) < 0.05
 
 
@@ -126,9 +126,9 @@ def test_a_measurement_that_is_no_number_once_does_not_silence_its_residual_for_
     tau = log.tau.copy()
     tau[200, 2] = np.nan
     columns = {name: log[name] for name in log.names} | {"tau": tau, "tau_commanded": log.tau}
-    found = TwinFollower(arm).follow(log.with_columns(columns))
-    residuals = found.residuals[:, quantity_slices(7)["tau"]]
-    assert found.judged[101:].all()
+    found = ArmMonitor(arm).follow(log.with_columns(columns))
+    residuals = found.residuals[:, residual_slices(7)["tau"]]
+    assert found.evaluated[101:].all()
     assert np.isnan(residuals[200, 2])
     assert np.isfinite(residuals[201:]).all()
 
@@ -136,20 +136,20 @@ def test_a_measurement_that_is_no_number_once_does_not_silence_its_residual_for_
 def test_what_cannot_be_followed_is_refused_in_a_sentence():
     arm, log = slow_log(100.0)
     with pytest.raises(ShadowRefused, match=r"\b7 joints\b.*\b6\b"):
-        TwinFollower(ArmDescription("arm", "ur5e", hand=False)).follow(log)
+        ArmMonitor(ArmDescription("arm", "ur5e", hand=False)).follow(log)
     bare = ArmLog("arm", "fr3", log.joints, log.time, log.q)
     with pytest.raises(ShadowRefused, match="torques"):
-        TwinFollower(arm).follow(bare)
+        ArmMonitor(arm).follow(bare)
     with pytest.raises(ShadowRefused, match=r"\b5\.0\b.*\b10\b"):
-        TwinFollower(arm).follow(log.part(slice(None, None, 20)))
+        ArmMonitor(arm).follow(log.part(slice(None, None, 20)))
 
 
 def test_every_number_has_a_least_band():
     limits = ArmDescription("arm", "fr3").limits
-    width = max(place.stop for place in quantity_slices(7).values())
-    assert smallest(limits).shape == (width,)
-    assert (smallest(limits) > 0.0).all()
-    assert len({quantity.name for quantity in QUANTITIES}) == len(quantity_slices(7))
+    width = max(place.stop for place in residual_slices(7).values())
+    assert min_half_widths(limits).shape == (width,)
+    assert (min_half_widths(limits) > 0.0).all()
+    assert len({quantity.name for quantity in QUANTITIES}) == len(residual_slices(7))
 
 
 def test_a_twin_went_by_the_data_sheet_where_its_cell_knows_better(tmp_path):
@@ -164,7 +164,7 @@ def test_a_twin_went_by_the_data_sheet_where_its_cell_knows_better(tmp_path):
         shadow = CellShadow(config)
         shadow.follow(run.logs)
         found = shadow.last["arm"]
-        needed[name] = np.sqrt(np.mean(found.correction[found.judged] ** 2, axis=0))
+        needed[name] = np.sqrt(np.mean(found.correction[found.evaluated] ** 2, axis=0))
     assert needed["plain"].max() > 1.0
     assert (needed["known"] < 0.3 * needed["plain"].max()).all(), needed
     assert np.linalg.norm(needed["known"]) < 0.2 * np.linalg.norm(needed["plain"]), needed

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from multipanda_py.exceptions import ShadowRefused
-from multipanda_py.identification.monitor import Band, Shadowed, learn
-from multipanda_py.identification.monitor.arm_monitor import quantity_slices, smallest
+from multipanda_py.identification.monitor import Band, MonitoredLog, learn
+from multipanda_py.identification.monitor.arm_monitor import min_half_widths, residual_slices
 from multipanda_py.realtime.recording import ArmLog
 from multipanda_py.robots import ArmDescription
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.inline
 
 ARM = ArmDescription("arm", "fr3")
 JOINTS = tuple(joint.name for joint in ARM.robot.joints)
-WIDTH = max(place.stop for place in quantity_slices(7).values())
+WIDTH = max(place.stop for place in residual_slices(7).values())
 
 
 def shadowed(seconds=4.0):
@@ -26,26 +26,26 @@ def shadowed(seconds=4.0):
     zero = np.zeros((len(time), 7))
     rows = np.random.default_rng(0).uniform(-1.0, 3.0, (len(time), WIDTH))
     log = ArmLog("arm", "fr3", JOINTS, time, zero, tau=zero)
-    return Shadowed(log, zero, zero, zero, zero, rows, time >= 0.0)
+    return MonitoredLog(log, zero, zero, zero, zero, rows, time >= 0.0)
 
 
 def test_it_is_the_quantiles_with_their_margin():
     band = learn({"arm": [shadowed()]}, {"arm": ARM.limits}, margin=0.25).arms["arm"]
-    least = smallest(ARM.limits)
+    least = min_half_widths(ARM.limits)
     np.testing.assert_allclose(band.low, -1.0 - 1.0 - least, atol=0.02)
     np.testing.assert_allclose(band.high, 3.0 + 1.0 + least, atol=0.02)
 
 
 def test_it_comes_back_from_its_file(tmp_path):
     run = shadowed()
-    run.residuals[:, quantity_slices(7)["wrench"]] = np.nan  # nobody has measured it
+    run.residuals[:, residual_slices(7)["wrench"]] = np.nan  # nobody has measured it
     band = learn({"arm": [run]}, {"arm": ARM.limits})
     path = tmp_path / "band.yaml"
     path.write_text(band.to_yaml())
     again = Band.from_yaml(path).of("arm", JOINTS)
     np.testing.assert_allclose(again.low, band.arms["arm"].low, rtol=1e-4)
     np.testing.assert_allclose(again.high, band.arms["arm"].high, rtol=1e-4)
-    assert np.isnan(again.low[quantity_slices(7)["wrench"]]).all()
+    assert np.isnan(again.low[residual_slices(7)["wrench"]]).all()
 
 
 def test_too_little_is_no_band():
@@ -53,7 +53,7 @@ def test_too_little_is_no_band():
     with pytest.raises(ShadowRefused, match=r"\b1\.5 s\b.*\b2 s\b"):
         learn({"arm": [short]}, {"arm": ARM.limits})
     unjudged = shadowed()
-    unjudged = replace(unjudged, judged=np.zeros(len(unjudged.time), bool))
+    unjudged = replace(unjudged, evaluated=np.zeros(len(unjudged.time), bool))
     with pytest.raises(ShadowRefused, match=r"\b0\.0 s\b"):
         learn({"arm": [unjudged]}, {"arm": ARM.limits})
 

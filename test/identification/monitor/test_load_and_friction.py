@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from shadow_rig import Rig
 
-from multipanda_py.identification.monitor.load_and_friction import HEAVIEST, LoadAndFriction
+from multipanda_py.identification.monitor.load_and_friction import MAX_MASS, LoadAndFriction
 from multipanda_py.robots.inertial import Load
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
@@ -50,7 +50,7 @@ def test_pieces_are_as_good_as_the_whole(run):
         part = slice(begin, begin + 500)
         cut = {
             name: getattr(shadowed, name)[part]
-            for name in ("q", "dq", "tau", "correction", "residuals", "judged")
+            for name in ("q", "dq", "tau", "correction", "residuals", "evaluated")
         }
         pieces.add(replace(shadowed, log=shadowed.log.part(part), **cut))
     assert pieces.estimate.mass == pytest.approx(whole.estimate.mass, abs=0.02)
@@ -59,17 +59,17 @@ def test_pieces_are_as_good_as_the_whole(run):
 def test_samples_beside_a_fault_do_not_make_the_estimate_no_number(run):
     """The twin has no velocity during a fault, so the last sample before has no acceleration."""
     rig, shadowed = run
-    dq, judged = shadowed.dq.copy(), shadowed.judged.copy()
+    dq, judged = shadowed.dq.copy(), shadowed.evaluated.copy()
     dq[3000:3010], judged[3000:4010] = np.nan, False
     update = LoadAndFriction(rig.arm)
-    update.add(replace(shadowed, dq=dq, judged=judged))
+    update.add(replace(shadowed, dq=dq, evaluated=judged))
     assert update.estimate.mass == pytest.approx(0.6, abs=0.1)
 
 
 def test_nothing_seen_is_nothing_found_and_known_ill(run):
     rig, shadowed = run
     update = LoadAndFriction(rig.arm)
-    update.add(replace(shadowed, judged=np.zeros(len(shadowed.log), bool)))
+    update.add(replace(shadowed, evaluated=np.zeros(len(shadowed.log), bool)))
     found = update.estimate
     assert (found.mass, found.com.tolist(), found.coulomb.max()) == (0.0, [0.0] * 3, 0.0)
     assert found.deviations[0] == pytest.approx(2.0)
@@ -82,7 +82,7 @@ def test_estimates_stay_within_their_bounds(run):
         update = LoadAndFriction(rig.arm, Load(0.3, np.zeros(3), 1e-3 * np.eye(3)))
         update.add(replace(shadowed, correction=shadowed.correction + size))
         found = update.estimate
-        assert -0.3 <= found.mass <= HEAVIEST
+        assert -0.3 <= found.mass <= MAX_MASS
         assert (np.abs(found.com) <= 0.5).all()
         assert (found.viscous >= 0.0).all()
         assert (found.coulomb >= 0.0).all()

@@ -11,8 +11,8 @@ import pytest
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, ValidationRefused
-from multipanda_py.identification.paired.data_set import Wished, record_pairs
-from multipanda_py.identification.paired.folder import RECORDED, TABLE
+from multipanda_py.identification.paired.data_set import DataSetSpec, record_pairs
+from multipanda_py.identification.paired.folder import RECORDED_FOLDER, TABLE_FILE
 
 pytest.importorskip("joblib")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -24,7 +24,7 @@ BIAS, STIFFNESS = 0.4, 600.0
 PLANT = CellConfig.from_dict(
     {"arms": {"arm": {"perturbation": {"torque_bias": [BIAS, 0, 0, 0, 0, 0, 0]}}}}
 )
-WISHED = Wished(multi=1, single=1, linear=0, seed=2706)  # whose motions are short
+WISHED = DataSetSpec(multi=1, single=1, linear=0, seed=2706)  # whose motions are short
 
 
 @pytest.mark.slow
@@ -39,24 +39,24 @@ def test_a_resumed_data_set_is_the_whole_one_to_the_last_bit(tmp_path):
     whole, again, said = tmp_path / "whole", tmp_path / "again", []
     with pytest.raises(Broken):
         record_pairs(TWIN, PLANT, "arm", whole, WISHED, jobs=1, log=stop)
-    assert not (whole / TABLE).exists()
-    first = {file.name for file in (whole / RECORDED).glob("*.npz")}
+    assert not (whole / TABLE_FILE).exists()
+    first = {file.name for file in (whole / RECORDED_FOLDER).glob("*.npz")}
     assert record_pairs(TWIN, PLANT, "arm", whole, WISHED, jobs=1, log=said.append) == 2
     assert "of 2 motions" in said[0]
     shutil.copytree(whole, again)  # as it was broken off before the motion that came first here
-    for file in (again / TABLE, *(again / RECORDED / name for name in first)):
+    for file in (again / TABLE_FILE, *(again / RECORDED_FOLDER / name for name in first)):
         file.unlink()
     assert record_pairs(TWIN, PLANT, "arm", again, WISHED, jobs=1) == 2
-    assert (whole / TABLE).read_bytes() == (again / TABLE).read_bytes()
+    assert (whole / TABLE_FILE).read_bytes() == (again / TABLE_FILE).read_bytes()
 
-    table = parquet.read_table(whole / TABLE)
+    table = parquet.read_table(whole / TABLE_FILE)
     meta = json.loads(table.schema.metadata[b"multipanda_pairs"])
     assert (meta["robot"], meta["rate"], meta["wished"]["seed"]) == ("fr3", 100, 2706)
     data = table.to_pandas()
     assert np.isfinite(data.select_dtypes(float)).all(axis=None)
     for _, rows in data.groupby("motion"):
         assert rows["time"].tolist() == pytest.approx(np.arange(len(rows)) / 100)
-        with np.load(whole / RECORDED / f"{rows['kind'].iloc[0]}-00000.npz") as recorded:
+        with np.load(whole / RECORDED_FOLDER / f"{rows['kind'].iloc[0]}-00000.npz") as recorded:
             cut = recorded["twin"][recorded["starts"][:2].min() :: 10]
             other = recorded["plant"][recorded["starts"][:2].min() :: 10]
         assert rows["plant_q_1"].tolist() == other[: len(rows), 0].tolist()
@@ -65,13 +65,13 @@ def test_a_resumed_data_set_is_the_whole_one_to_the_last_bit(tmp_path):
     away = (data["plant_q_1"] - data["twin_q_1"]).to_numpy()
     assert away == pytest.approx(np.full(len(away), BIAS / STIFFNESS), rel=1e-2)
 
-    file = next((again / RECORDED).glob("*.npz"))
+    file = next((again / RECORDED_FOLDER).glob("*.npz"))
     sound = file.read_bytes()
     for damaged in (sound[:3000], b"", b"a text", sound[:-30]):
         file.write_bytes(damaged)
         with pytest.raises(ConfigurationError, match=rf"\b{file.name}: .*lacks"):
             record_pairs(TWIN, PLANT, "arm", again, WISHED, jobs=1)
-    (again / RECORDED / "key.txt").unlink()
+    (again / RECORDED_FOLDER / "key.txt").unlink()
     with pytest.raises(ConfigurationError, match=r"\bkey\.txt\b"):
         record_pairs(TWIN, PLANT, "arm", again, WISHED, jobs=1)
 

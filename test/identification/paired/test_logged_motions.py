@@ -10,7 +10,7 @@ import pytest
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, ValidationRefused
-from multipanda_py.identification.paired.folder import TABLE
+from multipanda_py.identification.paired.folder import TABLE_FILE
 from multipanda_py.identification.paired.replay import logged_motions, replay_logs
 from multipanda_py.planning.trajectory.quintic import evaluate
 from multipanda_py.realtime.recording import ArmLog
@@ -136,7 +136,7 @@ def test_the_twin_does_what_was_recorded_at_its_times_and_the_table_says_how(tmp
     assert replay_logs(TWIN, [file], "arm", folder, jobs=1, report=said.append) == 2
     assert said[0].startswith("2 motions")
     assert said[0].endswith("joint_trajectory")
-    table = parquet.read_table(folder / TABLE)
+    table = parquet.read_table(folder / TABLE_FILE)
     data = table.to_pandas()
     assert np.abs(data["twin_q_4"] - data["plant_q_4"]).max() < 2e-3
     assert data["plant_tau_2"].tolist() == pytest.approx([OFF[1]] * len(data))

@@ -9,9 +9,14 @@ import pytest
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.identification.paired.data_set import Wished, motion_of
+from multipanda_py.identification.paired.data_set import DataSetSpec, motion_of
 from multipanda_py.identification.paired.folder import split_of
-from multipanda_py.identification.paired.motions import INSIDE, REST, joint_motion, moving_together
+from multipanda_py.identification.paired.motions import (
+    LIMIT_MARGIN,
+    REST_TIME,
+    joint_motion,
+    moving_together,
+)
 from multipanda_py.identification.validation.approach_paths import tool_in_world
 from multipanda_py.planning.trajectory.quintic import evaluate
 
@@ -39,18 +44,18 @@ def test_a_motion_keeps_limits_and_moves_its_joints_only(kind):
     for number in range(20):
         motion = joint_motion(kind, number, 1, limits, lambda postures: -1.0)
         q, dq, ddq = path(motion).transpose(1, 0, 2)
-        assert (q > limits.lower + 0.99 * INSIDE).all()
-        assert (q < limits.upper - 0.99 * INSIDE).all()
+        assert (q > limits.lower + 0.99 * LIMIT_MARGIN).all()
+        assert (q < limits.upper - 0.99 * LIMIT_MARGIN).all()
         assert (np.abs(dq) <= limits.velocity).all()
         assert (np.abs(ddq) <= limits.acceleration).all()
         assert tuple(np.flatnonzero(np.ptp(q, axis=0) > 1e-9)) == motion.joints
-        assert np.ptp(q[: int(REST / 0.005)], axis=0).max() < 1e-12
+        assert np.ptp(q[: int(REST_TIME / 0.005)], axis=0).max() < 1e-12
 
 
 def test_a_motion_depends_on_seed_and_number_only():
-    again = [motion_of(CELL, "arm", Wished(seed=4), "multi", 9).points for _ in range(2)]
+    again = [motion_of(CELL, "arm", DataSetSpec(seed=4), "multi", 9).points for _ in range(2)]
     assert again[0].tolist() == again[1].tolist()
-    other = motion_of(CELL, "arm", Wished(seed=5), "multi", 9).points
+    other = motion_of(CELL, "arm", DataSetSpec(seed=5), "multi", 9).points
     assert not np.array_equal(again[0][-1, 1:8], other[-1, 1:8])
 
 
@@ -61,7 +66,7 @@ def test_a_motion_without_room_is_refused():
 
 @pytest.mark.parametrize(("number", "still"), [(0, 1), (1, 2), (2, 0)])
 def test_a_line_stays_in_its_plane(number, still):
-    motion = motion_of(CELL, "arm", Wished(), "linear", number)
+    motion = motion_of(CELL, "arm", DataSetSpec(), "linear", number)
     poses = [tool_in_world(ARM, q) for q in path(motion)[::20, 0]]
     places = np.array([pose.position for pose in poses])
     assert np.ptp(places[:, still]) < 2e-3

@@ -19,9 +19,14 @@ from robots import unused_address
 from multipanda_py import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, LoopError, ValidationRefused
-from multipanda_py.identification.paired.data_set import Sides, Wished, motion_of, record_pairs
-from multipanda_py.identification.paired.folder import RECORDED, TABLE
-from multipanda_py.identification.paired.real_plant import check_standing, explained
+from multipanda_py.identification.paired.data_set import (
+    DataSetSpec,
+    Sides,
+    motion_of,
+    record_pairs,
+)
+from multipanda_py.identification.paired.folder import RECORDED_FOLDER, TABLE_FILE
+from multipanda_py.identification.paired.real_plant import check_standing, with_fault
 from multipanda_py.identification.paired.recording import AlignedPair, Side, align_sides
 
 pytest.importorskip("joblib")
@@ -40,7 +45,7 @@ TWIN = CellConfig.from_dict(
         },
     }
 )  # fmt: skip
-WISHED = Wished(multi=1, single=0, linear=0, seed=2706)  # whose motion is short
+WISHED = DataSetSpec(multi=1, single=0, linear=0, seed=2706)  # whose motion is short
 
 
 def plant(arms, **settings):
@@ -50,7 +55,7 @@ def plant(arms, **settings):
 
 
 def recorded(folder, name="multi-00000"):
-    with np.load(folder / RECORDED / f"{name}.npz") as data:
+    with np.load(folder / RECORDED_FOLDER / f"{name}.npz") as data:
         return AlignedPair(data["twin"], data["plant"], *map(int, data["starts"]))
 
 
@@ -68,7 +73,7 @@ def test_a_plant_in_real_time_does_what_its_twin_does_and_says_before_that_it_mo
     twin, other = pair.cut("command")
     assert len(twin) > 900
     assert np.abs(twin[:, :7] - other[:, :7]).max() < 1e-5
-    about = json.loads(parquet.read_schema(tmp_path / TABLE).metadata[b"multipanda_pairs"])
+    about = json.loads(parquet.read_schema(tmp_path / TABLE_FILE).metadata[b"multipanda_pairs"])
     assert (about["aligned_by"], about["plant_is_real"]) == ("command", True)
     assert about["laws"] == {"twin": "joint_trajectory", "plant": "joint_trajectory"}
     said.clear()  # nothing is left, so nothing moves, and nobody is told so
@@ -118,9 +123,9 @@ def test_an_arm_that_had_stopped_was_said_to_have_a_fault_and_not_which():
         while not cell.state("arm").fault:
             cell.step(10)
         error = LoopError("the motion ended in a fault")
-        said = str(explained(cell, error))
+        said = str(with_fault(cell, error))
         assert "velocity_limit (arm, arm/law)" in said
-        assert explained(cell, error) is error  # there is no other
+        assert with_fault(cell, error) is error  # there is no other
 
 
 @pytest.mark.parametrize("late", [-7, 0, 4])
@@ -148,7 +153,7 @@ def test_a_robot_that_stops_ends_it_in_one_line_and_it_goes_on_where_it_was(law,
     address, said = unused_address(), []
     robot = {"backend": "franka", "robot_ip": address, "gripper": True}
     cell = plant({"arm": robot}, realtime={})  # in time, as the robot is
-    wished, laws = Wished(multi=2, single=0, linear=0, seed=5), ("joint_trajectory", law)
+    wished, laws = DataSetSpec(multi=2, single=0, linear=0, seed=5), ("joint_trajectory", law)
 
     def say(text):
         said.append(text)
@@ -158,7 +163,7 @@ def test_a_robot_that_stops_ends_it_in_one_line_and_it_goes_on_where_it_was(law,
     with FciSim([address], tidy=True, priority=40) as sim:
         with pytest.raises(ValidationRefused, match=r"(?s)^multi-00001: .*1 of 2"):
             record_pairs(TWIN, cell, "arm", tmp_path, wished, laws=laws, log=say)
-        assert not (tmp_path / TABLE).exists()
+        assert not (tmp_path / TABLE_FILE).exists()
         sim.admin(address, "reboot", seconds=0.0)
         wait_until(lambda: sim.admin(address, "stats")["running"])
         assert record_pairs(TWIN, cell, "arm", tmp_path, wished, laws=laws, log=said.append) == 2

@@ -13,7 +13,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.identification.residual.motions import PairedMotion, PairedMotions
 from multipanda_py.identification.residual.train import fit_bodies
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.robots.residual.inputs import Normalisation
 
 pytestmark = pytest.mark.inline
@@ -26,7 +26,7 @@ SCALE = Normalisation.of_limits(LIMITS.lower, LIMITS.upper, LIMITS.velocity, LIM
 
 def differing():
     """Return a model whose links weigh more than the arm's."""
-    model = heavy_model(ARM)
+    model = model_with_gravity(ARM)
     for number in (2, 4, 6):
         model.inertias[number].mass *= 1.2
         model.inertias[number].lever += [0.01, -0.005, 0.008]
@@ -34,7 +34,7 @@ def differing():
 
 
 def motions(count, seed):
-    rng, own, other = np.random.default_rng(seed), heavy_model(ARM), differing()
+    rng, own, other = np.random.default_rng(seed), model_with_gravity(ARM), differing()
     time = np.arange(120)[:, None] / 100.0
     for number in range(count):
         speed, phase = rng.uniform(1.0, 3.0, 7), rng.uniform(0.0, 6.0, 7)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.config.perturbation_section import PerturbationConfig
-from multipanda_py.identification.residual.motions import MotionSample
+from multipanda_py.identification.residual.motions import TrainingMotion
 from multipanda_py.identification.residual.torch_network import TrainingSettings
 from multipanda_py.identification.residual.train import fit_direct
 from multipanda_py.robots.residual.inputs import Inputs, Normalisation
@@ -40,7 +40,7 @@ def motions(count, seed, distances):
             stage.execute(torque)
         states = SCALE.state(np.hstack([q, np.gradient(q, 0.01, axis=0), 0.0 * q]))
         residual = np.hstack([np.zeros((400, 2 * N)), 0.3 - tau]) / SCALE.span
-        found.append(MotionSample(inputs.rows(states), residual))
+        found.append(TrainingMotion(inputs.rows(states), residual))
     return found
 
 

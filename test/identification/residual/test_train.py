@@ -34,14 +34,14 @@ def pairs(tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_numpy_and_torch_agree(kind):
     from multipanda_py.identification.residual.torch_network import (
-        Standard,
+        Scaling,
         arrays_of,
         make_network,
         put_arrays,
     )
 
     rng = np.random.default_rng(1)
-    standard = Standard(rng.normal(size=8), rng.uniform(0.1, 2.0, 8), rng.uniform(0.1, 2.0, 6))
+    standard = Scaling(rng.normal(size=8), rng.uniform(0.1, 2.0, 8), rng.uniform(0.1, 2.0, 6))
     module = make_network(kind, 5, standard)
     torch.nn.init.normal_(module.dense.weight)
     module.double()
@@ -49,7 +49,7 @@ def test_numpy_and_torch_agree(kind):
     expected = module(torch.from_numpy(states[None]))[0].detach().numpy()
     weights = arrays_of(module, kind)
     assert network(kind, weights).run(states) == pytest.approx(expected, abs=1e-5)
-    other = make_network(kind, 5, Standard.none(8, 6)).double()
+    other = make_network(kind, 5, Scaling.identity(8, 6)).double()
     put_arrays(other, kind, weights)
     again = other(torch.from_numpy(states[None]))[0].detach().numpy()
     assert again == pytest.approx(expected, abs=1e-6)

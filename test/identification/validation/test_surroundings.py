@@ -15,7 +15,11 @@ from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ValidationRefused
 from multipanda_py.identification.validation import make_task, run_task, validate
 from multipanda_py.identification.validation.approach_paths import tool_in_world
-from multipanda_py.identification.validation.tasks import in_task, required_objects, with_tools_of
+from multipanda_py.identification.validation.tasks import (
+    in_task,
+    setup_instructions,
+    with_tools_of,
+)
 from multipanda_py.identification.validation.validate import check_thresholds, with_measured_force
 from multipanda_py.simulation.fci.scene import world_of
 from multipanda_py.simulation.fci.world import Physics
@@ -46,7 +50,7 @@ def test_the_table_is_where_real_arms_and_their_twin_look_for_it(number):
     for config in (plant, twin):
         task = make_task(number)
         scene = task.scene(config)
-        places.append({name: thing.position for name, thing in task.things.items()})
+        places.append({name: thing.position for name, thing in task.objects.items()})
         arm = describe_arm("left", scene.arms["left"])
         tips.append(tool_in_world(arm, np.array(scene.arms["left"].q_start)).position)
     places.append({name: thing.position for name, thing in robots.objects.items()})
@@ -69,11 +73,11 @@ def test_a_twin_carries_what_its_plant_does_and_keeps_a_tool_of_its_own():
 
 def test_what_has_to_be_there_is_said_with_its_size_and_place():
     tasks = [make_task(1), make_task(3, "ufic"), make_task(3, "plain_pi"), make_task(5)]
-    table, under, box = required_objects(tasks, real())
+    table, under, box = setup_instructions(tasks, real())
     assert re.match(r"task 3\b.*\btable\b.*\b0\.36 x 0\.36 x 0\.04 m, fixed", table)
     assert re.match(r"task 5\b.*\btable\b", under)
     assert re.search(r"\b0\.12 x 0\.19 x 0\.2 m\b.*\b0\.8 kg\b.*\(0\.500, 0\.000, 0\.400\)", box)
-    assert list(required_objects(tasks, simulated())) == []
+    assert list(setup_instructions(tasks, simulated())) == []
 
 
 def test_robots_in_a_task_have_its_things_around_them():

@@ -203,7 +203,7 @@ def test_the_plain_law_integrates_the_time_that_went_by_where_it_is_not_asked_in
 
         task.plain.force = noted
         for k in range(5):
-            task.set_target(running, 0.01 * k)
+            task.set_targets(running, 0.01 * k)
             running.step(10)
     assert periods == pytest.approx([0.01] * 5)
 

@@ -15,13 +15,13 @@ from multipanda_py.apps.cli import main
 from multipanda_py.exceptions import ConfigurationError, DatasetRefused
 from multipanda_py.learning.datasets import Dataset, EpisodeRecorder, replay
 from multipanda_py.learning.datasets.reader import (
-    INFO,
-    OURS,
+    EXTRA_METADATA_FILE,
+    INFO_FILE,
     data_file,
     episode_file,
     video_file,
 )
-from multipanda_py.learning.datasets.recorder import VideoWriter, count_frames
+from multipanda_py.learning.datasets.recorder import EpisodeVideoWriter, count_frames
 from multipanda_py.learning.datasets.replay import check
 from multipanda_py.learning.gym import CellEnv
 
@@ -63,7 +63,7 @@ def test_what_was_recorded_is_read_as_it_was(env, tmp_path):
     assert check(dataset) == []
     episode = dataset[1]
     assert episode.task == "reach the point"
-    assert episode.facts["seed"] == 1
+    assert episode.metadata["seed"] == 1
     env.reset(seed=1)
     first = env.expert_action()
     np.testing.assert_array_equal(episode["action"][0], first)
@@ -76,8 +76,8 @@ def test_a_data_set_with_former_names_was_refused(env, tmp_path):
     folder = recorded(env, tmp_path / "set", 1).folder
     expected = Dataset(folder)[0]
     for name, renamed in (
-        (OURS, {'"objects"': '"things"', '"delta_pose"': '"pose_step"'}),
-        (INFO, {'"image_time"': '"picture_time"'}),
+        (EXTRA_METADATA_FILE, {'"objects"': '"things"', '"delta_pose"': '"pose_step"'}),
+        (INFO_FILE, {'"image_time"': '"picture_time"'}),
     ):
         text = (folder / name).read_text()
         for new, old in renamed.items():
@@ -88,7 +88,10 @@ def test_a_data_set_with_former_names_was_refused(env, tmp_path):
     names = [{"image_time": "picture_time"}.get(name, name) for name in table.column_names]
     pq.write_table(table.rename_columns(names), data_file(folder, 0))
     dataset = Dataset(folder)
-    assert (dataset.ours["objects"], dataset.ours["control"]) == (True, "delta_pose")
+    assert (dataset.extra_metadata["objects"], dataset.extra_metadata["control"]) == (
+        True,
+        "delta_pose",
+    )
     np.testing.assert_array_equal(dataset[0]["image_time"], expected["image_time"])
 
 
@@ -139,7 +142,7 @@ def test_discarded_and_repeated_episodes_leave_nothing(env, tmp_path):
             recorder.step(env.hold_action())
     dataset = Dataset(tmp_path / "set")
     assert [len(episode) for episode in dataset] == [3]
-    assert dataset[0].facts == {"success": True, "seed": 6, "fault": ""}
+    assert dataset[0].metadata == {"success": True, "seed": 6, "fault": ""}
     assert check(dataset) == []
 
 
@@ -352,11 +355,11 @@ def test_seeds_successes_and_instructions_that_are_none_were_taken(env, tmp_path
             with pytest.raises(DatasetRefused, match=r"\bsuccess: .*True.*False.*None"):
                 recorder.end(success)
         recorder.end(np.True_)
-    assert Dataset(tmp_path / "set")[0].facts == {"success": True, "seed": 4, "fault": ""}
+    assert Dataset(tmp_path / "set")[0].metadata == {"success": True, "seed": 4, "fault": ""}
 
 
 def test_a_film_of_nothing_had_its_encoder_print_three_lines(tmp_path, capfd, caplog):
-    film = VideoWriter(tmp_path / "film.mp4", 64, 96, 30)
+    film = EpisodeVideoWriter(tmp_path / "film.mp4", 64, 96, 30)
     film.close()
     assert capfd.readouterr().err == ""
     assert caplog.text == ""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multipanda_py.learning.gym.control import CONTROLS, ROTATION, pose_numbers, pose_of
-from multipanda_py.learning.gym.spaces import HandControl
+from multipanda_py.learning.gym.spaces import GripperControl
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.testing import simple_cell
@@ -61,7 +61,7 @@ def test_joints_go_to_no_poses():
 
 def test_a_hand_closes_opens_and_is_told_once():
     with simple_cell({"arm": {}}) as cell:
-        hand, gripper = HandControl("arm"), cell.gripper("arm")
+        hand, gripper = GripperControl("arm"), cell.gripper("arm")
         hand.reset(cell)
         assert hand.is_open
         widths = []

@@ -13,7 +13,7 @@ import pytest
 from inferences import awaited
 
 from multipanda_py.exceptions import PolicyFailed
-from multipanda_py.learning.datasets.features import features_of, numbers_of
+from multipanda_py.learning.datasets.features import features_of, observation_vectors
 from multipanda_py.learning.gym import CellEnv
 from multipanda_py.learning.policies import LeRobotInference, PolicyRunner, ProgramInference
 from multipanda_py.learning.policies.server import lerobot_policy
@@ -169,7 +169,7 @@ def test_lerobot_is_shown_what_a_frame_would_hold(tmp_path, monkeypatch, env):
     inference = Echo(tmp_path, env, python=sys.executable)
     try:
         seen, _ = env.reset(seed=0)
-        numbers = numbers_of(env, seen)
+        numbers = observation_vectors(env, seen)
         shown = {key: list(value.shape) for key, value in numbers.items()} | {"begins": []}
         names = len(json.dumps(dict(sorted(shown.items()))))
         for first in (True, False, True):

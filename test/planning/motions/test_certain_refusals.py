@@ -14,7 +14,7 @@ from multipanda_py import Pose
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.planning.motions.find_motion import LIMIT_MARGIN, check_feasible, find_move
 from multipanda_py.planning.motions.motion_request import MoveRequest
-from multipanda_py.planning.motions.path_constraints import AttachedObject, clearance_constraints
+from multipanda_py.planning.motions.path_constraints import AttachedObject, required_distances
 from multipanda_py.planning.optimiser import Scene
 from multipanda_py.robots import ArmDescription, SceneObject
 
@@ -33,14 +33,14 @@ def two_arms(*things):
 
 
 def refuse(scene, request, grips=()):
-    held = {one.arm: one.thing for one in grips}
-    distances = clearance_constraints(scene, held, request)
+    held = {one.arm: one.object_name for one in grips}
+    distances = required_distances(scene, held, request)
     check_feasible(scene, request, grips, distances, LIMIT_MARGIN)
 
 
 def refusals(scene, arm):
     """Return what says why a place is refused, empty if it is not."""
-    distances = clearance_constraints(scene, {}, MoveRequest([{arm: DOWN}], clearance=0.0))
+    distances = required_distances(scene, {}, MoveRequest([{arm: DOWN}], clearance=0.0))
 
     def said(place):
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.planning.motions.motion_check import SHORTEST, timed
+from multipanda_py.planning.motions.motion_check import MIN_DURATION, timed
 from multipanda_py.planning.trajectory.quintic import evaluate
 
 pytestmark = pytest.mark.inline
@@ -46,5 +46,5 @@ def test_limits_are_kept_between_points_and_ends_are_at_rest(seed):
 
 def test_no_way_takes_a_moment():
     rows = timed(np.linspace(0.0, 1.0, 5), np.ones((5, 3)), np.ones(3), np.ones(3))
-    assert rows[-1, 0] == SHORTEST
+    assert rows[-1, 0] == MIN_DURATION
     assert not rows[:, 4:].any()

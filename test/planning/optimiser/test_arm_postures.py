@@ -9,14 +9,18 @@ import pytest
 
 from multipanda_py.config.describe import describe_arms, describe_objects
 from multipanda_py.planning.optimiser.clearances import clearances
-from multipanda_py.planning.optimiser.configuration import free_postures, quick_end, tool_goals
+from multipanda_py.planning.optimiser.configuration import (
+    free_postures,
+    sample_phase_end,
+    tool_goals,
+)
 from multipanda_py.planning.optimiser.free_space import free_space
 from multipanda_py.planning.optimiser.goals import Axis, PoseGoal
 from multipanda_py.planning.optimiser.kinematics import Kinematics
 from multipanda_py.planning.optimiser.problem import Problem
 from multipanda_py.planning.optimiser.scene import Scene
 from multipanda_py.planning.optimiser.term import WithinLimits
-from multipanda_py.planning.tasks.goals import FLOOR
+from multipanda_py.planning.tasks.goals import FLOOR_OBJECT
 from multipanda_py.pose import Pose
 from multipanda_py.testing import simple_cell
 
@@ -50,7 +54,7 @@ def poses_of(scene, q):
 
 @pytest.mark.sim
 def test_tools_are_at_their_poses_and_nothing_touches(cell):
-    scene = Scene(describe_arms(cell.config), [*describe_objects(cell.config), FLOOR])
+    scene = Scene(describe_arms(cell.config), [*describe_objects(cell.config), FLOOR_OBJECT])
     space = free_space(scene, problem_of(scene).terms)
     rng = np.random.default_rng(5)
     lower, upper = scene.lower[:14] + MARGIN, scene.upper[:14] - MARGIN
@@ -86,7 +90,7 @@ def test_out_of_reach_nothing_is_found_and_of_other_goals_nothing_is_understood(
     goals = tool_goals(scene, problem.terms)
     assert goals == {"left": far}
     x = scene.start.copy()
-    assert quick_end(scene, space, problem.terms, goals, x, x, rng) is None
+    assert sample_phase_end(scene, space, problem.terms, goals, x, x, rng) is None
     up = Axis("right/tool", [0.0, 0.0, 1.0], [0.0, 0.0, 1.0])
     assert tool_goals(scene, problem_of(scene, up).terms) is None
     assert tool_goals(scene, problem_of(scene).terms) is None
@@ -101,6 +105,6 @@ def test_an_arm_that_nothing_is_asked_of_stays(cell):
     space = free_space(scene, problem.terms)
     x = scene.start.copy()
     goals = tool_goals(scene, problem.terms)
-    found = quick_end(scene, space, problem.terms, goals, x, x, np.random.default_rng(0))
+    found = sample_phase_end(scene, space, problem.terms, goals, x, x, np.random.default_rng(0))
     assert found[:7] == pytest.approx(x[:7], abs=0.0)
     assert np.abs(found[7:14] - x[7:14]).max() < 1.0  # the nearest of what it has found

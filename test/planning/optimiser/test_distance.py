@@ -10,7 +10,7 @@ import pytest
 from optimiser_scenes import scene_of_two
 
 from multipanda_py.planning.optimiser.clearances import clearances
-from multipanda_py.planning.optimiser.distance import AHEAD, Distance
+from multipanda_py.planning.optimiser.distance import GRADIENT_DISTANCE, Distance
 from multipanda_py.planning.optimiser.goals import PoseGoal
 from multipanda_py.planning.optimiser.kinematics import Kinematics
 from multipanda_py.planning.optimiser.scene import Scene
@@ -48,7 +48,7 @@ def near_ones(distance, seed, count):
     while len(found) < count:
         x = SCENE.start + rng.uniform(-1.2, 1.2, (50, SCENE.size))
         values, _ = distance.evaluate(Kinematics(SCENE, distance.frames).forward_kinematics(x))
-        good = (values > -0.9 * AHEAD) & (values < distance.margin - 2e-3)
+        good = (values > -0.9 * GRADIENT_DISTANCE) & (values < distance.margin - 2e-3)
         found += list(x[good.any(axis=1)])
     return np.array(found[:count])
 
@@ -66,11 +66,11 @@ def test_distances_are_those_of_coal(pair):
             second = by_coal(b, placed.frames[b.frame], row)
             result = coal.DistanceResult()
             d = coal.distance(*first, *second, coal.DistanceRequest(), result)
-            if 1e-3 < d < distance.margin + AHEAD - 1e-3:
+            if 1e-3 < d < distance.margin + GRADIENT_DISTANCE - 1e-3:
                 assert distance.margin - values[row, number] == pytest.approx(d, abs=1e-5)
                 compared += 1
-            elif d >= distance.margin + AHEAD:
-                assert values[row, number] < -0.99 * AHEAD
+            elif d >= distance.margin + GRADIENT_DISTANCE:
+                assert values[row, number] < -0.99 * GRADIENT_DISTANCE
     assert compared > 1
 
 
@@ -82,7 +82,7 @@ def test_derivatives_are_those_of_finite_differences(pair):
     values, jacobian = distance.evaluate(kinematics.forward_kinematics(x))
     h = 1e-5
     # Not at the end of what is looked at, and not within each other, where coal's are rough.
-    smooth = (values > -AHEAD + 1e-3) & (values < distance.margin - 1e-3)
+    smooth = (values > -GRADIENT_DISTANCE + 1e-3) & (values < distance.margin - 1e-3)
     assert smooth.any()
     for column in range(SCENE.size):
         step = h * np.eye(SCENE.size)[column]

@@ -9,7 +9,7 @@ from optimiser_scenes import scene_of_two
 
 from multipanda_py.planning.optimiser.clearances import clearances
 from multipanda_py.planning.optimiser.distance import Distance
-from multipanda_py.planning.optimiser.free_space import SLACK, free_space
+from multipanda_py.planning.optimiser.free_space import DISTANCE_TOLERANCE, free_space
 from multipanda_py.planning.optimiser.goals import Axis, PoseGoal
 from multipanda_py.planning.optimiser.kinematics import Kinematics
 from multipanda_py.planning.optimiser.problem import Problem
@@ -46,11 +46,11 @@ def smallest(slices):
 def test_what_is_free_is_what_the_solvers_distances_allow():
     space = space_of(IN_HAND)
     postures = random_postures(300)
-    spare = smallest(space.with_objects(postures))
+    spare = smallest(space.with_attached_objects(postures))
     told = np.array([space.is_free(q) for q in postures])
-    clear = np.abs(spare + SLACK) > 1e-6
+    clear = np.abs(spare + DISTANCE_TOLERANCE) > 1e-6
     assert 30 < told.sum() < 270
-    assert (told == (spare > -SLACK))[clear].all()
+    assert (told == (spare > -DISTANCE_TOLERANCE))[clear].all()
     spared = space.sparing(0.5, 1e-3)
     assert all(spared.is_free(q) for q in postures[told])
     assert sum(spared.is_free(q) for q in postures) > told.sum()
@@ -58,7 +58,7 @@ def test_what_is_free_is_what_the_solvers_distances_allow():
 
 
 def test_things_are_where_hands_carry_them():
-    [slice_] = space_of(IN_HAND).with_objects(random_postures(1))
+    [slice_] = space_of(IN_HAND).with_attached_objects(random_postures(1))
     tool = Kinematics(SCENE, ["left/tool"]).forward_kinematics(slice_[None]).frames["left/tool"]
     expected = Pose(tool.position[0], tool.rotation[0]) @ GRIP
     found = SCENE.pose(slice_, "can")

@@ -12,7 +12,7 @@ from long_form import LONG
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.planning.optimiser.clearances import clearances
 from multipanda_py.planning.optimiser.distance import Distance
-from multipanda_py.planning.optimiser.free_space import PARTS, between, too_close
+from multipanda_py.planning.optimiser.free_space import INTERVALS_PER_STEP, between, too_close
 from multipanda_py.planning.optimiser.goals import PoseGoal, Position
 from multipanda_py.planning.optimiser.kinematics import Kinematics
 from multipanda_py.planning.optimiser.path_search import find_path
@@ -103,7 +103,7 @@ def test_a_goal_out_of_reach_ends_by_a_contradiction_and_not_by_time(reach):
     found = find_path(path_problem(scene, [far]), settings=PATIENT)
     took = time.process_time() - begin
     assert found.ended == "contradiction"
-    assert found.violations[0].slice == 19
+    assert found.violations[0].step == 19
     assert found.violations[0].unit == "m"
     assert "Position(left/tool world)" in found.reason
     assert took < 2.0  # of the processor; a machine that does nothing else takes a quarter
@@ -133,7 +133,7 @@ def test_between_slices_are_parts_of_straight_ways():
     goal = Near("left", scene.start + 0.3)
     found = path_problem(scene, [goal], 3, []).solve(PATIENT)
     slices = between(found)
-    assert slices.shape == (3 * (PARTS - 1), 7)
+    assert slices.shape == (3 * (INTERVALS_PER_STEP - 1), 7)
     assert np.allclose(slices[3], 0.5 * (scene.start + found.path[0]))
     assert np.allclose(slices[-4], 0.5 * (found.path[-2] + found.path[-1]))
 

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from multipanda_py.planning.optimiser.path_search import FINE, along, plan_sampled
+from multipanda_py.planning.optimiser.path_search import CHECK_STEP, along, plan_sampled
 
 pytestmark = pytest.mark.inline
 BOUNDS = (np.full(2, -2.0), np.full(2, 2.0))
@@ -61,7 +61,7 @@ def test_a_hole_in_a_wall_is_found_and_the_way_is_free_and_not_much_too_long(see
     assert corners[-1] == pytest.approx(END)
     fine = along(corners, np.linspace(0.0, 1.0, 2000))
     off = np.abs(fine[:, 1] - np.clip(fine[:, 1], 1.0, 1.5))
-    assert off[np.abs(fine[:, 0]) < 0.2].max() < FINE
+    assert off[np.abs(fine[:, 0]) < 0.2].max() < CHECK_STEP
     length = np.linalg.norm(np.diff(corners, axis=0), axis=1).sum()
     shortest = 2 * np.hypot(0.8, 1.0) + 0.4
     assert length < 1.5 * shortest

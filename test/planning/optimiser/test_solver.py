@@ -161,7 +161,7 @@ def test_a_goal_out_of_reach_ends_with_what_is_off():
     found = problem.solve(PATIENT)
     assert not found.is_feasible
     assert found.ended in ("contradiction", "iterations")
-    assert found.violations[0].slice < 9
+    assert found.violations[0].step < 9
     assert "is off by" in found.reason
     assert np.isfinite(found.path).all()
 
@@ -173,7 +173,7 @@ def test_constraints_that_contradict_each_other_are_named():
     problem.add(Near("left", scene.start), at=2).add(Near("left", scene.start + 0.5), at=2)
     found = problem.solve(PATIENT)
     assert found.ended == "contradiction"
-    assert {(v.phase, v.slice) for v in found.violations} == {(1, 7)}
+    assert {(v.phase, v.step) for v in found.violations} == {(1, 7)}
     assert found.violations[0].amount == pytest.approx(0.25, abs=0.01)
 
 

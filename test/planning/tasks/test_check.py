@@ -150,7 +150,7 @@ def test_a_start_of_the_check_is_where_the_cell_file_has_the_arms():
     config = CellConfig.from_yaml(task.cell)
     seen = start_of(config, ["left", "right"])
     np.testing.assert_allclose(seen.postures["left"], config.arms["left"].q_start)
-    np.testing.assert_allclose(seen.things["box"].position, [0.5, 0.0, 0.4])
+    np.testing.assert_allclose(seen.object_poses["box"].position, [0.5, 0.0, 0.4])
 
 
 def shipped(name, force):

@@ -12,7 +12,7 @@ import pinocchio as pin
 import pytest
 
 from multipanda_py.cell import Cell
-from multipanda_py.cell.tasks.controllet_client import look
+from multipanda_py.cell.tasks.controllet_client import observe
 from multipanda_py.cell.tasks.execution import Planner
 from multipanda_py.controllets.targets.joint import check_trajectory
 from multipanda_py.exceptions import PlanRejected, TargetRejected
@@ -41,17 +41,17 @@ def test_hands_stay_on_the_thing_that_they_carry_in_every_slice(pivots):
     )
     with Cell.from_yaml(CELL, placement="inline") as cell:
         cell.step(1)
-        start = look(cell, BOTH)
+        start = observe(cell, BOTH)
         plan = Planner(cell, task).ask(task.subtasks[0], "hybrid", start).result()
         arms = cell.descriptions
-    box = plan.things["box"]
-    moved = box[-1].position - start.things["box"].position
+    box = plan.object_paths["box"]
+    moved = box[-1].position - start.object_poses["box"].position
     assert moved == pytest.approx([0.05, 0.06, 0.12], abs=2e-4)
-    assert box[-1].rotation == pytest.approx(start.things["box"].rotation, abs=4e-4)
+    assert box[-1].rotation == pytest.approx(start.object_poses["box"].rotation, abs=4e-4)
     for arm in BOTH:
         model = build_pinocchio(arms[arm], base_in_world=True)
         data, frame = model.createData(), model.getFrameId(arms[arm].ee_frame)
-        held = start.things["box"].inverse() @ start.tools[arm]
+        held = start.object_poses["box"].inverse() @ start.tools[arm]
         turns = []
         for pose, q in zip(box, plan.postures[arm]):
             pin.framesForwardKinematics(model, data, q)
@@ -71,7 +71,7 @@ def test_what_a_force_bends_was_caught_up_in_the_first_slice():
     task = TaskFile.from_dict({"name": "t", "controllet": "augmented", "subtasks": [subtask]})
     with simple_cell() as cell:
         cell.step(1)
-        start = look(cell, ["left"])
+        start = observe(cell, ["left"])
         plan = Planner(cell, task).ask(task.subtasks[0], "optimization", start).result()
         bent = cell.state("left").q + 0.05 * np.array([1, -1, 1, -1, 1, -1, 1])
         state = replace(cell.state("left"), q=bent, dq=np.zeros(7))
@@ -96,7 +96,7 @@ def test_a_path_on_which_joints_cannot_exert_the_force_was_begun():
         subtasks = [{**carry, "force": force}]
         data = {"name": "t", "controllet": "augmented", "contacts": {"sides": sides}}
         task = TaskFile.from_dict({**data, "subtasks": subtasks})
-        return Planner(cell, task).ask(task.subtasks[0], "hybrid", look(cell, BOTH)).result()
+        return Planner(cell, task).ask(task.subtasks[0], "hybrid", observe(cell, BOTH)).result()
 
     with Cell.from_yaml(CELL, placement="inline") as cell:
         cell.step(1)
@@ -142,7 +142,9 @@ def planned(subtask, arms, objects=None, **of_task):
     task = TaskFile.from_dict(data)
     with simple_cell(objects=objects or {}) as cell:
         cell.step(1)
-        plan = Planner(cell, task).ask(task.subtasks[0], "optimization", look(cell, arms)).result()
+        plan = (
+            Planner(cell, task).ask(task.subtasks[0], "optimization", observe(cell, arms)).result()
+        )
         return plan, deepest_on_its_way(cell, plan)
 
 

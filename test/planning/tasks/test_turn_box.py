@@ -13,7 +13,7 @@ import pytest
 
 from multipanda_py.cell import Cell
 from multipanda_py.cell.tasks import TaskFile, TaskRunner
-from multipanda_py.cell.tasks.controllet_client import look
+from multipanda_py.cell.tasks.controllet_client import observe
 from multipanda_py.cell.tasks.execution import Planner
 from multipanda_py.planning.tasks.sections import proposed_mode
 from multipanda_py.robots.dynamics.arm_model import build_pinocchio
@@ -54,7 +54,7 @@ def test_all_paths_of_the_task_are_within_reach_of_four_arms():
     task = TaskFile.from_yaml(TASK)
     with Cell.from_yaml(task.cell, placement="inline") as cell:
         cell.step(1)
-        seen, planner = look(cell, ARMS), Planner(cell, task)
+        seen, planner = observe(cell, ARMS), Planner(cell, task)
         models = {a: build_pinocchio(cell.descriptions[a], base_in_world=True) for a in ARMS}
         frames = {a: models[a].getFrameId(cell.descriptions[a].ee_frame) for a in ARMS}
         for subtask in task.subtasks:
@@ -62,7 +62,7 @@ def test_all_paths_of_the_task_are_within_reach_of_four_arms():
             if mode == "force":
                 continue
             plan = planner.ask(subtask, mode, seen).result()
-            for number, box in enumerate(plan.things.get("box", ())):
+            for number, box in enumerate(plan.object_paths.get("box", ())):
                 for point in task.points(subtask, cell.config):
                     q = plan.postures[point.arm][number]
                     tip = tip_in_box(models[point.arm], frames[point.arm], q, box)
@@ -71,7 +71,7 @@ def test_all_paths_of_the_task_are_within_reach_of_four_arms():
                 lowest = (CORNERS @ box.rotation.T + box.position)[:, 2].min()
                 assert lowest > TOP - 0.002, subtask.name
             seen = plan.end
-    assert turn(seen.things["box"]) == pytest.approx(math.pi / 2, abs=0.01)
+    assert turn(seen.object_poses["box"]) == pytest.approx(math.pi / 2, abs=0.01)
 
 
 @pytest.mark.long
@@ -84,7 +84,7 @@ def test_four_arms_lift_a_box_that_one_could_not_and_turn_it():
         box, felt = cell.objects()["box"], cell.simulation.contact_force
         squeezes = [float(felt("box", arm)[0]) for arm in ARMS]
         borne = sum(float(felt("box", arm)[2]) for arm in ARMS)
-        tips = [(box.inverse() @ pose).position for pose in look(cell, ARMS).tools.values()]
+        tips = [(box.inverse() @ pose).position for pose in observe(cell, ARMS).tools.values()]
         assert not felt("box", "platform").any()
     assert turn(box) == pytest.approx(-math.pi / 4, abs=0.05)
     assert box.position == pytest.approx([0.0, 0.0, 0.79], abs=0.01)

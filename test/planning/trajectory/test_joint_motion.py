@@ -137,7 +137,7 @@ def test_any_request_at_any_moment_leaves_the_reference_continuous():
         elif kind == 1:
             motion.stop()
         elif kind == 2:
-            motion.yield_motion(motion.q + rng.uniform(-0.1, 0.1, 7), motion.dq * 0.5)
+            motion.stop_from(motion.q + rng.uniform(-0.1, 0.1, 7), motion.dq * 0.5)
         else:
             goal = np.clip(motion.q + rng.uniform(-0.3, 0.3, 7), LIMIT.lower, LIMIT.upper)
             rows = complete([0.0, 1.0], [motion.q + 0.01, goal])
@@ -238,7 +238,7 @@ def test_giving_way_ends_where_the_measured_motion_would_stop():
     motion.rest(REST, REST)
     run(motion)
     measured = np.full(7, -0.15)
-    motion.yield_motion(measured, REST)
+    motion.stop_from(measured, REST)
     states = run(motion)
     assert np.allclose(states[-1][0], measured)
     assert np.abs(np.diff(states[:, 0], axis=0)).max() < LIMIT.velocity.min() * T

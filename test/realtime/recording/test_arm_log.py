@@ -25,7 +25,7 @@ def test_the_rate_is_that_of_most_samples_and_gaps_are_where_some_are_missing():
     assert log.rate == pytest.approx(100.0)
     np.testing.assert_allclose(log.gaps(), [[0.29, 0.5]])
     assert log.segments() == [slice(0, 30), slice(30, 80)]
-    assert log.segments(at_least=40) == [slice(30, 80)]
+    assert log.segments(min_count=40) == [slice(30, 80)]
     assert log.segments(longer_than=1.0) == [slice(0, 80)]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.realtime.recording.arm_log import ArmLog
-from multipanda_py.realtime.recording.log import check_log, mistaken
+from multipanda_py.realtime.recording.log import check_columns, check_log
 from multipanda_py.robots import MODELS
 
 pytestmark = pytest.mark.inline
@@ -82,7 +82,7 @@ def test_logs_of_other_robots_are_not_taken():
 def test_a_log_of_an_arm_that_is_no_built_in_model_is_looked_at_without_its_limits():
     log = replace(good(), robot="rail")
     assert check_log(log) == []
-    assert "columns swapped" in mistaken(replace(log, dq=log.dq[:, ::-1]))[0]
+    assert "columns swapped" in check_columns(replace(log, dq=log.dq[:, ::-1]))[0]
 
 
 def test_an_arm_at_rest_was_said_to_be_odd_where_it_may_well_rest():

@@ -13,7 +13,7 @@ from needs import needs_two_cores
 
 from multipanda_py.config.sections import RealtimeConfig
 from multipanda_py.realtime.system import lock
-from multipanda_py.realtime.system.child_process import DRIVER, LOOP
+from multipanda_py.realtime.system.child_process import DRIVER_NAME, LOOP_NAME
 from multipanda_py.realtime.system.cores import (
     LoopCore,
     PinnedThread,
@@ -37,13 +37,13 @@ QUIET = [task("ssh", 0, 1, 2, 3, is_realtime=False), task("audio", 0, 1, 2, 3)]
     ("tasks", "expected"),
     [
         ([], 3),
-        ([task(LOOP, 3)], 2),
-        ([task(LOOP, 3, is_realtime=False)], 2),  # a loop that was refused its priority
+        ([task(LOOP_NAME, 3)], 2),
+        ([task(LOOP_NAME, 3, is_realtime=False)], 2),  # a loop that was refused its priority
         ([task("python", 3)], 2),  # the loop of another program
         ([task("build", 3, is_realtime=False)], 3),
-        ([task(DRIVER, 3), task(DRIVER, 3)], 3),
-        ([task(LOOP, 3), task(LOOP, 2), task(LOOP, 1)], 0),
-        ([task(LOOP, cpu) for cpu in (0, 1, 2, 3, 3)], 2),  # no core is free: fewest loops
+        ([task(DRIVER_NAME, 3), task(DRIVER_NAME, 3)], 3),
+        ([task(LOOP_NAME, 3), task(LOOP_NAME, 2), task(LOOP_NAME, 1)], 0),
+        ([task(LOOP_NAME, cpu) for cpu in (0, 1, 2, 3, 3)], 2),  # no core is free: fewest loops
     ],
 )
 def test_two_loops_shared_the_last_core_while_others_were_free(tasks, expected):
@@ -53,8 +53,8 @@ def test_two_loops_shared_the_last_core_while_others_were_free(tasks, expected):
 @pytest.fixture
 def locks(tmp_path, monkeypatch):
     """A folder of locks of this test's own."""
-    monkeypatch.setattr(lock, "USERS", tmp_path)
-    monkeypatch.setattr(lock, "SHARED", tmp_path)
+    monkeypatch.setattr(lock, "USER_FOLDERS", tmp_path)
+    monkeypatch.setattr(lock, "SHARED_FOLDER", tmp_path)
 
 
 @needs_two_cores
@@ -81,7 +81,7 @@ def test_the_loop_of_another_process_is_found(locks):
     cpu = min(os.sched_getaffinity(0))
     code = (
         "import os, time; "
-        "from multipanda_py.realtime.system.child_process import LOOP, name_process; "
+        "from multipanda_py.realtime.system.child_process import LOOP_NAME, name_process; "
         f"name_process(LOOP); os.sched_setaffinity(0, {{{cpu}}}); print(); time.sleep(60)"
     )
     before = pinned_loops(running_tasks()).get(cpu, 0)

@@ -16,10 +16,10 @@ from needs import needs_rclpy
 from processes import wait_until
 
 from multipanda_py.realtime.system.dds import (
-    FOLDER,
-    leftovers,
+    SEGMENT_FOLDER,
     release_half_made_ports,
     remove_leftovers,
+    unused_segment_bytes,
 )
 
 LONG_AGO = 60.0
@@ -42,10 +42,10 @@ def segment(tmp_path):
 def test_what_nobody_holds_is_removed_and_counted(tmp_path, segment):
     segment("fastdds_0123456789abcdef")
     segment("fastrtps_0123456789abcdef")
-    assert leftovers(tmp_path) == 2000
+    assert unused_segment_bytes(tmp_path) == 2000
     assert remove_leftovers(tmp_path) == 2000
     assert not list(tmp_path.iterdir())
-    assert remove_leftovers(tmp_path) == leftovers(tmp_path) == 0
+    assert remove_leftovers(tmp_path) == unused_segment_bytes(tmp_path) == 0
 
 
 @pytest.mark.inline
@@ -54,7 +54,7 @@ def test_what_a_living_process_holds_or_is_just_making_stays(tmp_path, segment):
     segment("fastdds_00000000000000bb", age=0.0)
     with held.with_name(f"{held.name}_el").open("rb+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert remove_leftovers(tmp_path) == leftovers(tmp_path) == 0
+        assert remove_leftovers(tmp_path) == unused_segment_bytes(tmp_path) == 0
     assert len(list(tmp_path.iterdir())) == 4
 
 
@@ -119,7 +119,7 @@ print("joined", flush=True)
 def test_who_met_a_port_of_a_killed_process_waited_for_ever():
     """With Fast DDS itself: the port is the one that a first participant of a domain makes."""
     domain = claim("domain", 150, 80)
-    half_made = port(FOLDER, f"fastdds_port{7400 + 250 * domain + 11}")
+    half_made = port(SEGMENT_FOLDER, f"fastdds_port{7400 + 250 * domain + 11}")
     process = subprocess.Popen(
         [sys.executable, "-c", JOINS], stdout=subprocess.PIPE, text=True,
         env={**os.environ, "ROS_DOMAIN_ID": str(domain),

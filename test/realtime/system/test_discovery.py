@@ -9,7 +9,11 @@ import xml.etree.ElementTree as ET
 import pytest
 from repository import ROOT
 
-from multipanda_py.realtime.system.dds import PROFILE, VARIABLE, announce_without_types
+from multipanda_py.realtime.system.dds import (
+    PROFILE_FILE,
+    PROFILE_VARIABLE,
+    announce_without_types,
+)
 
 pytestmark = pytest.mark.inline
 
@@ -22,7 +26,7 @@ def elements(file):
     }
 
 
-@pytest.mark.parametrize("file", [PROFILE, LOOPBACK])
+@pytest.mark.parametrize("file", [PROFILE_FILE, LOOPBACK])
 def test_profiles_have_nobody_told_of_types(file):
     found = elements(file)
     assert (found["name"], found["value"]) == ("fastdds.type_propagation", "disabled")
@@ -30,13 +34,13 @@ def test_profiles_have_nobody_told_of_types(file):
 
 def test_a_profile_of_the_user_is_left_alone(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(VARIABLE, "/mine.xml")
+    monkeypatch.setenv(PROFILE_VARIABLE, "/mine.xml")
     announce_without_types()
-    assert os.environ[VARIABLE] == "/mine.xml"
-    monkeypatch.setenv(VARIABLE, "")
+    assert os.environ[PROFILE_VARIABLE] == "/mine.xml"
+    monkeypatch.setenv(PROFILE_VARIABLE, "")
     announce_without_types()
-    assert os.environ[VARIABLE] == str(PROFILE)
-    monkeypatch.delenv(VARIABLE)
+    assert os.environ[PROFILE_VARIABLE] == str(PROFILE_FILE)
+    monkeypatch.delenv(PROFILE_VARIABLE)
     (tmp_path / "DEFAULT_FASTDDS_PROFILES.xml").touch()
     announce_without_types()
-    assert VARIABLE not in os.environ
+    assert PROFILE_VARIABLE not in os.environ

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.inline
 def program(monkeypatch):
     """A program whose signals are its own; everything is as before afterwards."""
     before = {number: signal.getsignal(number) for number in interruption.SIGNALS}
-    for name, value in (("program_name", "program"), ("time_allowed", 0.0), ("deadline", 0.0)):
+    for name, value in (("program_name", "program"), ("end_timeout", 0.0), ("deadline", 0.0)):
         monkeypatch.setattr(interruption, name, value)
     yield
     for number, handler in before.items():

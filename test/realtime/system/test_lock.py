@@ -23,8 +23,8 @@ SECRET = "a victim's file\n"
 def places(tmp_path, monkeypatch):
     """Where the folder of locks may be; all of it is this test's own."""
     user = str(os.getuid())
-    monkeypatch.setattr(lock, "USERS", tmp_path)
-    monkeypatch.setattr(lock, "SHARED", tmp_path)
+    monkeypatch.setattr(lock, "USER_FOLDERS", tmp_path)
+    monkeypatch.setattr(lock, "SHARED_FOLDER", tmp_path)
     (tmp_path / user).mkdir(mode=0o700)
     return [tmp_path / user / "multipanda", tmp_path / f"multipanda-{user}"]
 

@@ -25,7 +25,7 @@ def granted(monkeypatch, tmp_path):
         monkeypatch.setattr(rights, "STATUS", tmp_path / "status")
         monkeypatch.setattr(os, "geteuid", lambda: 0)
         monkeypatch.setattr(resource, "getrlimit", lambda which: (0, 0))
-        return {finding.what: finding for finding in examine_machine()}
+        return {finding.name: finding for finding in examine_machine()}
 
     return grant
 
@@ -33,7 +33,7 @@ def granted(monkeypatch, tmp_path):
 @pytest.mark.parametrize("limit", ["rtprio", "memlock"])
 def test_root_in_a_container_was_said_to_have_rights_that_it_had_not(granted, limit):
     found = granted(OF_A_CONTAINER)[f"limit {limit}"]
-    assert (found.ok, found.found) == (False, "0")
+    assert (found.ok, found.value) == (False, "0")
     assert f"--ulimit {limit}=" in found.fix
 
 
@@ -45,5 +45,5 @@ def test_robots_of_a_benchmark_were_refused_a_priority_and_left_out(granted):
 def test_root_has_no_limits(granted):
     found = granted(ALL)
     assert found["limit rtprio"].ok
-    assert found["limit memlock"].found == "root"
+    assert found["limit memlock"].value == "root"
     assert may_have_priority()

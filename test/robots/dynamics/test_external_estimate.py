@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from robot_file import other_robot, write_robot
 
-from multipanda_py.robots.robot import JointLosses
+from multipanda_py.robots.robot import JointFrictionModel
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
@@ -124,7 +124,7 @@ def test_losses_are_those_of_the_formula():
         v * x + c * (1.0 / (1.0 + np.exp(-100.0 * x)) - 0.5) * 2.0 + o
         for x, v, c, o in zip(dq, robot.damping, robot.friction, robot.torque_offset)
     ]
-    np.testing.assert_allclose(JointLosses(robot).torque(dq), expected, rtol=1e-12)
+    np.testing.assert_allclose(JointFrictionModel(robot).torque(dq), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("what", ["gap", "tau_J", "tau_ext"])

@@ -81,13 +81,13 @@ def test_a_thing_in_the_hand_is_carried_at_its_centre_and_taken_on_in_a_ramp():
     mujoco.mj_forward(scene, data)
     flange = scene.body(arm.flange_frame).id
     centre = data.xpos[flange] + data.xmat[flange].reshape(3, 3) @ at_flange
-    gravity.hold(0.7, centre)
+    gravity.set_grasped_object(0.7, centre)
     gravity.update()
     assert np.abs(state.tau_gravity - alone).max() < 0.02 * np.abs(expected - alone).max()
     for _ in range(220):
         gravity.update()
     np.testing.assert_allclose(state.tau_gravity, expected, atol=1e-9)
-    gravity.hold(0.0, np.zeros(3))
+    gravity.set_grasped_object(0.0, np.zeros(3))
     gravity.update()
     np.testing.assert_allclose(state.tau_gravity, alone, atol=1e-9)
 

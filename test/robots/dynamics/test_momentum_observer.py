@@ -9,8 +9,8 @@ import pinocchio as pin
 import pytest
 
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import heavy_model
-from multipanda_py.robots.dynamics.external_torque import BANDWIDTH, MomentumObserver
+from multipanda_py.robots.dynamics.arm_model import model_with_gravity
+from multipanda_py.robots.dynamics.external_torque import DEFAULT_BANDWIDTH, MomentumObserver
 from multipanda_py.simulation.mjcf import build_scene
 
 pytestmark = pytest.mark.inline
@@ -22,7 +22,7 @@ def test_a_constant_torque_is_found_as_by_a_lag_while_the_arm_moves(rate):
     model = build_scene([arm], timestep=1e-4).compile()
     data = mujoco.MjData(model)
     data.qpos[:] = [0.4, -1.2, 1.4, -1.3, -1.4, 0.3]
-    observer, found = MomentumObserver(heavy_model(arm)), []
+    observer, found = MomentumObserver(model_with_gravity(arm)), []
     observer.update(data.qpos, data.qvel, np.zeros(6), 0.0)
     external = np.array([6.0, -4.0, 3.0, 1.0, -1.0, 0.5])
     for k in range(round(0.3 * rate)):
@@ -33,14 +33,14 @@ def test_a_constant_torque_is_found_as_by_a_lag_while_the_arm_moves(rate):
         found.append(observer.update(data.qpos, data.qvel, carrying, 1.0 / rate).copy())
     assert np.abs(data.qvel).max() > 0.3  # it moved
     times = np.arange(1, len(found) + 1) / rate
-    expected = external * (1.0 - np.exp(-BANDWIDTH * times))[:, None]
+    expected = external * (1.0 - np.exp(-DEFAULT_BANDWIDTH * times))[:, None]
     np.testing.assert_allclose(found, expected, atol=0.4)
     np.testing.assert_allclose(found[-1], external, atol=0.15)
 
 
 def test_behind_a_gap_it_goes_on_from_its_last_estimate_whatever_the_arm_did_meanwhile():
     arm = ArmDescription("arm", "ur5e", compensates_gravity=False)
-    model = heavy_model(arm)
+    model = model_with_gravity(arm)
     observer, q = MomentumObserver(model), np.array([0.4, -1.2, 1.4, -1.3, -1.4, 0.3])
     still, external = np.zeros(6), np.array([6.0, -4.0, 3.0, 1.0, -1.0, 0.5])
     carrying = pin.computeGeneralizedGravity(model, model.createData(), q)

@@ -20,7 +20,7 @@ def test_terms_match_the_textbook_away_from_singularities():
         (state,) = maker.random(rng)
         space = state.operational_space()
         inverse = state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T
-        if np.linalg.eigvalsh(inverse)[0] < 1.1 * TaskInertia.THRESHOLD:
+        if np.linalg.eigvalsh(inverse)[0] < 1.1 * TaskInertia.MIN_MANIPULABILITY:
             continue
         checked += 1
         inertia = np.linalg.inv(inverse)
@@ -44,7 +44,7 @@ def test_manipulability_is_the_smallest_axis_and_bounds_the_apparent_mass():
         manipulability.append(axes[-1])
         masses.append(np.linalg.eigvalsh(space.inertia)[-1])
     masses, manipulability = np.array(masses), np.array(manipulability)
-    sound = manipulability > TaskInertia.THRESHOLD
+    sound = manipulability > TaskInertia.MIN_MANIPULABILITY
     assert 0.4 < sound.mean() < 0.8
     assert np.allclose(masses[sound], 1.0 / manipulability[sound], rtol=1e-6)
     assert 50.0 < masses.max() < 58.0
@@ -59,7 +59,7 @@ def test_inertia_stays_bounded_at_the_stretched_arm():
     assert largest <= 1.0 / (2.0 * np.sqrt(space.damping)) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("smallest", [0.0, 1e-12, 1e-3, TaskInertia.THRESHOLD * 0.999999])
+@pytest.mark.parametrize("smallest", [0.0, 1e-12, 1e-3, TaskInertia.MIN_MANIPULABILITY * 0.999999])
 def test_damping_sets_in_without_a_step(smallest):
     space = TaskInertia(7)
     jacobian = np.zeros((6, 7))
@@ -67,8 +67,8 @@ def test_damping_sets_in_without_a_step(smallest):
     weights = np.full(7, 1.0)
     weights[0] = max(smallest, 1e-15)
     space.update(np.diag(1.0 / weights), jacobian)
-    lam = TaskInertia.MAX_DAMPING**2 * (1 - (weights[0] / TaskInertia.THRESHOLD) ** 2)
+    lam = TaskInertia.MAX_DAMPING**2 * (1 - (weights[0] / TaskInertia.MIN_MANIPULABILITY) ** 2)
     expected = np.sqrt(weights[0] / (weights[0] ** 2 + lam))
     assert space.inertia[0, 0] == pytest.approx(expected**2, rel=1e-6)
-    if smallest == pytest.approx(TaskInertia.THRESHOLD, rel=1e-3):
-        assert expected**2 == pytest.approx(1.0 / TaskInertia.THRESHOLD, rel=1e-3)
+    if smallest == pytest.approx(TaskInertia.MIN_MANIPULABILITY, rel=1e-3):
+        assert expected**2 == pytest.approx(1.0 / TaskInertia.MIN_MANIPULABILITY, rel=1e-3)

@@ -10,7 +10,7 @@ from chain_parts import parts_of
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.robots.residual.bodies import BodyDifference, accelerations
 
 pytestmark = pytest.mark.inline
@@ -20,7 +20,7 @@ ARM = ArmDescription("arm", rotation_base_in_world=pin.utils.rpyToMatrix(0.3, -0
 
 def other_bodies(seed):
     """Return the model of an arm, and that of one whose links weigh something else."""
-    rng, own, other = np.random.default_rng(seed), heavy_model(ARM), heavy_model(ARM)
+    rng, own, other = np.random.default_rng(seed), model_with_gravity(ARM), model_with_gravity(ARM)
     differences = np.zeros((7, 10))
     for number in range(7):
         before = own.inertias[number + 1].toDynamicParameters()

@@ -15,7 +15,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.residual.bodies import BodyDifference
 from multipanda_py.robots.residual.inputs import Normalisation
 from multipanda_py.robots.residual.network import PRECISE, REAL_TIME
-from multipanda_py.robots.residual.runtime import FADE, WARM_UP, LiveResidual
+from multipanda_py.robots.residual.runtime import FADE_DISTANCE, WARM_UP, LiveResidual
 from multipanda_py.robots.residual.weights import TrainedResidual, digest_of, load_residual
 
 pytestmark = pytest.mark.inline
@@ -230,7 +230,7 @@ def test_it_never_exceeds_its_bound_and_fades_out_of_range():
     for _ in range(300):
         state = SCALE.state_of(rng.uniform(-0.5, 1.5, 6))
         assert (np.abs(live.step(*np.split(state, 3))) <= 0.01 * SCALE.span * 1.000001).all()
-    for off, known in ((0.0, 1.0), (0.5 * FADE, 0.5), (FADE, 0.0), (10.0, 0.0)):
+    for off, known in ((0.0, 1.0), (0.5 * FADE_DISTANCE, 0.5), (FADE_DISTANCE, 0.0), (10.0, 0.0)):
         state = np.full(6, 0.5)
         state[3] = 0.7 + off
         residual = live.step(*np.split(SCALE.state_of(state), 3))

@@ -9,7 +9,7 @@ import pytest
 from multipanda_py.config.perturbation_section import PerturbationConfig
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.residual.inputs import SlipSprings
-from multipanda_py.simulation.drivetrain.friction import SLIPPING, Hysteresis
+from multipanda_py.simulation.drivetrain.friction import SLIP_DISTANCES, Hysteresis
 
 pytestmark = pytest.mark.inline
 
@@ -24,13 +24,13 @@ def test_they_are_a_loop_by_hand():
     found, drawn = springs([0.1]), []
     for way in (0.3, 0.32, 0.35, 0.45, 0.40, 0.35, 0.30):
         found.follow(np.array([way, 0.3]) / UNIT)
-        drawn.append(found.drawn.copy())
+        drawn.append(found.deflection.copy())
     expected = [0.0, 0.4, 1.0, 1.0, 0.0, -1.0, -1.0]
     assert np.array(drawn)[:, 0] == pytest.approx(expected, abs=1e-12)
     assert not np.array(drawn)[:, 1].any()
     found.reset()
     found.follow(np.array([9.0, 9.0]))  # where they are first told of is where they are at rest
-    assert not found.drawn.any()
+    assert not found.deflection.any()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -39,14 +39,14 @@ def test_those_of_a_simulated_joint_are_its_hysteresis(seed):
     q, tau = np.zeros(7), np.zeros(7)
     settings = PerturbationConfig(hysteresis=[0.8] * 7, hysteresis_distance=[0.03] * 7)
     stage = Hysteresis(settings, q)
-    found = SlipSprings(0.03 * np.array(SLIPPING), np.ones(7), np.zeros(28))
+    found = SlipSprings(0.03 * np.array(SLIP_DISTANCES), np.ones(7), np.zeros(28))
     for way in 0.004 * rng.normal(size=(500, 7)):
         found.follow(q)
         tau[:] = 0.0
         stage.execute(tau)
-        assert tau == pytest.approx(-0.2 * found.drawn.reshape(4, 7).sum(axis=0), abs=1e-12)
+        assert tau == pytest.approx(-0.2 * found.deflection.reshape(4, 7).sum(axis=0), abs=1e-12)
         q += way
-    assert np.abs(found.drawn).max() == 1.0
+    assert np.abs(found.deflection).max() == 1.0
 
 
 @pytest.mark.parametrize("distances", [[0.0], [-0.1], [np.nan], [[0.1]]])

@@ -13,7 +13,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.context import Context
 
 import multipanda_py
-from multipanda_py.control.reference.reference_limits import FOLLOWED, HELD
+from multipanda_py.control.reference.reference_limits import FOLLOWED_NOTICE, HELD_NOTICE
 from multipanda_py.realtime.events import Event, LoopEvent
 from multipanda_py.ros.client.cell_state import NodeStatus
 from multipanda_py.ros.node.clock import NodeClock
@@ -152,12 +152,12 @@ def test_a_target_that_is_not_followed_is_a_warning_until_it_is_and_a_panel_besi
         diagnostics.note(LoopEvent(Event.NOTICE, 0, "left", law, text))
 
     assert shown()[0] == DiagnosticStatus.OK
-    held = f"left: {HELD}: left link 3 and table are 0.007 m apart"
+    held = f"left: {HELD_NOTICE}: left link 3 and table are 0.007 m apart"
     note(held)
     assert shown() == (DiagnosticStatus.WARN, held)
     note("left: something else")
     assert shown()[0] == DiagnosticStatus.WARN
-    note(f"left: {FOLLOWED} after 2.5 s")
+    note(f"left: {FOLLOWED_NOTICE} after 2.5 s")
     assert shown()[0] == DiagnosticStatus.OK
     assert panel.events_since(0)[1][0].text == held
     assert len(panel.events_since(0)[1]) == 3

@@ -86,7 +86,7 @@ def test_a_cell_that_was_not_found_in_time_ran_beside_another_of_its_names(here)
 
 
 def test_a_cell_stays_where_another_of_its_names_comes_later(here, monkeypatch):
-    monkeypatch.setattr("multipanda_py.ros.node.graph_watch.DISCOVERY", 0.0)
+    monkeypatch.setattr("multipanda_py.ros.node.graph_watch.DISCOVERY_TIMEOUT", 0.0)
     others = [rclpy.create_node("controller_manager") for _ in range(2)]
     try:
         here.until(lambda: here.node.guard.taken_twice == "/controller_manager")

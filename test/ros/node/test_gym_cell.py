@@ -124,7 +124,7 @@ def test_what_topics_say_is_recorded(lab, cell, request, tmp_path):
     place = names.index("sensors.felt.0")
     rows = np.stack(list(dataset[0]["observation.state"]))
     assert rows[:, place : place + 6] == pytest.approx(np.stack(seen[:3]), abs=1e-6)
-    assert dataset.films == ("observation.images.side",)
+    assert dataset.video_keys == ("observation.images.side",)
     assert not [one for one in check(dataset) if "from its nominal time" not in one]
 
 

@@ -29,7 +29,7 @@ from simulation_interfaces.srv import GetEntityState
 from std_msgs.msg import Float64MultiArray, String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from multipanda_py.ros.node.bounded_messages import MESSAGE, REQUEST, TARGET
+from multipanda_py.ros.node.bounded_messages import MAX_MESSAGE_SIZE, MAX_REQUEST, MAX_TARGET_SIZE
 from multipanda_py.ros.services.trajectory_goals import MAX_POINTS, GoalRefused, read_goal
 
 pytestmark = pytest.mark.node
@@ -101,9 +101,9 @@ def test_a_question_that_is_too_large_is_answered_by_nothing(
 @pytest.mark.clock
 def test_as_many_parameters_as_are_allowed_are_answered_in_short(unheld, client):
     answer = client.call(
-        SetParameters, f"{LAW}/set_parameters", parameters=parameters(REQUEST.parts)
+        SetParameters, f"{LAW}/set_parameters", parameters=parameters(MAX_REQUEST.parts)
     )
-    assert len(answer.results) == REQUEST.parts
+    assert len(answer.results) == MAX_REQUEST.parts
     assert not any(result.successful for result in answer.results)
     assert "known: " in answer.results[0].reason
     assert sum(len(result.reason) for result in answer.results) < 300_000
@@ -127,9 +127,9 @@ def test_a_goal_of_too_many_points_held_every_arm(unheld, client, number):
 @pytest.mark.parametrize(
     ("topic", "message", "limit"),
     [
-        ("left/target_joint", JointState(name=MANY, position=[0.0] * len(MANY)), TARGET),
-        ("left/target_stiffness", Float64MultiArray(data=[1.0] * 1_000_000), TARGET),
-        ("heartbeat", String(data="x " * 1_000_000), MESSAGE),
+        ("left/target_joint", JointState(name=MANY, position=[0.0] * len(MANY)), MAX_TARGET_SIZE),
+        ("left/target_stiffness", Float64MultiArray(data=[1.0] * 1_000_000), MAX_TARGET_SIZE),
+        ("heartbeat", String(data="x " * 1_000_000), MAX_MESSAGE_SIZE),
     ],
 )
 def test_a_message_that_is_too_large_is_refused_by_its_bytes(

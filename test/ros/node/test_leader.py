@@ -15,7 +15,7 @@ from std_msgs.msg import Bool
 
 from multipanda_py.apps.teleoperation import Teleoperator
 from multipanda_py.apps.teleoperation.ros_sources import Leader
-from multipanda_py.ros.node.qos import TARGETS
+from multipanda_py.ros.node.qos import TARGET_QOS
 from multipanda_py.testing import simple_cell
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
@@ -39,7 +39,7 @@ class Pair:
         self.sent, self.goal = [], None
         client.subscribe(
             "/north/arm/target_feedback_wrench", WrenchStamped,
-            lambda message: self.sent.append(message.wrench.force.z), TARGETS,
+            lambda message: self.sent.append(message.wrench.force.z), TARGET_QOS,
         )  # fmt: skip
 
     def until(self, condition, what, ticks=True):

@@ -26,7 +26,7 @@ from panel_page import PanelPage, until
 from panel_story import drags_switches_and_stops
 from std_msgs.msg import String
 
-from multipanda_py.apps.panel.session import STOOD_STILL
+from multipanda_py.apps.panel.session import STALL_TIME
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import bases_in_world
 from multipanda_py.exceptions import ParameterRejected
@@ -68,7 +68,7 @@ def rig(one_rig, cell):
     for page in one_rig.pages:
         page.close()
     one_rig.pages.clear()
-    one_rig.panel.desk.notes = ()
+    one_rig.panel.session.notes = ()
 
 
 def slide(rig, page, index, value):
@@ -96,7 +96,7 @@ def test_a_drag_moves_the_arm_of_the_node_and_every_page_may_stop_it(rig, client
     rig.until(lambda: page.find("joint 7 [Nm/rad]"), "its gains are shown")
     other.use("STOP")  # and the panel's own thread does nothing: it may be slow
     until(lambda: holds(rig)(), "both arms hold")
-    assert rig.panel.desk.command.holder is None
+    assert rig.panel.session.command.holder is None
 
 
 @pytest.mark.slow
@@ -218,7 +218,7 @@ def test_a_slider_put_back_what_another_client_had_changed(rig):
             LEFT, {"stiffness": [x - 100.0, *other.parameters(LEFT)["stiffness"][1:]]}
         )
         rig.until(lambda: change.poll() is not None, "the node has it")
-        rig.until(lambda: not rig.panel.desk.stale_reason(), "the panel is awake")
+        rig.until(lambda: not rig.panel.session.stale_reason(), "the panel is awake")
         slide(rig, page, 1, float(y + 50.0))
         rig.until(lambda: rig.cell.parameters(LEFT)["stiffness"][1] == y + 50.0, "it is changed")
         values = parameters_of(other.link, f"/{LEFT}", ["stiffness"], 10.0)
@@ -252,7 +252,7 @@ def test_two_panels_pulled_one_arm_to_and_fro(rig, client):
 
     rig.until(follows, "the arm is free")
     client.publish("heartbeat", String(data="zz_panel left"))  # the lower name goes on
-    rig.panel.desk.notes = ()
+    rig.panel.session.notes = ()
     page.drag("left", *asked)
     rig.until(partial(is_past, time.monotonic()), "a wish would be done")
     assert not rig.noted("moves the arm now")()
@@ -349,7 +349,7 @@ def is_said(page, text):
 
 
 def is_past(since):
-    return time.monotonic() > since + 1.2 * STOOD_STILL
+    return time.monotonic() > since + 1.2 * STALL_TIME
 
 
 def said_times(cell, line, times):

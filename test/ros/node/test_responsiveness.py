@@ -5,7 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from multipanda_py.ros.node.self_check import FIRST, LOST, TIMEOUT, Responsiveness
+from multipanda_py.ros.node.self_check import (
+    FIRST_RESPONSE_TIMEOUT,
+    RESPONSE_TIMEOUT,
+    TIMEOUT,
+    Responsiveness,
+)
 
 pytestmark = pytest.mark.inline
 
@@ -50,7 +55,7 @@ def test_callbacks_that_stand_are_no_deaf_participant(state):
 def test_a_silent_participant_is_deaf_first_and_lost_later(state):
     now = pass_time(state, TIMEOUT + STEP)
     assert (state.is_deaf, state.is_lost) == (True, False)
-    pass_time(state, LOST - TIMEOUT, now)
+    pass_time(state, RESPONSE_TIMEOUT - TIMEOUT, now)
     assert state.is_lost
     state.answered()
     assert (state.is_deaf, state.is_lost) == (False, False)
@@ -64,23 +69,23 @@ def test_a_process_that_was_stopped_is_not_blamed_for_it(state):
 
 def test_without_discovery_nothing_is_judged():
     state = Responsiveness()
-    pass_time(state, 10.0 * FIRST)
+    pass_time(state, 10.0 * FIRST_RESPONSE_TIMEOUT)
     assert not state.is_deaf
 
 
 def test_nothing_is_expected_of_a_node_that_does_not_serve(state):
     state.pause()
-    pass_time(state, 10.0 * FIRST, callbacks=False)
+    pass_time(state, 10.0 * FIRST_RESPONSE_TIMEOUT, callbacks=False)
     assert not state.is_standing
     assert not state.is_deaf
 
 
 def test_a_new_participant_is_deaf_until_its_first_answer(state):
-    now = pass_time(state, LOST + 1.0)
+    now = pass_time(state, RESPONSE_TIMEOUT + 1.0)
     state.pause()
     state.renew()
     assert (state.is_deaf, state.is_lost) == (True, False)
-    now = pass_time(state, FIRST - TIMEOUT - 1.0, now)
+    now = pass_time(state, FIRST_RESPONSE_TIMEOUT - TIMEOUT - 1.0, now)
     assert (state.is_deaf, state.is_lost) == (True, False)
     pass_time(state, 1.0, now)
     assert state.is_lost
@@ -90,11 +95,11 @@ def test_a_new_participant_is_deaf_until_its_first_answer(state):
 
 def test_a_first_participant_that_never_answered_was_not_told_from_one_that_did():
     state = Responsiveness()
-    now = pass_time(state, FIRST - STEP)
+    now = pass_time(state, FIRST_RESPONSE_TIMEOUT - STEP)
     assert (state.is_unheard, state.has_answered) == (False, False)
     now = pass_time(state, 3 * STEP, now)
     assert (state.is_unheard, state.is_deaf, state.is_lost) == (True, False, False)
     state.answered()
-    pass_time(state, FIRST, now, answers=True)
+    pass_time(state, FIRST_RESPONSE_TIMEOUT, now, answers=True)
     assert state.has_answered
-    assert state.unheard == pytest.approx(FIRST + 2 * STEP, abs=STEP)
+    assert state.unheard == pytest.approx(FIRST_RESPONSE_TIMEOUT + 2 * STEP, abs=STEP)

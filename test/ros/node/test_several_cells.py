@@ -16,7 +16,7 @@ from processes import PATIENCE
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 
-from multipanda_py.ros.node.controller_manager import DISCOVERY
+from multipanda_py.ros.node.controller_manager import DISCOVERY_TIMEOUT
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
 
@@ -62,7 +62,7 @@ def test_second_cell_of_the_same_names_does_not_start_and_a_killed_one_does_not_
     start, client
 ):
     first = start(remap=["__ns:=/taken"]).wait_for("is active")
-    established = time.monotonic() + DISCOVERY
+    established = time.monotonic() + DISCOVERY_TIMEOUT
     client.until(lambda: time.monotonic() > established, what="time in which it may give way")
     second = start(remap=["__ns:=/taken"])
     assert second.process.wait(PATIENCE * 60.0) == 1
@@ -81,7 +81,7 @@ def test_second_cell_of_the_same_names_does_not_start_and_a_killed_one_does_not_
 
 @pytest.mark.long
 def test_controller_manager_that_comes_later_is_warned_of(cell, client):
-    established = time.monotonic() + DISCOVERY  # by the latest
+    established = time.monotonic() + DISCOVERY_TIMEOUT  # by the latest
     client.until(lambda: time.monotonic() > established, what="time in which it may give way")
     intruder = rclpy.create_node("controller_manager", namespace="left")
     try:

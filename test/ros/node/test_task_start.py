@@ -47,12 +47,12 @@ def test_a_start_right_after_a_check_was_called_off_was_refused(tasks, tmp_path)
     path = tmp_path / "task.yaml"
     task = {"name": "short", "controllet": "augmented", "contacts": SIDES, "subtasks": [NEAR]}
     path.write_text(yaml.safe_dump(task))
-    first = services.begin(str(path))
+    first = services.start_task(str(path))
     next(first)
     with pytest.raises(TaskFailed, match="starting"):
-        next(services.begin(str(path)))  # nobody has called it off
+        next(services.start_task(str(path)))  # nobody has called it off
     assert ended(services.end(), cell).startswith("not started")
-    second = services.begin(str(path))
+    second = services.start_task(str(path))
     next(second)
     with pytest.raises(TaskFailed):
         ended(first, cell)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from multipanda_py.ros.node.guard import MAX_TEXTS, REPEAT_PERIOD, ThrottledLog
-from multipanda_py.ros.topics.targets import PAUSE, TargetInhibit
+from multipanda_py.ros.topics.targets import STREAM_TIMEOUT, TargetInhibit
 
 pytestmark = pytest.mark.inline
 
@@ -34,14 +34,14 @@ def test_a_stream_is_taken_again_when_it_says_something_else_or_pauses(time):
     assert held.refusal("right", "joint", OLD) == held.refusal("left", "pose", OLD) == ""
     held.release("left", "joint")
     for _ in range(100):
-        time.now += 0.9 * PAUSE
+        time.now += 0.9 * STREAM_TIMEOUT
         assert "repeats" in held.refusal("left", "joint", OLD)
     assert held.refusal("left", "joint", NEW) == held.refusal("left", "joint", OLD) == ""
     assert not held
     held.inhibit("left", "joint", "busy")
     held.refusal("left", "joint", OLD)
     held.release("left", "joint")
-    time.now += 1.1 * PAUSE
+    time.now += 1.1 * STREAM_TIMEOUT
     assert held.refusal("left", "joint", OLD) == ""
 
 

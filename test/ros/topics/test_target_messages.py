@@ -8,14 +8,14 @@ from rclpy.serialization import serialize_message
 from std_msgs.msg import Float64, Int32
 
 from multipanda_py.exceptions import TargetRejected
-from multipanda_py.ros.topics.target_messages import READERS, reader_of
+from multipanda_py.ros.topics.target_messages import MESSAGE_READERS, reader_of
 from multipanda_py.targets import PLAIN_MESSAGES, Channel
 
 pytestmark = pytest.mark.node
 
 
 def test_what_a_channel_may_name_without_a_read_is_what_can_be_read_here():
-    assert set(PLAIN_MESSAGES) == set(READERS)
+    assert set(PLAIN_MESSAGES) == set(MESSAGE_READERS)
     _, read = reader_of(Channel("own", 1, message="std_msgs/msg/Float64"))
     assert read(serialize_message(Float64(data=2.5)), ()).value == 2.5
 

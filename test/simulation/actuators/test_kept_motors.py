@@ -73,7 +73,7 @@ def test_what_links_bear_is_not_touched(make_cell, mode):
     for is_kept in (True, False):
         cell = commanded(make_cell, mode)
         if not is_kept:
-            drive_of(cell).windup_limiter = None
+            drive_of(cell).limiter = None
         ask(cell, mode, 0.1 if mode != "motor_torque" else 0.02)
         cell.step(100)
         assert np.abs(cell.state("left").dq).max() > 1e-3

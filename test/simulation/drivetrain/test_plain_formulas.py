@@ -19,7 +19,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.perturbation import PerturbationSpec
 from multipanda_py.identification.validation import make_task
 from multipanda_py.identification.validation.record import TaskCell
-from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.simulation.drivetrain.friction import (
     FILTER_TIME,
     JointFriction,
@@ -67,11 +67,11 @@ class Plain:
             settings.perturbation, settings.noise, settings.transmission
         )  # fmt: skip
         real = perturbed(arm, self.spoiled, settings.robot_of_body)
-        self.models = [heavy_model(one) for one in (arm, real)]
+        self.models = [model_with_gravity(one) for one in (arm, real)]
         self.datas = [model.createData() for model in self.models]
         stages = {type(stage): stage for stage in backend.drives[0].stages}
         late, noisy = stages[CommandDelay], stages[SensorNoise]
-        self.past = deque(np.roll(late.past, -late.at, axis=0).copy())
+        self.past = deque(np.roll(late.history, -late.at, axis=0).copy())
         self.motor, self.error = stages[Perturbation].motor, stages[ModelError].error.copy()
         self.walk, self.random, self.walking = (
             copy.deepcopy(getattr(noisy, name)) for name in ("offset", "noise_rng", "walk_rng")
@@ -144,7 +144,7 @@ def test_stages_do_what_their_formulas_say_in_motion_and_contact():
         CellConfig.from_dict({"arms": {"arm": {}}}), 5
     )
     rig = TaskCell(make_task(4, "ufic", 1.0), config)
-    cell = rig.begin(7)
+    cell = rig.open_cell(7)
     backend = cell.loop.backends[0]
     drive, plain, seen, wrong = backend.drives[0], Plain(backend), set(), []
 

@@ -3,7 +3,13 @@
 
 from __future__ import annotations
 
-from multipanda_py.simulation.fci.cycles import LOST_GAP, PERIOD, SHORTEST_GAP, TIMEOUT, Clock
+from multipanda_py.simulation.fci.cycles import (
+    LOST_GAP,
+    MAX_COMMAND_WAIT,
+    PERIOD,
+    SHORTEST_GAP,
+    Clock,
+)
 
 
 def make(lockstep):
@@ -13,7 +19,7 @@ def make(lockstep):
 def test_a_robot_in_lockstep_waits_for_its_answer_but_not_for_ever():
     clock = make(lockstep=True)
     clock.sent(1000, waiting=True, started=True, answered=True)
-    assert clock.wait(2000, waiting=True, answered=False) == TIMEOUT - 1000
+    assert clock.wait(2000, waiting=True, answered=False) == MAX_COMMAND_WAIT - 1000
     assert clock.wait(2000, waiting=True, answered=True) == 0
     clock.sent(1000, waiting=True, started=True, answered=False)
     assert clock.wait(2000, waiting=True, answered=False) == LOST_GAP - 1000

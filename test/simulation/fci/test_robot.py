@@ -12,7 +12,7 @@ from fci_peer import Peer
 
 from multipanda_py.exceptions import UnknownName
 from multipanda_py.robots import READY_POSTURE
-from multipanda_py.robots.franka import UPPER, VELOCITY, velocity_towards
+from multipanda_py.robots.franka import UPPER_LIMITS, VELOCITY_LIMITS, velocity_towards
 from multipanda_py.simulation.fci.robot import RECOVERY_CYCLES
 from multipanda_py.simulation.fci.wire import (
     Controller,
@@ -160,8 +160,8 @@ def test_joint_positions_that_are_refused(peer, first, second, error):
 
 def test_joint_velocity_near_a_position_limit(peer):
     q = READY_POSTURE.copy()
-    q[0] = UPPER[0] - 0.01
-    assert velocity_towards(np.full(7, 10.0)).tolist() == VELOCITY.tolist()
+    q[0] = UPPER_LIMITS[0] - 0.01
+    assert velocity_towards(np.full(7, 10.0)).tolist() == VELOCITY_LIMITS.tolist()
     expected = math.sqrt(2.0 * 6.0 * 0.01) - 0.30
     assert velocity_towards(np.full(7, 0.01))[0] == pytest.approx(expected)
     peer.robot.physics.reset_to(q)

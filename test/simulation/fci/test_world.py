@@ -10,12 +10,12 @@ import pytest
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.robots.dynamics.arm_model import heavy_model
+from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.simulation.fci.requests import handle
 from multipanda_py.simulation.fci.robot import FciRobot
 from multipanda_py.simulation.fci.scene import left_out, robots_of, world_of
 from multipanda_py.simulation.fci.wire import MOVE, Controller, Generator, Mode, RobotRequest
-from multipanda_py.simulation.fci.world import PERIOD, Physics, RobotWorld, lone_arm
+from multipanda_py.simulation.fci.world import PERIOD, Physics, RobotWorld, default_arm
 
 pytestmark = pytest.mark.inline
 
@@ -89,7 +89,7 @@ def test_two_robots_share_a_world_in_which_things_fall():
     made.put_back()
     assert made.object_positions()["box"] == pytest.approx([2.0, 0.0, 0.1])
     for robot in (left, right):
-        np.testing.assert_allclose(robot.physics.q, lone_arm().q_start, atol=1e-6)
+        np.testing.assert_allclose(robot.physics.q, default_arm().q_start, atol=1e-6)
 
 
 def test_a_robot_that_hangs_measures_in_its_own_base():
@@ -117,7 +117,7 @@ def test_an_arm_that_is_not_as_it_is_described_is_felt():
     arm, q = made.arms[0], robot.physics.q
     weights = []
     for description in (arm.described, arm.real):
-        model = heavy_model(description)
+        model = model_with_gravity(description)
         weights.append(pin.computeGeneralizedGravity(model, model.createData(), q))
     expected = weights[0] - weights[1] - 0.1  # and the friction's offset
     assert np.abs(expected).max() > 1.0
@@ -138,8 +138,8 @@ def test_friction_of_an_arm_stops_it_sooner():
 
 def test_a_robot_without_a_file_is_what_it_was():
     """One arm with its hand; nothing around it that a step would have to move."""
-    made = RobotWorld([lone_arm()])
-    assert made.rests
+    made = RobotWorld([default_arm()])
+    assert made.is_static
     physics = Physics(made)
     assert physics.q.base is made.data.qpos or np.shares_memory(physics.q, made.data.qpos)
     assert int(made.model.nv) == 7
@@ -197,7 +197,7 @@ def test_things_are_put_back_when_a_robot_begins_and_no_other_one_moves():
         "arms": TWO, "objects": {"box": {"shape": "box", "size": [0.1, 0.1, 0.1], "mass": 0.5,
                                          "position": [2.0, 0.0, 0.1]}},
     })  # fmt: skip
-    made = world_of(config, ["left", "right"], tidy=True)
+    made = world_of(config, ["left", "right"], reset_objects=True)
     left, right = robots(made)
     made.data.qpos[-7] = 3.0
     for robot in (left, right):

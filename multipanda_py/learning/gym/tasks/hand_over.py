@@ -10,14 +10,14 @@ from multipanda_py.learning.gym.task_scene import DOWN, TABLE, TOP, TaskScene, t
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
-_HALF = np.array([0.16, 0.015, 0.015])
-_END = 0.125
+_HALF_EDGES = np.array([0.16, 0.015, 0.015])
+_GRASP_DISTANCE = 0.125
 """Distance from the centre of the bar to each grasp point [m]."""
-_MEET = np.array([0.5, 0.0, TOP + 0.22])
-_ALONG = turned(0.5 * np.pi)
+_MEETING_POINT = np.array([0.5, 0.0, TOP + 0.22])
+_BAR_ALONG_Y = turned(0.5 * np.pi)
 """Orientation of the bar along the y axis of the world, with one end in front of each arm."""
-_ACROSS = _ALONG @ DOWN
-_GRASPED = 0.5
+_ACROSS = _BAR_ALONG_Y @ DOWN
+_MAX_GRASP_OPENING = 0.5
 """Maximum opening of a gripper that holds the bar, from 0 (closed) to 1 (open)."""
 
 
@@ -31,7 +31,8 @@ class HandOver(GymTask):
     arms = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}
     objects = {
         "table": TABLE,
-        "bar": {"shape": "box", "size": _HALF.tolist(), "position": [0.5, 0.18, TOP + _HALF[2]],
+        "bar": {"shape": "box", "size": _HALF_EDGES.tolist(),
+                "position": [0.5, 0.18, TOP + _HALF_EDGES[2]],
                 "rpy": [0.0, 0.0, 1.5708], "mass": 0.05, "friction": 1.0,
                 "rgba": [0.9, 0.6, 0.1, 1.0]},
     }  # fmt: skip
@@ -42,26 +43,31 @@ class HandOver(GymTask):
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Place the bar on the table."""
         at = random.uniform([0.45, 0.14], [0.55, 0.2])
-        scene.place("bar", Pose(np.array([*at, TOP + _HALF[2]]), _ALONG))
+        scene.place("bar", Pose(np.array([*at, TOP + _HALF_EDGES[2]]), _BAR_ALONG_Y))
         self._phase = 0
         return np.zeros(0)
 
     _phase = 0
 
     def _holds(self, scene: TaskScene, arm: str) -> bool:
-        return scene.opening(arm) < _GRASPED and scene.cell.gripper(arm).state().is_grasped
+        return (
+            scene.opening(arm) < _MAX_GRASP_OPENING and scene.cell.gripper(arm).state().is_grasped
+        )
 
     def reward(self, scene: TaskScene) -> float:
         """Return the progress: up to 1/6 before a grasp, up to 2/3 after it, 0.8 at the end."""
         left, right = (self._holds(scene, arm) for arm in self.arms)
         near = closeness(
-            scene.distance(scene.tool("left").position, scene.thing("bar").position) - _END, 0.2
+            scene.distance(scene.tool("left").position, scene.thing("bar").position)
+            - _GRASP_DISTANCE,
+            0.2,
         )
         if not (left or right):
             return near / 6.0
         if not right:
             distance = (
-                scene.distance(scene.tool("right").position, scene.thing("bar").position) - _END
+                scene.distance(scene.tool("right").position, scene.thing("bar").position)
+                - _GRASP_DISTANCE
             )
             return (1.0 + closeness(distance, 0.2)) / 3.0
         return 0.8
@@ -74,14 +80,14 @@ class HandOver(GymTask):
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Grasp the bar at one end, lift it, grasp the other end and release the first."""
         bar = scene.thing("bar")
-        ends = {"left": bar.position + _END * bar.rotation[:, 0],
-                "right": bar.position - _END * bar.rotation[:, 0]}  # fmt: skip
+        ends = {"left": bar.position + _GRASP_DISTANCE * bar.rotation[:, 0],
+                "right": bar.position - _GRASP_DISTANCE * bar.rotation[:, 0]}  # fmt: skip
         wait = Pose(np.array([0.5, -0.3, TOP + 0.3]), _ACROSS)
         if self._phase == 0:
             left = self._take(scene, "left", ends["left"])
             self._phase += self._holds(scene, "left")
             return {"left": left, "right": (wait, 1.0)}
-        left_at = _MEET + np.array([0.0, _END, 0.0])
+        left_at = _MEETING_POINT + np.array([0.0, _GRASP_DISTANCE, 0.0])
         if self._phase == 1:
             self._phase += scene.distance(scene.tool("left").position, left_at) < 0.015
             return {"left": (Pose(left_at, _ACROSS), 0.0), "right": (wait, 1.0)}

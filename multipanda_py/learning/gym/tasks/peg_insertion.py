@@ -14,21 +14,21 @@ from multipanda_py.state import Vector
 
 _RADIUS, _CLEARANCE = 0.008, 0.0005
 """Radius of the peg and its clearance on each side [m]."""
-_DEEP, _HEIGHT = 0.025, 0.04
+_INSERTION_DEPTH, _BLOCK_HEIGHT = 0.025, 0.04
 """Insertion depth and height of the block with the hole [m]."""
-_HOLE = np.array([0.5, 0.0])
-_ERROR = 0.004
+_HOLE_POSITION = np.array([0.5, 0.0])
+_MAX_HOLE_ERROR = 0.004
 """Maximum error of the observed hole position along each axis [m]."""
 
 
 def _walls() -> dict[str, dict[str, Any]]:
     """Return the walls of a block with a square hole."""
-    inner, thick, half = _RADIUS + _CLEARANCE, 0.03, 0.5 * _HEIGHT
+    inner, thick, half = _RADIUS + _CLEARANCE, 0.03, 0.5 * _BLOCK_HEIGHT
     walls = {}
     for name, direction in (("front", (1, 0)), ("back", (-1, 0)), ("left", (0, 1)),
                             ("right", (0, -1))):  # fmt: skip
         along = np.array(direction, float)
-        at = _HOLE + along * (inner + thick)
+        at = _HOLE_POSITION + along * (inner + thick)
         across = inner + 2.0 * thick
         size = [thick, across, half] if direction[0] else [across, thick, half]
         walls[f"wall_{name}"] = {
@@ -55,24 +55,24 @@ class PegInsertion(GymTask):
 
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Return the observed position of the hole with a random error."""
-        return _HOLE + random.uniform(-_ERROR, _ERROR, 2)
+        return _HOLE_POSITION + random.uniform(-_MAX_HOLE_ERROR, _MAX_HOLE_ERROR, 2)
 
     def _depth(self, scene: TaskScene) -> float:
         tip = scene.tool("arm").position
-        is_inside = float(np.abs(tip[:2] - _HOLE).max()) < _RADIUS
-        return float(TOP + _HEIGHT - tip[2]) if is_inside else 0.0
+        is_inside = float(np.abs(tip[:2] - _HOLE_POSITION).max()) < _RADIUS
+        return float(TOP + _BLOCK_HEIGHT - tip[2]) if is_inside else 0.0
 
     def reward(self, scene: TaskScene) -> float:
         """Return the proximity of the tip to the hole and its insertion depth."""
         tip = scene.tool("arm").position
-        distance = scene.distance(tip, [*_HOLE, TOP + _HEIGHT - _DEEP])
+        distance = scene.distance(tip, [*_HOLE_POSITION, TOP + _BLOCK_HEIGHT - _INSERTION_DEPTH])
         return 0.3 * closeness(distance, 0.1) + 0.7 * min(
-            1.0, max(0.0, self._depth(scene) / _DEEP)
+            1.0, max(0.0, self._depth(scene) / _INSERTION_DEPTH)
         )
 
     def is_done(self, scene: TaskScene) -> bool:
         """Return True if the tip is inserted by 25 mm."""
-        return self._depth(scene) > _DEEP
+        return self._depth(scene) > _INSERTION_DEPTH
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Press lightly near the observed hole and search in a spiral until the tip enters it."""
@@ -81,7 +81,7 @@ class PegInsertion(GymTask):
         if self._depth(scene) > 0.004:
             return {"arm": (Pose(np.array([*tip[:2], tip[2] - 0.05]), DOWN), 1.0)}
         if time < 2.0:
-            return {"arm": (Pose(np.array([*goal, TOP + _HEIGHT + 0.03]), DOWN), 1.0)}
+            return {"arm": (Pose(np.array([*goal, TOP + _BLOCK_HEIGHT + 0.03]), DOWN), 1.0)}
         angle = 4.0 * max(0.0, time - 3.0) ** 0.75
         spiral = 0.0009 * angle / (2.0 * np.pi) * 1.3 * np.array([np.cos(angle), np.sin(angle)])
-        return {"arm": (Pose(np.array([*(goal + spiral), TOP + _HEIGHT - 0.02]), DOWN), 1.0)}
+        return {"arm": (Pose(np.array([*(goal + spiral), TOP + _BLOCK_HEIGHT - 0.02]), DOWN), 1.0)}

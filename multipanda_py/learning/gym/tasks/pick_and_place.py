@@ -10,9 +10,9 @@ from multipanda_py.learning.gym.task_scene import DOWN, TABLE, TOP, TaskScene, t
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
-_HALF = 0.02  # Half edge of the cube [m].
-_NEAR = 0.015  # Tolerance of the position of the cube [m].
-_GRASPED = 0.62
+_HALF_EDGE = 0.02  # Half edge of the cube [m].
+_GOAL_TOLERANCE = 0.015  # Tolerance of the position of the cube [m].
+_MAX_GRASP_OPENING = 0.62
 """Maximum opening of a gripper that holds the cube, from 0 (closed) to 1 (open)."""
 
 
@@ -22,7 +22,8 @@ class PickAndPlace(GymTask):
     arms = {"arm": {}}
     objects = {
         "table": TABLE,
-        "cube": {"shape": "box", "size": [_HALF] * 3, "position": [0.45, 0.0, TOP + _HALF],
+        "cube": {"shape": "box", "size": [_HALF_EDGE] * 3,
+                 "position": [0.45, 0.0, TOP + _HALF_EDGE],
                  "mass": 0.05, "friction": 1.0, "rgba": [0.8, 0.25, 0.2, 1.0]},
     }  # fmt: skip
     goal_size = 3
@@ -31,7 +32,7 @@ class PickAndPlace(GymTask):
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Place the cube with a random rotation and draw a point above the table."""
         at, yaw = random.uniform([0.4, -0.15], [0.55, 0.15]), random.uniform(-0.6, 0.6)
-        scene.place("cube", Pose(np.array([*at, TOP + _HALF]), turned(yaw)))
+        scene.place("cube", Pose(np.array([*at, TOP + _HALF_EDGE]), turned(yaw)))
         return random.uniform([0.4, -0.2, TOP + 0.08], [0.58, 0.2, TOP + 0.25])
 
     def reward(self, scene: TaskScene) -> float:
@@ -44,11 +45,11 @@ class PickAndPlace(GymTask):
         """Return True if the gripper holds the cube within 15 mm of the goal."""
         cube = scene.thing("cube").position
         in_hand = scene.distance(scene.tool("arm").position, cube) < 0.03
-        return in_hand and scene.distance(cube, scene.goal) < _NEAR
+        return in_hand and scene.distance(cube, scene.goal) < _GOAL_TOLERANCE
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Move above the cube, descend, close the gripper and carry the cube."""
-        return {"arm": grasp_and_carry(scene, "arm", "cube", scene.goal, _GRASPED)}
+        return {"arm": grasp_and_carry(scene, "arm", "cube", scene.goal, _MAX_GRASP_OPENING)}
 
 
 def grasp_and_carry(

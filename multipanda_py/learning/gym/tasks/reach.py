@@ -10,7 +10,7 @@ from multipanda_py.learning.gym.task_scene import TaskScene
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
-_NEAR = 0.01
+_GOAL_TOLERANCE = 0.01
 """Distance at which a goal counts as reached [m]."""
 _LOW, _HIGH = np.array([0.35, -0.25, 0.25]), np.array([0.65, 0.25, 0.6])
 """Bounds of the goals relative to the base of the arm [m]."""
@@ -41,7 +41,7 @@ class Reach(GymTask):
 
     def is_done(self, scene: TaskScene) -> bool:
         """Return True if every tool is within 1 cm of its goal."""
-        return max(self._distances(scene)) < _NEAR
+        return max(self._distances(scene)) < _GOAL_TOLERANCE
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Move to the goals with constant orientation."""

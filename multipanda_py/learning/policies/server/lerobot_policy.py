@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-IMAGES, BEGINS = "observation.images.", "begins"
+IMAGE_PREFIX, EPISODE_START_KEY = "observation.images.", "begins"
 
 
 def make(path: str, sizes: str, task: str, device: str) -> Callable[[dict[str, Any]], Any]:
@@ -42,12 +42,12 @@ def make(path: str, sizes: str, task: str, device: str) -> Callable[[dict[str, A
     )  # fmt: skip
 
     def answer(seen: dict[str, Any]) -> Any:
-        if bool(seen.pop(BEGINS)):
+        if bool(seen.pop(EPISODE_START_KEY)):
             model.reset()
         batch: dict[str, Any] = {"task": [task]}
         for key in config.input_features:
             array = torch.from_numpy(np.ascontiguousarray(seen[key]))
-            if key.startswith(IMAGES):
+            if key.startswith(IMAGE_PREFIX):
                 array = array.permute(2, 0, 1).float() / 255.0
             batch[key] = array[None].float()
         with torch.inference_mode():

@@ -23,8 +23,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-ACTIONS, ERROR = "actions", "error"
-LARGEST = 2**30
+ACTIONS_KEY, ERROR_KEY = "actions", "error"
+MAX_MESSAGE_SIZE = 2**30
 """Maximum size of a message [bytes]."""
 _LENGTH = struct.Struct("!I")
 
@@ -51,8 +51,8 @@ def receive(pipe: BinaryIO) -> dict[str, Any]:
         ValueError: If the message is invalid.
     """
     (length,) = _LENGTH.unpack(_exactly(pipe, _LENGTH.size))
-    if length > LARGEST:
-        raise ValueError(f"got a message of {length} bytes, allowed up to {LARGEST}")
+    if length > MAX_MESSAGE_SIZE:
+        raise ValueError(f"got a message of {length} bytes, allowed up to {MAX_MESSAGE_SIZE}")
     with np.load(io.BytesIO(_exactly(pipe, length)), allow_pickle=False) as arrays:
         return {key: arrays[key] for key in arrays.files}
 
@@ -69,8 +69,8 @@ def _answer(ask: Callable[[], Any]) -> dict[str, Any]:
     try:
         actions = np.asarray(ask(), np.float64)
     except Exception as error:  # Any error is sent to the client, which lets the arms hold.
-        return {ERROR: f"{type(error).__name__}: {error}"}
-    return {ACTIONS: actions}
+        return {ERROR_KEY: f"{type(error).__name__}: {error}"}
+    return {ACTIONS_KEY: actions}
 
 
 def main() -> None:
@@ -89,7 +89,7 @@ def main() -> None:
 
     response = _answer(make)
     send(answers, response)
-    while ERROR not in response or made:
+    while ERROR_KEY not in response or made:
         try:
             obs = receive(questions)
         except EOFError:
