@@ -206,7 +206,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         self.inner.on_activate(states, self._measured_target)
         p = self.params
         for body in self._bodies:
-            body.rest(p.tare_time, (p.max_tare_force, p.max_tare_torque))
+            body.reset(p.tare_time, (p.max_tare_force, p.max_tare_torque))
         self._carries = [False] * len(states)
 
     def on_handover(

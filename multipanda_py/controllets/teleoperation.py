@@ -343,7 +343,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         braked = _multiply(self._brake, twist, self._braked)
         _multiply(braked, reflection.contact_strength, braked)
         taken = float(_dot(tau, leader.dq)) + float(_dot(braked, twist))
-        scale = self._account.apply(
+        scale = self._account.update(
             reflection.force, reflection.torque, wrench, twist, taken, period
         )
         _multiply(wrench, scale, wrench)

@@ -18,7 +18,7 @@ from multipanda_py.control.delay_margin import MAX_DELAY_CYCLES, Probe, linearis
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.realtime.shared_memory import Mailbox
 from multipanda_py.realtime.startup import build_loop
-from multipanda_py.state import INTERFACES, Vector
+from multipanda_py.state import COMMAND_INTERFACES, Vector
 
 SUMMARY = "Compute bandwidth and delay margin of a cell's controllets, without moving anything."
 LIMIT_MARGIN = 0.3
@@ -87,7 +87,7 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
     )
     specs = instance_specs(unconnected)
     known = [spec.name for spec in specs]
-    torque = [s.name for s in specs if s.law.command_interface == INTERFACES[0]]
+    torque = [s.name for s in specs if s.law.command_interface == COMMAND_INTERFACES[0]]
     desired = options.controllet or torque
     for name in desired:
         if name not in known:

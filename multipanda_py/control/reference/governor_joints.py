@@ -290,7 +290,7 @@ class JointGovernor(ReferenceGovernor):
             if scale < 1.0:
                 self._is_slowed = True
                 self._hold()
-                tracker.slow(scale)
+                tracker.scale_velocity(scale)
                 tracker.resume()
                 rates = zip(before, tracker.output_velocity, tracker.lag)
                 self._point = point = [p + r * period + e for p, r, e in rates]

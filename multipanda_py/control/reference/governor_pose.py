@@ -357,8 +357,8 @@ class PoseGovernor(ReferenceGovernor):
             return
         self._is_slowed = self._was_slowed = True
         self._hold()
-        linear.slow(scale)
-        angular.slow(scale)
+        linear.scale_velocity(scale)
+        angular.scale_velocity(scale)
         rates = zip(before, linear.output_velocity, linear.lag)
         self._point = [p + r * period + e for p, r, e in rates]
         step = _exp3(np.array([r * period for r in angular.output_velocity]))

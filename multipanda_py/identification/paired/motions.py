@@ -319,7 +319,7 @@ class LawMotion(MotionTask):
             time: Time since the start of the motion [s].
         """
         if self.law != STREAMED_CONTROLLET:
-            super().set_target(cell, time)
+            super().set_targets(cell, time)
             return
         now = min(time, float(self._points[-1, 0]))
         q, dq, _ = evaluate(self._points, np.array([now]))[0]

@@ -182,7 +182,7 @@ def _checked(
             )
             for point in points:
                 if _is_dragged(config, point, goals):
-                    moved[point.thing] = subtask.name
+                    moved[point.object_name] = subtask.name
     else:
         pressed = points if mode == "hybrid" else []
         try:
@@ -206,13 +206,13 @@ def _refuse_overlaps(
     state: WorldState,
 ) -> None:
     touched = {(goal.frame.removesuffix(TOOL_SUFFIX), goal.base) for goal in goals}
-    touched |= {(point.arm, point.thing) for point in points}
+    touched |= {(point.arm, point.object_name) for point in points}
     touched |= {(arm, obj) for arm in state.postures for obj in subtask.allowed_contacts}
-    scene = scene_of(config, state, {*plan.things})
+    scene = scene_of(config, state, {*plan.object_paths})
     slices = [
         scene.configuration(
             {arm: rows[number] for arm, rows in plan.postures.items()},
-            {name: poses[number] for name, poses in plan.things.items()},
+            {name: poses[number] for name, poses in plan.object_paths.items()},
         )
         for number in range(len(plan.times))
     ]
@@ -221,7 +221,7 @@ def _refuse_overlaps(
 
 def _is_dragged(config: CellConfig, point: ContactPoint, goals: list[GoalPose]) -> bool:
     """Return True if a tool without a plan drags the object that it touches."""
-    is_movable = config.objects[point.thing].mass > 0.0
+    is_movable = config.objects[point.object_name].mass > 0.0
     return is_movable and any(goal.frame == point.arm + TOOL_SUFFIX for goal in goals)
 
 

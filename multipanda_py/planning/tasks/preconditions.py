@@ -160,18 +160,18 @@ def check_joint_torques(
         ]
     )
     frames = Kinematics(scene, tools).forward_kinematics(slices).frames
-    carried = plan.things
+    carried = plan.object_paths
     for point in points:
         limits = described[point.arm].limits
         columns = scene.columns[point.arm]
-        grippers = sum(other.thing == point.thing for other in points)
-        weight = config.objects[point.thing].mass * GRAVITY / grippers
+        grippers = sum(other.object_name == point.object_name for other in points)
+        weight = config.objects[point.object_name].mass * GRAVITY / grippers
         for number in range(len(slices)):
-            obj = plan.start.pose(point.thing)
-            if point.thing in carried:
-                obj = carried[point.thing][number]
+            obj = plan.start.pose(point.object_name)
+            if point.object_name in carried:
+                obj = carried[point.object_name][number]
             wrench = force * (obj.rotation @ point.inward)
-            if point.thing in carried:
+            if point.object_name in carried:
                 wrench = wrench + [0.0, 0.0, weight]
             jacobian = frames[point.arm + TOOL_SUFFIX].jacobian[number, :3, columns]
             torque: Vector = np.abs(jacobian.T @ wrench)
@@ -179,7 +179,7 @@ def check_joint_torques(
             if torque[joint] > limits.torque[joint]:
                 raise TaskFailed(
                     f"{point.arm}: joint {joint + 1} would need {torque[joint]:.1f} "
-                    f"{limits.unit(joint, 'Nm')} to press with {force:g} N on {point.thing}, "
+                    f"{limits.unit(joint, 'Nm')} to press with {force:g} N on {point.object_name}, "
                     f"allowed {limits.torque[joint]:g}"
                 )
 
@@ -211,11 +211,11 @@ def refuse_friction(
     """
     bases = {arm.name: arm.rotation_base_in_world for arm in describe_arms(config)}
     for point in points:
-        obj, tool = config.objects[point.thing], config.arms[point.arm].tool
+        obj, tool = config.objects[point.object_name], config.arms[point.arm].tool
         friction = tool.friction if tool is not None and tool.friction > 0.0 else obj.friction
         if point.arm not in plan.straight_paths or obj.mass > 0.0 or friction == 0.0:
             continue
-        normal = bases[point.arm].T @ plan.start.pose(point.thing).rotation @ point.inward
+        normal = bases[point.arm].T @ plan.start.pose(point.object_name).rotation @ point.inward
         across = np.linalg.svd(normal[None])[2][1:]
         force = friction * subtask.force
         softest = float(np.linalg.eigvalsh((across * stiffness) @ across.T)[0])
@@ -223,7 +223,7 @@ def refuse_friction(
         allowed = 0.95 * subtask.position_tolerance  # 5 % remain for joints and sensors.
         if off > allowed:
             raise TaskFailed(
-                f"{point.arm}: friction of {force:.1f} N on {point.thing} keeps the tool "
+                f"{point.arm}: friction of {force:.1f} N on {point.object_name} keeps the tool "
                 f"{off:.3f} m from its goal, allowed {subtask.position_tolerance:g} m "
                 f"(position_tolerance). Reduce the force to {allowed * softest / friction:.1f} N, "
                 f"or raise position_stiffness to {force / allowed:.0f} N/m"

@@ -429,7 +429,7 @@ class LinkTorque:
         if len(begins):
             self._deflection[begins] = (self.joints.equilibrium - q)[begins]
             self._begins = begins
-        self._poll()
+        self._update_active_joints()
 
     def _update_active_joints(self) -> None:
         """Update the joints that execute torques, directly and through springs."""

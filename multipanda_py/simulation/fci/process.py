@@ -192,7 +192,7 @@ def _world(options: argparse.Namespace, cell: CellConfig | None) -> RobotWorld |
     config = CellConfig.from_yaml(options.cell) if cell is None else cell
     arms = robots_of(config, options.addresses)
     options.addresses = list(arms)
-    return world_of(config, list(arms.values()), tidy=options.tidy)
+    return world_of(config, list(arms.values()), reset_objects=options.tidy)
 
 
 def _item(values: Sequence[float], index: int) -> float:

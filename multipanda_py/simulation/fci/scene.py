@@ -85,7 +85,7 @@ def world_of(
         _check(name, arm)
     made = [_arm(index, name, arm) for index, (name, arm) in enumerate(arms.items())]
     objects = [obj for obj in describe_objects(config) if obj.present]
-    return RobotWorld(made, objects, tidy=reset_objects)
+    return RobotWorld(made, objects, reset_objects=reset_objects)
 
 
 def left_out(config: CellConfig) -> list[str]:

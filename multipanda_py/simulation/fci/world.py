@@ -75,7 +75,7 @@ class RobotWorld:
     Args:
         arms: All arms.
         things: Objects in the scene.
-        tidy: True to reset movable objects when a robot begins to move while no other robot
+        reset_objects: True to reset movable objects when a robot begins to move while no other robot
             moves.
 
     Attributes:
@@ -91,10 +91,14 @@ class RobotWorld:
     """
 
     def __init__(
-        self, arms: Sequence[WorldArm], things: Sequence[SceneObject] = (), *, tidy: bool = False
+        self,
+        arms: Sequence[WorldArm],
+        things: Sequence[SceneObject] = (),
+        *,
+        reset_objects: bool = False,
     ) -> None:
         install_warning_handler()
-        self._tidy, self._moving = tidy, 0
+        self._reset_objects, self._moving = reset_objects, 0
         self.arms = tuple(arms)
         spec = build_scene([arm.real for arm in arms], things, timestep=PERIOD)
         for arm in arms:
@@ -156,7 +160,7 @@ class RobotWorld:
 
     def begins(self, arm_index: int) -> None:
         """Record that a robot begins a motion."""
-        if self._tidy and not self._moving:
+        if self._reset_objects and not self._moving:
             self.put_back()
         self._moving |= 1 << arm_index
 
