@@ -9,10 +9,10 @@ from struct import Struct
 
 import eigenpy
 import numpy as np
+from numpy import subtract
 
 from multipanda_py.state import Matrix, Vector
 
-_subtract = np.subtract
 _three, _six = Struct("3d").pack_into, Struct("6d").pack_into
 
 
@@ -156,11 +156,11 @@ class GraspMap:
         self._solver.compute(shifts.T.dot(self._moved, self._inertia))
         consistent, lasting = self._solver.solve(self._moved.T), self._lasting
         consistent.dot(self._hand_wrenches, self._extra)
-        _subtract(consistent, self._column.dot(self._row, lasting), lasting)
+        subtract(consistent, self._column.dot(self._row, lasting), lasting)
         for measured, copy in self._copies:
             copy[:] = measured
         for rest, of_object in ((self._still, lasting), (self._slip, consistent)):
-            _subtract(self._all_unit, shifts.dot(of_object, rest), rest)
+            subtract(self._all_unit, shifts.dot(of_object, rest), rest)
 
     def _set_presses(
         self, presses: list[tuple[float, float, float]], total: Sequence[float]

@@ -9,6 +9,7 @@ from struct import Struct
 
 import numpy as np
 import pinocchio as pin
+from numpy import add, dot, negative
 
 from multipanda_py.context import Context
 from multipanda_py.control.grasp_map import GraspMap
@@ -17,9 +18,8 @@ from multipanda_py.control.impedance.modal_damping import ModalDamping
 from multipanda_py.robots.dynamics.task_inertia import TaskInertia
 from multipanda_py.state import ArmState, Matrix, Vector
 
-_dot, _add, _multiply = np.dot, np.add, np.multiply
 _log3, _exp3 = pin.log3, pin.exp3
-_negative, _three = np.negative, Struct("3d").pack_into
+_pack_3 = Struct("3d").pack_into
 
 MIN_MOBILITY = TaskInertia.MIN_MANIPULABILITY
 """Minimum eigenvalue of the inverse inertia of an end effector [1/kg]. Near a singularity, the
@@ -61,7 +61,7 @@ class BaseFrame:
         """
         x, y, z = (position if self._aligned else self._rotation.dot(position)).tolist()
         bx, by, bz = self._position
-        _three(out, 0, x + bx, y + by, z + bz)
+        _pack_3(out, 0, x + bx, y + by, z + bz)
 
     def six_to_world(self, six: Vector) -> Vector:
         """Return a twist or wrench (6,) along the world axes, given along the base axes."""
@@ -182,7 +182,7 @@ class GraspedObject:
         inverse = space.inertia_inv
         if space.damping > 0.0:
             w, v = space.eigen()
-            inverse = _dot(v * np.maximum(w, MIN_MOBILITY), v.T)
+            inverse = dot(v * np.maximum(w, MIN_MOBILITY), v.T)
         return self.bases[hand].matrix_to_world(inverse, self._inverses[hand])
 
     def _inertia(self, hand: int) -> Matrix:
@@ -190,7 +190,7 @@ class GraspedObject:
         inertia = space.inertia
         if space.damping > 0.0:
             w, v = space.eigen()
-            inertia = _dot(v / np.maximum(w, MIN_MOBILITY), v.T)
+            inertia = dot(v / np.maximum(w, MIN_MOBILITY), v.T)
         return self.bases[hand].matrix_to_world(inertia, self._inertias[hand])
 
     def _sense(self, states: Sequence[ArmState]) -> None:
@@ -200,7 +200,7 @@ class GraspedObject:
             self._rotations[i] = base.rotation_to_world(
                 state.rotation_ee_in_base, self._grasp_rotations[i]
             )
-            _negative(base.six_to_world(state.twist_ee_in_base), self._rate_views[i])
+            negative(base.six_to_world(state.twist_ee_in_base), self._rate_views[i])
 
     def _average_rotation(self) -> None:
         """Average the object rotations implied by the end effectors, and write their errors."""
@@ -213,13 +213,13 @@ class GraspedObject:
         if not others:
             x, y, z = 0.5 * x, 0.5 * y, 0.5 * z
             mean, other = self._turned_views
-            _three(mean, 0, x, y, z)
-            _three(other, 0, -x, -y, -z)
+            _pack_3(mean, 0, x, y, z)
+            _pack_3(other, 0, -x, -y, -z)
             first.T.dot(_exp3(self._turned[0]).T, self._rotation_back)
             return
         total = np.array([x, y, z])
         for opinion in others:
-            _add(total, _log3(opinion.dot(first.T)), total)
+            add(total, _log3(opinion.dot(first.T)), total)
         first.T.dot(_exp3(total / len(said)).T, self._rotation_back)
         for error, opinion in zip(self._turned, said):
             error[:] = _log3(self.rotation.dot(opinion.T))

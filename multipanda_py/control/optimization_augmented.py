@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import add, dot, multiply
 
 from multipanda_py.control.force.force_control import TANK_LOW, ForceGains
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
@@ -157,7 +158,6 @@ class BoundedSpring:
         return wrench
 
 
-_add, _dot, _multiply = np.add, np.dot, np.multiply
 SATURATION_FRACTION = 0.95
 """Fraction of a torque limit above which a joint counts as saturated."""
 
@@ -213,8 +213,8 @@ class IntegralAction:
             bound_fraction: Bound of I as a fraction of the torque limits.
         """
         slow = np.minimum(ratio, 1.0) * np.minimum(np.sqrt(stiffness / self._usual), 1.0)
-        _multiply(stiffness, rate * self._period * slow, self._gain)
-        _multiply(self._torque_limit, bound_fraction, self._max)
+        multiply(stiffness, rate * self._period * slow, self._gain)
+        multiply(self._torque_limit, bound_fraction, self._max)
 
     def reset(self) -> None:
         self.torque[:] = 0.0
@@ -237,15 +237,15 @@ class IntegralAction:
         step = self._step
         if force_fraction > 0.0:
             paths = state.operational_space().minv_jt.dot(direction)
-            along = _dot(direction, state.jacobian)
-            mobility = float(_dot(along, paths))
+            along = dot(direction, state.jacobian)
+            mobility = float(dot(along, paths))
             if mobility > 0.0:
-                part = force_fraction * float(_dot(along, error)) / mobility
+                part = force_fraction * float(dot(along, error)) / mobility
                 error = error - part * paths
-        _multiply(self._gain, error, step)
+        multiply(self._gain, error, step)
         pushes = (np.abs(state.tau) > self._full) & (state.tau * step > 0.0)
         if pushes.any():
             step[pushes] = 0.0
-        torque = _add(self.torque, step, self.torque)
+        torque = add(self.torque, step, self.torque)
         np.maximum(torque, -self._max, out=torque)
         return np.minimum(torque, self._max, out=torque)

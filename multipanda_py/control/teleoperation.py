@@ -6,11 +6,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy import add, dot, multiply, subtract
 
 from multipanda_py.control.force.virtual_mass import length, limit, remaining
 from multipanda_py.state import ArmState, Matrix, Vector
-
-_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 
 
 class MotionMapping:
@@ -73,7 +72,7 @@ class MotionMapping:
             scale: Translation of the follower per translation of the leader.
         """
         self._scale = scale
-        _multiply(self.axes_rotation, scale, self._scaled)
+        multiply(self.axes_rotation, scale, self._scaled)
         self._leader[:], self._follower[:] = position_leader, position_follower
         self._grip[:] = rotation_leader.T @ self.axes_rotation.T @ rotation_follower
 
@@ -85,14 +84,11 @@ class MotionMapping:
             rotation: Rotation of the leader's tool, (3, 3).
             twist: Twist of the leader's tool, (6,) [m/s, rad/s].
         """
-        _subtract(position, self._leader, self._moved)
-        _add(self._follower, _dot(self._scaled, self._moved, self.position), self.position)
-        _dot(_dot(self.axes_rotation, rotation, self._half), self._grip, self.rotation)
-        _dot(self._scaled, twist[:3], self._linear)
-        _dot(self.axes_rotation, twist[3:], self._angular)
-
-
-_dot, _multiply, _subtract, _add = np.dot, np.multiply, np.subtract, np.add
+        subtract(position, self._leader, self._moved)
+        add(self._follower, dot(self._scaled, self._moved, self.position), self.position)
+        dot(dot(self.axes_rotation, rotation, self._half), self._grip, self.rotation)
+        dot(self._scaled, twist[:3], self._linear)
+        dot(self.axes_rotation, twist[3:], self._angular)
 
 
 class ForceReflection:
@@ -165,23 +161,20 @@ class ForceReflection:
             rotation: Rotation C from the leader's base axes to the follower's, (3, 3).
         """
         new = self._new
-        _dot(wrench[:3], rotation, new[:3])
-        _dot(wrench[3:], rotation, new[3:])
-        _subtract(new, self._filtered, new)
-        _add(self._filtered, _multiply(new, self._filter_gain, new), self._filtered)
+        dot(wrench[:3], rotation, new[:3])
+        dot(wrench[3:], rotation, new[3:])
+        subtract(new, self._filtered, new)
+        add(self._filtered, multiply(new, self._filter_gain, new), self._filtered)
         sizes, self.contact_strength = [], 0.0
         for (y, out), (deadband, bound, gain) in zip(self._parts, self._shapes):
             selected = remaining(y, deadband)
             size = selected * length(y)
             factor = gain * selected * (bound / size if size > bound else 1.0)
-            _multiply(y, factor, out)
+            multiply(y, factor, out)
             sizes.append(gain * min(size, bound))
             self.contact_strength = max(self.contact_strength, selected)
         self.force, self.torque = sizes
         return self.wrench
-
-
-_dot = np.dot
 
 
 class PassivityObserver:
@@ -274,7 +267,7 @@ class PassivityObserver:
         energy = before = self.energy
         scale = 1.0
         if stored > self.TINY:
-            power = float(_dot(wrench, twist))
+            power = float(dot(wrench, twist))
             if energy < 0.0:
                 scale = max(0.0, 1.0 + energy / stored)
                 if power < 0.0 and scale < self.MIN_SCALE:
@@ -289,8 +282,6 @@ class PassivityObserver:
         self.scale = scale
         return scale
 
-
-_subtract, _add = np.subtract, np.add
 
 MIN_JOINT_SPEED = 0.05
 """Minimum joint speed of an arm in motion; measured noise is below it [rad/s]."""
@@ -353,11 +344,11 @@ class WrenchTare:
             arms: Arms that must be at rest during the average.
         """
         if self.done:
-            return _subtract(wrench, self.bias, self.wrench)
+            return subtract(wrench, self.bias, self.wrench)
         if any(max(map(abs, arm.dq.tolist())) > MIN_JOINT_SPEED for arm in arms):
             self._left, self._sum[:] = self._cycles, 0.0
             return self.wrench
-        _add(self._sum, wrench, self._sum)
+        add(self._sum, wrench, self._sum)
         self._left -= 1
         if self._left == 0:
             self.done = True

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import add, dot
 
 from multipanda_py.context import Context, Handover, bounded_error
 from multipanda_py.control.force.virtual_mass import VirtualBody, length
@@ -21,8 +22,6 @@ from multipanda_py.controllets.cartesian_impedance import (
 from multipanda_py.parameters import number, vector
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import CartesianTarget, Report
-
-_dot, _add = np.dot, np.add
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,14 +233,14 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         for arm, state in enumerate(states):
             body = self._bodies[arm]
             body.step(_observed(state))
-            _add(target.position_ee_in_base[arm], body.translation, goal.position_ee_in_base[arm])
-            _dot(
+            add(target.position_ee_in_base[arm], body.translation, goal.position_ee_in_base[arm])
+            dot(
                 body.rotation_matrix,
                 target.rotation_ee_in_base[arm],
                 goal.rotation_ee_in_base[arm],
             )
             if self._carries[arm]:
-                error = _dot(self._compliances[arm], self._loads[arm] - body.ignored_wrench)
+                error = dot(self._compliances[arm], self._loads[arm] - body.ignored_wrench)
                 bounded_error(error, self.inner.params.error_clip)
                 goal.displace(arm, error)
         self.inner.update(states, goal, period)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+from numpy import add, multiply, subtract
 
 from multipanda_py.context import Context, Handover, tool_wrench
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
@@ -26,7 +27,6 @@ from multipanda_py.parameters import flag, number
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import MovingCartesianTarget
 
-_add, _multiply, _subtract = np.add, np.multiply, np.subtract
 _TargetT = TypeVar("_TargetT", bound=MovingCartesianTarget)
 
 
@@ -196,7 +196,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
             scale = 0.0
             if motion.moving and self.params.feedforward:
                 scale = self._followed(arm, used)
-                twist = _multiply(motion.twist, scale * self._min, self._forward)
+                twist = multiply(motion.twist, scale * self._min, self._forward)
             wrench = spring.wrench(
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
@@ -209,7 +209,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
                 forward = state.operational_space().apply_inertia(
                     motion.acceleration, self._forward
                 )
-                _add(wrench, _multiply(forward, scale, forward), wrench)
+                add(wrench, multiply(forward, scale, forward), wrench)
             wrench.dot(state.jacobian, self.tau[arm])
             if is_lost or self._guards[arm].is_near:
                 self._guards[arm].add(state, spring.stiffness_along, self.tau[arm])
@@ -233,15 +233,15 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         spring_wrench = spring.spring_in_base()
         limit = self._saturation[arm].scale(spring_wrench, state)
         if limit < 1.0:
-            left = _multiply(spring_wrench, limit)
-            _add(wrench, left - spring_wrench, wrench)
+            left = multiply(spring_wrench, limit)
+            add(wrench, left - spring_wrench, wrench)
             spring_wrench = left
         if used > DAMPING_START:
             self._slow_down(arm, used, spring_wrench, wrench)
         if is_lost:
             brake = self._lost.damp(state, spring_wrench, spring.damping_along)
             if brake is not None:
-                _add(wrench, brake, wrench)
+                add(wrench, brake, wrench)
         return limit
 
     def _slow_down(self, arm: int, used: float, spring_wrench: Vector, wrench: Vector) -> None:
@@ -254,9 +254,9 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
             wrench: Wrench of spring and damper, (6,) [N, Nm].
         """
         margin, spring = self._margins[arm], self.springs[arm]
-        damper = _subtract(wrench, spring_wrench, self._damper)
-        _multiply(damper, margin.damper(used, spring.ratio, spring.stiffness_scale), damper)
-        _add(_multiply(spring_wrench, margin.spring(used), wrench), damper, wrench)
+        damper = subtract(wrench, spring_wrench, self._damper)
+        multiply(damper, margin.damper(used, spring.ratio, spring.stiffness_scale), damper)
+        add(multiply(spring_wrench, margin.spring(used), wrench), damper, wrench)
 
     def _followed(self, arm: int, used: float) -> float:
         """Return the scale of the feed-forward, which is 1 if the arm follows well."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy import dot
 
 from multipanda_py.context import Context, Handover
 from multipanda_py.control.force.energy_tank import TankLimitNotice
@@ -17,8 +18,6 @@ from multipanda_py.control.force.force_impedance import MIN_MOBILITY
 from multipanda_py.controllets.coupled_impedance import CoupledImpedanceLaw, CoupledImpedanceParams
 from multipanda_py.state import ArmState
 from multipanda_py.targets import ObjectTarget, Report
-
-_dot = np.dot
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +83,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         """Return the internal force of this cycle [N], controlled to the smoothed target."""
         desired = super().desired_internal_force(target)
         force, held = self._force, self.held
-        closing = -float(_dot(held.rates[:, :3].reshape(-1), held.inward.reshape(-1)))
+        closing = -float(dot(held.rates[:, :3].reshape(-1), held.inward.reshape(-1)))
         period = self.context.period
         force.tank.settle(0.5 * (closing + self._closing) * self._pushed * period)
         force.tank.receive(self.dissipated * period)
@@ -118,13 +117,13 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         mobility = 0.0
         for hand, inward in enumerate(self.held.inward):
             inertia_inv = self.held.inertia_inv(hand)
-            mobility += float(_dot(inward, _dot(inertia_inv[:3, :3], inward)))
+            mobility += float(dot(inward, dot(inertia_inv[:3, :3], inward)))
         return 1.0 / max(mobility, MIN_MOBILITY)
 
     def _formation(self) -> float:
         """Return the stiffness of the formation against an approach of the end effectors [N/m]."""
         squares = np.square(self.held.inward)
-        across = _dot(squares, self.params.relative_stiffness[:3])
+        across = dot(squares, self.params.relative_stiffness[:3])
         return float(across.sum()) / max(float(squares.sum()) ** 2, 1e-12)
 
     def _width(self) -> float:

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import hypot
 from struct import Struct
 from typing import ClassVar, TypeVar
 
 import numpy as np
 import pinocchio as pin
+from numpy import add, multiply
 
 from multipanda_py.context import (
     SMALL_FORCE,
@@ -43,7 +44,6 @@ from multipanda_py.parameters import number, vector
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import ObjectTarget, Report
 
-_add, _multiply, _norm = np.add, np.multiply, math.hypot
 _pack = Struct("7d").pack_into
 ALL_OF_IT = 0.98
 """Fraction of the desired internal force above which it counts as reached at a switch."""
@@ -305,7 +305,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         if self._object_is_free:
             self._conservative.project(self._error.value, 0.0)
         self._error.clip_measured()
-        _multiply(sharing.stacked_errors, self._stiffness, sharing.stacked_springs)
+        multiply(sharing.stacked_errors, self._stiffness, sharing.stacked_springs)
         for damper, error, spring_wrench, index in self._elastic:
             if damper.stiffness_scale < 1.0:
                 if damper.stiffness_scale < stiffness_scale:
@@ -315,7 +315,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             self._conservative.correct(sharing.stacked_springs[-6:], 1.0, False)
         if self._strains:
             strain = self._strain.dot(held.rotation.T, self._strain_in_world)
-            _add(self._springs, strain.reshape(self._springs.shape), self._springs)
+            add(self._springs, strain.reshape(self._springs.shape), self._springs)
         self._damping.dot(sharing.stacked_rates, sharing.stacked_dampers)
         return stiffness_scale
 
@@ -377,7 +377,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         errors = self.held.sharing.errors.tolist()
         for start in range(0, len(errors), 6):
             x, y, z, rx, ry, rz = errors[start : start + 6]
-            distance, angle = _norm(x, y, z), _norm(rx, ry, rz)
+            distance, angle = hypot(x, y, z), hypot(rx, ry, rz)
             if distance > apart:
                 apart = distance
             if angle > turned:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import add, dot, multiply, subtract
 
 from multipanda_py.context import Context, Handover
 from multipanda_py.control.impedance.brakes import SpeedBrake, bound_speeds
@@ -22,8 +23,6 @@ from multipanda_py.control.impedance.singularity import SingularityHold
 from multipanda_py.parameters import choice, flag, number, vector
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import HeldPose
-
-_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +133,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         self._set_gains()
 
     def _set_gains(self) -> None:
-        _dot(self._root.value, self._root.value, self._stiffness)
+        dot(self._root.value, self._root.value, self._stiffness)
         self._damping.set_root(self._root.value, self.params.damping_ratio)
         self._floats = self._root.arrived and not self._stiffness.any()
 
@@ -160,13 +159,13 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
             self._set_gains()
         stiffness_scale = 1.0
         for arm, state in enumerate(states):
-            tau = _multiply(state.dq, self._viscous[arm], self.tau[arm])
+            tau = multiply(state.dq, self._viscous[arm], self.tau[arm])
             self._brakes[arm].add(state, self._speeds[arm], tau)
             if self._root.arrived:
                 self._follow(state, target, arm)
             if not self._floats:
                 held = self._hold(state, target, arm)
-                _add(tau, _dot(held, state.jacobian, self._torques[arm]), tau)
+                add(tau, dot(held, state.jacobian, self._torques[arm]), tau)
                 self._guards[arm].add(state, self._stiffness_along, tau)
                 if self._damping.stiffness_scale < stiffness_scale:
                     stiffness_scale, self.softest = self._damping.stiffness_scale, arm
@@ -176,8 +175,8 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         """Set the free part of the reference to the measured pose."""
         here, error = state.position_ee_in_base, self._apart
         reference = target.position_ee_in_base[arm]
-        _subtract(reference, here, error)
-        _add(here, _dot(self._held, error), reference)
+        subtract(reference, here, error)
+        add(here, dot(self._held, error), reference)
         if not self._rotation_is_held:
             target.rotation_ee_in_base[arm][:] = state.rotation_ee_in_base
 
@@ -191,8 +190,8 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         damping = self._damping
         brake = damping.damp(state.operational_space().inertia_inv, state.twist_ee_in_base)
         stiffness = self._stiffness if damping.stiffness_scale == 1.0 else damping.stiffness
-        wrench = _dot(stiffness, error, self._wrench)
-        return _subtract(wrench, brake, wrench)
+        wrench = dot(stiffness, error, self._wrench)
+        return subtract(wrench, brake, wrench)
 
     def _stiffness_along(self, direction: Vector) -> float:
         """Return the stiffness of the hold along a twist in the base, (6,)."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import absolute, add, dot, maximum, minimum, multiply, subtract
 
 from multipanda_py.context import Context, Handover
 from multipanda_py.control.impedance.brakes import MomentumBrake
@@ -17,9 +18,6 @@ from multipanda_py.parameters import number
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import ArmLimits, ArmState, Vector
 from multipanda_py.targets import HeldPosture
-
-_dot, _add, _subtract, _multiply = np.dot, np.add, np.subtract, np.multiply
-_absolute, _minimum, _maximum = np.absolute, np.minimum, np.maximum
 
 MAX_FORCE = 50.0
 """Maximum contact force that hold maintains, sufficient for a grasped object [N]. The permissible
@@ -146,23 +144,23 @@ class _JointAnchors:
         if self._headroom.is_reduced:
             brake.set_torque(self._headroom.update(state))
         self._settle(state)
-        rate = _multiply(self._deflection(state), self._return, out)
-        _add(rate, self._damped(state.dq), rate)
-        _add(rate, brake.ahead(_subtract(state.tau, self.tau_bias)), rate)
+        rate = multiply(self._deflection(state), self._return, out)
+        add(rate, self._damped(state.dq), rate)
+        add(rate, brake.ahead(subtract(state.tau, self.tau_bias)), rate)
         together = min(1.0, self._time / self.FADE_IN_TIME)
-        tau = _add(brake.torque(mass, rate, together), self.tau_bias, out)
-        np.greater_equal(_absolute(tau), 0.95 * self._limit, out=self._full)
+        tau = add(brake.torque(mass, rate, together), self.tau_bias, out)
+        np.greater_equal(absolute(tau), 0.95 * self._limit, out=self._full)
         if not self._quiet:
-            _subtract(tau, state.tau, self._late)
-            self._full |= _absolute(self._late, self._late) > self._behind
+            subtract(tau, state.tau, self._late)
+            self._full |= absolute(self._late, self._late) > self._behind
 
     def _settle(self, state: ArmState) -> None:
         """Set the anchors of joints that have become slow, and remove those of fast joints."""
         if not self._quiet:
             self._time += self._period
         slow = self._slow * (1.0 + self._time / self.TIMEOUT)
-        momentum = _absolute(_dot(state.mass, state.dq))
-        _maximum(momentum, _absolute(self.brake.light_inertia * state.dq), out=momentum)
+        momentum = absolute(dot(state.mass, state.dq))
+        maximum(momentum, absolute(self.brake.light_inertia * state.dq), out=momentum)
         self._set |= momentum < slow
         self._set &= momentum < self.ANCHOR_LOSS_RATIO * slow
         np.copyto(self._q, state.q, where=~self._set)
@@ -190,19 +188,19 @@ class _JointAnchors:
         damped = self._v
         # Unequal factors may add energy, so only slow joints have them.
         damped[:] = dq
-        return _multiply(damped, self._damping, out=damped, where=self._set)
+        return multiply(damped, self._damping, out=damped, where=self._set)
 
     def _deflection(self, state: ArmState) -> Vector:
         """Return the deflections of joints from their anchors, (n,) [rad]; move the anchors."""
         max_value = self._max / self.brake.light_inertia
-        _multiply(max_value, _minimum(1.0, self._time * self._growth), max_value)
-        anchor = _minimum(_maximum(self._q, self._low), self._high)
-        e = _subtract(state.q, anchor)
-        _maximum(_minimum(e, max_value, out=e), -max_value, out=e)
-        wound = self._full & (_absolute(e) > _absolute(self._e)) & (e * self._e >= 0.0)
+        multiply(max_value, minimum(1.0, self._time * self._growth), max_value)
+        anchor = minimum(maximum(self._q, self._low), self._high)
+        e = subtract(state.q, anchor)
+        maximum(minimum(e, max_value, out=e), -max_value, out=e)
+        wound = self._full & (absolute(e) > absolute(self._e)) & (e * self._e >= 0.0)
         np.copyto(e, self._e, where=wound)
         self._e[:] = e
-        _subtract(state.q, e, self._q)
+        subtract(state.q, e, self._q)
         return e
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
-import numpy as np
+from numpy import add, dot, maximum, minimum
 
 from multipanda_py.context import MAX_STEP, Context, Handover, share_of, tool_wrench
 from multipanda_py.control.impedance.joint_spring import JointSpring
@@ -17,7 +17,6 @@ from multipanda_py.parameters import JointVector, joint_vector
 from multipanda_py.state import ArmState
 from multipanda_py.targets import JointTarget, Report, report_titles
 
-_dot, _add, _maximum, _minimum = np.dot, np.add, np.maximum, np.minimum
 _TargetT = TypeVar("_TargetT", bound=JointTarget)
 
 
@@ -102,7 +101,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
             farthest = max(map(abs, step.tolist()))
             if farthest > self.max_lead:
                 step /= farthest / self.max_lead
-            q += _minimum(_maximum(step, limits.lower - q), limits.upper - q)
+            q += minimum(maximum(step, limits.lower - q), limits.upper - q)
             if handover.matters:
                 wrench = tool_wrench(state, stiffness.dot(q - state.q))
                 fraction = share_of(wrench, handover.wrench_in_base)
@@ -118,7 +117,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
             spring, tau = self._springs[arm], self.tau[arm]
             spring.apply(state, target.q[arm], target.dq[arm], tau)
             if target.moving[arm]:
-                _add(tau, _dot(state.mass, target.ddq[arm], self._inertial[arm]), tau)
+                add(tau, dot(state.mass, target.ddq[arm], self._inertial[arm]), tau)
             if spring.stiffness_scale < stiffness_scale:
                 stiffness_scale, self.softest = spring.stiffness_scale, arm
         self.report[self._stiffness_scale_at] = stiffness_scale

@@ -9,6 +9,7 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
+from numpy import add, dot
 
 from multipanda_py.context import Context, Handover
 from multipanda_py.control.impedance.modal_damping import STIFFNESS_SCALE
@@ -26,7 +27,6 @@ from multipanda_py.planning.trajectory.joint_motion import JointMotion
 from multipanda_py.state import ArmState
 from multipanda_py.targets import Report, TrajectoryTarget
 
-_dot, _add = np.dot, np.add
 _STATE, _MOTIONS = MOTION_REPORTS.index(STATE), MOTION_REPORTS.index(MOTIONS)
 
 
@@ -159,7 +159,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         for arm, motion in enumerate(motions):
             if feedforward and motion.moving:
                 tau = self.tau[arm]
-                _add(tau, _dot(states[arm].mass, motion.ddq, self._planned[arm]), tau)
+                add(tau, dot(states[arm].mass, motion.ddq, self._planned[arm]), tau)
         if len(motions) == 1:
             self._watches[0].check(states[0], self._springs[0].error, period, self.report)
         else:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
+from numpy import add, maximum, minimum, multiply, sqrt, subtract
 
 from multipanda_py.context import Context, Handover
 from multipanda_py.control.impedance.modal_damping import STIFFNESS_SCALE
@@ -16,9 +17,6 @@ from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointIm
 from multipanda_py.parameters import number
 from multipanda_py.state import ArmLimits, ArmState, Vector
 from multipanda_py.targets import RateTarget, Report
-
-_add, _multiply, _subtract, _sqrt = np.add, np.multiply, np.subtract, np.sqrt
-_minimum, _maximum = np.minimum, np.maximum
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,30 +108,30 @@ class _Reference:
         self.age += period
         goal = desired if self.age <= self._timeout else self._still
         q, dq, low, high = self.q, self.dq, self._low, self._high
-        step = _multiply(self._braking, period, self._step)
-        _subtract(dq, step, low)
-        _add(dq, step, high)
-        _minimum(goal, self._fastest, out=dq)
-        _maximum(dq, self._slowest, out=dq)
-        _maximum(dq, low, out=dq)
-        _minimum(dq, high, out=dq)
+        step = multiply(self._braking, period, self._step)
+        subtract(dq, step, low)
+        add(dq, step, high)
+        minimum(goal, self._fastest, out=dq)
+        maximum(dq, self._slowest, out=dq)
+        maximum(dq, low, out=dq)
+        minimum(dq, high, out=dq)
         self._find_fastest(period)
-        _minimum(dq, self._up, out=dq)
-        _maximum(dq, np.negative(self._down, self._down), out=dq)
+        minimum(dq, self._up, out=dq)
+        maximum(dq, np.negative(self._down, self._down), out=dq)
         if (scale := pace(dq)) < 1.0:
-            _multiply(dq, scale, dq)
-        _add(q, _multiply(dq, period, step), q)
-        _minimum(q, _add(measured, self._leash, high), out=q)
-        _maximum(q, _subtract(measured, self._leash, low), out=q)
+            multiply(dq, scale, dq)
+        add(q, multiply(dq, period, step), q)
+        minimum(q, add(measured, self._leash, high), out=q)
+        maximum(q, subtract(measured, self._leash, low), out=q)
 
     def _find_fastest(self, period: float) -> None:
         """Compute v(d) towards the upper and the lower joint limits, in one array."""
         distance = self._distance_to_limits
-        _subtract(self._upper, self.q, self._up)
-        _subtract(self.q, self._lower, self._down)
-        _multiply(_maximum(distance, 0.0, out=distance), self._per_braking, distance)
-        _sqrt(_add(distance, period * period, distance), distance)
-        _multiply(_subtract(distance, period, distance), self._braking, distance)
+        subtract(self._upper, self.q, self._up)
+        subtract(self.q, self._lower, self._down)
+        multiply(maximum(distance, 0.0, out=distance), self._per_braking, distance)
+        sqrt(add(distance, period * period, distance), distance)
+        multiply(subtract(distance, period, distance), self._braking, distance)
 
 
 class JointVelocity(JointImpedanceLaw[RateTarget]):
@@ -206,7 +204,7 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
         largest = age = 0.0
         for arm, (reference, state, desired) in enumerate(zip(self.references, states, target.dq)):
             reference.advance(desired, state.q, period, partial(self.pace, arm))
-            lag = _subtract(reference.q, state.q, self._lags[arm]).tolist()
+            lag = subtract(reference.q, state.q, self._lags[arm]).tolist()
             largest = max(largest, max(lag), -min(lag))
             age = max(age, min(reference.age, 999.0))
         self.report[0], self.report[1] = largest, age

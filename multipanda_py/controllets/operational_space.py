@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import add, dot, maximum, minimum, multiply, subtract
 
 from multipanda_py.context import Context, Handover, bounded_error, share_of
 from multipanda_py.control.impedance.cartesian_spring import ConservativeSpring
@@ -24,8 +25,6 @@ from multipanda_py.robots.dynamics.task_inertia import fade
 from multipanda_py.state import ArmState, Matrix, TaskSpaceDynamics, Vector
 from multipanda_py.targets import CartesianTarget
 
-_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
-_minimum, _maximum = np.minimum, np.maximum
 MIN_STIFFNESS = 1.0
 """Stiffness below which an axis takes over no wrench at a switch [1/s^2]."""
 _FREE_AXIS_INERTIA = 1e-6
@@ -154,8 +153,8 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
 
     def _set_gains(self) -> None:
         root = self._root.value
-        _multiply(root, root, self._stiffness)
-        _minimum(_multiply(self._rate, root, self._damping), MAX_DAMPING, out=self._damping)
+        multiply(root, root, self._stiffness)
+        minimum(multiply(self._rate, root, self._damping), MAX_DAMPING, out=self._damping)
         np.divide(self._stiffness, np.maximum(self._damping, 1e-9), self._drift)
         for bound in self._bounds:
             bound.set_damping(max(self._damping.tolist()))
@@ -225,11 +224,11 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
             if self.is_free[arm]:
                 self._conservative.project(error, 0.0)
             self._error.clip()
-            _multiply(self._stiffness, error, acceleration)
-            desired = _multiply(self._drift, error, self._desired_acceleration)
-            if _dot(desired, desired) > self._slow2:
-                _multiply(acceleration, self._fraction_of(arm, state, desired), acceleration)
-            _multiply(self._damping, twist, brake)
+            multiply(self._stiffness, error, acceleration)
+            desired = multiply(self._drift, error, self._desired_acceleration)
+            if dot(desired, desired) > self._slow2:
+                multiply(acceleration, self._fraction_of(arm, state, desired), acceleration)
+            multiply(self._damping, twist, brake)
             if self._in_tool:
                 self._rotate(acceleration, state.rotation_ee_in_base.T)
                 self._rotate(brake, state.rotation_ee_in_base.T)
@@ -246,14 +245,14 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
                     self._rotate(spring_wrench, state.rotation_ee_in_base.T)
             scale = self._saturation[arm].scale(spring_wrench, state)
             if scale < 1.0:
-                _multiply(spring_wrench, scale, spring_wrench)
+                multiply(spring_wrench, scale, spring_wrench)
                 stiffness_scale = min(stiffness_scale, scale)
-            wrench = _subtract(
+            wrench = subtract(
                 spring_wrench, space.apply_inertia(brake, self._wrench), self._wrench
             )
             if space.damping > 0.0:
-                _add(wrench, self._rest_of(space, arm, state, target.posture[arm]), wrench)
-            _dot(wrench, state.jacobian, self.tau[arm])
+                add(wrench, self._rest_of(space, arm, state, target.posture[arm]), wrench)
+            dot(wrench, state.jacobian, self.tau[arm])
         self.report[0] = stiffness_scale
 
     def _release(self, inertia: Matrix, rotation: Matrix, acceleration: Vector) -> None:
@@ -284,7 +283,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
 
     def _fraction_of(self, arm: int, state: ArmState, twist: Vector) -> float:
         """Return the scale nu for a twist (6,) along the gain axes, which is rotated in place."""
-        braking = _multiply(self._drift, twist, self._braking)
+        braking = multiply(self._drift, twist, self._braking)
         if self._in_tool:
             self._rotate(twist, state.rotation_ee_in_base.T)
             self._rotate(braking, state.rotation_ee_in_base.T)
@@ -295,23 +294,21 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     ) -> Vector:
         """Return the wrench of the configuration spring in singular directions, (6,) [N, Nm]."""
         spring_torque, brake = self._pulls[arm], self._slows[arm]
-        _multiply(
-            _subtract(configuration, state.q, spring_torque),
+        multiply(
+            subtract(configuration, state.q, spring_torque),
             self._nullspace_rate_squared,
             spring_torque,
         )
-        max_value = _multiply(
+        max_value = multiply(
             state.limits.velocity, MAX_BRAKING_SPEED_FRACTION * self._nullspace_damping, brake
         )
-        _minimum(spring_torque, max_value, out=spring_torque)
-        _maximum(spring_torque, np.negative(max_value, max_value), out=spring_torque)
-        _subtract(
-            spring_torque, _multiply(state.dq, self._nullspace_damping, brake), spring_torque
-        )
-        wrench: Vector = _dot(space.removed_inertia(), _dot(state.jacobian, spring_torque))
+        minimum(spring_torque, max_value, out=spring_torque)
+        maximum(spring_torque, np.negative(max_value, max_value), out=spring_torque)
+        subtract(spring_torque, multiply(state.dq, self._nullspace_damping, brake), spring_torque)
+        wrench: Vector = dot(space.removed_inertia(), dot(state.jacobian, spring_torque))
         return wrench
 
     @staticmethod
     def _rotate(pair: Vector, rotation: Matrix) -> None:
         """Rotate two stacked vectors in place: multiply each by ``rotation`` from the right."""
-        pair[:3], pair[3:] = _dot(pair[:3], rotation), _dot(pair[3:], rotation)
+        pair[:3], pair[3:] = dot(pair[:3], rotation), dot(pair[3:], rotation)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy import add, multiply, subtract
 
 from multipanda_py.context import MAX_STEP, Context, Handover, tool_wrench
 from multipanda_py.control.force.multi_contact_force import MultiContactForceController
@@ -25,7 +26,6 @@ from multipanda_py.controllets.joint_trajectory import JointTrajectory, JointTra
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Channel, Report, TrajectoryTarget
 
-_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 NULLSPACE_TORQUE_FRACTION = 0.1
 """Fraction of the torque limits available to the plan in mode ``force``."""
 MAX_REFERENCE_DISTANCE, ROTATION_TETHER = 0.15, 0.6
@@ -236,7 +236,7 @@ class OptimizationAugmented(JointTrajectory):
             fraction = float(self.force_control.projector[arm, arm])
             direction = self.force_control.arm_controllers[arm].direction
             integral.step(state, self._springs[arm].error, direction, fraction)
-        _add(tau, integral.torque, tau)
+        add(tau, integral.torque, tau)
 
     def _mix(self, states: Sequence[ArmState], period: float) -> None:
         """Replace the wrench of the plan at the tools by that of the mode."""
@@ -246,10 +246,10 @@ class OptimizationAugmented(JointTrajectory):
             if freed > 0.0:
                 self._hold_configuration(state, tau, weight)
                 if (used := self._margins[arm].used(state)) > SPRING_FADE_START:
-                    _multiply(tau, weight + freed * self._margins[arm].spring(used), tau)
+                    multiply(tau, weight + freed * self._margins[arm].spring(used), tau)
             of_plan = at_tool(state, tau)
-            _subtract(tau, of_plan.dot(state.jacobian, self._at_tool[arm]), tau)
-            _multiply(of_plan, weight, wrench)
+            subtract(tau, of_plan.dot(state.jacobian, self._at_tool[arm]), tau)
+            multiply(of_plan, weight, wrench)
             if freed > 0.0:
                 pose = self._poses[arm]
                 pose.advance(*self._goals[arm], period)
@@ -260,7 +260,7 @@ class OptimizationAugmented(JointTrajectory):
         self.force_control.across(wrenches)
         self.force_control.add(wrenches)
         for state, wrench, tau, part in zip(states, wrenches, self.tau, self._at_tool):
-            _add(tau, wrench.dot(state.jacobian, part), tau)
+            add(tau, wrench.dot(state.jacobian, part), tau)
         for guard, spring, state, tau in zip(self._guards, self._pose_springs, states, self.tau):
             if freed == 1.0:
                 guard.add(state, spring.stiffness_along, tau)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import add, dot, multiply, subtract
 
 from multipanda_py.context import Context, Handover
 from multipanda_py.control.impedance.brakes import SpeedBrake, bound_speeds
@@ -32,8 +33,6 @@ from multipanda_py.control.teleoperation import (
 from multipanda_py.parameters import flag, joint_vector, number, vector
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Report, Target
-
-_add, _dot, _multiply, _subtract = np.add, np.dot, np.multiply, np.subtract
 
 LEADER = 0
 """Index of the leader. The other arm is the follower."""
@@ -295,20 +294,20 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
             twist = mapping.twist
             reference.limit(twist)
             if slower < 1.0:
-                _multiply(twist, slower, twist)
+                multiply(twist, slower, twist)
         wrench = self._spring.wrench(follower, reference.position, reference.rotation, twist)
         self.is_free[1] = self._spring.is_free
         spring_wrench = self._spring.spring_in_base()
         pulled = slower * self._saturation.scale(spring_wrench, follower)
         if pulled < 1.0:
-            _add(wrench, _multiply(spring_wrench, pulled - 1.0, self._excess), wrench)
+            add(wrench, multiply(spring_wrench, pulled - 1.0, self._excess), wrench)
         # ``damping`` is above 0 near a singularity, where singular directions need a damper.
         if follower.operational_space().damping > 0.0:
             brake = self._lost.damp(follower, pulled * spring_wrench, self._spring.damping_along)
             if brake is not None:
-                _add(wrench, brake, wrench)
-        tau = _dot(wrench, follower.jacobian, self.tau[1])
-        _add(tau, self._hold_configuration(follower), tau)
+                add(wrench, brake, wrench)
+        tau = dot(wrench, follower.jacobian, self.tau[1])
+        add(tau, self._hold_configuration(follower), tau)
         self._guard.add(follower, self._spring.stiffness_along, tau)
         sensed = self._tare.update(follower.wrench_ext_in_base, leader, follower)
         scale = self._reflect(leader, sensed if engaged else self._nothing, period)
@@ -339,16 +338,16 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         """
         reflection, twist, tau = self._reflection, leader.twist_ee_in_base, self.tau[0]
         wrench = reflection.filter(sensed, self._mapping.axes_rotation)
-        _multiply(leader.dq, self.params.leader_damping, tau)
-        braked = _multiply(self._brake, twist, self._braked)
-        _multiply(braked, reflection.contact_strength, braked)
-        taken = float(_dot(tau, leader.dq)) + float(_dot(braked, twist))
+        multiply(leader.dq, self.params.leader_damping, tau)
+        braked = multiply(self._brake, twist, self._braked)
+        multiply(braked, reflection.contact_strength, braked)
+        taken = float(dot(tau, leader.dq)) + float(dot(braked, twist))
         scale = self._account.update(
             reflection.force, reflection.torque, wrench, twist, taken, period
         )
-        _multiply(wrench, scale, wrench)
-        measured = _dot(_subtract(wrench, braked, wrench), leader.jacobian, self._tau_ext)
-        _subtract(measured, tau, tau)
+        multiply(wrench, scale, wrench)
+        measured = dot(subtract(wrench, braked, wrench), leader.jacobian, self._tau_ext)
+        subtract(measured, tau, tau)
         self._speed_brake.add(leader, self._leader_speeds, tau)
         return scale
 

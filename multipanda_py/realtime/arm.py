@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy import absolute, maximum, minimum, subtract
 
 from multipanda_py.context import Handover
 from multipanda_py.planning.trajectory.motion_limiter import MotionLimiter
@@ -29,7 +30,6 @@ WARNING_DELAY = 0.1
 WARNING_RESET_TIME = 1.0
 """Time within the spring limits after which a new excess is reported again [s]."""
 _BEYOND = 1e-9  # Torques that exceed spring limits by less are rounding errors [Nm].
-_absolute, _subtract, _minimum, _maximum = np.absolute, np.subtract, np.minimum, np.maximum
 
 
 class SeaTorqueLimit:
@@ -70,9 +70,9 @@ class SeaTorqueLimit:
         self.gravity.update()
         self._desired_torque[:] = tau
         bound, weight = self._bound, self._state.weight
-        _minimum(tau, _subtract(self._whole, weight, bound), out=tau)
-        _maximum(tau, _subtract(-self._whole, weight, bound), out=tau)
-        _absolute(_subtract(self._desired_torque, tau, bound), bound)
+        minimum(tau, subtract(self._whole, weight, bound), out=tau)
+        maximum(tau, subtract(-self._whole, weight, bound), out=tau)
+        absolute(subtract(self._desired_torque, tau, bound), bound)
         if max(bound.tolist()) > _BEYOND:
             self._beyond, self._within = self._beyond + 1, 0
         else:

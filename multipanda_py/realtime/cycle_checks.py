@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
+from numpy import absolute, less_equal, subtract
 from numpy.typing import NDArray
 
 from multipanda_py.realtime.arm import Arm
@@ -20,7 +21,6 @@ from multipanda_py.state import ArmState
 
 _UNLIMITED_POSITION = 1e9
 """Bound for joints without position limits; an infinite position is not a valid state [rad]."""
-_absolute, _subtract, _less_equal = np.absolute, np.subtract, np.less_equal
 
 
 class BatchSafety:
@@ -81,8 +81,8 @@ class BatchSafety:
     def check_states(self) -> bool:
         """Return True if all measured states are valid."""
         off = self._numbers.take(self._of_state, None, self._off, "clip")
-        _absolute(_subtract(off, self._middle, off), off)
-        within = _less_equal(off, self._half, self._within)  # The comparison is False for NaN.
+        absolute(subtract(off, self._middle, off), off)
+        within = less_equal(off, self._half, self._within)  # The comparison is False for NaN.
         return within.tobytes() == self._all_within
 
     def command(self) -> None:

@@ -6,14 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+from numpy import add
 
 from multipanda_py.context import Handover
 from multipanda_py.control.impedance.joint_spring import NullspaceProjector
 from multipanda_py.feature import Feature
 from multipanda_py.state import ArmState, Vector
-
-_add = np.add
 
 
 class SharedNullspace:
@@ -84,10 +82,10 @@ class SharedNullspace:
             for other in others:
                 part = other[arm]
                 if part is not None:
-                    total = part if total is None else _add(total, part, total)
+                    total = part if total is None else add(total, part, total)
             if total is not None:
                 torque = tau[arm]
-                _add(torque, self._projectors[arm].dynamic(states[arm], total), torque)
+                add(torque, self._projectors[arm].dynamic(states[arm], total), torque)
 
 
 class SharedNullspaceStep:

@@ -7,12 +7,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy import add, maximum, minimum
 
 from multipanda_py.realtime.events import Event
 from multipanda_py.state import ArmLimits, ArmState, Vector
-
-_add = np.add
-_minimum, _maximum = np.minimum, np.maximum
 
 VELOCITY_MARGIN = 1.1
 """Factor on the velocity limit of the datasheet above which a measured speed is a fault."""
@@ -65,11 +63,11 @@ class TorqueGuard:
             commanded: Torques of the last cycle, of the same shape; overwritten.
         """
         lowest, highest = self._lowest, self._highest
-        _add(self._steps, commanded, self._bounds)
-        _maximum(lowest, self._low, out=lowest)
-        _minimum(highest, self._high, out=highest)
-        _maximum(tau, lowest, out=commanded)
-        _minimum(commanded, highest, out=commanded)
+        add(self._steps, commanded, self._bounds)
+        maximum(lowest, self._low, out=lowest)
+        minimum(highest, self._high, out=highest)
+        maximum(tau, lowest, out=commanded)
+        minimum(commanded, highest, out=commanded)
 
 
 class StateGuard:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy import subtract
 from numpy.typing import NDArray
 
 from multipanda_py.control.impedance.modal_damping import BANDWIDTH, STIFFNESS_SCALE
@@ -83,9 +84,6 @@ class GainReductionNotice:
         )
 
 
-_subtract = np.subtract
-
-
 class TorqueTerms:
     r"""Recorder of torque terms in the cycle records of the arms, while a client requests them.
 
@@ -158,7 +156,7 @@ class TorqueTerms:
             for note, torque in notes:
                 note[:] = torque
         for after, before, terms in self._runs:
-            _subtract(after, before, terms)
+            subtract(after, before, terms)
 
     def _plan(self, features: FeatureSet) -> None:
         """Assign the copies to the record for the features that add torques now."""

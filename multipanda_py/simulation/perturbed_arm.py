@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy import add, multiply, subtract
 
 from multipanda_py.config.perturbation_section import PerturbationConfig
 from multipanda_py.config.sections import ArmConfig
@@ -23,7 +24,6 @@ with extras_named():
     import mujoco
 
 
-_add, _subtract, _multiply = np.add, np.subtract, np.multiply
 PAYLOAD_RADIUS = 0.03
 """Radius of the sphere that defines the rotational inertia of an unknown payload [m]."""
 
@@ -135,9 +135,9 @@ class Perturbation(DrivetrainStage):
         """
         if self.motor is None:
             self.motor = tau.copy()
-        change = _subtract(tau, self.motor, self._change)
-        _add(self.motor, _multiply(self._follow, change, change), self.motor)
-        _add(self.motor, self._bias, tau)
+        change = subtract(tau, self.motor, self._change)
+        add(self.motor, multiply(self._follow, change, change), self.motor)
+        add(self.motor, self._bias, tau)
         if self._payload and not self._weighs:
             tau += self._weigh()
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy import dot, multiply, subtract
 
 from multipanda_py.control.force.force_control import ForceController, ForceGains
 from multipanda_py.control.force.force_impedance import MIN_MOBILITY
@@ -89,9 +90,6 @@ class ToolContact:
             self.is_on = self._left > 0
 
 
-_dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
-
-
 class ContactForceController:
     """Direction, contact and force control of one end effector.
 
@@ -149,11 +147,11 @@ class ContactForceController:
 
     def ask(self, wrench: Vector) -> bool:
         """Set the desired wrench, (6,) [N, Nm]. Return True if contact must be searched first."""
-        size = math.sqrt(float(_dot(wrench, wrench)))
+        size = math.sqrt(float(dot(wrench, wrench)))
         is_new = size > 0.0 and self.size == 0.0
         self.desired_wrench[:], self.size = wrench, size
         if size > 0.0:
-            _multiply(wrench, 1.0 / size, self._desired_direction)
+            multiply(wrench, 1.0 / size, self._desired_direction)
         return is_new
 
     @property
@@ -162,7 +160,7 @@ class ContactForceController:
 
         The desired one differs by more than ``MAX_DIRECTION_CHANGE``.
         """
-        return float(_dot(self.direction, self._desired_direction)) < math.cos(
+        return float(dot(self.direction, self._desired_direction)) < math.cos(
             self.MAX_DIRECTION_CHANGE
         )
 
@@ -174,8 +172,8 @@ class ContactForceController:
     def follow(self) -> None:
         """Rotate the direction towards the desired one by one cycle."""
         u = self.direction
-        change = _subtract(self._desired_direction, u, self._change)
-        angle = math.sqrt(float(_dot(change, change)))
+        change = subtract(self._desired_direction, u, self._change)
+        angle = math.sqrt(float(dot(change, change)))
         if angle == 0.0:
             return
         max_value = self.ANGULAR_SPEED * self._period
@@ -183,15 +181,15 @@ class ContactForceController:
             u[:] = self._desired_direction
             return
         u += (max_value / angle) * change
-        u /= math.sqrt(float(_dot(u, u)))
+        u /= math.sqrt(float(dot(u, u)))
 
     def measure(self, state: ArmState) -> None:
         """Measure force, speed and effective mass along the direction, and detect contact."""
         u, gains = self.direction, self.force.gains
-        self.measured_force = -float(_dot(u, state.wrench_ext_in_base))
-        self.speed = float(_dot(u, state.twist_ee_in_base))
+        self.measured_force = -float(dot(u, state.wrench_ext_in_base))
+        self.speed = float(dot(u, state.twist_ee_in_base))
         inertia_inv = state.operational_space().inertia_inv
-        self.mass = 1.0 / max(float(_dot(u, _dot(inertia_inv, u))), MIN_MOBILITY)
+        self.mass = 1.0 / max(float(dot(u, dot(inertia_inv, u))), MIN_MOBILITY)
         if self._is_new:
             self._is_new = False
             self._filtered = self._quick = self.measured_force
@@ -226,6 +224,6 @@ class ContactForceController:
             self._contact_point[:] = state.position_ee_in_base
             distance = 0.0
         else:
-            away = _subtract(state.position_ee_in_base, self._contact_point)
-            distance = abs(float(_dot(self.direction[:3], away)))
+            away = subtract(state.position_ee_in_base, self._contact_point)
+            distance = abs(float(dot(self.direction[:3], away)))
         self.exerted = force.step(size, measured, distance, speed, self.mass)

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pinocchio as pin
+from numpy import add, dot, multiply, subtract
 
 from multipanda_py.context import Context, tool_wrench
 from multipanda_py.control.force.energy_tank import SpringTank, TankLimitNotice
@@ -21,7 +22,6 @@ from multipanda_py.control.impedance.pose_error import PoseError
 from multipanda_py.control.impedance.singularity import SingularityDamping, SingularityHold
 from multipanda_py.state import ArmState, Matrix, Vector
 
-_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 _exp3 = pin.exp3
 
 
@@ -78,16 +78,16 @@ class ForceSubspace:
 
     def set_direction(self, direction: Vector) -> None:
         """Start force control along a unit direction, (6,)."""
-        direction_change = _subtract(direction, self.direction, self._part)
-        angle = math.sqrt(_dot(direction_change, direction_change))
+        direction_change = subtract(direction, self.direction, self._part)
+        angle = math.sqrt(dot(direction_change, direction_change))
         if angle > 1e-9:
             old = self.direction
-            shown = float(_dot(old, self._last_direction)) * float(_dot(old, direction))
+            shown = float(dot(old, self._last_direction)) * float(dot(old, direction))
             self.weight = fraction = self.weight * max(0.0, 1.0 - angle / self.ROTATION)
             # The new projector P hides a part of the error that the spring could see along the old
             # direction. The offset is corrected by it, so that the spring wrench does not jump.
             shown *= fraction / (1.0 - fraction) if fraction < 1.0 else 0.0
-            _subtract(self._hidden, _multiply(direction, shown, self._part), self._offset)
+            subtract(self._hidden, multiply(direction, shown, self._part), self._offset)
             old[:] = direction
             self._note()
         self.is_idle, self._is_requested = False, True
@@ -119,12 +119,12 @@ class ForceSubspace:
         error = self._error.measure(
             state.position_ee_in_base, state.rotation_ee_in_base, position, rotation
         )
-        left = _subtract(error, self._offset, self._last_direction)
-        along = _multiply(u, self.weight * float(_dot(u, left)), self._hidden)
-        _subtract(left, along, left)
-        _subtract(error, left, self._hidden)
-        _add(state.position_ee_in_base, left[:3], self._position)
-        _dot(_exp3(left[3:]), state.rotation_ee_in_base, self._rotation)
+        left = subtract(error, self._offset, self._last_direction)
+        along = multiply(u, self.weight * float(dot(u, left)), self._hidden)
+        subtract(left, along, left)
+        subtract(error, left, self._hidden)
+        add(state.position_ee_in_base, left[:3], self._position)
+        dot(_exp3(left[3:]), state.rotation_ee_in_base, self._rotation)
         return self._position, self._rotation
 
     def _shift(self, here: Vector, position: Vector) -> Vector:
@@ -144,7 +144,7 @@ class ForceSubspace:
         hx, hy, hz = along * ux, along * uy, along * uz
         self._hidden[:3] = hx + rx, hy + ry, hz + rz
         self._last_direction[:3] = ex - hx, ey - hy, ez - hz
-        return _subtract(position, self._hidden[:3], self._position)
+        return subtract(position, self._hidden[:3], self._position)
 
     def relieve(self, wrench: Vector, rotation: Matrix | None) -> None:
         """Remove the controlled direction from a spring wrench (6,), in place.
@@ -155,17 +155,17 @@ class ForceSubspace:
         """
         if self.weight == 0.0:
             return
-        u = self.direction if rotation is None else _dot(self.direction, rotation)
-        _subtract(wrench, _multiply(u, self.weight * float(u.dot(wrench)), self._part), wrench)
+        u = self.direction if rotation is None else dot(self.direction, rotation)
+        subtract(wrench, multiply(u, self.weight * float(u.dot(wrench)), self._part), wrench)
 
     def _shrink(self, step: float) -> None:
         """Reduce the offset by up to ``step`` [m] in position and ten times that in rotation."""
         offset, left = self._offset, 0.0
         for part, max_value in ((offset[:3], step), (offset[3:], self.ANGULAR_SPEED * step)):
-            length = math.sqrt(_dot(part, part))
+            length = math.sqrt(dot(part, part))
             if length > 0.0:
                 left = max(left, length)
-                _multiply(part, max(0.0, 1.0 - max_value / length), part)
+                multiply(part, max(0.0, 1.0 - max_value / length), part)
         self._note()
         self.is_idle = not left and not self._is_requested
 
@@ -176,8 +176,6 @@ class ForceSubspace:
         self._has_offset = any(offset)
         self._rotations = any(offset[3:]) or any(self._u[3:])
 
-
-_dot, _add, _multiply = np.dot, np.add, np.multiply
 
 MIN_MOBILITY = 0.02
 """Inverse of the maximum effective mass used for damping along a force [1/kg]."""
@@ -256,9 +254,9 @@ class ForceImpedanceArm:
             wrench: Desired wrench along the axes of the base, (6,) [N, Nm].
             state: State of the arm.
         """
-        size = math.sqrt(float(_dot(wrench, wrench)))
+        size = math.sqrt(float(dot(wrench, wrench)))
         if size > 0.0:
-            _multiply(wrench, 1.0 / size, self._direction)
+            multiply(wrench, 1.0 / size, self._direction)
             self.subspace.set_direction(self._direction)
             if self.force.is_idle:
                 self._contact_point[:] = state.position_ee_in_base
@@ -285,8 +283,8 @@ class ForceImpedanceArm:
             state: State of the arm.
             force: Wrench on the environment along the axes of the base, (6,) [N, Nm].
         """
-        size = math.sqrt(float(_dot(force, force)))
-        _multiply(force, 1.0 / size, self._direction)
+        size = math.sqrt(float(dot(force, force)))
+        multiply(force, 1.0 / size, self._direction)
         self._contact_point[:] = state.position_ee_in_base
         self.force.resume(size, False)
         self._size, self._age = size, 0
@@ -297,7 +295,7 @@ class ForceImpedanceArm:
         Args:
             dq: Joint velocities of this cycle, (n,) [rad/s].
         """
-        _add(self._dq, dq, self._mean)
+        add(self._dq, dq, self._mean)
         self._dq[:] = dq
         works = self._torques.dot(self._mean, self._works)
         half = 0.5 * self._period
@@ -337,7 +335,7 @@ class ForceImpedanceArm:
         motion = twist if rotation_step is None else twist.dot(rotation_step)
         stored = 0.5 * float(spring.error.dot(spring_wrench))
         scale = self.tank.soften(stored, float(spring_wrench.dot(motion)))
-        _multiply(spring_wrench, scale, self._of_spring)
+        multiply(spring_wrench, scale, self._of_spring)
         if rotation_step is not None:
             self._impedance[:] = self._impedance.dot(rotation_step.T, self._turned)
         self._bound(state)
@@ -346,7 +344,7 @@ class ForceImpedanceArm:
         self._wrenches.dot(state.jacobian, self._torques)
         self._ones.dot(self._torques, tau)
         if self.carries:
-            _add(tau, self.load.dot(state.jacobian, self._carrying), tau)
+            add(tau, self.load.dot(state.jacobian, self._carrying), tau)
         self._guard.add(state, spring.stiffness_along, tau)
         self._scale = scale
         limits = scale < 1.0 or self.force.is_throttled
@@ -357,17 +355,17 @@ class ForceImpedanceArm:
         spring_wrench, brake, spring = self._of_spring, self._of_brake, self.spring
         self.wrench_scale = scale = self._saturation.scale(spring_wrench, state)
         if scale < 1.0:
-            _multiply(spring_wrench, scale, spring_wrench)
+            multiply(spring_wrench, scale, spring_wrench)
         lost = None
         # ``damping`` is above 0 near a singularity, where singular directions need a damper.
         if state.operational_space().damping > 0.0:
             lost = self._lost.damp(state, spring_wrench, spring.damping_along)
         margin = self._margin
         if (used := margin.used(state)) > DAMPING_START:
-            _multiply(spring_wrench, margin.spring(used), spring_wrench)
-            _multiply(brake, margin.damper(used, spring.ratio, spring.stiffness_scale), brake)
+            multiply(spring_wrench, margin.spring(used), spring_wrench)
+            multiply(brake, margin.damper(used, spring.ratio, spring.stiffness_scale), brake)
         if lost is not None:
-            _add(brake, lost, brake)
+            add(brake, lost, brake)
 
     def _push(self, state: ArmState, twist: Vector) -> None:
         force, u = self.force, self._direction
@@ -378,15 +376,15 @@ class ForceImpedanceArm:
             away = state.position_ee_in_base - self._contact_point
             # Before the first contact, only motion along the force is a distance. After a loss of
             # contact, lateral motion counts too, because the tool may have slid off the surface.
-            squared = _dot(away, away) if force.touched else _dot(u[:3], away) ** 2
+            squared = dot(away, away) if force.touched else dot(u[:3], away) ** 2
             distance = math.sqrt(float(squared))
         if not self._age:
             inertia_inv = state.operational_space().inertia_inv
-            self._mass = 1.0 / max(float(_dot(u, _dot(inertia_inv, u))), MIN_MOBILITY)
+            self._mass = 1.0 / max(float(dot(u, dot(inertia_inv, u))), MIN_MOBILITY)
         self._age = (self._age + 1) % MASS_CYCLES
         measured = -float(u.dot(state.wrench_ext_in_base))
         pushed = force.step(self._size, measured, distance, float(u.dot(twist)), self._mass)
-        _multiply(u, pushed, self._of_force)
+        multiply(u, pushed, self._of_force)
         if force.is_idle:
             self.subspace.release()
         if force.is_lost != self._reported_loss:

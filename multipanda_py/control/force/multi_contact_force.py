@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy import dot, multiply, subtract
 
 from multipanda_py.context import Context
 from multipanda_py.control.force.contact_force import ContactForceController
@@ -79,7 +80,6 @@ def _balanced(directions: Matrix, positions: Matrix) -> Matrix:
     return balanced
 
 
-_dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
 WAITING_FORCE_RATIO = 2.0
 """Force with which an arm in contact waits for the others, in units of ``contact_force``."""
 MIN_FORCE = 1e-3
@@ -209,13 +209,13 @@ class MultiContactForceController:
         """Remove the controlled forces from wrenches, (N, 6) [N, Nm], in place."""
         for hand, wrench, part in zip(self.arm_controllers, wrenches, self.controlled(wrenches)):
             if part:
-                _subtract(wrench, part * hand.direction, wrench)
+                subtract(wrench, part * hand.direction, wrench)
 
     def controlled(self, wrenches: Matrix) -> list[float]:
         """Return the parts P f of wrenches (N, 6) along controlled forces, one per arm [N]."""
         along = self._along
         for index, hand in enumerate(self.arm_controllers):
-            along[index] = _dot(hand.direction, wrenches[index])
+            along[index] = dot(hand.direction, wrenches[index])
         parts: list[float] = self.projector.dot(along).tolist()
         return parts
 
@@ -329,10 +329,10 @@ class MultiContactForceController:
         goal, projector, step = self._goal, self.projector, self._step
         goal[:] = self._modes if requests_force else 0.0
         max_value = self._period / self._blend_time
-        _subtract(goal, projector, step)
+        subtract(goal, projector, step)
         np.maximum(np.minimum(step, max_value, out=step), -max_value, out=step)
         projector += step
-        _multiply(self._tails, self._fade, self._tails)
+        multiply(self._tails, self._fade, self._tails)
         if float(np.abs(self._tails).max()) < MIN_FORCE:
             self._tails[:] = 0.0
         self.is_idle = not (requests_force or projector.any() or self._tails.any())

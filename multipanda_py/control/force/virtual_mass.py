@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 import pinocchio as pin
+from numpy import add, dot, multiply, subtract
 
 from multipanda_py.state import Vector
 
-_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 _exp3, _log3 = pin.exp3, pin.log3
 
 
@@ -132,10 +132,10 @@ class VirtualBody:
                 limit(self._bias[3:], self._max_tare[1])
             if not self.ignores:
                 return
-            _subtract(measured, filtered, change)
+            subtract(measured, filtered, change)
         else:
-            _subtract(_subtract(measured, self._bias, change), filtered, change)
-        _add(filtered, _multiply(change, self._weight, change), filtered)
+            subtract(subtract(measured, self._bias, change), filtered, change)
+        add(filtered, multiply(change, self._weight, change), filtered)
         force, torque = self._filtered_force, self._filtered_torque
         if self.ignores:
             self._let_go(force, self.ignored_wrench[:3], self._deadband[0])
@@ -143,10 +143,10 @@ class VirtualBody:
             self.ignores = bool(np.any(self.ignored_wrench))
             if self._tare_left:
                 return
-            _subtract(filtered, self.ignored_wrench, change)
+            subtract(filtered, self.ignored_wrench, change)
             force, torque = change[:3], change[3:]
-        _multiply(force, remaining(force, self._deadband[0]), self._force)
-        _multiply(torque, remaining(torque, self._deadband[1]), self._torque)
+        multiply(force, remaining(force, self._deadband[0]), self._force)
+        multiply(torque, remaining(torque, self._deadband[1]), self._torque)
         self._integrate()
 
     @staticmethod
@@ -173,17 +173,17 @@ class VirtualBody:
 
     def _integrate(self) -> None:
         h, push, velocity = self._period, self._push, self.velocity
-        _multiply(self._stiffness, self.displacement, push)
-        _multiply(_subtract(self.wrench, push, push), h, push)
-        _multiply(self._mass, velocity, velocity)
-        _multiply(_add(velocity, push, velocity), self._solve, velocity)
+        multiply(self._stiffness, self.displacement, push)
+        multiply(subtract(self.wrench, push, push), h, push)
+        multiply(self._mass, velocity, velocity)
+        multiply(add(velocity, push, velocity), self._solve, velocity)
         limit(self._linear, self._max_speed[0])
         limit(self._angular, self._max_speed[1])
         step = self._step
-        _add(self.translation, _multiply(self._linear, h, step), step)
+        add(self.translation, multiply(self._linear, h, step), step)
         self._arrive(step, self._linear, self.translation, 0)
-        _multiply(self._angular, h, step)
-        new = _log3(_dot(_exp3(step), self.rotation_matrix, self._turned))
+        multiply(self._angular, h, step)
+        new = _log3(dot(_exp3(step), self.rotation_matrix, self._turned))
         self._arrive(new, self._angular, self.rotation, 1)
         self.rotation_matrix = _exp3(self.rotation)
 
@@ -202,7 +202,7 @@ class VirtualBody:
         if size > bound:
             bound = max(bound, length(displacement) - self._period * self._max_speed[part])
         if size > bound:
-            outward = float(_dot(new, velocity)) / size
+            outward = float(dot(new, velocity)) / size
             if outward > 0.0:
                 velocity -= (outward / size) * new
             new *= bound / size
@@ -210,7 +210,7 @@ class VirtualBody:
 
 
 def length(vector: Vector) -> float:
-    return math.sqrt(_dot(vector, vector))
+    return math.sqrt(dot(vector, vector))
 
 
 def limit(vector: Vector, largest: float) -> None:

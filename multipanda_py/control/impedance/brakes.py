@@ -7,11 +7,9 @@ import math
 
 import eigenpy
 import numpy as np
+from numpy import absolute, add, dot, maximum, minimum, multiply, sqrt, subtract
 
 from multipanda_py.state import ArmLimits, ArmState, Matrix, Vector
-
-_dot, _subtract, _multiply = np.dot, np.subtract, np.multiply
-_minimum, _maximum = np.minimum, np.maximum
 
 BRAKING_RATE = 40.0
 """Decay rate of the excess speed [1/s]. Together with the other brakes of a floating arm, it is
@@ -71,20 +69,16 @@ class SpeedBrake:
             speed_bounds: Speed bounds v, (n,) [rad/s].
             tau: Joint torques, changed in place.
         """
-        excess = _maximum(
-            _minimum(state.dq, speed_bounds, out=self._excess), -speed_bounds, out=self._excess
+        excess = maximum(
+            minimum(state.dq, speed_bounds, out=self._excess), -speed_bounds, out=self._excess
         )
-        _subtract(state.dq, excess, excess)
+        subtract(state.dq, excess, excess)
         if excess.any():
-            _multiply(_dot(state.mass, excess, self._brake), self._rate, self._brake)
+            multiply(dot(state.mass, excess, self._brake), self._rate, self._brake)
             if self._torque is not None:
                 over = float((np.abs(self._brake) / self._torque).max())
-                _multiply(self._brake, 1.0 / max(over, 1.0), self._brake)
-            _subtract(tau, self._brake, tau)
-
-
-_dot, _add, _subtract, _multiply = np.dot, np.add, np.subtract, np.multiply
-_absolute, _minimum, _maximum, _sqrt = np.absolute, np.minimum, np.maximum, np.sqrt
+                multiply(self._brake, 1.0 / max(over, 1.0), self._brake)
+            subtract(tau, self._brake, tau)
 
 
 class MomentumBrake:
@@ -171,12 +165,12 @@ class MomentumBrake:
         """Return the velocity change predicted for torques (n,) [Nm], (n,) [rad/s]."""
         # For a single joint, eigenpy returns a matrix, so the result is flattened.
         gained: Vector = self._mass.solve(tau).reshape(-1)
-        return _multiply(gained, self.PREDICTION_TIME, gained)
+        return multiply(gained, self.PREDICTION_TIME, gained)
 
     def stopping(self, torque: Vector) -> Vector:
         """Return the minimum momentum at which joints may brake with ``torque``, (n,)."""
         momentum: Vector = torque * torque / self._twice_rate
-        return _maximum(momentum, torque / self._rate, out=momentum)
+        return maximum(momentum, torque / self._rate, out=momentum)
 
     def torque(self, mass: Matrix, velocity: Vector, together: float = 1.0) -> Vector:
         """Return the braking torques, (n,) [Nm]. The next call overwrites them.
@@ -188,20 +182,20 @@ class MomentumBrake:
                 remove an earlier torque.
         """
         tau, size, other, sign = self._tau, self._size, self._other, self._sign
-        momentum = _dot(mass, velocity, self._momentum)
-        _maximum(_absolute(momentum, size), self._TINY, out=size)
+        momentum = dot(mass, velocity, self._momentum)
+        maximum(absolute(momentum, size), self._TINY, out=size)
         squared = float(np.divide(self._twice_rate, size, other).min())
         scale = min(
             self._rate, math.sqrt(squared), float(np.divide(self._limit, size, other).min())
         )
-        _multiply(momentum, -together * scale, tau)
+        multiply(momentum, -together * scale, tau)
         np.sign(velocity, sign)
-        _multiply(_absolute(velocity, size), self._light, size)
-        _sqrt(_multiply(size, self._twice_rate, other), other)
-        _minimum(other, self._limit, out=other)
-        _minimum(other, _multiply(size, self.OWN_TORQUE_FRACTION * self._rate, size), out=other)
+        multiply(absolute(velocity, size), self._light, size)
+        sqrt(multiply(size, self._twice_rate, other), other)
+        minimum(other, self._limit, out=other)
+        minimum(other, multiply(size, self.OWN_TORQUE_FRACTION * self._rate, size), out=other)
         # The first term, -b p, already brakes each joint. ``other`` becomes the missing part s.
-        _maximum(_multiply(sign, tau, size), -other, out=size)
-        _minimum(size, 0.0, out=size)
-        _add(other, size, other)
-        return _subtract(tau, _multiply(sign, other, other), tau)
+        maximum(multiply(sign, tau, size), -other, out=size)
+        minimum(size, 0.0, out=size)
+        add(other, size, other)
+        return subtract(tau, multiply(sign, other, other), tau)

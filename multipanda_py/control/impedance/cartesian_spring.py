@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy import add, negative, subtract
 
 from multipanda_py.context import bounded_error, share_of
 from multipanda_py.control.impedance.free_motion import FreeMotion, is_soft
@@ -88,8 +89,6 @@ class ConservativeSpring:
         wrench[4] += scale * ty
         wrench[5] += scale * tz
 
-
-_add, _subtract, _negative = np.add, np.subtract, np.negative
 
 FREEDOM_STEP = 0.01
 """Change per cycle of the scale of ``ConservativeSpring`` after directions become free or held."""
@@ -210,7 +209,7 @@ class CartesianSpring:
             wrench = self._error_and_rate.dot(self._gains, self._wrench)
         else:
             self._spring_and_damper()
-            wrench = _add(self.spring, self.damper, self._wrench)
+            wrench = add(self.spring, self.damper, self._wrench)
         return self._rotation.dot(wrench) if self._in_tool else wrench
 
     def free_velocity(self, state: ArmState) -> Vector:
@@ -279,9 +278,9 @@ class CartesianSpring:
         )
         inertia_inv = state.operational_space().inertia_inv
         if twist is None:
-            _negative(state.twist_ee_in_base, rate)
+            negative(state.twist_ee_in_base, rate)
         else:
-            _subtract(twist, state.twist_ee_in_base, rate)
+            subtract(twist, state.twist_ee_in_base, rate)
         if self._in_tool:
             rotation_step = self._rotation
             rotation_step[:3, :3] = rotation_step[3:, 3:] = state.rotation_ee_in_base

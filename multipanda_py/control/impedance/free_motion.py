@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import eigenpy
 import numpy as np
+from numpy import add, dot, multiply, subtract
 
 from multipanda_py.robots.dynamics.task_inertia import fade
 from multipanda_py.state import ArmState, Matrix, TaskSpaceDynamics, Vector
-
-_dot, _subtract = np.dot, np.subtract
 
 FREE_STIFFNESS = 5.0
 """Stiffness below which a direction may count as free [N/m]."""
@@ -66,18 +65,16 @@ class FreeMotion:
             root: Square root K^1/2 of the stiffness along the base axes, (6, 6).
         """
         space = state.operational_space()
-        normal = _dot(_dot(root, space.inertia_inv, self._half), root, self._normal)
+        normal = dot(dot(root, space.inertia_inv, self._half), root, self._normal)
         self._eigen.compute(normal)
-        half = _dot(root, self._eigen.eigenvectors(), self._half)
+        half = dot(root, self._eigen.eigenvectors(), self._half)
         weights = fade(self._eigen.eigenvalues(), SLOW_MODE)
-        held = _dot(half * weights, half.T, self._free)
-        free = _subtract(projected_inertia(space), held, self._free)
+        held = dot(half * weights, half.T, self._free)
+        free = subtract(projected_inertia(space), held, self._free)
         momentum = free.dot(state.twist_ee_in_base, self._momentum)
         velocity: Vector = space.minv_jt.dot(momentum)
         return velocity
 
-
-_add, _dot, _multiply = np.add, np.dot, np.multiply
 
 RETURN_SPEED = 0.2
 """Speed at which the configuration returns while the tool rests [rad/s]."""
@@ -142,10 +139,10 @@ class ShiftedConfiguration:
             energy = 0.5 * float(free.dot(state.mass).dot(state.dq))
             resting = max(0.0, 1.0 - energy / RESTING_ENERGY)
             speed = SLOW_RETURN_SPEED + (RETURN_SPEED - SLOW_RETURN_SPEED) * resting
-            _add(shift, _multiply(free, self._period, self._velocity), shift)
-            velocity = _add(free, 0.0 if velocity is None else velocity, self._velocity)
+            add(shift, multiply(free, self._period, self._velocity), shift)
+            velocity = add(free, 0.0 if velocity is None else velocity, self._velocity)
         farthest = max(map(abs, shift.tolist()))
         scale = 1.0 - speed * self._period / farthest if farthest > 0.0 else 0.0
-        _multiply(shift, max(0.0, scale), shift)
+        multiply(shift, max(0.0, scale), shift)
         self.is_shifted = scale > 0.0
-        return _add(configuration, shift, self._configuration), velocity
+        return add(configuration, shift, self._configuration), velocity

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
+from math import hypot
 
 import eigenpy
 import numpy as np
+from numpy import add, dot, maximum, minimum, multiply, subtract
 
 from multipanda_py.context import Context
 from multipanda_py.control.impedance.gains import rotor_damping_scale
@@ -16,7 +17,6 @@ from multipanda_py.robots import ArmDescription, Robot
 from multipanda_py.robots.dynamics.task_inertia import TaskInertia, fade, min_eigenvalue
 from multipanda_py.state import ArmLimits, ArmState, Matrix, Vector
 
-_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 MAX_LEAD_FRACTION = 0.4
 """Fraction of the torque limit that a spring may exert on an arm that is held back."""
 MIN_JOINT_STIFFNESS = 1.0
@@ -138,17 +138,15 @@ class JointSpring:
         """
         modal, error, rate = self._modal, self.error, self._rate
         self._mass.compute(state.mass)
-        _subtract(q, state.q, error)
-        _subtract(dq, state.dq, rate)
+        subtract(q, state.q, error)
+        subtract(dq, state.dq, rate)
         brake = modal.damp(self._mass.solve(self._unit), rate)
         if modal.stiffness_scale == 1.0:
-            _multiply(self._stiffness, error, tau)
+            multiply(self._stiffness, error, tau)
         else:
-            _dot(modal.stiffness, error, tau)
-        _add(tau, brake, tau)
+            dot(modal.stiffness, error, tau)
+        add(tau, brake, tau)
 
-
-_dot, _subtract = np.dot, np.subtract
 
 TASK_SIZE = 6
 """Number of task coordinates of a tool pose."""
@@ -215,7 +213,7 @@ class NullspaceProjector:
         task = tau.dot(space.minv_jt, self._task)
         inertia = space.projection_inertia() if space.damping else space.inertia
         wrench = inertia.dot(task, self._wrench)
-        return _subtract(tau, wrench.dot(state.jacobian, self._part), tau)
+        return subtract(tau, wrench.dot(state.jacobian, self._part), tau)
 
     def kinematic(self, state: ArmState, tau: Vector) -> Vector:
         """Apply the kinematic projector to ``tau``, (n,) [Nm]."""
@@ -227,18 +225,14 @@ class NullspaceProjector:
             wrench = solver.solve(task)
         else:
             wrench = self._solve_near_singular(normal, task)
-        _subtract(tau, wrench.dot(jacobian, self._part), tau)
+        subtract(tau, wrench.dot(jacobian, self._part), tau)
         return tau
 
     def _solve_near_singular(self, normal: Matrix, task: Vector) -> Vector:
         self._eigen.compute(normal)
         w, v = self._eigen.eigenvalues(), self._eigen.eigenvectors()
-        return _dot(v, fade(w, TaskInertia.SIGMA_MIN_EXACT**2) * _dot(task, v), self._wrench)
+        return dot(v, fade(w, TaskInertia.SIGMA_MIN_EXACT**2) * dot(task, v), self._wrench)
 
-
-_subtract = np.subtract
-_minimum, _maximum = np.minimum, np.maximum
-_norm = math.hypot
 
 MAX_DAMPING, LIGHT_DAMPING, BARE_DAMPING = 12.0, 7.0, 3.4
 """Maximum joint damping with a projector, with a projector and light rotors, and without a
@@ -356,9 +350,9 @@ class ConfigurationSpring:
         if velocity is not None or self._moves:
             self._moves = velocity is not None
             self._goal[1] = 0.0 if velocity is None else velocity
-        _subtract(self._goal, state.joint_state, self._error)
+        subtract(self._goal, state.joint_state, self._error)
         tau = self._gains.dot(self._errors, self._tau)
-        if _norm(*tau.tolist()) > self._min:
-            _minimum(tau, self._high, out=tau)
-            _maximum(tau, self._low, out=tau)
+        if hypot(*tau.tolist()) > self._min:
+            minimum(tau, self._high, out=tau)
+            maximum(tau, self._low, out=tau)
         return tau

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import math
+from math import hypot
 
 import numpy as np
+from numpy import absolute, dot, maximum, multiply
 
 from multipanda_py.control.impedance.modal_damping import MIN_DAMPING_RATIO
 from multipanda_py.robots import ArmDescription
@@ -56,8 +58,6 @@ class TorqueHeadroom:
         return np.maximum(headroom, self._min, out=headroom)
 
 
-_multiply, _absolute = np.multiply, np.absolute
-_norm = math.hypot
 NO_CHECK_BELOW = 5.0
 """Norm of a wrench that all joints can exert in any configuration [N, Nm]."""
 WRENCH_SCALE = Report(
@@ -101,12 +101,12 @@ class TorqueSaturation:
             wrench: Wrench along the axes of the base, (6,) [N, Nm].
             state: State of the arm.
         """
-        if _norm(*wrench.tolist()) <= NO_CHECK_BELOW:
+        if hypot(*wrench.tolist()) <= NO_CHECK_BELOW:
             return 1.0
         if self._headroom.is_reduced:
             np.divide(1.0 / MAX_TORQUE_FRACTION, self._headroom.update(state), self._per_torque)
         load = wrench.dot(state.jacobian, self._load)
-        _absolute(_multiply(load, self._per_torque, load), load)
+        absolute(multiply(load, self._per_torque, load), load)
         hardest: float = max(load.tolist())
         return 1.0 / max(hardest, 1.0)
 
@@ -155,10 +155,10 @@ class VelocityLimitScaling:
 
     def used(self, state: ArmState) -> float:
         """Return the maximum fraction u of a speed limit in use; 0 if u must be below 0.35."""
-        if not _norm(*state.dq.tolist()) > self.slow:
+        if not hypot(*state.dq.tolist()) > self.slow:
             return 0.0
-        fractions = _multiply(state.dq, self._per_speed, self._velocity_ratios)
-        max_value: float = max(_absolute(fractions, fractions).tolist())
+        fractions = multiply(state.dq, self._per_speed, self._velocity_ratios)
+        max_value: float = max(absolute(fractions, fractions).tolist())
         return max_value
 
     @staticmethod
@@ -180,8 +180,6 @@ class VelocityLimitScaling:
             1.0, max(0.0, (used - DAMPING_START) / (DAMPING_FULL - DAMPING_START))
         )
 
-
-_dot, _multiply, _abs, _maximum = np.dot, np.multiply, np.abs, np.maximum
 
 MAX_BRAKING_SPEED_FRACTION = 0.6
 """Fraction of a joint's speed limit that the spring may use. The rest is for nullspace motion."""
@@ -245,7 +243,7 @@ class BrakingSpeedLimit:
     def set_damping(self, fastest: float) -> None:
         """Set the maximum element of D [1/s]."""
         self._per_change = self._per_rate * fastest
-        _maximum(self._per_torque, self._per_change, out=self._per_brake)
+        maximum(self._per_torque, self._per_change, out=self._per_brake)
 
     @staticmethod
     def negligible(steepest: float) -> float:
@@ -267,11 +265,11 @@ class BrakingSpeedLimit:
         space, speed, torque = state.operational_space(), self._speed, self._torque
         if self._headroom.is_reduced:
             np.divide(1.0 / BRAKING_FRACTION, self._headroom.update(state), self._per_torque)
-            _maximum(self._per_torque, self._per_change, out=self._per_brake)
-        _dot(_dot(space.inertia, braking), state.jacobian, torque)
-        harder: float = max(_abs(_multiply(torque, self._per_brake, torque), torque).tolist())
-        _dot(space.minv_jt, _dot(space.damped_inertia_with(self._slower), twist), speed)
-        faster: float = max(_abs(_multiply(speed, self._per_speed, speed), speed).tolist())
+            maximum(self._per_torque, self._per_change, out=self._per_brake)
+        dot(dot(space.inertia, braking), state.jacobian, torque)
+        harder: float = max(absolute(multiply(torque, self._per_brake, torque), torque).tolist())
+        dot(space.minv_jt, dot(space.damped_inertia_with(self._slower), twist), speed)
+        faster: float = max(absolute(multiply(speed, self._per_speed, speed), speed).tolist())
         left = self._margin.spring(self._margin.used(state))
         if faster > 1.0:
             left /= faster

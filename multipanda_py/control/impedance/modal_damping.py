@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import eigenpy
 import numpy as np
+from numpy import add, dot, multiply
 
 from multipanda_py.state import Matrix, Vector
 from multipanda_py.targets import Report
-
-_add, _dot, _multiply = np.add, np.dot, np.multiply
 
 BANDWIDTH = 120.0
 """Maximum damping rate of a controllet [1/s]. A velocity loop of this bandwidth around a
@@ -134,11 +133,11 @@ class ModalDamping:
     def design(self, inertia_inv: Matrix) -> None:
         """Compute D for an inverse inertia Lambda^-1, (n, n), and the current K^1/2."""
         if self._is_diagonal:
-            normal = _multiply(inertia_inv, self._pairs, self._normal)
+            normal = multiply(inertia_inv, self._pairs, self._normal)
         else:
             root = self._root
-            normal = _dot(root.T, _dot(inertia_inv, root, self._product), self._normal)
-        _add(normal, self._regular, normal)
+            normal = dot(root.T, dot(inertia_inv, root, self._product), self._normal)
+        add(normal, self._regular, normal)
         eigen = self._eigen
         eigen.compute(normal)
         # The trace is an upper bound of all eigenvalues. Testing it first often saves their
@@ -149,25 +148,25 @@ class ModalDamping:
         else:
             core = self._bound(inertia_inv)
         if self._is_diagonal:
-            _multiply(core, self._twice_pairs, self.damping)
+            multiply(core, self._twice_pairs, self.damping)
         else:
-            _dot(_dot(self._twice, core, self._product), self._root.T, self.damping)
+            dot(dot(self._twice, core, self._product), self._root.T, self.damping)
 
     def _bound(self, inertia_inv: Matrix) -> Matrix:
         """Limit the fast modes, from the eigenvalues of N computed before."""
         eigen, half, limit = self._eigen, self._half, self._limit
         w, v = np.maximum(eigen.eigenvalues(), self.REGULARISATION), eigen.eigenvectors()
-        core: Matrix = _dot(v * (np.sqrt(np.minimum(w, limit)) / w), v.T)
+        core: Matrix = dot(v * (np.sqrt(np.minimum(w, limit)) / w), v.T)
         if self._equal_ratio:
             w = w / self._equal_ratio**2
         else:
-            eigen.compute(_dot(half.T, _dot(inertia_inv, half)) + self._regular)
+            eigen.compute(dot(half.T, dot(inertia_inv, half)) + self._regular)
             w, v = np.maximum(eigen.eigenvalues(), self.REGULARISATION), eigen.eigenvectors()
         keep = np.minimum(1.0, limit / w)
         self.stiffness_scale = float(keep[-1])
         if self.stiffness_scale < 1.0:
-            scaled = _dot(half, v)
-            self.stiffness = _dot(scaled * keep, scaled.T)
+            scaled = dot(half, v)
+            self.stiffness = dot(scaled * keep, scaled.T)
         return core
 
     def apply(self, rate: Vector, out: Vector | None = None) -> Vector:

@@ -9,6 +9,7 @@ from struct import Struct
 
 import numpy as np
 import pinocchio as pin
+from numpy import maximum, minimum
 
 from multipanda_py.state import Matrix, Vector
 
@@ -36,7 +37,6 @@ def scaled(a: Sequence[float], s: float) -> list[float]:
     return [x * s for x in a]
 
 
-_minimum, _maximum = np.minimum, np.maximum
 _log3, _norm, _pack = pin.log3, math.hypot, Struct("6d").pack_into
 
 
@@ -117,6 +117,6 @@ class PoseError:
         # If the norm is smaller than the smallest bound, no element exceeds its bound and clipping
         # can be skipped.
         if _norm(*error.tolist()) > self._min:
-            _minimum(error, self.bounds, out=error)
-            _maximum(error, self._lowest, out=error)
+            minimum(error, self.bounds, out=error)
+            maximum(error, self._lowest, out=error)
         return error

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import eigenpy
 import numpy as np
+from numpy import multiply
 
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.task_inertia import TaskInertia
@@ -106,7 +107,6 @@ class SingularityDamping:
         return total
 
 
-_multiply = np.multiply
 Mode: TypeAlias = tuple[float, float, Vector, Vector]
 """Fade factor f, required stiffness k [1/s^2], motion u (n,) and its momentum M u (n,)."""
 
@@ -247,7 +247,7 @@ class SingularityHold:
         """Yield the motions to hold, whose mobility is below ``THRESHOLD``."""
         space, eigen = state.operational_space(), self._eigen
         nearness = min(1.0, 5.0 - 5.0 * space.manipulability / TaskInertia.MIN_MANIPULABILITY)
-        eigen.compute(_multiply(space.inertia_inv, _PAIRS, self._scaled))
+        eigen.compute(multiply(space.inertia_inv, _PAIRS, self._scaled))
         mobilities, vectors = eigen.eigenvalues(), eigen.eigenvectors()
         for index, mobility in enumerate(mobilities.tolist()):
             fading = nearness * min(1.0, 2.0 - 2.0 * mobility / MIN_MOBILITY)

@@ -7,6 +7,7 @@ import math
 import operator
 
 import numpy as np
+from numpy import dot
 
 from multipanda_py.control.reference.governor import (
     CONFIGURATION_BOUND_FRACTION,
@@ -22,7 +23,6 @@ from multipanda_py.control.reference.trajectory_generator import TrajectoryGener
 from multipanda_py.state import ArmLimits, ArmState, Vector
 from multipanda_py.targets import JointTarget
 
-_dot = np.dot
 CLOSING_RATE = 25.0
 """Rate that converts the gap to a streamed goal into a velocity change [1/s]."""
 JUMP_START_GAP, CAUGHT_UP = 0.02, 0.001
@@ -354,7 +354,7 @@ class JointGovernor(ReferenceGovernor):
         used = float(np.abs(direction / self._stream_hardest).max())
         bound = np.minimum(limits.torque, 0.5 * self._averaged * limits.torque_rate)
         used = max(
-            used, float(np.abs(_dot(self._state.mass, direction) / bound).max()) / p.limit_scale
+            used, float(np.abs(dot(self._state.mass, direction) / bound).max()) / p.limit_scale
         )
         tracker.bound(1.0 / used if used > 0.0 else self._base, fastest)
 

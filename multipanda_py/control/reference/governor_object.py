@@ -7,13 +7,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy import dot
 
 from multipanda_py.context import Context
 from multipanda_py.control.reference.governor import FeasibleFractions
 from multipanda_py.control.reference.governor_pose import PoseGovernor, tool_motion, tool_scales
 from multipanda_py.state import ArmState, Matrix, Vector
-
-_dot = np.dot
 
 
 class ObjectGovernor(PoseGovernor):
@@ -77,7 +76,7 @@ class ObjectGovernor(PoseGovernor):
         """
         ahead = lever = 0.0
         for index, grasp in enumerate(self._grasps):
-            displacement = position + _dot(self._frame, grasp) - self._hand(index)
+            displacement = position + dot(self._frame, grasp) - self._hand(index)
             ahead = max(ahead, math.hypot(*displacement.tolist()))
             lever = max(lever, math.hypot(*grasp.tolist()))
         turning = lever * math.hypot(*self._angular.output_velocity)

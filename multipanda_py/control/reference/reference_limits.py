@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pinocchio as pin
+from numpy import add, dot, multiply, subtract
 
 from multipanda_py.context import Context
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -217,7 +218,6 @@ class HeldReferenceReporter:
         self.is_reported, self.cycles = False, 0
 
 
-_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 _log3, _exp3 = pin.log3, pin.exp3
 
 
@@ -274,8 +274,8 @@ class BoundedPose:
 
     def displace(self, error: Vector) -> None:
         """Displace the reference by an error (6,) [m, rad] along the base axes, without a ramp."""
-        _add(self.position, error[:3], self.position)
-        self.rotation[:] = _dot(_exp3(error[3:]), self.rotation)
+        add(self.position, error[:3], self.position)
+        self.rotation[:] = dot(_exp3(error[3:]), self.rotation)
 
     def advance(self, position: Vector, rotation: Matrix, period: float) -> None:
         """Move towards a pose for one period.
@@ -285,36 +285,36 @@ class BoundedPose:
             rotation: Goal rotation, (3, 3).
             period: Cycle time [s].
         """
-        step = _subtract(position, self.position, self._step)
-        length, max_value = math.sqrt(_dot(step, step)), self._speed * period
+        step = subtract(position, self.position, self._step)
+        length, max_value = math.sqrt(dot(step, step)), self._speed * period
         if length > max_value:
-            _multiply(step, max_value / length, step)
-            _add(self.position, step, self.position)
+            multiply(step, max_value / length, step)
+            add(self.position, step, self.position)
         else:
             self.position[:] = position
-        rotation_angle = _log3(_dot(rotation, self.rotation.T, self._turned))
+        rotation_angle = _log3(dot(rotation, self.rotation.T, self._turned))
         angle, max_value = (
-            math.sqrt(_dot(rotation_angle, rotation_angle)),
+            math.sqrt(dot(rotation_angle, rotation_angle)),
             self._angular_speed * period,
         )
         if angle > max_value:
-            self.rotation[:] = _dot(_exp3(rotation_angle * (max_value / angle)), self.rotation)
+            self.rotation[:] = dot(_exp3(rotation_angle * (max_value / angle)), self.rotation)
         else:
             self.rotation[:] = rotation
 
     def tie(self, state: ArmState) -> None:
         """Limit the distance from the measured pose to the tether."""
-        ahead = _subtract(self.position, state.position_ee_in_base, self._step)
-        self.distance = math.sqrt(_dot(ahead, ahead))
+        ahead = subtract(self.position, state.position_ee_in_base, self._step)
+        self.distance = math.sqrt(dot(ahead, ahead))
         if self.distance > self._tether:
-            _multiply(ahead, self._tether / self.distance, ahead)
-            _add(state.position_ee_in_base, ahead, self.position)
+            multiply(ahead, self._tether / self.distance, ahead)
+            add(state.position_ee_in_base, ahead, self.position)
             self.distance = self._tether
         measured = state.rotation_ee_in_base
-        rotation_vector = _log3(_dot(self.rotation, measured.T, self._turned))
-        self.angle = math.sqrt(_dot(rotation_vector, rotation_vector))
+        rotation_vector = _log3(dot(self.rotation, measured.T, self._turned))
+        self.angle = math.sqrt(dot(rotation_vector, rotation_vector))
         if self.angle > self._rotation_tether:
-            self.rotation[:] = _dot(
+            self.rotation[:] = dot(
                 _exp3(rotation_vector * (self._rotation_tether / self.angle)), measured
             )
             self.angle = self._rotation_tether
@@ -325,5 +325,5 @@ class BoundedPose:
             (twist[:3], self._speed, self.distance / self._tether),
             (twist[3:], self._angular_speed, self.angle / self._rotation_tether),
         ):
-            size = math.sqrt(_dot(part, part))
-            _multiply(part, (1.0 - used * used) * min(1.0, max_value / max(size, 1e-12)), part)
+            size = math.sqrt(dot(part, part))
+            multiply(part, (1.0 - used * used) * min(1.0, max_value / max(size, 1e-12)), part)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from struct import Struct
 
 import numpy as np
+from numpy import add, dot, multiply
 
 from multipanda_py.control.impedance.pose_error import scaled
 from multipanda_py.control.reference.trajectory_generator import TrajectoryGenerator
@@ -187,9 +188,6 @@ class ReferenceFeedForward:
     def _fade_fraction(self, target_speed: float, rate: Sequence[float]) -> float:
         max_value, speed = self.MAX_SPEED_RATIO * target_speed, math.hypot(*rate)
         return 1.0 if speed <= max_value else max_value / speed
-
-
-_dot, _multiply, _add = np.dot, np.multiply, np.add
 
 
 class GoalPredictor:
@@ -379,10 +377,10 @@ class GoalPredictor:
             history = min(age - full, fade)
             lead, weight = full + history * (1.0 - 0.5 * history / fade), 1.0 - history / fade
         position, rate = self._input
-        _add(self._goal, _multiply(self._speed, lead, position), position)
-        _multiply(self._speed, weight, rate)
-        _dot(self._own, self._state, self._next)
-        _add(self._next, _dot(self._commanded, self._input, self._driven), self._state)
+        add(self._goal, multiply(self._speed, lead, position), position)
+        multiply(self._speed, weight, rate)
+        dot(self._own, self._state, self._next)
+        add(self._next, dot(self._commanded, self._input, self._driven), self._state)
         if lead == 0.0 or not self._speed.any():
             gap = (self.position - self._goal).tolist()
             if max(map(abs, gap)) < self.REST_TOLERANCE > max(map(abs, self.velocity.tolist())):

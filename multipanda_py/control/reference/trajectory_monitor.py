@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
+from numpy import dot, multiply, subtract
 
 from multipanda_py.context import Context
 from multipanda_py.parameters import JointVector, joint_vector, number
@@ -100,7 +101,6 @@ class AbortNotices:
             )
 
 
-_dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
 _SLOWED_FRACTION = 0.5
 """Fraction of its planned speed below which a motion counts as slowed by an obstacle."""
 _STOPPED_FRACTION = 0.02
@@ -341,7 +341,7 @@ class TrajectoryMonitor:
         """
         motion = self._motion
         self._reported.cycles += 1
-        to_goal = _subtract(motion.goal, state.q, self._to_goal).tolist()
+        to_goal = subtract(motion.goal, state.q, self._to_goal).tolist()
         goal_error = max(max(to_goal), -min(to_goal))
         if self.state is MotionState.RUNNING:
             errors = error.tolist()
@@ -378,7 +378,7 @@ class TrajectoryMonitor:
 
     def _meets_something(self, state: ArmState) -> bool:
         """Return True if an external torque or force exceeds its threshold, except in a stop."""
-        measured = _multiply(state.tau_ext, self._slack, self._tau_ext)
+        measured = multiply(state.tau_ext, self._slack, self._tau_ext)
         fractions = np.abs(measured, measured).tolist()
         fraction, force = max(fractions), 0.0
         if self._params.contact_force > 0.0:
@@ -386,7 +386,7 @@ class TrajectoryMonitor:
             force = math.sqrt(x * x + y * y + z * z)
         if fraction <= 1.0 and force <= self._params.contact_force:
             return False
-        if _dot(state.tau_ext, self._motion.dq) >= 0.0 or self._ends_as is MotionState.IDLE:
+        if dot(state.tau_ext, self._motion.dq) >= 0.0 or self._ends_as is MotionState.IDLE:
             return False
         joint = fractions.index(fraction)
         self._contact = (joint + 1, float(state.tau_ext[joint])) if fraction > 1.0 else (0, force)

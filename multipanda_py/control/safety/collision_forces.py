@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import pinocchio as pin
+from numpy import dot, maximum, minimum
 
 from multipanda_py.control.impedance.gains import gershgorin_scale
 from multipanda_py.control.safety.collision_geometry import CollisionGeometry
 from multipanda_py.robots.dynamics.collision_pairs import Group
 from multipanda_py.state import ArmState, Matrix, Vector
-
-_dot = np.dot
 
 MAX_FORCE = 2000.0
 """Maximum force that stops one pair [N]. It bounds the torques of joints that hardly move the
@@ -135,10 +134,10 @@ def settle(
     Returns:
         Forces of the pairs, (n,) [N]; None if no force is needed.
     """
-    missing = (needs - _dot(gradients, acceleration)).tolist()
+    missing = (needs - dot(gradients, acceleration)).tolist()
     if max(missing) <= 0.0:
         return None
-    coupling = _dot(gradients, responses.T).tolist()
+    coupling = dot(gradients, responses.T).tolist()
     forces = [0.0] * len(missing)
     for _ in range(_MAX_SWEEPS):
         largest = 0.0
@@ -157,7 +156,6 @@ def settle(
     return np.array(forces)
 
 
-_minimum, _maximum = np.minimum, np.maximum
 _TINY = 1e-12
 SPRING_RATE, DAMPER_RATE = 2500.0, 30.0
 """Maximum stiffness [1/s^2] and damping [1/s] of the repulsion per unit inertia."""
@@ -195,24 +193,24 @@ def push_apart(
         slope: Factor s of the elastic force [N/m^2].
         ratio: Damping ratio zeta.
     """
-    depths = _maximum(depths, 0.0)
+    depths = maximum(depths, 0.0)
     if slope <= 0.0 or not depths.any():
         return np.zeros(len(depths))
     inverse = np.diagonal(coupling) + _TINY
     stiffest = SPRING_RATE / inverse
-    soft = _minimum(depths, 0.5 * stiffest / slope)
+    soft = minimum(depths, 0.5 * stiffest / slope)
     forces = slope * soft * soft + stiffest * (depths - soft)
     # 1 / s_j of the docstring: pairs that push the same motion share their force. Each counts by
     # its force relative to that of pair j.
-    likeness = _maximum(coupling, 0.0) / np.sqrt(np.outer(inverse, inverse))
+    likeness = maximum(coupling, 0.0) / np.sqrt(np.outer(inverse, inverse))
     np.fill_diagonal(likeness, 1.0)
-    others = _minimum(1.0, forces[None, :] / _maximum(forces[:, None], _TINY))
-    fractions = 1.0 / _maximum((likeness * others).sum(axis=1), 1.0)
+    others = minimum(1.0, forces[None, :] / maximum(forces[:, None], _TINY))
+    fractions = 1.0 / maximum((likeness * others).sum(axis=1), 1.0)
     stiffnesses = 2.0 * slope * soft
     fractions *= gershgorin_scale(fractions * stiffnesses, coupling, SPRING_RATE)
     dampings = fractions * (2.0 * ratio * np.sqrt(stiffnesses / inverse))
     dampings *= gershgorin_scale(dampings, coupling, DAMPER_RATE)
-    pushes: Vector = _maximum(fractions * forces - dampings * rates, 0.0)
+    pushes: Vector = maximum(fractions * forces - dampings * rates, 0.0)
     return pushes
 
 

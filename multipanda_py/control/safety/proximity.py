@@ -7,14 +7,13 @@ import math
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
+from numpy import absolute, concatenate, subtract
 
 from multipanda_py.context import Context
 from multipanda_py.control.safety.collision_forces import NearPairs, Pair
 from multipanda_py.control.safety.collision_geometry import CollisionGeometry
 from multipanda_py.robots.dynamics.collision_pairs import NO_GRASPS, Grasps, Group
 from multipanda_py.state import ArmState, Matrix, Vector
-
-_subtract, _absolute, _concatenate = np.subtract, np.absolute, np.concatenate
 
 RECHECK_SPEED_CHANGE = 0.1
 """Sum of the speed changes of all bodies after which their distances are always checked [m/s]."""
@@ -151,10 +150,10 @@ class Proximity:
 
         A group that cannot have become near since the last check is not measured.
         """
-        _concatenate(self._sources, out=self._now)
+        concatenate(self._sources, out=self._now)
         if self._grasp_changed():
             self._grip()
-        change = _absolute(_subtract(self._now, self._before, self._change), self._change)
+        change = absolute(subtract(self._now, self._before, self._change), self._change)
         if self._clear - change.dot(self._sums, self._bent).item(0) >= self._distance:
             for group in self.groups:
                 group.near_distances = [self._distance] * len(group.pairs)
@@ -248,10 +247,10 @@ class Proximity:
         """
         self._min = max(self._distance, min(ahead, self.MAX_PAIR_DISTANCE))
         change = self._change
-        _concatenate(self._sources, out=self._now)
+        concatenate(self._sources, out=self._now)
         if self._n_objects and self._grasp_changed():
             self._grip()
-        _absolute(_subtract(self._now, self._before, change), change)
+        absolute(subtract(self._now, self._before, change), change)
         step, faster, turned = change.dot(self._sums, self._bent).tolist()
         faster += self._bend * turned
         if (
@@ -308,12 +307,12 @@ class Proximity:
 
     def _speeds(self) -> list[float]:
         """Return upper bounds of the approach speed of each group [m/s]."""
-        size, width = _absolute(self._now), self.scene.joint_count
+        size, width = absolute(self._now), self.scene.joint_count
         bounds = size.dot(self._weights)[self._bodies :]
         self._bend = self._farthest * max(self._arms(size)[:, width:].dot(self._ones).tolist())
         # The joint speeds bound the speeds of grasped objects and of links relative to other links
         # of the same arm.
-        every = _concatenate((self.scene.speeds(), bounds))
+        every = concatenate((self.scene.speeds(), bounds))
         self._fastest = every.tolist()
         each = every.take(self._link_indices)
         fastest = np.maximum.reduceat(each, self._starts).reshape(-1, 2).dot(_BOTH).tolist()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import eigenpy
 import numpy as np
+from numpy import add, dot, maximum, minimum, subtract
 
 from multipanda_py.context import Context
 from multipanda_py.control.impedance.modal_damping import MIN_DAMPING_RATIO
@@ -24,8 +25,6 @@ from multipanda_py.parameters import choice, flag, number
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import Target
 
-_dot, _subtract, _add = np.dot, np.subtract, np.add
-_minimum, _maximum = np.minimum, np.maximum
 _CONTACT_DISTANCE = 0.005
 """Distance of capsules below which bodies may be in contact [m]. Capsules are larger than
 links."""
@@ -237,12 +236,12 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             if arm not in pair.arms or pair.near_distance <= _CONTACT_DISTANCE:
                 continue
             gradient, distance = pair.gradients[pair.arms.index(arm)], pair.distance
-            speed = -float(_dot(gradient, dq))
+            speed = -float(dot(gradient, dq))
             if speed <= _ROUNDING:
                 continue
             end = 0.5 * (pair.near_distance + min(self.params.stop_distance, pair.near_distance))
             if ahead is not None:
-                distance += min(0.0, float(_dot(gradient, ahead)))
+                distance += min(0.0, float(dot(gradient, ahead)))
             allowed = max(barrier.allowed(distance, end)[0], 0.0)
             if allowed < scale * speed:
                 scale, self._slowest = allowed / speed, pair
@@ -289,13 +288,13 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
                 gradients[row, columns] = gradient
                 responses[row, columns] = self._masses[arm].solve(gradient)
         depths = np.array([pair.near_distance - max(pair.distance, 0.0) for pair in pairs])
-        rates, coupling = np.array([pair.rate for pair in pairs]), _dot(gradients, responses.T)
+        rates, coupling = np.array([pair.rate for pair in pairs]), dot(gradients, responses.T)
         forces = push_apart(depths, rates, coupling, self._slope, self.params.damping_ratio)
         own = self._own
         if self.params.bandwidth > 0.0:
             self._stop(pairs, gradients[:, :own], responses[:, :own], states, tau)
         for torque, columns in zip(tau, self._slices):
-            _add(torque, _dot(forces, gradients[:, columns]), torque)
+            add(torque, dot(forces, gradients[:, columns]), torque)
 
     def _spared(self, pair: Pair) -> tuple[int, ...]:
         """Return the arms that receive no force from a pair: leaders that meet a follower."""
@@ -317,12 +316,12 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             for arm in self._spared(pair):
                 if arm in pair.arms and pair.near_distance > _CONTACT_DISTANCE:
                     gradient = pair.gradients[pair.arms.index(arm)]
-                    speed = -float(_dot(gradient, states[arm].dq))
+                    speed = -float(dot(gradient, states[arm].dq))
                     if speed <= 0.0:
                         continue
                     end = min(self.params.stop_distance, pair.near_distance, pair.distance)
                     need = self._barrier.required(pair.distance, speed, end)
-                    if need > float(_dot(gradient, self._accelerations[self._slices[arm]])):
+                    if need > float(dot(gradient, self._accelerations[self._slices[arm]])):
                         coming.append((arm, gradient, need))
         rows, answers = np.zeros((2, len(coming), self._own))
         for row, (arm, gradient, _) in enumerate(coming):
@@ -351,11 +350,9 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         for arm, state in enumerate(states):
             yielded[columns[arm]] = self._masses[arm].solve(state.tau_ext)
             max_value, torque = self._limits[arm], tau[arm]
-            _minimum(torque, max_value, out=torque)
-            _maximum(torque, -max_value, out=torque)
-            accelerations[columns[arm]] = self._masses[arm].solve(
-                _subtract(torque, state.coriolis)
-            )
+            minimum(torque, max_value, out=torque)
+            maximum(torque, -max_value, out=torque)
+            accelerations[columns[arm]] = self._masses[arm].solve(subtract(torque, state.coriolis))
         end, required = self.params.stop_distance, self._barrier.required
         needs = [
             required(pair.distance, -pair.rate, min(end, pair.near_distance))
@@ -374,7 +371,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         forces = settle(needs, gradients, responses, accelerations)
         if forces is not None:
             for arm, torque in enumerate(tau):
-                _add(torque, _dot(forces, gradients[:, columns[arm]]), torque)
+                add(torque, dot(forces, gradients[:, columns[arm]]), torque)
 
     def _held_back(self, pairs: Sequence[Pair], gradients: Matrix) -> Vector:
         """Return the approach acceleration that contact forces balance, (pairs,) [m/s^2].
@@ -394,8 +391,8 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         Due to the factors, a wrong estimate lets no pair pass its stop distance, and does not
         reduce the braking of an approaching arm.
         """
-        driven = np.maximum(-_dot(gradients, self._accelerations), 0.0)
-        held: Vector = np.minimum(np.maximum(_dot(gradients, self._yielded), 0.0), driven)
+        driven = np.maximum(-dot(gradients, self._accelerations), 0.0)
+        held: Vector = np.minimum(np.maximum(dot(gradients, self._yielded), 0.0), driven)
         stop = self.params.stop_distance
         for row in held.nonzero()[0].tolist():
             pair = pairs[row]

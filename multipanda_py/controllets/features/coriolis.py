@@ -5,15 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
+from numpy import add, dot, multiply, subtract
 
 from multipanda_py.context import Context
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import NoParams
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Target
-
-_add, _dot, _multiply, _subtract = np.add, np.dot, np.multiply, np.subtract
 
 FADE_TIME = 0.1
 """Time in which the power of the compensation fades out after a direction becomes free [s]."""
@@ -56,7 +54,7 @@ class Coriolis(Feature[NoParams]):
         """Add the Coriolis torques of all arms."""
         for arm, torque in enumerate(tau):
             state = states[arm]
-            _add(torque, state.coriolis, torque)
+            add(torque, state.coriolis, torque)
             if self._free[arm] or self._weights[arm]:
                 self._take_back(arm, state, torque)
 
@@ -64,8 +62,8 @@ class Coriolis(Feature[NoParams]):
         """Subtract the power of the compensation along the motion of an arm."""
         step = self._step if self._free[arm] else -self._step
         self._weights[arm] = scale = min(1.0, max(0.0, self._weights[arm] + step))
-        momentum = _dot(state.mass, state.dq, self._momenta[arm])
+        momentum = dot(state.mass, state.dq, self._momenta[arm])
         power, twice_energy = float(state.dq.dot(state.coriolis)), float(state.dq.dot(momentum))
         if twice_energy > 2.0 * RESTING_ENERGY:
             scale *= power / twice_energy
-            _subtract(torque, _multiply(momentum, scale, self._torques[arm]), torque)
+            subtract(torque, multiply(momentum, scale, self._torques[arm]), torque)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import add, dot, multiply, subtract
 
 from multipanda_py.context import Context
 from multipanda_py.control.force.virtual_mass import length, limit, remaining
@@ -16,8 +17,6 @@ from multipanda_py.feature import Feature
 from multipanda_py.parameters import number
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Target
-
-_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 
 CONTACT_DEADBAND = (1.0, 0.1)
 """Deadband of the displayed wrench, above which the contact damping fades in [N, Nm]."""
@@ -190,13 +189,13 @@ class _Felt:
         touch = max(
             remaining(wrench[:3], CONTACT_DEADBAND[0]), remaining(wrench[3:], CONTACT_DEADBAND[1])
         )
-        braked = _multiply(self.damping, twist, self._braked)
-        _multiply(braked, touch, braked)
-        taken = float(_dot(braked, twist))
+        braked = multiply(self.damping, twist, self._braked)
+        multiply(braked, touch, braked)
+        taken = float(dot(braked, twist))
         scale = self.account.update(force, torque, wrench, twist, taken, period)
-        _multiply(wrench, scale, wrench)
-        _subtract(wrench, braked, wrench)
-        _add(tau, _dot(wrench, state.jacobian, self._torque), tau)
+        multiply(wrench, scale, wrench)
+        subtract(wrench, braked, wrench)
+        add(tau, dot(wrench, state.jacobian, self._torque), tau)
 
     def _filter(self, desired: Vector, period: float) -> Vector | None:
         """Return the wrench to be displayed, (6,) [N, Nm]; None without a stream."""
@@ -217,6 +216,6 @@ class _Felt:
         wrench[:] = desired
         limit(wrench[:3], p.max_force)
         limit(wrench[3:], p.max_torque)
-        _subtract(wrench, filtered, wrench)
-        _add(filtered, _multiply(wrench, self._filter_gain, wrench), filtered)
-        return _multiply(filtered, self.fresh, wrench)
+        subtract(wrench, filtered, wrench)
+        add(filtered, multiply(wrench, self._filter_gain, wrench), filtered)
+        return multiply(filtered, self.fresh, wrench)

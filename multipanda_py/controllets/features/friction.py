@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import add, divide, exp, maximum, minimum, multiply, sign, subtract
 
 from multipanda_py.context import Context
 from multipanda_py.feature import Feature
@@ -14,10 +15,6 @@ from multipanda_py.parameters import JointVector, choice, joint_vector, number
 from multipanda_py.robots.robot import FIGURES
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Target
-
-_multiply, _subtract, _add = np.multiply, np.subtract, np.add
-_exp, _divide, _sign = np.exp, np.divide, np.sign
-_minimum, _maximum = np.minimum, np.maximum
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,14 +84,14 @@ class _Compensation:
         external torque.
         """
         part, viscous, direction = self._tau, self._viscous, self._direction
-        _add(_multiply(state.dq, self._steepness, part), self._shift, part)
-        _divide(self._height, _add(_exp(part, part), 1.0, part), part)
-        _subtract(part, self._at_rest, part)
-        _add(part, _multiply(state.dq, self._slope, viscous), part)
-        _sign(state.dq, direction)
-        _multiply(part, direction, part)
-        _minimum(part, self._bound(state, torque, direction), out=part)
-        _add(torque, _multiply(part, direction, part), torque)
+        add(multiply(state.dq, self._steepness, part), self._shift, part)
+        divide(self._height, add(exp(part, part), 1.0, part), part)
+        subtract(part, self._at_rest, part)
+        add(part, multiply(state.dq, self._slope, viscous), part)
+        sign(state.dq, direction)
+        multiply(part, direction, part)
+        minimum(part, self._bound(state, torque, direction), out=part)
+        add(torque, multiply(part, direction, part), torque)
 
     def _bound(self, state: ArmState, torque: Vector, direction: Vector) -> Vector:
         """Return the maximum torque that may be added along the motion, (n,) [Nm].
@@ -105,17 +102,15 @@ class _Compensation:
             direction: Signs of the joint velocities, (n,).
         """
         drive, push = self._drive, self._push
-        _minimum(state.tau_ext, self._zone, out=push)
-        _maximum(push, self._zone_low, out=push)
-        _subtract(state.tau_ext, push, push)
-        _multiply(_add(torque, push, drive), direction, drive)
+        minimum(state.tau_ext, self._zone, out=push)
+        maximum(push, self._zone_low, out=push)
+        subtract(state.tau_ext, push, push)
+        multiply(add(torque, push, drive), direction, drive)
         # It is unknown whether ``torque`` contains Coriolis torques, so the lower of both bounds
         # applies.
-        _minimum(
-            drive, _subtract(drive, _multiply(state.coriolis, direction, push), push), out=drive
-        )
-        _maximum(drive, 0.0, out=drive)
-        return _multiply(drive, self._gain, drive)
+        minimum(drive, subtract(drive, multiply(state.coriolis, direction, push), push), out=drive)
+        maximum(drive, 0.0, out=drive)
+        return multiply(drive, self._gain, drive)
 
 
 class Friction(Feature[FrictionParams]):

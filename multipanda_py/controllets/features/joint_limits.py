@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import hypot
 
 import eigenpy
 import numpy as np
+from numpy import absolute, add, maximum, minimum, multiply, sqrt, subtract
 
 from multipanda_py.context import Context
 from multipanda_py.control.impedance.brakes import SpeedBrake
@@ -18,9 +19,6 @@ from multipanda_py.feature import Feature
 from multipanda_py.parameters import JointVector, joint_vector, number
 from multipanda_py.state import ArmLimits, ArmState, Vector
 from multipanda_py.targets import Target
-
-_multiply, _subtract, _absolute = np.multiply, np.subtract, np.absolute
-_minimum, _maximum = np.minimum, np.maximum
 
 
 class BarrierFadeIn:
@@ -95,10 +93,10 @@ class BarrierFadeIn:
             self._position[:] = q
         offset, position, side = self._offset, self._position, np.sign(torque)
         offset -= period * self._rate * np.sqrt(offset)
-        _minimum(_maximum(offset, 0.0, out=offset), _absolute(torque), out=offset)
-        position[:] = np.where(side > 0.0, _maximum(position, q), _minimum(position, q))
+        minimum(maximum(offset, 0.0, out=offset), absolute(torque), out=offset)
+        position[:] = np.where(side > 0.0, maximum(position, q), minimum(position, q))
         nearer = side * (position - q)
-        torque -= side * _maximum(offset - stiffness * nearer, 0.0)
+        torque -= side * maximum(offset - stiffness * nearer, 0.0)
         np.sign(offset, self.holding)
         self.holds = bool(offset.any())
 
@@ -106,10 +104,6 @@ class BarrierFadeIn:
         """Store the torques of this cycle, (n,) [Nm], for the next start."""
         self._last[:], self._runs, self.is_idle = torque, True, False
 
-
-_multiply, _subtract, _add, _sqrt = np.multiply, np.subtract, np.add, np.sqrt
-_minimum, _maximum, _dot = np.minimum, np.maximum, np.dot
-_norm = math.hypot
 
 _TINY = 1e-12
 SPRING_RATE, MAX_BARRIER_STIFFNESS = 3600.0, 40.0
@@ -176,17 +170,17 @@ class _Barriers:
     def add(self, state: ArmState, tau: Vector, period: float) -> None:
         """Add the torques of joints near a limit."""
         low, high, depth, slope = self._low, self._high, self._depth, self._slope
-        _multiply(_subtract(self._lower, state.q, low), slope, low)
-        _multiply(_subtract(state.q, self._upper, high), slope, high)
-        _maximum(low, high, out=depth)
+        multiply(subtract(self._lower, state.q, low), slope, low)
+        multiply(subtract(state.q, self._upper, high), slope, high)
+        maximum(low, high, out=depth)
         if max(depth.tolist()) <= 0.0:
             if not self._start.is_idle:
                 self._start.end()
             self._is_new = False
             return
         for part in (low, high, depth):
-            _minimum(part, 1.0, out=part)
-            _maximum(part, 0.0, out=part)
+            minimum(part, 1.0, out=part)
+            maximum(part, 0.0, out=part)
         self._add_near(state, tau, period)
 
     def _add_near(self, state: ArmState, tau: Vector, period: float) -> None:
@@ -204,26 +198,26 @@ class _Barriers:
             start.start(state.tau - tau)
         inverse = self._mass.compute(state.mass).solve(self._unit)
         mobility = inverse.diagonal()
-        soft = _minimum(depth, self._softest / mobility, out=self._soft)
+        soft = minimum(depth, self._softest / mobility, out=self._soft)
         stiffness = soft * self._stiffness
         scale = gershgorin_scale(stiffness, inverse, SPRING_RATE)
-        _multiply(_sqrt(soft / mobility, brake), self._damping, brake)
+        multiply(sqrt(soft / mobility, brake), self._damping, brake)
         if start.holds:
-            _maximum(brake, start.holding * MAX_BARRIER_STIFFNESS / mobility, out=brake)
-        _multiply(brake, gershgorin_scale(brake, inverse, MAX_BARRIER_STIFFNESS), brake)
-        _multiply(brake, state.dq, brake)
-        _multiply(max_torque, depth, max_value)
-        _minimum(brake, max_value, out=brake)
-        _maximum(brake, _multiply(max_value, -1.0, max_value), out=brake)
+            maximum(brake, start.holding * MAX_BARRIER_STIFFNESS / mobility, out=brake)
+        multiply(brake, gershgorin_scale(brake, inverse, MAX_BARRIER_STIFFNESS), brake)
+        multiply(brake, state.dq, brake)
+        multiply(max_torque, depth, max_value)
+        minimum(brake, max_value, out=brake)
+        maximum(brake, multiply(max_value, -1.0, max_value), out=brake)
         for side in (low, high):
-            linear = _minimum(side, soft, out=max_value)
-            _multiply(_subtract(_multiply(side, 2.0, side), linear, side), linear, side)
-        _multiply(_subtract(low, high, low), scale * max_torque, low)
+            linear = minimum(side, soft, out=max_value)
+            multiply(subtract(multiply(side, 2.0, side), linear, side), linear, side)
+        multiply(subtract(low, high, low), scale * max_torque, low)
         if start.holds:
             stiffest = gershgorin_scale(1.0 / mobility, inverse, 1.0) * SPRING_RATE / mobility
-            start.lead_out(low, state.q, _maximum(stiffest - stiffness, 0.0), period)
+            start.lead_out(low, state.q, maximum(stiffest - stiffness, 0.0), period)
         start.remember(low)
-        _add(tau, _subtract(low, brake, low), tau)
+        add(tau, subtract(low, brake, low), tau)
 
 
 class JointLimits(Feature[JointLimitsParams]):
@@ -299,5 +293,5 @@ class JointLimits(Feature[JointLimitsParams]):
         for arm, (barriers, state, torque) in enumerate(zip(self._barriers, states, tau)):
             barriers.add(state, torque, period)
             speed, slow = self._fast[arm]
-            if _norm(*state.dq.tolist()) > slow:
+            if hypot(*state.dq.tolist()) > slow:
                 self._brakes[arm].add(state, speed, torque)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import eigenpy
 import numpy as np
+from numpy import add
 
 from multipanda_py.context import Context
 from multipanda_py.control.impedance.joint_spring import (
@@ -20,7 +21,6 @@ from multipanda_py.parameters import flag, number
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import Target
 
-_add = np.add
 _SINGULAR = 1e-16  # Squared manipulability below which an arm counts as singular.
 
 
@@ -86,7 +86,7 @@ class Manipulability(Feature[ManipulabilityParams]):
             if gradient is not None:
                 if self.params.in_nullspace:
                     projector.dynamic(state, gradient)
-                _add(torque, gradient, torque)
+                add(torque, gradient, torque)
 
     @property
     def is_projected(self) -> bool:

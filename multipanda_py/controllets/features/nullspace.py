@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import add
 
 from multipanda_py.context import MAX_STEP, Context, Handover
 from multipanda_py.control.impedance.free_motion import ShiftedConfiguration
@@ -20,8 +21,6 @@ from multipanda_py.feature import Feature
 from multipanda_py.parameters import JointVector, choice, joint_vector, number
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import CartesianTarget
-
-_add = np.add
 
 MIN_STIFFNESS = 0.1
 """Joint stiffness below which a joint takes over no torque at a switch [Nm/rad]."""
@@ -150,7 +149,7 @@ class Nullspace(Feature[NullspaceParams]):
             spring_torque = self._spring_torque(arm, state, target)
             if spring.project is not None:
                 spring.project(state, spring_torque)
-            _add(torque, spring_torque, torque)
+            add(torque, spring_torque, torque)
 
     @property
     def is_projected(self) -> bool:

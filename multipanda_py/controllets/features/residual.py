@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import absolute, add, maximum, minimum, multiply, sign, subtract
 
 from multipanda_py.config.arm_residual import residual_of
 from multipanda_py.context import Context
@@ -16,9 +17,6 @@ from multipanda_py.parameters import JointVector, joint_vector, number
 from multipanda_py.robots.residual.runtime import LiveResidual
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Target
-
-_multiply, _subtract, _add = np.multiply, np.subtract, np.add
-_minimum, _maximum, _absolute, _sign = np.minimum, np.maximum, np.absolute, np.sign
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,21 +56,21 @@ class _LearnedTorques:
     def add(self, state: ArmState, torque: Vector) -> None:
         """Add the rigid-body part, and the losses bounded by the driving torque."""
         losses, direction, max_value = self._losses, self._direction, self._max
-        model = _subtract(state.tau_J, self._residual, self._model)
+        model = subtract(state.tau_J, self._residual, self._model)
         self._live.step(state.q, state.dq, model)
-        _subtract(self._residual, self._live.of_bodies, losses)
-        _sign(torque, direction)
-        _multiply(_absolute(torque, max_value), self._gain, max_value)
-        _multiply(_multiply(losses, direction, losses), self._scale, losses)
-        _minimum(_maximum(losses, 0.0, out=losses), max_value, out=losses)
-        _multiply(losses, direction, losses)
-        _add(losses, _multiply(self._live.of_bodies, self._scale, max_value), losses)
-        _maximum(_minimum(losses, self._bound, out=losses), self._minus_bound, out=losses)
-        _add(
-            self._added, _multiply(_subtract(losses, self._added, max_value), self._new,
+        subtract(self._residual, self._live.of_bodies, losses)
+        sign(torque, direction)
+        multiply(absolute(torque, max_value), self._gain, max_value)
+        multiply(multiply(losses, direction, losses), self._scale, losses)
+        minimum(maximum(losses, 0.0, out=losses), max_value, out=losses)
+        multiply(losses, direction, losses)
+        add(losses, multiply(self._live.of_bodies, self._scale, max_value), losses)
+        maximum(minimum(losses, self._bound, out=losses), self._minus_bound, out=losses)
+        add(
+            self._added, multiply(subtract(losses, self._added, max_value), self._new,
             max_value), self._added,
         )  # fmt: skip
-        _add(torque, self._added, torque)
+        add(torque, self._added, torque)
 
 
 class Residual(Feature[ResidualParams]):

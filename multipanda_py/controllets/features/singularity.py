@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import dot, maximum, multiply, subtract
 
 from multipanda_py.context import Context
 from multipanda_py.feature import Feature
@@ -14,8 +15,6 @@ from multipanda_py.parameters import number
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Target
 
-_dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
-_maximum = np.maximum
 _TINY = 1e-12
 
 
@@ -76,9 +75,9 @@ class Singularity(Feature[SingularityParams]):
                 continue
             w, v = space.eigen()
             rate = self._rate
-            _maximum(_subtract(1.0, w / threshold, rate), 0.0, out=rate)
-            _multiply(rate, rate, rate)
-            _multiply(rate, self.params.rate / np.maximum(w, _TINY), rate)
-            modes = _multiply(_dot(state.twist_ee_in_base, v, self._modes), rate, self._modes)
-            torque = _dot(_dot(v, modes, self._wrench), state.jacobian, self._taus[arm])
-            _subtract(tau[arm], torque, tau[arm])
+            maximum(subtract(1.0, w / threshold, rate), 0.0, out=rate)
+            multiply(rate, rate, rate)
+            multiply(rate, self.params.rate / np.maximum(w, _TINY), rate)
+            modes = multiply(dot(state.twist_ee_in_base, v, self._modes), rate, self._modes)
+            torque = dot(dot(v, modes, self._wrench), state.jacobian, self._taus[arm])
+            subtract(tau[arm], torque, tau[arm])

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pinocchio as pin
+from numpy import add, dot, multiply, subtract
 
 from multipanda_py.context import Context
 from multipanda_py.control.reference.reference_limits import HeldReferenceReporter
@@ -19,7 +20,6 @@ from multipanda_py.parameters import number, vector
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import CartesianTarget
 
-_dot, _multiply, _subtract, _add = np.dot, np.multiply, np.subtract, np.add
 _log3, _exp3 = pin.log3, pin.exp3
 REPORT_DISTANCE = 0.01
 """Distance of a target from the box above which the target is reported [m]."""
@@ -116,7 +116,7 @@ class Workspace(Feature[WorkspaceParams]):
                 (twist[:3], self.params.linear_speed),
                 (twist[3:], self.params.angular_speed),
             ):
-                part *= bound / max(math.sqrt(_dot(part, part)), bound)
+                part *= bound / max(math.sqrt(dot(part, part)), bound)
 
     def prepare(self, states: Sequence[ArmState], target: CartesianTarget, period: float) -> None:
         """Advance every reference towards its target."""
@@ -143,22 +143,22 @@ class Workspace(Feature[WorkspaceParams]):
 
     def _move(self, arm: int, max_value: float) -> None:
         position, goal = self._position[arm], self._goal[arm]
-        step = _subtract(goal, position, self._step)
-        length = math.sqrt(_dot(step, step))
+        step = subtract(goal, position, self._step)
+        length = math.sqrt(dot(step, step))
         if length <= max_value:
             position[:] = goal
             self._moving[arm] = False
         else:
-            _add(position, _multiply(step, max_value / length, step), position)
+            add(position, multiply(step, max_value / length, step), position)
 
     def _rotate(self, arm: int, max_value: float) -> None:
         rotation, goal = self._rotation[arm], self._goal_rotation[arm]
-        rotation_angle = _log3(_dot(goal, rotation.T, self._rotation_step))
-        angle = math.sqrt(_dot(rotation_angle, rotation_angle))
+        rotation_angle = _log3(dot(goal, rotation.T, self._rotation_step))
+        angle = math.sqrt(dot(rotation_angle, rotation_angle))
         if angle <= max_value:
             rotation[:] = goal
             self._turning[arm] = False
         else:
-            rotation[:] = _dot(
+            rotation[:] = dot(
                 _exp3(rotation_angle * (max_value / angle)), rotation, self._rotation_step
             )

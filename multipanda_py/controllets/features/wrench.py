@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import add, dot, multiply, subtract
 
 from multipanda_py.context import Context
 from multipanda_py.control.impedance.limit_scaling import VelocityLimitScaling
@@ -15,8 +16,6 @@ from multipanda_py.feature import Feature
 from multipanda_py.parameters import number
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Target
-
-_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 
 FADE_START_FRACTION, FADE_END_FRACTION = 0.5, 0.8
 """Fractions of a joint's speed limit between which a wrench fades out."""
@@ -84,16 +83,16 @@ class Wrench(Feature[WrenchParams]):
         filter_gain = -math.expm1(-period / constant) if constant > 0.0 else 1.0
         step, torques = self._step, self._taus
         for arm, (state, wrench) in enumerate(zip(states, self._wrench)):
-            _subtract(target.data["wrench"][arm], wrench, step)
-            _add(wrench, _multiply(step, filter_gain, step), wrench)
-            torque = _dot(wrench, state.jacobian, torques[arm])
+            subtract(target.data["wrench"][arm], wrench, step)
+            add(wrench, multiply(step, filter_gain, step), wrench)
+            torque = dot(wrench, state.jacobian, torques[arm])
             used = self._margins[arm].used(state)
             if used > FADE_START_FRACTION:
-                _multiply(
+                multiply(
                     torque,
                     max(
                         0.0, (FADE_END_FRACTION - used) / (FADE_END_FRACTION - FADE_START_FRACTION)
                     ),
                     torque,
                 )
-            _add(tau[arm], torque, tau[arm])
+            add(tau[arm], torque, tau[arm])

@@ -179,8 +179,8 @@ def check_joint_torques(
             if torque[joint] > limits.torque[joint]:
                 raise TaskFailed(
                     f"{point.arm}: joint {joint + 1} would need {torque[joint]:.1f} "
-                    f"{limits.unit(joint, 'Nm')} to press with {force:g} N on {point.object_name}, "
-                    f"allowed {limits.torque[joint]:g}"
+                    f"{limits.unit(joint, 'Nm')} to press with {force:g} N on "
+                    f"{point.object_name}, allowed {limits.torque[joint]:g}"
                 )
 
 

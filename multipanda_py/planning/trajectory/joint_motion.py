@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy import add, subtract
 from ruckig import (
     ControlInterface,
     InputParameter,
@@ -61,7 +62,6 @@ def has_plan(ruckig: Ruckig, desired: InputParameter, plan: Trajectory) -> bool:
         return False
 
 
-_add, _subtract = np.add, np.subtract
 _RISE_TIME = 0.03
 """Minimum time from zero to full acceleration of a joint [s]. The torque rate limit needs this
 time at the largest inertia. The higher jerk limit of the datasheet is for position control."""
@@ -288,7 +288,7 @@ class JointMotion:
             start: Positions, velocities and accelerations of the path at its start, (3 n,).
             duration: Duration of the path [s].
         """
-        offset = _subtract(self._state, start, self._offset_value)
+        offset = subtract(self._state, start, self._offset_value)
         distance = float(np.abs(offset[: self._n]).max())
         rate = float(np.abs(offset[self._n : 2 * self._n]).max())
         self._blend_end = 0.0
@@ -364,4 +364,4 @@ class JointMotion:
                 self._enter(self._points[self._next - 1, 1:])
             self._segment.sample(time - self._segment_start, state)
         if time < self._blend_end:
-            _add(state, self._offset.sample(time, self._offset_value), state)
+            add(state, self._offset.sample(time, self._offset_value), state)

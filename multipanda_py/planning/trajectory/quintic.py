@@ -6,10 +6,9 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy import dot, multiply
 
 from multipanda_py.state import Matrix, Vector
-
-_dot, _multiply = np.dot, np.multiply
 
 # Row k contains the coefficient of s^k for p0, v0 T, a0 T^2, p1, v1 T and a1 T^2.
 _FROM_ENDS = np.array(
@@ -106,14 +105,14 @@ class Quintic:
         self.duration = duration
         self._scale_dq[:] = duration
         self._scale_ddq[:] = duration * duration
-        _multiply(start, self._scale, self._ends[0])
-        _multiply(end, self._scale, self._ends[1])
+        multiply(start, self._scale, self._ends[0])
+        multiply(end, self._scale, self._ends[1])
         rows, ends = self._rows, self._joint_ends
-        self._q[:] = _dot(_FROM_ENDS, ends, rows)
-        _dot(_RATE_FROM_ENDS, ends, rows)
-        _multiply(rows, 1.0 / duration, self._dq)
-        _dot(_CURVATURE_FROM_ENDS, ends, rows)
-        _multiply(rows, 1.0 / duration**2, self._ddq)
+        self._q[:] = dot(_FROM_ENDS, ends, rows)
+        dot(_RATE_FROM_ENDS, ends, rows)
+        multiply(rows, 1.0 / duration, self._dq)
+        dot(_CURVATURE_FROM_ENDS, ends, rows)
+        multiply(rows, 1.0 / duration**2, self._ddq)
 
     def sample(self, time: float, out: Vector) -> Vector:
         """Write the joint state at a time to ``out`` and return it, (3 n,).
@@ -127,7 +126,7 @@ class Quintic:
         write = self._write
         write[1], write[2], write[3] = s, square, square * s
         write[4], write[5] = square * square, square * square * s
-        return _dot(self._powers, self._coefficients, out)
+        return dot(self._powers, self._coefficients, out)
 
 
 def evaluate(rows: Matrix, times: Vector) -> Matrix:

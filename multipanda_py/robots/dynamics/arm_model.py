@@ -11,6 +11,7 @@ from typing import Any
 import eigenpy
 import numpy as np
 import pinocchio as pin
+from numpy import add
 
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.task_inertia import TaskInertia
@@ -23,7 +24,6 @@ _update_frame, _frame_jacobian = pin.updateFramePlacement, pin.getFrameJacobian
 _AXES = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
 _ROW_BY_ROW = np.array([9, 10, 11, 0, 3, 6, 1, 4, 7, 2, 5, 8])
 """Indices of position and row-major rotation in the memory of pinocchio's SE3."""
-_add = np.add
 _joint_hessians, _frame_hessian = pin.computeJointKinematicHessians, pin.getFrameKinematicHessian
 
 
@@ -182,7 +182,7 @@ class ArmModel:
         self._pose.take(_ROW_BY_ROW, None, state.pose_ee_in_base, "clip")
         jacobian.dot(dq, state.twist_ee_in_base)
         gram = jacobian.dot(jacobian.T, self._gram)
-        self._solver.compute(_add(gram, self._regular, self._normal))
+        self._solver.compute(add(gram, self._regular, self._normal))
         state.wrench_ext_in_base[:] = self._solver.solve(
             jacobian.dot(state.tau_ext, self._projected)
         )

@@ -8,9 +8,9 @@ from typing import Any
 
 import eigenpy
 import numpy as np
+from numpy import dot
 from numpy.typing import NDArray
 
-_dot = np.dot
 _TINY = 1e-12
 
 
@@ -169,14 +169,14 @@ class TaskInertia:
         ratio = min(max(float(w[0]), 0.0) / self.MIN_MANIPULABILITY, 1.0)
         self.damping = self.MAX_DAMPING**2 * (1.0 - ratio * ratio)
         w = np.maximum(w, 0.0)
-        self.inertia = _dot(v * (w / (w * w + self.damping + 1e-300)), v.T)
+        self.inertia = dot(v * (w / (w * w + self.damping + 1e-300)), v.T)
 
     def projection_inertia(self) -> NDArray[np.float64]:
         r"""Return :math:`\Lambda_p`, (6, 6), symmetric, for projecting joint torques.
 
         It differs from ``inertia`` only if ``damping`` is not zero.
         """
-        normal = _dot(self._jacobian, self._jacobian.T, self._normal)
+        normal = dot(self._jacobian, self._jacobian.T, self._normal)
         self._kinematic.compute(normal)
         if min_eigenvalue(self._kinematic, self._diagonal) > self.SIGMA_MIN_EXACT**2:
             return self._exact
@@ -188,7 +188,7 @@ class TaskInertia:
         lost = (max(float(w[0]), 0.0) + _TINY) / (
             max(narrow, 0.0) + _TINY / self.SIGMA_MIN_EXACT**2
         )
-        inertia: NDArray[np.float64] = _dot(v * fade(w, lost), v.T)
+        inertia: NDArray[np.float64] = dot(v * fade(w, lost), v.T)
         return inertia
 
     def removed_inertia(self) -> NDArray[np.float64]:
@@ -199,7 +199,7 @@ class TaskInertia:
         """
         w, v = self.eigen()
         w = np.maximum(w, _TINY)
-        inertia: NDArray[np.float64] = _dot(v * (self.damping / (w * (w * w + self.damping))), v.T)
+        inertia: NDArray[np.float64] = dot(v * (self.damping / (w * (w * w + self.damping))), v.T)
         return inertia
 
     def damped_inertia_with(self, slower: float) -> NDArray[np.float64]:
@@ -213,7 +213,7 @@ class TaskInertia:
             return self.inertia
         w, v = self.eigen()
         w = np.maximum(w, 0.0)
-        inertia: NDArray[np.float64] = _dot(v * (w / (w * w + slower * self.damping)), v.T)
+        inertia: NDArray[np.float64] = dot(v * (w / (w * w + slower * self.damping)), v.T)
         return inertia
 
     @property

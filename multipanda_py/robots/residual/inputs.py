@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy import add, dot, maximum, minimum, multiply, subtract, tanh
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.state import Matrix, Vector
@@ -102,10 +103,6 @@ class Normalisation:
         return normalised * self.span
 
 
-_add, _subtract, _dot = np.add, np.subtract, np.dot
-_maximum, _minimum = np.maximum, np.minimum
-
-
 class SlipSprings:
     r"""Springs between joints and ground that slip beyond a distance, as a friction model.
 
@@ -158,13 +155,10 @@ class SlipSprings:
         if not self.has_started:
             self.last[:] = q
             self.has_started = True
-        displacement, drawn = _subtract(q, self.last, self._displacement), self.deflection
+        displacement, drawn = subtract(q, self.last, self._displacement), self.deflection
         self.last[:] = q
-        _add(drawn, _dot(self._stiffness, displacement, self._change), drawn)
-        _minimum(_maximum(drawn, self._min, out=drawn), self._max, out=drawn)
-
-
-_tanh, _multiply, _add = np.tanh, np.multiply, np.add
+        add(drawn, dot(self._stiffness, displacement, self._change), drawn)
+        minimum(maximum(drawn, self._min, out=drawn), self._max, out=drawn)
 
 
 def joint_input_indices(joint: int, n: int, size: int) -> list[int]:
@@ -250,7 +244,7 @@ class Inputs:
     def follow(self) -> None:
         """Update the inputs for the values in ``state``."""
         result = self.state.take(self._indices, None, self._speeds, "clip")
-        _tanh(_add(_multiply(result, self._slopes, result), self._shifts, result), result)
+        tanh(add(multiply(result, self._slopes, result), self._shifts, result), result)
         if self._rotations:
             self._springs.follow(self._q)
 

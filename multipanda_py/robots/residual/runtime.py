@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
+from numpy import absolute, add, dot, maximum, minimum, multiply, subtract
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.residual.bodies import BodyDifference
@@ -15,9 +16,6 @@ from multipanda_py.robots.residual.network import RealTimeNetwork
 from multipanda_py.robots.residual.weights import TrainedResidual
 from multipanda_py.state import Vector
 
-_minimum, _maximum, _dot = np.minimum, np.maximum, np.dot
-_multiply, _subtract, _absolute, _add = np.multiply, np.subtract, np.absolute, np.add
-_isfinite = math.isfinite
 FADE_DISTANCE = 0.05
 """Distance of a normalised state from the training range at which the residual is zero."""
 WARM_UP = 0.5
@@ -149,8 +147,8 @@ class LiveResidual:
             return self.residual
         state = self._state
         self._q[:], self._dq[:], self._tau[:] = q, dq, tau
-        _multiply(_subtract(state, self._low, state), self._inverse_span, state)
-        if not _isfinite(_dot(state, state)):
+        multiply(subtract(state, self._low, state), self._inverse_span, state)
+        if not isfinite(dot(state, state)):
             self.reset()
             return self.residual
         self._inputs.follow()
@@ -158,33 +156,33 @@ class LiveResidual:
         result[:] = self._net.step(self._inputs.values)
         if self._bodies is not None:
             self._add_bodies(self._bodies, q, dq)
-        if not _isfinite(_dot(result, result)):  # A huge state overflows in the network.
+        if not isfinite(dot(result, result)):  # A huge state overflows in the network.
             self.reset()
             return self.residual
-        _minimum(_maximum(result, self._minus_bound, out=result), self._bound, out=result)
-        _multiply(result, self._span, self.residual)
+        minimum(maximum(result, self._minus_bound, out=result), self._bound, out=result)
+        multiply(result, self._span, self.residual)
         self.confidence = known = self._confidence_of(state)
         if known != 1.0:
-            _multiply(self.of_bodies, known, self.of_bodies)
-            _multiply(self.residual, known, self.residual)
+            multiply(self.of_bodies, known, self.of_bodies)
+            multiply(self.residual, known, self.residual)
         return self.residual
 
     def _add_bodies(self, bodies: BodyDifference, q: Vector, dq: Vector) -> None:
         """Add the torques of the inertial differences to the normalised residual."""
         last, ddq = self._last_dq, self._ddq
-        _multiply(_subtract(dq, last if self._sample_count else dq, ddq), self._rate, ddq)
+        multiply(subtract(dq, last if self._sample_count else dq, ddq), self._rate, ddq)
         last[:] = dq
-        result = _maximum(bodies.torques(q, dq, ddq), self._min, out=self.of_bodies)
+        result = maximum(bodies.torques(q, dq, ddq), self._min, out=self.of_bodies)
         # Noise causes large accelerations, so the torques are bounded.
-        _minimum(result, self._max, out=result)
-        _add(self._hat_tau, _multiply(result, self._of_torque, ddq), self._hat_tau)
+        minimum(result, self._max, out=result)
+        add(self._hat_tau, multiply(result, self._of_torque, ddq), self._hat_tau)
 
     def _confidence_of(self, state: Vector) -> float:
         """Return the factor s w of the residual for the next normalised state."""
         if self._sample_count < 2 * self._warm_up:
             self._sample_count += 1
-        off = _subtract(state, self._middle, self._off)
-        _subtract(_absolute(off, off), self._half, off)
+        off = subtract(state, self._middle, self._off)
+        subtract(absolute(off, off), self._half, off)
         farthest = off[off.argmax()]
         inside = 1.0 if farthest <= 0.0 else max(0.0, 1.0 - float(farthest) / FADE_DISTANCE)
         return inside * max(0.0, self._sample_count / self._warm_up - 1.0)

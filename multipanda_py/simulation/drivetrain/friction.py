@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pinocchio as pin
+from numpy import add, divide, exp, multiply, negative, subtract
 from numpy.typing import NDArray
 
 from multipanda_py.config.perturbation_section import PerturbationConfig
@@ -90,10 +91,6 @@ class Hysteresis(DrivetrainStage):
         state.tau_J += self._torque
 
 
-_add, _subtract, _multiply = np.add, np.subtract, np.multiply
-_divide, _negative, _exp = np.divide, np.negative, np.exp
-
-
 class JointFriction(DrivetrainStage):
     r"""Coulomb, Stribeck and viscous friction with an offset, which the robot does not know.
 
@@ -153,18 +150,18 @@ class JointFriction(DrivetrainStage):
     def execute(self, tau: Vector) -> None:
         """Set the limits of dry friction for this cycle, and subtract the offset."""
         if self._varies:
-            falling = _divide(self._speeds, self._speed, self._falling)
-            _exp(_negative(_multiply(falling, falling, falling), falling), falling)
-            _add(self._coulomb, _multiply(self._stribeck, falling, falling), self._own)
-            _add(self.known, self._own, self._bounds)
+            falling = divide(self._speeds, self._speed, self._falling)
+            exp(negative(multiply(falling, falling, falling), falling), falling)
+            add(self._coulomb, multiply(self._stribeck, falling, falling), self._own)
+            add(self.known, self._own, self._bounds)
         tau -= self._offset
 
     def measure(self, state: Measured) -> None:
         """Add the friction that the estimate counts as external torque."""
         measured, data = self._tau_ext, self._data
-        _subtract(_multiply(self._slowing, self._speeds, measured), self._offset, measured)
+        subtract(multiply(self._slowing, self._speeds, measured), self._offset, measured)
         if self._rubs and data.nf:
-            _add(measured, self._dry_friction(), measured)
+            add(measured, self._dry_friction(), measured)
         state.tau_ext += measured
         # The sensor is on the motor side of the friction, so it measures this offset.
         state.tau_J += self._offset
@@ -179,7 +176,7 @@ class JointFriction(DrivetrainStage):
         own: Vector = dry[self._dofs]
         if not self._has_shared_bounds:
             return own
-        bounds = _add(self.known, self._own, self._bound)
+        bounds = add(self.known, self._own, self._bound)
         fraction = np.divide(self._own, bounds, out=np.zeros_like(bounds), where=bounds > 0.0)
         dry_friction: Vector = fraction * own
         return dry_friction
@@ -220,7 +217,6 @@ class Ripple(DrivetrainStage):
 FILTER_TIME = 0.005
 """Time constant of the estimate of external torques, whose observer filters accelerations [s]."""
 _gravity, _inverse_dynamics = pin.computeGeneralizedGravity, pin.rnea
-_subtract, _multiply = np.subtract, np.multiply
 
 
 class ModelError(DrivetrainStage):
@@ -289,6 +285,6 @@ class ModelError(DrivetrainStage):
         change, error = self._change, self.error
         believed = _inverse_dynamics(self._believed, self._believed_data, q, dq, ddq)
         true = _inverse_dynamics(self._true, self._true_data, q, dq, ddq)
-        _subtract(_subtract(believed, true, change), error, change)
-        error += _multiply(self._follow, change, change)
+        subtract(subtract(believed, true, change), error, change)
+        error += multiply(self._follow, change, change)
         state.tau_ext += error

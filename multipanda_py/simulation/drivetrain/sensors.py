@@ -7,6 +7,7 @@ import math
 from collections import deque
 
 import numpy as np
+from numpy import rint
 
 from multipanda_py.config.sections import NoiseConfig
 from multipanda_py.robots.residual.runtime import LiveResidual
@@ -79,9 +80,6 @@ class CommandDelay(DrivetrainStage):
         slot[:] = tau
         tau[:] = deadline
         self.at = (self.at + 1) % len(self.history)
-
-
-_rint = np.rint
 
 
 class SensorNoise(DrivetrainStage):
@@ -157,7 +155,7 @@ class TorqueStep(DrivetrainStage):
     def execute(self, tau: Vector) -> None:
         """Round torques, (n,) [Nm], in place."""
         tau /= self._step
-        _rint(tau, tau)
+        rint(tau, tau)
         tau *= self._step
 
 
@@ -182,7 +180,7 @@ class MeasuredStep(DrivetrainStage):
         for name, step in self._steps:
             values = getattr(state, name)
             values /= step
-            _rint(values, values)
+            rint(values, values)
             values *= step
 
 

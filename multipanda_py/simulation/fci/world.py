@@ -75,8 +75,8 @@ class RobotWorld:
     Args:
         arms: All arms.
         things: Objects in the scene.
-        reset_objects: True to reset movable objects when a robot begins to move while no other robot
-            moves.
+        reset_objects: True to reset movable objects when a robot begins to move while no other
+            robot moves.
 
     Attributes:
         arms: All arms.
