@@ -270,7 +270,7 @@ def _check_controllet(
         faults.extend(
             f"{location}.features: {name} does not fit {controllet.type}, whose target lacks "
             f"{need}"
-            for need in feature.requires
+            for need in feature.needs
             if not hasattr(target, need)
         )
         faults.extend(

@@ -255,7 +255,7 @@ def _entry(kind: str, name: str) -> dict[str, Any]:
         item["report_docs"] = [getattr(report, "doc", "") for report in part.report_names]
         item["own_targets"] = _own_channels(part.Target.channels)
     if kind == "features":
-        item["needs"] = list(part.requires)
+        item["needs"] = list(part.needs)
         item["targets"] = [str(channel) for channel in part.channels]
         item["own_targets"] = _own_channels(part.channels)
     if kind == "actuators":
