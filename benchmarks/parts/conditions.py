@@ -23,7 +23,7 @@ _bench = importlib.util.module_from_spec(_spec)
 sys.modules[_spec.name] = _bench  # where dataclasses look their annotations up
 _spec.loader.exec_module(_bench)
 
-BASE, PAIR = list(_bench.BASE), tuple(_bench.ARMS)
+BASE, PAIR = list(_bench.BASE_FEATURES), tuple(_bench.ARM_POSITIONS)
 """Features of every condition; the two arms."""
 
 
@@ -43,7 +43,9 @@ def row_of_arms(n: int, *features: str) -> Cell:
 
 def conditions() -> dict[str, Cell]:
     """Return the cells of the paper's conditions, and of unified force-impedance control."""
-    return {name: _bench.condition_cell(name) for name in (*_bench.CONDITIONS, _bench.FORCE)}
+    return {
+        name: _bench.condition_cell(name) for name in (*_bench.CONDITIONS, _bench.FORCE_CONDITION)
+    }
 
 
 def laws_of(cell: Cell) -> Callable[[], None]:
