@@ -63,7 +63,7 @@ render: env ## render a film of the simulated cell, for the README
 docs: env ## write doc/parameters.md and doc/rows.md from the declarations in the code
 	$(BIN)/multipanda list --markdown --built-in > doc/parameters.md.new
 	mv doc/parameters.md.new doc/parameters.md
-	$(BIN)/python -m multipanda_py.apps.commands.record_reference > doc/rows.md.new
+	$(BIN)/python tools/record_reference.py > doc/rows.md.new
 	mv doc/rows.md.new doc/rows.md
 
 site: $(SITE)/made ## build the documentation as a web site, into .site/html

@@ -11,20 +11,31 @@ if __name__ == "__main__":  # The imports below take a second, so signals are se
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 
-from multipanda_py.apps.commands.command_line import FAILED, INTERRUPTED, complain
+from multipanda_py.apps.commands.command_line import FAILED, INTERRUPTED, Verb, complain
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.realtime.system.signals import Interrupted
 from multipanda_py.registry import VERSION, extras_named
 
-COMMANDS = (
-    "run", "panel", "teleop", "task", "check", "list", "render", "delay-margin", "robot", "moveit",
-    "perturb", "validate", "sweep", "refine", "pairs", "residual", "dataset",
-    "doctor", "bench", "fci-sim", "inject", "excite", "identify", "actuators",
-    "record", "plot", "shadow",
-)  # fmt: skip
+COMMANDS = {
+    "run": "run", "panel": "panel", "teleop": "teleop", "task": "task", "check": "check",
+    "list": "list", "render": "render", "delay-margin": "delay_margin", "robot": "descriptions",
+    "moveit": "descriptions", "perturb": "twin", "validate": "twin", "sweep": "twin",
+    "refine": "refine", "pairs": "pairs", "residual": "residual", "dataset": "dataset",
+    "doctor": "check", "bench": "bench", "fci-sim": "fci_sim", "inject": "fci_sim",
+    "excite": "excite", "identify": "identify", "actuators": "actuators", "record": "logs",
+    "plot": "logs", "shadow": "shadow",
+}  # fmt: skip
+"""Module of each command in :mod:`multipanda_py.apps.commands`, in the order of the help."""
+
+
+def command_of(name: str) -> Verb:
+    """Return a command; its module has a table ``COMMANDS`` or only this command."""
+    module = import_module(f"multipanda_py.apps.commands.{COMMANDS[name]}")
+    commands: Mapping[str, Verb] = getattr(module, "COMMANDS", {})
+    return commands.get(name) or Verb(module.SUMMARY, module.add_arguments, module.run)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -35,10 +46,10 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"multipanda {VERSION}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:
-        module = import_module(f"multipanda_py.apps.commands.{name.replace('-', '_')}")
-        command = commands.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
-        module.add_arguments(command)
-        command.set_defaults(function=module.run)
+        command = command_of(name)
+        own = commands.add_parser(name, help=command.summary, description=command.summary)
+        command.add_arguments(own)
+        own.set_defaults(function=command.run)
     return parser
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Off-screen rendering of images and videos (PNG, MP4, GIF) of a MuJoCo scene."""
+"""Off-screen rendering of images and videos (PNG, MP4, GIF, WebP) of a MuJoCo scene."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import sys
 import zlib
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from types import TracebackType
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError, RenderingUnavailable, UnknownName
 from multipanda_py.realtime.system.child_process import Closeable
-from multipanda_py.registry import extras_named
+from multipanda_py.registry import extras_named, missing
 
 with extras_named():
     import mujoco
@@ -30,6 +31,10 @@ _ADVICE = "install libegl1 and libgl1-mesa-dri, or libosmesa6 (names of Debian a
 _LIBRARIES = {"egl": "EGL", "osmesa": "OSMesa"}
 MAX_GEOMS = 10_000
 """Maximum number of rendered geoms."""
+GIF_COLORS = 160
+"""Colours of a GIF; its file size grows with them."""
+WEBP_QUALITY = 70
+"""Quality of WebP images from 0 to 100."""
 
 _VIDEO_OPTIONS: dict[str, dict[str, object]] = {
     ".mp4": {"format": "FFMPEG", "codec": "libx264", "quality": 8, "macro_block_size": 2},
@@ -276,3 +281,58 @@ class VideoWriter(Closeable):
         if self._is_open:
             self._is_open = False
             self._writer.close()
+
+
+class AnimationWriter:
+    """Writer that collects images and writes them as one GIF or WebP; a context manager.
+
+    All images of a GIF use the palette of the first one, without dithering. Parts that do not
+    move are then identical in all images and need no space.
+
+    Args:
+        path: File name with suffix ``.gif`` or ``.webp``.
+        fps: Images per second; a GIF rounds the time of an image to 10 ms.
+
+    Raises:
+        RenderingUnavailable: Pillow is not installed.
+    """
+
+    def __init__(self, path: Path, fps: float) -> None:
+        try:
+            self._pillow: Any = import_module("PIL.Image")
+        except ImportError as error:
+            raise RenderingUnavailable(f"cannot write {path}: {missing('PIL')}") from error
+        self._path, self._duration = path, round(1000.0 / fps)
+        self._is_gif = path.suffix.lower() == ".gif"
+        self._images: list[Any] = []
+        self._palette: Any = None
+
+    def append(self, image: Image) -> None:
+        """Add an image, (height, width, 3)."""
+        frame = self._pillow.fromarray(image)
+        if self._is_gif:
+            if self._palette is None:
+                self._palette = frame.quantize(GIF_COLORS)
+            frame = frame.quantize(palette=self._palette, dither=self._pillow.Dither.NONE)
+        self._images.append(frame)
+
+    def __enter__(self) -> AnimationWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Write the file, unless the block raised an exception."""
+        if kind is None and self._images:
+            first, *others = self._images
+            extra = {} if self._is_gif else {"quality": WEBP_QUALITY, "method": 4}
+            first.save(self._path, save_all=True, append_images=others, loop=0,
+                       duration=self._duration, **extra)  # fmt: skip
+
+
+def open_video(path: Path, fps: float) -> VideoWriter | AnimationWriter:
+    """Return the video writer for the suffix of ``path``."""
+    return VideoWriter(path, fps) if path.suffix.lower() == ".mp4" else AnimationWriter(path, fps)

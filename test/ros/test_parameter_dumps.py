@@ -37,7 +37,9 @@ def test_what_is_dumped_was_no_cell_for_check_and_lost_the_laws_for_a_new_node(
     file = tmp_path / "dumped.yaml"
     parts = [parameters_of.dump(client, f"/{name}") for name in NODES]
     file.write_text("".join(yaml.safe_dump(part) for part in parts))
-    assert check.run(type("Options", (), {"files": [str(file)]})) == 0, capsys.readouterr().err
+    assert check.run_check(type("Options", (), {"files": [str(file)]})) == 0, (
+        capsys.readouterr().err
+    )
     assert "no effect" not in capsys.readouterr().out
     config = CellConfig.from_yaml(file)
     values = {spec.name: spec.initial_values() for spec in instance_specs(config)}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands of ``multipanda``, one file each.
+"""Commands of ``multipanda``.
 
-A command is a module with ``SUMMARY``, ``add_arguments(parser)`` and ``run(options)``, which
-returns the exit code. Command and file have the same name, and :mod:`multipanda_py.apps.cli`
-lists them.
+A module of one command has ``SUMMARY``, ``add_arguments(parser)`` and ``run(options)``, which
+returns the exit code. A module of several commands has a table ``COMMANDS`` of :class:`.Verb`, by
+name. :mod:`multipanda_py.apps.cli` lists the commands and their modules.
 """

@@ -1,29 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check cell files and report every fault."""
+"""Commands that check cell files, this machine and its network links to robots."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from pathlib import Path
 
-from multipanda_py.apps.commands.command_line import FAILED, OK, complain, print_line
+from multipanda_py.apps.commands.command_line import FAILED, OK, Verb, complain, print_line
 from multipanda_py.cell.checks import notes_of, unread_sections
 from multipanda_py.config.arm_residual import check_residuals
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.realtime.system.checks import Finding, examine_link, examine_machine
 
-SUMMARY = "Check cell files and report everything that is wrong with them."
 DETAILS = """Nothing is simulated. For arms with compliant actuators, the motor stops are compared
 with the joint limits, without the weight of the arm. The start of a cell
 also checks that the motors carry the arm at its start configuration. At other configurations this
 is noticed only when a motor meets a stop."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_check_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = DETAILS
     parser.add_argument("files", nargs="+", metavar="FILE", help="cell file")
 
 
-def run(options: argparse.Namespace) -> int:
+def run_check(options: argparse.Namespace) -> int:
     """Print one line per valid file, with notes, and one line per fault of an invalid file."""
     code = OK
     for path in options.files:
@@ -46,13 +48,56 @@ def summary_of(config: CellConfig) -> str:
     declared = [instance for instance in config.instances() if instance.type != "hold"]
     absent = sum(not obj.present for obj in config.objects.values())
     parts = [
-        f"{count(len(config.arms), 'arm')} ({arms})",
-        count(len(declared), "controllet"),
-        count(len(config.objects), "object") + (f" ({absent} absent)" if absent else ""),
+        f"{_count(len(config.arms), 'arm')} ({arms})",
+        _count(len(declared), "controllet"),
+        _count(len(config.objects), "object") + (f" ({absent} absent)" if absent else ""),
         f"active: {', '.join(config.active) or 'hold'}",
     ]
     return ", ".join(parts)
 
 
-def count(number: int, noun: str) -> str:
+def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "robots", nargs="*", metavar="IP_OR_FILE",
+        help="addresses of robots, or cell files with such addresses",
+    )  # fmt: skip
+
+
+def _run_doctor(options: argparse.Namespace) -> int:
+    """Print one line per finding; return failure only if a real arm requires it."""
+    failed = False
+    for finding in _findings(options.robots):
+        print_line(f"[{'ok' if finding.ok else '!!'}] {finding.name}: {finding.value}")
+        if not finding.ok:
+            print_line(f"     {finding.fix}")
+            failed = failed or finding.required
+    return FAILED if failed else OK
+
+
+def _findings(robots: list[str]) -> Iterator[Finding]:
+    yield from examine_machine()
+    for robot in robots:
+        if Path(robot).suffix not in (".yaml", ".yml"):
+            yield from examine_link(robot)
+            continue
+        for arm in CellConfig.from_yaml(robot).arms.values():
+            if arm.robot_ip:
+                yield from examine_link(arm.robot_ip)
+
+
+COMMANDS = {
+    "check": Verb(
+        "Check cell files and report everything that is wrong with them.",
+        _add_check_arguments,
+        run_check,
+    ),
+    "doctor": Verb(
+        "Check this machine and its network links to robots, and report how to fix faults.",
+        _add_doctor_arguments,
+        _run_doctor,
+    ),
+}

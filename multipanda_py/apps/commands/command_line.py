@@ -95,7 +95,7 @@ CELL_FILES = (".yaml", ".yml")
 
 
 class Verb(NamedTuple):
-    """Verb of a command, such as ``check`` of ``multipanda dataset``.
+    """Command, or verb of a command such as ``check`` of ``multipanda dataset``.
 
     Attributes:
         summary: One-line description for the help.

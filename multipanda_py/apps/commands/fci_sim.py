@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulate Franka robots for clients that use libfranka."""
+"""Commands that simulate Franka robots for clients that use libfranka, and inject faults."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
-from multipanda_py.apps.commands.command_line import OK, complain, print_line
-from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.apps.commands.command_line import OK, Verb, complain, print_line
+from multipanda_py.exceptions import BackendError, ConfigurationError
 from multipanda_py.realtime.system.signals import end_in_order
-from multipanda_py.simulation.fci.arguments import add_arguments as add_shared_arguments
+from multipanda_py.simulation.fci import arguments as fci_arguments
+from multipanda_py.simulation.fci.admin import ADMIN_PORT, Admin, AdminClient
 
 if TYPE_CHECKING:
     from multipanda_py.config.cell_file import CellConfig
     from multipanda_py.simulation.fci.server import Server
 
-SUMMARY = "Simulate Franka robots for libfranka clients; Ctrl-C ends it."
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_shared_arguments(parser)
+def _add_server_arguments(parser: argparse.ArgumentParser) -> None:
+    fci_arguments.add_arguments(parser)
     parser.add_argument(
         "--task", type=int, metavar="N",
         help="with --cell: use the table or box of task 3, 4 or 5 of multipanda validate instead "
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def run(options: argparse.Namespace) -> int:
+def _run_server(options: argparse.Namespace) -> int:
     """Serve the robots and print their state once a second."""
     from multipanda_py.simulation.fci.process import make_server
 
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
             unit.gripper.put_object(options.object_width)
         kind = "in lockstep" if options.lockstep or options.synchronized else "at 1 kHz"
         print_line(f"robots at {', '.join(options.addresses)}, {kind}; Ctrl-C ends it")
-        server.run(lambda: True, _report)
+        server.run(lambda: True, _print_status)
     except KeyboardInterrupt:
         print_line("stopped")
     finally:
@@ -69,7 +69,7 @@ def _cell(options: argparse.Namespace) -> CellConfig | None:
     return in_task(config, options.task)
 
 
-def _report(server: Server) -> None:
+def _print_status(server: Server) -> None:
     for unit in server.control_units:
         robot = unit.robot
         counted = robot.cycles.summary()
@@ -86,3 +86,72 @@ def _report(server: Server) -> None:
         if robot.errors:
             parts.append(", ".join(robot.errors))
         print_line("  ".join(parts))
+
+
+def _add_inject_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "address", metavar="ADDRESS", help="address of the robot, such as 127.0.0.1"
+    )
+    parser.add_argument("fault", metavar="FAULT", help="one of the faults below")
+    parser.add_argument(
+        "arguments", nargs="*", metavar="NAME=VALUE", help="arguments of the fault"
+    )
+    lines = [fci_arguments.usage_of(getattr(Admin, f"do_{name}")) for name in _fault_names()]
+    parser.epilog = "faults, with their arguments:\n" + "\n".join(
+        f"  {usage}\n      {text}" for usage, text in lines
+    )
+
+
+def _run_inject(options: argparse.Namespace) -> int:
+    """Check the request, send it and print the state of the robot.
+
+    Raises:
+        ConfigurationError: There is no such fault, or it has no such arguments.
+        BackendError: No simulated robot is reachable, or it rejects the request.
+    """
+    name = options.fault.replace("-", "_")
+    command = fci_arguments.find(Admin, name)
+    arguments = fci_arguments.read(command, options.arguments)
+    try:
+        client = AdminClient(options.address)
+    except OSError as error:
+        raise BackendError(
+            f"no simulated robot at {options.address} (port {ADMIN_PORT}: "
+            f"{error.strerror or error}); start one: multipanda fci-sim {options.address}"
+        ) from error
+    try:
+        answer = client.request(name, **arguments)
+        if answer:
+            print_line(json.dumps(answer, indent=2))
+        else:
+            print_line(f"{options.address}: {name}; {_condition(client.request('stats'))}")
+    finally:
+        client.close()
+    return OK
+
+
+def _fault_names() -> list[str]:
+    """Return the command names in the order of their declaration."""
+    return [name.removeprefix("do_") for name in vars(Admin) if name.startswith("do_")]
+
+
+def _condition(stats: dict[str, Any]) -> str:
+    if not stats["running"]:
+        return "the robot is switched off"
+    errors = f" ({', '.join(stats['errors'])})" if stats["errors"] else ""
+    return f"the robot is in mode {stats['mode'].replace('_', ' ')}{errors}"
+
+
+COMMANDS = {
+    "fci-sim": Verb(
+        "Simulate Franka robots for libfranka clients; Ctrl-C ends it.",
+        _add_server_arguments,
+        _run_server,
+    ),
+    "inject": Verb(
+        "Inject a fault into a robot that multipanda fci-sim simulates.",
+        _add_inject_arguments,
+        _run_inject,
+    ),
+}

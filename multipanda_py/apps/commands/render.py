@@ -157,8 +157,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Render an image or a video, according to the suffix of the output."""
     # MuJoCo takes half a second to load, so only this command imports it.
-    from multipanda_py.apps.commands.video import open_video
-    from multipanda_py.simulation.rendering import Renderer, render_png
+    from multipanda_py.simulation.rendering import Renderer, open_video, render_png
     from multipanda_py.simulation.scene_view import SceneView
 
     config = with_simulated_arms(CellConfig.from_yaml(options.file))

@@ -160,8 +160,7 @@ def filmed(
     # MuJoCo is an optional dependency and takes half a second to load, so it is imported here.
     import mujoco
 
-    from multipanda_py.apps.commands.video import open_video
-    from multipanda_py.simulation.rendering import Renderer
+    from multipanda_py.simulation.rendering import Renderer, open_video
     from multipanda_py.simulation.scene_view import SceneView
 
     cell, images = runner.cell, 0

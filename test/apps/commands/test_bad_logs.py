@@ -217,7 +217,7 @@ def test_plot_does_not_draw(excited, case, tmp_path, capsys):
 
 
 def test_plot_says_what_is_odd_about_what_it_draws(excited, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("multipanda_py.apps.commands.plot.draw", lambda log, output: [])
+    monkeypatch.setattr("multipanda_py.apps.commands.logs.draw", lambda log, output: [])
     path = tmp_path / "bad.csv"
     for case, words in ODD.items():
         SPOILS[case](excited).to_csv(path, index=False)
@@ -263,7 +263,7 @@ def test_no_arm_begins_a_motion_that_is_none(case, tmp_path, capsys):
 def test_a_recording_without_an_end_is_used_and_said(tmp_path, capsys, monkeypatch):
     """Its recorder was killed, or still writes: nobody said that the rest was not there."""
     pytest.importorskip("mcap")
-    monkeypatch.setattr("multipanda_py.apps.commands.plot.draw", lambda log, output: [])
+    monkeypatch.setattr("multipanda_py.apps.commands.logs.draw", lambda log, output: [])
     path = tmp_path / "run.mcap"
     with Cell.from_yaml(TWIN, placement="inline") as cell:
         cell.recorder.start(path)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Print the reference page of the cycle record as Markdown.
 
-Run it with ``python -m multipanda_py.apps.commands.record_reference``.
+Run it with ``python tools/record_reference.py``; ``make docs`` does.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Create the description of a new arm from its URDF or MJCF."""
+"""Commands that import the description of an arm, and export a cell to MoveIt 2."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from multipanda_py.apps.commands.command_line import (
     print_line,
     run_verb,
 )
+from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, RenderingUnavailable
 from multipanda_py.robots.importing.robot_draft import RobotDraft, draft_robot, draft_yaml
 
@@ -123,15 +124,48 @@ IMPORT = Verb(
     _add_import_arguments,
     _run_import,
 )
+ROBOT_VERBS = {"import": IMPORT}
 
 
-SUMMARY = "Draft the data of an arm that its URDF or MJCF lacks: multipanda robot import FILE."
-VERBS = {"import": IMPORT}
+def _add_robot_arguments(parser: argparse.ArgumentParser) -> None:
+    add_verbs(parser, ROBOT_VERBS)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_verbs(parser, VERBS)
+def _add_moveit_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="CELL", help="cell file")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FOLDER", help="output folder; default moveit_<cell>"
+    )
 
 
-def run(options: argparse.Namespace) -> int:
-    return run_verb(options)
+def _run_moveit(options: argparse.Namespace) -> int:
+    """Write the files and print the planning groups."""
+    # The collision library is slow to load, so only this command imports it.
+    from multipanda_py.planning.moveit_files import moveit_files
+    from multipanda_py.planning.moveit_srdf import Groups
+
+    config = CellConfig.from_yaml(options.file)
+    folder = options.output or Path(f"moveit_{config.cell.name}")
+    groups = Groups(config)
+    hands = [groups.hand_group(arm) for arm in groups.arms.values() if arm.hand]
+    print_line(f"groups: {', '.join([*groups.arms, *groups.sets, *hands])}")
+    files = moveit_files(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    print_line(f"{folder}: {', '.join(files)}")
+    return OK
+
+
+COMMANDS = {
+    "robot": Verb(
+        "Draft the data of an arm that its URDF or MJCF lacks: multipanda robot import FILE.",
+        _add_robot_arguments,
+        run_verb,
+    ),
+    "moveit": Verb(
+        "Write the MoveIt 2 configuration of a cell: SRDF, limits, planners, controllers.",
+        _add_moveit_arguments,
+        _run_moveit,
+    ),
+}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record a cell that this command runs, or one that is running already."""
+"""Commands that record a cell to a log and plot logs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from multipanda_py.apps.commands.command_line import (
     FAILED,
     OK,
+    Verb,
     arm_of,
     check_output,
     complain,
@@ -22,17 +23,18 @@ from multipanda_py.apps.commands.command_line import (
 from multipanda_py.apps.commands.motion import follow, move_to_start, read_motion
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import ConfigurationError, LoopError
+from multipanda_py.realtime.recording.log import check_log, check_recording
+from multipanda_py.realtime.recording.log_reader import read
+from multipanda_py.realtime.recording.plots import SUFFIXES, draw
 from multipanda_py.realtime.recording.recorder import Recorded, Recording, new_file, recorded
 from multipanda_py.realtime.running_cell import find_running
 from multipanda_py.realtime.system.signals import end_in_order
-
-SUMMARY = "Record every cycle of a cell to MCAP; Ctrl-C ends it."
 
 _POLL_PERIOD = 0.2  # Period of checking the recording [s].
 _MEGABYTE = 1e6
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_record_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", nargs="?", help="cell file to run and record")
     parser.add_argument(
         "--node", metavar="CELL", nargs="?", const="",
@@ -65,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--arm", metavar="ARM", help="arm for --motion, if there are several")
 
 
-def run(options: argparse.Namespace) -> int:
+def _run_record(options: argparse.Namespace) -> int:
     """Record a cell and print the files and the number of cycle records."""
     if (options.file is None) == (options.node is None):
         raise ConfigurationError("name either a cell file to run and record, or --node")
@@ -155,3 +157,43 @@ def _target(options: argparse.Namespace, cell: str) -> Path:
 
 def _default(cell: str) -> Path:
     return Path(f"{cell}_{datetime.now():%Y%m%dT%H%M%S}.mcap")
+
+
+def _add_plot_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("logs", metavar="LOG", nargs="+", help="one log, or several to combine")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="OUT",
+        help=f"image to write ({', '.join(SUFFIXES)}); default: <log>.png",
+    )  # fmt: skip
+    parser.add_argument(
+        "--robot", metavar="NAME", help="model of the arm, if the log does not name it"
+    )
+
+
+def _run_plot(options: argparse.Namespace) -> int:
+    """Plot the log and print notes on suspicious data."""
+    output = options.output or Path(Path(options.logs[0]).stem + ".png")
+    check_output(output, *SUFFIXES, beside=options.logs)
+    log = read(options.logs, robot=options.robot)
+    for sentence in check_recording(log):
+        complain(f"note: {sentence}")
+    for arm in log.arms.values():
+        for sentence in check_log(arm, moves=False):  # Plots of an arm at rest are useful, too.
+            complain(f"note: {sentence}")
+    for path in draw(log, output):
+        print_line(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
+    return OK
+
+
+COMMANDS = {
+    "record": Verb(
+        "Record every cycle of a cell to MCAP; Ctrl-C ends it.",
+        _add_record_arguments,
+        _run_record,
+    ),
+    "plot": Verb(
+        "Plot a log: joints, torques, errors, forces, controllets, faults and timing of each arm.",
+        _add_plot_arguments,
+        _run_plot,
+    ),
+}
