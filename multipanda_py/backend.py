@@ -16,8 +16,8 @@ from multipanda_py.robots.gripper import Action, Outcome
 from multipanda_py.state import COMMAND_INTERFACES, ArmState, Vector
 
 if TYPE_CHECKING:
+    from multipanda_py.config.arm_section import ArmConfig
     from multipanda_py.config.cell_file import CellConfig
-    from multipanda_py.config.sections import ArmConfig
     from multipanda_py.robots import ArmDescription
     from multipanda_py.robots.gripper import Gripper
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from multipanda_py.config.arm_section import ArmConfig
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
 from multipanda_py.config.instance_spec import InstanceSpec, instance_specs
-from multipanda_py.config.sections import ArmConfig
 from multipanda_py.exceptions import UnknownName
 from multipanda_py.state import ArmLimits
 

@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from multipanda_py.config.arm_section import ArmConfig
 from multipanda_py.config.backend_section import check_sections
-from multipanda_py.config.cell_sections import CellSections
 from multipanda_py.config.model_section import relative_to
 from multipanda_py.config.parameter_file import (
     PARAMETERS,
@@ -23,7 +23,7 @@ from multipanda_py.config.parameter_file import (
 )
 from multipanda_py.config.rules import Faults, check_cell
 from multipanda_py.config.section import messages
-from multipanda_py.config.sections import ArmConfig
+from multipanda_py.config.sections import CellSections
 from multipanda_py.exceptions import ConfigurationError
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.config.actuator_section import WITHOUT_SPRINGS, ActuatorConfig, joint_indices
+from multipanda_py.config.arm_section import ArmConfig
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm, describe_arms
-from multipanda_py.config.sections import ArmConfig
 from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.state import Vector
 

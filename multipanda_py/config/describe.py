@@ -15,8 +15,8 @@ from multipanda_py.robots import ArmDescription, SceneObject, Tool
 from multipanda_py.robots.actuated_joints import ActuatedJoints
 
 if TYPE_CHECKING:
-    from multipanda_py.config.cell_sections import CellSections
-    from multipanda_py.config.sections import ArmConfig
+    from multipanda_py.config.arm_section import ArmConfig
+    from multipanda_py.config.sections import CellSections
 
 
 def actuated_joints(arm: ArmConfig) -> ActuatedJoints | None:

@@ -13,13 +13,12 @@ import numpy as np
 from multipanda_py import registry
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
-from multipanda_py.config.instance_features import Switch, feature_names
 from multipanda_py.config.renamed_keys import check_parameters
 from multipanda_py.config.rules import flatten
 from multipanda_py.config.sections import InstanceConfig
 from multipanda_py.controllet import Controllet
 from multipanda_py.exceptions import ParameterRejected
-from multipanda_py.feature import Feature
+from multipanda_py.feature import Feature, Switch, feature_names
 from multipanda_py.parameters import ParameterSet, Spec
 from multipanda_py.robots import ArmDescription, Robot
 from multipanda_py.state import Vector

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS 2 parameter file: sections for a cell's node, its controllets and its robots.
+"""ROS 2 parameter file: sections for a cell's node, its controllets and its robots; node names.
 
 Cell, controllets and robots each have a node, and a file can contain a section for any of these
 nodes. ``ros2 param dump`` writes such files. A section of a controllet or robot overrides the
@@ -18,12 +18,26 @@ import numpy as np
 import yaml
 
 from multipanda_py import files as yaml_text
+from multipanda_py.config.arm_section import ArmConfig
 from multipanda_py.config.backend_section import find_backend, section_of
-from multipanda_py.config.node_names import NODE, NODES, may_reach_node
-from multipanda_py.config.sections import ArmConfig
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.files import MAX_TEXT, fault_of
 from multipanda_py.parameters import declared
+
+NODE = "multimode_controller"
+"""Default name of the cell's node. Sections of a parameter file with this name configure it."""
+STOP_SUFFIX = "_stop"
+"""Suffix of the name of the node that serves ``stop``."""
+SELF_CHECK_SUFFIX = "_self_check"
+"""Suffix of the name of the node that checks that the cell's node responds."""
+TASK_NODE = "task_runner"
+"""Name of the node that runs tasks."""
+CAMERA_NODE = "scene_cameras"
+"""Name of the node that publishes images of the simulated scene."""
+NODES = (NODE, f"{NODE}{STOP_SUFFIX}", f"{NODE}{SELF_CHECK_SUFFIX}", TASK_NODE, CAMERA_NODE,
+         "robot_state_publisher", "rviz2")  # fmt: skip
+"""All node names in the cell's namespace, including those that the launch files start."""
+_NAMESPACE = re.compile(r"/?([A-Za-z_]\w*(/[A-Za-z_]\w*)*/?)?", re.ASCII)
 
 _KINDS = {bool: "true or false", int: "integer", float: "number with a point", str: "text"}
 
@@ -130,6 +144,24 @@ def _list_faults(items: list[Any], path: str) -> Iterator[str]:
             words = [item for item in items if isinstance(item, bool)]
             hint = "; quote words such as 'y' and 'no'" if words else ""
             yield f"{path}: got {' and '.join(kinds)} in one list, allowed one kind (ROS 2){hint}"
+
+
+def may_reach_node(key: str) -> bool:
+    """Return True if a top-level key of a parameter file can match the cell's node."""
+    return key.rsplit("/", 1)[-1] in ("**", "*", NODE)
+
+
+def refuse_namespace(name: str) -> None:
+    """Check a namespace before any process starts; otherwise only the processes would report it.
+
+    Raises:
+        ConfigurationError: If it is not a valid ROS namespace.
+    """
+    if not _NAMESPACE.fullmatch(name) or "__" in name:
+        raise ConfigurationError(
+            f"namespace: got {name!r}, allowed names of letters, digits and single _ that do not "
+            "begin with a digit, joined by /. No process was started"
+        )
 
 
 PARAMETERS = "ros__parameters"

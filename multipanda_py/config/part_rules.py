@@ -17,21 +17,20 @@ from multipanda_py.config.actuator_section import (
     LinkPidConfig,
     MotorConfig,
 )
+from multipanda_py.config.arm_section import ArmConfig, ToolConfig
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.describe import describe_arm, first_arm_without_simulation
-from multipanda_py.config.instance_features import feature_names
 from multipanda_py.config.renamed_keys import SPRINGS
-from multipanda_py.config.sections import ArmConfig, ToolConfig
 from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
-from multipanda_py.feature import Feature
+from multipanda_py.feature import Feature, feature_names
 from multipanda_py.robots.geometry import rpy_from_rotation
 from multipanda_py.robots.inertial import Load, combined, moments_of
 from multipanda_py.state import COMMAND_INTERFACES
 from multipanda_py.targets import Channel, channel_table, refuse_twin
 
 if TYPE_CHECKING:
-    from multipanda_py.config.cell_sections import CellSections
-    from multipanda_py.config.sections import ArmConfig
+    from multipanda_py.config.arm_section import ArmConfig
+    from multipanda_py.config.sections import CellSections
     from multipanda_py.controllet import Controllet
 
 

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from multipanda_py.config.arm_section import JointsConfig, NoiseConfig, PerturbationConfig
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.parameter_file import read
-from multipanda_py.config.perturbation_section import PerturbationConfig
 from multipanda_py.config.renamed_keys import renamed_key
 from multipanda_py.config.rules import Faults, check_cell
 from multipanda_py.config.section import Section, messages
-from multipanda_py.config.sections import JointsConfig, NoiseConfig
 from multipanda_py.exceptions import ConfigurationError
 
 DISTRIBUTIONS = ("range", "normal", "log_range", "factor", "offset")

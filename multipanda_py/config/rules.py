@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from multipanda_py import registry
+from multipanda_py.config.arm_section import PER_AXIS, PER_JOINT
 from multipanda_py.config.backend_section import find_backend
-from multipanda_py.config.instance_features import feature_names, feature_specs
-from multipanda_py.config.node_names import NODES
+from multipanda_py.config.parameter_file import NODES
 from multipanda_py.config.part_rules import (
     actuator_faults,
     camera_faults,
@@ -23,17 +23,16 @@ from multipanda_py.config.part_rules import (
     only_adds_torques,
     part_faults,
 )
-from multipanda_py.config.perturbation_section import PER_AXIS
 from multipanda_py.config.renamed_keys import FEATURES, check_parameters
-from multipanda_py.config.sections import PER_JOINT
 from multipanda_py.exceptions import ConfigurationError, UnknownName
+from multipanda_py.feature import feature_names, feature_specs
 from multipanda_py.parameters import specs_of
 from multipanda_py.state import COMMAND_INTERFACES, JOINTS
 from multipanda_py.targets import channel_table, report_titles
 
 if TYPE_CHECKING:
-    from multipanda_py.config.cell_sections import CellSections
-    from multipanda_py.config.sections import ArmConfig, ControlletConfig
+    from multipanda_py.config.arm_section import ArmConfig
+    from multipanda_py.config.sections import CellSections, ControlletConfig
 
 Faults: TypeAlias = list[str]
 

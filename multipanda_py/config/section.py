@@ -30,6 +30,11 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
+def without_placeholder(value: object) -> object:
+    """Return an empty list for ``['']``, its form in a file, since ROS 2 has no empty lists."""
+    return [] if value == [""] else value
+
+
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
 """Name of a cell, arm, object or controllet. 64 characters leave space in file and ROS names,
 which allow 255."""

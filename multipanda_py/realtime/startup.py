@@ -9,13 +9,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from multipanda_py.backend import Backend
-from multipanda_py.config.arm_residual import residual_of
+from multipanda_py.config.arm_section import ArmConfig
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms, describe_identified_arms, describe_objects
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.config.part_rules import interfaces_of
-from multipanda_py.config.sections import ArmConfig
 from multipanda_py.context import Context
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.realtime.arm import Arm, ArmMotion
@@ -30,6 +29,7 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.arm_model import ArmModel
 from multipanda_py.robots.dynamics.external_torque import ExternalEstimate, ResidualCorrection
 from multipanda_py.robots.inertial import load_of
+from multipanda_py.robots.residual.runtime import residual_of
 from multipanda_py.state import COMMAND_INTERFACES, ArmState, Vector
 
 WARM_CYCLES = 200

@@ -25,7 +25,7 @@ from launch_ros.parameter_descriptions import ParameterValue
 from launch import Action, LaunchContext, LaunchDescription
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
-from multipanda_py.config.node_names import refuse_namespace
+from multipanda_py.config.parameter_file import refuse_namespace
 from multipanda_py.exceptions import ConfigurationError, LoopError
 from multipanda_py.robots.urdf import cell_urdf
 from multipanda_py.ros.launch_arguments import (

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy import add, multiply, subtract
 
-from multipanda_py.config.perturbation_section import PerturbationConfig
-from multipanda_py.config.sections import ArmConfig
+from multipanda_py.config.arm_section import ArmConfig, PerturbationConfig
 from multipanda_py.pose import Pose
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription

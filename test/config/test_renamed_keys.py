@@ -10,7 +10,6 @@ import yaml
 
 from multipanda_py import registry
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.cell_sections import CellSections
 from multipanda_py.config.perturbation import PerturbationSpec
 from multipanda_py.config.renamed_keys import (
     FEATURES,
@@ -21,6 +20,7 @@ from multipanda_py.config.renamed_keys import (
     with_current_keys,
 )
 from multipanda_py.config.section import _sections_in
+from multipanda_py.config.sections import CellSections
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.parameters import specs_of
 from multipanda_py.planning.tasks.task_file import TaskFile

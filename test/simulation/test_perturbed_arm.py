@@ -9,7 +9,7 @@ import pinocchio as pin
 import pytest
 from world import world
 
-from multipanda_py.config.perturbation_section import PerturbationConfig
+from multipanda_py.config.arm_section import PerturbationConfig
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.arm_model import build_pinocchio, model_with_gravity
 from multipanda_py.robots.geometry import rotation_from_rpy

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from multipanda_py.apps.commands.command_line import FAILED, OK, Verb, complain, print_line
 from multipanda_py.cell.checks import notes_of, unread_sections
-from multipanda_py.config.arm_residual import check_residuals
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arms
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.realtime.system.checks import Finding, examine_link, examine_machine
+from multipanda_py.robots.residual.runtime import residual_of
 
 DETAILS = """Nothing is simulated. For arms with compliant actuators, the motor stops are compared
 with the joint limits, without the weight of the arm. The start of a cell
@@ -58,6 +59,31 @@ def summary_of(config: CellConfig) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def check_residuals(config: CellConfig) -> None:
+    """Check that all residuals of a cell exist and fit their arms.
+
+    Raises:
+        ConfigurationError: If a residual is missing or does not fit; the error lists all faults.
+    """
+    faults: list[str] = []
+    for arm in describe_arms(config):
+        for use, file in config.arms[arm.name].residual.model_dump().items():
+            try:
+                if file:
+                    residual_of(arm, use, file, 1.0 / config.cell.rate)
+            except ConfigurationError as error:
+                faults += error.faults
+    for name, law in config.controllets.items():
+        faults += [
+            f"controllets.{name}.features: residual: arm {arm} has no residual file. Set "
+            f"arms.{arm}.residual.torque, or remove the feature"
+            for arm in law.arms or config.arms
+            if "residual" in (law.features or ()) and not config.arms[arm].residual.torque
+        ]
+    if faults:
+        raise ConfigurationError(*faults)
 
 
 def _add_doctor_arguments(parser: argparse.ArgumentParser) -> None:

@@ -16,8 +16,8 @@ import numpy as np
 from multipanda_py import registry
 from multipanda_py.apps.commands.command_line import FAILED, OK, complain, print_line
 from multipanda_py.config.backend_section import section_of
-from multipanda_py.config.instance_features import feature_names, feature_specs
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.feature import feature_names, feature_specs
 from multipanda_py.parameters import Bound, Spec, declared, specs_of
 from multipanda_py.robots import MODELS
 from multipanda_py.targets import Channel, built_in_channels, channel_table, report_titles

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from multipanda_py.cell import Cell
-from multipanda_py.config.sections import ArmConfig, GateConfig
+from multipanda_py.config.arm_section import ArmConfig
+from multipanda_py.config.sections import GateConfig
 from multipanda_py.control.reference.trajectory_monitor import STATE, MotionState
 from multipanda_py.controllets.targets.joint import check_trajectory
 from multipanda_py.exceptions import ConfigurationError, LoopError, TargetRejected

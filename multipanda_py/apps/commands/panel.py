@@ -15,7 +15,7 @@ from typing import NoReturn
 from multipanda_py.apps.commands.command_line import OK, complain, port, positive, print_line
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.node_names import refuse_namespace
+from multipanda_py.config.parameter_file import refuse_namespace
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.realtime.system.child_process import module_command
 from multipanda_py.realtime.system.priority import other_cpus

@@ -12,7 +12,7 @@ import numpy as np
 from multipanda_py.apps.commands.command_line import check_output, complain, positive, print_line
 from multipanda_py.apps.commands.shadow_live import check_arms, draw, end, follow_live, write_band
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.node_names import refuse_namespace
+from multipanda_py.config.parameter_file import refuse_namespace
 from multipanda_py.config.renamed_keys import with_current_keys
 from multipanda_py.exceptions import ConfigurationError, ShadowRefused
 from multipanda_py.identification.monitor.arm_monitor import MonitoredLog

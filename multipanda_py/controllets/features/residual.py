@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy import absolute, add, maximum, minimum, multiply, sign, subtract
 
-from multipanda_py.config.arm_residual import residual_of
 from multipanda_py.context import Context
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import JointVector, joint_vector, number
-from multipanda_py.robots.residual.runtime import LiveResidual
+from multipanda_py.robots.residual.runtime import LiveResidual, residual_of
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Target
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multipanda_py.config.arm_section import ArmConfig
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.sections import ArmConfig
 from multipanda_py.hardware.driver.driven_backend import DrivenBackend
 from multipanda_py.hardware.driver.loop_side import LoopSide
 from multipanda_py.hardware.driver.memory import POSITIONS, TORQUES, VELOCITIES

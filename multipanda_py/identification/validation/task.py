@@ -10,15 +10,10 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from multipanda_py.cell import Cell
+from multipanda_py.config.arm_section import ArmConfig, ToolConfig
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.rules import Faults, check_cell
-from multipanda_py.config.sections import (
-    ArmConfig,
-    CollisionsConfig,
-    ControlletConfig,
-    ObjectConfig,
-    ToolConfig,
-)
+from multipanda_py.config.sections import CollisionsConfig, ControlletConfig, ObjectConfig
 from multipanda_py.exceptions import ConfigurationError, UnknownName, ValidationRefused
 from multipanda_py.identification.validation.approach_paths import TO_START
 from multipanda_py.state import Matrix, Vector

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from multipanda_py.cell import Cell
+from multipanda_py.config.arm_section import ArmConfig
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.config.part_rules import with_rigid_hand
-from multipanda_py.config.sections import ArmConfig, ObjectConfig
+from multipanda_py.config.sections import ObjectConfig
 from multipanda_py.exceptions import ValidationRefused
 from multipanda_py.identification.validation.approach_paths import (
     configuration_at,

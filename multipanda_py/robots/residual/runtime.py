@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy import absolute, add, dot, maximum, minimum, multiply, subtract
 
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.robots.arm import ArmDescription
 from multipanda_py.robots.residual.bodies import BodyDifference
 from multipanda_py.robots.residual.network import RealTimeNetwork
-from multipanda_py.robots.residual.weights import TrainedResidual
+from multipanda_py.robots.residual.weights import TrainedResidual, load_residual
 from multipanda_py.state import Vector
 
 FADE_DISTANCE = 0.05
@@ -269,3 +271,25 @@ def indices_of(joints: Sequence[str], names: Sequence[str], prefix: str = "") ->
             f"{', '.join(names) or 'no names'}, allowed one. Select it with --prefix."
         )
     return [names.index(arms[0] + joint) for joint in joints]
+
+
+def residual_of(
+    arm: ArmDescription, use: str, file: str, period: float, phase: int = 0
+) -> LiveResidual:
+    """Load a residual that a cell file names for an arm.
+
+    Args:
+        arm: Description of the arm.
+        use: Key in the arm's section ``residual``.
+        file: Path of the weights.
+        period: Cycle time [s].
+        phase: Number of the cycle in which the residual is evaluated first.
+
+    Raises:
+        ConfigurationError: If the file cannot be read, or is for another robot or cycle rate.
+    """
+    joints = tuple(joint.name for joint in arm.robot.joints)
+    try:
+        return LiveResidual(load_residual(Path(file)), period, arm.robot.name, joints, phase)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"arms.{arm.name}.residual.{use}: {error}") from None

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from multipanda_py.cell.motion_finder import MoveFinder
 from multipanda_py.cell.names import CellNames
-from multipanda_py.config.node_names import refuse_namespace
+from multipanda_py.config.parameter_file import refuse_namespace
 from multipanda_py.exceptions import LoopTimeout, MotionFailed, TopicLost, UnknownName
 from multipanda_py.planning.motions.motion_request import MovePlan
 from multipanda_py.pose import Pose

@@ -21,7 +21,7 @@ from sensor_msgs.msg import JointState
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms, movable_objects
-from multipanda_py.config.node_names import NODE
+from multipanda_py.config.parameter_file import NODE
 from multipanda_py.realtime.events import Event, LoopEvent
 from multipanda_py.realtime.timing import LoopStatistics
 from multipanda_py.ros.client.node_link import NodeLink

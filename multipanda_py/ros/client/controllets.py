@@ -19,7 +19,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from multipanda_py.cell.switch_planning import Strictness
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.node_names import NODE
+from multipanda_py.config.parameter_file import NODE
 from multipanda_py.exceptions import (
     ConfigurationError,
     LoopError,

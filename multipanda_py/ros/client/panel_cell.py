@@ -22,7 +22,7 @@ from multipanda_py.cell.switch_planning import Strictness, SwitchResult
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
 from multipanda_py.config.instance_spec import InstanceSpec, instance_specs
-from multipanda_py.config.node_names import NODE
+from multipanda_py.config.parameter_file import NODE
 from multipanda_py.exceptions import (
     ConfigurationError,
     LoopError,

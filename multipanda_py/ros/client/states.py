@@ -10,7 +10,7 @@ from sensor_msgs.msg import JointState
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import movable_objects
-from multipanda_py.config.node_names import NODE
+from multipanda_py.config.parameter_file import NODE
 from multipanda_py.exceptions import TopicLost
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.events import LoopEvent

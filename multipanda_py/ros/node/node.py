@@ -26,8 +26,7 @@ from rclpy.logging import get_logger
 from rclpy.signals import SignalHandlerOptions
 
 from multipanda_py.cell import Cell
-from multipanda_py.config.node_names import NODE
-from multipanda_py.config.parameter_file import AUTOSTART, FRANKA_NAMES, PLAIN_JOINT_NAMES
+from multipanda_py.config.parameter_file import AUTOSTART, FRANKA_NAMES, NODE, PLAIN_JOINT_NAMES
 from multipanda_py.exceptions import ConfigurationError, MultipandaError
 from multipanda_py.realtime.system.child_process import never_wait_for_output
 from multipanda_py.realtime.system.dds import (

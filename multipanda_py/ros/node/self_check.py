@@ -16,7 +16,7 @@ from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from multipanda_py.cell import Cell
-from multipanda_py.config.node_names import SELF_CHECK_SUFFIX
+from multipanda_py.config.parameter_file import SELF_CHECK_SUFFIX
 from multipanda_py.ros.node.guard import GuardedNode
 from multipanda_py.ros.node.participants import SeparateParticipant
 from multipanda_py.ros.node.qos import DATA_QOS

@@ -19,16 +19,17 @@ from rclpy.parameter import parameter_value_to_python
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.model_section import relative_to
-from multipanda_py.config.node_names import NODE, may_reach_node
 from multipanda_py.config.parameter_file import (
     AUTOSTART,
     FRANKA_NAMES,
     LONGEST_AGE,
     MAX_TARGET_AGE,
+    NODE,
     OF_THE_NODE,
     PLAIN_JOINT_NAMES,
     Parameters,
     load,
+    may_reach_node,
     parse_assignment,
     sections,
     with_sections,

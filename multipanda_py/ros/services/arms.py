@@ -13,7 +13,7 @@ from std_srvs.srv import Trigger
 from multipanda_py.cell import Cell
 from multipanda_py.cell.attached_objects import HOLDING_TIMEOUT
 from multipanda_py.cell.recovery import RECOVERY_TIMEOUT, TARE_TIMEOUT
-from multipanda_py.config.node_names import STOP_SUFFIX
+from multipanda_py.config.parameter_file import STOP_SUFFIX
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.realtime.events import Event
 from multipanda_py.ros.node.deferred_responses import Work, until

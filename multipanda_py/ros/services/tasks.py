@@ -23,8 +23,7 @@ from multipanda_py.cell.tasks import TaskFile, TaskRunner, check_task
 from multipanda_py.cell.tasks.controllet_client import observe
 from multipanda_py.cell.tasks.execution import TaskEvent
 from multipanda_py.cell.tasks.runner import STEP_PERIOD
-from multipanda_py.config.node_names import TASK_NODE
-from multipanda_py.config.parameter_file import read
+from multipanda_py.config.parameter_file import TASK_NODE, read
 from multipanda_py.exceptions import ConfigurationError, LoopError, MultipandaError, TaskFailed
 from multipanda_py.files import MAX_REMOTE
 from multipanda_py.planning.tasks.check import SubtaskCheck

@@ -31,7 +31,7 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from tf2_msgs.msg import TFMessage
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.node_names import CAMERA_NODE
+from multipanda_py.config.parameter_file import CAMERA_NODE
 from multipanda_py.config.sections import CameraConfig
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.pose import quaternion_from_rotation

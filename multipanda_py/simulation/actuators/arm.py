@@ -17,7 +17,7 @@ from multipanda_py.config.actuator_section import (
     MotorConfig,
     joint_indices,
 )
-from multipanda_py.config.sections import ArmConfig
+from multipanda_py.config.arm_section import ArmConfig
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.actuated_joints import OperationMode

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from multipanda_py.config.arm_residual import residual_of
-from multipanda_py.config.sections import ArmConfig
+from multipanda_py.config.arm_section import ArmConfig
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.residual.runtime import residual_of
 from multipanda_py.simulation.drivetrain.drivetrain import DrivetrainStage
 from multipanda_py.simulation.drivetrain.elasticity import motor_addresses
 from multipanda_py.simulation.drivetrain.friction import (

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.config.sections import JointsConfig
+from multipanda_py.config.arm_section import JointsConfig
 from multipanda_py.exceptions import BackendError
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription

@@ -11,8 +11,7 @@ import pinocchio as pin
 from numpy import add, divide, exp, multiply, negative, subtract
 from numpy.typing import NDArray
 
-from multipanda_py.config.perturbation_section import PerturbationConfig
-from multipanda_py.config.sections import JointsConfig
+from multipanda_py.config.arm_section import JointsConfig, PerturbationConfig
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.arm_model import model_with_gravity

@@ -9,7 +9,7 @@ from collections import deque
 import numpy as np
 from numpy import rint
 
-from multipanda_py.config.sections import NoiseConfig
+from multipanda_py.config.arm_section import NoiseConfig
 from multipanda_py.robots.residual.runtime import LiveResidual
 from multipanda_py.simulation.drivetrain.drivetrain import DrivetrainStage, Measured
 from multipanda_py.simulation.robot import SimRobot

@@ -9,10 +9,10 @@ from ipaddress import ip_address
 
 import numpy as np
 
+from multipanda_py.config.arm_section import ArmConfig
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm, describe_objects
 from multipanda_py.config.part_rules import with_rigid_hand
-from multipanda_py.config.sections import ArmConfig
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.config.perturbation_section import PerturbationConfig
+from multipanda_py.config.arm_section import PerturbationConfig
 from multipanda_py.identification.residual.motions import TrainingMotion
 from multipanda_py.identification.residual.torch_network import TrainingSettings
 from multipanda_py.identification.residual.train import fit_direct

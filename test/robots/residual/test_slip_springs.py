@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.config.perturbation_section import PerturbationConfig
+from multipanda_py.config.arm_section import PerturbationConfig
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.residual.inputs import SlipSprings
 from multipanda_py.simulation.drivetrain.friction import SLIP_DISTANCES, Hysteresis

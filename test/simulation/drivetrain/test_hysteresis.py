@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from multipanda_py.config.arm_section import PerturbationConfig
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.perturbation_section import PerturbationConfig
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.simulation.drivetrain.friction import Hysteresis
 from multipanda_py.simulation.fci.scene import world_of

@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from multipanda_py.config.sections import JointsConfig
+from multipanda_py.config.arm_section import JointsConfig
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.actuated_joints import OperationMode
 from multipanda_py.robots.read_robot import read_robot

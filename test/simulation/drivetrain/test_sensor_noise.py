@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.config.sections import NoiseConfig
+from multipanda_py.config.arm_section import NoiseConfig
 from multipanda_py.simulation.drivetrain.sensors import SensorNoise
 from multipanda_py.testing import StateMaker
 
