@@ -267,14 +267,16 @@ def with_actuators(robot: Robot, groups: Mapping[str, ActuatorConfig]) -> Robot:
     whole = [math.inf] * robot.n_joints
     indices = joint_indices(groups, tuple(joint.name for joint in robot.joints))
     for name, group in groups.items():
-        text, own = group.output_inertia, indices[name]
+        inertia, own = group.output_inertia, indices[name]
         for joint, max_value in zip(own, group.exertable(len(own))):
             whole[joint] = max(
                 max_value, _MIN_TORQUE
             )  # The rules reject groups without any torque.
-        if text is None or (isinstance(text, list) and len(text) != len(own)):
+        if inertia is None or (isinstance(inertia, list) and len(inertia) != len(own)):
             continue  # The rules reject lists of another length.
-        for joint, value in zip(own, text if isinstance(text, list) else [text] * len(own)):
+        for joint, value in zip(
+            own, inertia if isinstance(inertia, list) else [inertia] * len(own)
+        ):
             armature[joint] = value
     own_inertia = tuple(robot.armature.tolist())
     if tuple(armature) == own_inertia and not np.isfinite(whole).any():

@@ -290,10 +290,10 @@ class ArmConfig(Section):
         for section, keys in PER_JOINT.items() if robot.n_joints != JOINTS else ():
             section_values = filled
             if section:
-                text = filled.get(section, {})
-                if not _is_map(text):
+                given = filled.get(section, {})
+                if not _is_map(given):
                     continue
-                section_values = filled[section] = dict(text)
+                section_values = filled[section] = dict(given)
             for key, value in keys.items():
                 section_values.setdefault(key, [value] * robot.n_joints)
             for key, value in PER_AXIS.items() if section == "perturbation" else ():

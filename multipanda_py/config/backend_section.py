@@ -132,14 +132,14 @@ def changed(settings: Settings, values: Mapping[str, object], arm: str, section:
             known = ", ".join(names) or "none"
             faults.append(f"{arm}: setting {name!r} does not exist; known: {known}")
     model = _model(kind)
-    text = in_plain_types({name: value for name, value in values.items() if name in names})
+    given = in_plain_types({name: value for name, value in values.items() if name in names})
     try:
-        text = model.model_validate(text).model_dump(exclude_unset=True)
+        given = model.model_validate(given).model_dump(exclude_unset=True)
     except ValidationError as error:
         faults.extend(f"{arm}: {fault}" for fault in messages(error, model))
     if faults:
         raise SettingsRejected("\n".join(faults))
-    return settings.replace(text)
+    return settings.replace(given)
 
 
 @by_class

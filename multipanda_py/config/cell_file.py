@@ -89,8 +89,8 @@ def _with_checked_sections(data: Any, faults: Faults) -> Any:
             continue
         arms[name] = result = dict(arm)
         extra = {key: value for key, value in arm.items() if key not in known}
-        for key, values, estimate in check_sections(name, extra, known):
-            faults.extend(estimate)
+        for key, values, section_faults in check_sections(name, extra, known):
+            faults.extend(section_faults)
             if values is None:
                 del result[key]
             else:

@@ -27,24 +27,24 @@ def actuated_joints(arm: ArmConfig) -> ActuatedJoints | None:
         ActuatorRefused: If a spring parameter is out of bounds.
     """
     names = tuple(joint.name for joint in arm.robot.joints)
-    matches: dict[int, tuple[Any, ...]] = {}
+    columns: dict[int, tuple[Any, ...]] = {}
     for key, indices in joint_indices(arm.actuators, names).items():
         group = arm.actuators[key]
         springs = group.actuator(len(indices))
         for number, index in enumerate(indices):
-            matches[index] = (
+            columns[index] = (
                 group.mode, group.motor is not None, bool(springs.preset_unit),
                 springs.is_antagonistic, springs.preset_low[number], springs.preset_high[number],
                 springs.preset_unit,
             )  # fmt: skip
-    if not matches:
+    if not columns:
         return None
-    order = sorted(matches)
+    order = sorted(columns)
     modes, motors, second, antagonistic, low, high, units = zip(
-        *(matches[position_index] for position_index in order)
+        *(columns[index] for index in order)
     )
     return ActuatedJoints(
-        tuple(names[position_index] for position_index in order), np.array(order), modes,
+        tuple(names[index] for index in order), np.array(order), modes,
         np.array(motors), np.array(second), np.array(antagonistic), np.array(low), np.array(high),
         units,
     )  # fmt: skip

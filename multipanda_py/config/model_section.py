@@ -25,9 +25,9 @@ from multipanda_py.robots.read_robot import read_robot
 
 PATH_KEYS = ("urdf", "mjcf", "extra", "parameters")
 """Keys of a model or gripper whose values are file paths."""
-WITH_FILES = ("model", "gripper")
+FILE_SECTIONS = ("model", "gripper")
 """Keys of an arm whose values can be mappings with file paths."""
-OF_PARAMETERS = (
+ARM_FILE_KEYS = (
     ("", "identified"),
     ("perturbation", "parameters"),
     ("residual", "state"),
@@ -62,9 +62,9 @@ def with_absolute_paths(arm: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_paths(arm: Mapping[str, Any], resolve_path: Callable[[str], str]) -> dict[str, Any]:
-    """Return an arm's section with ``resolve_path`` applied to each path of ``OF_PARAMETERS``."""
+    """Return an arm's section with ``resolve_path`` applied to each path of ``ARM_FILE_KEYS``."""
     result = dict(arm)
-    for section, key in OF_PARAMETERS:
+    for section, key in ARM_FILE_KEYS:
         own = result.get(section) if section else result
         if isinstance(own, Mapping) and isinstance(own.get(key), str) and own[key]:
             values = {**own, key: resolve_path(own[key])}
@@ -98,7 +98,7 @@ def relative_to(folders: Sequence[Path], data: Any) -> Any:
 
 def _arm_relative_to(folders: Sequence[Path], arm: Any) -> Any:
     result = dict(arm) if isinstance(arm, Mapping) else {}
-    for part in WITH_FILES:
+    for part in FILE_SECTIONS:
         files = result.get(part)
         if not isinstance(files, Mapping):
             continue

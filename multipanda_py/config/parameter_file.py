@@ -166,15 +166,15 @@ def refuse_namespace(name: str) -> None:
 
 PARAMETERS = "ros__parameters"
 MAX_TARGET_AGE = "max_target_age"
-LONGEST_AGE = 3600.0
+MAX_TARGET_AGE_BOUND = 3600.0
 """Upper bound of the parameter ``max_target_age`` [s]."""
-OF_EVERY_NODE = frozenset({"use_sim_time", "start_type_description_service", "qos_overrides"})
+RCLPY_PARAMETERS = frozenset({"use_sim_time", "start_type_description_service", "qos_overrides"})
 """Parameters that rclpy itself declares."""
 PLAIN_JOINT_NAMES, FRANKA_NAMES = "plain_joint_names", "franka_names"
 AUTOSTART = "autostart"
-OF_THE_NODE = OF_EVERY_NODE | {MAX_TARGET_AGE, PLAIN_JOINT_NAMES, FRANKA_NAMES, AUTOSTART}
+NODE_PARAMETERS = RCLPY_PARAMETERS | {MAX_TARGET_AGE, PLAIN_JOINT_NAMES, FRANKA_NAMES, AUTOSTART}
 """Parameters of the cell's node that are not keys of a cell file."""
-_SINGLE = re.compile(r"(?:(?P<node>[\w/*]+):)?(?P<name>[\w.]+):=(?P<value>.*)", re.DOTALL)
+_ASSIGNMENT = re.compile(r"(?:(?P<node>[\w/*]+):)?(?P<name>[\w.]+):=(?P<value>.*)", re.DOTALL)
 Parameters = dict[str, Any]
 
 
@@ -203,7 +203,7 @@ class ParameterFile:
         for key, values in sections(data):
             if may_reach_node(key):
                 result.faults += [*ros_faults(values), *node_faults(values)]
-                own = {k: v for k, v in values.items() if k not in OF_THE_NODE}
+                own = {k: v for k, v in values.items() if k not in NODE_PARAMETERS}
                 result.cell = merged(result.cell, own)
             else:
                 result.faults += [f"{key}: {fault}" for fault in ros_faults(values)]
@@ -265,8 +265,15 @@ def _is_node(section: object) -> bool:
 def node_faults(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield faults of the parameters of the cell's node that are not keys of a cell file."""
     age = values.get(MAX_TARGET_AGE, 1.0)
-    if isinstance(age, bool) or not isinstance(age, (int, float)) or not 0 <= age <= LONGEST_AGE:
-        yield f"{MAX_TARGET_AGE}: got {age!r:.60}, allowed a number in [0, {LONGEST_AGE:g}]"
+    if (
+        isinstance(age, bool)
+        or not isinstance(age, (int, float))
+        or not 0 <= age <= MAX_TARGET_AGE_BOUND
+    ):
+        yield (
+            f"{MAX_TARGET_AGE}: got {age!r:.60}, allowed a number in "
+            f"[0, {MAX_TARGET_AGE_BOUND:g}]"
+        )
     for name in ("use_sim_time", PLAIN_JOINT_NAMES, FRANKA_NAMES, AUTOSTART):
         if not isinstance(value := values.get(name, False), bool):
             yield f"{name}: got {value!r:.60}, allowed true or false"
@@ -281,7 +288,7 @@ def parse_assignment(word: str) -> tuple[str, Parameters] | None:
     Raises:
         ConfigurationError: If the value is not valid YAML.
     """
-    if (match := _SINGLE.fullmatch(word)) is None:
+    if (match := _ASSIGNMENT.fullmatch(word)) is None:
         return None
     try:
         value = load(match["value"])
@@ -315,7 +322,7 @@ def with_sections(
             layer = {
                 key: value
                 for key, value in values.items()
-                if key not in OF_EVERY_NODE and not (key in usual and value == usual[key])
+                if key not in RCLPY_PARAMETERS and not (key in usual and value == usual[key])
             }
             for step in reversed(keys):
                 layer = {step: layer}

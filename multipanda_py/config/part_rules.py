@@ -20,7 +20,7 @@ from multipanda_py.config.actuator_section import (
 from multipanda_py.config.arm_section import ArmConfig, ToolConfig
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.describe import describe_arm, first_arm_without_simulation
-from multipanda_py.config.renamed_keys import SPRINGS
+from multipanda_py.config.renamed_keys import ACTUATOR_PARAMETERS
 from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
 from multipanda_py.feature import Feature, feature_names
 from multipanda_py.robots.geometry import rpy_from_rotation
@@ -120,7 +120,7 @@ def _taken(path: str, arm: ArmConfig, joints: Sequence[str]) -> Iterator[str]:
 
 def _group_faults(location: str, group: ActuatorConfig, n_joints: int) -> Iterator[str]:
     for name in group.params:
-        if new := SPRINGS.get((group.type, name)):
+        if new := ACTUATOR_PARAMETERS.get((group.type, name)):
             yield f"{location}.params.{name}: renamed to {new}"
             return
     try:
@@ -224,9 +224,9 @@ OVERVIEW_CAMERA = "overview"
 """Name of the camera that every scene has."""
 FREE_VIEW = "free"
 """Name of the initial view of the viewer, which every scene has."""
-POSE_KEYS = ("position", "look_at", "fovy")
+VIEW_KEYS = ("position", "look_at", "fovy")
 """Keys of a camera that the built-in overview camera does not accept."""
-_MIN = 1e-3  # Minimum distance between a camera and the point that it looks at [m].
+_MIN_VIEW_DISTANCE = 1e-3  # Minimum distance between a camera and the point that it looks at [m].
 
 
 def camera_faults(config: CellSections) -> Iterator[str]:
@@ -240,13 +240,13 @@ def camera_faults(config: CellSections) -> Iterator[str]:
         path = f"cameras.{name}"
         if name in (FREE_VIEW, *config.arms, *config.objects):
             yield f"{path}: an arm, an object or the free view has this name. Choose another"
-        values = [key for key in POSE_KEYS if getattr(camera, key) is not None]
+        values = [key for key in VIEW_KEYS if getattr(camera, key) is not None]
         if name == OVERVIEW_CAMERA:
             for key in values:
                 yield f"{path}.{key}: the scene sets it for this camera. Remove the key"
-        elif missing := [key for key in POSE_KEYS[:2] if key not in values]:
+        elif missing := [key for key in VIEW_KEYS[:2] if key not in values]:
             yield f"{path}.{missing[0]}: missing. Give a point in the world [m]"
-        elif math.dist(camera.position or (), camera.look_at or ()) < _MIN:
+        elif math.dist(camera.position or (), camera.look_at or ()) < _MIN_VIEW_DISTANCE:
             yield f"{path}.look_at: equals the position. Give a point in front of the camera"
 
 

@@ -122,13 +122,13 @@ _SECTIONS: dict[str, type[Section]] = {
     "noise": NoiseConfig,
     "transmission": JointsConfig,
 }
-_FILES = ("parameters",)
-_OF_ARMS = {
-    name: tuple(key for key in section.model_fields if key not in _FILES)
+_FILE_KEYS = ("parameters",)
+_ARM_SECTION_KEYS = {
+    name: tuple(key for key in section.model_fields if key not in _FILE_KEYS)
     for name, section in _SECTIONS.items()
 }
 _ARM_KEYS = ("joint_damping", "joint_friction")
-_OF_OBJECTS = ("friction", "contact_time", "contact_damping", "mass")
+_OBJECT_KEYS = ("friction", "contact_time", "contact_damping", "mass")
 Values = dict[str, dict[str, Any]]
 """Keys and values by section path, such as ``arms.left.noise``."""
 
@@ -192,8 +192,8 @@ class PerturbationSpec:
             for key in data
             if key not in ("arms", "objects", "seed")
         ]
-        for section, known, text in _given_sections(data, faults):
-            for key, value in text.items():
+        for section, known, given in _given_sections(data, faults):
+            for key, value in given.items():
                 path = f"{section}.{key}"
                 if key not in known:
                     new = renamed_key(path.split("."))
@@ -301,14 +301,14 @@ def _given_sections(
                 faults.append(f"{path}: got {value!r:.60}, allowed keys and their values")
                 continue
             if kind == "objects":
-                yield path, _OF_OBJECTS, value
+                yield path, _OBJECT_KEYS, value
                 continue
             yield (
                 path,
                 (*_ARM_KEYS, *_SECTIONS),
                 {k: v for k, v in value.items() if k not in _SECTIONS},
             )
-            for section, known in _OF_ARMS.items():
+            for section, known in _ARM_SECTION_KEYS.items():
                 inner = value.get(section, {})
                 if isinstance(inner, Mapping):
                     yield f"{path}.{section}", known, inner

@@ -90,7 +90,7 @@ counts, since controllets used one name for different quantities."""
 FEATURES = {"felt_wrench": "feedback_wrench"}
 """New names of features."""
 
-SPRINGS = {("awas2", "spring"): "spring_stiffness"}
+ACTUATOR_PARAMETERS = {("awas2", "spring"): "spring_stiffness"}
 """New names of parameters of actuators, by type and former name."""
 
 

@@ -149,7 +149,7 @@ def _sections(config: CellSections) -> set[str]:
 
 
 def _check_collisions(config: CellSections, faults: Faults) -> None:
-    """Check that names in ``collisions.touching`` exist, and that each pair includes an arm."""
+    """Check that names in ``allowed_contacts`` exist, and that each pair includes an arm."""
     hands = [f"{name}/gripper" for name in config.arms]
     known = [*config.arms, *hands, *config.objects, "floor"]
     for index, pair in enumerate(config.collisions.pairs()):
@@ -282,15 +282,15 @@ def _check_controllet(
             channel_table((*law.Target.channels, *feature.channels))
         except ConfigurationError as error:
             faults.extend(f"{location}.features: {name}: {fault}" for fault in error.faults)
-    drivers = [name for name in FRICTION_COMPENSATION if name in chosen]
+    compensating = [name for name in FRICTION_COMPENSATION if name in chosen]
     lacks_nullspace = "nullspace" in feature_names(law, None) and "nullspace" not in chosen
-    if drivers and lacks_nullspace and max(sizes, default=0) > 6:
+    if compensating and lacks_nullspace and max(sizes, default=0) > 6:
         faults.append(
-            f"{location}.features: {drivers[0]} does not fit {controllet.type} without nullspace: "
-            "overcompensated friction would drive the null-space motion, which has no damping. "
-            "Add nullspace before it"
+            f"{location}.features: {compensating[0]} does not fit {controllet.type} without "
+            "nullspace: overcompensated friction would drive the null-space motion, which has no "
+            "damping. Add nullspace before it"
         )
-    matches: dict[str, None] = {}  # Equal faults of several instances are reported once.
+    unique_faults: dict[str, None] = {}  # Equal faults of several instances are reported once.
     if arms is not None and controllet.arm_params:
         faults.append(
             f"{location}.arm_params: got {list(controllet.arm_params)}, not allowed together with "
@@ -311,15 +311,15 @@ def _check_controllet(
                 path = f"{location}.features: {name}"
                 specs.extend(feature_specs(name, feature.Params, own))
         except ConfigurationError as error:
-            matches[f"{path}: {error}"] = None
+            unique_faults[f"{path}: {error}"] = None
             continue
         values = flatten(controllet.params)
-        matches |= dict.fromkeys(check_parameters(specs, values, f"{location}.params")[1])
+        unique_faults |= dict.fromkeys(check_parameters(specs, values, f"{location}.params")[1])
         for name in own if arms is None else ():
             values = flatten(controllet.arm_params.get(name, {}))
             path = f"{location}.arm_params.{name}"
-            matches |= dict.fromkeys(check_parameters(specs, values, path)[1])
-    faults.extend(matches)
+            unique_faults |= dict.fromkeys(check_parameters(specs, values, path)[1])
+    faults.extend(unique_faults)
 
 
 def _check_active(config: CellSections, faults: Faults) -> None:

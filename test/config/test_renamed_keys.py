@@ -12,10 +12,10 @@ from multipanda_py import registry
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.perturbation import PerturbationSpec
 from multipanda_py.config.renamed_keys import (
+    ACTUATOR_PARAMETERS,
     FEATURES,
     KEYS,
     PARAMETERS,
-    SPRINGS,
     renamed_key,
     with_current_keys,
 )
@@ -88,7 +88,7 @@ def test_every_new_parameter_exists():
     assert {new for all_new in PARAMETERS.values() for new in all_new} <= known
     assert not {old for old in PARAMETERS if "." in old} & known
     assert set(FEATURES.values()) <= set(registry.names("features"))
-    for (kind, old), new in SPRINGS.items():
+    for (kind, old), new in ACTUATOR_PARAMETERS.items():
         fields = registry.find("actuators", kind).Params.__dataclass_fields__
         assert new in fields
         assert old not in fields

@@ -8,7 +8,7 @@ import pytest
 from browser import Browser
 from cell_names import CARTESIAN, JOINT
 
-from multipanda_py.apps.panel.panel import CAMERA_VIEW, LOOKED_AT
+from multipanda_py.apps.panel.panel import CAMERA_POSITION, CAMERA_TARGET
 
 WIDTH, HEIGHT = 900, 560
 FIELD_OF_VIEW = 75.0  # viser's own [deg]
@@ -17,11 +17,11 @@ TIP = 0.19  # of an arrow, from the middle of its gizmo [m]
 
 def pixel(point):
     """Return where a point of the world is in the window, by a pinhole camera."""
-    ahead = np.subtract(LOOKED_AT, CAMERA_VIEW)
+    ahead = np.subtract(CAMERA_TARGET, CAMERA_POSITION)
     ahead = ahead / np.linalg.norm(ahead)
     right = np.cross(ahead, [0.0, 0.0, 1.0])
     right = right / np.linalg.norm(right)
-    seen = np.subtract(point, CAMERA_VIEW)
+    seen = np.subtract(point, CAMERA_POSITION)
     scale = HEIGHT / 2.0 / np.tan(np.radians(FIELD_OF_VIEW) / 2.0) / (seen @ ahead)
     return WIDTH / 2.0 + scale * (seen @ right), HEIGHT / 2.0 - scale * (
         seen @ np.cross(right, ahead)

@@ -38,8 +38,8 @@ SETTLE_TIME = 0.3
 """Time for the arms to settle after a switch [s]."""
 SWITCH_TIMEOUT = 15.0
 """Time limit for the response to a switch request [s]."""
-_LOG = 2000  # Number of characters at the end of the log that a message shows.
-_RECOVERIES = 5  # Maximum number of recoveries of faulted arms before an activation.
+_LOG_TAIL = 2000  # Number of characters at the end of the log that a message shows.
+_MAX_RECOVERIES = 5  # Maximum number of recoveries of faulted arms before an activation.
 
 
 def ros_environment(domain: int | None = None) -> dict[str, str]:
@@ -130,7 +130,7 @@ class BenchNode(Closeable):
     @property
     def log(self) -> str:
         """End of the node's log."""
-        return self._log.read_text(encoding="utf-8", errors="replace")[-_LOG:]
+        return self._log.read_text(encoding="utf-8", errors="replace")[-_LOG_TAIL:]
 
     @property
     def pids(self) -> list[int]:
@@ -158,7 +158,7 @@ class BenchNode(Closeable):
         Raises:
             BenchError: Every request is rejected.
         """
-        for _ in range(_RECOVERIES):
+        for _ in range(_MAX_RECOVERIES):
             with contextlib.suppress(BenchError):
                 self.timed_switch(activate)
                 return

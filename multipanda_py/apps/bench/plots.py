@@ -12,7 +12,7 @@ import numpy as np
 from multipanda_py.apps.bench.conditions import ARM_POSITIONS, CONDITIONS
 from multipanda_py.apps.bench.paced import Samples
 from multipanda_py.apps.bench.processes import cores_of
-from multipanda_py.apps.bench.report import PAPER_SWITCH
+from multipanda_py.apps.bench.report import PAPER_SWITCH_DELAY
 from multipanda_py.apps.bench.run import PERIOD_US
 from multipanda_py.apps.bench.wired import BARE
 from multipanda_py.exceptions import BenchError
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 COLORS = ("#3b75af", "#c4663a", "#6b9e5b", "#8a6bab", "#b8a03c", "#6f6f6f")
-WIDTH = 0.36
+SPACING = 0.36
 """Distance between the distributions of one group on the x axis; groups have the distance 1."""
 _MAX_PERCENTILE = 99.9  # Upper percentile of the plotted distributions [%].
-_LONGEST_SWITCH = 3.5  # Upper limit of the time axis of switches [ms].
+_MAX_SWITCH_DELAY = 3.5  # Upper limit of the time axis of switches [ms].
 
 
 def draw(report: Mapping[str, Any], samples: Mapping[str, Samples], file: Path) -> None:
@@ -75,7 +75,7 @@ def _violins(axes: Axes, groups: Mapping[str, Sequence[Vector]], labels: Sequenc
     if not names:
         axes.text(0.5, 0.5, "not measured", ha="center", transform=axes.transAxes)
     for k in range(len(labels)):
-        shift = (k - 0.5 * (len(labels) - 1)) * WIDTH
+        shift = (k - 0.5 * (len(labels) - 1)) * SPACING
         for at, name in enumerate(names):
             values = groups[name][k] if k < len(groups[name]) else np.zeros(0)
             if not len(values):
@@ -83,7 +83,7 @@ def _violins(axes: Axes, groups: Mapping[str, Sequence[Vector]], labels: Sequenc
             median, p99, end = np.percentile(values, [50, 99, _MAX_PERCENTILE])
             top = max(top, float(p99))
             drawn = axes.violinplot(
-                [values[values <= end]], [at + shift], widths=0.9 * WIDTH, showextrema=False
+                [values[values <= end]], [at + shift], widths=0.9 * SPACING, showextrema=False
             )
             bodies: Any = drawn["bodies"]
             for body in bodies:
@@ -168,14 +168,14 @@ def _switching(axes: Axes, switching: Mapping[str, Vector]) -> None:
     delays = switching.get("delay", np.zeros(0)) * 1e-3
     from matplotlib.ticker import MaxNLocator
 
-    mean, std = PAPER_SWITCH
-    bins = np.arange(0.0, _LONGEST_SWITCH + 0.05, 0.1)
+    mean, std = PAPER_SWITCH_DELAY
+    bins = np.arange(0.0, _MAX_SWITCH_DELAY + 0.05, 0.1)
     axes.hist(np.minimum(delays, bins[-1]), bins.tolist(), color=COLORS[0], alpha=0.7)
     if len(delays):
         axes.axvline(delays.mean(), color=COLORS[0], label=f"mean {delays.mean():.2f} ms")
     axes.axvline(mean, color=COLORS[1], label=f"paper {mean:.2f} ms")
     axes.axvspan(mean - std, mean + std, color=COLORS[1], alpha=0.15)
-    axes.set_xlabel(f"[ms]; longer delays are shown at {_LONGEST_SWITCH:g}")
+    axes.set_xlabel(f"[ms]; longer delays are shown at {_MAX_SWITCH_DELAY:g}")
     axes.set_ylabel("trials")
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title("switch request to first cycle of the new controllet", size=9)

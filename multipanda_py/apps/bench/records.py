@@ -25,7 +25,7 @@ _POLL_PERIOD = 0.2  # Period of reading records [s].
 PERCENTILES = {"median": 50.0, "p99": 99.0, "p99.9": 99.9, "max": 100.0}
 Counts = NDArray[np.int64]
 Columns = tuple[NDArray[Any], ...]
-_HEADS = ("wake_ns", "deadline_ns", "control_ns", "compute_ns", "missed_cycles")
+_TIMING_FIELDS = ("wake_ns", "deadline_ns", "control_ns", "compute_ns", "missed_cycles")
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _columns_of(rows: RowFollower, matches: NDArray[np.void]) -> Columns:
     arms = matches["arms"]
     holds = [k for k, name in enumerate(rows.controllets) if name.endswith("/hold")]
     columns = (
-        *(matches[name] for name in _HEADS),
+        *(matches[name] for name in _TIMING_FIELDS),
         arms["tau"],
         arms["state_cycle_ns"],
         arms["target_pose"][:, 0, 0],

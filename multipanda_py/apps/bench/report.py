@@ -136,7 +136,7 @@ PAPER_CONTROL_TIMES = {
 }
 """Control time in section VI-A of the paper [us]."""
 PAPER_DELAY = "about 0.5 ms"
-PAPER_SWITCH = (2.117, 0.493)
+PAPER_SWITCH_DELAY = (2.117, 0.493)
 """Mean and standard deviation of the switch delay over 50 trials in the paper [ms]."""
 PAPER_MEMORY = "0.2 % of 32 GB"
 
@@ -286,7 +286,7 @@ def _switching(report: Report) -> Iterator[str]:
     paced = report.get("paced")
     if not paced:
         return
-    switch, (mean, std) = paced["switching"], PAPER_SWITCH
+    switch, (mean, std) = paced["switching"], PAPER_SWITCH_DELAY
     used, rate = paced["topic_to_use_us"], paced.get("targets_per_second")
     rows = [("switches by the ROS service", not_measured(switch), f"{mean} +- {std} ms")]
     if "trouble" not in switch:

@@ -126,7 +126,7 @@ def _together(
 
             instances = {node: one["active"] for node, one in zip(nodes, data)}
             timings, usage = measure_without_holds(instances, all_at_once)
-            rates = [stop_generator(user) for user in generators]
+            rates = [stop_generator(generator) for generator in generators]
             return [_figures(*result) for result in zip(timings, usage, rates)]
     except BenchError as error:  # The machine is too small or too busy for these cells.
         return [{"trouble": f"{error}"} for _ in data]
@@ -177,10 +177,10 @@ def end_of_1_khz(arms: Data) -> dict[str, float]:
     }
 
 
-CPP_FOLDER = Path(multipanda_py.__file__).resolve().parents[1] / "benchmarks" / "cpp" / "run.py"
+CPP_BENCHMARK = Path(multipanda_py.__file__).resolve().parents[1] / "benchmarks" / "cpp" / "run.py"
 """Benchmark of the same control laws in C++; only in a checkout, because it needs a compiler."""
 _CPP_NAMES = {"CDC-MA": COUPLED_CONDITION}
-_CPP_TIME = 900.0  # Time limit for compiling with pinocchio's headers and running [s].
+_CPP_TIMEOUT = 900.0  # Time limit for compiling with pinocchio's headers and running [s].
 
 
 def run(effort: Effort, log: LogFunction) -> tuple[dict[str, Any], dict[str, Samples]]:
@@ -265,10 +265,10 @@ def cpp(log: LogFunction) -> dict[str, Any]:
     Raises:
         BenchError: The benchmark cannot be built or run here; the message gives the reason.
     """
-    if not CPP_FOLDER.is_file():
+    if not CPP_BENCHMARK.is_file():
         raise BenchError("only in a checkout of the repository: benchmarks/cpp")
     log("building and measuring the control laws in C++")
-    result = _json_of([sys.executable, str(CPP_FOLDER), "--json"], _CPP_TIME)
+    result = _json_of([sys.executable, str(CPP_BENCHMARK), "--json"], _CPP_TIMEOUT)
     return {_CPP_NAMES.get(name, name): figures for name, figures in result.items()}
 
 

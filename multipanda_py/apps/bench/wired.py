@@ -115,10 +115,10 @@ PRIORITY = 50
 """Real-time priority of the robot processes."""
 CLIENT_PRIORITY = 85
 """Real-time priority of the bare loops."""
-_ENOUGH = 4  # Number of cores from which the robots can leave the loop's core free.
-_PART = 200  # Number of commands per log request, which the robot must send without blocking.
+_MIN_CORES = 4  # Number of cores from which the robots can leave the loop's core free.
+_LOG_CHUNK = 200  # Number of commands per log request, which the robot must send without blocking.
 # Pause between requests, so that the robots do not take the node's processor time [s].
-_PAUSE = 0.005
+_LOG_PAUSE = 0.005
 
 
 def may_have_priority() -> bool:
@@ -163,7 +163,7 @@ class BenchRobots(Closeable):
         ]
         cores = os.sched_getaffinity(0)
         # With fewer cores, robots outside the loop's core would leave no time for the node.
-        if len(cores) >= _ENOUGH:
+        if len(cores) >= _MIN_CORES:
             os.sched_setaffinity(0, other_cpus(RealtimeConfig()))
         try:
             for sim in self._sims:
@@ -188,14 +188,14 @@ class BenchRobots(Closeable):
         """Return True if both robots execute torques."""
         return all(self._ask(k, "stats")["mode"] == "move" for k in range(len(ARM_POSITIONS)))
 
-    def start_processes(self, seconds: float) -> None:
+    def start_recording(self, seconds: float) -> None:
         """Start counting and logging, for a limited duration [s]."""
         for k in range(len(ARM_POSITIONS)):
             self._ask(k, "keep", commands=round(1100 * seconds) + 1000)
             self._ask(k, "reset_stats")
 
     def answers(self) -> dict[str, ReceivedTorques]:
-        """Return the torque packets since :meth:`start_processes`, by arm.
+        """Return the torque packets since :meth:`start_recording`, by arm.
 
         Raises:
             BenchError: A robot received no packet.
@@ -205,9 +205,9 @@ class BenchRobots(Closeable):
         answers = {}
         for k, arm in enumerate(ARM_POSITIONS):
             log: list[dict[str, Any]] = []
-            while part := self._ask(k, "log", skip=len(log), max_count=_PART)["commands"]:
+            while part := self._ask(k, "log", skip=len(log), max_count=_LOG_CHUNK)["commands"]:
                 log += part
-                time.sleep(_PAUSE)
+                time.sleep(_LOG_PAUSE)
             if not log:
                 raise BenchError(f"{arm}: the robot received no torques: {counted[k]}")
             answers[arm] = ReceivedTorques(
@@ -221,7 +221,7 @@ class BenchRobots(Closeable):
     def run_minimal_loops(self, seconds: float) -> dict[str, ReceivedTorques]:
         """Serve each robot by a minimal loop with zero torques; return its packets, by arm."""
         priority = CLIENT_PRIORITY if may_have_priority() else 0
-        self.start_processes(seconds)
+        self.start_recording(seconds)
         cycles = str(round(1000 * seconds))
         loops = [
             Child("multipanda_py.apps.bench.bare_loop", ip, cycles, str(priority))
@@ -240,7 +240,7 @@ class BenchRobots(Closeable):
             sim.close()
 
 
-_MOVING = 20.0  # Time limit for both robots to execute torques [s].
+_MOTION_TIMEOUT = 20.0  # Time limit for both robots to execute torques [s].
 BARE = "bare pylibfranka"
 
 
@@ -309,7 +309,7 @@ def _measure(
     def both() -> tuple[list[CycleTimes], tuple[dict[str, ReceivedTorques], list[dict[str, Any]]]]:
         _wait_for(robots)
         meter = UsageMeter(pids)
-        robots.start_processes(seconds)
+        robots.start_recording(seconds)
         timing = collect_cycle_times(node.rows, seconds)
         usage = [asdict(one) for one in meter.read()]
         return [timing], (robots.answers(), usage)
@@ -338,11 +338,11 @@ def _figures(
 
 
 def _wait_for(robots: BenchRobots) -> None:
-    deadline = time.monotonic() + _MOVING
+    deadline = time.monotonic() + _MOTION_TIMEOUT
     while not robots.are_moving():
         if time.monotonic() > deadline:
             raise BenchError(
-                f"{', '.join(ARM_POSITIONS)}: the robots did not move within {_MOVING:g} s"
+                f"{', '.join(ARM_POSITIONS)}: the robots did not move within {_MOTION_TIMEOUT:g} s"
             )
         time.sleep(0.05)
 

@@ -189,7 +189,7 @@ IDENTIFY = Verb(
 )
 
 
-NAMES = ("steps", "chirp", "horizontal", "vertical", "pushing", "learning")
+EXPERIMENT_NAMES = ("steps", "chirp", "horizontal", "vertical", "pushing", "learning")
 
 
 def _add_validate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -199,8 +199,8 @@ def _add_validate_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="shorter runs")
     parser.add_argument(
-        "--only", metavar="NAME", action="append", choices=NAMES,
-        help=f"run only this experiment: {', '.join(NAMES)}; may be repeated",
+        "--only", metavar="NAME", action="append", choices=EXPERIMENT_NAMES,
+        help=f"run only this experiment: {', '.join(EXPERIMENT_NAMES)}; may be repeated",
     )  # fmt: skip
 
 
@@ -212,7 +212,10 @@ def _run_validate(options: argparse.Namespace) -> int:
     end_in_order()
     target = check_output(options.output, ".html")
     pyplot()  # A missing matplotlib must fail now, not after a minute.
-    chosen, result = [name for name in NAMES if name in (options.only or NAMES)], []
+    chosen, result = (
+        [name for name in EXPERIMENT_NAMES if name in (options.only or EXPERIMENT_NAMES)],
+        [],
+    )
     for k, name in enumerate(chosen):
         complain(f"{k + 1} of {len(chosen)}: {name}")
         result.append(EXPERIMENTS[name](options.quick))

@@ -26,7 +26,7 @@ SUMMARY = (
     "Measure the speed of this machine, compare it with the multipanda_ros2 paper, report it."
 )
 
-_END = 3.0  # Time limit for all processes to end after Ctrl-C [s].
+_END_TIMEOUT = 3.0  # Time limit for all processes to end after Ctrl-C [s].
 # Free space for a report and its figure [bytes]. With --quick it takes 0.2 MiB.
 _FREE_SPACE = 2**20
 
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     )
     options.folder.mkdir(parents=True, exist_ok=True)
     _check_free_space(options.folder)
-    end_in_order(_END)
+    end_in_order(_END_TIMEOUT)
     report, samples = measure(effort, complain)
     name = "scaling" if effort.parts == ("scaling",) else "report"
     images = {"report.png": "", "scaling.png": ""}

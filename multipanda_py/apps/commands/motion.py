@@ -24,7 +24,7 @@ CONTROLLET = "joint_trajectory"
 START_TOLERANCE = 0.02
 """Tolerance of the joint positions at the start and end of a motion [rad, m], and of the
 velocities at its start [rad/s, m/s]."""
-MAX_PATH_LENGTH = 60.0
+APPROACH_TIMEOUT = 60.0
 """Time limit for the approach to the start of a motion [s]."""
 REST_TIME = 0.2
 """Time for an arm to come to rest after a motion [s]."""
@@ -106,14 +106,14 @@ def move_to_start(cell: Cell, arm: str, points: Matrix) -> str:
     cell.switch([law], strictness="force_auto", timeout=5.0)
     start = points[0, 1 : 1 + cell.state(arm).q.size]
     cell.set_target(arm, q=start)
-    until = time.monotonic() + MAX_PATH_LENGTH
+    until = time.monotonic() + APPROACH_TIMEOUT
     while not _is_at(cell, arm, start):
         _check(cell, arm, law)
         if time.monotonic() > until:
             away = np.abs(cell.state(arm).q - start).max()
             raise LoopError(
                 f"{arm}: is {away:.3f} rad away from the start of the motion after "
-                f"{MAX_PATH_LENGTH:g} s. Check whether an obstacle blocks its path."
+                f"{APPROACH_TIMEOUT:g} s. Check whether an obstacle blocks its path."
             )
         time.sleep(0.05)
     return law

@@ -300,9 +300,9 @@ def _order(arm: ArmDescription, names: list[str]) -> list[int]:
 
 NICENESS = 15
 """Niceness of the process, so that it does not delay control."""
-PERIOD, LINE_PERIOD = 0.1, 1.0
+READ_PERIOD, LINE_PERIOD = 0.1, 1.0
 """Period of reading states, and period of text lines [s]."""
-_HISTORY = 600.0
+_MAX_HISTORY = 600.0
 """Maximum duration of the data that is plotted or learnt from at the end [s]."""
 
 
@@ -359,13 +359,13 @@ def _follow(
     print_line(f"following {owner}")
     try:
         while time.monotonic() < until and states.is_there:
-            time.sleep(max(0.0, min(PERIOD, until - time.monotonic())))
+            time.sleep(max(0.0, min(READ_PERIOD, until - time.monotonic())))
             if logs := states.pop():
                 for alarm in shadow.follow(logs):
                     complain(f"warning: {alarm}")
                 for name, result in shadow.last.items() if options.output else ():
                     selected[name].append(result)
-                    while selected[name][0].time[0] < result.time[-1] - _HISTORY:
+                    while selected[name][0].time[0] < result.time[-1] - _MAX_HISTORY:
                         selected[name].pop(0)
                 if publisher is not None:
                     publisher.publish(shadow)

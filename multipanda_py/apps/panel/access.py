@@ -21,7 +21,7 @@ from viser._messages import Message
 from websockets.asyncio import server
 from websockets.exceptions import ConnectionClosed
 
-_BYTES = 16  # Number of random bytes of the secret.
+_SECRET_LENGTH = 16  # Number of random bytes of the secret.
 _FORBIDDEN = "open the address that the panel has printed\n"
 
 
@@ -33,7 +33,7 @@ class AccessToken:
     """
 
     def __init__(self) -> None:
-        self._value = secrets.token_urlsafe(_BYTES)
+        self._value = secrets.token_urlsafe(_SECRET_LENGTH)
         self.path = f"/{self._value}/"
 
     def without(self, path: str) -> str | None:
@@ -142,7 +142,7 @@ def _own_names(bound_to: str) -> set[str]:
     return {"localhost", bound_to, socket.gethostname().lower(), socket.getfqdn().lower()}
 
 
-_UPDATE, _GIZMO, _FRACTION = "GuiUpdateMessage", "TransformControlsUpdateMessage", "ShareUrl"
+_UPDATE, _GIZMO, _SHARE = "GuiUpdateMessage", "TransformControlsUpdateMessage", "ShareUrl"
 _log = logging.getLogger(__name__)
 _chosen_value: ContextVar[Any] = ContextVar("value that a page has chosen")
 
@@ -175,7 +175,7 @@ def accept_values_only(server: Any) -> None:
             received[kind] = [_if(is_value, handler) for handler in handlers]
         elif kind.__name__ == _GIZMO:
             received[kind] = [_if(_is_position, handler) for handler in handlers]
-        elif kind.__name__.startswith(_FRACTION):
+        elif kind.__name__.startswith(_SHARE):
             received[kind] = []
 
 

@@ -179,11 +179,11 @@ class RateTimer:
 
 
 HOST, PORT = "127.0.0.1", 8080
-CAMERA_VIEW, LOOKED_AT = (1.7, -0.9, 1.1), (0.3, 0.1, 0.3)
+CAMERA_POSITION, CAMERA_TARGET = (1.7, -0.9, 1.1), (0.3, 0.1, 0.3)
 """Initial position and view point of the camera in the world [m]."""
 POSE_RATE = 30.0
 """Rate at which bodies are moved [Hz]."""
-WORDS_RATE = 5.0
+TEXT_RATE = 5.0
 """Rate at which texts, controllets and gains are updated [Hz]."""
 TIMING_RATE = 1.0
 """Rate at which the loop's timing is updated [Hz]."""
@@ -236,8 +236,8 @@ class CellPanel(Closeable):
         gui = self._server.gui
         # The share button is hidden, because it would forward the page through a public server.
         gui.configure_theme(show_logo=False, show_share_button=False, control_width="medium")
-        self._server.initial_camera.position = CAMERA_VIEW
-        self._server.initial_camera.look_at = LOOKED_AT
+        self._server.initial_camera.position = CAMERA_POSITION
+        self._server.initial_camera.look_at = CAMERA_TARGET
         self.scene = SceneNodes(self._server, SceneView(cell.config))
         self._stop = gui.add_button("STOP", color="red", hint="every arm brakes and holds")
         self._take = gui.add_button("Take command")
@@ -252,7 +252,7 @@ class CellPanel(Closeable):
         self._events = 0
         self._timers = {
             self._move: RateTimer(POSE_RATE),
-            self._refresh: RateTimer(WORDS_RATE),
+            self._refresh: RateTimer(TEXT_RATE),
             self._plots.sample: RateTimer(RATE),
             self._measure: RateTimer(TIMING_RATE),
         }
@@ -278,13 +278,13 @@ class CellPanel(Closeable):
         self.session.work()
         now = self._clock()
         with self._server.atomic():
-            for show, deadline in self._timers.items():
-                if deadline.is_due(now):
+            for show, timer in self._timers.items():
+                if timer.is_due(now):
                     self.session.try_to(show)
 
     def wait(self) -> None:
         """Wait until a viewer sends a request or an update is due."""
-        left = min(deadline.left(self._clock()) for deadline in self._timers.values())
+        left = min(timer.left(self._clock()) for timer in self._timers.values())
         self.session.inbox.wait(left)
 
     def serve(self, duration: float = math.inf) -> None:

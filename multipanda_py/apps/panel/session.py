@@ -128,7 +128,7 @@ MAX_NOTES = 8
 STALL_TIME = 1.0
 """Time without a call of :meth:`Session.work` after which requests of pages are stale [s]."""
 REJECT_TIME = 0.5
-"""Time after a pause of ``STOOD_STILL`` during which requests are rejected as stale [s]."""
+"""Time after a pause of ``STALL_TIME`` during which requests are rejected as stale [s]."""
 
 
 def viewer_named(viewer: int) -> str:

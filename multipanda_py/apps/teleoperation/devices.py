@@ -24,7 +24,7 @@ from multipanda_py.state import Vector
 
 KEYBOARD_SPEED = (0.1, 0.5)
 """Speed while a key is held [m/s, rad/s]."""
-KEY_LASTS = 0.12
+KEY_HOLD_TIME = 0.12
 """Time for which a key press counts [s], since a terminal does not report key releases."""
 _AXES = {
     key: (axis, sign)
@@ -86,7 +86,7 @@ class Keyboard:
         for key in self._keys():
             if key in _AXES:
                 axis, sign = _AXES[key]
-                self._until[axis], self._signs[axis] = now + KEY_LASTS, sign
+                self._until[axis], self._signs[axis] = now + KEY_HOLD_TIME, sign
             elif key == " ":
                 self._is_engaged = not self._is_engaged
             elif key == "\t":  # The clutch opens, so that no key moves the wrong arm.

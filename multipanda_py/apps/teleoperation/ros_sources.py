@@ -194,7 +194,7 @@ class WrenchFeedback:
 
 
 _ROS_NAME = re.compile(r"(/[A-Za-z_][A-Za-z0-9_]*)+")
-_RECEIVED = {"pose": "current_pose"}
+_TOPIC_NAMES = {"pose": "current_pose"}
 
 
 class Leader(RosStreams):
@@ -262,7 +262,7 @@ class Leader(RosStreams):
         self.listener.send_nowait(json.dumps(message))  # read() reports a process that has ended.
 
     def _topic(self, arm: str, kind: str) -> str:
-        return f"{self._namespaces[arm]}/{_RECEIVED.get(kind, kind)}"
+        return f"{self._namespaces[arm]}/{_TOPIC_NAMES.get(kind, kind)}"
 
     def _take(self, message: dict[str, Any]) -> None:
         if message["kind"] == "takers":

@@ -116,7 +116,7 @@ class Clutch:
 
     Args:
         scale: s, target translation per device translation.
-        rotation_scale: r, target rotation per device rotation.
+        turn_scale: r, target rotation per device rotation.
 
     Attributes:
         target: Target pose, or None before the clutch is first closed.

@@ -62,7 +62,7 @@ class GuidedArm:
         self._is_refused = False
         cell.frames.base_of(arm)
 
-    def touch(self, seconds: float) -> ExternalWrench:
+    def external_wrench(self, seconds: float) -> ExternalWrench:
         """Return the external wrench of the arm along the device's axes.
 
         Args:
@@ -218,7 +218,7 @@ class Teleoperator:
         sources: Input devices; their owner closes them.
         rate: Rate of targets [Hz].
         scale: Tool translation per device translation.
-        rotation_scale: Tool rotation per device rotation.
+        turn_scale: Tool rotation per device rotation.
         say: Callback for messages to the user.
         clock: Function that returns the time [s].
         laws: Controllets to activate again after the loop let the arms hold, for example because
@@ -327,6 +327,6 @@ class Teleoperator:
             guided.apply_command(commands.get(arm, _AT_REST), self._period, passed)
             if isinstance(source, ForceFeedbackSource):
                 try:
-                    source.feel(arm, guided.touch(self._period))
+                    source.feel(arm, guided.external_wrench(self._period))
                 except Exception as error:  # A faulty source must not end teleoperation.
                     guided.hold(f"{source.name}: {str(error) or type(error).__name__}")

@@ -17,7 +17,7 @@ from typing import Any
 from rclpy.parameter import Parameter
 
 from multipanda_py.config.parameter_file import (
-    OF_EVERY_NODE,
+    RCLPY_PARAMETERS,
     Parameters,
     load_file,
     matches_node,
@@ -134,7 +134,7 @@ def _take(
     nodes, and unknown names are skipped.
     """
     for name, value in _flat(values):
-        is_ours = name != TYPE and name.split(".")[0] not in OF_EVERY_NODE
+        is_ours = name != TYPE and name.split(".")[0] not in RCLPY_PARAMETERS
         if is_ours and (name in known or not for_all):
             matches[name] = value
 

@@ -22,10 +22,10 @@ from multipanda_py.config.model_section import relative_to
 from multipanda_py.config.parameter_file import (
     AUTOSTART,
     FRANKA_NAMES,
-    LONGEST_AGE,
     MAX_TARGET_AGE,
+    MAX_TARGET_AGE_BOUND,
     NODE,
-    OF_THE_NODE,
+    NODE_PARAMETERS,
     PLAIN_JOINT_NAMES,
     Parameters,
     load,
@@ -194,7 +194,7 @@ def cell_config(
         group = name.split(".")[0]
         if group in _OURS:
             _declare(node, name, value, data)
-        elif group not in OF_THE_NODE:
+        elif group not in NODE_PARAMETERS:
             node.get_logger().warning(
                 f"parameter {name} does not belong to a cell and has no effect"
             )
@@ -226,7 +226,7 @@ def max_target_age(node: Node) -> float:
     Raises:
         ConfigurationError: If the parameter is not an allowed number.
     """
-    allowed = FloatingPointRange(from_value=0.0, to_value=LONGEST_AGE)
+    allowed = FloatingPointRange(from_value=0.0, to_value=MAX_TARGET_AGE_BOUND)
     descriptor = ParameterDescriptor(
         description="reject targets whose stamp is older than this [s]; 0 for no limit",
         floating_point_range=[allowed],
@@ -236,7 +236,7 @@ def max_target_age(node: Node) -> float:
         return float(node.declare_parameter(MAX_TARGET_AGE, 1.0, descriptor).value)
     except ParameterException as error:
         raise ConfigurationError(
-            f"{MAX_TARGET_AGE}: {error}; allowed 0.0 to {LONGEST_AGE}"
+            f"{MAX_TARGET_AGE}: {error}; allowed 0.0 to {MAX_TARGET_AGE_BOUND}"
         ) from None
 
 

@@ -15,7 +15,7 @@ import pytest
 from processes import PATIENCE, poll, wait_until
 
 from multipanda_py.apps.cli import main
-from multipanda_py.apps.teleoperation.devices import KEY_LASTS, KEYBOARD_SPEED, Keyboard
+from multipanda_py.apps.teleoperation.devices import KEY_HOLD_TIME, KEYBOARD_SPEED, Keyboard
 from multipanda_py.exceptions import ConfigurationError, SourceLost
 
 SINGLE = Path(__file__).resolve().parents[3] / "config" / "single_sim.yaml"
@@ -49,7 +49,7 @@ def test_keys_are_twists_while_they_are_held_and_space_is_the_clutch(terminal):
     assert said.is_engaged
     linear, angular = KEYBOARD_SPEED
     np.testing.assert_array_equal(said.twist, [linear, 0, -linear, 0, 0, -angular])
-    now[0] = KEY_LASTS + 0.01
+    now[0] = KEY_HOLD_TIME + 0.01
     np.testing.assert_array_equal(keyboard.read()["left"].twist, np.zeros(6))
     assert [type_keys("g")["left"].gripper for _ in range(2)] == ["close", "open"]
     assert keyboard.read()["left"].gripper == ""

@@ -85,7 +85,7 @@ def test_it_goes_back_along_the_axes_that_the_motion_came_along():
         clutch.close(Pose.identity())
         clutch.follow(Pose.identity(), 0.02, cell.frames.base_from("world", "left").rotation)
         moved = clutch.follow(Pose([0.01, 0.02, 0.03], pin.exp3(np.zeros(3))), 0.02, np.eye(3))
-        touch = GuidedArm(cell, "left", clutch, print).touch(1 / 30)
+        touch = GuidedArm(cell, "left", clutch, print).external_wrench(1 / 30)
         wrench = cell.state("left").wrench_ext_in_base
         assert touch.wrench[:3] @ [0.01, 0.02, 0.03] == pytest.approx(
             wrench[:3] @ moved.position, rel=1e-9
