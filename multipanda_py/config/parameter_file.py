@@ -271,8 +271,7 @@ def node_faults(values: Mapping[str, Any]) -> Iterator[str]:
         or not 0 <= age <= MAX_TARGET_AGE_BOUND
     ):
         yield (
-            f"{MAX_TARGET_AGE}: got {age!r:.60}, allowed a number in "
-            f"[0, {MAX_TARGET_AGE_BOUND:g}]"
+            f"{MAX_TARGET_AGE}: got {age!r:.60}, allowed a number in [0, {MAX_TARGET_AGE_BOUND:g}]"
         )
     for name in ("use_sim_time", PLAIN_JOINT_NAMES, FRANKA_NAMES, AUTOSTART):
         if not isinstance(value := values.get(name, False), bool):
@@ -314,7 +313,7 @@ def with_sections(
     Returns:
         Merged cell, and the names of sections that match no node of it.
     """
-    sections, strangers = _sections_by_node(cell), []
+    sections, unmatched = _sections_by_node(cell), []
     for key, values in others:
         names = [name for name in sections if matches_node(key, name, namespace)]
         for name in names:
@@ -328,8 +327,8 @@ def with_sections(
                 layer = {step: layer}
             cell = merged(cell, layer)
         if not names and key.rsplit("/", 1)[-1] not in NODES:
-            strangers.append(key)
-    return cell, strangers
+            unmatched.append(key)
+    return cell, unmatched
 
 
 def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> Parameters:

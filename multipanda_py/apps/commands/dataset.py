@@ -74,13 +74,13 @@ def _run_replay(options: argparse.Namespace) -> int:
 
     end_in_order()
     dataset = Dataset(options.folder)
-    ours = dataset.extra_metadata
+    metadata = dataset.extra_metadata
     env = CellEnv(
-        ours["task"],
-        control=ours["control"],
-        rate=ours["rate"],
-        objects=ours["objects"],
-        features=ours["features"],
+        metadata["task"],
+        control=metadata["control"],
+        rate=metadata["rate"],
+        objects=metadata["objects"],
+        features=metadata["features"],
         cell=options.cell,
     )
     try:

@@ -128,7 +128,7 @@ def _recorded(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
         plant = PerturbationSpec.from_yaml(options.spec or TYPICAL_ERRORS_FILE).draw(
             twin, options.plant_seed
         )
-    wished = DataSetSpec(
+    desired = DataSetSpec(
         options.multi, options.single, options.linear, options.clearance, options.seed
     )
     return record_pairs(
@@ -136,7 +136,7 @@ def _recorded(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
         plant,
         arm,
         options.output,
-        wished,
+        desired,
         align=options.align or "",
         laws=(options.controllet, options.plant_controllet or options.controllet),
         jobs=options.jobs,

@@ -31,7 +31,7 @@ class Gains:
     A drop-down selects the parameter, because a controllet and its features have dozens.
 
     Args:
-        desk: Session of the panel.
+        session: Session of the panel.
         folder: Folder of the page for the elements.
 
     Attributes:
@@ -40,8 +40,8 @@ class Gains:
     Thread: the panel's.
     """
 
-    def __init__(self, desk: Session, folder: Any) -> None:
-        self._session, self._folder = desk, folder
+    def __init__(self, session: Session, folder: Any) -> None:
+        self._session, self._folder = session, folder
         self._law: InstanceSpec | None = None
         self._spec: Spec | None = None
         self._choice: Any = None
@@ -69,7 +69,7 @@ class Gains:
         def chosen(viewer: int, name: Any) -> None:
             if name in specs and law is self._law:
                 act = lambda: self._open(law, specs[name])  # noqa: E731
-                self._session.inbox.post(("parameter", law.name), None, act)
+                self._session.queue.post(("parameter", law.name), None, act)
 
         self._session.on_use(self._choice, chosen)
         self._open(law, next(iter(specs.values())))
@@ -162,18 +162,18 @@ class Plots:
     """Plots of the external force and the joint torques of one arm; any viewer selects the arm.
 
     Args:
-        desk: Session of the panel.
+        session: Session of the panel.
         torque: Name of the quantity in ``tau`` of the states, for the title.
 
     Thread: the panel's.
     """
 
-    def __init__(self, desk: Session, torque: str) -> None:
-        self._session = desk
-        gui, arms = desk.server.gui, desk.cell.arms
+    def __init__(self, session: Session, torque: str) -> None:
+        self._session = session
+        gui, arms = session.server.gui, session.cell.arms
         with gui.add_folder("Plots"):
             self._choice = gui.add_dropdown("arm", arms)
-            joints = max(desk.cell.state(arm).q.size for arm in arms)
+            joints = max(session.cell.state(arm).q.size for arm in arms)
             self._force = _plot(gui, "force on the tool [N]", ("x", "y", "z"))
             self._torque = _plot(gui, f"{torque} [Nm]", tuple(str(n + 1) for n in range(joints)))
         self._joints = joints
@@ -219,7 +219,7 @@ class ArmTab:
     """Elements of one arm in a tab.
 
     Args:
-        desk: Session of the panel.
+        session: Session of the panel.
         tabs: Tab group of the page.
         arm: Name of the arm.
         base: Pose of the arm's base in the world.
@@ -233,21 +233,21 @@ class ArmTab:
     Thread: the panel's.
     """
 
-    def __init__(self, desk: Session, tabs: Any, arm: str, base: Pose) -> None:
-        self._session, self._arm = desk, arm
-        self.gizmo = Gizmo(desk, arm, base)
-        self._laws = [spec for spec in desk.cell.specs if arm in spec.config.arms]
-        gui = desk.server.gui
+    def __init__(self, session: Session, tabs: Any, arm: str, base: Pose) -> None:
+        self._session, self._arm = session, arm
+        self.gizmo = Gizmo(session, arm, base)
+        self._laws = [spec for spec in session.cell.specs if arm in spec.config.arms]
+        gui = session.server.gui
         with tabs.add_tab(arm):
             names = (HOLD, *(spec.name for spec in self._laws if not spec.is_hold))
             self.law = gui.add_dropdown("law", names)
             self.state = gui.add_markdown("")
             self._recover = gui.add_button("Recover", color="yellow", visible=False)
-            if desk.cell.descriptions[arm].gripper is not None:
+            if session.cell.descriptions[arm].gripper is not None:
                 self._add_hand(gui)
-            self.gains = Gains(desk, gui.add_folder("Gains"))
-        desk.on_use(self.law, self._choose)
-        desk.on_use(self._recover, self._ask_recovery)
+            self.gains = Gains(session, gui.add_folder("Gains"))
+        session.on_use(self.law, self._choose)
+        session.on_use(self._recover, self._ask_recovery)
 
     def owner(self) -> InstanceSpec:
         """Return the active controllet of the arm."""

@@ -70,7 +70,7 @@ class Gizmo:
     that time must grasp the gizmo again.
 
     Args:
-        desk: Session of the panel.
+        session: Session of the panel.
         arm: Name of the arm.
         base: Pose of the arm's base in the world.
 
@@ -82,8 +82,8 @@ class Gizmo:
     Thread: the panel's.
     """
 
-    def __init__(self, desk: Session, arm: str, base: Pose) -> None:
-        self._session, self.arm, self._base = desk, arm, base
+    def __init__(self, session: Session, arm: str, base: Pose) -> None:
+        self._session, self.arm, self._base = session, arm, base
         self.drag = Drag()
         self._law: tuple[str, int] | None = None
         self._is_commanded = False
@@ -188,7 +188,7 @@ class Gizmo:
                 np.array(handle.position), np.array(handle.wxyz), self._session.now(),
             )  # fmt: skip
             if not self._session.ask((_CHANNEL, self.arm), event.client_id, act):
-                self._session.inbox.post(("back", self.arm), None, self._reset)
+                self._session.queue.post(("back", self.arm), None, self._reset)
 
         handle.on_update(moved)
         return handle

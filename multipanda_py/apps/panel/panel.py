@@ -285,7 +285,7 @@ class CellPanel(Closeable):
     def wait(self) -> None:
         """Wait until a viewer sends a request or an update is due."""
         left = min(timer.left(self._clock()) for timer in self._timers.values())
-        self.session.inbox.wait(left)
+        self.session.queue.wait(left)
 
     def serve(self, duration: float = math.inf) -> None:
         """Run the panel for a duration [s], or until the cell ends.
@@ -359,7 +359,7 @@ class CellPanel(Closeable):
         """Let the arms hold that a viewer was dragging when it lost the command."""
         for arm, tab in self.tabs.items():
             act = partial(tab.gizmo.forget, viewer)
-            self.session.inbox.post(("lost", arm, viewer), None, act)
+            self.session.queue.post(("lost", arm, viewer), None, act)
 
 
 def _set_text(element: Any, text: str) -> None:

@@ -148,7 +148,7 @@ class Session:
         now: Function that returns the time [s].
         server: Server of the page.
         cell: Cell that is shown and moved.
-        inbox: Queue of requests.
+        queue: Queue of requests.
         command: Command over the cell.
         notes: Latest notes of the page, newest first.
 
@@ -157,7 +157,7 @@ class Session:
 
     def __init__(self, server: Any, cell: CellProtocol, now: Callable[[], float]) -> None:
         self.server, self.cell, self.now = server, cell, now
-        self.inbox, self.command = RequestQueue(), Command()
+        self.queue, self.command = RequestQueue(), Command()
         self.notes: tuple[str, ...] = ()
         self._noting = threading.Lock()
         self._waiting: list[PendingResponse] = []
@@ -184,7 +184,7 @@ class Session:
         if refusal := self._refusal(viewer):
             self.note(refusal)
             return False
-        self.inbox.post(kind, viewer, act)
+        self.queue.post(kind, viewer, act)
         return True
 
     def _refusal(self, viewer: int) -> str:
@@ -211,7 +211,7 @@ class Session:
 
         The page reports the stop only when the cell has confirmed it.
         """
-        self.inbox.clear()
+        self.queue.clear()
         self.command.release()
         self.note(request_note := f"viewer {viewer} has pressed STOP; no confirmation yet")
         self._stops += 1
@@ -220,7 +220,7 @@ class Session:
         # result.
         if self.try_to(pending.poll):
             self._stopping.append((pending, request_note, f"stopped by viewer {viewer}"))
-            self.inbox.post("stop", None, lambda: None)  # This wakes the panel's thread.
+            self.queue.post("stop", None, lambda: None)  # This wakes the panel's thread.
         else:
             self._remove_note(request_note)
 
@@ -229,10 +229,10 @@ class Session:
         now = self.now()
         if now > self._worked + STALL_TIME:
             self._reject_until = now + REJECT_TIME
-            self.inbox.drop_viewer_requests()
+            self.queue.drop_viewer_requests()
             self.note(f"the panel was blocked for {now - self._worked:.1f} s")
         self._worked = now
-        for viewer, act in self.inbox.pop_all():
+        for viewer, act in self.queue.pop_all():
             if viewer is None or not (refusal := self._refusal(viewer)):
                 stops = self._stops
                 self.try_to(act)

@@ -31,7 +31,7 @@ class _Stream:
     time: float = -1e9
     is_engaged: bool = False
     gripper: GripperRequest = ""
-    crowd: str = ""
+    conflict: str = ""
 
 
 class RosStreams:
@@ -101,7 +101,7 @@ class RosStreams:
         elif message["kind"] == "gripper":
             received.gripper = "close" if message["value"] else "open"
         elif message["kind"] == "crowd":
-            received.crowd = message["value"]
+            received.conflict = message["value"]
         else:
             received.kind, received.value, received.time = (
                 message["kind"],
@@ -113,8 +113,8 @@ class RosStreams:
         grip, received.gripper = received.gripper, ""
         if not received.is_engaged:
             return HandCommand(gripper=grip)
-        if received.crowd:
-            return HandCommand(problem=f"{received.crowd}, allowed 1")
+        if received.conflict:
+            return HandCommand(problem=f"{received.conflict}, allowed 1")
         if (age := time.monotonic() - received.time) > TIMEOUT:
             topic = self._topic(arm, received.kind or "pose")
             for_long = f"for {TIMEOUT:g} s" if age < 1e6 else "yet"

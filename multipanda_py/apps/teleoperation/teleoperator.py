@@ -188,12 +188,12 @@ def checked(answer: Any, arms: Sequence[str]) -> dict[str, HandCommand]:
 def _command(command: Any) -> HandCommand:
     if not isinstance(command, HandCommand):
         return HandCommand(problem=f"got {command!r:.80}, allowed a HandCommand")
-    wishes = get_args(GripperRequest)
+    gripper_requests = get_args(GripperRequest)
     rules = (
         ("is_engaged", isinstance(command.is_engaged, bool | np.bool_), "True or False"),
         ("pose", command.pose is None or isinstance(command.pose, Pose), "a Pose or None"),
         ("frame", isinstance(command.frame, str), "a name"),
-        ("gripper", command.gripper in wishes, "'', 'open' or 'close'"),
+        ("gripper", command.gripper in gripper_requests, "'', 'open' or 'close'"),
         ("problem", isinstance(command.problem, str), "a sentence"),
     )
     for name, is_right, allowed in rules:

@@ -148,7 +148,7 @@ def test_every_viewer_may_stop_and_nothing_asked_before_is_done(rig):
     before = rig.z()
     place, turn = rig.target(up=0.1)
     page.drag("left", place, turn)
-    until(lambda: rig.panel.session.inbox.requests, "the wish is there")  # and nobody works on it
+    until(lambda: rig.panel.session.queue.requests, "the wish is there")  # and nobody works on it
     other.use("STOP")
     until(rig.noted("viewer 1 has pressed STOP; no confirmation yet"), "it is heard")
     rig.until(rig.noted("stopped by viewer 1"), "it is stopped")

@@ -122,7 +122,7 @@ def test_two_trackers_on_one_stream_moved_the_arm_to_and_fro(hand):
     hand.until(lambda: hand.said, lambda: hand.pose(0.0))
     assert f"{hand.root}/left/pose has 2 publishers" in hand.said[0]
     hand.node.destroy_publisher(other)
-    hand.until(lambda: not hand.source.inputs["left"].crowd, lambda: hand.pose(0.0))
+    hand.until(lambda: not hand.source.inputs["left"].conflict, lambda: hand.pose(0.0))
     hand.clutch(False)
     engage(hand)
     assert len(hand.said) == 1
