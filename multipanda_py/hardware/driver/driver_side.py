@@ -50,12 +50,12 @@ _READING, _HEARTBEAT, _ENABLED = (
     int(DriverWord.DRIVER_HEARTBEAT),
     int(DriverWord.ENABLED),
 )
-_NO_TIMES: tuple[int, ...] = ()
+_NO_FDS: tuple[int, ...] = ()
 _monotonic_ns, _select = time.monotonic_ns, select.select
 _signal, _clear = os.eventfd_write, os.eventfd_read
 _yield = os.sched_yield
 _LOOP_TIMEOUT = 20_000_000  # Maximum age of the loop's heartbeat for a motion to start [ns].
-_POLLS = 250_000
+_MAX_POLL_TIME = 250_000
 """Maximum time of polling for a command before sleeping [ns]. Most commands arrive in half of this
 time."""
 
@@ -83,9 +83,9 @@ class DriverSide:
         memory.state.repair()
         self._inputs = [torque_event, 0]
         self._received = bytearray()
-        self._number = self._used = 0
+        self._number = self._used_number = 0
         self._owner = os.getppid()
-        self._timeout = 0
+        self._poll_time = 0
         self.terminated = False
         os.set_blocking(1, False)
 
@@ -108,7 +108,7 @@ class DriverSide:
 
     def has_lines(self) -> bool:
         """Return True if there is new input since :meth:`lines`."""
-        if 0 in self._inputs and _select([0], _NO_TIMES, _NO_TIMES, 0.0)[0]:
+        if 0 in self._inputs and _select([0], _NO_FDS, _NO_FDS, 0.0)[0]:
             self._receive()
         return len(self._received) > 0
 
@@ -158,14 +158,14 @@ class DriverSide:
 
     def start_motion(self, kind: int = TORQUES) -> None:
         """Discard older commands, and accept only those of one kind from now on."""
-        self._used = self._number
+        self._used_number = self._number
         self._answers = self._torques if kind == TORQUES else self._positions
-        self._timeout = 0
+        self._poll_time = 0
         # Polling on a core that is shared with the loop would delay the loop itself.
         with contextlib.suppress(ProcessLookupError):
             shared = os.sched_getaffinity(self._owner) & os.sched_getaffinity(0)
             if not (shared or self.words[DriverWord.SHARES_CORE]):
-                self._timeout = _POLLS
+                self._poll_time = _MAX_POLL_TIME
 
     def wait(self, number: int, until_ns: int) -> tuple[float, ...] | None:
         """Return the loop's torques, (n,) [Nm], or positions [rad], for a state.
@@ -178,14 +178,14 @@ class DriverSide:
             Command for the state. If it is late, the command for a slightly older state, or None
             without a new command.
         """
-        if self._timeout:
+        if self._poll_time:
             result = self._poll(number, until_ns)
             if result is not None:
-                self._used = number
+                self._used_number = number
                 return result[1:]
         result = None
         while (left := until_ns - _monotonic_ns()) > 0:
-            ready = _select(self._inputs, _NO_TIMES, _NO_TIMES, left * 1e-9)[0]
+            ready = _select(self._inputs, _NO_FDS, _NO_FDS, left * 1e-9)[0]
             if self._torque_event in ready:
                 _clear(self._torque_event)
                 result = self._answers.read()
@@ -200,10 +200,10 @@ class DriverSide:
                 result = self._answers.read()
             if (
                 result is None
-                or not max(self._used, number - 1 - _MAX_COMMAND_AGE) < result[0] <= number
+                or not max(self._used_number, number - 1 - _MAX_COMMAND_AGE) < result[0] <= number
             ):
                 return None
-        self._used = int(result[0])
+        self._used_number = int(result[0])
         return result[1:]
 
     def _poll(self, number: int, until_ns: int) -> tuple[float, ...] | None:
@@ -213,7 +213,7 @@ class DriverSide:
         of the same priority meanwhile.
         """
         newest = self._answers.numbers
-        until_ns = min(until_ns, _monotonic_ns() + self._timeout)
+        until_ns = min(until_ns, _monotonic_ns() + self._poll_time)
         while _monotonic_ns() < until_ns:
             if newest[0] == number:
                 result = self._answers.read()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 RAMP_TIME = 0.02
 """Time in which the torque decays to zero when the loop does not respond [s]."""
-LARGEST_STEP = 0.999
+MAX_TORQUE_STEP = 0.999
 """Maximum torque change between two commands [Nm]. A Franka robot rejects a change of 1 Nm. The
 margin allows for rounding to 7 digits."""
 
@@ -37,7 +37,7 @@ class TorqueLimiter:
 
     def __init__(self, limits: Sequence[float], steps: Sequence[float] | None = None) -> None:
         self._limits = list(limits)
-        self._steps = [LARGEST_STEP] * len(self._limits) if steps is None else list(steps)
+        self._steps = [MAX_TORQUE_STEP] * len(self._limits) if steps is None else list(steps)
         self.start()
 
     def start(self, tau: Sequence[float] | None = None) -> None:

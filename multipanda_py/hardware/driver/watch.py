@@ -104,8 +104,8 @@ and a recovery of the robot takes further time."""
 HEARTBEAT_TIMEOUT = 50_000_000
 """Age of the driver's heartbeat that is a fault [ns]."""
 KILL_TIMEOUT = 2_000_000_000
-"""Age of the heartbeat beyond ``TIMEOUT`` at which the driver is killed, because libfranka may
-block forever [ns]."""
+"""Age of the heartbeat beyond ``HEARTBEAT_TIMEOUT`` at which the driver is killed, because
+libfranka may block forever [ns]."""
 _POLL_PERIOD = 5_000_000  # Age of the heartbeat below which no further check is needed [ns].
 _monotonic_ns = time.monotonic_ns
 

@@ -15,11 +15,14 @@ from multipanda_py.hardware.driver.driven_backend import DrivenBackend
 from multipanda_py.hardware.driver.loop_side import LoopSide
 from multipanda_py.hardware.driver.memory import POSITIONS, TORQUES, VELOCITIES
 from multipanda_py.hardware.driver.watch import Fault
-from multipanda_py.hardware.franka.configure import changed_settings, driver_settings
-from multipanda_py.hardware.franka.driver_settings import DriverSettings
 from multipanda_py.hardware.franka.gripper import FrankaGripper
 from multipanda_py.hardware.franka.model_check import Difference, ModelCheck, difference_message
-from multipanda_py.hardware.franka.settings import FrankaSettings
+from multipanda_py.hardware.franka.robot_connection import DriverSettings
+from multipanda_py.hardware.franka.settings import (
+    FrankaSettings,
+    changed_settings,
+    driver_settings,
+)
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import COMMAND_INTERFACES, ArmState, Vector
 
@@ -64,7 +67,7 @@ class Reconfiguration:
         self._answer = ""
         self._last_number = 0
         self.recovers = False
-        self._go_on(self._rest, REST_TIMEOUT)
+        self._start_step(self._rest, REST_TIMEOUT)
 
     def note_fault(self) -> None:
         """Stop waiting for the next motion, because none starts after a fault."""
@@ -79,7 +82,7 @@ class Reconfiguration:
         """
         return self._step()
 
-    def _go_on(self, step: _Step, timeout: float) -> None:
+    def _start_step(self, step: _Step, timeout: float) -> None:
         self._step = step
         self._deadline = time.monotonic() + timeout
 
@@ -96,12 +99,11 @@ class Reconfiguration:
                 return None
             return (
                 f"the arm still moves: got {speed:.3f} rad/s, allowed {REST_SPEED:g} rad/s. Wait "
-                f"until "
-                "it is at rest"
+                "until it is at rest"
             )
         self._continues = link.executing
         self._last_number = link.suspend()
-        self._go_on(self._end_motion, MOTION_TIMEOUT)
+        self._start_step(self._end_motion, MOTION_TIMEOUT)
         return None
 
     def _end_motion(self) -> str | None:
@@ -118,7 +120,7 @@ class Reconfiguration:
             return None
         link.watch.answers.clear()
         link.watch.send(self._settings)
-        self._go_on(self._listen, ANSWER_TIMEOUT)
+        self._start_step(self._listen, ANSWER_TIMEOUT)
         return None
 
     def _listen(self) -> str | None:
@@ -135,7 +137,7 @@ class Reconfiguration:
         self._answer = answer
         if not self._faulted:
             self._link.resume()
-        self._go_on(self._start_motion, MOTION_TIMEOUT)
+        self._start_step(self._start_motion, MOTION_TIMEOUT)
         return self._start_motion()
 
     def _start_motion(self) -> str | None:
@@ -144,7 +146,7 @@ class Reconfiguration:
         return None if waits and not link.executing else self._answer
 
 
-DRIVER = "multipanda_py.hardware.franka.driver"
+DRIVER_MODULE = "multipanda_py.hardware.franka.driver"
 
 
 class RealArm:
@@ -183,11 +185,11 @@ class RealArm:
         self._model_check = ModelCheck(description)
         self._change: Reconfiguration | None = None
         self.differences: list[Difference] = []
-        self.link = LoopSide(DRIVER, state, self._at_start)
+        self.link = LoopSide(DRIVER_MODULE, state, self._at_start)
 
-    def check(self, matches: dict[str, Any]) -> str:
+    def check(self, measurements: dict[str, Any]) -> str:
         """Compare models; return why the arm must not be used, or an empty string."""
-        self.differences = self._model_check.compare(self.settings, matches)
+        self.differences = self._model_check.compare(self.settings, measurements)
         text = difference_message(self.differences)
         if not text or self.settings.model_check == "off":
             return ""
@@ -242,7 +244,7 @@ class RealArm:
         return f"{self._state.name}: robot {self._robot_ip}: {reason}" if reason else ""
 
 
-RATE = 1000.0
+STATE_RATE = 1000.0
 """Rate of the robots' states [Hz]."""
 
 
@@ -274,7 +276,7 @@ def check_real_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
                 f"arms.{name}.compensates_gravity: got false, allowed true for backend franka: "
                 "the robot compensates gravity"
             )
-        if config.cell.rate != RATE:
+        if config.cell.rate != STATE_RATE:
             yield f"cell.rate: got {config.cell.rate:g} Hz, allowed 1000 Hz with backend franka"
 
 

@@ -30,13 +30,19 @@ from multipanda_py.hardware.driver.driver_side import (
     take_priority,
 )
 from multipanda_py.hardware.driver.memory import TORQUES, DriverStartError, DriverWord
-from multipanda_py.hardware.franka.connect import ended_motion, measure, open_robot
-from multipanda_py.hardware.franka.driver_settings import DriverSettings, SettingRefused, apply
 from multipanda_py.hardware.franka.errors import (
     COMMUNICATION_ERROR,
     bits_of,
     fault_of_mode,
     names_of,
+)
+from multipanda_py.hardware.franka.robot_connection import (
+    DriverSettings,
+    SettingRefused,
+    apply,
+    ended_motion,
+    measure,
+    open_robot,
 )
 from multipanda_py.hardware.franka.torque_control import TorqueControl, publish
 

@@ -91,8 +91,8 @@ def bits_of(errors: Any) -> int:
     Args:
         errors: ``current_errors`` or ``last_motion_errors`` of a libfranka state.
     """
-    bits = names_of(errors)
-    return sum(1 << bit for bit, name in enumerate(ERRORS) if name in bits)
+    active = names_of(errors)
+    return sum(1 << bit for bit, name in enumerate(ERRORS) if name in active)
 
 
 def names_in(bits: int) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from multipanda_py.exceptions import LoopTimeout, MultipandaError
-from multipanda_py.hardware.franka.gripper_process import TIMEOUT
+from multipanda_py.hardware.franka.gripper_process import RESPONSE_TIMEOUT
 from multipanda_py.realtime.system.child_process import module_command
 from multipanda_py.robots.gripper import (
     MAX_WIDTH,
@@ -64,7 +64,7 @@ class FrankaGripper(Gripper):
         address: str,
         publish: Callable[[float, bool], None] = lambda width, is_grasped: None,
         check: Callable[[], None] = lambda: None,
-        patience: float = TIMEOUT,
+        patience: float = RESPONSE_TIMEOUT,
     ) -> None:
         super().__init__(arm)
         self._address, self._publish, self._check = address, publish, check

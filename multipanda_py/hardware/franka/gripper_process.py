@@ -20,21 +20,128 @@ The end of the input ends both processes.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import select
 import signal
 import sys
 import time
-from typing import Any
+from importlib import import_module
+from typing import Any, NoReturn
 
-from multipanda_py.hardware.franka.gripper_worker import load_library, send_line, work
 from multipanda_py.registry import missing
 from multipanda_py.robots.gripper import MAX_SPEED, MAX_WIDTH, Action, Outcome
 
-TIMEOUT = 5.0
+CONNECT_RETRY_TIME = 1.0
+"""Time for which a rejected connection is tried again, because the previous connection may still
+be open [s]."""
+_PR_SET_PDEATHSIG = 1
+
+
+def load_library() -> Any:
+    """Import pylibfranka.
+
+    Raises:
+        ImportError: If it is not installed, or not compatible with this machine.
+    """
+    return import_module("pylibfranka")
+
+
+def send_line(fd: int, **message: object) -> None:
+    """Write one line of JSON."""
+    os.write(fd, (json.dumps(message) + "\n").encode())
+
+
+def work(library: Any, address: str, commands: int, answers: int, owner: int) -> NoReturn:
+    """Execute commands from one pipe and write results to the other; never returns.
+
+    Args:
+        library: Module pylibfranka.
+        address: Address of the robot.
+        commands: File descriptor to read from.
+        answers: File descriptor to write to.
+        owner: Id of the parent process; the worker ends with it.
+    """
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == owner:
+            _serve(_connect(library, address), commands, answers)
+    except Exception as error:
+        send_line(answers, problem=f"{address}: {' '.join(str(error).split())}")
+    finally:
+        os._exit(1)
+
+
+def _connect(library: Any, address: str) -> Any:
+    deadline = time.monotonic() + CONNECT_RETRY_TIME
+    while True:
+        try:
+            hand = library.Gripper(address)
+        except library.NetworkException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            # libfranka may have set a real-time priority, which only drivers of arms need.
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+            return hand
+
+
+def _serve(hand: Any, commands: int, answers: int) -> None:
+    received = bytearray()
+    while True:
+        while not select.select([commands], [], [], 0.0)[0]:
+            _measure(hand, answers)
+        data = os.read(commands, 65536)
+        if not data:
+            return
+        received += data
+        while b"\n" in received:
+            line, _, rest = bytes(received).partition(b"\n")
+            received[:] = rest
+            _execute(hand, json.loads(line), answers)
+
+
+def _measure(hand: Any, answers: int) -> None:
+    """Wait for the next state, which comes at 20 Hz, and forward it."""
+    state = hand.read_once()
+    send_line(
+        answers,
+        width=state.width,
+        max_width=state.max_width,
+        is_grasped=bool(state.is_grasped),
+    )
+
+
+def _execute(hand: Any, command: dict[str, Any], answers: int) -> None:
+    text = ""
+    try:
+        done = _call(hand, command)
+        outcome = Outcome.SUCCEEDED if done else Outcome.UNSUCCESSFUL
+    except RuntimeError as error:  # Base class of CommandException and NetworkException.
+        text = " ".join(str(error).split())
+        outcome = Outcome.ABORTED if "abort" in text.lower() else Outcome.FAILED
+    else:
+        _measure(hand, answers)
+    send_line(answers, done=command["number"], outcome=outcome, text=text)
+
+
+def _call(hand: Any, command: dict[str, Any]) -> bool:
+    action, width, speed = Action(command["action"]), command["width"], command["speed"]
+    if action is Action.HOMING:
+        return bool(hand.homing())
+    if action is Action.MOVE:
+        return bool(hand.move(width, speed))
+    if action is Action.GRASP:
+        epsilons = command["epsilon_inner"], command["epsilon_outer"]
+        return bool(hand.grasp(width, speed, command["force"], *epsilons))
+    return bool(hand.stop())
+
+
+RESPONSE_TIMEOUT = 5.0
 """Timeout of a response, in addition to the time to close and open the fingers [s]."""
-SIGN_OF_LIFE = 0.2
+HEARTBEAT_PERIOD = 0.2
 """Maximum time between two lines to the owner [s]."""
 CONNECT_TIMEOUT = 5.0
 """Timeout of the connection [s]."""
@@ -71,7 +178,7 @@ class Worker:
     def send(self, command: dict[str, Any]) -> None:
         self.number = command["number"]
         time_to_go = 2.0 * MAX_WIDTH / (command["speed"] or MAX_SPEED)
-        self.deadline = max(time.monotonic() + time_to_go + TIMEOUT, self.deadline)
+        self.deadline = max(time.monotonic() + time_to_go + RESPONSE_TIMEOUT, self.deadline)
         os.write(self._commands, (json.dumps(command) + "\n").encode())
 
     def kill(self) -> None:
@@ -93,8 +200,8 @@ class Supervisor:
 
     def __init__(self, library: Any, address: str) -> None:
         self._library, self._address = library, address
-        self._reported = bytearray()
-        self._latest = bytearray()
+        self._worker_output = bytearray()
+        self._owner_input = bytearray()
         self._worker: Worker | None = Worker(library, address)
 
     def run(self) -> None:
@@ -110,7 +217,7 @@ class Supervisor:
         """Process new input of owner and worker; return False if the owner has ended."""
         worker = self._worker
         fds = [0] if worker is None else [0, worker.fd]
-        ready = select.select(fds, [], [], SIGN_OF_LIFE)[0]
+        ready = select.select(fds, [], [], HEARTBEAT_PERIOD)[0]
         if not ready:
             send_line(1)
         if worker is not None and worker.fd in ready:
@@ -121,10 +228,10 @@ class Supervisor:
             data = os.read(0, 65536)
             if not data:
                 return False
-            self._latest += data
-            while b"\n" in self._latest:
-                line, _, rest = bytes(self._latest).partition(b"\n")
-                self._latest[:] = rest
+            self._owner_input += data
+            while b"\n" in self._owner_input:
+                line, _, rest = bytes(self._owner_input).partition(b"\n")
+                self._owner_input[:] = rest
                 self._command(json.loads(line))
         return True
 
@@ -133,7 +240,7 @@ class Supervisor:
             stop = command["action"] == Action.STOP
             self._drop(Outcome.ABORTED, "stopped" if stop else "ended by a newer command")
         if self._worker is None:
-            self._reported.clear()
+            self._worker_output.clear()
             self._worker = Worker(self._library, self._address)
         self._worker.send(command)
 
@@ -144,9 +251,9 @@ class Supervisor:
             text = worker.problem or f"the connection to {self._address} is lost"
             self._drop(Outcome.FAILED, text)
             return
-        self._reported += data
-        end = self._reported.rfind(b"\n") + 1
-        lines, self._reported[:] = bytes(self._reported[:end]), self._reported[end:]
+        self._worker_output += data
+        end = self._worker_output.rfind(b"\n") + 1
+        lines, self._worker_output[:] = bytes(self._worker_output[:end]), self._worker_output[end:]
         for line in lines.splitlines():
             message = json.loads(line)
             worker.problem = message.get("problem", "")
@@ -155,7 +262,7 @@ class Supervisor:
         if lines:
             os.write(1, lines)
         if not worker.number:
-            worker.deadline = time.monotonic() + TIMEOUT
+            worker.deadline = time.monotonic() + RESPONSE_TIMEOUT
 
     def _drop(self, outcome: Outcome, text: str) -> None:
         """Kill the worker, and report the outcome of its command to the owner."""

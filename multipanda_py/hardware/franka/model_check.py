@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.hardware.franka.connect import PROBE_SPEED
+from multipanda_py.hardware.franka.robot_connection import PROBE_SPEED
 from multipanda_py.hardware.franka.settings import FrankaSettings
 from multipanda_py.robots import ARMATURE, ArmDescription
 from multipanda_py.robots.dynamics.arm_model import LoadedFlange, build_pinocchio
@@ -19,8 +19,8 @@ from multipanda_py.state import JOINTS, Matrix, Vector
 
 _GRAVITY = np.array([0.0, 0.0, -9.81])
 # Number of rows of each quantity.
-_SHAPES = {"mass": JOINTS, "coriolis": JOINTS, "gravity": JOINTS, "jacobian": 6}
-_ROWS = ("x", "y", "z", "rotation about x", "rotation about y", "rotation about z")
+_N_ROWS = {"mass": JOINTS, "coriolis": JOINTS, "gravity": JOINTS, "jacobian": 6}
+_ROW_NAMES = ("x", "y", "z", "rotation about x", "rotation about y", "rotation about z")
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class ModelCheck:
         jacobian: Matrix = np.array(
             pin.computeFrameJacobian(model, data, q, self._frame, pin.LOCAL_WORLD_ALIGNED)
         )
-        theirs = {key: _matrix(measurements[key], rows) for key, rows in _SHAPES.items()}
+        theirs = {key: _matrix(measurements[key], rows) for key, rows in _N_ROWS.items()}
         return [
             _largest("mass", mass, theirs["mass"], options.tolerance_mass, "kg m^2"),
             _largest("coriolis", coriolis, theirs["coriolis"], options.tolerance_coriolis, "Nm"),
@@ -125,9 +125,9 @@ def _largest(
 ) -> Difference:
     gap = np.nan_to_num(np.abs(ours - theirs), nan=math.inf)
     at = np.unravel_index(int(np.argmax(gap)), gap.shape)
-    path = f"joint {at[-1] + 1}"
+    element = f"joint {at[-1] + 1}"
     if quantity == "mass" and at[0] != at[1]:
-        path = f"joints {at[0] + 1} and {at[1] + 1}"
+        element = f"joints {at[0] + 1} and {at[1] + 1}"
     if quantity == "jacobian":
-        path = f"joint {at[1] + 1}, {_ROWS[at[0]]}"
-    return Difference(quantity, path, float(ours[at]), float(theirs[at]), tolerance, unit)
+        element = f"joint {at[1] + 1}, {_ROW_NAMES[at[0]]}"
+    return Difference(quantity, element, float(ours[at]), float(theirs[at]), tolerance, unit)

@@ -13,7 +13,7 @@ import numpy as np
 
 from multipanda_py.hardware.driver.driver_side import DriverSide
 from multipanda_py.hardware.driver.memory import POSITIONS, VELOCITIES, DriverWord
-from multipanda_py.hardware.franka.driver_settings import DriverSettings
+from multipanda_py.hardware.franka.robot_connection import DriverSettings
 from multipanda_py.hardware.franka.torque_control import (
     MOVE_MODE,
     finish,
@@ -49,19 +49,19 @@ def joint_modes() -> dict[int, JointMode]:
     """Return the modes by kind of command. This imports pylibfranka."""
     import pylibfranka as franka
 
-    own = {
+    modes = {
         "joint_impedance": franka.ControllerMode.JointImpedance,
         "cartesian_impedance": franka.ControllerMode.CartesianImpedance,
     }
     return {
         POSITIONS: JointMode(
             "position",
-            lambda robot, name: robot.start_joint_position_control(own[name]),
+            lambda robot, name: robot.start_joint_position_control(modes[name]),
             lambda _, q: franka.JointPositions(q.tolist()),
         ),
         VELOCITIES: JointMode(
             "velocity",
-            lambda robot, name: robot.start_joint_velocity_control(own[name]),
+            lambda robot, name: robot.start_joint_velocity_control(modes[name]),
             lambda before, q: franka.JointVelocities(((q - before) / PERIOD).tolist()),
         ),
     }
@@ -70,7 +70,7 @@ def joint_modes() -> dict[int, JointMode]:
 _REACTION_TIME = 0.005
 """Time in which full acceleration can change to full braking, at the jerk limit of commands
 [s]."""
-_FRACTION = 0.9
+_BRAKING_FRACTION = 0.9
 """Maximum fraction of the acceleration limit for braking towards a position limit."""
 
 
@@ -85,7 +85,7 @@ class SpeedNearLimits:
     """
 
     def __init__(self, limits: ArmLimits) -> None:
-        self._braking = np.minimum(DECELERATION, _FRACTION * limits.acceleration)
+        self._braking = np.minimum(DECELERATION, _BRAKING_FRACTION * limits.acceleration)
 
     def __call__(self, q: Vector, dq: Vector) -> Vector:
         """Return the maximum speeds, (n,) [rad/s], at positions and in the direction of ``dq``."""
@@ -93,22 +93,22 @@ class SpeedNearLimits:
         return velocity_towards(distance - _REACTION_TIME * np.abs(dq), self._braking)
 
 
-TIMEOUT = 0.02
+COMMAND_TIMEOUT = 0.02
 """Time without a command after which the motion ends, once the arm rests [s]."""
-CATCH_UP = 0.01
+MAX_CORRECTION_SPEED = 0.01
 """Maximum speed from the robot's ``q_d`` to the loop's positions while no motion is commanded
 [rad/s]."""
-NOT_FOLLOWED = 25
+MAX_UNFOLLOWED_CYCLES = 25
 """Number of consecutive cycles after which the motion ends if ``q_d``, the command that the robot
 reports, differs from the sent one. A robot that loses 20 consecutive commands ends the motion
 itself."""
-TOO_LATE = 850_000
+MAX_STATE_AGE = 850_000
 """Age of a state after which it is not answered any more [ns]. By then, the robot replaces the
 missing command by motion with constant acceleration, and a later command must have no effect."""
 _ACCELERATION_FRACTION, _JERK_FRACTION = 0.95, 0.8
 """Fractions of the acceleration and jerk limits that commands use. Robots also check
 differences of positions across lost commands, and report ``q_d`` in single precision."""
-_ROUNDING = 2.5e-7
+_ROUNDING_ERROR = 2.5e-7
 """Maximum rounding error of ``q_d`` in single precision [rad]."""
 _FOLLOWING_TOLERANCE = 2e-6
 """Maximum difference between ``q_d`` and the command of a robot that follows it [rad]."""
@@ -119,13 +119,14 @@ class PositionControl:
 
     Each command continues from ``q_d``, the last command that the robot reports. The robot
     replaces (bridges) a lost command by motion with constant acceleration, and the next command
-    must not cause a step. A state older than :data:`TOO_LATE` is not answered, so that no robot
-    accepts a late command after it has bridged it. If the robot bridges a command that was sent in
-    time, the next command is omitted, because the first one may still arrive.
+    must not cause a step. A state older than :data:`MAX_STATE_AGE` is not answered, so that no
+    robot accepts a late command after it has bridged it. If the robot bridges a command that was
+    sent in time, the next command is omitted, because the first one may still arrive.
 
     Velocity commands lead from ``q_d`` to the positions of the loop, so that robot and loop cannot
-    drift apart. The correction is never faster than the commanded motion, or than :data:`CATCH_UP`
-    at rest. A ``q_d`` that does not follow the commands ends the motion.
+    drift apart. The correction is never faster than the commanded motion, or than
+    :data:`MAX_CORRECTION_SPEED` at rest. A ``q_d`` that does not follow the commands ends the
+    motion.
 
     Args:
         loop: Connection to the loop.
@@ -149,9 +150,10 @@ class PositionControl:
         self._waits = self._budget >= PERIOD * 1e9  # True if the robot waits for every answer.
         limits = _limits(settings)
         self._limiter = MotionLimiter(
-            limits, PERIOD, fastest=SpeedNearLimits(limits), catch_up=CATCH_UP
+            limits, PERIOD, fastest=SpeedNearLimits(limits), catch_up=MAX_CORRECTION_SPEED
         )
-        self._strayed = 0  # Number of consecutive cycles with a q_d that differs from the command.
+        # Number of consecutive cycles with a q_d that differs from the command.
+        self._unfollowed_cycles = 0
         self._unsent = False  # True if the last command was omitted.
         self._bridge = self._limiter.q.copy()  # q_d of a robot that has lost the last command.
         self._bridged = False  # True if the robot bridged a command that was sent in time.
@@ -184,7 +186,7 @@ class PositionControl:
             if is_first:
                 answered_at = now
                 limiter.start(np.array(state.q_d))
-                self._strayed, self._unsent, self._bridged = 0, False, False
+                self._unfollowed_cycles, self._unsent, self._bridged = 0, False, False
                 loop.report_busy(0.0)
             elif reason is None and (strayed := self._catch_up(state)):
                 stopping, reason = True, ("command_not_followed", strayed)
@@ -202,11 +204,11 @@ class PositionControl:
             else:
                 limiter.brake()
                 words[DriverWord.LATE] += not stopping
-                silent = now - answered_at >= TIMEOUT
+                silent = now - answered_at >= COMMAND_TIMEOUT
                 if limiter.at_rest and (stopping or silent):
                     finish(loop, handle, command(before, limiter.q))
                     return reason if stopping else ("loop_silent", _silent(now - answered_at))
-            self._unsent = not self._waits and (self._bridged or self._age() > TOO_LATE)
+            self._unsent = not self._waits and (self._bridged or self._age() > MAX_STATE_AGE)
             if not self._unsent:
                 handle.writeOnce(command(before, limiter.q))
             if words[DriverWord.ENABLED] != self._kind or loop.ended():
@@ -224,15 +226,15 @@ class PositionControl:
         gap = executed - self._limiter.q
         size = float(np.abs(gap).max())
         self._bridged = not self._unsent and bool(
-            size > _ROUNDING and (np.abs(executed - self._bridge) <= _ROUNDING).all()
+            size > _ROUNDING_ERROR and (np.abs(executed - self._bridge) <= _ROUNDING_ERROR).all()
         )
-        if size <= _ROUNDING and not self._unsent:
-            self._strayed = 0
+        if size <= _ROUNDING_ERROR and not self._unsent:
+            self._unfollowed_cycles = 0
             return ""
-        self._strayed = (
-            self._strayed + 1 if size > _FOLLOWING_TOLERANCE and not self._unsent else 0
+        self._unfollowed_cycles = (
+            self._unfollowed_cycles + 1 if size > _FOLLOWING_TOLERANCE and not self._unsent else 0
         )
-        if self._strayed >= NOT_FOLLOWED:
+        if self._unfollowed_cycles >= MAX_UNFOLLOWED_CYCLES:
             joint = int(np.abs(gap).argmax())
             return _not_followed(joint, float(executed[joint]), float(gap[joint]))
         self._limiter.correct(executed, np.array(state.dq_d), np.array(state.ddq_d))
@@ -270,8 +272,8 @@ def _silent(seconds: float) -> str:
 def _not_followed(joint: int, q_d: float, gap: float) -> str:
     return (
         f"the robot reports q_d of joint {joint + 1} as {q_d:.5f} rad, {gap:+.2g} rad from the "
-        f"position that was sent, for {NOT_FOLLOWED} consecutive cycles; the motion ends. Use "
-        "controllets that command torques, or a robot whose q_d is the executed command"
+        f"position that was sent, for {MAX_UNFOLLOWED_CYCLES} consecutive cycles; the motion "
+        "ends. Use controllets that command torques, or a robot whose q_d is the executed command"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from multipanda_py.hardware.driver.driver_side import DriverSide
 from multipanda_py.hardware.driver.memory import TORQUES, DriverWord
 from multipanda_py.hardware.driver.torque_limiter import RAMP_TIME, TorqueLimiter
-from multipanda_py.hardware.franka.driver_settings import DriverSettings
+from multipanda_py.hardware.franka.robot_connection import DriverSettings
 
 MOVE_MODE = 2
 """Number of the mode of a moving robot."""
@@ -70,7 +70,7 @@ class TorqueControl:
 
         self._loop, self._torques = loop, pylibfranka.Torques
         self._budget = int(settings.answer_budget * 1e9)
-        self._guard = TorqueLimiter(settings.torque_limits)
+        self._limiter = TorqueLimiter(settings.torque_limits)
 
     def run(self, handle: Any) -> tuple[str, str] | None:
         """Run until the loop does not respond, stops the motion or sends an invalid command.
@@ -84,8 +84,8 @@ class TorqueControl:
         Raises:
             RuntimeError: If the robot ends the motion (ControlException), or the link is broken.
         """
-        loop, guard, words = self._loop, self._guard, self._loop.words
-        guard.start()
+        loop, limiter, words = self._loop, self._limiter, self._loop.words
+        limiter.start()
         loop.start_motion()
         reason: tuple[str, str] | None = None
         answered_at = -1.0
@@ -103,19 +103,19 @@ class TorqueControl:
             tau = None
             if not stopping:
                 # This loads the code of the answer into the caches while the loop computes.
-                self._torques(guard.rehearse(executed))
+                self._torques(limiter.rehearse(executed))
                 desired = loop.wait(number, until)
                 if desired is None:
                     words[DriverWord.LATE] += 1
                 else:
-                    tau = guard.answer(desired, executed)
+                    tau = limiter.answer(desired, executed)
                     if tau is None:
                         stopping = True
                         reason = ("torque_invalid", _invalid(desired))
             finished = False
             if tau is None:
                 age = now - answered_at
-                tau = guard.silent(age, executed)
+                tau = limiter.silent(age, executed)
                 finished = age >= RAMP_TIME - _HALF_PERIOD and not any(tau)
             else:
                 answered_at = now

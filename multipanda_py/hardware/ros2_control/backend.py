@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from multipanda_py.config.cell_file import CellConfig
 
 
-DRIVER = "multipanda_py.hardware.ros2_control.driver"
+DRIVER_MODULE = "multipanda_py.hardware.ros2_control.driver"
 ANSWER_TIMEOUT = 3.0
 """Timeout for a driver to accept settings [s]."""
 
@@ -60,7 +60,7 @@ class TopicArm:
         self.settings = settings
         self._requested_settings: Ros2ControlSettings | None = None
         self._deadline = 0.0
-        self.link = LoopSide(DRIVER, state, self._sent_settings)
+        self.link = LoopSide(DRIVER_MODULE, state, self._sent_settings)
 
     def poll(self) -> list[Fault]:
         """Return the new faults of the driver."""
@@ -103,7 +103,7 @@ def _no_model(_result: object) -> str:
     return ""
 
 
-_TOPIC = re.compile(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*\Z")
+_TOPIC_NAME = re.compile(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*\Z")
 
 
 def check_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
@@ -121,7 +121,7 @@ def check_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
             )
         for key in ("state_topic", "command_topic"):
             topic = getattr(settings, key)
-            if not _TOPIC.match(topic):
+            if not _TOPIC_NAME.match(topic):
                 yield f"{path}.{key}: got {topic!r}, allowed a topic name"
         if settings.command_topic in owner:
             yield (

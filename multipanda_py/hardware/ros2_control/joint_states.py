@@ -162,7 +162,7 @@ class JointReading:
 
 MAX_WAIT = 0.005
 """Maximum wait for a message before the loop is checked [s]."""
-CONNECT_TIME = 8.0
+CONNECT_TIMEOUT = 8.0
 """Timeout for both topics and the first states [s]."""
 RATE_STATES = 25
 """Number of states from which the rate is measured."""
@@ -201,7 +201,7 @@ def first_states(topics: Topics, settings: TopicDriverSettings, loop: DriverSide
             wrong.append(str(error))
 
     topics.on_state = take
-    deadline = time.monotonic() + CONNECT_TIME
+    deadline = time.monotonic() + CONNECT_TIMEOUT
     while len(times) < RATE_STATES or not topics.listeners():
         topics.spin(MAX_WAIT)
         loop.send_heartbeat()
@@ -234,7 +234,6 @@ def _reject_reason(topics: Topics, settings: TopicDriverSettings, came: int) -> 
             f"{settings.command_interface} controller of the external controller manager"
         )
     return (
-        f"{settings.state_topic}: got {came} messages in {CONNECT_TIME:g} s, allowed "
-        f"{RATE_STATES} or "
-        f"more with increasing stamps of joints {settings.joint_names}"
+        f"{settings.state_topic}: got {came} messages in {CONNECT_TIMEOUT:g} s, allowed "
+        f"{RATE_STATES} or more with increasing stamps of joints {settings.joint_names}"
     )

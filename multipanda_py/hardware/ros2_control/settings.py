@@ -214,10 +214,10 @@ def changed_settings(
 
 
 def _live(settings: Ros2ControlSettings, arm: ArmDescription) -> dict[str, Any]:
-    max_value, fastest = arm.limits.torque, arm.limits.velocity
+    torque, velocity = arm.limits.torque, arm.limits.velocity
     load = settings.load
     return {
-        "damping": (settings.damping * max_value / fastest).tolist(),
+        "damping": (settings.damping * torque / velocity).tolist(),
         "load_mass": load.mass,
         "load_com": load.com.tolist(),
         "load_inertia": load.inertia.ravel().tolist(),

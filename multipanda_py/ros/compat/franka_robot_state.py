@@ -9,9 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.cell import Cell
-from multipanda_py.hardware.franka.configure import commanded_load, pose_ee_in_flange
 from multipanda_py.hardware.franka.errors import names_in
-from multipanda_py.hardware.franka.settings import FrankaSettings
+from multipanda_py.hardware.franka.settings import (
+    FrankaSettings,
+    commanded_load,
+    pose_ee_in_flange,
+)
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots.franka import ELBOW_FLIP
 from multipanda_py.robots.geometry import rotation_from_rpy

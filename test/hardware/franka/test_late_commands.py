@@ -13,10 +13,9 @@ import pytest
 from processes import let_pass
 
 from multipanda_py.hardware.driver.memory import POSITIONS, DriverWord
-from multipanda_py.hardware.franka.configure import driver_settings
 from multipanda_py.hardware.franka.driver import StateAge
 from multipanda_py.hardware.franka.position_control import JointMode, PositionControl
-from multipanda_py.hardware.franka.settings import FrankaSettings
+from multipanda_py.hardware.franka.settings import FrankaSettings, driver_settings
 from multipanda_py.planning.trajectory.motion_limiter import MotionLimiter
 from multipanda_py.robots import READY_POSTURE, ArmDescription
 from multipanda_py.robots.franka import FR3_LIMITS

@@ -12,10 +12,9 @@ import pytest
 
 from multipanda_py.hardware.driver.memory import DriverMemory, Record
 from multipanda_py.hardware.driver.torque_limiter import RAMP_TIME, TorqueLimiter
-from multipanda_py.hardware.franka.connect import PROBE_SPEED
-from multipanda_py.hardware.franka.driver_settings import from_frame
 from multipanda_py.hardware.franka.errors import fault_of_mode, names_of, words_of
 from multipanda_py.hardware.franka.model_check import ModelCheck, difference_message
+from multipanda_py.hardware.franka.robot_connection import PROBE_SPEED, from_frame
 from multipanda_py.hardware.franka.settings import FrankaSettings
 from multipanda_py.robots import ARMATURE, READY_POSTURE, ArmDescription
 from multipanda_py.robots.dynamics.arm_model import build_pinocchio
