@@ -33,8 +33,7 @@ from multipanda_py import Cell, Pose, registry
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.simulation.actuators import CompliantJoints, CompliantRobot, Motors
-from multipanda_py.simulation.actuators.qbmove import Qbmove
-from multipanda_py.simulation.actuators.sea import Sea
+from multipanda_py.simulation.actuators.compliant_actuators import Qbmove, Sea
 from multipanda_py.state import Vector
 
 JOINTS = 7

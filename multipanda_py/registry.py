@@ -160,10 +160,10 @@ BUILTIN_OBJECTS: Mapping[str, Mapping[str, str]] = {
         "ros2_control": "multipanda_py.hardware.ros2_control.backend:Ros2Control",
     },
     "actuators": {
-        "awas2": "multipanda_py.simulation.actuators.awas2:Awas2",
-        "bavs": "multipanda_py.simulation.actuators.bavs:Bavs",
-        "qbmove": "multipanda_py.simulation.actuators.qbmove:Qbmove",
-        "sea": "multipanda_py.simulation.actuators.sea:Sea",
+        "awas2": "multipanda_py.simulation.actuators.compliant_actuators:Awas2",
+        "bavs": "multipanda_py.simulation.actuators.compliant_actuators:Bavs",
+        "qbmove": "multipanda_py.simulation.actuators.compliant_actuators:Qbmove",
+        "sea": "multipanda_py.simulation.actuators.compliant_actuators:Sea",
     },
     "channels": {
         "pose": "multipanda_py.controllets.targets.pose:POSE",

@@ -75,8 +75,8 @@ def check_initial_contacts(config: CellConfig) -> list[str]:
         return []
     import mujoco  # Importing MuJoCo takes half a second, so only cells with simulated arms do.
 
-    from multipanda_py.simulation.mjcf import build_scene
-    from multipanda_py.simulation.start_contacts import start_contacts
+    from multipanda_py.simulation.scene_mjcf import build_scene
+    from multipanda_py.simulation.world import start_contacts
 
     arms = [arm for arm in describe_arms(config) if arm.name in simulated]
     model = build_scene(arms, describe_objects(config)).compile()

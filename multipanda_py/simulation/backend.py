@@ -19,7 +19,7 @@ from multipanda_py.hardware.franka.settings import FrankaSettings
 from multipanda_py.pose import Pose
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription
-from multipanda_py.simulation import sliding_contact
+from multipanda_py.simulation import mujoco_friction
 from multipanda_py.simulation.actuators.arm import (
     CompliantArm,
     CompliantGroups,
@@ -37,7 +37,6 @@ from multipanda_py.simulation.drivetrain.elasticity import (
     motor_addresses,
 )
 from multipanda_py.simulation.gripper import SimGripper
-from multipanda_py.simulation.mjcf import add_cameras, build_scene
 from multipanda_py.simulation.object_activation import ObjectActivation, prepare_activation
 from multipanda_py.simulation.perturbed_arm import (
     add_payload,
@@ -46,12 +45,13 @@ from multipanda_py.simulation.perturbed_arm import (
     with_all_friction,
 )
 from multipanda_py.simulation.robot import ExternalTorque, JointServo, SimRobot
-from multipanda_py.simulation.start_contacts import start_contacts
+from multipanda_py.simulation.scene_mjcf import add_cameras, build_scene
 from multipanda_py.simulation.world import (
     World,
     WorldState,
     diverged,
     install_warning_handler,
+    start_contacts,
     was_reset,
 )
 from multipanda_py.state import COMMAND_INTERFACES, ArmState, Vector
@@ -230,8 +230,10 @@ class Mujoco(Backend[FrankaSettings]):
             if bends:
                 # The robot knows this factor, so its gravity compensation includes it.
                 scale = settings.perturbation.inertia_scale
-                bears = settings.rigid_robot.limits.torque
-                compliant.append(CompliantArm(model, data, arm, state, bends, bears, scale))
+                link_torque_limit = settings.rigid_robot.limits.torque
+                compliant.append(
+                    CompliantArm(model, data, arm, state, bends, link_torque_limit, scale)
+                )
             if springs:
                 stages.append(springs)
             elif bends:
@@ -242,12 +244,12 @@ class Mujoco(Backend[FrankaSettings]):
             at = int(model.joint(f"{name}_joint").qposadr[0])
             self._objects.append(data.qpos[at : at + 7])
         self.external = ExternalTorque(model, data)
-        measured = [self.external.torque[dofs] for dofs in self.dofs]
+        tau_ext = [self.external.torque[dofs] for dofs in self.dofs]
         self._copies = [  # Copying memory views takes half the time of copying arrays.
             (destination.data, source.data)
             for i, state in enumerate(self.states)
             for destination, source in (
-                (state.q, self._q[i]), (state.dq, self._dq[i]), (state.tau_ext, measured[i]),
+                (state.q, self._q[i]), (state.dq, self._dq[i]), (state.tau_ext, tau_ext[i]),
             )
         ]  # fmt: skip
         self._copies += [
@@ -327,7 +329,7 @@ class Mujoco(Backend[FrankaSettings]):
                 hand.step()
         before = self.data.time
         if self.compliant is None:
-            sliding_contact.step(self.model, self.data, self.steps)
+            mujoco_friction.step(self.model, self.data, self.steps)
         else:
             self.compliant.command()
             self.compliant.step(self.steps)

@@ -56,7 +56,7 @@ class SimGripper:
 
     CHANGING = (
         *("is_active", "_goals", "_command", "_set_point", "_step", "_press_step", "_max_lead"),
-        *("_rest_speed", "_rest", "_left"),
+        *("_rest_speed", "_resting_cycles", "_remaining_cycles"),
     )
 
     def __init__(
@@ -90,12 +90,12 @@ class SimGripper:
         self._goals: list[float] = []
         self._command = GripperCommand(Action.STOP)
         self._set_point = self._step = self._press_step = self._max_lead = self._rest_speed = 0.0
-        self._rest = self._left = 0
-        self._long = round(REST_TIME / period)
-        self._soon = max(1, self._long // 2)
+        self._resting_cycles = self._remaining_cycles = 0
+        self._min_rest_cycles = round(REST_TIME / period)
+        self._press_cycles = max(1, self._min_rest_cycles // 2)
         self.is_active = False
         self._force_range[:] = -gripper.force, gripper.force
-        self._gripper, self._free_force = gripper, min(MOVE_FORCE, gripper.force)
+        self._gripper, self._move_force = gripper, min(MOVE_FORCE, gripper.force)
         self._control[:] = arm.finger_opening
 
     def save(self) -> tuple[Vector, dict[str, object]]:
@@ -125,9 +125,9 @@ class SimGripper:
         answer[2] = 0
         if command.action is Action.HOMING:
             both_ends = [self._gripper.lower, self._gripper.upper]
-            self._aim(both_ends, self._free_force, self._gripper.speed)
+            self._aim(both_ends, self._move_force, self._gripper.speed)
         elif command.action is Action.MOVE:
-            self._aim([command.width / 2.0], self._free_force, command.speed)
+            self._aim([command.width / 2.0], self._move_force, command.speed)
         else:
             # This set point lies so far beyond the closed fingers that the servo exerts the force
             # even there.
@@ -139,7 +139,7 @@ class SimGripper:
         opening = (self.fingers.item(0) + self.fingers.item(1)) / 2.0
         goal = self._goals[0]
         displacement = goal - self._set_point
-        reach = self._step if self._rest < self._soon else self._press_step
+        reach = self._step if self._resting_cycles < self._press_cycles else self._press_step
         ahead = self._set_point - opening
         waits = True
         if abs(displacement) <= reach:
@@ -148,7 +148,7 @@ class SimGripper:
             self._set_point += reach if displacement > 0.0 else -reach
             waits = False
         self._control[:] = self._set_point
-        if self._left:
+        if self._remaining_cycles:
             self._check_end(opening, goal, waits)
         elif self._answer[2] and not self._command.holds(2.0 * opening):
             self._answer[2] = 0  # The grasped object was lost.
@@ -162,14 +162,14 @@ class SimGripper:
             waits: True if the set point does not move any more.
         """
         speed = (self._speeds.item(0) + self._speeds.item(1)) / 2.0
-        self._rest = self._rest + 1 if abs(speed) < self._rest_speed else 0
-        self._left -= 1
-        if (self._rest < self._long or not waits) and self._left:
+        self._resting_cycles = self._resting_cycles + 1 if abs(speed) < self._rest_speed else 0
+        self._remaining_cycles -= 1
+        if (self._resting_cycles < self._min_rest_cycles or not waits) and self._remaining_cycles:
             return
         if len(self._goals) > 1:
-            self._aim(self._goals[1:], self._free_force, self._gripper.speed)
+            self._aim(self._goals[1:], self._move_force, self._gripper.speed)
             return
-        self._left = self._rest = 0
+        self._remaining_cycles = self._resting_cycles = 0
         arrived = 2.0 * abs(opening - goal) < WIDTH_TOLERANCE
         if self._command.action is Action.GRASP:
             stopped = 2.0 * (opening - self._gripper.lower) > WIDTH_TOLERANCE
@@ -203,14 +203,14 @@ class SimGripper:
         self._rest_speed = 0.2 * min(finger, 0.01)
         self._force_range[:] = -force, force
         distance = abs(goals[0] - self._set_point)
-        self._rest = 0
-        self._left = round((distance / finger + GRACE_TIME) / self._period)
+        self._resting_cycles = 0
+        self._remaining_cycles = round((distance / finger + GRACE_TIME) / self._period)
         self.is_active = True
 
     def _stop(self) -> None:
         """Stop at the current opening; fingers that hold an object continue to press."""
-        if self._left:
-            self._left = 0
+        if self._remaining_cycles:
+            self._remaining_cycles = 0
             self.is_active = False
             self._set_point = float(np.mean(self.fingers))
             self._control[:] = self._set_point

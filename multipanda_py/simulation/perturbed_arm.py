@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pinocchio as pin
 from numpy import add, multiply, subtract
 
 from multipanda_py.config.arm_section import ArmConfig, PerturbationConfig
@@ -13,6 +16,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.arm import Tool
+from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.robots.inertial import Inertial
 from multipanda_py.robots.robot import FRICTION_PARAMETERS, Robot
 from multipanda_py.simulation.drivetrain.drivetrain import DrivetrainStage, Measured
@@ -23,6 +27,7 @@ with extras_named():
     import mujoco
 
 
+_gravity, _inverse_dynamics = pin.computeGeneralizedGravity, pin.rnea
 PAYLOAD_RADIUS = 0.03
 """Radius of the sphere that defines the rotational inertia of an unknown payload [m]."""
 
@@ -111,7 +116,7 @@ class Perturbation(DrivetrainStage):
         self._model, self._data = model, data
         self._dofs = slice(dof, dof + arm.n_joints)
         lag = settings.torque_lag
-        self._follow = 1.0 - float(np.exp(-period / lag)) if lag > 0.0 else 1.0
+        self._lag_gain = 1.0 - float(np.exp(-period / lag)) if lag > 0.0 else 1.0
         self.motor: Vector | None = None
         self._bias = np.array(settings.torque_bias)
         self._change = np.zeros(arm.n_joints)
@@ -123,7 +128,7 @@ class Perturbation(DrivetrainStage):
     def measure(self, state: Measured) -> None:
         """Add payload and bias to the estimate of external torques."""
         if self._payload:
-            state.tau_ext += self._weigh()
+            state.tau_ext += self._payload_torque()
         state.tau_ext += self._bias
 
     def execute(self, tau: Vector) -> None:
@@ -135,17 +140,92 @@ class Perturbation(DrivetrainStage):
         if self.motor is None:
             self.motor = tau.copy()
         change = subtract(tau, self.motor, self._change)
-        add(self.motor, multiply(self._follow, change, change), self.motor)
+        add(self.motor, multiply(self._lag_gain, change, change), self.motor)
         add(self.motor, self._bias, tau)
         if self._payload and not self._weighs:
-            tau += self._weigh()
+            tau += self._payload_torque()
 
-    def _weigh(self) -> Vector:
+    def _payload_torque(self) -> Vector:
         """Return the joint torques by the payload's weight, (n,) [Nm]."""
         centre = self._data.xipos[self._body]
         mujoco.mj_jac(self._model, self._data, self._jacobian, None, centre, self._body)
         force = self._payload * self._model.opt.gravity
         return np.dot(force, self._jacobian[:, self._dofs], out=self._weight)
+
+
+ESTIMATE_FILTER_TIME = 0.005
+"""Time constant of the estimate of external torques, whose observer filters accelerations [s]."""
+
+
+class ModelError(DrivetrainStage):
+    r"""Torque error of a robot controller that uses wrong inertial parameters.
+
+    .. math::
+        \tau_{joint} = \tau + \hat g(q) - g(q), \qquad
+        T \dot e + e = \hat h(q, \dot q, \ddot q) - h(q, \dot q, \ddot q), \qquad
+        \hat\tau_{ext} = \tau_{ext} + e .
+
+    Here h is the inverse dynamics and g the gravity torque of the simulated arm. A hat marks
+    those of the described arm, T is the filter time of the estimate, and e its error. The loop
+    computes the gravity compensation of an arm that has none itself. The springs of a compliant
+    arm exert that of the description. In both cases this stage does not change the torque.
+
+    Args:
+        model: MuJoCo model.
+        data: MuJoCo data.
+        described: Description of the arm, as controllets and robot know it.
+        real: Description of the arm as it is simulated.
+        dof: Index of the arm's first velocity.
+        period: Cycle time [s].
+
+    Attributes:
+        error: Filtered error of the estimated external torque, (n,) [Nm].
+
+    Thread: control.
+    """
+
+    CHANGING = ("error",)
+
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        data: mujoco.MjData,
+        described: ArmDescription,
+        real: ArmDescription,
+        dof: int,
+        period: float,
+    ) -> None:
+        first = int(model.joint(described.joint_names[0]).qposadr[0])
+        self._positions = data.qpos[first : first + described.n_joints]
+        self._accelerations = data.qacc[dof : dof + described.n_joints]
+        self._known_model: Any = model_with_gravity(described)
+        self._true_model: Any = model_with_gravity(real)
+        self._known_data, self._true_data = (
+            self._known_model.createData(),
+            self._true_model.createData(),
+        )
+        self._compensates_gravity = bool(real.compensates_gravity)
+        self._filter_gain = -math.expm1(-period / ESTIMATE_FILTER_TIME)
+        self.error: Vector = np.zeros(described.n_joints)
+        self._change: Vector = np.zeros(described.n_joints)
+
+    def execute(self, tau: Vector) -> None:
+        """Replace the exact gravity compensation in ``tau`` by that of the described arm."""
+        if not self._compensates_gravity:
+            return
+        q = self._positions
+        tau += _gravity(self._known_model, self._known_data, q)
+        tau -= _gravity(self._true_model, self._true_data, q)
+
+    def measure(self, state: Measured) -> None:
+        """Add the filtered error to the estimate of external torques."""
+        q, dq, ddq = state.q, state.dq, self._accelerations
+        change, error = self._change, self.error
+        known = _inverse_dynamics(self._known_model, self._known_data, q, dq, ddq)
+        true = _inverse_dynamics(self._true_model, self._true_data, q, dq, ddq)
+        subtract(subtract(known, true, change), error, change)
+        error += multiply(self._filter_gain, change, change)
+        state.tau_ext += error
 
 
 def perturbed(
@@ -168,16 +248,16 @@ def perturbed(
     known = {name: getattr(arm.robot, name) for name in FRICTION_PARAMETERS}
     robot = arm.robot if body is arm.robot else replace(body, **known)
     rotation = arm.rotation_base_in_world
-    off = Pose.from_rpy(settings.base_position, settings.base_rpy)
-    rubbing = np.add(settings.coulomb, settings.stribeck)
+    base_error = Pose.from_rpy(settings.base_position, settings.base_rpy)
+    dry_friction = np.add(settings.coulomb, settings.stribeck)
     return replace(
         arm,
         model=_with_links(robot, settings),
-        position_base_in_world=arm.position_base_in_world + rotation @ off.position,
-        rotation_base_in_world=rotation @ off.rotation,
+        position_base_in_world=arm.position_base_in_world + rotation @ base_error.position,
+        rotation_base_in_world=rotation @ base_error.rotation,
         tool=None if arm.tool is None else _with_errors(arm.tool, settings),
         joint_damping=arm.joint_damping + np.array(settings.viscous),
-        joint_frictionloss=arm.joint_frictionloss + rubbing,
+        joint_frictionloss=arm.joint_frictionloss + dry_friction,
     )
 
 

@@ -96,14 +96,14 @@ def _buffers(model: mujoco.MjModel, width: int, height: int, plain: bool) -> muj
     Larger buffers take more time without a GPU. MuJoCo reads quality and buffer size from the
     model only at this moment.
     """
-    quality, max_value = model.vis.quality, model.vis.global_
-    before = quality.offsamples, max_value.offwidth, max_value.offheight
+    quality, visual = model.vis.quality, model.vis.global_
+    before = quality.offsamples, visual.offwidth, visual.offheight
     try:
         quality.offsamples = 0 if plain else quality.offsamples
-        max_value.offwidth, max_value.offheight = width, height
+        visual.offwidth, visual.offheight = width, height
         return mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_150.value)
     finally:
-        quality.offsamples, max_value.offwidth, max_value.offheight = before
+        quality.offsamples, visual.offwidth, visual.offheight = before
 
 
 class Renderer(Closeable):
@@ -134,11 +134,11 @@ class Renderer(Closeable):
             ConfigurationError: If the images are larger than the scene's off-screen buffer.
             RenderingUnavailable: If rendering is impossible; the message names what to install.
         """
-        max_value = model.vis.global_
-        if not (0 < width <= max_value.offwidth and 0 < height <= max_value.offheight):
+        visual = model.vis.global_
+        if not (0 < width <= visual.offwidth and 0 < height <= visual.offheight):
             raise ConfigurationError(
                 f"image: got {width}x{height} pixels, allowed 1x1 to "
-                f"{max_value.offwidth}x{max_value.offheight} (visual.global offwidth, offheight)"
+                f"{visual.offwidth}x{visual.offheight} (visual.global offwidth, offheight)"
             )
         self.width, self.height = width, height
         self._model = model

@@ -48,7 +48,7 @@ class JointServo:
         gains: tuple[Vector, Vector],
     ) -> None:
         self._motors = motors
-        self._state, self._limit = state, state.limits.torque
+        self._state, self._torque_limit = state, state.limits.torque
         self._stiffness, self._damping = gains
 
     def drive(self) -> None:
@@ -57,7 +57,7 @@ class JointServo:
         q, dq = self._motors()
         q_c, dq_c, _ = state.joint_command
         tau = self._stiffness * (q_c - q) + self._damping * (dq_c - dq)
-        np.clip(tau, -self._limit, self._limit, out=state.tau)
+        np.clip(tau, -self._torque_limit, self._torque_limit, out=state.tau)
 
     def rest(self) -> None:
         """Set the command of a stopped arm to its measured position, and its torques to zero."""
@@ -199,7 +199,7 @@ class SimRobot(DrivetrainStage):
         self._flange = int(model.body(arm.flange_frame).id)
         self._jacobian = np.zeros((3, model.nv))
         self._weight = np.zeros(arm.n_joints)
-        self._limit = arm.limits.torque
+        self._torque_limit = arm.limits.torque
         self._compensates_gravity = arm.compensates_gravity
         self._q, self._stiffness, self._damping, self.tau_ext = np.zeros((4, arm.n_joints))
         self.stopped = False
@@ -210,17 +210,17 @@ class SimRobot(DrivetrainStage):
         """Apply thresholds, load, stiffness frame and stiffness; other settings do nothing."""
         requested = options.given
         self._options = options
-        self._torques = self._wrench = None
+        self._torque_thresholds = self._wrench_thresholds = None
         if "upper_torque_thresholds" in requested:
-            if len(options.upper_torque_thresholds) != len(self._limit):
+            if len(options.upper_torque_thresholds) != len(self._torque_limit):
                 raise BackendError(
                     f"upper_torque_thresholds of {self._state.name}: got "
-                    f"{len(options.upper_torque_thresholds)} numbers, allowed {len(self._limit)}, "
-                    "one per joint"
+                    f"{len(options.upper_torque_thresholds)} numbers, allowed "
+                    f"{len(self._torque_limit)}, one per joint"
                 )
-            self._torques = np.array(options.upper_torque_thresholds)
+            self._torque_thresholds = np.array(options.upper_torque_thresholds)
         if "upper_force_thresholds" in requested:
-            self._wrench = np.array(options.upper_force_thresholds)
+            self._wrench_thresholds = np.array(options.upper_force_thresholds)
         self._frame = Pose.from_rpy(options.stiffness_position, options.stiffness_rpy)
         self._load = options.load
         if self._load.mass <= 0.0:
@@ -238,12 +238,14 @@ class SimRobot(DrivetrainStage):
         Args:
             tau: Torques, (n,) [Nm], changed in place.
         """
-        if not self.stopped and (self._torques is not None or self._wrench is not None):
+        if not self.stopped and (
+            self._torque_thresholds is not None or self._wrench_thresholds is not None
+        ):
             self._check_thresholds()
         if self.stopped:
             q, dq = self._motors()
             tau[:] = self._stiffness * (self._q - q) - self._damping * dq
-            np.clip(tau, -self._limit, self._limit, out=tau)
+            np.clip(tau, -self._torque_limit, self._torque_limit, out=tau)
             self._state.tau[:] = 0.0
             tau += self._state.tau_gravity  # This is zero for an arm with gravity compensation.
         if self._load.mass > 0.0:
@@ -262,21 +264,21 @@ class SimRobot(DrivetrainStage):
     def _check_thresholds(self) -> None:
         """Stop the arm and set ``fault`` if a collision threshold is exceeded."""
         errors, positions = [], []
-        if self._torques is not None:
+        if self._torque_thresholds is not None:
             tau = self.tau_ext
-            for i in np.flatnonzero(np.abs(tau) > self._torques):
+            for i in np.flatnonzero(np.abs(tau) > self._torque_thresholds):
                 errors.append("joint_reflex")
                 positions.append(
-                    f"joint {i + 1}: {tau[i]:.3g} Nm, allowed {self._torques[i]:g} Nm"
+                    f"joint {i + 1}: {tau[i]:.3g} Nm, allowed {self._torque_thresholds[i]:g} Nm"
                 )
-        if self._wrench is not None:
+        if self._wrench_thresholds is not None:
             wrench = self.wrench_in_stiffness_frame()
-            for i in np.flatnonzero(np.abs(wrench) > self._wrench):
+            for i in np.flatnonzero(np.abs(wrench) > self._wrench_thresholds):
                 errors.append("cartesian_reflex")
                 unit = "N" if i < 3 else "Nm"
                 positions.append(
                     f"{_AXES[i]} of the stiffness frame: {wrench[i]:.3g} {unit}, "
-                    f"allowed {self._wrench[i]:g} {unit}"
+                    f"allowed {self._wrench_thresholds[i]:g} {unit}"
                 )
         if errors:
             text = self._words_of(dict.fromkeys(errors))
@@ -314,9 +316,9 @@ class SimRobot(DrivetrainStage):
 
         They depend on the current configuration.
         """
-        moved = np.asarray(np.linalg.inv(self._state.mass), float)  # Inverse mass matrix.
-        compliance = moved.diagonal()
+        inverse_mass = np.asarray(np.linalg.inv(self._state.mass), float)  # Inverse mass matrix.
+        compliance = inverse_mass.diagonal()
         if self._springs is not None:
             compliance = np.maximum(compliance, self._springs.rotor_compliance)
-        late = self._period + self._lag
-        return stable_gains(np.array(self._options.joint_impedance), compliance, late)
+        delay = self._period + self._lag
+        return stable_gains(np.array(self._options.joint_impedance), compliance, delay)

@@ -30,7 +30,7 @@ from multipanda_py.realtime.system.child_process import (
 from multipanda_py.realtime.system.priority import loop_cpu
 from multipanda_py.registry import missing
 
-RATE = 60.0
+MAX_FRAME_RATE = 60.0
 """Maximum frame rate of the window [Hz]."""
 CAMERA_DISTANCE_FACTOR = 1.3
 """Initial camera distance relative to MuJoCo's default."""
@@ -98,7 +98,7 @@ def view(config: CellConfig, follower: RowFollower, ended: threading.Event) -> N
             mujoco.mjv_defaultFreeCamera(scene.model, handle.cam)
             handle.cam.distance *= CAMERA_DISTANCE_FACTOR
         shown = 0
-        while handle.is_running() and not ended.wait(1.0 / RATE):
+        while handle.is_running() and not ended.wait(1.0 / MAX_FRAME_RATE):
             if (row := follower.newest()) is not None and row["cycle"] != shown:
                 with handle.lock():
                     scene.show(row)
@@ -123,8 +123,8 @@ def require_display() -> None:
     # The errors raised below replace the output of glfw.
     glfw.set_error_callback(lambda code, text: None)
     if not glfw.init():
-        path = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-        raise RenderingUnavailable(f"no window can be opened on display {path!r}")
+        display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+        raise RenderingUnavailable(f"no window can be opened on display {display!r}")
     glfw.window_hint(glfw.VISIBLE, glfw.FALSE)
     window = glfw.create_window(64, 64, "", None, None)
     glfw.default_window_hints()

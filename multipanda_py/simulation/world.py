@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of a simulated world: access to bodies, saving and restoring."""
+"""Simulated world: access to bodies, contacts at the start, saving and restoring."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from multipanda_py.exceptions import SimulationRefused, UnknownName
 from multipanda_py.pose import Pose
 from multipanda_py.registry import extras_named
 from multipanda_py.simulation.mjcf_elements import quaternion
-from multipanda_py.simulation.object_activation import ObjectActivation
+from multipanda_py.simulation.object_activation import TOUCH_DEPTH, ObjectActivation
 from multipanda_py.state import Matrix, Vector
 
 with extras_named():
     import mujoco
 
 
-_DIVERGED = "unstable"
+_UNSTABLE_TEXT = "unstable"
 _DIVERGENCE_WARNINGS = [
     int(one)
     for one in (
@@ -33,22 +33,24 @@ _DIVERGENCE_WARNINGS = [
         mujoco.mjtWarning.mjWARN_BADQACC,
     )
 ]
-_KIND = 24  # Length of the constant beginning of a warning, before any numbers [characters].
+_KIND_LENGTH = 24
+"""Length of the constant beginning of a warning, before any numbers [characters]."""
 
 _log = logging.getLogger(__name__)
-_kinds: set[str] = set()
-_newest = ""
+_logged_kinds: set[str] = set()
+_newest_warning = ""
 
 
 def install_warning_handler() -> None:
     """Install a handler for MuJoCo's warnings, unless the program has its own."""
     if mujoco.get_mju_user_warning() is None:
-        mujoco.set_mju_user_warning(_keep)
+        mujoco.set_mju_user_warning(_handle_warning)
 
 
 def diverged(description: str) -> str:
     """Return ``description`` of a divergence, followed by MuJoCo's reason if known."""
-    return f"{description}: {_newest}" if _DIVERGED in _newest else description
+    reason = f": {_newest_warning}" if _UNSTABLE_TEXT in _newest_warning else ""
+    return description + reason
 
 
 def was_reset(data: mujoco.MjData, before: float) -> bool:
@@ -66,14 +68,14 @@ def was_reset(data: mujoco.MjData, before: float) -> bool:
     )
 
 
-def _keep(text: str) -> None:
+def _handle_warning(text: str) -> None:
     """Store a warning; log the first of its kind unless the backend reports it. Thread: any."""
-    global _newest
-    _newest = " ".join(text.split())
-    kind = _newest[:_KIND]
-    if _DIVERGED not in _newest and kind not in _kinds:
-        _kinds.add(kind)
-        _log.warning("MuJoCo: %s", _newest)
+    global _newest_warning
+    _newest_warning = " ".join(text.split())
+    kind = _newest_warning[:_KIND_LENGTH]
+    if _UNSTABLE_TEXT not in _newest_warning and kind not in _logged_kinds:
+        _logged_kinds.add(kind)
+        _log.warning("MuJoCo: %s", _newest_warning)
 
 
 FLOOR = "floor"
@@ -277,6 +279,43 @@ def _positive(description: str, value: float, zero: bool = False) -> float:
             f"{description}: got {value!r:.60}, allowed {'0 or more' if zero else 'more than 0'}"
         )
     return float(value)
+
+
+def start_contacts(
+    model: mujoco.MjModel, data: mujoco.MjData, prefixes: Mapping[str, str]
+) -> list[str]:
+    """Return a warning for each arm that starts inside another body, with the deepest link.
+
+    The simulation pushes such bodies apart with large forces. The arm is pushed away abruptly, or
+    a joint that cannot move away jams.
+
+    Args:
+        model: Model of the scene.
+        data: State with contacts, after ``mj_forward`` at the start.
+        prefixes: Prefix of the body names of each arm, by arm name.
+    """
+    owner = {
+        body: name
+        # Longer prefixes override shorter ones, as a_b_ overrides a_.
+        for name in sorted(prefixes, key=len)
+        for body in range(model.nbody)
+        if model.body(body).name.startswith(prefixes[name])
+    }
+    deepest: dict[tuple[str, str], tuple[float, str]] = {}
+    for contact in data.contact:
+        one, other = (int(model.geom_bodyid[geom]) for geom in contact.geom)
+        if one not in owner:
+            one, other = other, one
+        if one not in owner or contact.dist > -TOUCH_DEPTH:
+            continue
+        other_name = owner.get(other) or ("the floor" if other == 0 else model.body(other).name)
+        pair = (owner[one], "itself" if other_name == owner[one] else other_name)
+        deepest[pair] = min(deepest.get(pair, (0.0, "")), (contact.dist, model.body(one).name))
+    return [
+        f"{arm} starts inside {description}: {body} is {-1e3 * dist:.0f} mm deep, which pushes "
+        f"the arm away or jams a joint. Change arms.{arm}.q_start"
+        for (arm, description), (dist, body) in deepest.items()
+    ]
 
 
 def save_fields(part: object, names: Sequence[str]) -> dict[str, object]:

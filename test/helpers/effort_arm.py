@@ -20,7 +20,7 @@ import mujoco
 import numpy as np
 
 from multipanda_py.robots import ArmDescription
-from multipanda_py.simulation.mjcf import build_scene
+from multipanda_py.simulation.scene_mjcf import build_scene
 
 PATIENCE = 0.2  # for a command, in lockstep [s]
 WATCHDOG = 0.2  # silence after which it puts its brakes on, of its own time [s]

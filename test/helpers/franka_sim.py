@@ -15,7 +15,7 @@ import pytest
 from processes import wait_until
 
 from multipanda_py.robots import ArmDescription
-from multipanda_py.simulation.mjcf import build_scene
+from multipanda_py.simulation.scene_mjcf import build_scene
 
 sys.path.append(str(Path(__file__).parents[2] / "tools"))
 from franka_sim_env import MAKE, interpreter

@@ -13,7 +13,7 @@ from multipanda_py.identification.arm.fourier import FourierMotion
 from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
 from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.robots.inertial import Load, inertial_of
-from multipanda_py.simulation.mjcf import build_scene
+from multipanda_py.simulation.scene_mjcf import build_scene
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from multipanda_py.simulation.actuators import CompliantJoints, CompliantRobot
-from multipanda_py.simulation.actuators.awas2 import Awas2
-from multipanda_py.simulation.actuators.bavs import Bavs
-from multipanda_py.simulation.actuators.qbmove import Qbmove
-from multipanda_py.simulation.actuators.sea import Sea
+from multipanda_py.simulation.actuators.compliant_actuators import Awas2, Bavs, Qbmove, Sea
 
 INERTIA, DAMPING, MASS, LENGTH, GRAVITY = 0.00232, 0.02, 0.2, 0.04, 9.81
 """Of one link: kg m^2 about its joint, Nm s/rad, kg, m to its centre, m/s^2."""

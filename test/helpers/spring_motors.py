@@ -9,7 +9,7 @@ import numpy as np
 from spring_links import GRAVITY, INERTIA, LENGTH, MASS, clip, pendulum
 
 from multipanda_py.simulation.actuators import Motors
-from multipanda_py.simulation.actuators.qbmove import Qbmove
+from multipanda_py.simulation.actuators.compliant_actuators import Qbmove
 
 J, D, MOST, FASTEST, FRICTION, STICK = 0.0233, 0.2698, 6.0, 6.0, 0.02, 1e3
 P, D_PID = 125.0, 4.5

@@ -88,9 +88,9 @@ class StopRig:
             if isinstance(stage, Perturbation):
                 stage.motor = throw.tau.copy()
             elif isinstance(stage, CommandDelay):  # what is under way is what was commanded last
-                stage.history[:] = throw.tau
+                stage.pending[:] = throw.tau
             elif isinstance(stage, Delay):
-                stage.history.clear()
+                stage.pending.clear()
         self.arm.state.tau[:] = throw.tau
         self.backend.read([0])
         self.arm.model.update(self.arm.state)

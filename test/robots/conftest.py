@@ -12,7 +12,7 @@ import pytest
 
 from multipanda_py.robots import ARMATURE, ArmDescription, Tool
 from multipanda_py.robots.urdf import arm_urdf
-from multipanda_py.simulation.mjcf import build_scene
+from multipanda_py.simulation.scene_mjcf import build_scene
 
 TOOL = Tool(
     mass=0.8,

@@ -10,7 +10,7 @@ import pytest
 
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.urdf import arm_urdf
-from multipanda_py.simulation.mjcf import build_scene
+from multipanda_py.simulation.scene_mjcf import build_scene
 
 pytestmark = pytest.mark.inline
 

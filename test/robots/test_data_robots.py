@@ -16,7 +16,7 @@ from multipanda_py.robots.dynamics.arm_model import build_pinocchio
 from multipanda_py.robots.models import DATA_FOLDER, MODELS
 from multipanda_py.robots.read_robot import read_robot
 from multipanda_py.robots.urdf import arm_urdf
-from multipanda_py.simulation.mjcf import build_scene
+from multipanda_py.simulation.scene_mjcf import build_scene
 
 pytestmark = [pytest.mark.inline, pytest.mark.workspace]
 

@@ -19,7 +19,7 @@ from multipanda_py.robots.models import DATA_FOLDER, FRANKA_HAND, MODELS
 from multipanda_py.robots.read_gripper import read_gripper
 from multipanda_py.robots.read_robot import read_robot
 from multipanda_py.robots.urdf import arm_urdf
-from multipanda_py.simulation.mjcf import build_scene
+from multipanda_py.simulation.scene_mjcf import build_scene
 from multipanda_py.state import ArmState
 
 pytestmark = pytest.mark.inline

@@ -10,8 +10,8 @@ from repository import BENCH_ARM
 
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.read_robot import read_robot
-from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mjcf_elements import VISUAL_GROUP
+from multipanda_py.simulation.scene_mjcf import build_scene
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 

@@ -12,7 +12,7 @@ import pytest
 from multipanda_py.exceptions import ConfigurationError, RenderingUnavailable, UnknownName
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation import rendering
-from multipanda_py.simulation.mjcf import build_scene
+from multipanda_py.simulation.scene_mjcf import build_scene
 
 pytestmark = pytest.mark.inline
 

@@ -109,7 +109,7 @@ def _report(draft: RobotDraft) -> None:
 
 def _draw(draft: RobotDraft, path: Path) -> None:
     # MuJoCo takes half a second to load.
-    from multipanda_py.simulation.robot_image import render_robot
+    from multipanda_py.simulation.scene_view import render_robot
 
     try:
         render_robot(path, draft.robot, draft.chain, draft.shapes)

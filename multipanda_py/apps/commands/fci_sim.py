@@ -11,11 +11,11 @@ from multipanda_py.apps.commands.command_line import OK, Verb, complain, print_l
 from multipanda_py.exceptions import BackendError, ConfigurationError
 from multipanda_py.realtime.system.signals import end_in_order
 from multipanda_py.simulation.fci import arguments as fci_arguments
-from multipanda_py.simulation.fci.admin import ADMIN_PORT, Admin, AdminClient
+from multipanda_py.simulation.fci.fault_injection import ADMIN_PORT, Admin, AdminClient
 
 if TYPE_CHECKING:
     from multipanda_py.config.cell_file import CellConfig
-    from multipanda_py.simulation.fci.server import Server
+    from multipanda_py.simulation.fci.process import Server
 
 
 def _add_server_arguments(parser: argparse.ArgumentParser) -> None:

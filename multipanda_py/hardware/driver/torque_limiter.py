@@ -85,10 +85,8 @@ class TorqueLimiter:
 
     def _bound(self, tau: Sequence[float], executed: Sequence[float]) -> list[float]:
         bounded = []
-        for desired, now, max_value, step in zip(tau, executed, self._limits, self._steps):
-            if not (-step <= desired - now <= step and -max_value <= desired <= max_value):
-                desired = max(
-                    max(-max_value, now - step), min(min(max_value, now + step), desired)
-                )
+        for desired, now, limit, step in zip(tau, executed, self._limits, self._steps):
+            if not (-step <= desired - now <= step and -limit <= desired <= limit):
+                desired = max(max(-limit, now - step), min(min(limit, now + step), desired))
             bounded.append(desired)
         return bounded

@@ -157,13 +157,13 @@ class TopicControl(ABC, Generic[Limiter]):
         """Publish the newest state to the loop; return its number."""
         reading = self._reading
         tau = self._tau
-        measured = [0.0] * len(tau)
+        exerted = [0.0] * len(tau)
         # Before the first command, brakes may carry the arm. Measured efforts would then be
         # misleading.
         if self._observer is not None and reading.effort and self._sent is not None:
-            tau, measured = reading.effort, self._exerted_torques(self._observer, period)
+            tau, exerted = reading.effort, self._exerted_torques(self._observer, period)
         return self._loop.publish(
-            reading.time, self._moving * self.kind, 0, *reading.q, *reading.dq, *tau, *measured
+            reading.time, self._moving * self.kind, 0, *reading.q, *reading.dq, *tau, *exerted
         )
 
     def _check_timeout(self) -> float:

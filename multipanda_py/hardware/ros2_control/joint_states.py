@@ -138,11 +138,11 @@ class JointReading:
         )
         for name, now, before, fastest, is_endless, unit in each:
             displacement = math.remainder(now - before, math.tau) if is_endless else now - before
-            max_value = MAX_POSITION_JUMP + 2.0 * fastest * min(period, self._longest)
-            if abs(displacement) > max_value:
+            max_displacement = MAX_POSITION_JUMP + 2.0 * fastest * min(period, self._longest)
+            if abs(displacement) > max_displacement:
                 raise StateInvalid(
                     f"joint {name} moved from {before:.4g} to {now:.4g} {unit} in "
-                    f"{1e3 * period:.3g} ms, allowed {max_value:.3g} {unit}"
+                    f"{1e3 * period:.3g} ms, allowed {max_displacement:.3g} {unit}"
                 )
 
     def _find(self, names: Sequence[str]) -> bool:

@@ -18,7 +18,7 @@ from multipanda_py.simulation.actuators import (
     Motors,
     OperationMode,
 )
-from multipanda_py.simulation.actuators.qbmove import Qbmove
+from multipanda_py.simulation.actuators.compliant_actuators import Qbmove
 from multipanda_py.state import Matrix, Vector
 
 GRAVITY = 9.81

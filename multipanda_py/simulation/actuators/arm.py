@@ -94,7 +94,7 @@ class CompliantArm(DrivetrainStage):
         arm: ArmDescription,
         state: ArmState,
         elastic: Sequence[int],
-        bears: Vector,
+        link_torque_limit: Vector,
         weight: float = 1.0,
     ) -> None:
         self.name, self._scale = arm.name, weight
@@ -102,15 +102,15 @@ class CompliantArm(DrivetrainStage):
         self.actuators, self._tau = state.actuators, state.tau
         self.joint_names = tuple(arm.joint_names[joint] for joint in elastic)
         self.torque_limit: Vector = arm.limits.torque[self.elastic]
-        self.link_torque_limit: Vector = bears[self.elastic]
+        self.link_torque_limit: Vector = link_torque_limit[self.elastic]
         joints = [model.joint(name) for name in self.joint_names]
         self.dofs = np.array([int(joint.dofadr[0]) for joint in joints])
         self.positions = np.array([int(joint.qposadr[0]) for joint in joints])
         self.motors = np.array([int(model.actuator(name).id) for name in self.joint_names])
         first = int(model.joint(arm.joint_names[0]).qposadr[0])
         self._q = data.qpos[first : first + arm.n_joints]
-        self._believed: Any = model_with_gravity(arm) if arm.compensates_gravity else None
-        self._data = None if self._believed is None else self._believed.createData()
+        self._known_model: Any = model_with_gravity(arm) if arm.compensates_gravity else None
+        self._known_data = None if self._known_model is None else self._known_model.createData()
         self.desired_torque: Vector = self._with_weight(np.zeros(arm.n_joints))[self.elastic]
         self.actuators.carried[self.elastic] = self.desired_torque
 
@@ -122,9 +122,9 @@ class CompliantArm(DrivetrainStage):
         tau[self.elastic] = 0.0
 
     def _with_weight(self, tau: Vector) -> Vector:
-        if self._believed is None:
+        if self._known_model is None:
             return tau
-        result: Vector = tau + self._scale * _gravity(self._believed, self._data, self._q)
+        result: Vector = tau + self._scale * _gravity(self._known_model, self._known_data, self._q)
         return result
 
 
@@ -152,18 +152,18 @@ class CompliantGroups:
 
     def __init__(self, arms: Sequence[ArmConfig]) -> None:
         self.count, self.groups = 0, list[tuple[ActuatorConfig, list[int]]]()
-        max_value: list[float] = []
-        speed: list[float] = []
+        max_torque: list[float] = []
+        max_speed: list[float] = []
         for arm in arms:
             names, elastic = tuple(joint.name for joint in arm.robot.joints), elastic_of(arm)
             numbers = {joint: self.count + index for index, joint in enumerate(elastic)}
             for key, joints in joint_indices(arm.actuators, names).items():
                 self.groups.append((arm.actuators[key], [numbers[joint] for joint in joints]))
             self.count += len(elastic)
-            max_value += arm.robot.limits.torque[elastic].tolist()
-            speed += arm.robot.limits.velocity[elastic].tolist()
-        self._max: Vector = np.array(max_value)
-        self._speed: Vector = np.array(speed)
+            max_torque += arm.robot.limits.torque[elastic].tolist()
+            max_speed += arm.robot.limits.velocity[elastic].tolist()
+        self._max_torque: Vector = np.array(max_torque)
+        self._max_speed: Vector = np.array(max_speed)
 
     @property
     def springs(self) -> list[tuple[Actuator[Any], list[int]]]:
@@ -221,18 +221,16 @@ class CompliantGroups:
     @property
     def link_pid(self) -> LinkPid:
         """Controllers of links in mode ``link_pid``, by default with the joint torque limits."""
-        overrides = {key: np.zeros(self.count) for key in LinkPidConfig.model_fields}
+        gains = {key: np.zeros(self.count) for key in LinkPidConfig.model_fields}
         for group, at in self.groups:
-            for key, values in overrides.items():
+            for key, values in gains.items():
                 own = getattr(group.link_pid, key)
-                values[at] = self._max[at] if own is None else own
-        return LinkPid.from_config(self.count, **overrides)
+                values[at] = self._max_torque[at] if own is None else own
+        return LinkPid.from_config(self.count, **gains)
 
     def drive(self, period: float) -> LinkTorque:
         """Build the torque control of the joints for a cycle time [s]."""
         motors, modes = self.motors, self.modes
         joints = CompliantJoints(self.springs, self.count, motors, modes, link_pid=self.link_pid)
-        windup_limiter = (
-            None if motors is None else MotorLimiter(joints, motors, self._speed, period)
-        )
-        return LinkTorque(joints, modes, motors, self.presets, period, windup_limiter)
+        limiter = None if motors is None else MotorLimiter(joints, motors, self._max_speed, period)
+        return LinkTorque(joints, modes, motors, self.presets, period, limiter)

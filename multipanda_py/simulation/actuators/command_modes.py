@@ -12,11 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from multipanda_py.actuator import finite_numbers
 from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.robots.actuated_joints import OperationMode
-from multipanda_py.simulation.actuators.joint_commands import Commands, Readings, joints_of
-from multipanda_py.simulation.actuators.mode_transfer import (
+from multipanda_py.simulation.actuators.joint_commands import (
+    Commands,
     JointSnapshot,
+    Readings,
     commands_for,
     commands_for_torque,
+    joints_of,
     motors_for,
 )
 from multipanda_py.simulation.actuators.motors import LinkPid, Motors

@@ -45,7 +45,7 @@ class ActuatorCommandDispatcher:
     """
 
     def __init__(self, joints: CompliantJoints, modes: Sequence[OperationMode]) -> None:
-        self._joints, self._of_laws = joints, tuple(modes)
+        self._joints, self._torque_modes = joints, tuple(modes)
         self._commands = np.full((3, joints.n_joints), np.nan)
         self._commands[0] = CONTROLLET_TORQUE_MODE
         self.actuator_commanded: NDArray[np.bool_] = np.zeros(joints.n_joints, bool)
@@ -53,7 +53,7 @@ class ActuatorCommandDispatcher:
         self.any_commanded = False
         self.refused: dict[int, str] = {}
         self.stopped: BeyondStops = {}
-        self._beyond: BeyondStops = {}
+        self._reported_beyond: BeyondStops = {}
 
     def save(self) -> Matrix:
         return self._commands.copy()
@@ -61,7 +61,7 @@ class ActuatorCommandDispatcher:
     def restore(self, saved: Matrix) -> None:
         """Restore the result of :meth:`save`; the joints must be restored separately."""
         self._commands = saved.copy()
-        self._poll()
+        self._update_masks()
 
     def receive(
         self, q: Vector, dq: Vector, command: Matrix, bounds: Matrix | None = None
@@ -87,14 +87,14 @@ class ActuatorCommandDispatcher:
         if changed.any():
             self._joints.sense(q, dq)
             self._change(np.flatnonzero(changed))
-            self._poll()
+            self._update_masks()
         is_new &= self.actuator_commanded & ~self.direct
         if bounds is not None and is_new.any():
             is_new &= ~self._beyond_bounds(q, is_new, bounds)
         self._command(is_new)
         return np.flatnonzero(changed & ~self.actuator_commanded)
 
-    def _poll(self) -> None:
+    def _update_masks(self) -> None:
         self.actuator_commanded = self._commands[0] != CONTROLLET_TORQUE_MODE
         self.any_commanded = bool(self.actuator_commanded.any())
         self.direct = self._commands[0] == OperationMode.LINK_TORQUE
@@ -105,7 +105,9 @@ class ActuatorCommandDispatcher:
         for joint in at.tolist():
             number = int(self._commands[0, joint])
             mode = (
-                self._of_laws[joint] if number == CONTROLLET_TORQUE_MODE else OperationMode(number)
+                self._torque_modes[joint]
+                if number == CONTROLLET_TORQUE_MODE
+                else OperationMode(number)
             )
             by_mode[mode].append(joint)
         for mode, joints in by_mode.items():
@@ -132,12 +134,12 @@ class ActuatorCommandDispatcher:
             bounds: Minimum and maximum torques of links, (2, m) [Nm].
         """
         joints, springs = self._joints, self._joints.springs
-        at_once = np.array([m.has_motor_references and not m.has_motors for m in joints.modes])
-        at_once &= is_new.any(axis=0)
-        if not at_once.any():
-            return at_once
+        immediate = np.array([m.has_motor_references and not m.has_motors for m in joints.modes])
+        immediate &= is_new.any(axis=0)
+        if not immediate.any():
+            return immediate
         now = {name: joints.commanded(name) for name in _POSITION_COMMANDS}
-        for row, joint in np.argwhere(is_new & at_once).tolist():
+        for row, joint in np.argwhere(is_new & immediate).tolist():
             now[joints.modes[joint].commands[row]][joint] = self._commands[1 + row, joint]
         equilibrium, preset, first, second = now.values()
         maps = np.array([mode.takes_equilibrium for mode in joints.modes])
@@ -145,15 +147,15 @@ class ActuatorCommandDispatcher:
             references = np.where(maps, springs.references(equilibrium, preset), [first, second])
             exerted = springs.torque(q, references)
             torque, load = exerted.link, np.abs(exerted[1:]).max(axis=0)
-        tightest = _MAX_PRELOAD * np.abs(bounds).max(axis=0)
-        supported = (bounds[0] <= torque) & (torque <= bounds[1]) & (maps | (load <= tightest))
-        beyond_bounds: NDArray[np.bool_] = at_once & ~supported
+        max_load = _MAX_PRELOAD * np.abs(bounds).max(axis=0)
+        supported = (bounds[0] <= torque) & (torque <= bounds[1]) & (maps | (load <= max_load))
+        beyond_bounds: NDArray[np.bool_] = immediate & ~supported
         for joint in np.flatnonzero(beyond_bounds).tolist():
-            low, high, max_value = (float(one[joint]) for one in (*bounds, tightest))
+            low, high, max_motor_load = (float(one[joint]) for one in (*bounds, max_load))
             self.refused[joint] = (
                 f"{' and '.join(joints.modes[joint].commands)}: with this command springs would "
                 f"exert {torque[joint]:.4g} Nm on the link and up to {load[joint]:.4g} Nm on a "
-                f"motor, allowed {low:.4g} to {high:.4g} Nm and {max_value:.4g} Nm"
+                f"motor, allowed {low:.4g} to {high:.4g} Nm and {max_motor_load:.4g} Nm"
             )
         return beyond_bounds
 
@@ -172,7 +174,7 @@ class ActuatorCommandDispatcher:
             except ActuatorRefused as error:
                 self.refused[at[0]] = str(error)
         if result:
-            beyond, known = self._joints.beyond_stops(), {*self._beyond}
+            beyond, known = self._joints.beyond_stops(), {*self._reported_beyond}
             self.stopped |= {
                 motor: description
                 for motor, description in beyond.items()
@@ -180,4 +182,4 @@ class ActuatorCommandDispatcher:
                 # changes by these commands are reported.
                 if motor not in known and before.get(motor) != description
             }
-            self._beyond = beyond
+            self._reported_beyond = beyond

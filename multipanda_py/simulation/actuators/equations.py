@@ -46,7 +46,7 @@ class Equations:
         lower: Lower limits of x and v, (6n,): motor stops and maximum motor speeds.
         upper: Upper limits of x and v, (6n,).
         fastest: Maximum rate of friction, dampers and controllers of motors [1/s].
-        desired_rates: Value of ``fastest`` for the given motors, before :meth:`slow_down` [1/s].
+        nominal_rate: Value of ``fastest`` for the given motors, before :meth:`slow_down` [1/s].
         integrates: True if a controller has integral action.
         aim: References of the controllers of links and motors, (3, n) [rad].
         gains: Proportional, integral and velocity gains of controllers, (3, 3, n); the second
@@ -62,8 +62,8 @@ class Equations:
         self.low, self.high = np.zeros(5 * n), np.zeros(5 * n)
         self.output_matrix = np.zeros((7 * n, 11 * n + 1))
         self.lower, self.upper = np.full(6 * n, -np.inf), np.full(6 * n, np.inf)
-        self.fastest, self.desired_rates, self.integrates = 0.0, 0.0, False
-        self._squares, self._drags = np.zeros((2, n)), np.zeros((2, n))
+        self.fastest, self.nominal_rate, self.integrates = 0.0, 0.0, False
+        self._squared_rates, self._damping_rates = np.zeros((2, n)), np.zeros((2, n))
         self._each = np.arange(n)
         self._constant = self.input_matrix[:, 0].reshape(5, n)
         # Rows of A for the accelerations of the links.
@@ -73,12 +73,12 @@ class Equations:
         self._drag: Vector = np.einsum("ii->i", self._links[:, :n])  # View of the link damping.
         self.aim, self._torque = np.zeros((3, n)), np.zeros((3, n))
         self._integral, self.gains = np.zeros((3, n)), np.zeros((3, 3, n))
-        self._largest: Vector = np.zeros((3, n))
-        self._lightness = np.zeros((2, n))
+        self._max_controller_torque: Vector = np.zeros((3, n))
+        self._inverse_inertia = np.zeros((2, n))
         self._motor_damping, self._coefficients = np.zeros((2, n)), np.zeros((2, n))
         self.elastic: Vector = np.ones(n)
         self._has_pid = np.zeros(n, dtype=bool)
-        self._softness = 1.0
+        self._spring_scale = 1.0
 
     @property
     def memory(self) -> Matrix:
@@ -93,7 +93,7 @@ class Equations:
     @property
     def inverse_inertia(self) -> Matrix:
         """Inverse inertias of motors with dynamics, (2, n) [1/(kg m^2)]; 0 for others."""
-        return self._lightness
+        return self._inverse_inertia
 
     def set_modes(
         self,
@@ -120,26 +120,26 @@ class Equations:
         exists = np.array([np.ones(n), has_second])
         self.elastic = np.where(rigid, 0.0, 1.0)
         self.gains[:] = 0.0
-        self._largest, self._has_pid = np.full((3, n), np.inf), linked
+        self._max_controller_torque, self._has_pid = np.full((3, n), np.inf), linked
         self.gains[:, LINK] = linked * np.array([link_pid.p, link_pid.i, link_pid.d])
-        self._largest[LINK, linked] = link_pid.max_torque[linked]
+        self._max_controller_torque[LINK, linked] = link_pid.max_torque[linked]
         friction, stick = np.zeros((2, n)), np.zeros((2, n))
-        self._lightness[:] = self._motor_damping[:] = 0.0
-        min_value, max_value = np.full((6, n), -np.inf), np.full((6, n), np.inf)
+        self._inverse_inertia[:] = self._motor_damping[:] = 0.0
+        lower, upper = np.full((6, n), -np.inf), np.full((6, n), np.inf)
         if motors is not None:
-            self._lightness[:] = exists * moving / motors.inertia
+            self._inverse_inertia[:] = exists * moving / motors.inertia
             self._motor_damping[:] = motors.damping
             self.gains[:, FIRST:] = exists * pid * np.array([motors.p, motors.i, motors.d])
-            self._largest[FIRST:] = motors.max_torque
+            self._max_controller_torque[FIRST:] = motors.max_torque
             friction, stick = motors.friction, motors.friction_stiffness * (motors.friction > 0.0)
-            path = moving & (exists > 0.0)
-            min_value[1:3], max_value[1:3] = np.where(
-                path, [motors.min_position, motors.max_position], [[[-np.inf]], [[np.inf]]]
+            has_limits = moving & (exists > 0.0)
+            lower[1:3], upper[1:3] = np.where(
+                has_limits, [motors.min_position, motors.max_position], [[[-np.inf]], [[np.inf]]]
             )
-            max_value[4:] = np.where(path, motors.max_velocity, np.inf)
-            min_value[4:] = -max_value[4:]
+            upper[4:] = np.where(has_limits, motors.max_velocity, np.inf)
+            lower[4:] = -upper[4:]
         self._coefficients[:] = np.where(is_antagonistic, 0.5, np.array([[1.0], [0.0]]))
-        self.lower[:], self.upper[:] = min_value.ravel(), max_value.ravel()
+        self.lower[:], self.upper[:] = lower.ravel(), upper.ravel()
         self.integrates = bool(self.gains[1].any())
         rows = self.input_matrix[:, 1:].reshape(5, n, 6, n)
         rows[:] = 0.0
@@ -148,12 +148,12 @@ class Equations:
             rows[row, each, row + 3, each] = -self.gains[2, row]
         for motor in range(2):
             rows[3 + motor, each, 1 + motor, each] = stick[motor]
-        self.high[:] = np.concatenate((self._largest, friction)).ravel()
+        self.high[:] = np.concatenate((self._max_controller_torque, friction)).ravel()
         self.low[:] = -self.high
-        rate = (self.gains[0, FIRST:] + stick) * self._lightness
-        drag = (self.gains[2, FIRST:] + self._motor_damping) * self._lightness
-        self._squares, self._drags = rate, drag
-        self.fastest = self.desired_rates = max(math.sqrt(rate.max()), float(drag.max()))
+        rate = (self.gains[0, FIRST:] + stick) * self._inverse_inertia
+        drag = (self.gains[2, FIRST:] + self._motor_damping) * self._inverse_inertia
+        self._squared_rates, self._damping_rates = rate, drag
+        self.fastest = self.nominal_rate = max(math.sqrt(rate.max()), float(drag.max()))
         self._put_motors()
         self.set_damping(np.zeros(n))
         self._put_constant()
@@ -167,12 +167,12 @@ class Equations:
             fastest: Maximum rate for which substeps are stable [1/s].
         """
         scale = np.minimum(
-            fastest**2 / np.maximum(self._squares, fastest**2),
-            fastest / np.maximum(self._drags, fastest),
+            fastest**2 / np.maximum(self._squared_rates, fastest**2),
+            fastest / np.maximum(self._damping_rates, fastest),
         )
-        for rates in (self._lightness, self._squares, self._drags):
+        for rates in (self._inverse_inertia, self._squared_rates, self._damping_rates):
             rates *= scale
-        self.fastest = max(math.sqrt(self._squares.max()), float(self._drags.max()))
+        self.fastest = max(math.sqrt(self._squared_rates.max()), float(self._damping_rates.max()))
         self._put_motors()
         self.set_damping(np.zeros(self.n_joints))
 
@@ -184,9 +184,9 @@ class Equations:
         for row in (LINK, FIRST, SECOND):
             rows[row, each, row, each] = 1.0
         for motor in range(2):
-            lightness = self._lightness[motor]
-            rows[4 + motor, each, 7 + motor, each] = lightness  # Torques of the motors.
-            rows[4 + motor, each, 9 + motor, each] = -lightness  # Friction of the motors.
+            inverse_inertia = self._inverse_inertia[motor]
+            rows[4 + motor, each, 7 + motor, each] = inverse_inertia  # Torques of the motors.
+            rows[4 + motor, each, 9 + motor, each] = -inverse_inertia  # Friction of the motors.
         # Torque of the link controller, or the commanded torque.
         self._links.reshape(n, 11, n)[each, 6, each] = 1.0
         self._put_springs()
@@ -200,23 +200,28 @@ class Equations:
         )
         links[each, LINK, each] = -damping
         for motor in range(2):
-            fraction = self._coefficients[motor] * (self._lightness[motor] > 0.0)
+            fraction = self._coefficients[motor] * (self._inverse_inertia[motor] > 0.0)
             links[each, 1 + motor, each] = fraction * damping
-            rows[4 + motor, each, LINK, each] = self._lightness[motor] * fraction * damping
+            rows[4 + motor, each, LINK, each] = self._inverse_inertia[motor] * fraction * damping
             for other in range(2):
                 both = (
-                    fraction * self._coefficients[other] * (self._lightness[other] > 0.0) * damping
+                    fraction
+                    * self._coefficients[other]
+                    * (self._inverse_inertia[other] > 0.0)
+                    * damping
                 )
                 own = self._motor_damping[motor] * (motor == other)
-                rows[4 + motor, each, 1 + other, each] = -self._lightness[motor] * (both + own)
+                rows[4 + motor, each, 1 + other, each] = -self._inverse_inertia[motor] * (
+                    both + own
+                )
 
     def set_links(
         self,
         compliance: Matrix,
         damping: Vector,
         rest: Vector,
-        softness: float = 1.0,
-        ease: float = 1.0,
+        spring_scale: float = 1.0,
+        damper_scale: float = 1.0,
     ) -> None:
         """Set the dynamics of the links for a step.
 
@@ -224,14 +229,14 @@ class Equations:
             compliance: Rows and columns of the inverse mass matrix, (n, n) [1/(kg m^2)].
             damping: Damping of the joints in the MuJoCo model, (n,) [Nm s/rad].
             rest: Accelerations of links by all other forces, (n,) [rad/s^2].
-            softness: Factor on spring torques.
-            ease: Factor on torques of link controllers.
+            spring_scale: Factor on spring torques.
+            damper_scale: Factor on torques of link controllers.
         """
         n, each = self.n_joints, self._each
-        if softness != self._softness:
-            self._softness = softness
+        if spring_scale != self._spring_scale:
+            self._spring_scale = spring_scale
             self._put_springs()
-        self._links.reshape(n, 11, n)[each, 6, each] = np.where(self._has_pid, ease, 1.0)
+        self._links.reshape(n, 11, n)[each, 6, each] = np.where(self._has_pid, damper_scale, 1.0)
         self.put_torques()
         self._drag -= damping
         self._accelerations[:, :-1] = compliance.dot(self._links)
@@ -274,7 +279,7 @@ class Equations:
         """
         gain = self.gains[1]
         has = gain > 0.0
-        limit = np.divide(self._largest, gain, out=np.zeros_like(gain), where=has)
+        limit = np.divide(self._max_controller_torque, gain, out=np.zeros_like(gain), where=has)
         result = self._integral + duration * (self.aim - x)
         self._integral[:] = np.where(has, np.clip(result, -limit, limit), 0.0)
         self._put_constant()
@@ -286,7 +291,9 @@ class Equations:
     def _put_springs(self) -> None:
         """Fill the columns of A for spring torques on links and motors."""
         each, n = self._each, self.n_joints
-        self._links.reshape(n, 11, n)[each, 3, each] = self._softness * self.elastic
+        self._links.reshape(n, 11, n)[each, 3, each] = self._spring_scale * self.elastic
         rows = self.output_matrix[:, :-1].reshape(7, n, 11, n)
         for motor in range(2):
-            rows[4 + motor, each, 4 + motor, each] = -self._softness * self._lightness[motor]
+            rows[4 + motor, each, 4 + motor, each] = (
+                -self._spring_scale * self._inverse_inertia[motor]
+            )

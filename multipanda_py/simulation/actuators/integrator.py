@@ -67,7 +67,7 @@ class SpringIntegrator:
         self._raw, self._slipped = np.zeros(5 * n), np.zeros(2 * n)
         self._memory = equations.input_matrix[3 * n :, 0]
         # ``Equations`` updates both arrays in place.
-        self._before, self._after = equations.input_matrix, equations.output_matrix
+        self._input_matrix, self._output_matrix = equations.input_matrix, equations.output_matrix
         self._low, self._high = equations.low, equations.high
         self._min, self._max = equations.lower, equations.upper
         self._raw_friction, self._friction = self._raw[3 * n :], self._bounded[3 * n :]
@@ -76,15 +76,15 @@ class SpringIntegrator:
         self._motion_rates = [row[: 6 * n] for row in self._rates]
         self._motor_rates = list(self._rates[:, 4 * n : 6 * n])
         self._step, self.change = np.zeros(6 * n), np.zeros(7 * n)
-        self._limited, self._over = np.zeros(6 * n), np.zeros(6 * n)
+        self._limited, self._excess = np.zeros(6 * n), np.zeros(6 * n)
         self._all_free = np.ones(2 * n)
         self._free: NDArray[np.float64] | None = None
-        self._errors, self._last_limits = np.zeros(2 * n), b""
-        self._left_free, self._is_at_limits = self._all_free, False
+        self._rate_signs, self._last_limits = np.zeros(2 * n), b""
+        self._not_held, self._is_at_limits = self._all_free, False
         self._n = n
         # Views of the motors' parts of motion, change of state, and excess over limits.
         self._theta, self._speed = self._of_motors(self._motion)
-        self._beyond_stop, self._too_fast = self._of_motors(self._over)
+        self._beyond_stop, self._too_fast = self._of_motors(self._excess)
         self._displacement, self._fastest = self.change[n : 3 * n], self._max[4 * n :]
         self._are_at = np.zeros((2, 6 * n), dtype=bool)
         self._is_top, self._is_bottom = self._are_at
@@ -145,48 +145,48 @@ class SpringIntegrator:
         Args:
             dt: Length of the step [s].
         """
-        held_back, over = self._limited, self._over
-        np.minimum(self._motion, self._max, out=held_back)
-        np.maximum(held_back, self._min, out=held_back)
-        np.subtract(self._motion, held_back, out=over)
+        limited, over = self._limited, self._excess
+        np.minimum(self._motion, self._max, out=limited)
+        np.maximum(limited, self._min, out=limited)
+        np.subtract(self._motion, limited, out=over)
         if not over.dot(over):
             return
-        self._motion[:] = held_back
-        history, max_value = self._beyond_stop, dt * self._fastest
+        self._motion[:] = limited
+        overshoot, max_displacement = self._beyond_stop, dt * self._fastest
         # A motor that exceeds its maximum speed in the step moves no further than at that speed.
         excess = self._displacement - np.minimum(
-            np.maximum(self._displacement, -max_value), max_value
+            np.maximum(self._displacement, -max_displacement), max_displacement
         )
         excess *= self._too_fast != 0.0
-        if history.dot(history):
-            self._speed *= history * self._speed <= 0.0
-            excess *= history == 0.0
+        if overshoot.dot(overshoot):
+            self._speed *= overshoot * self._speed <= 0.0
+            excess *= overshoot == 0.0
         self._theta -= excess
         self._free = self._all_free
 
     def _evaluate(self, stage: int) -> None:
         raw, bounded = self._raw, self._bounded
-        self._before.dot(self._last_state, out=raw)
+        self._input_matrix.dot(self._last_state, out=raw)
         np.minimum(raw, self._high, out=bounded)
         np.maximum(bounded, self._low, out=bounded)
         self._springs.load(self._q, self._theta_1, self._theta_2, self.loads)
-        self._after.dot(self._causes, out=self._rate_rows[stage])
+        self._output_matrix.dot(self._causes, out=self._rate_rows[stage])
 
     def _hold_at_limits(self) -> None:
         """Remove accelerations that point out of a limit from motors at that limit."""
         rates = self._motor_rates[0]
         np.greater_equal(self._motion, self._max, out=self._is_top)
         np.less_equal(self._motion, self._min, out=self._is_bottom)
-        np.sign(rates, out=self._errors)
-        limit_state = self._are_at.tobytes() + self._errors.tobytes()
+        np.sign(rates, out=self._rate_signs)
+        limit_state = self._are_at.tobytes() + self._rate_signs.tobytes()
         # The set of held motors rarely changes between steps, so the masks are reused.
         if limit_state != self._last_limits:
             up, down = self._tops[0] | self._tops[1], self._bottoms[0] | self._bottoms[1]
             held = (up & (rates > 0.0)) | (down & (rates < 0.0))
-            self._left_free, self._is_at_limits = 1.0 - held, bool((up | down).any())
+            self._not_held, self._is_at_limits = 1.0 - held, bool((up | down).any())
             self._last_limits = limit_state
-        rates *= self._left_free
-        self._free = self._left_free if self._is_at_limits else None
+        rates *= self._not_held
+        self._free = self._not_held if self._is_at_limits else None
 
     def _of_motors(self, motion: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return views of motor positions and velocities in a motion (6n,), (2n,) each."""
@@ -294,7 +294,7 @@ def choose_substeps(
     damping: Vector,
     own_damping: Vector,
     duration: float,
-    max_value: int,
+    max_substeps: int,
 ) -> StepPlan:
     r"""Choose the division of a step from the local angular frequency.
 
@@ -321,7 +321,7 @@ def choose_substeps(
         damping: Damping of the joints in the MuJoCo model, (n,) [Nm s/rad].
         own_damping: Damping between motors and links, (n,) [Nm s/rad].
         duration: Length of the step [s].
-        max_value: Maximum number of substeps.
+        max_substeps: Maximum number of substeps.
 
     Raises:
         BackendError: If the frequency is not finite.
@@ -329,15 +329,15 @@ def choose_substeps(
     sigma = np.abs(springs.largest_stiffness(x[0], x[1:])) * equations.elastic
     sigma += equations.gains[0, LINK]
     reach = np.abs(compliance)
-    moving = (sigma * equations.inverse_inertia).ravel().tolist()
-    square = max(reach.dot(sigma).tolist()) + max(moving)
+    motor_squares = (sigma * equations.inverse_inertia).ravel().tolist()
+    square = max(reach.dot(sigma).tolist()) + max(motor_squares)
     if springs.moves_pivots and equations.inverse_inertia[1].any():
         square = _with_pivots(square, springs, equations, x, reach)
     omega = math.sqrt(square)
-    held = STABLE_STEP_RATIO * max_value / duration
-    eased = own_damping * equations.elastic
-    drag = eased + equations.gains[2, LINK]
-    dampers = max((reach.dot(drag) + eased * equations.inverse_inertia).ravel().tolist())
+    stable_rate = STABLE_STEP_RATIO * max_substeps / duration
+    link_damping = own_damping * equations.elastic
+    drag = link_damping + equations.gains[2, LINK]
+    dampers = max((reach.dot(drag) + link_damping * equations.inverse_inertia).ravel().tolist())
     fastest = max(equations.fastest, dampers, *reach.dot(damping).tolist())
     desired = duration * max(omega / SPRING_STEP_RATIO, fastest / FAST_STEP_RATIO)
     if not math.isfinite(desired):
@@ -346,34 +346,36 @@ def choose_substeps(
             "allowed finite values only"
         )
     count = max(1, math.ceil(desired))
-    complaint, softness, ease = "", 1.0, min(1.0, held / max(dampers, held))
+    accuracy_warning, spring_scale, damper_scale = (
+        "",
+        1.0,
+        min(1.0, stable_rate / max(dampers, stable_rate)),
+    )
     if omega * duration > math.pi:
-        complaint = (
+        accuracy_warning = (
             f"springs vibrate at {omega / math.tau:.0f} Hz: a step of {1e3 * duration:.3g} ms is "
             "more than half of that period, so it may cause resonance; allowed up to "
             f"{1e3 * math.pi / omega:.3g} ms"
         )
-    if count > max_value:
-        count = max_value
-    if duration * omega / SPRING_STEP_RATIO > max_value:
-        complaint = (
+    if count > max_substeps:
+        count = max_substeps
+    if duration * omega / SPRING_STEP_RATIO > max_substeps:
+        accuracy_warning = (
             f"springs of {sigma.max():.4g} Nm/rad vibrate at {omega / math.tau:.0f} Hz: "
-            f"{max_value} "
-            f"substeps in {1e3 * duration:.3g} ms are accurate up to "
-            f"{SPRING_STEP_RATIO / STABLE_STEP_RATIO * held / math.tau:.0f} Hz"
+            f"{max_substeps} substeps in {1e3 * duration:.3g} ms are accurate up to "
+            f"{SPRING_STEP_RATIO / STABLE_STEP_RATIO * stable_rate / math.tau:.0f} Hz"
         )
-        if omega > held:
-            softness = (held / omega) ** 2
-            complaint += f"; their stiffness is scaled by {softness:.2g}"
-    elif max(fastest, equations.desired_rates) > held:
-        complaint = (
+        if omega > stable_rate:
+            spring_scale = (stable_rate / omega) ** 2
+            accuracy_warning += f"; their stiffness is scaled by {spring_scale:.2g}"
+    elif max(fastest, equations.nominal_rate) > stable_rate:
+        accuracy_warning = (
             f"motors, controllers and dampers respond at "
-            f"{max(fastest, equations.desired_rates):.4g} "
-            f"1/s: {max_value} substeps in {1e3 * duration:.3g} ms are stable up to {held:.4g} "
-            f"1/s; "
+            f"{max(fastest, equations.nominal_rate):.4g} 1/s: {max_substeps} substeps in "
+            f"{1e3 * duration:.3g} ms are stable up to {stable_rate:.4g} 1/s; "
             "motors are simulated as heavier and dampers as weaker"
         )
-    return StepPlan(count, softness, ease, complaint)
+    return StepPlan(count, spring_scale, damper_scale, accuracy_warning)
 
 
 def _with_pivots(

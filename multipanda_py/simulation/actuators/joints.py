@@ -159,7 +159,7 @@ class CompliantJoints(CommandedJoints):
     ) -> None:
         if scheme not in SCHEMES:
             raise ActuatorRefused(f"scheme: got {scheme!r:.40}, allowed {', '.join(SCHEMES)}")
-        self._max = whole_number("most_substeps", most_substeps)
+        self._max_substeps = whole_number("most_substeps", most_substeps)
         n_joints = whole_number("joints", n_joints)
         self._slow, self.scheme = QuasiStaticTerm.zero(n_joints), scheme
         super().__init__(actuators, n_joints, motors, mode, link_pid=link_pid)
@@ -226,7 +226,7 @@ class CompliantJoints(CommandedJoints):
                 self.equations.set_links(compliance, damping, rest_acceleration)
                 np.copyto(self._torque, toolbox_step(flow, duration))
                 # Links stand still in this method, so their positions need no correction. Without
-                # one, the velocity has no effect; see ``Push.position_correction``.
+                # one, the velocity has no effect; see ``SpringEffect.position_correction``.
                 self._shift[:], self._velocity[:] = 0.0, dq
             else:
                 rest = rest_acceleration + compliance.dot(damping * dq)
@@ -246,14 +246,14 @@ class CompliantJoints(CommandedJoints):
     ) -> None:
         flow, equations = self.flow, self.equations
         own = self.springs.damping(flow.x[1:]) if self.springs.are_damped else self._empty
-        if equations.fastest * duration > 1.001 * STABLE_STEP_RATIO * self._max:
-            equations.slow_down(STABLE_STEP_RATIO * self._max / duration)
+        if equations.fastest * duration > 1.001 * STABLE_STEP_RATIO * self._max_substeps:
+            equations.slow_down(STABLE_STEP_RATIO * self._max_substeps / duration)
         plan = choose_substeps(
-            self.springs, equations, flow.x, compliance, damping, own, duration, self._max
+            self.springs, equations, flow.x, compliance, damping, own, duration, self._max_substeps
         )
         if self.springs.are_damped:
             equations.set_damping(plan.damper_scale * own)
-        self._ease, self.complaint = plan.damper_scale, plan.accuracy_warning
+        self._damper_scale, self.complaint = plan.damper_scale, plan.accuracy_warning
         self.unheld += bool(plan.accuracy_warning)
         self._slow.update(flow.v[0], self._velocity, rest, self.inner, duration)
         slow = self._slow.acceleration
@@ -301,7 +301,13 @@ class CompliantJoints(CommandedJoints):
         memory, slow = self.equations.memory, (self._velocity.copy(), *self._slow.copied())
         last_state = self.flow.loads.copy(), self.flow.torques.copy()
         return Saved(
-            self.modes, commands, self.flow.state.copy(), memory, slow, last_state, self._ease
+            self.modes,
+            commands,
+            self.flow.state.copy(),
+            memory,
+            slow,
+            last_state,
+            self._damper_scale,
         )
 
     def restore(self, saved: Saved) -> None:
@@ -311,7 +317,7 @@ class CompliantJoints(CommandedJoints):
             self._commands.values[name][:] = values
         self.flow.state[:] = saved.state
         self.equations.memory = saved.memory
-        self._velocity[:], self._ease = saved.slow[0], saved.damper_scale
+        self._velocity[:], self._damper_scale = saved.slow[0], saved.damper_scale
         self._slow = QuasiStaticTerm(*(part.copy() for part in saved.slow[1:]))
         self.flow.recheck_limits()
         self._apply()

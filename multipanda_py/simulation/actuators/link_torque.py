@@ -25,9 +25,10 @@ _PRESET_TOLERANCE = 1e-9
 """Tolerance of presets at the ends of their range, for rounding errors [rad or m]."""
 _SLOWDOWN_FRACTIONS = 0.1, 0.8
 """Fractions of the maximum link speed at which the torque limit begins to fall, and is zero."""
-_LIMIT_BANDWIDTH = 200.0, 0.3
-"""Bandwidth of the critically damped motor limit: maximum [rad/s], and maximum as a multiple of
-the cycle rate."""
+_MAX_BANDWIDTH = 200.0
+"""Maximum bandwidth of the critically damped motor limit [rad/s]."""
+_MAX_BANDWIDTH_RATIO = 0.3
+"""Maximum bandwidth of this limit as a multiple of the cycle rate [rad]."""
 
 
 class MotorLimiter:
@@ -68,41 +69,46 @@ class MotorLimiter:
     ) -> None:
         self._joints, self._motors, self._speed = joints, motors, speed
         n, springs = joints.n_joints, joints.springs
-        wall = min(_LIMIT_BANDWIDTH[0], _LIMIT_BANDWIDTH[1] / period)
-        self._damper, self._spring = 2.0 * wall * motors.inertia, wall**2 * motors.inertia
+        bandwidth = min(_MAX_BANDWIDTH, _MAX_BANDWIDTH_RATIO / period)
+        self._damper, self._spring = (
+            2.0 * bandwidth * motors.inertia,
+            bandwidth**2 * motors.inertia,
+        )
         both = springs.is_antagonistic
         # Motors that load the link through a spring. Pivot motors only change the stiffness.
         self._loads_link: NDArray[np.bool_] = np.array([np.ones(n, bool), both])
         largest = np.maximum(np.abs(springs.preset_low), np.abs(springs.preset_high))
-        self._presets = (  # Antagonistic motors can have presets of either sign.
+        self._preset_range = (  # Antagonistic motors can have presets of either sign.
             np.where(both, -largest, springs.preset_low),
             np.where(both, largest, springs.preset_high),
         )
         self._modes: tuple[OperationMode, ...] = ()
         self._moved, self._pid = np.zeros((2, n), bool)
         self._keeps = False
-        self._timeout, self._forgets = (
+        self._notice_cycles, self._reset_cycles = (
             round(NOTICE_DELAY / period),
             round(NOTICE_RESET_TIME / period),
         )
-        self._lasting, self._within = np.zeros((2, n), np.int64)
+        self._limited_cycles, self._free_cycles = np.zeros((2, n), np.int64)
         self._is_reported = np.zeros(n, bool)
 
-    def apply(self, q: Vector, dq: Vector, bounds: Matrix, led: NDArray[np.bool_]) -> None:
+    def apply(
+        self, q: Vector, dq: Vector, bounds: Matrix, actuator_commanded: NDArray[np.bool_]
+    ) -> None:
         """Limit references and torques of the motors of joints with actuator commands.
 
         Args:
             q: Link angles in the middle of the cycle, (m,) [rad].
             dq: Link velocities, (m,) [rad/s].
             bounds: Minimum and maximum torques of links, (2, m) [Nm].
-            led: True for joints with actuator commands, (m,).
+            actuator_commanded: True for joints with actuator commands, (m,).
         """
         joints = self._joints
         if joints.modes is not self._modes:
             self._modes, self._keeps = joints.modes, True
             self._moved = np.array([mode.has_motors for mode in self._modes])
             self._pid = np.array([mode.has_motor_pid for mode in self._modes])
-        at = led & self._moved
+        at = actuator_commanded & self._moved
         if not (at.any() or self._keeps):
             return
         aims, torques = joints.aims, joints.motor_commands
@@ -112,16 +118,16 @@ class MotorLimiter:
         if keeps or self._keeps:
             joints.restrain(*result)
         self._keeps = keeps
-        self._lasting = np.where(limited, self._lasting + 1, 0)
-        self._within = np.where(limited, 0, self._within + 1)
+        self._limited_cycles = np.where(limited, self._limited_cycles + 1, 0)
+        self._free_cycles = np.where(limited, 0, self._free_cycles + 1)
 
     def newly_limited(self) -> list[int]:
         """Return joints whose motors have just been limited for 0.1 s.
 
         A joint is returned again only after 1 s without a limit.
         """
-        self._is_reported &= self._within < self._forgets
-        result = (self._lasting >= self._timeout) & ~self._is_reported
+        self._is_reported &= self._free_cycles < self._reset_cycles
+        result = (self._limited_cycles >= self._notice_cycles) & ~self._is_reported
         self._is_reported |= result
         joints: list[int] = np.flatnonzero(result).tolist()
         return joints
@@ -164,12 +170,12 @@ class MotorLimiter:
         motor_torque = np.clip(motor_torque, -motors.max_torque, motors.max_torque)
         now = springs.torque(q, theta)
         loads = np.array(now[1:])
-        heads = theta + (self._damper * rate + motor_torque - loads) / self._spring
-        torque = springs.torque(q, heads).link
+        predicted = theta + (self._damper * rate + motor_torque - loads) / self._spring
+        torque = springs.torque(q, predicted).link
         damping = springs.damping(theta) if springs.are_damped else np.zeros_like(q)
         near = at & ((torque < window[0]) | (torque > window[1]) | (damping > 0.0))
         preset = springs.preset_of(theta)
-        ranged = np.clip(preset, *self._presets)
+        ranged = np.clip(preset, *self._preset_range)
         near |= at & (np.abs(preset - ranged) > _PRESET_TOLERANCE)
         if not near.any():
             return aims, torques
@@ -178,15 +184,15 @@ class MotorLimiter:
         start = springs.equilibrium_of(theta)
         stands = springs.references(springs.nearest_equilibrium(q, end, ranged, start), ranged)
         held = np.array(springs.torque(q, stands)[1:])
-        wall = held + self._spring * (stands - theta) - self._damper * rate
-        walls = [np.where(is_high, -np.inf, wall), np.where(is_high, wall, np.inf)]
+        limit = held + self._spring * (stands - theta) - self._damper * rate
+        limits = [np.where(is_high, -np.inf, limit), np.where(is_high, limit, np.inf)]
         if springs.are_damped:
-            for side, max_value, bound in zip(walls, window, (np.fmax, np.fmin)):
+            for side, torque_bound, bound in zip(limits, window, (np.fmax, np.fmin)):
                 # fmax and fmin ignore the NaN of joints without damping.
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    fastest = dq + (max_value - now.link) / damping
+                    fastest = dq + (torque_bound - now.link) / damping
                     bound(side, loads + self._damper * (fastest - rate), out=side)
-        limited = np.minimum(np.maximum(motor_torque, walls[0]), walls[1])
+        limited = np.minimum(np.maximum(motor_torque, limits[0]), limits[1])
         bounded = near & self._loads_link & (limited != motor_torque)
         aimed = theta + np.divide(
             limited - own, motors.p, out=np.zeros_like(limited), where=motors.p > 0.0
@@ -234,7 +240,7 @@ class LinkTorque:
         motors: Motors of the joints, if any.
         preset: Stiffness presets, (m,) [rad or m].
         period: Cycle time T [s].
-        kept: Limiter of motors with actuator commands; none by default.
+        limiter: Limiter of motors with actuator commands; none by default.
 
     Attributes:
         joints: Compliant joints.
@@ -251,9 +257,9 @@ class LinkTorque:
         motors: Motors | None,
         preset: Vector,
         period: float,
-        kept: MotorLimiter | None = None,
+        limiter: MotorLimiter | None = None,
     ) -> None:
-        self.joints, self._period, self._preset, self.limiter = joints, period, preset, kept
+        self.joints, self._period, self._preset, self.limiter = joints, period, preset, limiter
         self._modes = [torque_mode(mode) for mode in modes]
         self.command_dispatcher = ActuatorCommandDispatcher(joints, self._modes)
         self._rigid = [j for j, mode in enumerate(self._modes) if mode.is_rigid]
@@ -270,10 +276,10 @@ class LinkTorque:
             )
             np.divide(1.0, motors.p, out=self._per_load, where=has)
             np.divide(motors.damping + motors.d, motors.p, out=self._lead, where=has)
-        self._max = joints.springs.exertable(preset, strength)
+        self._max_torque = joints.springs.exertable(preset, strength)
         self._deflection: Vector = np.zeros(len(preset))
         self._before: Matrix = np.zeros((2, len(preset)))
-        self._begins: NDArray[np.intp] = _NO_JOINTS
+        self._resumed: NDArray[np.intp] = _NO_JOINTS
 
     def save(self) -> tuple[Vector, Matrix, Matrix]:
         return self._deflection.copy(), self._before.copy(), self.command_dispatcher.save()
@@ -293,7 +299,7 @@ class LinkTorque:
         springs = self.joints.springs
         equilibrium = springs.nearest_equilibrium(q, torque, self._preset, q)
         exerted: Vector = springs.torque(q, springs.references(equilibrium, self._preset)).link
-        result = np.minimum(np.maximum(exerted, -self._max), self._max)
+        result = np.minimum(np.maximum(exerted, -self._max_torque), self._max_torque)
         result[self._rigid] = torque[self._rigid]
         return result
 
@@ -382,15 +388,17 @@ class LinkTorque:
         if not math.isfinite(sum((q + dq + torque).tolist())):
             return
         if command is not None:
-            self._take(q, dq, command, bounds)
+            self._apply_commands(q, dq, command, bounds)
         self._exert(q, dq, torque)
         if (
             self.limiter is not None
             and bounds is not None
             and self.command_dispatcher.any_commanded
         ):
-            led = self.command_dispatcher.actuator_commanded & ~self.command_dispatcher.direct
-            self.limiter.apply(q + 0.5 * self._period * dq, dq, bounds, led)
+            actuator_commanded = (
+                self.command_dispatcher.actuator_commanded & ~self.command_dispatcher.direct
+            )
+            self.limiter.apply(q + 0.5 * self._period * dq, dq, bounds, actuator_commanded)
 
     def _exert(self, q: Vector, dq: Vector, torque: Vector) -> None:
         joints, springs = self.joints, self.joints.springs
@@ -408,13 +416,15 @@ class LinkTorque:
         if self._has_motors:
             loads = np.array(springs.torque(ahead, motors)[1:])
             rate = (motors - self._before) / self._period
-            rate[:, self._begins] = 0.0
-            self._begins = _NO_JOINTS
+            rate[:, self._resumed] = 0.0
+            self._resumed = _NO_JOINTS
             self._before = motors
             motors = motors + self._per_load * loads + self._lead * rate
         joints.follow(motors, sprung)
 
-    def _take(self, q: Vector, dq: Vector, command: Matrix, bounds: Matrix | None) -> None:
+    def _apply_commands(
+        self, q: Vector, dq: Vector, command: Matrix, bounds: Matrix | None
+    ) -> None:
         """Apply actuator commands; return joints without them to torque control.
 
         Args:
@@ -423,17 +433,23 @@ class LinkTorque:
             command: First three rows of :attr:`.ActuatorState.command`, (3, m).
             bounds: Minimum and maximum torques of links, (2, m) [Nm]; None for no bounds.
         """
-        begins = self.command_dispatcher.receive(q, dq, command, bounds)
-        if begins is None:
+        resumed = self.command_dispatcher.receive(q, dq, command, bounds)
+        if resumed is None:
             return
-        if len(begins):
-            self._deflection[begins] = (self.joints.equilibrium - q)[begins]
-            self._begins = begins
+        if len(resumed):
+            self._deflection[resumed] = (self.joints.equilibrium - q)[resumed]
+            self._resumed = resumed
         self._update_active_joints()
 
     def _update_active_joints(self) -> None:
         """Update the joints that execute torques, directly and through springs."""
-        led, direct = self.command_dispatcher.actuator_commanded, self.command_dispatcher.direct
-        by_law = np.array([not mode.is_rigid for mode in self._modes])
-        rigid, sprung = direct | ~(by_law | led), by_law & ~led
+        actuator_commanded, direct = (
+            self.command_dispatcher.actuator_commanded,
+            self.command_dispatcher.direct,
+        )
+        has_springs = np.array([not mode.is_rigid for mode in self._modes])
+        rigid, sprung = (
+            direct | ~(has_springs | actuator_commanded),
+            has_springs & ~actuator_commanded,
+        )
         self._follow = np.flatnonzero(rigid).tolist(), np.flatnonzero(sprung).tolist()

@@ -14,9 +14,9 @@ from multipanda_py.actuator import PINION_RADIUS, Actuator, positive_number, who
 from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.state import Matrix, Vector
 
-_POSITIVE = ("inertia", "max_torque", "max_velocity")
-_PER_SQUARE = ("inertia", "damping", "friction_stiffness", "p", "i", "d")
-_PER_RADIUS = ("max_torque", "friction")
+_POSITIVE_PARAMETERS = ("inertia", "max_torque", "max_velocity")
+_DIVIDED_BY_SQUARE = ("inertia", "damping", "friction_stiffness", "p", "i", "d")
+_DIVIDED_BY_RADIUS = ("max_torque", "friction")
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,20 +103,20 @@ class Motors:
         """
         pinion = positive_number("motors.pinion", pinion, "m")
         n = sum(len(joints) for _, joints in actuators)
-        overrides = {
+        given = {
             "inertia": inertia, "damping": damping, "max_torque": max_torque,
             "max_velocity": max_velocity, "min_position": min_position,
             "max_position": max_position, "friction": friction,
             "friction_stiffness": friction_stiffness, "p": p, "i": i, "d": d,
         }  # fmt: skip
-        values = {name: _two_rows(name, value, n) for name, value in overrides.items()}
+        values = {name: _two_rows(name, value, n) for name, value in given.items()}
         for actuator, joints in actuators:
             if actuator.preset_unit != "m":
                 continue
             second, at = 1, np.asarray(joints)
-            for name in _PER_SQUARE:
+            for name in _DIVIDED_BY_SQUARE:
                 values[name][second, at] /= pinion * pinion
-            for name in _PER_RADIUS:
+            for name in _DIVIDED_BY_RADIUS:
                 values[name][second, at] /= pinion
             values["max_velocity"][second, at] *= pinion
             values["min_position"][second, at] = actuator.preset_low
@@ -140,7 +140,7 @@ class Motors:
             allowed = "a finite number"
             if name in ("min_position", "max_position"):
                 bad, allowed = np.isnan(value), "a number"
-            elif name in _POSITIVE:
+            elif name in _POSITIVE_PARAMETERS:
                 bad, allowed = bad | (value <= 0.0), "more than 0"
             else:
                 bad, allowed = bad | (value < 0.0), "0 or more"

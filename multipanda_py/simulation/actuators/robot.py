@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from multipanda_py.actuator import positive_number
 from multipanda_py.exceptions import ActuatorRefused, BackendError
 from multipanda_py.registry import extras_named
-from multipanda_py.simulation.actuators.dry_friction import let_friction_stick
 from multipanda_py.simulation.actuators.joints import CompliantJoints
+from multipanda_py.simulation.mujoco_friction import let_friction_stick
 from multipanda_py.simulation.world import was_reset
 from multipanda_py.state import Matrix, Vector
 
@@ -38,8 +38,8 @@ class CompliantRobot:
 
     It is meant for studies in a notebook, faster than real time. Contacts, friction, damping and
     the model's own actuators work as in MuJoCo. Dry friction with MuJoCo's default parameters is
-    changed to hold joints at rest: see :mod:`.dry_friction`. Motion of a joint by more than half a
-    revolution in a step is limited to that, with a warning.
+    changed to hold joints at rest: see :func:`.let_friction_stick`. Motion of a joint by more than
+    half a revolution in a step is limited to that, with a warning.
 
     Args:
         model: MuJoCo model, with an Euler or implicit integrator.
@@ -94,7 +94,7 @@ class CompliantRobot:
         implicit = not model.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_EULERDAMP)
         damped = implicit or model.opt.integrator != int(mujoco.mjtIntegrator.mjINT_EULER)
         self._damping: Vector = model.dof_damping[self._dofs] * damped
-        self._complained = False
+        self._has_warned = False
         self.reset()
 
     def reset(self, q: Vector | None = None, torque: Vector | None = None) -> None:
@@ -188,8 +188,8 @@ class CompliantRobot:
             )
         self._qpos[self._positions] += push.position_correction(self._qvel[dofs])
         self._limit_motion(start)
-        if self.joints.complaint and not self._complained:
-            self._complained = True
+        if self.joints.complaint and not self._has_warned:
+            self._has_warned = True
             warnings.warn(self.joints.complaint, RuntimeWarning, stacklevel=2)
 
     def _limit_motion(self, start: Vector) -> None:

@@ -48,9 +48,9 @@ class JointSprings:
         self.n_joints = n_joints
         self._groups = [(actuator, np.asarray(at, dtype=np.intp)) for actuator, at in actuators]
         _check_groups(self._groups, n_joints)
-        self._whole = None
+        self._single_actuator = None
         if len(self._groups) == 1 and (self._groups[0][1] == np.arange(n_joints)).all():
-            self._whole = self._groups[0][0]
+            self._single_actuator = self._groups[0][0]
         ones = np.ones(n_joints)
         self.is_antagonistic: NDArray[np.bool_] = self._each(
             lambda of, at: of.is_antagonistic * ones[at]
@@ -65,7 +65,7 @@ class JointSprings:
         self.preset_units = tuple(units[joint] for joint in range(n_joints))
         self._pivots = self.has_second & ~self.is_antagonistic
         self.moves_pivots = bool(self._pivots.any())
-        self._reach = 0.999999 * self._each(lambda of, at: of.of["max_deflection"])
+        self._max_deflection = 0.999999 * self._each(lambda of, at: of.of["max_deflection"])
         self._coupled = any(of.is_coupled for of, _ in self._groups)
         self.are_damped = any(
             type(of).damping is not Actuator.damping
@@ -83,8 +83,8 @@ class JointSprings:
             theta_2: Positions of second motors, (n,); ignored for joints without one.
             out: Output array, (3, n).
         """
-        if self._whole is not None:
-            out[0], out[1], out[2] = self._whole.elastic_torque(q, theta_1, theta_2)
+        if self._single_actuator is not None:
+            out[0], out[1], out[2] = self._single_actuator.elastic_torque(q, theta_1, theta_2)
         else:
             for actuator, at in self._groups:
                 torque = actuator.elastic_torque(q[at], theta_1[at], theta_2[at])
@@ -118,7 +118,7 @@ class JointSprings:
             q: Link angles, (n,) [rad].
             theta: Positions of the first and second motors, (2, n).
         """
-        near = q + np.minimum(np.maximum(theta - q, -self._reach), self._reach)
+        near = q + np.minimum(np.maximum(theta - q, -self._max_deflection), self._max_deflection)
         if not self._all_antagonistic:
             near[1] = np.where(self.is_antagonistic, near[1], theta[1])
         return self.stiffness(q, near)
@@ -207,8 +207,8 @@ class JointSprings:
 
     def _each(self, of: Callable[[Actuator[Any], Any], Vector]) -> Vector:
         """Evaluate a function for each group; return its results in the order of joints."""
-        if self._whole is not None:
-            return of(self._whole, slice(None))
+        if self._single_actuator is not None:
+            return of(self._single_actuator, slice(None))
         result = np.empty(self.n_joints)
         for actuator, at in self._groups:
             result[at] = of(actuator, at)

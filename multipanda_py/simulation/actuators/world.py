@@ -16,7 +16,7 @@ from multipanda_py.registry import extras_named
 from multipanda_py.simulation.actuators.arm import CompliantArm
 from multipanda_py.simulation.actuators.joints import Saved
 from multipanda_py.simulation.actuators.link_torque import LinkTorque
-from multipanda_py.simulation.sliding_contact import correct_friction
+from multipanda_py.simulation.mujoco_friction import correct_friction
 from multipanda_py.state import Matrix, Vector
 
 with extras_named():
@@ -79,11 +79,11 @@ class CompliantWorld:
         self._kicks: Vector | None = None
         self._push = np.zeros(len(self.dofs))
         self._reported = set[str]()
-        self._max = np.concatenate([arm.link_torque_limit for arm in arms])
+        self._max_torque = np.concatenate([arm.link_torque_limit for arm in arms])
         self._bounds = np.zeros((2, len(self.dofs)))
         owners = [(number, joint) for number, arm in enumerate(arms) for joint in arm.elastic]
         self._owner = [number for number, _ in owners]
-        self._own = [slice(self._owner.index(k), self._owner.index(k) + len(arm.elastic))
+        self._joint_slices = [slice(self._owner.index(k), self._owner.index(k) + len(arm.elastic))
                      for k, arm in enumerate(arms)]  # fmt: skip
 
     @property
@@ -126,8 +126,8 @@ class CompliantWorld:
 
     def max_stiffness(self) -> Vector:
         """Return the maximum stiffness of springs within the torque limits, (n,) [Nm/rad]."""
-        max_value = np.concatenate([arm.torque_limit for arm in self._arms])
-        return self.drive.stiffness(self._qpos[self._positions], max_value)
+        max_torque = np.concatenate([arm.torque_limit for arm in self._arms])
+        return self.drive.stiffness(self._qpos[self._positions], max_torque)
 
     def compliance(self) -> Matrix:
         """Return the inverse mass matrix of these joints, (n, n) [1/(kg m^2)]."""
@@ -140,8 +140,8 @@ class CompliantWorld:
         command = np.concatenate([a.actuators.command[:, a.elastic] for a in self._arms], axis=1)
         q, dq = self._qpos[self._positions], self._qvel[self.dofs]
         carried = np.concatenate([arm.actuators.carried[arm.elastic] for arm in self._arms])
-        np.subtract(carried, self._max, out=self._bounds[0])
-        np.add(carried, self._max, out=self._bounds[1])
+        np.subtract(carried, self._max_torque, out=self._bounds[0])
+        np.add(carried, self._max_torque, out=self._bounds[1])
         self.drive.command(q, dq, self._desired_torques(), command[:3], self._bounds)
         push = command[3]
         # Only the change is applied, because other sources may also apply forces.
@@ -164,32 +164,32 @@ class CompliantWorld:
         Each kind of accuracy message is returned once, even if modes change. Limited motors and
         commands beyond a stop are returned when they begin.
         """
-        joints, stopped, news = self.joints, self.drive.command_dispatcher.stopped, list[str]()
+        joints, stopped, notices = self.joints, self.drive.command_dispatcher.stopped, list[str]()
         kind = _NUMBER.sub("", joints.complaint)
         if kind and kind not in self._reported:
             self._reported.add(kind)
-            news.append(f"compliant arms ({', '.join(self.arms)}): {joints.complaint}")
+            notices.append(f"compliant arms ({', '.join(self.arms)}): {joints.complaint}")
         names = [name for arm in self._arms for name in arm.joint_names]
         for joint in [] if self.drive.limiter is None else self.drive.limiter.newly_limited():
-            news.append(
+            notices.append(
                 f"actuators of {self._arms[self._owner[joint]].name}: {names[joint]}: motors are "
-                f"limited, because the command needs more than {self._max[joint]:g} Nm; "
+                f"limited, because the command needs more than {self._max_torque[joint]:g} Nm; "
                 "the limit falls with the speed of the link"
             )
-        for (joint, motor), (torque, low, high) in stopped.items():
+        for (joint, motor), (position, low, high) in stopped.items():
             unit = joints.springs.preset_units[joint] if motor else "rad"
-            news.append(
+            notices.append(
                 f"actuators of {self._arms[self._owner[joint]].name}: {names[joint]}: motor "
-                f"{motor + 1}: got position {torque:.4g} beyond its stop, allowed {low:g} to "
+                f"{motor + 1}: got position {position:.4g} beyond its stop, allowed {low:g} to "
                 f"{high:g} {unit}"
             )
         stopped.clear()
-        return news
+        return notices
 
     def write_state(self) -> None:
         """Write modes and measurements of motors and springs to the arm states."""
         result, modes = self.joints.as_stepped(), self.joints.mode_numbers
-        for arm, own in zip(self._arms, self._own):
+        for arm, own in zip(self._arms, self._joint_slices):
             to, at = arm.actuators, arm.elastic
             to.mode[at] = modes[own]
             to.reference[:, at], to.position[:, at] = result[:2, own], result[2:4, own]
@@ -278,16 +278,16 @@ def spring_steps(world: CompliantWorld, period: float) -> tuple[int, list[str]]:
         period: Cycle time [s].
     """
     fastest = np.sqrt(np.dot(np.abs(world.compliance()), world.max_stiffness()))
-    steps, spring_steps = 1, []
+    steps, warnings = 1, list[str]()
     for arm in world.arms:
         omega = float(fastest[world.joint_indices(arm)].max())
         desired = math.ceil(period * omega / STEP_FRACTION)
         steps = max(steps, min(desired, MAX_STEPS))
         if desired > MAX_STEPS:
-            spring_steps.append(
+            warnings.append(
                 f"arms.{arm}.actuators: springs vibrate at up to {omega / math.tau:.0f} Hz, but "
                 f"{MAX_STEPS} steps per cycle are accurate only up to "
                 f"{MAX_STEPS * STEP_FRACTION / (math.tau * period):.0f} Hz. Use softer springs, a "
                 "lower preset or more output_inertia"
             )
-    return steps, spring_steps
+    return steps, warnings

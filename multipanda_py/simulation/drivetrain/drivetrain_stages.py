@@ -12,7 +12,6 @@ from multipanda_py.simulation.drivetrain.elasticity import motor_addresses
 from multipanda_py.simulation.drivetrain.friction import (
     Hysteresis,
     JointFriction,
-    ModelError,
     Ripple,
 )
 from multipanda_py.simulation.drivetrain.sensors import (
@@ -23,7 +22,7 @@ from multipanda_py.simulation.drivetrain.sensors import (
     SensorNoise,
     TorqueStep,
 )
-from multipanda_py.simulation.perturbed_arm import Perturbation, dynamics_differ
+from multipanda_py.simulation.perturbed_arm import ModelError, Perturbation, dynamics_differ
 from multipanda_py.simulation.robot import SimRobot
 
 with extras_named():

@@ -25,7 +25,8 @@ STEP_FRACTION = 0.3
 Frequencies are then accurate to 1 %, and the energy varies by 3 % without drift."""
 MAX_STEPS = 20
 """Maximum number of steps per cycle; faster vibrations are simulated inaccurately."""
-_TINY = 1e-6  # Mass [kg] and inertia [kg m^2] of a rotor body. Its armature is the rotor inertia.
+_ROTOR_BODY_INERTIA = 1e-6
+"""Mass [kg] and inertia [kg m^2] of a rotor body. Its armature is the rotor inertia."""
 
 
 def _rotor(arm: ArmDescription, joint: int) -> str:
@@ -69,10 +70,12 @@ def add_rotors(
     """
     for joint in elastic_joints(settings):
         name = _rotor(arm, joint)
-        body = put(spec.worldbody.add_body(), name=name, mass=_TINY, explicitinertial=True)
-        put(body, inertia=np.full(3, _TINY), gravcomp=1.0)
+        body = put(
+            spec.worldbody.add_body(), name=name, mass=_ROTOR_BODY_INERTIA, explicitinertial=True
+        )
+        put(body, inertia=np.full(3, _ROTOR_BODY_INERTIA), gravcomp=1.0)
         hinge = put(body.add_joint(), name=name, type=mujoco.mjtJoint.mjJNT_HINGE)
-        inertia = inertia_scale * float(arm.robot.armature[joint]) - _TINY
+        inertia = inertia_scale * float(arm.robot.armature[joint]) - _ROTOR_BODY_INERTIA
         put(hinge, axis=np.array([0.0, 0.0, 1.0]), armature=inertia)
         link = arm.joint_names[joint]
         next(item for item in spec.joints if item.name == link).armature = 0.0
@@ -104,12 +107,12 @@ def motor_addresses(
         settings: Properties of its joints.
     """
     elastic = elastic_joints(settings)
-    motor_addresses = [
+    joints = [
         model.joint(_rotor(arm, joint) if joint in elastic else arm.joint_names[joint])
         for joint in range(arm.n_joints)
     ]
-    positions = np.array([int(joint.qposadr[0]) for joint in motor_addresses])
-    return positions, np.array([int(joint.dofadr[0]) for joint in motor_addresses])
+    positions = np.array([int(joint.qposadr[0]) for joint in joints])
+    return positions, np.array([int(joint.dofadr[0]) for joint in joints])
 
 
 def choose_steps(
@@ -164,8 +167,8 @@ def choose_steps(
     steps = min(max(1, math.ceil(period * fastest / STEP_FRACTION)), MAX_STEPS)
     for name, inverse in springs:
         tendon = model.tendon(name).id
-        highest = 0.5 * steps / (period * inverse)
-        model.tendon_damping[tendon] = min(model.tendon_damping[tendon], highest)
+        max_damping = 0.5 * steps / (period * inverse)
+        model.tendon_damping[tendon] = min(model.tendon_damping[tendon], max_damping)
     return steps
 
 

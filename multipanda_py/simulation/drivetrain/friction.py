@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Friction, gear ripple, and the torque error of a robot that uses wrong inertial parameters."""
+"""Friction in joints and torque ripple of gears."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import pinocchio as pin
 from numpy import add, divide, exp, multiply, negative, subtract
 from numpy.typing import NDArray
 
 from multipanda_py.config.arm_section import JointsConfig, PerturbationConfig
 from multipanda_py.registry import extras_named
-from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.simulation.drivetrain.drivetrain import DrivetrainStage, Measured
 from multipanda_py.state import Matrix, Vector
 
@@ -65,8 +61,8 @@ class Hysteresis(DrivetrainStage):
         strength: Vector = np.array(settings.hysteresis) / len(SLIP_DISTANCES)
         distances = np.outer(SLIP_DISTANCES, settings.hysteresis_distance)
         self._stiffness: Matrix = 2.0 * strength / distances
-        self._max: Matrix = np.tile(strength, (len(SLIP_DISTANCES), 1))
-        self._min: Matrix = -self._max
+        self._max_torque: Matrix = np.tile(strength, (len(SLIP_DISTANCES), 1))
+        self._min_torque: Matrix = -self._max_torque
         # Joint positions of the last cycle; None before the first one.
         self._last: Vector | None = None
         self._springs, self._torque = np.zeros((len(SLIP_DISTANCES), n)), np.zeros(n)
@@ -80,8 +76,8 @@ class Hysteresis(DrivetrainStage):
         displacement = np.subtract(self._q, self._last, self._displacement)
         self._last[:] = self._q
         np.add(springs, np.multiply(self._stiffness, displacement, change), springs)
-        np.maximum(springs, self._min, out=springs)
-        np.minimum(springs, self._max, out=springs)
+        np.maximum(springs, self._min_torque, out=springs)
+        np.minimum(springs, self._max_torque, out=springs)
         tau -= springs.sum(axis=0, out=self._torque)
 
     def measure(self, state: Measured) -> None:
@@ -116,7 +112,7 @@ class JointFriction(DrivetrainStage):
     Thread: control.
     """
 
-    CHANGING = ("_own",)
+    CHANGING = ("_unknown_limits",)
 
     def __init__(
         self,
@@ -127,41 +123,41 @@ class JointFriction(DrivetrainStage):
     ) -> None:
         n = len(settings.coulomb)
         self._data, self._model = data, model
-        self._speeds = data.qvel[dof : dof + n]
-        self._bounds = model.dof_frictionloss[dof : dof + n]
+        self._dq = data.qvel[dof : dof + n]
+        self._friction_limits = model.dof_frictionloss[dof : dof + n]
         self._dofs = slice(dof, dof + n)
-        self._stribeck, self._speed = (
+        self._stribeck, self._stribeck_speed = (
             np.array(settings.stribeck),
             np.array(settings.stribeck_speed),
         )
-        self._slowing = -np.array(settings.viscous)
+        self._negative_viscous = -np.array(settings.viscous)
         self._offset = np.array(settings.friction_offset)
         self._coulomb = np.array(settings.coulomb)
         # Part of this arm's friction limits that the robot does not know.
-        self._own: Vector = self._coulomb + self._stribeck
-        self.known = self._bounds - self._own
+        self._unknown_limits: Vector = self._coulomb + self._stribeck
+        self.known = self._friction_limits - self._unknown_limits
         self._varies = bool(self._stribeck.any())
-        self._rubs = bool(self._own.any())
-        self._has_shared_bounds = bool(self.known.any())
+        self._has_dry_friction = bool(self._unknown_limits.any())
+        self._has_known_friction = bool(self.known.any())
         self._dry, self._tau_ext = np.zeros(model.nv), np.zeros(n)
-        self._falling, self._bound = np.zeros((2, n))
+        self._decay, self._limits = np.zeros((2, n))
 
     def execute(self, tau: Vector) -> None:
         """Set the limits of dry friction for this cycle, and subtract the offset."""
         if self._varies:
-            falling = divide(self._speeds, self._speed, self._falling)
-            exp(negative(multiply(falling, falling, falling), falling), falling)
-            add(self._coulomb, multiply(self._stribeck, falling, falling), self._own)
-            add(self.known, self._own, self._bounds)
+            decay = divide(self._dq, self._stribeck_speed, self._decay)
+            exp(negative(multiply(decay, decay, decay), decay), decay)
+            add(self._coulomb, multiply(self._stribeck, decay, decay), self._unknown_limits)
+            add(self.known, self._unknown_limits, self._friction_limits)
         tau -= self._offset
 
     def measure(self, state: Measured) -> None:
         """Add the friction that the estimate counts as external torque."""
-        measured, data = self._tau_ext, self._data
-        subtract(multiply(self._slowing, self._speeds, measured), self._offset, measured)
-        if self._rubs and data.nf:
-            add(measured, self._dry_friction(), measured)
-        state.tau_ext += measured
+        estimate, data = self._tau_ext, self._data
+        subtract(multiply(self._negative_viscous, self._dq, estimate), self._offset, estimate)
+        if self._has_dry_friction and data.nf:
+            add(estimate, self._dry_friction(), estimate)
+        state.tau_ext += estimate
         # The sensor is on the motor side of the friction, so it measures this offset.
         state.tau_J += self._offset
 
@@ -173,10 +169,12 @@ class JointFriction(DrivetrainStage):
         dry[:] = 0.0
         dry[data.efc_id[rows]] = data.efc_force[rows]
         own: Vector = dry[self._dofs]
-        if not self._has_shared_bounds:
+        if not self._has_known_friction:
             return own
-        bounds = add(self.known, self._own, self._bound)
-        fraction = np.divide(self._own, bounds, out=np.zeros_like(bounds), where=bounds > 0.0)
+        bounds = add(self.known, self._unknown_limits, self._limits)
+        fraction = np.divide(
+            self._unknown_limits, bounds, out=np.zeros_like(bounds), where=bounds > 0.0
+        )
         dry_friction: Vector = fraction * own
         return dry_friction
 
@@ -196,94 +194,20 @@ class Ripple(DrivetrainStage):
     Args:
         settings: Amplitudes and numbers of periods.
         qpos: Live joint positions of the simulation.
-        places: Indices of the motor angles in ``qpos``, (n,).
+        motor_indices: Indices of the motor angles in ``qpos``, (n,).
 
     Thread: control.
     """
 
-    def __init__(self, settings: JointsConfig, qpos: Vector, places: NDArray[np.int64]) -> None:
+    def __init__(
+        self, settings: JointsConfig, qpos: Vector, motor_indices: NDArray[np.int64]
+    ) -> None:
         self._amplitude, self._waves = np.array(settings.ripple), np.array(settings.ripple_waves)
-        self._qpos, self._indices = qpos, places
-        self._angle = np.zeros(len(places))
+        self._qpos, self._motor_indices = qpos, motor_indices
+        self._angle = np.zeros(len(motor_indices))
 
     def execute(self, tau: Vector) -> None:
         """Add the ripple at the current motor angles."""
-        angle = self._qpos.take(self._indices, None, self._angle, "clip")
+        angle = self._qpos.take(self._motor_indices, None, self._angle, "clip")
         np.sin(np.remainder(np.multiply(self._waves, angle, angle), math.tau, angle), angle)
         tau += np.multiply(self._amplitude, angle, angle)
-
-
-FILTER_TIME = 0.005
-"""Time constant of the estimate of external torques, whose observer filters accelerations [s]."""
-_gravity, _inverse_dynamics = pin.computeGeneralizedGravity, pin.rnea
-
-
-class ModelError(DrivetrainStage):
-    r"""Torque error of a robot controller that uses wrong inertial parameters.
-
-    .. math::
-        \tau_{joint} = \tau + \hat g(q) - g(q), \qquad
-        T \dot e + e = \hat h(q, \dot q, \ddot q) - h(q, \dot q, \ddot q), \qquad
-        \hat\tau_{ext} = \tau_{ext} + e .
-
-    Here h is the inverse dynamics and g the gravity torque of the simulated arm. A hat marks
-    those of the described arm, T is the filter time of the estimate, and e its error. The loop
-    computes the gravity compensation of an arm that has none itself. The springs of a compliant
-    arm exert that of the description. In both cases this stage does not change the torque.
-
-    Args:
-        model: MuJoCo model.
-        data: MuJoCo data.
-        described: Description of the arm, as controllets and robot know it.
-        real: Description of the arm as it is simulated.
-        dof: Index of the arm's first velocity.
-        period: Cycle time [s].
-
-    Attributes:
-        error: Filtered error of the estimated external torque, (n,) [Nm].
-
-    Thread: control.
-    """
-
-    CHANGING = ("error",)
-
-    def __init__(
-        self,
-        model: mujoco.MjModel,
-        data: mujoco.MjData,
-        described: ArmDescription,
-        real: ArmDescription,
-        dof: int,
-        period: float,
-    ) -> None:
-        first = int(model.joint(described.joint_names[0]).qposadr[0])
-        self._positions = data.qpos[first : first + described.n_joints]
-        self._accelerations = data.qacc[dof : dof + described.n_joints]
-        self._believed: Any = model_with_gravity(described)
-        self._true: Any = model_with_gravity(real)
-        self._believed_data, self._true_data = (
-            self._believed.createData(),
-            self._true.createData(),
-        )
-        self._carried = bool(real.compensates_gravity)
-        self._follow = -math.expm1(-period / FILTER_TIME)
-        self.error: Vector = np.zeros(described.n_joints)
-        self._change: Vector = np.zeros(described.n_joints)
-
-    def execute(self, tau: Vector) -> None:
-        """Replace the exact gravity compensation in ``tau`` by that of the described arm."""
-        if not self._carried:
-            return
-        q = self._positions
-        tau += _gravity(self._believed, self._believed_data, q)
-        tau -= _gravity(self._true, self._true_data, q)
-
-    def measure(self, state: Measured) -> None:
-        """Add the filtered error to the estimate of external torques."""
-        q, dq, ddq = state.q, state.dq, self._accelerations
-        change, error = self._change, self.error
-        believed = _inverse_dynamics(self._believed, self._believed_data, q, dq, ddq)
-        true = _inverse_dynamics(self._true, self._true_data, q, dq, ddq)
-        subtract(subtract(believed, true, change), error, change)
-        error += multiply(self._follow, change, change)
-        state.tau_ext += error

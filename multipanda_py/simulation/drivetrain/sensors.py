@@ -23,22 +23,22 @@ class Delay(DrivetrainStage):
         cycles: Number of cycles.
 
     Attributes:
-        history: Measured states that were not reported yet, oldest first.
+        pending: Measured states that were not reported yet, oldest first.
 
     Thread: control.
     """
 
-    CHANGING = ("history",)
+    CHANGING = ("pending",)
 
     def __init__(self, cycles: int) -> None:
         self._cycles = cycles
-        self.history: deque[tuple[Vector, ...]] = deque()
+        self.pending: deque[tuple[Vector, ...]] = deque()
 
     def measure(self, state: Measured) -> None:
         """Replace the measured state by the delayed one."""
         now = (state.q, state.dq, state.tau_J, state.tau_ext)
-        self.history.append(tuple(part.copy() for part in now))
-        delayed = self.history.popleft() if len(self.history) > self._cycles else self.history[0]
+        self.pending.append(tuple(part.copy() for part in now))
+        delayed = self.pending.popleft() if len(self.pending) > self._cycles else self.pending[0]
         for part, value in zip(now, delayed):
             part[:] = value
 
@@ -54,16 +54,16 @@ class CommandDelay(DrivetrainStage):
         robot: Simulated robot of the arm.
 
     Attributes:
-        history: Pending torques, (cycles, n) [Nm].
-        at: Row of ``history`` that is executed next.
+        pending: Pending torques, (cycles, n) [Nm].
+        at: Row of ``pending`` that is executed next.
 
     Thread: control.
     """
 
-    CHANGING = ("history", "at")
+    CHANGING = ("pending", "at")
 
     def __init__(self, cycles: int, joints: int, robot: SimRobot) -> None:
-        self.history: Vector = np.zeros((cycles, joints))
+        self.pending: Vector = np.zeros((cycles, joints))
         self._delayed_command: Vector = np.zeros(joints)
         self.at, self._robot = 0, robot
 
@@ -74,12 +74,12 @@ class CommandDelay(DrivetrainStage):
             tau: Torques, (n,) [Nm].
         """
         if self._robot.stopped:
-            self.history[:] = tau
-        deadline, slot = self._delayed_command, self.history[self.at]
-        deadline[:] = slot
+            self.pending[:] = tau
+        delayed, slot = self._delayed_command, self.pending[self.at]
+        delayed[:] = slot
         slot[:] = tau
-        tau[:] = deadline
-        self.at = (self.at + 1) % len(self.history)
+        tau[:] = delayed
+        self.at = (self.at + 1) % len(self.pending)
 
 
 class SensorNoise(DrivetrainStage):
@@ -109,7 +109,7 @@ class SensorNoise(DrivetrainStage):
     CHANGING = ("noise_rng", "walk_rng", "offset")
 
     def __init__(self, config: NoiseConfig, seed: int, period: float) -> None:
-        self._number = seed
+        self._seed = seed
         self.noise_rng = np.random.default_rng(seed)
         # The drift has a separate generator, so that it does not change the noise sequence.
         self.walk_rng = np.random.default_rng((seed, 1))
@@ -123,8 +123,8 @@ class SensorNoise(DrivetrainStage):
 
     def reseed(self, seed: int) -> None:
         """Restart noise and random walk; the current value of the walk stays."""
-        self.noise_rng = np.random.default_rng((seed, self._number))
-        self.walk_rng = np.random.default_rng((seed, self._number, 1))
+        self.noise_rng = np.random.default_rng((seed, self._seed))
+        self.walk_rng = np.random.default_rng((seed, self._seed, 1))
 
     def measure(self, state: Measured) -> None:
         """Add noise to positions, velocities and torques of a state."""

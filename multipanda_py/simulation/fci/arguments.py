@@ -89,8 +89,8 @@ def read(command: Callable[..., Any], texts: Iterable[str]) -> dict[str, Any]:
     declared = _declared(command)
     arguments: dict[str, Any] = {}
     for text in texts:
-        name, overrides, value = text.partition("=")
-        if not overrides:
+        name, separator, value = text.partition("=")
+        if not separator:
             raise ConfigurationError(f"{text!r} is not an argument. Use NAME=VALUE")
         is_list = name in declared and declared[name].annotation.startswith("Sequence")
         arguments[name] = [_value(part) for part in value.split(",")] if is_list else _value(value)
@@ -131,8 +131,8 @@ def _faults(name: str, value: object, kind: str) -> list[str]:
     allowed, fits = _KINDS[kind]
     if not fits(value):
         return [f"{name}: got {_short(value)}, allowed {allowed}"]
-    if name in _BOUNDS:
-        low, high = _BOUNDS[name]
+    if name in _ARGUMENT_BOUNDS:
+        low, high = _ARGUMENT_BOUNDS[name]
         values: list[Any] = value if isinstance(value, list) else [value]
         if any(item is not None and not low <= item <= high for item in values):
             return [f"{name}: got {_short(value)}, allowed {low:g} to {high:g}"]
@@ -141,7 +141,7 @@ def _faults(name: str, value: object, kind: str) -> list[str]:
 
 def _short(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[:_MAX_VALUE_LENGTH]}..."
 
 
 def _is_number(value: object) -> bool:
@@ -155,8 +155,8 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-_LONGEST = 60  # Maximum length of a value in a message [characters].
-_BOUNDS = {
+_MAX_VALUE_LENGTH = 60  # Maximum length of a value in a message [characters].
+_ARGUMENT_BOUNDS = {
     "at": (0, 1e9),  # Number of a cycle.
     "states": (0, 1e6),
     "commands": (0, 1e6),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reference of a Cartesian motion, and the joint velocities that follow it."""
+"""Frames of the flange, reference of a Cartesian motion, and joint velocities that follow it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.robots.franka import ELBOW_FLIP
-from multipanda_py.simulation.fci.frames import is_pose
 from multipanda_py.simulation.fci.world import PERIOD, Physics
 
 Vector = NDArray[np.float64]
+_POSE_TOLERANCE = 1e-5  # Tolerance of libfranka for homogeneous transforms.
 
-_ROUNDING = 1.0 + 1e-6  # Factor on limits, so that a command exactly at a limit passes.
-_TOLERANCE = 1.01  # Factor on the limits of second and third differences.
+
+def pose_from(columns: Vector) -> Vector:
+    """Return a (4, 4) pose from 16 numbers in column-major order."""
+    return np.array(columns, dtype=np.float64).reshape(4, 4, order="F")
+
+
+def is_pose(pose: Vector) -> bool:
+    rotation = pose[:3, :3]
+    return bool(
+        np.isfinite(pose).all()
+        and np.abs(pose[3] - (0.0, 0.0, 0.0, 1.0)).max() < _POSE_TOLERANCE
+        and np.abs(rotation @ rotation.T - np.eye(3)).max() < _POSE_TOLERANCE
+        and np.linalg.det(rotation) > 0.0
+    )
+
+
+class FlangeFrames:
+    """Frames on the flange F, as poses (4, 4).
+
+    Attributes:
+        F_T_NE: Nominal end effector in the flange, which Desk sets on a real robot.
+        NE_T_EE: End effector in the nominal end effector, set by the client.
+        EE_T_K: Stiffness frame in the end effector, set by the client.
+    """
+
+    def __init__(self, F_T_NE: Vector | None = None) -> None:
+        self.F_T_NE: Vector = np.eye(4) if F_T_NE is None else np.array(F_T_NE)
+        self.NE_T_EE, self.EE_T_K = np.eye(4), np.eye(4)
+
+    @property
+    def pose_ee_in_flange(self) -> Vector:
+        """Pose of the end effector in the flange."""
+        return np.asarray(self.F_T_NE @ self.NE_T_EE)
+
+
+_ROUNDING_FACTOR = 1.0 + 1e-6  # Factor on limits, so that a command exactly at a limit passes.
+_DIFFERENCE_FACTOR = 1.01  # Factor on the limits of second and third differences.
 # Factor on limits after lost commands, because clients bridge gaps in several ways.
-_OVER_A_GAP = 2.0
-_UNBROKEN_CYCLES = 3  # Number of consecutive commands that a third difference needs.
+_GAP_FACTOR = 2.0
+_MIN_CONSECUTIVE = 3  # Number of consecutive commands that a third difference needs.
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +99,7 @@ class Trend:
         # Velocity from two successive commands, and its age [periods].
         self._exact, self._since = self.velocity, 0
         self._lost, self._periods = 0, 1
-        self._unbroken = _UNBROKEN_CYCLES
+        self._consecutive = _MIN_CONSECUTIVE
 
     def coast(self, velocity: Vector | None = None) -> None:
         """Continue for a period without a command, by default at constant acceleration."""
@@ -73,7 +108,7 @@ class Trend:
             velocity = self.velocity + self.acceleration * PERIOD
         self.velocity = velocity
 
-    def position_command(self, change: Vector) -> None:
+    def receive_position(self, change: Vector) -> None:
         """Process a position command, given as the change since the last command, (n,)."""
         periods = self._lost + 1
         missing = change - periods * self._arrived * PERIOD
@@ -81,7 +116,7 @@ class Trend:
         velocity = self._arrived + periods * mean * PERIOD
         self._take(velocity, mean, exact=periods == 1)
 
-    def velocity_command(self, velocity: Vector, *, exact: bool = True) -> None:
+    def receive_velocity(self, velocity: Vector, *, exact: bool = True) -> None:
         """Process a velocity command, or a velocity that was estimated.
 
         Args:
@@ -100,7 +135,7 @@ class Trend:
         self._periods = periods = self._lost + 1
         if periods == 1 and self._since:  # The previous velocity was an estimate over a gap.
             mean = (velocity - self._exact) / ((self._since + 1) * PERIOD)
-        self._unbroken = self._unbroken + 1 if periods == 1 else 0
+        self._consecutive = self._consecutive + 1 if periods == 1 else 0
         self._jerk = (mean - self.acceleration) / PERIOD
         self._lost = 0
         self.velocity, self.acceleration, self._arrived = velocity, mean, velocity
@@ -116,16 +151,16 @@ class Trend:
             speed: Maximum velocity, (n,) [1/s]; after lost commands the limit is higher.
         """
         bounds = self._bounds
-        broken = self._unbroken < _UNBROKEN_CYCLES
+        is_gap = self._consecutive < _MIN_CONSECUTIVE
         largest = speed
-        if broken:
+        if is_gap:
             largest = speed + self._periods * PERIOD * bounds.acceleration
-        if (np.abs(self.velocity) > largest * _ROUNDING).any():
+        if (np.abs(self.velocity) > largest * _ROUNDING_FACTOR).any():
             return "velocity_limits_violation"
-        tolerance = _OVER_A_GAP if broken else _TOLERANCE
+        tolerance = _GAP_FACTOR if is_gap else _DIFFERENCE_FACTOR
         if (np.abs(self.acceleration) > bounds.acceleration * tolerance).any():
             return "velocity_discontinuity"
-        if not broken and (np.abs(self._jerk) > bounds.jerk * _TOLERANCE).any():
+        if not is_gap and (np.abs(self._jerk) > bounds.jerk * _DIFFERENCE_FACTOR).any():
             return "acceleration_discontinuity"
         return None
 
@@ -134,13 +169,13 @@ START_TOLERANCE = 1e-3
 """Maximum distance of the first commanded position from that of the robot (assumed) [rad, m]."""
 # Limits of end effector and elbow in the FCI documentation: velocity [m/s, rad/s], acceleration
 # [m/s^2, rad/s^2] and jerk [m/s^3, rad/s^3].
-VELOCITY_LIMITS = np.array([3.0] * 3 + [2.5] * 3)
-_BOUNDS = Bounds(np.array([9.0] * 3 + [17.0] * 3), np.array([4500.0] * 3 + [8500.0] * 3))
+CARTESIAN_VELOCITY_LIMITS = np.array([3.0] * 3 + [2.5] * 3)
+_CARTESIAN_BOUNDS = Bounds(np.array([9.0] * 3 + [17.0] * 3), np.array([4500.0] * 3 + [8500.0] * 3))
 _ELBOW_VELOCITY = np.array([1.5])
 _ELBOW_BOUNDS = Bounds(np.array([10.0]), np.array([5000.0]))
 _DAMPING = 1e-6  # Regularisation of J J^T in the inverse of the Jacobian.
-_CATCH_UP = 0.05  # Fraction of the position error that is corrected in one period.
-_KIND = "cartesian_motion_generator_"
+_CORRECTION_FRACTION = 0.05  # Fraction of the position error that is corrected in one period.
+_ERROR_PREFIX = "cartesian_motion_generator_"
 
 
 class CartesianReference:
@@ -167,7 +202,7 @@ class CartesianReference:
         self._physics, self._F_T_EE = physics, F_T_EE
         self.pose, _ = physics.kinematics_at(q_d, F_T_EE)
         self._arrived = self.pose
-        self.trend = Trend(_BOUNDS)
+        self.trend = Trend(_CARTESIAN_BOUNDS)
         self._elbow: Trend | None = None  # None while the elbow is not commanded.
         self._elbow_position = self._elbow_arrived = 0.0
 
@@ -182,13 +217,13 @@ class CartesianReference:
             return "cartesian_position_motion_generator_invalid_frame"
         if first and np.abs(pose - self.pose).max() > START_TOLERANCE:
             return "cartesian_position_motion_generator_start_pose_invalid"
-        self.trend.position_command(difference(self._arrived, pose))
+        self.trend.receive_position(difference(self._arrived, pose))
         self.pose = self._arrived = pose
         return self._fault()
 
     def take_twist(self, twist: Vector) -> str | None:
         """Process a commanded twist, (6,) [m/s, rad/s]; return the error it causes, or None."""
-        self.trend.velocity_command(twist)
+        self.trend.receive_velocity(twist)
         self.pose = displaced(self.pose, twist * PERIOD)
         return self._fault()
 
@@ -204,15 +239,17 @@ class CartesianReference:
             self._elbow = None
             return None
         if np.sign(elbow[1]) != np.sign(q_d[3] - ELBOW_FLIP):
-            return f"{_KIND}elbow_sign_inconsistent"
+            return f"{_ERROR_PREFIX}elbow_sign_inconsistent"
         if self._elbow is None:
             if abs(elbow[0] - q_d[2]) > START_TOLERANCE:
-                return f"{_KIND}start_elbow_invalid"
+                return f"{_ERROR_PREFIX}start_elbow_invalid"
             self._elbow = Trend(_ELBOW_BOUNDS, dq_d[2:3])
             self._elbow_arrived = q_d[2]
-        self._elbow.position_command(np.array([elbow[0] - self._elbow_arrived]))
+        self._elbow.receive_position(np.array([elbow[0] - self._elbow_arrived]))
         self._elbow_position = self._elbow_arrived = float(elbow[0])
-        return f"{_KIND}elbow_limit_violation" if self._elbow.fault(_ELBOW_VELOCITY) else None
+        return (
+            f"{_ERROR_PREFIX}elbow_limit_violation" if self._elbow.fault(_ELBOW_VELOCITY) else None
+        )
 
     def coast(self) -> None:
         """Continue for a period without a command, at constant acceleration."""
@@ -227,18 +264,18 @@ class CartesianReference:
         here, A = self._physics.kinematics_at(q_d, self._F_T_EE)
         twist = self.trend.velocity
         behind = difference(here, displaced(self.pose, -twist * PERIOD))
-        desired = twist + _CATCH_UP / PERIOD * behind
+        desired = twist + _CORRECTION_FRACTION / PERIOD * behind
         if self._elbow is not None:
             speed = float(self._elbow.velocity[0])
             behind_elbow = self._elbow_position - speed * PERIOD - q_d[2]
             A = np.vstack((A, np.eye(7)[2]))
-            desired = np.append(desired, speed + _CATCH_UP / PERIOD * behind_elbow)
+            desired = np.append(desired, speed + _CORRECTION_FRACTION / PERIOD * behind_elbow)
         normal = A @ A.T + _DAMPING * np.eye(len(A))
         return np.asarray(A.T @ np.linalg.solve(normal, desired))
 
     def _fault(self) -> str | None:
-        fault = self.trend.fault(VELOCITY_LIMITS)
-        return None if fault is None else _KIND + fault
+        fault = self.trend.fault(CARTESIAN_VELOCITY_LIMITS)
+        return None if fault is None else _ERROR_PREFIX + fault
 
 
 def difference(one: Vector, other: Vector) -> Vector:

@@ -28,7 +28,7 @@ from multipanda_py.simulation.fci.wire import (
 )
 from multipanda_py.simulation.fci.world import Physics, RobotWorld
 
-_SOON_NS = 5_000_000  # Time from opening the control unit to its first state [ns].
+_FIRST_STATE_DELAY = 5_000_000  # Time from opening the control unit to its first state [ns].
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class ControlUnit:
         selector: Selector of all ports.
         timing: Timing of the robot's states.
         world: Scene of the arm; None for a separate scene that is created at every start.
-        place: Index of the arm in the scene.
+        arm_index: Index of the arm in the scene.
 
     Attributes:
         address: IPv4 address.
@@ -76,10 +76,10 @@ class ControlUnit:
         selector: selectors.BaseSelector,
         timing: Timing,
         world: RobotWorld | None = None,
-        place: int = 0,
+        arm_index: int = 0,
     ) -> None:
         self.address, self._selector, self._timing = address, selector, timing
-        self._world, self._arm_index = world, place
+        self._world, self._arm_index = world, arm_index
         self._wake_at = 0
         self._open()
 
@@ -106,7 +106,7 @@ class ControlUnit:
         self.gripper = GripperServer(self.address, self._gripper_port.send)
         timing = self._timing
         self._clock = Clock(
-            time.perf_counter_ns() + _SOON_NS,
+            time.perf_counter_ns() + _FIRST_STATE_DELAY,
             lockstep=timing.lockstep, phase=timing.phase, ppm=timing.ppm,
         )  # fmt: skip
         self.version = ROBOT_VERSION
@@ -217,9 +217,9 @@ class ControlUnit:
             self.robot.cycles.lateness(*timing)
 
     def _do_planned(self, cycle: int) -> None:
-        deadline = [action for time, action in self._planned if time <= cycle]
+        due_actions = [action for time, action in self._planned if time <= cycle]
         self._planned = [plan for plan in self._planned if plan[0] > cycle]
-        for action in deadline:
+        for action in due_actions:
             action()
 
     def _collect(self) -> None:

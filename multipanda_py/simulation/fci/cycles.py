@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 PERIOD = 1_000_000
 """Period of the clock [ns]."""
-SHORTEST_GAP = 700_000
+MIN_STATE_GAP = 700_000
 """Minimum time between two states without lockstep [ns]. After a late state, the next one is
 postponed to keep it."""
 FIRST_GAP, NEXT_GAP = 10_000_000, 100_000_000
@@ -99,15 +99,15 @@ class Clock:
             return None
         late = now - self._next
         self._next += self._period
-        shifted = self._next < now + SHORTEST_GAP
+        shifted = self._next < now + MIN_STATE_GAP
         if shifted:
-            self._next = now + SHORTEST_GAP
+            self._next = now + MIN_STATE_GAP
         return late, shifted
 
 
 Vector = NDArray[np.float64]
 
-LONGEST_GAP = 20
+MAX_LOST_COMMANDS = 20
 """Number of consecutive lost commands that ends a motion (FCI documentation)."""
 SUCCESS_RATE_CYCLES = 100
 """Number of cycles over which the success rate is computed (FCI documentation)."""
@@ -179,7 +179,7 @@ class CycleStatistics:
         self.run += 1
         self._longest_run = max(self._longest_run, self.run)
         self._window.append(False)
-        return self.run >= LONGEST_GAP
+        return self.run >= MAX_LOST_COMMANDS
 
     def stale(self) -> None:
         """Count a command that answers an older state."""

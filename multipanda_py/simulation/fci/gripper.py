@@ -55,7 +55,7 @@ class GripperServer:
         self.peer: tuple[str, int] | None = None
         self._cycles = 0
         self._task: tuple[GripperRequest, int] | None = None
-        self._stops: list[float] = []  # Remaining target widths [m].
+        self._targets: list[float] = []  # Remaining target widths [m].
         self._speed = FINGER_VELOCITY
         self._success_range = (
             0.0,
@@ -112,21 +112,21 @@ class GripperServer:
         if not (speed > 0.0 and all(0.0 <= stop <= MAX_WIDTH for stop in stops)):
             self._finish(GripperStatus.FAIL)
             return
-        self._stops, self._success_range = stops, desired
+        self._targets, self._success_range = stops, desired
         self._speed = min(speed, FINGER_VELOCITY)
 
     def disconnect(self) -> None:
         """Remove the client and abort its command."""
         self.peer, self._task = None, None
-        self._stops = []
+        self._targets = []
 
     def close(self) -> None:
         self._socket.close()
 
     def cycle(self) -> None:
         """Move the fingers for one period, and send a state when it is due."""
-        if self._stops:
-            self._move(self._stops[0])
+        if self._targets:
+            self._move(self._targets[0])
         self._cycles += 1
         if self.peer is not None and self._cycles % STATE_CYCLES == 0:
             state = GRIPPER_STATE.pack(
@@ -147,8 +147,8 @@ class GripperServer:
         if not blocked and self.width != stop:
             return
         homing = self._task is not None and self._task[0] is GripperRequest.HOMING
-        del self._stops[0]
-        if self._stops and (homing or not blocked):
+        del self._targets[0]
+        if self._targets and (homing or not blocked):
             return
         low, high = self._success_range
         grasp = self._task is not None and self._task[0] is GripperRequest.GRASP
@@ -158,6 +158,6 @@ class GripperServer:
 
     def _finish(self, status: GripperStatus) -> None:
         """End the motion of the fingers and answer its request."""
-        task, self._task, self._stops = self._task, None, []
+        task, self._task, self._targets = self._task, None, []
         if task is not None:
             self._answer(task[0], task[1], _STATUS.pack(status))

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from multipanda_py.exceptions import BackendError
 from multipanda_py.simulation.fci.wire import COMMAND_SIZE
 
-LARGEST_MESSAGE = 1 << 16  # The largest request has 428 bytes.
+MAX_MESSAGE_SIZE = 1 << 16  # The largest request has 428 bytes.
 _SEND_TIMEOUT = 0.2  # Timeout of sending a message [s].
 
 
@@ -112,7 +112,7 @@ class TcpPort:
 
     def _accept(self) -> None:
         try:
-            client, path = self._listener.accept()
+            client, address = self._listener.accept()
         except OSError:
             return
         if self._client is not None:
@@ -121,7 +121,7 @@ class TcpPort:
             return
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         client.settimeout(_SEND_TIMEOUT)
-        self._client, self.peer = client, path[0]
+        self._client, self.peer = client, address[0]
         self._received.clear()
         self._selector.register(client, selectors.EVENT_READ, self._read)
 
@@ -130,7 +130,7 @@ class TcpPort:
         if client is None:
             return
         try:
-            data = client.recv(LARGEST_MESSAGE)
+            data = client.recv(MAX_MESSAGE_SIZE)
         except TimeoutError:
             return
         except OSError:
@@ -142,7 +142,7 @@ class TcpPort:
         received += data
         while len(received) >= header.size and self._client is client:
             command, counter, size = header.unpack_from(received)
-            if not header.size <= size <= LARGEST_MESSAGE:
+            if not header.size <= size <= MAX_MESSAGE_SIZE:
                 self.hang_up()
                 return
             if len(received) < size:
@@ -155,7 +155,7 @@ class TcpPort:
 # Linux socket option for arrival times of the kernel. Python has no name for it.
 _SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("qq")
-_ANCILLARY = socket.CMSG_SPACE(_TIMESPEC.size)
+_ANCILLARY_SIZE = socket.CMSG_SPACE(_TIMESPEC.size)
 Datagram = tuple[int, bytes]
 """Time of arrival, as of ``time.perf_counter_ns``, and content."""
 
@@ -205,7 +205,7 @@ class UdpLink:
         if self.lose_states > 0:
             self.lose_states -= 1
             return False
-        if self._unlucky():
+        if self._loses_datagram():
             return False
         if self.delay:
             self._states.append((now + self.delay, bytes(state)))
@@ -227,16 +227,16 @@ class UdpLink:
         lost = 0
         while True:
             try:
-                datagram, notes, _, _ = self.socket.recvmsg(2 * COMMAND_SIZE, _ANCILLARY)
+                datagram, ancillary, _, _ = self.socket.recvmsg(2 * COMMAND_SIZE, _ANCILLARY_SIZE)
             except OSError:  # The queue is empty, or the port of the client is closed.
                 break
             if self.dead:
                 continue
-            if self.lose_commands > 0 or self._unlucky():
+            if self.lose_commands > 0 or self._loses_datagram():
                 self.lose_commands = max(0, self.lose_commands - 1)
                 lost += 1
                 continue
-            self._commands.append((_arrival(notes) + self.delay, datagram))
+            self._commands.append((_arrival(ancillary) + self.delay, datagram))
         arrived = []
         while self._commands and self._commands[0][0] <= now:
             arrived.append(self._commands.popleft())
@@ -244,8 +244,8 @@ class UdpLink:
 
     def next_delivery(self) -> int | None:
         """Return the time at which the next delayed datagram is due [ns], or None."""
-        deadline = [queue[0][0] for queue in (self._states, self._commands) if queue]
-        return min(deadline) if deadline else None
+        due_times = [queue[0][0] for queue in (self._states, self._commands) if queue]
+        return min(due_times) if due_times else None
 
     def disconnect(self) -> None:
         """Remove the client and pending datagrams."""
@@ -256,7 +256,7 @@ class UdpLink:
     def close(self) -> None:
         self.socket.close()
 
-    def _unlucky(self) -> bool:
+    def _loses_datagram(self) -> bool:
         return self.probability > 0.0 and self._rng.random() < self.probability
 
     def _transmit(self, state: bytes | bytearray) -> None:
@@ -267,8 +267,8 @@ class UdpLink:
                 return
 
 
-def _arrival(notes: list[tuple[int, int, bytes]]) -> int:
+def _arrival(ancillary: list[tuple[int, int, bytes]]) -> int:
     """Return the kernel's time of arrival, converted to ``time.perf_counter_ns`` [ns]."""
-    seconds, nanoseconds = _TIMESPEC.unpack(notes[0][2])
+    seconds, nanoseconds = _TIMESPEC.unpack(ancillary[0][2])
     age = time.time_ns() - (seconds * 1_000_000_000 + nanoseconds)
     return time.perf_counter_ns() - int(max(0, age))

@@ -1,14 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TCP requests of the client: decoding, execution and answers."""
+"""TCP requests of the client: decoding, execution and answers, including the robot model."""
 
 from __future__ import annotations
+
+from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
 
+from multipanda_py.robots.franka import (
+    DECELERATION,
+    FLANGE_HEIGHT,
+    FR3_LIMITS,
+    INERTIALS,
+    JOINT_ORIGINS,
+    LOWER_LIMITS,
+    UPPER_LIMITS,
+    VELOCITY_LIMITS,
+    VELOCITY_OFFSET,
+)
 from multipanda_py.robots.inertial import Load
-from multipanda_py.simulation.fci.frames import client_urdf, is_pose, pose_from
-from multipanda_py.simulation.fci.motion import Motion, Thresholds
+from multipanda_py.robots.urdf import Element, add, add_inertial, add_joint_origin, numbers
+from multipanda_py.simulation.fci.cartesian import is_pose, pose_from
+from multipanda_py.simulation.fci.motion_generator import Motion, Thresholds
 from multipanda_py.simulation.fci.robot import FciRobot
 from multipanda_py.simulation.fci.wire import (
     MOVE,
@@ -152,3 +166,45 @@ def _load(robot: FciRobot, values: Vector) -> bool:
     robot.load = Load(float(values[0]), values[1:4].copy(), inertia.copy())
     robot.physics.set_load(robot.load)
     return True
+
+
+def client_urdf() -> str:
+    """Return the URDF of an FR3 without gripper, as libfranka expects it.
+
+    libfranka builds its dynamics from this text. It expects joints whose names contain ``joint1``
+    to ``joint7``, and a flange named exactly ``link8``. With a prefix, it computes wrong gravity
+    torques without an error. It also reads ``position_based_velocity_limits``, which is not part
+    of the URDF standard. The robot reports the gripper in the state, as ``m_ee``.
+    """
+    robot = Element("robot", name="fr3")
+    for i, inertial in enumerate(INERTIALS["fr3"]):
+        link = add(robot, "link", name=f"link{i}")
+        add_inertial(link, inertial.mass, inertial.com, inertial.inertia)
+    add(robot, "link", name="link8")
+    for i, origin in enumerate(JOINT_ORIGINS):
+        joint = _add_joint(robot, "revolute", i + 1)
+        add_joint_origin(joint, origin.position, origin.rotation)
+        add(joint, "axis", xyz="0 0 1")
+        limit = {
+            "lower": LOWER_LIMITS,
+            "upper": UPPER_LIMITS,
+            "velocity": VELOCITY_LIMITS,
+            "effort": FR3_LIMITS.torque,
+        }
+        add(joint, "limit", {name: numbers(values[i : i + 1]) for name, values in limit.items()})
+        add(
+            joint,
+            "position_based_velocity_limits",
+            velocity_offset=numbers(VELOCITY_OFFSET[i : i + 1]),
+            deceleration_limit=numbers(DECELERATION[i : i + 1]),
+        )
+    add_joint_origin(_add_joint(robot, "fixed", 8), (0.0, 0.0, FLANGE_HEIGHT))
+    return '<?xml version="1.0"?>\n' + ElementTree.tostring(robot, encoding="unicode")
+
+
+def _add_joint(robot: Element, kind: str, index: int) -> Element:
+    """Add the joint between link ``index - 1`` and link ``index``."""
+    joint = add(robot, "joint", name=f"joint{index}", type=kind)
+    add(joint, "parent", link=f"link{index - 1}")
+    add(joint, "child", link=f"link{index}")
+    return joint

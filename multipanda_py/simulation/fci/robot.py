@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from multipanda_py.exceptions import UnknownName
 from multipanda_py.robots.franka import ELBOW_FLIP
 from multipanda_py.robots.inertial import NO_LOAD, Load
+from multipanda_py.simulation.fci.cartesian import FlangeFrames
 from multipanda_py.simulation.fci.cycles import CycleStatistics
-from multipanda_py.simulation.fci.frames import FlangeFrames
-from multipanda_py.simulation.fci.motion import Motion, Thresholds, violations
+from multipanda_py.simulation.fci.motion_generator import Motion, Thresholds, violations
 from multipanda_py.simulation.fci.wire import (
     ERRORS,
     Controller,
@@ -31,7 +31,7 @@ from multipanda_py.simulation.fci.world import PERIOD, Physics
 
 Vector = NDArray[np.float64]
 
-_ZERO = np.zeros(6)
+_ZERO_TWIST = np.zeros(6)
 
 
 class RobotState:
@@ -72,14 +72,14 @@ class RobotState:
         self._fields[f"F_x_C{name}"][:] = load.com
         self._fields[f"I_{name}"][:] = load.inertia.ravel(order="F")
 
-    def errors(self, name: str, matches: tuple[str, ...]) -> None:
+    def errors(self, name: str, active: tuple[str, ...]) -> None:
         """Write error flags.
 
         Args:
             name: Field ``errors`` or ``reflex_reason``.
-            matches: Names of the errors to set; all others are cleared.
+            active: Names of the errors to set; all others are cleared.
         """
-        self._fields[name][:] = [error in matches for error in ERRORS]
+        self._fields[name][:] = [error in active for error in ERRORS]
 
     def fill(self, message_id: int, success_rate: float) -> bytearray:
         """Write all fields that change every cycle, and return the datagram.
@@ -130,7 +130,7 @@ class RobotState:
         robot, fields = self._robot, self._fields
         fields["O_T_EE"][:] = robot.pose_ee.ravel(order="F")
         motion = robot.motion
-        pose, twist, acceleration = robot.pose_ee, _ZERO, _ZERO
+        pose, twist, acceleration = robot.pose_ee, _ZERO_TWIST, _ZERO_TWIST
         if motion is None:
             pose = self._held_pose()
         elif motion.cartesian is not None:
@@ -173,7 +173,7 @@ Answer = Callable[[RobotRequest, int, bytes], None]
 RECOVERY_CYCLES = 100
 """Duration of automatic error recovery (assumed) [ms]."""
 GUIDING_DAMPING = 2.0  # Damping of a hand-guided arm (assumed) [Nm s/rad].
-_AT_REST = 1e-5  # Error [rad] and speed [rad/s] below which the brakes hold the arm.
+_REST_TOLERANCE = 1e-5  # Error [rad] and speed [rad/s] below which the brakes hold the arm.
 
 
 class FciRobot:
@@ -257,15 +257,15 @@ class FciRobot:
 
     def recover(self, request_id: int) -> None:
         """Start automatic error recovery; it is answered when it ends."""
-        refused = {
+        statuses = {
             Mode.USER_STOPPED: RecoveryStatus.MANUAL_REQUIRED,
             Mode.MOVE: RecoveryStatus.NOT_POSSIBLE,
             Mode.GUIDING: RecoveryStatus.NOT_POSSIBLE,
             Mode.RECOVERY: RecoveryStatus.NOT_POSSIBLE,
             Mode.IDLE: RecoveryStatus.SUCCESS,
         }
-        if self.mode in refused:
-            self._send(RobotRequest.AUTOMATIC_ERROR_RECOVERY, request_id, refused[self.mode])
+        if self.mode in statuses:
+            self._send(RobotRequest.AUTOMATIC_ERROR_RECOVERY, request_id, statuses[self.mode])
             return
         self.mode = Mode.RECOVERY
         self._recovery = (request_id, self.message_id + RECOVERY_CYCLES)
@@ -336,7 +336,7 @@ class FciRobot:
             error, speed = q_d - physics.q, dq_d - physics.dq
             pushed = self.tau_push.any() or self.wrench_push.any()
             if not pushed and max(np.abs(error).max(), np.abs(speed).max(),
-                                  np.abs(physics.dq).max()) < _AT_REST:  # fmt: skip
+                                  np.abs(physics.dq).max()) < _REST_TOLERANCE:  # fmt: skip
                 physics.rest()
                 return
             tau = self.stiffness * error + self._damping * speed

@@ -107,8 +107,7 @@ def _check(name: str, arm: ArmConfig) -> None:
         raise ConfigurationError(
             f"arms.{name}.model: got {arm.robot.name}"
             f"{'' if isinstance(arm.model, str) else ' with files'}, allowed {ROBOT_MODEL} "
-            f"without "
-            "files, because the robots implement its protocol. For another body use "
+            "without files, because the robots implement its protocol. For another body use "
             "perturbation.parameters"
         )
     if any(arm.transmission.stiffness) or elastic_of(arm):
@@ -148,5 +147,5 @@ def _drive(
     """Build the drivetrain stages of an arm in a compiled scene."""
     if arm.perturbation.inertia_scale != 1.0:
         scale_inertia(model, real, arm.perturbation.inertia_scale)
-    flaws = imperfection_stages(model, data, described, real, arm, dof, seed, PERIOD)
-    return Drivetrain([*torque_steps(arm), *flaws])
+    imperfections = imperfection_stages(model, data, described, real, arm, dof, seed, PERIOD)
+    return Drivetrain([*torque_steps(arm), *imperfections])

@@ -15,9 +15,9 @@ from multipanda_py.robots import MODELS, READY_POSTURE, ArmDescription, SceneObj
 from multipanda_py.robots.franka import ARMATURE, FLANGE_HEIGHT, LOWER_LIMITS, UPPER_LIMITS
 from multipanda_py.robots.inertial import NO_LOAD, Load
 from multipanda_py.simulation.drivetrain.drivetrain import Drivetrain
-from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mjcf_elements import put
-from multipanda_py.simulation.sliding_contact import correct_friction
+from multipanda_py.simulation.mujoco_friction import correct_friction
+from multipanda_py.simulation.scene_mjcf import build_scene
 from multipanda_py.simulation.world import diverged, install_warning_handler, was_reset
 
 with extras_named():
@@ -128,7 +128,7 @@ class RobotWorld:
         self.is_static = len(arms) == 1 and not len(free) and arms[0].drive is None
         self._sense: list[Callable[[Vector], None] | None] = [None] * len(arms)
         self._contact = np.zeros(model.nv)
-        self._reported = 0
+        self._commanded = 0
 
     def join(self, arm_index: int, sense: Callable[[Vector], None]) -> bool:
         """Register a function that updates the measurements of an arm after every step.
@@ -152,10 +152,10 @@ class RobotWorld:
             BackendError: If the simulation has diverged.
         """
         mine = 1 << arm_index
-        again = bool(self._reported & mine)
-        self._reported |= mine
-        if again or self._reported == (1 << len(self.arms)) - 1:
-            self._reported = mine if again else 0
+        again = bool(self._commanded & mine)
+        self._commanded |= mine
+        if again or self._commanded == (1 << len(self.arms)) - 1:
+            self._commanded = mine if again else 0
             self._step()
 
     def begins(self, arm_index: int) -> None:
@@ -228,7 +228,7 @@ class Physics:
 
     Args:
         world: Scene of the arm; None for a separate scene.
-        place: Index of the arm in the scene.
+        arm_index: Index of the arm in the scene.
 
     Attributes:
         world: Scene of the arm.
@@ -245,9 +245,9 @@ class Physics:
 
     n_joints = 7
 
-    def __init__(self, world: RobotWorld | None = None, place: int = 0) -> None:
+    def __init__(self, world: RobotWorld | None = None, arm_index: int = 0) -> None:
         self.world = world = world or RobotWorld([default_arm()])
-        self._arm_index, arm = place, world.arms[place]
+        self._arm_index, arm = arm_index, world.arms[arm_index]
         model, data, real = world.model, world.data, arm.real
         self.end_effector = arm.described.tool
         self.gravity_in_base: Vector = arm.described.rotation_base_in_world.T @ _GRAVITY
@@ -264,12 +264,12 @@ class Physics:
             data.qfrc_applied[self._dofs],
             data.qfrc_gravcomp[self._dofs],
         )
-        self._drive = world.drives[place]
+        self._drive = world.drives[arm_index]
         self.q: Vector = self._positions.copy() if self._drive else self._positions
         self.dq: Vector = self._velocities.copy() if self._drive else self._velocities
         self.tau_ext, self.tau_J = np.zeros(7), np.zeros(7)
         self._pushed, self._executed = np.zeros(model.nv), np.zeros(7)
-        if world.join(place, self.sense):
+        if world.join(arm_index, self.sense):
             self.reset_to(arm.q_start)
         else:
             self.ends()
@@ -425,7 +425,7 @@ class Physics:
     def _jacobian(self, data: mujoco.MjData, point: Vector) -> Vector:
         model = self.world.model
         J = np.empty((6, model.nv))
-        path = self._position + self._rotation @ point
-        mujoco.mj_jac(model, data, J[:3], J[3:], path, self._link7)
+        point_in_world = self._position + self._rotation @ point
+        mujoco.mj_jac(model, data, J[:3], J[3:], point_in_world, self._link7)
         own = J[:, self._dofs]
         return np.vstack([self._rotation.T @ own[:3], self._rotation.T @ own[3:]])

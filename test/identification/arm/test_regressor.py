@@ -19,7 +19,7 @@ from multipanda_py.identification.arm.regressor import (
 )
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.inertial import Load, combined
-from multipanda_py.simulation.mjcf import build_scene
+from multipanda_py.simulation.scene_mjcf import build_scene
 
 pytestmark = pytest.mark.inline
 

@@ -10,13 +10,12 @@ from multipanda_py.hardware.franka.position_control import SpeedNearLimits
 from multipanda_py.planning.trajectory.joint_motion import JointMotion
 from multipanda_py.planning.trajectory.motion_limiter import MotionLimiter
 from multipanda_py.robots import MODELS
-from multipanda_py.robots.franka import LOWER_LIMITS, UPPER_LIMITS, velocity_towards
+from multipanda_py.robots.franka import FR3_LIMITS, LOWER_LIMITS, UPPER_LIMITS, velocity_towards
 from multipanda_py.simulation.fci.cartesian import Bounds, Trend
-from multipanda_py.simulation.fci.frames import ACCELERATION_LIMITS, JERK_LIMITS
 
 T = 1e-3
 FR3 = MODELS["fr3"]
-BOUNDS = Bounds(ACCELERATION_LIMITS, JERK_LIMITS)
+BOUNDS = Bounds(FR3_LIMITS.acceleration, FR3_LIMITS.jerk)
 EPISODES = 200 if LONG else 6
 pytestmark = pytest.mark.inline
 
@@ -129,7 +128,7 @@ def test_the_robot_takes_what_the_limiter_lets_through():
         if k % 100 == 0:
             goal = FR3.ready + rng.uniform(-0.3, 0.3, 7)
         limiter.follow(goal)
-        trend.position_command(limiter.q - before)
+        trend.receive_position(limiter.q - before)
         assert trend.fault(FR3.limits.velocity) is None, k
         before = limiter.q.copy()
 
@@ -163,7 +162,7 @@ def test_the_robot_takes_what_goes_to_its_position_limits(side):
     before = limiter.q.copy()
     for k in range(6000):
         limiter.follow(goal)
-        trend.position_command(limiter.q - before)
+        trend.receive_position(limiter.q - before)
         room = np.where(trend.velocity > 0.0, UPPER_LIMITS - before, before - LOWER_LIMITS)
         assert trend.fault(velocity_towards(room)) is None, (k, limiter.q - goal)
         before = limiter.q.copy()

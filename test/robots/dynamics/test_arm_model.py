@@ -13,7 +13,7 @@ from multipanda_py.robots import ArmDescription, Tool
 from multipanda_py.robots.dynamics.arm_model import ArmModel
 from multipanda_py.robots.franka import LIMITS
 from multipanda_py.robots.inertial import NO_LOAD, Load, combined
-from multipanda_py.simulation.mjcf import build_scene
+from multipanda_py.simulation.scene_mjcf import build_scene
 from multipanda_py.state import ArmState
 from multipanda_py.testing import StateMaker
 

@@ -11,7 +11,7 @@ import pytest
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.robots.dynamics.external_torque import DEFAULT_BANDWIDTH, MomentumObserver
-from multipanda_py.simulation.mjcf import build_scene
+from multipanda_py.simulation.scene_mjcf import build_scene
 
 pytestmark = pytest.mark.inline
 

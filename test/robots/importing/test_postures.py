@@ -11,8 +11,8 @@ import pytest
 
 from multipanda_py.robots import MODELS, ArmDescription
 from multipanda_py.robots.importing.configurations import RandomPostures
-from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mjcf_elements import COLLISION_GROUP
+from multipanda_py.simulation.scene_mjcf import build_scene
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 

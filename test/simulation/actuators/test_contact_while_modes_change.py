@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.simulation.actuators import CompliantJoints, CompliantRobot, Motors
-from multipanda_py.simulation.actuators.qbmove import Qbmove
-from multipanda_py.simulation.actuators.sea import Sea
+from multipanda_py.simulation.actuators.compliant_actuators import Qbmove, Sea
 
 pytestmark = pytest.mark.inline
 

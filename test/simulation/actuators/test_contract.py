@@ -11,9 +11,7 @@ import pytest
 from multipanda_py import registry
 from multipanda_py.actuator import ElasticTorque
 from multipanda_py.apps.cli import main
-from multipanda_py.simulation.actuators.awas2 import Awas2
-from multipanda_py.simulation.actuators.qbmove import Qbmove
-from multipanda_py.simulation.actuators.sea import Sea
+from multipanda_py.simulation.actuators.compliant_actuators import Awas2, Qbmove, Sea
 from multipanda_py.testing import ContractBroken, check_actuator
 
 pytestmark = pytest.mark.inline

@@ -8,9 +8,7 @@ from long_form import every_nth
 
 from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.simulation.actuators import CompliantJoints, CompliantRobot, LinkPid, Motors
-from multipanda_py.simulation.actuators.bavs import Bavs
-from multipanda_py.simulation.actuators.qbmove import Qbmove
-from multipanda_py.simulation.actuators.sea import Sea
+from multipanda_py.simulation.actuators.compliant_actuators import Bavs, Qbmove, Sea
 
 pytestmark = pytest.mark.inline
 

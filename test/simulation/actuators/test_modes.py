@@ -16,10 +16,7 @@ from multipanda_py.simulation.actuators import (  # fmt: skip
     Motors,
     OperationMode,
 )
-from multipanda_py.simulation.actuators.awas2 import Awas2
-from multipanda_py.simulation.actuators.bavs import Bavs
-from multipanda_py.simulation.actuators.qbmove import Qbmove
-from multipanda_py.simulation.actuators.sea import Sea
+from multipanda_py.simulation.actuators.compliant_actuators import Awas2, Bavs, Qbmove, Sea
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 KINDS = {"sea": (Sea, {"stiffness": 4.0}), "qbmove": (Qbmove, {}), "bavs": (Bavs, {}),

@@ -11,8 +11,7 @@ from spring_links import GRAVITY, INERTIA, LENGTH, MASS, pendulum, qbmove, run
 from spring_motors import MOTIONS, STICK, D, J, P, found, motors, reference
 
 from multipanda_py.simulation.actuators import CompliantJoints, Motors
-from multipanda_py.simulation.actuators.qbmove import Qbmove
-from multipanda_py.simulation.actuators.sea import Sea
+from multipanda_py.simulation.actuators.compliant_actuators import Qbmove, Sea
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 

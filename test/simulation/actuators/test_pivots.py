@@ -11,9 +11,8 @@ from scipy.integrate import solve_ivp
 from spring_links import INERTIA, awas2, pendulum
 
 from multipanda_py.simulation.actuators import Motors
-from multipanda_py.simulation.actuators.awas2 import Awas2
+from multipanda_py.simulation.actuators.compliant_actuators import Awas2, Sea
 from multipanda_py.simulation.actuators.integrator import SPRING_STEP_RATIO, choose_substeps
-from multipanda_py.simulation.actuators.sea import Sea
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 J, MASS, LOAD, PINION = 0.0233, 0.5, 150.0, 0.015

@@ -11,10 +11,7 @@ from long_form import LONG
 
 from multipanda_py.exceptions import ActuatorRefused, BackendError
 from multipanda_py.simulation.actuators import COMMANDS, CompliantJoints, CompliantRobot, Motors
-from multipanda_py.simulation.actuators.awas2 import Awas2
-from multipanda_py.simulation.actuators.bavs import Bavs
-from multipanda_py.simulation.actuators.qbmove import Qbmove
-from multipanda_py.simulation.actuators.sea import Sea
+from multipanda_py.simulation.actuators.compliant_actuators import Awas2, Bavs, Qbmove, Sea
 
 pytestmark = pytest.mark.inline
 

@@ -10,9 +10,7 @@ import pytest
 
 from multipanda_py import registry
 from multipanda_py.exceptions import ActuatorRefused
-from multipanda_py.simulation.actuators.awas2 import Awas2
-from multipanda_py.simulation.actuators.qbmove import Qbmove
-from multipanda_py.simulation.actuators.sea import Sea
+from multipanda_py.simulation.actuators.compliant_actuators import Awas2, Qbmove, Sea
 
 pytestmark = pytest.mark.inline
 

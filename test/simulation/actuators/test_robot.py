@@ -24,12 +24,9 @@ from spring_links import (
 
 from multipanda_py.exceptions import ActuatorRefused, BackendError
 from multipanda_py.simulation.actuators import CompliantJoints, CompliantRobot, LinkPid, Motors
-from multipanda_py.simulation.actuators.awas2 import Awas2
-from multipanda_py.simulation.actuators.bavs import Bavs
-from multipanda_py.simulation.actuators.dry_friction import let_friction_stick
-from multipanda_py.simulation.actuators.qbmove import Qbmove
+from multipanda_py.simulation.actuators.compliant_actuators import Awas2, Bavs, Qbmove, Sea
 from multipanda_py.simulation.actuators.robot import suggested_step
-from multipanda_py.simulation.actuators.sea import Sea
+from multipanda_py.simulation.mujoco_friction import let_friction_stick
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 

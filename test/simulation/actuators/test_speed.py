@@ -10,7 +10,7 @@ import pytest
 from spring_links import pendulum
 from spring_motors import motors
 
-from multipanda_py.simulation.actuators.qbmove import Qbmove
+from multipanda_py.simulation.actuators.compliant_actuators import Qbmove
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 

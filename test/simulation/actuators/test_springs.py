@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from multipanda_py import registry
-from multipanda_py.simulation.actuators.awas2 import Awas2
-from multipanda_py.simulation.actuators.bavs import Bavs
-from multipanda_py.simulation.actuators.qbmove import Qbmove
-from multipanda_py.simulation.actuators.sea import Sea
+from multipanda_py.simulation.actuators.compliant_actuators import Awas2, Bavs, Qbmove, Sea
 
 pytestmark = pytest.mark.inline
 

@@ -21,7 +21,7 @@ from spring_links import (
     run,
 )  # fmt: skip
 
-from multipanda_py.simulation.actuators.sea import Sea
+from multipanda_py.simulation.actuators.compliant_actuators import Sea
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 

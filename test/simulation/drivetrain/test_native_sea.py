@@ -14,12 +14,12 @@ from multipanda_py.config.arm_section import JointsConfig
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.actuated_joints import OperationMode
 from multipanda_py.robots.read_robot import read_robot
+from multipanda_py.simulation.actuators.compliant_actuators import Sea
 from multipanda_py.simulation.actuators.joints import CompliantJoints
 from multipanda_py.simulation.actuators.motors import Motors
 from multipanda_py.simulation.actuators.robot import CompliantRobot
-from multipanda_py.simulation.actuators.sea import Sea
 from multipanda_py.simulation.drivetrain.elasticity import add_rotors
-from multipanda_py.simulation.mjcf import build_scene
+from multipanda_py.simulation.scene_mjcf import build_scene
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 

@@ -21,9 +21,7 @@ from multipanda_py.identification.validation import make_task
 from multipanda_py.identification.validation.record import TaskCell
 from multipanda_py.robots.dynamics.arm_model import model_with_gravity
 from multipanda_py.simulation.drivetrain.friction import (
-    FILTER_TIME,
     JointFriction,
-    ModelError,
     Ripple,
 )
 from multipanda_py.simulation.drivetrain.sensors import (
@@ -32,7 +30,13 @@ from multipanda_py.simulation.drivetrain.sensors import (
     SensorNoise,
     TorqueStep,
 )
-from multipanda_py.simulation.perturbed_arm import Perturbation, perturbed, with_all_friction
+from multipanda_py.simulation.perturbed_arm import (
+    ESTIMATE_FILTER_TIME,
+    ModelError,
+    Perturbation,
+    perturbed,
+    with_all_friction,
+)
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 MEASURED = ("q", "dq", "tau_J", "tau_ext")
@@ -71,7 +75,7 @@ class Plain:
         self.datas = [model.createData() for model in self.models]
         stages = {type(stage): stage for stage in backend.drives[0].stages}
         late, noisy = stages[CommandDelay], stages[SensorNoise]
-        self.past = deque(np.roll(late.history, -late.at, axis=0).copy())
+        self.past = deque(np.roll(late.pending, -late.at, axis=0).copy())
         self.motor, self.error = stages[Perturbation].motor, stages[ModelError].error.copy()
         self.walk, self.random, self.walking = (
             copy.deepcopy(getattr(noisy, name)) for name in ("offset", "noise_rng", "walk_rng")
@@ -119,7 +123,7 @@ class Plain:
             believed, true = (
                 pin.rnea(*m, q, dq, self.data.qacc[:7]) for m in zip(self.models, self.datas)
             )
-            follow = -math.expm1(-1e-3 / FILTER_TIME)
+            follow = -math.expm1(-1e-3 / ESTIMATE_FILTER_TIME)
             self.error = self.error + follow * (believed - true - self.error)
             tau_ext = tau_ext + self.error
         if isinstance(stage, JointFriction):

@@ -6,8 +6,8 @@ from __future__ import annotations
 from multipanda_py.simulation.fci.cycles import (
     LOST_GAP,
     MAX_COMMAND_WAIT,
+    MIN_STATE_GAP,
     PERIOD,
-    SHORTEST_GAP,
     Clock,
 )
 
@@ -38,4 +38,4 @@ def test_a_state_that_is_late_moves_the_clock():
     assert clock.wait(400, waiting=True, answered=True) == PERIOD - 400
     late = round(2.5 * PERIOD)
     assert clock.sent(late, waiting=True, started=True, answered=True) == (late - PERIOD, True)
-    assert clock.wait(late, waiting=True, answered=True) == SHORTEST_GAP
+    assert clock.wait(late, waiting=True, answered=True) == MIN_STATE_GAP

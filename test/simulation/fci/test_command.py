@@ -14,7 +14,7 @@ from robots import unused_address
 
 from multipanda_py.apps.cli import main
 from multipanda_py.simulation.fci import FciSim
-from multipanda_py.simulation.fci.admin import Admin
+from multipanda_py.simulation.fci.fault_injection import Admin
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from multipanda_py.apps.cli import main
-from multipanda_py.simulation.fci.admin import ADMIN_PORT, LONGEST_REQUEST
+from multipanda_py.simulation.fci.fault_injection import ADMIN_PORT, MAX_REQUEST_SIZE
 
 HUGE = "1" + "0" * 400
 
@@ -66,7 +66,7 @@ def test_unusable_values_ended_every_simulated_robot(sim, address):
 def test_an_endless_request_is_hung_up_on(sim, address):
     with socket.create_connection((address, ADMIN_PORT), timeout=5.0) as link:
         try:
-            link.sendall(b"x" * (LONGEST_REQUEST + 65536 + 1))
+            link.sendall(b"x" * (MAX_REQUEST_SIZE + 65536 + 1))
             assert link.recv(1) == b""
         except ConnectionError:
             pass

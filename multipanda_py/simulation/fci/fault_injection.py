@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ADMIN_PORT = 7331
 """TCP port of every simulated robot for fault injection."""
-LONGEST_REQUEST = 1 << 20
+MAX_REQUEST_SIZE = 1 << 20
 """Maximum size of an unfinished line, above which the connection is closed [bytes]."""
 Result = dict[str, Any]
 
@@ -61,7 +61,7 @@ class AdminPort:
         try:
             data = client.recv(65536)
             received += data
-            if len(received) > LONGEST_REQUEST:
+            if len(received) > MAX_REQUEST_SIZE:
                 data = b""
                 received.clear()
             while b"\n" in received:

@@ -10,8 +10,8 @@ import pytest
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots import READY_POSTURE, ArmDescription, SceneObject
 from multipanda_py.robots.geometry import SolidOfRevolution
-from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mjcf_elements import revolve
+from multipanda_py.simulation.scene_mjcf import build_scene
 
 pytestmark = pytest.mark.inline
 

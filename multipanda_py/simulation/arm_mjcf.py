@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arm of a MuJoCo scene: links, joints, motors, gripper and tool."""
+"""MJCF of an arm in a MuJoCo scene: links, joints, motors, gripper and tool."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from multipanda_py.robots.importing.source import shapes_of, tree_of
 from multipanda_py.robots.parallel_gripper import GripperBody, ParallelGripper
 from multipanda_py.robots.robot import Robot
 from multipanda_py.robots.tree import chain_of
-from multipanda_py.simulation.actuators.dry_friction import IMPEDANCE, sticking_solref
 from multipanda_py.simulation.mjcf_elements import (
     VISUAL_GROUP,
     Materials,
@@ -31,6 +30,7 @@ from multipanda_py.simulation.mjcf_elements import (
     set_inertia,
     set_inertial,
 )
+from multipanda_py.simulation.mujoco_friction import STICKING_SOLIMP, sticking_solref
 from multipanda_py.state import Matrix
 
 with extras_named():
@@ -221,7 +221,7 @@ def _add_joint(spec: mujoco.MjSpec, arm: ArmDescription, body: mujoco.MjsBody, i
     damping = np.zeros_like(joint.damping)
     damping.flat[0] = arm.joint_damping[i]
     put(joint, damping=damping if damping.ndim else float(damping))
-    put(joint, frictionloss=float(arm.joint_frictionloss[i]), solimp_friction=IMPEDANCE)
+    put(joint, frictionloss=float(arm.joint_frictionloss[i]), solimp_friction=STICKING_SOLIMP)
     put(joint, solref_friction=sticking_solref(spec.option.timestep))
     span = np.array([-limits.torque[i], limits.torque[i]])
     motor = put(spec.add_actuator(), name=name, target=name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motion of a robot: the effect of the client's commands, and checks of their limits."""
+"""Motion generator of a simulated robot: execution of commanded motions, and their limits."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.robots.franka import (
+    FR3_LIMITS,
     LOWER_LIMITS,
     UPPER_LIMITS,
     VELOCITY_LIMITS,
@@ -18,13 +19,8 @@ from multipanda_py.simulation.fci.cartesian import (
     START_TOLERANCE,
     Bounds,
     CartesianReference,
-    Trend,
-)
-from multipanda_py.simulation.fci.frames import (
-    ACCELERATION_LIMITS,
-    JERK_LIMITS,
-    TORQUE_LIMITS,
     FlangeFrames,
+    Trend,
     pose_from,
 )
 from multipanda_py.simulation.fci.wire import Controller, Generator
@@ -79,10 +75,10 @@ def violations(
 
 TORQUE_STEP = 1.0
 """Maximum torque change between two commands, corresponding to 1000 Nm/s [Nm]."""
-_BOUNDS = Bounds(ACCELERATION_LIMITS, JERK_LIMITS)
-_CARTESIAN = (Generator.CARTESIAN_POSITION, Generator.CARTESIAN_VELOCITY)
-_MAX_LOST_FIRST = 4  # Number of periods in which the first command may be lost.
-_ROUNDING = 1.0 + 1e-6  # Factor on limits, so that commands at exactly 1000 Nm/s pass.
+_JOINT_BOUNDS = Bounds(FR3_LIMITS.acceleration, FR3_LIMITS.jerk)
+_CARTESIAN_GENERATORS = (Generator.CARTESIAN_POSITION, Generator.CARTESIAN_VELOCITY)
+_MAX_FIRST_LOSSES = 4  # Number of periods in which the first command may be lost.
+_ROUNDING_FACTOR = 1.0 + 1e-6  # Factor on limits, so that commands at exactly 1000 Nm/s pass.
 
 
 class Motion:
@@ -114,10 +110,10 @@ class Motion:
         self.tau = np.zeros(7)
         # Start at the held position. The measured one may still be settling.
         self.q_d = self._arrived = self._goal = q_d.copy()
-        self._joints = Trend(_BOUNDS)
-        self._tries = 0
+        self._joints = Trend(_JOINT_BOUNDS)
+        self._first_losses = 0
         self.cartesian: CartesianReference | None = None
-        if generator in _CARTESIAN:
+        if generator in _CARTESIAN_GENERATORS:
             self.cartesian = CartesianReference(physics, frames.pose_ee_in_flange, self.q_d)
 
     @property
@@ -153,8 +149,8 @@ class Motion:
         """Continue without a command: with the same torque, or with constant acceleration."""
         if self.asynchronous:
             self._approach()
-        elif not self.external and (self.started or self._tries < _MAX_LOST_FIRST):
-            self._tries += 1
+        elif not self.external and (self.started or self._first_losses < _MAX_FIRST_LOSSES):
+            self._first_losses += 1
             if self.cartesian is None:
                 self._joints.coast()
             else:
@@ -164,9 +160,9 @@ class Motion:
             self.q_d = self.q_d + self.dq_d * PERIOD
 
     def _take_torque(self, tau: Vector) -> str | None:
-        if (np.abs(tau) > TORQUE_LIMITS).any():
+        if (np.abs(tau) > FR3_LIMITS.torque).any():
             return "tau_j_range_violation"
-        if (np.abs(tau - self.tau) > TORQUE_STEP * _ROUNDING).any():
+        if (np.abs(tau - self.tau) > TORQUE_STEP * _ROUNDING_FACTOR).any():
             return "controller_torque_discontinuity"
         self.tau = tau
         return None
@@ -175,7 +171,7 @@ class Motion:
         if first and (np.abs(q - self.q_d) > START_TOLERANCE).any():
             return "joint_position_motion_generator_start_pose_invalid"
         before, self.q_d = self.q_d, q
-        self._joints.position_command(q - self._arrived)
+        self._joints.receive_position(q - self._arrived)
         self._arrived = q
         return self._fault(before, "joint_motion_generator_")
 
@@ -183,7 +179,7 @@ class Motion:
         self, dq: Vector, kind: str = "joint_motion_generator_", exact: bool = True
     ) -> str | None:
         before, self.q_d = self.q_d, self.q_d + dq * PERIOD
-        self._joints.velocity_command(dq, exact=exact)
+        self._joints.receive_velocity(dq, exact=exact)
         return self._fault(before, kind)
 
     def _take_cartesian(
@@ -212,10 +208,10 @@ class Motion:
         """Move the desired configuration towards the goal of an asynchronous motion."""
         gap = self._goal - self.q_d
         distance = np.abs(gap)
-        speed = np.minimum(self._max_velocity, np.sqrt(ACCELERATION_LIMITS * distance))
+        speed = np.minimum(self._max_velocity, np.sqrt(FR3_LIMITS.acceleration * distance))
         speed = np.minimum(speed, distance / PERIOD)
-        change = np.clip(np.sign(gap) * speed - self.dq_d, -ACCELERATION_LIMITS * PERIOD,
-                         ACCELERATION_LIMITS * PERIOD)  # fmt: skip
+        change = np.clip(np.sign(gap) * speed - self.dq_d, -FR3_LIMITS.acceleration * PERIOD,
+                         FR3_LIMITS.acceleration * PERIOD)  # fmt: skip
         self._joints.acceleration = change / PERIOD
         self._joints.velocity = self.dq_d + change
         self.q_d = self.q_d + self.dq_d * PERIOD

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MuJoCo scene of a cell."""
+"""MJCF of the MuJoCo scene of a cell: floor, light, cameras, arms and objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.registry import extras_named
 from multipanda_py.robots.arm import ArmDescription, SceneObject
 from multipanda_py.robots.geometry import look_at
-from multipanda_py.simulation.mjcf_arm import MeshLibrary, add_arm, add_grip, add_shared_bases
+from multipanda_py.simulation.arm_mjcf import MeshLibrary, add_arm, add_grip, add_shared_bases
 from multipanda_py.simulation.mjcf_elements import Materials, put, quaternion
 
 with extras_named():
@@ -43,10 +43,10 @@ def add_cameras(spec: mujoco.MjSpec, config: CellConfig) -> None:
 
 AZIMUTH, ELEVATION = 145.0, -18.0  # Viewing direction of both cameras [deg].
 OVERVIEW_FIELD_OF_VIEW = 40.0  # Vertical field of view [deg].
-MIDDLE_OF_ARM = (0.25, 0.0, 0.37)  # Centre of an arm in its ready configuration, in its base [m].
-RADIUS_OF_ARM = 0.62  # Radius of a ball around that centre that contains the arm [m].
-ZFAR = 60.0  # Viewing distance, as a multiple of the size of the scene.
-TILE_SIZE = 2.0  # Period of the floor's pattern, two squares [m].
+ARM_CENTER = (0.25, 0.0, 0.37)  # Centre of an arm in its ready configuration, in its base [m].
+ARM_RADIUS = 0.62  # Radius of a ball around that centre that contains the arm [m].
+VIEW_DISTANCE_RATIO = 60.0  # Viewing distance, as a multiple of the size of the scene.
+PATTERN_PERIOD = 2.0  # Period of the floor's pattern, two squares [m].
 
 # The floor is one finite plane that extends to the viewing distance. MuJoCo draws an infinite
 # plane as thousands of tiles, which without a GPU takes half of the rendering time of a small
@@ -92,9 +92,9 @@ def _bounds(arms: Sequence[ArmDescription]) -> tuple[NDArray[np.float64], float]
     """Return centre (3,) and radius of a ball that contains all arms in ``ready`` [m]."""
     bases = [(a.position_base_in_world, a.rotation_base_in_world) for a in arms]
     bases = bases or [(np.zeros(3), np.eye(3))]
-    middles = np.array([position + rotation @ MIDDLE_OF_ARM for position, rotation in bases])
+    middles = np.array([position + rotation @ ARM_CENTER for position, rotation in bases])
     center = (middles.min(axis=0) + middles.max(axis=0)) / 2.0
-    return center, RADIUS_OF_ARM + float(np.linalg.norm(middles - center, axis=1).max())
+    return center, ARM_RADIUS + float(np.linalg.norm(middles - center, axis=1).max())
 
 
 def _text(values: Sequence[float] | NDArray[np.float64]) -> str:
@@ -121,8 +121,8 @@ def world_xml(arms: Sequence[ArmDescription], timestep: float) -> str:
         timestep=repr(float(timestep)),
         center=_text(center),
         extent=_text([extent]),
-        zfar=ZFAR,
-        far=_text([TILE_SIZE * np.ceil(ZFAR * extent / TILE_SIZE)]),
+        zfar=VIEW_DISTANCE_RATIO,
+        far=_text([PATTERN_PERIOD * np.ceil(VIEW_DISTANCE_RATIO * extent / PATTERN_PERIOD)]),
         azimuth=AZIMUTH,
         elevation=ELEVATION,
         fovy=OVERVIEW_FIELD_OF_VIEW,

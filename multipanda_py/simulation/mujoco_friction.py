@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Correction of MuJoCo's contact friction, for sliding bodies and grasped objects."""
+"""Corrections of MuJoCo's friction, for sliding bodies, grasped objects and joints at rest."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import math
 from operator import mul
 from typing import Any
 
+import numpy as np
+
 from multipanda_py.registry import extras_named
+from multipanda_py.state import Vector
 
 with extras_named():
     import mujoco
 
 
 _ELLIPTIC = int(mujoco.mjtCone.mjCONE_ELLIPTIC)
-MAX_REST_MOTION = 1e-10
+REST_SQUARED_SPEED = 1e-10
 """Sum of squared velocities below which a scene counts as at rest [rad^2/s^2, m^2/s^2]."""
-MAX_STICK_SLIP = 5e-4
+MAX_STICKING_SLIP = 5e-4
 """Maximum slip of a contact that sticks [m/s]."""
 
 
@@ -69,7 +72,7 @@ def correct_friction(model: mujoco.MjModel, data: mujoco.MjData) -> None:
         data: State after ``mj_step1`` and before ``mj_step2``.
     """
     velocity = data.qvel
-    if velocity.dot(velocity) < MAX_REST_MOTION or model.opt.cone != _ELLIPTIC:
+    if velocity.dot(velocity) < REST_SQUARED_SPEED or model.opt.cone != _ELLIPTIC:
         return
     contacts: Any = data.contact
     reference = data.efc_aref
@@ -82,6 +85,43 @@ def correct_friction(model: mujoco.MjModel, data: mujoco.MjData) -> None:
         if normal >= 0 and size > 1:
             first, end = normal + 1, normal + size
             reference[normal] -= math.hypot(*map(mul, friction, rows[first:end]))
-            if math.hypot(slips[first], slips[first + 1]) < MAX_STICK_SLIP:
+            if math.hypot(slips[first], slips[first + 1]) < MAX_STICKING_SLIP:
                 for row in range(first, end):
                     reference[row] = rate * slips[row]
+
+
+STICKING_SOLIMP: Vector = np.array([0.9999, 0.9999, 0.001, 0.5, 2.0])
+"""``solimpfriction`` with the maximum impedance that MuJoCo allows."""
+_SOFT_SOLREF = (0.02, 1.0)  # MuJoCo's default of ``solref``.
+_SOFT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)  # MuJoCo's default of ``solimp``.
+
+
+def sticking_solref(timestep: float) -> Vector:
+    """Return the ``solreffriction`` that stops a joint within one step of the given length [s]."""
+    return np.array([2.0 * timestep, 1.0])
+
+
+def let_friction_stick(model: mujoco.MjModel) -> None:
+    r"""Make dry friction hold joints and tendons at rest where it has MuJoCo's default parameters.
+
+    MuJoCo models dry friction as a soft constraint. Under a load below the friction limit, a joint
+    creeps with the velocity
+
+    .. math:: \dot q = \frac{1 - d}{d} \, \frac{a}{b} .
+
+    Here :math:`a` is the acceleration by the load without friction, :math:`d` the impedance and
+    :math:`b` the damping of the constraint. MuJoCo's defaults give a velocity of
+    :math:`10^{-3}\,\mathrm{s} \cdot a`. With the maximum impedance and a time constant of two
+    steps, a joint stops within one step. It then creeps with :math:`10^{-4}\, h \, a` for the step
+    length :math:`h`, such as 1 mrad in 10 s at 1000 rad/s^2 and 1 ms.
+
+    Args:
+        model: Model of the robot, with its step length set; modified in place.
+    """
+    for solref, solimp in (
+        (model.dof_solref, model.dof_solimp),
+        (model.tendon_solref_fri, model.tendon_solimp_fri),
+    ):
+        soft = (solref == _SOFT_SOLREF).all(axis=1) & (solimp == _SOFT_SOLIMP).all(axis=1)
+        solref[soft] = sticking_solref(model.opt.timestep)
+        solimp[soft] = STICKING_SOLIMP
