@@ -24,15 +24,15 @@ STATE_KEY, ENVIRONMENT_STATE_KEY, ACTION_KEY = (
 IMAGE_PREFIX = "observation.images."
 TIME_KEY = "cell_time"
 """Cell time of the observation of a frame [s]."""
-IMAGE_TIME = "image_time"
-"""Cell time of the images of a frame [s]. Equal to :data:`TIME` in lockstep and
+IMAGE_TIME_KEY = "image_time"
+"""Cell time of the images of a frame [s]. Equal to :data:`TIME_KEY` in lockstep and
 without cameras."""
 SCALARS: Mapping[str, str] = {
     "next.reward": "float32",
     "next.done": "bool",
     "next.success": "bool",
     TIME_KEY: "float64",
-    IMAGE_TIME: "float64",
+    IMAGE_TIME_KEY: "float64",
     "timestamp": "float32",
     "frame_index": "int64",
     "episode_index": "int64",

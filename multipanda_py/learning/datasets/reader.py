@@ -13,7 +13,7 @@ import numpy as np
 
 from multipanda_py.exceptions import DatasetRefused
 from multipanda_py.files import MAX_DESCRIPTION, MAX_RECORDING, check_regular, read_text, replacing
-from multipanda_py.learning.datasets.features import IMAGE_TIME, SCALARS, TIME_KEY, Stats
+from multipanda_py.learning.datasets.features import IMAGE_TIME_KEY, SCALARS, TIME_KEY, Stats
 from multipanda_py.registry import needed
 
 FORMAT_VERSION = "v3.0"
@@ -169,7 +169,7 @@ class Episode:
         """
         start = self.columns[TIME_KEY][0]
         nominal = np.asarray(self.columns["timestamp"], float)
-        late = [self.columns[key] - start - nominal for key in (TIME_KEY, IMAGE_TIME)]
+        late = [self.columns[key] - start - nominal for key in (TIME_KEY, IMAGE_TIME_KEY)]
         return float(np.abs(late).max())
 
 
@@ -177,7 +177,7 @@ _REQUIRED_METADATA = ("task", "control", "rate", "objects", "features", "arms", 
 """Metadata that every recorder writes."""
 
 
-_FORMER_COLUMNS = {"picture_time": IMAGE_TIME}
+_FORMER_COLUMNS = {"picture_time": IMAGE_TIME_KEY}
 """Columns of older data sets, with their present names."""
 _FORMER_CONTROLS = {
     "pose_step": "delta_pose",

@@ -21,7 +21,7 @@ from multipanda_py.exceptions import DatasetRefused
 from multipanda_py.learning.datasets.features import (
     ACTION_KEY,
     IMAGE_PREFIX,
-    IMAGE_TIME,
+    IMAGE_TIME_KEY,
     TIME_KEY,
     ImageStats,
     features_of,
@@ -35,8 +35,8 @@ from multipanda_py.registry import VERSION, needed
 from multipanda_py.simulation.rendering import Image
 
 MAX_QUEUED_IMAGES = 120
-"""Maximum number of queued images. With a full queue, :meth:`VideoWriter.add` blocks."""
-_OPTIONS = ["-crf", "20", "-preset", "veryfast", "-g", "2", "-bf", "0", "-threads", "1"]
+"""Maximum number of queued images. With a full queue, :meth:`EpisodeVideoWriter.add` blocks."""
+_ENCODER_OPTIONS = ["-crf", "20", "-preset", "veryfast", "-g", "2", "-bf", "0", "-threads", "1"]
 """Encoder options. Every second image is a key frame, for fast random access."""
 
 
@@ -59,7 +59,7 @@ class EpisodeVideoWriter(Closeable):
         self._path, self._shape, self.count = path, (height, width, 3), 0
         self._writer = needed("imageio_ffmpeg").write_frames(
             str(path), (width, height), fps=fps, codec="libx264", quality=None,
-            pix_fmt_out="yuv420p", macro_block_size=2, output_params=_OPTIONS,
+            pix_fmt_out="yuv420p", macro_block_size=2, output_params=_ENCODER_OPTIONS,
         )  # fmt: skip
         self._writer.send(None)  # This starts the encoder.
         self._queue: Queue[Image | None] = Queue(MAX_QUEUED_IMAGES)
@@ -175,22 +175,22 @@ class EpisodeRecorder(Closeable):
     def __init__(self, env: CellEnv, folder: str | Path, *, instruction: str) -> None:
         self.env, self._instruction = env, _checked_words(instruction)
         features = features_of(env)
-        ours = dict(env.arguments) | {
+        extra_metadata = dict(env.arguments) | {
             "arms": dict(features.robot),
             "fps": features.fps,
             "cell": fingerprint(env.cell.config),
             "version": VERSION,
         }
-        self._writer = DatasetWriter(Path(folder), features, ours)
-        self._films: dict[str, tuple[EpisodeVideoWriter, Path, ImageStats]] = {}
+        self._writer = DatasetWriter(Path(folder), features, extra_metadata)
+        self._videos: dict[str, tuple[EpisodeVideoWriter, Path, ImageStats]] = {}
         self._rows: dict[str, list[Any]] = {}
-        self._unfilmed: deque[tuple[dict[str, Image], RecordedMoment | None]] = deque()
-        self._drawing = 0.0
+        self._unrendered: deque[tuple[dict[str, Image], RecordedMoment | None]] = deque()
+        self._render_duration = 0.0
         self._is_running, self._has_ended, self._is_saved = False, False, False
         self._seed, self._is_closed, self.held = 0, False, 0
         self._obs: Observation = {}
         self._info: dict[str, Any] = {}
-        self._numbers = np.random.default_rng()
+        self._random = np.random.default_rng()
 
     @property
     def count(self) -> int:
@@ -216,12 +216,12 @@ class EpisodeRecorder(Closeable):
         if self._is_running:
             raise DatasetRefused("begin: an episode is running. Call end or discard first.")
         self.discard()  # This removes an episode whose reset failed.
-        self._seed = int(self._numbers.integers(2**31)) if seed is None else _checked_seed(seed)
+        self._seed = int(self._random.integers(2**31)) if seed is None else _checked_seed(seed)
         features, folder = self._writer.features, self._writer.start_episode()
         for name, (height, width) in features.cameras.items():
             path = folder / f"{name}.mp4"
             video = EpisodeVideoWriter(path, height, width, features.fps)
-            self._films[name] = video, path, ImageStats(features.fps)
+            self._videos[name] = video, path, ImageStats(features.fps)
         # The reset comes last, because moving arms do not wait for encoders to start.
         self._obs, self._info = self.env.reset(seed=self._seed)
         self._rows, self._is_running, self._has_ended, self._is_saved = {}, True, False, False
@@ -265,12 +265,12 @@ class EpisodeRecorder(Closeable):
             "next.done": False,
             "next.success": self._info["is_success"],
             TIME_KEY: info["time"],
-            IMAGE_TIME: info.get("image_time", info["time"]),
+            IMAGE_TIME_KEY: info.get("image_time", info["time"]),
         }
         for key, value in row.items():
             self._rows.setdefault(key, []).append(value)
-        if self._films:
-            self._unfilmed.append((obs.get("images", {}), moment))
+        if self._videos:
+            self._unrendered.append((obs.get("images", {}), moment))
 
     def _record_video(self, waits: bool) -> None:
         """Add queued images to the videos in order.
@@ -279,17 +279,17 @@ class EpisodeRecorder(Closeable):
             waits: True to render only if enough time is left before the next step. False to render
                 all queued images.
         """
-        while self._unfilmed:
-            images, moment = self._unfilmed[0]
+        while self._unrendered:
+            images, moment = self._unrendered[0]
             if moment is not None:
-                waits = waits and len(self._unfilmed) < MAX_QUEUED_FRAMES
-                if waits and self.env.past.slack < 2.0 * self._drawing:
+                waits = waits and len(self._unrendered) < MAX_QUEUED_FRAMES
+                if waits and self.env.past.slack < 2.0 * self._render_duration:
                     return
                 started = time.monotonic()
                 images = {**images, **self.env.past.drawn(moment)}
-                self._drawing = time.monotonic() - started
-            self._unfilmed.popleft()
-            for name, (video, _, stats) in self._films.items():
+                self._render_duration = time.monotonic() - started
+            self._unrendered.popleft()
+            for name, (video, _, stats) in self._videos.items():
                 video.add(images[name])
                 stats.add(images[name])
 
@@ -315,29 +315,29 @@ class EpisodeRecorder(Closeable):
         if success is not None:
             rows["next.success"][-1] = bool(success)
         rows["next.done"][-1] = True
-        facts = {
+        metadata = {
             "success": bool(rows["next.success"][-1]),
             "seed": self._seed,
             "fault": self._info.get("fault", ""),
         }
         self._is_running = False
-        films = {}
-        for name, (video, path, stats) in self._films.items():
+        videos = {}
+        for name, (video, path, stats) in self._videos.items():
             video.close()
-            films[IMAGE_PREFIX + name] = path, stats.result()
+            videos[IMAGE_PREFIX + name] = path, stats.result()
         columns = {key: np.array(values) for key, values in rows.items()}
-        self._films = {}
-        number = self._writer.add(columns, films, self._instruction, facts)
+        self._videos = {}
+        number = self._writer.add(columns, videos, self._instruction, metadata)
         self._is_saved = True
         return number
 
     def discard(self) -> None:
         """Discard the running episode, if any."""
         self._is_running = False
-        self._unfilmed.clear()
-        for video, _, _ in self._films.values():
+        self._unrendered.clear()
+        for video, _, _ in self._videos.values():
             video.close()
-        self._films = {}
+        self._videos = {}
         self._writer.discard()
 
     def redo(self) -> tuple[Observation, dict[str, Any]]:

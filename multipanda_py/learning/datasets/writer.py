@@ -56,7 +56,7 @@ def write_numbers(
     features: Features,
     episode: int,
     table: Mapping[str, Any],
-    facts: Mapping[str, Any],
+    metadata: Mapping[str, Any],
 ) -> None:
     """Write the frames of an episode.
 
@@ -65,7 +65,7 @@ def write_numbers(
         features: Contents of the frames.
         episode: Number of the episode.
         table: Vectors, (n, k), and scalars, (n,), by key.
-        facts: Metadata of the episode.
+        metadata: Metadata of the episode.
     """
     arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
     fields, arrays = [], []
@@ -77,7 +77,7 @@ def write_numbers(
     for key, name in SCALARS.items():
         fields.append((key, getattr(arrow, "bool_" if name == "bool" else name)()))
         arrays.append(arrow.array(np.asarray(table[key]).astype(name)))
-    schema = arrow.schema(fields, metadata={"multipanda_episode": json.dumps(dict(facts))})
+    schema = arrow.schema(fields, metadata={"multipanda_episode": json.dumps(dict(metadata))})
     path = data_file(folder, episode)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as partial:
@@ -144,8 +144,8 @@ class DatasetWriter:
     Args:
         folder: Folder of the data set.
         features: Contents of the frames.
-        ours: Metadata outside the format. Arms, control and rate have to match an existing data
-            set.
+        extra_metadata: Metadata outside the format. Arms, control and rate have to match an
+            existing data set.
 
     Attributes:
         count: Number of episodes.
@@ -155,9 +155,11 @@ class DatasetWriter:
             is in use by another writer.
     """
 
-    def __init__(self, folder: Path, features: Features, ours: Mapping[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, features: Features, extra_metadata: Mapping[str, Any]
+    ) -> None:
         self.folder, self.features = folder, features
-        self._ours = dict(ours)
+        self._extra_metadata = dict(extra_metadata)
         self._claim = _claimed(folder)
         self._release = weakref.finalize(self, os.close, self._claim)
         try:
@@ -172,7 +174,7 @@ class DatasetWriter:
         if any(folder.iterdir()):
             self._check_same()
         else:
-            write_json(folder, EXTRA_METADATA_FILE, self._ours)
+            write_json(folder, EXTRA_METADATA_FILE, self._extra_metadata)
         self.count = count_episodes(folder)
         self._refuse_hidden()
         with self._writing():
@@ -198,17 +200,17 @@ class DatasetWriter:
     def add(
         self,
         columns: Mapping[str, Any],
-        films: Mapping[str, tuple[Path, Stats]],
+        videos: Mapping[str, tuple[Path, Stats]],
         task: str,
-        facts: Mapping[str, Any],
+        metadata: Mapping[str, Any],
     ) -> int:
         """Add an episode.
 
         Args:
             columns: Vectors, (n, k), and the scalars recorded with them, (n,), by key.
-            films: Finished video files, which are moved, and the statistics of their images.
+            videos: Finished video files, which are moved, and the statistics of their images.
             task: Instruction of the task.
-            facts: Metadata of the episode, stored with its frames.
+            metadata: Metadata of the episode, stored with its frames.
 
         Returns:
             Number of the episode.
@@ -221,14 +223,14 @@ class DatasetWriter:
             raise DatasetRefused("episode: got no frames, allowed one or more")
         self._check_there()
         with self._writing():
-            return self._add(columns, films, task, facts)
+            return self._add(columns, videos, task, metadata)
 
     def _add(
         self,
         columns: Mapping[str, Any],
-        films: Mapping[str, tuple[Path, Stats]],
+        videos: Mapping[str, tuple[Path, Stats]],
         task: str,
-        facts: Mapping[str, Any],
+        metadata: Mapping[str, Any],
     ) -> int:
         episode, length = self.count, len(columns[ACTION_KEY])
         if task not in self._tasks:
@@ -243,12 +245,12 @@ class DatasetWriter:
             "task_index": np.full(length, self._tasks.index(task)),
         }
         stats = {key: stats_of(value) for key, value in table.items()}
-        stats |= {key: result for key, (_, result) in films.items()}
-        for key, (path, _) in films.items():
+        stats |= {key: result for key, (_, result) in videos.items()}
+        for key, (path, _) in videos.items():
             target = video_file(self.folder, key, episode)
             target.parent.mkdir(parents=True, exist_ok=True)
             path.replace(target)
-        write_numbers(self.folder, self.features, episode, table, facts)
+        write_numbers(self.folder, self.features, episode, table, metadata)
         write_episode(self.folder, self.features, episode, task, (first, first + length), stats)
         self.count += 1
         self._stats.append(stats)
@@ -318,9 +320,9 @@ class DatasetWriter:
         """Check that the existing data set matches the new episodes."""
         there = read_json(self.folder, EXTRA_METADATA_FILE)
         for key in ("arms", "control", "fps"):
-            if there.get(key) != self._ours.get(key):
+            if there.get(key) != self._extra_metadata.get(key):
                 raise DatasetRefused(
-                    f"{self.folder}: got {key} {self._ours.get(key)}, "
+                    f"{self.folder}: got {key} {self._extra_metadata.get(key)}, "
                     f"but was recorded with {there.get(key)}. Use another folder."
                 )
         if (self.folder / INFO_FILE).exists():

@@ -16,8 +16,8 @@ from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import Matrix, Vector
 
-POSE_STEP_SPEED, ROTATION = 0.4, 1.5
-"""Tool speeds for action components of 1 [m/s, rad/s]."""
+TOOL_SPEED, TOOL_ROTATION_SPEED = 0.4, 1.5
+"""Translational and rotational tool speed for action components of 1 [m/s, rad/s]."""
 JOINT_SPEED = 1.0
 """Joint speed for an action component of 1 [rad/s, m/s]."""
 FORCE_SCALE = 30.0
@@ -39,14 +39,14 @@ class Control(ABC):
         period: Duration of a step [s].
 
     Attributes:
-        law: Type of the controllet.
+        controllet: Type of the controllet.
         is_absolute: True if an action is the target itself, not an increment of the last one.
         followed: Observation that follows the target, ``pose`` or ``q``.
         low: Lower bounds of an action, (k,).
         high: Upper bounds of an action, (k,).
     """
 
-    law: ClassVar[str]
+    controllet: ClassVar[str]
     is_absolute: ClassVar[bool] = False
     followed: ClassVar[str] = "pose"
     params: ClassVar[Mapping[str, Any]] = {}
@@ -99,7 +99,7 @@ class StepOfPose(Control):
     around the measured pose.
     """
 
-    law = "cartesian_impedance"
+    controllet = "cartesian_impedance"
     params = CARTESIAN_PARAMS
 
     def __init__(self, arm: ArmDescription, period: float) -> None:
@@ -113,8 +113,8 @@ class StepOfPose(Control):
         self.pose = cell.pose(self.arm.name)
 
     def send(self, cell: Cell, action: Vector) -> None:
-        rotation = pin.exp3(ROTATION * self.period * action[3:6])
-        moved = self.pose.position + POSE_STEP_SPEED * self.period * action[:3]
+        rotation = pin.exp3(TOOL_ROTATION_SPEED * self.period * action[3:6])
+        moved = self.pose.position + TOOL_SPEED * self.period * action[:3]
         self.pose = _within_gate(
             cell, self.arm.name, Pose(moved, _exact(rotation @ self.pose.rotation))
         )
@@ -127,11 +127,9 @@ class StepOfPose(Control):
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
         """Return the step towards a pose, limited in translation and rotation."""
-        displacement = (pose_ee_in_base.position - self.pose.position) / (
-            POSE_STEP_SPEED * self.period
-        )
+        displacement = (pose_ee_in_base.position - self.pose.position) / (TOOL_SPEED * self.period)
         rotation_vector = pin.log3(pose_ee_in_base.rotation @ self.pose.rotation.T) / (
-            ROTATION * self.period
+            TOOL_ROTATION_SPEED * self.period
         )
         return np.concatenate(
             [
@@ -151,7 +149,7 @@ class AbsolutePose(Control):
     Source: Zhou et al., On the continuity of rotation representations, 2019.
     """
 
-    law = "cartesian_impedance"
+    controllet = "cartesian_impedance"
     params = CARTESIAN_PARAMS
     is_absolute = True
 
@@ -181,8 +179,8 @@ class AbsolutePose(Control):
             pose_ee_in_base.clipped(
                 self.pose.position,
                 self.pose.rotation,
-                POSE_STEP_SPEED * self.period,
-                ROTATION * self.period,
+                TOOL_SPEED * self.period,
+                TOOL_ROTATION_SPEED * self.period,
             )
         )
 
@@ -220,7 +218,7 @@ class StepOfPoseAndForce(StepOfPose):
 class StepOfJoints(Control):
     """Incremental joint control. Action components from -1 to 1 scale :data:`JOINT_SPEED`."""
 
-    law = "joint_impedance"
+    controllet = "joint_impedance"
     followed = "q"
 
     def __init__(self, arm: ArmDescription, period: float) -> None:

@@ -22,18 +22,20 @@ from multipanda_py.exceptions import (
 )
 from multipanda_py.learning.gym.control import Control, control_named
 from multipanda_py.learning.gym.episode import (
+    RECOVER_OPTION,
+    ArmFaults,
     EpisodeState,
     HomeMotion,
     MissedSteps,
+    OwnershipCheck,
     StepClock,
     restore_state,
     saved,
 )
-from multipanda_py.learning.gym.ownership import RECOVER_OPTION, ArmFaults, OwnershipCheck
 from multipanda_py.learning.gym.remote import (
     RemoteCell,
     Topics,
-    laws_of,
+    controllets_of,
     refuse_with_remote,
     remote_cell,
     sensors_of,
@@ -163,7 +165,9 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             "features": None if features is None else list(features),
         }
         self._cell, self._is_remote = remote or Cell(self._config), remote is not None
-        self._laws = laws_of(self._cell, [*self.task.arms], kind, 1.0 / rate, CONTROLLET_NAME)
+        self._controllets = controllets_of(
+            self._cell, [*self.task.arms], kind, 1.0 / rate, CONTROLLET_NAME
+        )
         arms = {name: self._cell.descriptions[name] for name in self.task.arms}
         self._controls: dict[str, Control] = {
             name: kind(arm, 1.0 / rate) for name, arm in arms.items()
@@ -184,7 +188,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             sensors,
         )
         self.observation_space = self._observer.space
-        self._home: Any = None
+        self._initial_state: Any = None
         self.steps, self._is_open = 0, False
 
     @property
@@ -212,8 +216,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         Raises:
             ActionRejected: If no episode has begun.
         """
-        self._start_time("past")
-        return self._history
+        self._check_episode("past")
+        return self._missed_steps
 
     @property
     def scene(self) -> TaskScene:
@@ -251,9 +255,11 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         elif not self._is_open:
             self._start()
         if self._scene.is_lockstep:
-            self._cell.simulation.reset(self._home, seed=int(self.np_random.integers(2**31)))
+            self._cell.simulation.reset(
+                self._initial_state, seed=int(self.np_random.integers(2**31))
+            )
         else:
-            self._start_pose.go(value.get(RECOVER_OPTION, False))
+            self._home_motion.go(value.get(RECOVER_OPTION, False))
         self._scene.goal = goal_of(self.task, self.task.begin(self._scene, self.np_random))
         if self._scene.is_lockstep:
             self._cell.step(1)
@@ -262,7 +268,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         for hand in self._hands.values():
             hand.reset(self._cell)
         self.steps = 0
-        self._own.reset()
+        self._ownership.reset()
         self._clock.reset(self._cell)
         return self._poll()
 
@@ -288,15 +294,15 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         if self._is_remote:  # All arms are checked before any of them receives a target.
             self._cell.check()  # This also processes messages on ownership and diagnostics.
         else:
-            self._own.refuse()
+            self._ownership.refuse()
         for name, state in states.items():
             if not state.fault:
                 self._send(numbers, name)
-        self._own.mark_sent()
+        self._ownership.mark_sent()
         self._pass_time()
         self.steps += 1
         obs, info = self._poll()
-        info["fault"] = info["fault"] or self._taken()
+        info["fault"] = info["fault"] or self._ownership_fault()
         reward = 1.0 if info["is_success"] else reward_of(self.task, self.task.reward(self._scene))
         is_over = self.steps >= self.task.seconds * self.rate
         ends = bool(info["is_success"] or info["fault"])
@@ -309,7 +315,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             NotImplementedError: If the task has no expert, or the control has no poses.
             ActionRejected: If no episode has begun.
         """
-        self._start_time("expert_action")
+        self._check_episode("expert_action")
         desired = self.task.expert(self._scene, self.steps / self.rate)
         return self._actions.toward(
             {
@@ -346,7 +352,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             SimulationRefused: If the cell is not in lockstep.
             ActionRejected: If no episode has begun.
         """
-        self._start_time("save")
+        self._check_episode("save")
         state = saved(
             self._cell.simulation.save(), self.steps, self._scene.goal, self.task,
             self.np_random, self._controls, self._hands,
@@ -365,7 +371,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
                 lockstep.
             ActionRejected: If no episode has begun.
         """
-        self._start_time("restore")
+        self._check_episode("restore")
         value: Any = state
         if not isinstance(value, EpisodeState):
             raise SimulationRefused(f"restore: got {state!r:.60}, allowed a result of save()")
@@ -376,22 +382,22 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             hand.again(self._cell, state.hands[name])
         return self._poll()
 
-    def _taken(self) -> str:
+    def _ownership_fault(self) -> str:
         """Return a message if another controllet owns an arm.
 
         A remote cell reports this in ``check()``.
         """
-        return "" if self._is_remote else self._own.ownership_fault()
+        return "" if self._is_remote else self._ownership.ownership_fault()
 
     def _send(self, numbers: Vector, arm: str) -> None:
         try:
             self._actions.send(self._cell, numbers, arm)
         except TargetRejected:
             # An arm that stops during the step rejects its target. The step reports this fault.
-            if not (self._cell.state(arm).fault or self._taken()):
+            if not (self._cell.state(arm).fault or self._ownership_fault()):
                 raise
 
-    def _start_time(self, description: str) -> None:
+    def _check_episode(self, description: str) -> None:
         if not self._is_open:
             raise ActionRejected(f"{description}: no episode has begun. Call reset() first.")
 
@@ -407,13 +413,13 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self._scene = TaskScene(self._cell)
         keeps = not (self._is_remote or self._scene.is_lockstep)
         self._stopped = ArmFaults(self._cell, self._controls)
-        self._own = OwnershipCheck(self._cell, self._laws, self._scene.is_lockstep)
-        self._start_pose = HomeMotion(self._cell, self._laws, self._hands, self._stopped)
-        self._history = MissedSteps(self._scene, self._observer, self._clock, keeps)
+        self._ownership = OwnershipCheck(self._cell, self._controllets, self._scene.is_lockstep)
+        self._home_motion = HomeMotion(self._cell, self._controllets, self._hands, self._stopped)
+        self._missed_steps = MissedSteps(self._scene, self._observer, self._clock, keeps)
         if self._observer.sizes:
             self._scene.draw(self._observer.sizes)
         if self._scene.is_lockstep:
-            self._home = self._cell.simulation.save()
+            self._initial_state = self._cell.simulation.save()
 
     def _rebuild(self, twins: PerturbationSpec) -> None:
         """Replace the cell by another random twin."""

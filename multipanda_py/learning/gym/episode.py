@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timing of steps, start of episodes, saved episodes and missed steps of an environment."""
+"""Episodes of an environment: timing of steps, start, ownership, arm faults and saved states."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,16 +17,135 @@ import numpy as np
 from multipanda_py.cell.cell import Cell
 from multipanda_py.cell.history import RecordedMoment
 from multipanda_py.cell.simulation import SimulationState
-from multipanda_py.exceptions import MultipandaError
+from multipanda_py.exceptions import (
+    ActionRejected,
+    LoopError,
+    LoopTimeout,
+    MotionFailed,
+    MultipandaError,
+    RecoveryFailed,
+)
 from multipanda_py.learning.gym.control import Control
-from multipanda_py.learning.gym.ownership import ArmFaults
 from multipanda_py.learning.gym.spaces import GripperControl, Observation, Observer
-from multipanda_py.learning.gym.task import GymTask
+from multipanda_py.learning.gym.task import ACTION_TIMEOUT, GymTask
 from multipanda_py.learning.gym.task_scene import TaskScene
+from multipanda_py.realtime.events import LoopEvent
 from multipanda_py.simulation.rendering import Image
 from multipanda_py.state import Vector
 
-CAUGHT_UP = 0.1
+
+class OwnershipCheck:
+    """Check that the environment's controllets own their arms and that targets are recent.
+
+    Args:
+        cell: Running cell in this process. A remote cell performs these checks itself.
+        controllets: Names of the controllets by arm.
+        is_lockstep: True if the cell time advances only in steps.
+
+    Thread: that of the environment.
+    """
+
+    def __init__(self, cell: Cell, controllets: Mapping[str, str], is_lockstep: bool) -> None:
+        self._cell, self._controllets, self._is_lockstep = cell, dict(controllets), is_lockstep
+        self._last_target_time = math.inf
+
+    def reset(self) -> None:
+        """Reset the time of the last targets at the start of an episode."""
+        self._last_target_time = math.inf
+
+    def mark_sent(self) -> None:
+        """Store the time at which all arms received a target."""
+        self._last_target_time = time.monotonic()
+
+    def ownership_fault(self) -> str:
+        """Return a message if another controllet owns an arm without a fault, else nothing."""
+        for name, controllet in self._controllets.items():
+            state = self._cell.state(name)
+            if not state.fault and state.owner != controllet:
+                return (
+                    f"{state.owner} controls {name}, which was stopped or received no targets "
+                    "for too long"
+                )
+        return ""
+
+    def refuse(self) -> None:
+        """Refuse a step while arms hold, since they may have been moved by hand.
+
+        Raises:
+            ActionRejected: If another controllet owns an arm.
+            LoopError: If the last targets are too old.
+        """
+        if taken := self.ownership_fault():
+            raise ActionRejected(f"step: {taken}. Call reset() first.")
+        age = time.monotonic() - self._last_target_time
+        if not self._is_lockstep and age > ACTION_TIMEOUT:
+            raise LoopError(
+                f"step: no action for {age:.2f} s, allowed {ACTION_TIMEOUT:g} s. The arms hold. "
+                "Call reset() to start a new episode."
+            )
+
+
+RECOVER_OPTION = "recover"
+"""Option of ``reset`` that recovers stopped arms."""
+
+
+class ArmFaults:
+    """Monitor of arm faults, with recovery on request.
+
+    Args:
+        cell: Running cell.
+        arms: Names of the arms of the environment.
+
+    Thread: that of the environment.
+    """
+
+    def __init__(self, cell: Cell, arms: Iterable[str]) -> None:
+        self._cell, self._arms = cell, tuple(arms)
+
+    def reasons(self) -> str:
+        """Return the arms with their faults as text, empty without faults."""
+        faults = self._faults()
+        if not faults:
+            return ""
+        response = self._reports()
+        words = {arm: f"{arm}: {fault}" for arm, fault in faults.items()}
+        return ", ".join(
+            f"{words[arm]} ({response[arm].text})" if arm in response else words[arm]
+            for arm in faults
+        )
+
+    def refuse(self) -> None:
+        """Refuse to continue with a fault, because a person has to inspect the arm first.
+
+        Raises:
+            MotionFailed: If an arm has a fault. The message names the option to recover it.
+        """
+        if reasons := self.reasons():
+            raise MotionFailed(
+                f"reset: {reasons}. Once they may move, call "
+                f"reset(options={{{RECOVER_OPTION!r}: True}})."
+            )
+
+    def recover(self) -> None:
+        """Clear all faults. Arms that cannot recover are reported by :meth:`refuse`.
+
+        Raises:
+            LoopError: If the loop has ended.
+        """
+        with contextlib.suppress(LoopTimeout, RecoveryFailed):
+            self._cell.recover(self._arms)
+
+    def _faults(self) -> dict[str, str]:
+        faults = {arm: self._cell.state(arm).fault for arm in self._arms}
+        return {arm: fault for arm, fault in faults.items() if fault}
+
+    def _reports(self) -> dict[str, LoopEvent]:
+        """Return the latest fault event by arm."""
+        _, events = self._cell.events_since(0)
+        return {event.arm: event for event in events if event.event.is_fault}
+
+
+MAX_CAUGHT_UP_DELAY = 0.1
 """Maximum delay of a program that is made up for by steps without waiting [s]."""
 STEP_TIMEOUT = 2.0
 """Maximum time that a step waits while the time of the cell does not advance [s]."""
@@ -72,12 +192,12 @@ class StepClock:
     def wait(self, cell: Cell) -> None:
         """Wait for the time of the next step in real time.
 
-        Lateness up to :data:`CAUGHT_UP` is recovered by the following steps. Beyond it, whole
-        periods are skipped.
+        Lateness up to :data:`MAX_CAUGHT_UP_DELAY` is recovered by the following steps. Beyond it,
+        whole periods are skipped.
         """
         period, now = self.period, cell.time
         deadline, count = self.deadline + period, 0
-        if (late := now - deadline - max(period, CAUGHT_UP)) > 0.0:
+        if (late := now - deadline - max(period, MAX_CAUGHT_UP_DELAY)) > 0.0:
             count = math.ceil(late / period)
         missed = (deadline + k * period for k in range(count))
         self.left_out = tuple(instant for instant in missed if instant > now - MAX_STEP_AGE)
@@ -90,7 +210,7 @@ class StepClock:
             time.sleep(max(left, MIN_SLEEP))
 
 
-AT_REST = 0.01
+REST_SPEED = 0.01
 """Joint speed below which arms may move to their start configuration [rad/s, m/s]."""
 REST_TIMEOUT = 10.0
 """Timeout for reaching rest [s]."""
@@ -101,7 +221,7 @@ class HomeMotion:
 
     Args:
         cell: Running cell.
-        laws: Names of the controllets by arm.
+        controllets: Names of the controllets by arm.
         hands: Names of the arms with a gripper.
         stopped: Monitor of stopped arms.
 
@@ -109,9 +229,9 @@ class HomeMotion:
     """
 
     def __init__(
-        self, cell: Cell, laws: Mapping[str, str], hands: Iterable[str], stopped: ArmFaults
+        self, cell: Cell, controllets: Mapping[str, str], hands: Iterable[str], stopped: ArmFaults
     ) -> None:
-        self._cell, self._laws = cell, dict(laws)
+        self._cell, self._controllets = cell, dict(controllets)
         self._hands, self._stopped = tuple(hands), stopped
 
     def go(self, recovers: bool) -> None:
@@ -140,13 +260,16 @@ class HomeMotion:
         cell.hold()
         cell.wait(self._rests, REST_TIMEOUT, "arms at rest")
         cell.switch(
-            [f"{arm}/joint_trajectory_controller" for arm in self._laws], strictness="force_auto"
+            [f"{arm}/joint_trajectory_controller" for arm in self._controllets],
+            strictness="force_auto",
         )
-        cell.move_to({arm: np.array(cell.config.arms[arm].q_start) for arm in self._laws})
-        cell.switch([*self._laws.values()], strictness="force_auto")
+        cell.move_to({arm: np.array(cell.config.arms[arm].q_start) for arm in self._controllets})
+        cell.switch([*self._controllets.values()], strictness="force_auto")
 
     def _rests(self) -> bool:
-        return all(np.abs(self._cell.state(arm).dq).max() < AT_REST for arm in self._laws)
+        return all(
+            np.abs(self._cell.state(arm).dq).max() < REST_SPEED for arm in self._controllets
+        )
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ def sensors_of(topics: Topics) -> Sensors | None:
     return cast("Sensors", registry.load("gym_sensors", "topics")(topics)) if topics else None
 
 
-def laws_of(
+def controllets_of(
     cell: Cell, arms: Sequence[str], control: type[Control], period: float, own: str
 ) -> dict[str, str]:
     """Return the name of the controllet for actions, by arm.
@@ -141,5 +141,5 @@ def laws_of(
         own: Instance name of the controllets of a cell in this process.
     """
     if getattr(cell, "is_remote", False):
-        return cast("RemoteCell", cell).laws_for(arms, control.law, period)
+        return cast("RemoteCell", cell).laws_for(arms, control.controllet, period)
     return {arm: f"{arm}/{own}" for arm in arms}

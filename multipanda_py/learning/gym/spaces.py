@@ -72,8 +72,8 @@ class GripperControl:
         if should_open:
             hand.move(hand.state().max_width)
         else:  # A grasp closes on an object of any width.
-            max_value = hand.state().max_width
-            hand.grasp(0.0, force=GRASP_FORCE, epsilon_inner=0.0, epsilon_outer=max_value)
+            max_width = hand.state().max_width
+            hand.grasp(0.0, force=GRASP_FORCE, epsilon_inner=0.0, epsilon_outer=max_width)
 
 
 _REAL_KINDS = "biuf"
@@ -202,7 +202,7 @@ class Observer:
     Args:
         arms: Descriptions of the observed arms by name.
         controls: Action definitions by arm.
-        things: Names of the objects whose poses in the world frame are observed.
+        objects: Names of the objects whose poses in the world frame are observed.
         goal_size: Number of components of the goal.
         cameras: Height and width of the camera images by name [pixels].
         sensors: Additional sensors. Their images appear in ``images``, their vectors in
@@ -210,8 +210,8 @@ class Observer:
 
     Attributes:
         space: Observation space.
-        picture_time: Cell time of the oldest of the latest images from topics [s], nan without
-            any.
+        topic_image_time: Cell time of the oldest of the latest images from topics [s], nan
+            without any.
         sizes: Width and height of the camera images [pixels].
     """
 
@@ -219,21 +219,21 @@ class Observer:
         self,
         arms: Mapping[str, ArmDescription],
         controls: Mapping[str, Control],
-        things: Sequence[str],
+        objects: Sequence[str],
         goal_size: int,
         cameras: Mapping[str, tuple[int, int]],
         sensors: Sensors | None = None,
     ) -> None:
         self._arms, self._controls = arms, controls
-        self._objects, self._goal_size, self._cameras = tuple(things), goal_size, dict(cameras)
-        self._sensors, self.picture_time = sensors, math.nan
+        self._objects, self._goal_size, self._cameras = tuple(objects), goal_size, dict(cameras)
+        self._sensors, self.topic_image_time = sensors, math.nan
         self.sizes = {(width, height) for height, width in self._cameras.values()}
         parts: dict[str, spaces.Space[Any]] = {
             name: spaces.Dict({key: _numbers(size) for key, size in self._sizes(name).items()})
             for name in arms
         }
-        if things:
-            parts["objects"] = spaces.Dict({name: _numbers(_POSE_SIZE) for name in things})
+        if objects:
+            parts["objects"] = spaces.Dict({name: _numbers(_POSE_SIZE) for name in objects})
         if goal_size:
             parts["goal"] = _numbers(goal_size)
         if images := {**cameras, **(sensors.images if sensors else {})}:
@@ -285,7 +285,7 @@ class Observer:
         Args:
             instant: Cell time of the camera images [s].
         """
-        received = self.picture_time
+        received = self.topic_image_time
         return float(np.fmin(received, instant)) if self._cameras else received
 
     def _add_sensors(self, sensors: Sensors, scene: TaskScene, obs: Observation) -> None:
@@ -293,7 +293,7 @@ class Observer:
         images, numbers, age = sensors.read()
         if images:
             obs["images"] = {**obs.get("images", {}), **images}
-            self.picture_time = scene.cell.time - age
+            self.topic_image_time = scene.cell.time - age
         if numbers:
             obs["sensors"] = {name: _float(values) for name, values in numbers.items()}
 

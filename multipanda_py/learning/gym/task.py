@@ -120,7 +120,7 @@ def lockstep_cell(
             "arms": arms,
             "objects": {name: dict(section) for name, section in task.objects.items()},
             "collisions": {"allowed_contacts": list(task.touching)},
-            "controllets": {CONTROLLET_NAME: _law(task, control, features)},
+            "controllets": {CONTROLLET_NAME: _controllet_section(task, control, features)},
             "active": [f"{arm}/{CONTROLLET_NAME}" for arm in arms],
         },
         type(task).__name__,
@@ -156,7 +156,10 @@ def cell_of_file(
     data["arms"] = _with_residual(data["arms"], residual)
     data["controllets"] = {
         **data["controllets"],
-        CONTROLLET_NAME: {**_law(task, control, features), "target_timeout": ACTION_TIMEOUT},
+        CONTROLLET_NAME: {
+            **_controllet_section(task, control, features),
+            "target_timeout": ACTION_TIMEOUT,
+        },
     }
     data["active"] = []
     return CellConfig.from_dict(data, str(path))
@@ -178,16 +181,16 @@ def _with_residual(arms: dict[str, Any], residual: Residual) -> dict[str, Any]:
     return arms
 
 
-def _law(
+def _controllet_section(
     task: GymTask, control: type[Control], features: Sequence[str] | None
 ) -> Mapping[str, Any]:
     params = {**control.params, **task.params}
     if features is None:
-        return {"type": control.law, "params": params}
+        return {"type": control.controllet, "params": params}
     # Parameters of features that the control does not use are removed.
     for name in set(task.params) - set(features):
         del params[name]
-    return {"type": control.law, "params": params, "features": list(features)}
+    return {"type": control.controllet, "params": params, "features": list(features)}
 
 
 def check_task_attributes(task: GymTask) -> None:
@@ -261,14 +264,14 @@ def _failed(task: GymTask, description: str) -> TaskFailed:
 
 
 BUILT_IN = {
-    "reach": "multipanda_py.learning.gym.tasks.reach:Reach",
-    "reach_two": "multipanda_py.learning.gym.tasks.reach:ReachTwo",
-    "push": "multipanda_py.learning.gym.tasks.push:PushPuck",
-    "pick_and_place": "multipanda_py.learning.gym.tasks.pick_and_place:PickAndPlace",
-    "lift_box": "multipanda_py.learning.gym.tasks.lift_box:LiftBox",
-    "hand_over": "multipanda_py.learning.gym.tasks.hand_over:HandOver",
-    "stack_bricks": "multipanda_py.learning.gym.tasks.stack_bricks:StackBricks",
-    "peg_insertion": "multipanda_py.learning.gym.tasks.peg_insertion:PegInsertion",
+    "reach": "multipanda_py.learning.gym.tool_tasks:Reach",
+    "reach_two": "multipanda_py.learning.gym.tool_tasks:ReachTwo",
+    "push": "multipanda_py.learning.gym.tool_tasks:PushPuck",
+    "pick_and_place": "multipanda_py.learning.gym.grasping_tasks:PickAndPlace",
+    "lift_box": "multipanda_py.learning.gym.grasping_tasks:LiftBox",
+    "hand_over": "multipanda_py.learning.gym.grasping_tasks:HandOver",
+    "stack_bricks": "multipanda_py.learning.gym.grasping_tasks:StackBricks",
+    "peg_insertion": "multipanda_py.learning.gym.tool_tasks:PegInsertion",
 }
 """Built-in tasks by name, as ``module:class``, imported on first use."""
 ENTRY_POINT_GROUP = "multipanda_py.gym_tasks"

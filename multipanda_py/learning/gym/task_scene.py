@@ -21,7 +21,7 @@ from multipanda_py.simulation.rendering import Image, Renderer
 from multipanda_py.simulation.scene_view import SceneView
 from multipanda_py.state import Vector
 
-TOP = 0.2
+TABLE_HEIGHT = 0.2
 """Height of the table [m]."""
 TABLE = {"shape": "box", "size": [0.25, 0.4, 0.1], "position": [0.5, 0.0, 0.1],
          "rgba": [0.72, 0.6, 0.45, 1.0]}  # fmt: skip
@@ -38,7 +38,7 @@ def turned(yaw: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
 
 
-SIZE = (128, 128)
+DEFAULT_IMAGE_SIZE = (128, 128)
 """Default height and width of images [pixels]."""
 
 
@@ -50,7 +50,9 @@ def sizes_of(cameras: Sequence[str] | Mapping[str, tuple[int, int]]) -> dict[str
     """
     value: Any = cameras
     try:
-        sizes = dict(value) if isinstance(value, Mapping) else dict.fromkeys(value, SIZE)
+        sizes = (
+            dict(value) if isinstance(value, Mapping) else dict.fromkeys(value, DEFAULT_IMAGE_SIZE)
+        )
         result = {
             name: (operator.index(height), operator.index(width))
             for name, (height, width) in sizes.items()

@@ -79,7 +79,7 @@ class LockstepInference(Inference):
         self.policy, self.latency = policy, latency
         self._request_count = 0
         self._response_time: float | None = None
-        self._reported: Any = None
+        self._response: Any = None
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
         """Evaluate the policy and store the answer until its latency has passed.
@@ -92,7 +92,7 @@ class LockstepInference(Inference):
         if not is_time(takes):
             raise PolicyFailed(f"latency: got {takes!r}, allowed 0 s or more")
         self._request_count += 1
-        self._response_time, self._reported = (
+        self._response_time, self._response = (
             now + takes,
             evaluate_policy(self.policy, observation),
         )
@@ -102,7 +102,7 @@ class LockstepInference(Inference):
         if self._response_time is None or now < self._response_time - _ROUNDING:
             return None
         self._response_time = None
-        return raise_if_failed(self._reported)
+        return raise_if_failed(self._response)
 
     def forget(self) -> None:
         self._response_time = None

@@ -23,7 +23,7 @@ from multipanda_py.learning.policies.inference import Inference, PolicyError, Th
 from multipanda_py.learning.policies.server import serve as serving
 from multipanda_py.learning.policies.server.lerobot_policy import EPISODE_START_KEY
 
-FOLDER = Path(serving.__file__).parent
+SERVER_FOLDER = Path(serving.__file__).parent
 
 
 class ProgramInference(Inference):
@@ -55,7 +55,7 @@ class ProgramInference(Inference):
     ) -> None:
         # abspath keeps symbolic links, because the path of the interpreter selects its
         # environment.
-        command = [os.path.abspath(python), str(FOLDER / "serve.py"), make, *arguments]
+        command = [os.path.abspath(python), str(SERVER_FOLDER / "serve.py"), make, *arguments]
         path = os.pathsep.join(map(str, folders))
         try:
             self._process = subprocess.Popen(

@@ -284,7 +284,7 @@ class PolicyRunner:
         self._player = ChunkPlayer(blend)
         self._requested_at: float | None = None
         self._last_request_time = -math.inf
-        self._history, self._reason = 0, ""
+        self._late_count, self._reason = 0, ""
         self.fault: str | None = None
         self.log = RunLog(env.controls)
         self._info: dict[str, Any] = {}
@@ -294,7 +294,7 @@ class PolicyRunner:
         self.observation, self._info = self.env.reset(seed=seed)
         self.inference.forget()
         self._player.clear()
-        self._requested_at, self._last_request_time, self.fault, self._history = (
+        self._requested_at, self._last_request_time, self.fault, self._late_count = (
             None,
             -math.inf,
             None,
@@ -342,10 +342,9 @@ class PolicyRunner:
         while not is_over and self.fault is None:
             _, _, ends, cut, _ = self.step()
             is_over = ends or cut
-        if self.fault is None and self._history and self._player.chunk is None:
-            self.fault = (
-                self._reason
-            )  # The episode ended before :data:`MAX_LATE_CHUNKS` late chunks.
+        if self.fault is None and self._late_count and self._player.chunk is None:
+            # The episode ended before :data:`MAX_LATE_CHUNKS` late chunks.
+            self.fault = self._reason
         return {**self._info, "policy": self.fault or ""}
 
     def _receive(self, now: float, hold: Vector) -> None:
@@ -363,17 +362,16 @@ class PolicyRunner:
         chunk = ActionChunk(actions, self._requested_at, 1.0 / self.rate, self._is_absolute)
         self._requested_at = None
         if not chunk.is_over(now):
-            self._history = 0
+            self._late_count = 0
             self._player.add_chunk(chunk, now, hold)
             return
-        self._history += 1
+        self._late_count += 1
         self._reason = (
-            f"policy: chunks end before they arrive: {self._history} consecutive ones, the last "
-            f"with "
-            f"{len(actions)} actions over {chunk.end - chunk.start_time:.2f} s arrived after "
-            f"{now - chunk.start_time:.2f} s. Use longer chunks or faster inference"
+            f"policy: chunks end before they arrive: {self._late_count} consecutive ones, the "
+            f"last with {len(actions)} actions over {chunk.end - chunk.start_time:.2f} s arrived "
+            f"after {now - chunk.start_time:.2f} s. Use longer chunks or faster inference"
         )
-        if self._history >= MAX_LATE_CHUNKS:
+        if self._late_count >= MAX_LATE_CHUNKS:
             raise PolicyFailed(self._reason)
 
     def _ask(self, now: float) -> None:

@@ -12,7 +12,7 @@ from long_form import long_form
 import multipanda_py.learning.gym
 from multipanda_py.exceptions import ActionRejected, ConfigurationError, UnknownName
 from multipanda_py.learning.gym import CellEnv, GymTask
-from multipanda_py.learning.gym.control import CONTROLS, POSE_STEP_SPEED
+from multipanda_py.learning.gym.control import CONTROLS, TOOL_SPEED
 from multipanda_py.learning.gym.task import BUILT_IN
 
 pytestmark = pytest.mark.inline
@@ -105,7 +105,7 @@ def test_a_step_moves_the_target_by_what_it_says_and_the_tool_follows(make):
     start = env.cell.pose("arm")
     for _ in range(5):
         seen, *_ = env.step([0.0, 0.0, -0.5, 0.0, 0.0, 0.0])
-    way = np.array([0.0, 0.0, -0.5 * POSE_STEP_SPEED * 5 / 20.0])
+    way = np.array([0.0, 0.0, -0.5 * TOOL_SPEED * 5 / 20.0])
     assert seen["arm"]["target"][:3] == pytest.approx(start.position + way, abs=1e-6)
     for _ in range(10):
         seen, *_, is_over, _ = env.step(np.zeros(6))

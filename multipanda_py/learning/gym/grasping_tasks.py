@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks that grasp and carry objects, with one or two arms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multipanda_py.learning.gym.task import GymTask, closeness
+from multipanda_py.learning.gym.task_scene import DOWN, TABLE, TABLE_HEIGHT, TaskScene, turned
+from multipanda_py.pose import Pose
+from multipanda_py.state import Vector
+
+_CUBE_HALF_EDGE = 0.02  # Half edge of the cube [m].
+_CUBE_TOLERANCE = 0.015  # Tolerance of the position of the cube [m].
+_MAX_CUBE_OPENING = 0.62
+"""Maximum opening of a gripper that holds the cube, from 0 (closed) to 1 (open)."""
+
+
+class PickAndPlace(GymTask):
+    """Transport of a cube of 4 cm and 50 g to a point with the gripper."""
+
+    arms = {"arm": {}}
+    objects = {
+        "table": TABLE,
+        "cube": {"shape": "box", "size": [_CUBE_HALF_EDGE] * 3,
+                 "position": [0.45, 0.0, TABLE_HEIGHT + _CUBE_HALF_EDGE],
+                 "mass": 0.05, "friction": 1.0, "rgba": [0.8, 0.25, 0.2, 1.0]},
+    }  # fmt: skip
+    goal_size = 3
+    seconds = 12.0
+
+    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
+        """Place the cube with a random rotation and draw a point above the table."""
+        at, yaw = random.uniform([0.4, -0.15], [0.55, 0.15]), random.uniform(-0.6, 0.6)
+        scene.place("cube", Pose(np.array([*at, TABLE_HEIGHT + _CUBE_HALF_EDGE]), turned(yaw)))
+        return random.uniform([0.4, -0.2, TABLE_HEIGHT + 0.08], [0.58, 0.2, TABLE_HEIGHT + 0.25])
+
+    def reward(self, scene: TaskScene) -> float:
+        """Return the proximity of gripper and cube, and of cube and goal."""
+        cube = scene.thing("cube").position
+        reaching = closeness(scene.distance(scene.tool("arm").position, cube), 0.1)
+        return 0.3 * reaching + 0.7 * closeness(scene.distance(cube, scene.goal), 0.15) * reaching
+
+    def is_done(self, scene: TaskScene) -> bool:
+        """Return True if the gripper holds the cube within 15 mm of the goal."""
+        cube = scene.thing("cube").position
+        in_hand = scene.distance(scene.tool("arm").position, cube) < 0.03
+        return in_hand and scene.distance(cube, scene.goal) < _CUBE_TOLERANCE
+
+    def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
+        """Move above the cube, descend, close the gripper and carry the cube."""
+        return {"arm": grasp_and_carry(scene, "arm", "cube", scene.goal, _MAX_CUBE_OPENING)}
+
+
+def grasp_and_carry(
+    scene: TaskScene, arm: str, object_name: str, goal: Vector, grasped: float
+) -> tuple[Pose, float]:
+    """Return tool pose and gripper opening that move the centre of an object to a point.
+
+    Args:
+        scene: Current scene.
+        arm: Name of an arm with a gripper.
+        object_name: Name of the object, which is grasped from above across its x axis.
+        goal: Goal of the centre in the world frame, (3,) [m].
+        grasped: Maximum opening of a gripper that holds the object.
+    """
+    pose, tool = scene.thing(object_name), scene.tool(arm)
+    yaw = float(np.arctan2(pose.rotation[1, 0], pose.rotation[0, 0]))
+    yaw = (yaw + np.pi / 4) % (np.pi / 2) - np.pi / 4  # A cube has a symmetry of 90 degrees.
+    down = turned(yaw) @ DOWN
+    off = pose.position - tool.position
+    is_over = float(np.linalg.norm(off[:2])) < 0.012
+    is_there = is_over and abs(float(off[2])) < 0.012
+    has_it = (
+        is_there and scene.opening(arm) < grasped and scene.cell.gripper(arm).state().is_grasped
+    )
+    if has_it:
+        return Pose(tool.position + (goal - pose.position), tool.rotation), 0.0
+    if is_there:
+        return Pose(pose.position, down), 0.0
+    if is_over:
+        return Pose(pose.position, down), 1.0
+    return Pose(pose.position + np.array([0.0, 0.0, 0.1]), down), 1.0
+
+
+_BRICK_HALF_EDGES = np.array([0.03, 0.02, 0.02])
+_BRICK = {"shape": "box", "size": _BRICK_HALF_EDGES.tolist(), "mass": 0.06, "friction": 1.0}
+_BRICK_TOLERANCE = 0.012  # Tolerance of the position of the upper brick [m].
+_MAX_BRICK_OPENING = 0.62
+"""Maximum opening of a gripper that holds a brick, from 0 (closed) to 1 (open)."""
+_ASIDE_POSITIONS = {
+    "left": np.array([0.4, 0.3, TABLE_HEIGHT + 0.25]),
+    "right": np.array([0.4, -0.3, TABLE_HEIGHT + 0.25]),
+}
+
+
+class StackBricks(GymTask):
+    """Stack of two bricks: the left arm places the lower one, the right arm the upper one."""
+
+    arms = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}
+    objects = {
+        "table": TABLE,
+        "lower": {
+            **_BRICK,
+            "position": [0.5, 0.2, TABLE_HEIGHT + _BRICK_HALF_EDGES[2]],
+            "rgba": [0.2, 0.5, 0.8, 1.0],
+        },
+        "upper": {
+            **_BRICK,
+            "position": [0.5, -0.2, TABLE_HEIGHT + _BRICK_HALF_EDGES[2]],
+            "rgba": [0.9, 0.6, 0.1, 1.0],
+        },
+    }
+    goal_size = 3
+    seconds = 30.0
+
+    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
+        """Place the bricks. The goal is the centre of the lower one."""
+        for name, side in (("lower", 1.0), ("upper", -1.0)):
+            at = random.uniform([0.45, 0.16], [0.55, 0.24]) * [1.0, side]
+            scene.place(
+                name,
+                Pose(
+                    np.array([*at, TABLE_HEIGHT + _BRICK_HALF_EDGES[2]]),
+                    turned(random.uniform(-0.4, 0.4)),
+                ),
+            )
+        self._phase = 0
+        return np.array([0.5, 0.0, TABLE_HEIGHT + _BRICK_HALF_EDGES[2]])
+
+    _phase = 0
+
+    def _off(self, scene: TaskScene) -> tuple[float, float]:
+        """Return the distances of the lower and the upper brick from their goals [m]."""
+        lower, upper = scene.thing("lower").position, scene.thing("upper").position
+        on_top = lower + [0.0, 0.0, 2.0 * _BRICK_HALF_EDGES[2]]
+        return scene.distance(lower, scene.goal), scene.distance(upper, on_top)
+
+    def reward(self, scene: TaskScene) -> float:
+        """Return the proximity of the bricks to their goals."""
+        lower, upper = self._off(scene)
+        return 0.5 * closeness(lower, 0.1) + 0.5 * closeness(upper, 0.1) * closeness(lower, 0.05)
+
+    def is_done(self, scene: TaskScene) -> bool:
+        """Return True if the bricks are stacked and both grippers are open."""
+        lower, upper = self._off(scene)
+        let_go = all(scene.opening(arm) > _MAX_BRICK_OPENING for arm in self.arms)
+        return let_go and lower < 2.0 * _BRICK_TOLERANCE and upper < _BRICK_TOLERANCE
+
+    def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
+        """Place the lower brick, retreat, and place the upper one."""
+        lower, upper = scene.thing("lower").position, scene.thing("upper").position
+        aside = {arm: (Pose(at, DOWN), 1.0) for arm, at in _ASIDE_POSITIONS.items()}
+        on_top = lower + [0.0, 0.0, 2.0 * _BRICK_HALF_EDGES[2] + 0.002]
+        if self._phase == 0:
+            done = scene.distance(lower, scene.goal + [0.0, 0.0, 0.004]) < 0.006
+            self._phase += done
+            left = self._bring(scene, "left", "lower", scene.goal + [0.0, 0.0, 0.004])
+            return aside | {"left": left}
+        if self._phase == 1:
+            self._phase += scene.tool("left").position[1] > 0.2
+            return aside | {"left": self._leave(scene, "left")}
+        if self._phase == 2:
+            self._phase += scene.distance(upper, on_top) < 0.006
+            return aside | {"right": self._bring(scene, "right", "upper", on_top)}
+        return aside | {"right": self._leave(scene, "right")}
+
+    def _bring(
+        self, scene: TaskScene, arm: str, object_name: str, goal: Vector
+    ) -> tuple[Pose, float]:
+        """Carry a brick above its goal, then down."""
+        at = scene.thing(object_name).position
+        over = goal + [0.0, 0.0, 0.08]
+        is_over = scene.distance(at[:2], goal[:2]) < 0.006
+        return grasp_and_carry(
+            scene, arm, object_name, goal if is_over else over, _MAX_BRICK_OPENING
+        )
+
+    def _leave(self, scene: TaskScene, arm: str) -> tuple[Pose, float]:
+        """Open the gripper, move up, then aside."""
+        tool = scene.tool(arm)
+        if scene.opening(arm) < 0.9:
+            return tool, 1.0
+        if tool.position[2] < TABLE_HEIGHT + 0.15:
+            return tool.at(tool.position + [0.0, 0.0, 0.1]), 1.0
+        return Pose(_ASIDE_POSITIONS[arm], DOWN), 1.0
+
+
+_BAR_HALF_EDGES = np.array([0.16, 0.015, 0.015])
+_GRASP_DISTANCE = 0.125
+"""Distance from the centre of the bar to each grasp point [m]."""
+_MEETING_POINT = np.array([0.5, 0.0, TABLE_HEIGHT + 0.22])
+_BAR_ALONG_Y = turned(0.5 * np.pi)
+"""Orientation of the bar along the y axis of the world, with one end in front of each arm."""
+_GRIPPER_ORIENTATION = _BAR_ALONG_Y @ DOWN
+"""Orientation of a gripper that grasps the bar across its length."""
+_MAX_BAR_OPENING = 0.5
+"""Maximum opening of a gripper that holds the bar, from 0 (closed) to 1 (open)."""
+
+
+class HandOver(GymTask):
+    """Handover of a 32 cm bar from the left gripper to the right gripper.
+
+    The bar starts on the table in front of the left arm. At the end only the right gripper holds
+    it, above the table.
+    """
+
+    arms = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}
+    objects = {
+        "table": TABLE,
+        "bar": {"shape": "box", "size": _BAR_HALF_EDGES.tolist(),
+                "position": [0.5, 0.18, TABLE_HEIGHT + _BAR_HALF_EDGES[2]],
+                "rpy": [0.0, 0.0, 1.5708], "mass": 0.05, "friction": 1.0,
+                "rgba": [0.9, 0.6, 0.1, 1.0]},
+    }  # fmt: skip
+    seconds = 25.0
+    # During the handover the grippers are closer to each other than this feature permits.
+    params = {"collision_avoidance": {"arms": False}}
+
+    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
+        """Place the bar on the table."""
+        at = random.uniform([0.45, 0.14], [0.55, 0.2])
+        scene.place("bar", Pose(np.array([*at, TABLE_HEIGHT + _BAR_HALF_EDGES[2]]), _BAR_ALONG_Y))
+        self._phase = 0
+        return np.zeros(0)
+
+    _phase = 0
+
+    def _holds(self, scene: TaskScene, arm: str) -> bool:
+        return scene.opening(arm) < _MAX_BAR_OPENING and scene.cell.gripper(arm).state().is_grasped
+
+    def reward(self, scene: TaskScene) -> float:
+        """Return the progress: up to 1/6 before a grasp, up to 2/3 after it, 0.8 at the end."""
+        left, right = (self._holds(scene, arm) for arm in self.arms)
+        near = closeness(
+            scene.distance(scene.tool("left").position, scene.thing("bar").position)
+            - _GRASP_DISTANCE,
+            0.2,
+        )
+        if not (left or right):
+            return near / 6.0
+        if not right:
+            distance = (
+                scene.distance(scene.tool("right").position, scene.thing("bar").position)
+                - _GRASP_DISTANCE
+            )
+            return (1.0 + closeness(distance, 0.2)) / 3.0
+        return 0.8
+
+    def is_done(self, scene: TaskScene) -> bool:
+        """Return True if only the right gripper holds the bar, above the table."""
+        is_up = float(scene.thing("bar").position[2]) > TABLE_HEIGHT + 0.08
+        return is_up and self._holds(scene, "right") and scene.opening("left") > 0.8
+
+    def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
+        """Grasp the bar at one end, lift it, grasp the other end and release the first."""
+        bar = scene.thing("bar")
+        ends = {"left": bar.position + _GRASP_DISTANCE * bar.rotation[:, 0],
+                "right": bar.position - _GRASP_DISTANCE * bar.rotation[:, 0]}  # fmt: skip
+        wait = Pose(np.array([0.5, -0.3, TABLE_HEIGHT + 0.3]), _GRIPPER_ORIENTATION)
+        if self._phase == 0:
+            left = self._take(scene, "left", ends["left"])
+            self._phase += self._holds(scene, "left")
+            return {"left": left, "right": (wait, 1.0)}
+        left_at = _MEETING_POINT + np.array([0.0, _GRASP_DISTANCE, 0.0])
+        if self._phase == 1:
+            self._phase += scene.distance(scene.tool("left").position, left_at) < 0.015
+            return {"left": (Pose(left_at, _GRIPPER_ORIENTATION), 0.0), "right": (wait, 1.0)}
+        if self._phase == 2:
+            self._phase += self._holds(scene, "right")
+            return {"left": (Pose(left_at, _GRIPPER_ORIENTATION), 0.0),
+                    "right": self._take(scene, "right", ends["right"])}  # fmt: skip
+        right = scene.tool("right")
+        up = scene.tool("left").at(scene.tool("left").position + np.array([0.0, 0.05, 0.1]))
+        if scene.opening("left") < 0.85:
+            up = scene.tool("left")
+        return {"left": (up, 1.0), "right": (right, 0.0)}
+
+    def _take(self, scene: TaskScene, arm: str, at: Vector) -> tuple[Pose, float]:
+        tool = scene.tool(arm).position
+        off = at - tool
+        # The tolerance is small along x, the closing direction of the fingers.
+        is_over = abs(float(off[0])) < 0.012 and abs(float(off[1])) < 0.03
+        is_there = is_over and abs(float(off[2])) < 0.012
+        goal = at if is_over else at + np.array([0.0, 0.0, 0.08])
+        return Pose(goal, _GRIPPER_ORIENTATION), 0.0 if is_there else 1.0
+
+
+_LIFT_TABLE_HEIGHT = 0.3  # Height of the top of the table [m].
+_BOX_HALF_EDGES = np.array([0.06, 0.08, 0.1])
+"""Half edges of the box [m]."""
+_LIFT_TOLERANCE = 0.02  # Tolerance of the height of the box [m].
+_PRESS_DEPTH = 0.04
+"""Depth of the targets inside the box, which generates the pressing force [m]."""
+_GRASP_HEIGHT = 0.04
+"""Height of the grasp above the centre of the box [m]. The box then hangs between the tips."""
+_APPROACH_DISTANCE = 0.015
+"""Distance of the tips from the box before they press [m]."""
+_MISALIGNMENTS = (0.01, 0.03)
+"""Misalignment below which tips press fully, and above which they do not press [m]."""
+_CONTACT_GAPS = (0.003, 0.01)
+"""Gap below which contact counts fully, and above which it does not count [m]."""
+_SLIP_MISALIGNMENT = 0.04
+"""Additional misalignment at which tips in contact continue to press [m]."""
+_PRESS_FORCES = (8.0, 18.0)
+"""Pressing forces for no and for full lifting motion [N]."""
+_MAX_LEAD_HEIGHT = 0.02
+"""Maximum height of the targets above the box while lifting [m]."""
+_SIDES = {"left": 1.0, "right": -1.0}
+_TIP_TOOL = {"mass": 0.2, "com": [0.0, 0.0, 0.03], "position": [0.0, 0.0, 0.06], "friction": 1.0,
+        "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0]}  # fmt: skip
+_INWARD_ROTATIONS = {
+    "left": np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]]),
+    "right": np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]]),
+}
+"""Orientations of tools that point at each other along y."""
+
+
+class LiftBox(GymTask):
+    """Two-arm lift of a box of 12 x 16 x 20 cm and 0.8 kg by 15 cm."""
+
+    arms = {
+        "left": {"position": [0.0, 0.3, 0.0], "gripper": False, "tool": _TIP_TOOL,
+                 "q_start": [0.4451, 0.02959, -0.5255, -2.25892, -1.61219, 1.64112, 0.71578]},
+        "right": {"position": [0.0, -0.3, 0.0], "gripper": False, "tool": _TIP_TOOL,
+                  "q_start": [-0.73593, 0.03744, 0.82009, -2.25883, 1.60509, 1.65203, -0.71612]},
+    }  # fmt: skip
+    objects = {
+        "table": {"shape": "box", "size": [0.2, 0.2, 0.02],
+                  "position": [0.5, 0.0, _LIFT_TABLE_HEIGHT - 0.02],
+                  "rgba": [0.72, 0.6, 0.45, 1.0]},
+        "box": {"shape": "box", "size": _BOX_HALF_EDGES.tolist(),
+                "position": [0.5, 0.0, _LIFT_TABLE_HEIGHT + _BOX_HALF_EDGES[2]],
+                "mass": 0.8, "rgba": [0.85, 0.33, 0.2, 1.0]},
+    }  # fmt: skip
+    goal_size = 1
+    seconds = 10.0
+    touching = ("left box", "right box")
+
+    _rest = Pose.identity()
+
+    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
+        """Place the box with a small rotation. The goal is the height of its centre."""
+        at, yaw = random.uniform([0.47, -0.01], [0.53, 0.01]), random.uniform(-0.1, 0.1)
+        self._rest = Pose(np.array([*at, _LIFT_TABLE_HEIGHT + _BOX_HALF_EDGES[2]]), turned(yaw))
+        scene.place("box", self._rest)
+        return np.array([_LIFT_TABLE_HEIGHT + _BOX_HALF_EDGES[2] + 0.15])
+
+    def _tips_off(self, scene: TaskScene) -> float:
+        """Return the sum of the distances of both tips from their sides of the box [m]."""
+        box = scene.thing("box")
+        return sum(
+            scene.distance(
+                scene.tool(arm).position,
+                box.position + side * _BOX_HALF_EDGES[1] * box.rotation[:, 1],
+            )
+            for arm, side in _SIDES.items()
+        )
+
+    def reward(self, scene: TaskScene) -> float:
+        """Return the proximity of the tips to the box and the height of the box."""
+        risen = 1.0 - abs(float(scene.goal[0] - scene.thing("box").position[2])) / 0.15
+        return 0.3 * closeness(self._tips_off(scene), 0.2) + 0.7 * max(0.0, min(1.0, risen))
+
+    def is_done(self, scene: TaskScene) -> bool:
+        """Return True if the box is lifted and upright."""
+        box = scene.thing("box")
+        is_upright = float(box.rotation[2, 2]) > 0.95
+        return is_upright and abs(float(scene.goal[0] - box.position[2])) < _LIFT_TOLERANCE
+
+    def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
+        """Approach both sides of the box, press, and lift it while both tips press.
+
+        The expert is a continuous function of the poses of box and tips, independent of time, so
+        that it can be imitated.
+        """
+        box, goal = scene.thing("box"), float(scene.goal[0])
+        yaw = float(np.arctan2(box.rotation[1, 0], box.rotation[0, 0]))
+        grip = box.position + [0.0, 0.0, _GRASP_HEIGHT]
+        gaps = np.array(
+            [
+                (scene.tool(arm).position - grip) @ turned(yaw) * [1.0, side, 1.0]
+                for arm, side in _SIDES.items()
+            ]
+        )
+        pressing = min(abs(float(scene.force(arm) @ turned(yaw)[:, 1])) for arm in _SIDES)
+        touches = _interpolate(float(gaps[:, 1].max()) - float(_BOX_HALF_EDGES[1]), *_CONTACT_GAPS)
+        aside = float(np.hypot(gaps[:, 0], gaps[:, 2]).max()) - _SLIP_MISALIGNMENT * touches
+        beside = _interpolate(aside, *_MISALIGNMENTS)
+        holds = beside * touches * _interpolate(-pressing, -_PRESS_FORCES[1], -_PRESS_FORCES[0])
+        inside = beside * (_PRESS_DEPTH + _APPROACH_DISTANCE) - _APPROACH_DISTANCE
+        lift = holds * float(np.clip(goal - box.position[2], 0.0, _MAX_LEAD_HEIGHT))
+        frame = turned((1.0 - holds) * yaw)  # In the lift the tools align the box to the world.
+        middle = grip + [0.0, 0.0, lift]
+        return {
+            arm: (
+                Pose(
+                    middle + side * (_BOX_HALF_EDGES[1] - inside) * frame[:, 1],
+                    frame @ _INWARD_ROTATIONS[arm],
+                ),
+                1.0,
+            )
+            for arm, side in _SIDES.items()
+        }
+
+
+def _interpolate(value: float, full: float, empty: float) -> float:
+    """Return 1 up to ``full``, 0 from ``empty`` on, and a linear transition in between."""
+    return float(np.clip((empty - value) / (empty - full), 0.0, 1.0))

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks of a rigid tool: reach points, push a puck, insert a peg."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.learning.gym.task import GymTask, closeness
+from multipanda_py.learning.gym.task_scene import DOWN, ROD, TABLE, TABLE_HEIGHT, TaskScene
+from multipanda_py.pose import Pose
+from multipanda_py.state import Vector
+
+_REACH_TOLERANCE = 0.01
+"""Distance at which a goal counts as reached [m]."""
+_LOWEST_GOAL, _HIGHEST_GOAL = np.array([0.35, -0.25, 0.25]), np.array([0.65, 0.25, 0.6])
+"""Bounds of the goals relative to the base of the arm [m]."""
+
+
+class Reach(GymTask):
+    """Motion of one tool to one point."""
+
+    arms = {"arm": {"gripper": False}}
+    goal_size = 3
+    seconds = 5.0
+
+    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
+        """Draw a point in the world frame for each arm."""
+        bases = [scene.cell.descriptions[arm].position_base_in_world for arm in self.arms]
+        return np.concatenate(
+            [base + random.uniform(_LOWEST_GOAL, _HIGHEST_GOAL) for base in bases]
+        )
+
+    def _distances(self, scene: TaskScene) -> list[float]:
+        goals = scene.goal.reshape(-1, 3)
+        return [
+            scene.distance(scene.tool(arm).position, goal)
+            for arm, goal in zip(self.arms, goals, strict=True)
+        ]
+
+    def reward(self, scene: TaskScene) -> float:
+        """Return the mean proximity of the tools to their goals."""
+        return float(np.mean([closeness(one, 0.2) for one in self._distances(scene)]))
+
+    def is_done(self, scene: TaskScene) -> bool:
+        """Return True if every tool is within 1 cm of its goal."""
+        return max(self._distances(scene)) < _REACH_TOLERANCE
+
+    def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
+        """Move to the goals with constant orientation."""
+        goals = scene.goal.reshape(-1, 3)
+        return {
+            arm: (scene.tool(arm).at(goal), 1.0)
+            for arm, goal in zip(self.arms, goals, strict=True)
+        }
+
+
+class ReachTwo(Reach):
+    """Motion of two tools to two points."""
+
+    arms = {
+        "left": {"position": [0.0, 0.4, 0.0], "gripper": False},
+        "right": {"position": [0.0, -0.4, 0.0], "gripper": False},
+    }
+    goal_size = 6
+
+
+_PUCK_HALF_HEIGHT = 0.02
+"""Half height of the puck [m]."""
+_PUCK_TOLERANCE = 0.02  # Maximum distance of the puck from its goal at the end [m].
+_PUSH_DISTANCE = 0.075
+"""Distance from the centre of the puck at which the rod starts to push [m]."""
+
+
+class PushPuck(GymTask):
+    """Pushing of a 300 g puck to a goal with a rod."""
+
+    arms = {"arm": {"gripper": False, "tool": ROD}}
+    objects = {
+        "table": TABLE,
+        "puck": {"shape": "cylinder", "size": [0.04, _PUCK_HALF_HEIGHT],
+                 "position": [0.45, 0.0, TABLE_HEIGHT + _PUCK_HALF_HEIGHT],
+                 "mass": 0.3, "friction": 0.4, "rgba": [0.2, 0.5, 0.8, 1.0]},
+    }  # fmt: skip
+    goal_size = 2
+    seconds = 15.0
+
+    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
+        """Place the puck and draw a goal at a distance of 10 to 18 cm."""
+        at = random.uniform([0.42, -0.12], [0.54, 0.12])
+        scene.place("puck", Pose(np.array([*at, TABLE_HEIGHT + _PUCK_HALF_HEIGHT]), np.eye(3)))
+        direction, distance = random.uniform(-1.2, 1.2), random.uniform(0.1, 0.18)
+        return at + distance * np.array([np.cos(direction), np.sin(direction)])
+
+    def _left(self, scene: TaskScene) -> float:
+        return scene.distance(scene.thing("puck").position[:2], scene.goal)
+
+    def reward(self, scene: TaskScene) -> float:
+        """Return the proximity of the puck to its goal, with a small part for rod and puck."""
+        rod = scene.distance(scene.tool("arm").position, scene.thing("puck").position)
+        return 0.8 * closeness(self._left(scene), 0.1) + 0.2 * closeness(rod - 0.05, 0.2)
+
+    def is_done(self, scene: TaskScene) -> bool:
+        """Return True if the puck is within 2 cm of its goal."""
+        return self._left(scene) < _PUCK_TOLERANCE
+
+    def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
+        """Lower the rod behind the puck and push along the line to the goal."""
+        puck, tool = scene.thing("puck").position[:2], scene.tool("arm").position
+        displacement = scene.goal - puck
+        displacement = displacement / max(float(np.linalg.norm(displacement)), 1e-9)
+        behind = puck - _PUSH_DISTANCE * displacement
+        low, high = TABLE_HEIGHT + _PUCK_HALF_HEIGHT, TABLE_HEIGHT + 0.1
+        off = tool[:2] - puck
+        is_behind = (
+            float(off @ displacement) < 0.0
+            and abs(float(off[0] * displacement[1] - off[1] * displacement[0])) < 0.02
+        )
+        if is_behind and tool[2] < low + 0.015:
+            goal = np.array([*(puck - 0.02 * displacement), low])
+        elif scene.distance(tool[:2], behind) < 0.012:
+            goal = np.array([*behind, low])
+        else:
+            goal = np.array([*behind, high])
+        return {"arm": (Pose(goal, DOWN), 1.0)}
+
+
+_PEG_RADIUS, _PEG_CLEARANCE = 0.008, 0.0005
+"""Radius of the peg and its clearance on each side [m]."""
+_INSERTION_DEPTH, _BLOCK_HEIGHT = 0.025, 0.04
+"""Insertion depth and height of the block with the hole [m]."""
+_HOLE_POSITION = np.array([0.5, 0.0])
+_MAX_HOLE_ERROR = 0.004
+"""Maximum error of the observed hole position along each axis [m]."""
+
+
+def _walls() -> dict[str, dict[str, Any]]:
+    """Return the walls of a block with a square hole."""
+    inner, thick, half = _PEG_RADIUS + _PEG_CLEARANCE, 0.03, 0.5 * _BLOCK_HEIGHT
+    walls = {}
+    for name, direction in (("front", (1, 0)), ("back", (-1, 0)), ("left", (0, 1)),
+                            ("right", (0, -1))):  # fmt: skip
+        along = np.array(direction, float)
+        at = _HOLE_POSITION + along * (inner + thick)
+        across = inner + 2.0 * thick
+        size = [thick, across, half] if direction[0] else [across, thick, half]
+        walls[f"wall_{name}"] = {
+            "shape": "box", "size": size, "position": [*at.tolist(), TABLE_HEIGHT + half],
+            "friction": 0.2, "contact_time": 0.005, "rgba": [0.5, 0.55, 0.6, 1.0],
+        }  # fmt: skip
+    return walls
+
+
+class PegInsertion(GymTask):
+    """Insertion of a round 16 mm peg on the flange into a hole that is 1 mm wider.
+
+    The observed position of the hole has an error of up to 4 mm along each axis.
+    """
+
+    arms = {
+        "arm": {"gripper": False, "tool": {"mass": 0.2, "com": [0.0, 0.0, 0.05],
+                                        "position": [0.0, 0.0, 0.12],
+                                        "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0]}}
+    }  # fmt: skip
+    objects = {"table": TABLE, **_walls()}
+    goal_size = 2
+    seconds = 20.0
+
+    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
+        """Return the observed position of the hole with a random error."""
+        return _HOLE_POSITION + random.uniform(-_MAX_HOLE_ERROR, _MAX_HOLE_ERROR, 2)
+
+    def _depth(self, scene: TaskScene) -> float:
+        tip = scene.tool("arm").position
+        is_inside = float(np.abs(tip[:2] - _HOLE_POSITION).max()) < _PEG_RADIUS
+        return float(TABLE_HEIGHT + _BLOCK_HEIGHT - tip[2]) if is_inside else 0.0
+
+    def reward(self, scene: TaskScene) -> float:
+        """Return the proximity of the tip to the hole and its insertion depth."""
+        tip = scene.tool("arm").position
+        distance = scene.distance(
+            tip, [*_HOLE_POSITION, TABLE_HEIGHT + _BLOCK_HEIGHT - _INSERTION_DEPTH]
+        )
+        return 0.3 * closeness(distance, 0.1) + 0.7 * min(
+            1.0, max(0.0, self._depth(scene) / _INSERTION_DEPTH)
+        )
+
+    def is_done(self, scene: TaskScene) -> bool:
+        """Return True if the tip is inserted by 25 mm."""
+        return self._depth(scene) > _INSERTION_DEPTH
+
+    def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
+        """Press lightly near the observed hole and search in a spiral until the tip enters it."""
+        tip = scene.tool("arm").position
+        goal = scene.goal
+        if self._depth(scene) > 0.004:
+            return {"arm": (Pose(np.array([*tip[:2], tip[2] - 0.05]), DOWN), 1.0)}
+        if time < 2.0:
+            return {
+                "arm": (Pose(np.array([*goal, TABLE_HEIGHT + _BLOCK_HEIGHT + 0.03]), DOWN), 1.0)
+            }
+        angle = 4.0 * max(0.0, time - 3.0) ** 0.75
+        spiral = 0.0009 * angle / (2.0 * np.pi) * 1.3 * np.array([np.cos(angle), np.sin(angle)])
+        return {
+            "arm": (
+                Pose(np.array([*(goal + spiral), TABLE_HEIGHT + _BLOCK_HEIGHT - 0.02]), DOWN),
+                1.0,
+            )
+        }
