@@ -30,9 +30,8 @@ import pinocchio as pin
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.perturbation import TYPICAL_ERRORS_FILE, PerturbationSpec
-from multipanda_py.identification.arm.estimators import fit
+from multipanda_py.identification.arm.estimators import FrictionShape, fit
 from multipanda_py.identification.arm.excitation import Clearance, Excitation, ExcitationOptions
-from multipanda_py.identification.arm.friction import FrictionShape
 from multipanda_py.identification.arm.identify import FRICTION_MODELS, Options, identify
 from multipanda_py.identification.arm.regressor import ArmRegressor, pseudo_inertia
 from multipanda_py.identification.arm.stack import stack

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.identification.actuators.experiments import learn
 from multipanda_py.identification.actuators.learning_control import (
-    STEP,
+    TIME_STEP,
+    learn,
     minimum_jerk,
     two_joint_run,
 )
@@ -23,7 +23,7 @@ SECONDS, GOAL = 4.0, 0.8  # [s, rad]
 
 def main() -> None:
     """Learn, and say how well, here and on plants whose springs, masses and friction differ."""
-    time = STEP * np.arange(1.0, round(SECONDS / STEP) + 1.0)
+    time = TIME_STEP * np.arange(1.0, round(SECONDS / TIME_STEP) + 1.0)
     wanted = GOAL * minimum_jerk(time, SECONDS)[:, None].repeat(2, axis=1)
     found = learn(two_joint_run(), wanted, tolerance=0.08, most=15)
     for number, error in enumerate(found.errors):

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 
 from multipanda_py import registry
 from multipanda_py.files import save_figure
-from multipanda_py.identification.actuators.spring_data import SpringData
-from multipanda_py.identification.actuators.springs import SpringEstimate
+from multipanda_py.identification.actuators.springs import SpringData, SpringEstimate
 from multipanda_py.identification.arm.identify import Identified
 from multipanda_py.identification.monitor.arm_monitor import (
     QUANTITIES,

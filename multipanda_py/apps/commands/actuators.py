@@ -207,7 +207,7 @@ def _add_validate_arguments(parser: argparse.ArgumentParser) -> None:
 def _run_validate(options: argparse.Namespace) -> int:
     """Run the experiments one after another and write the report atomically."""
     from multipanda_py.identification.actuators.experiments import EXPERIMENTS
-    from multipanda_py.identification.actuators.finding import write_page
+    from multipanda_py.identification.actuators.report import write_page
 
     end_in_order()
     target = check_output(options.output, ".html")

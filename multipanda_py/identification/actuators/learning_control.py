@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from multipanda_py.exceptions import ActuatorRefused
-from multipanda_py.identification.actuators.finding import Check, Curve, ExperimentResult, Panel
+from multipanda_py.identification.actuators.report import Check, Curve, ExperimentResult, Panel
 from multipanda_py.identification.actuators.robots import (
     SOFT_PRESET,
     TWO_LINKS,
@@ -26,11 +26,11 @@ from multipanda_py.state import Matrix, Vector
 
 GOAL_ANGLE, DURATION, TOLERANCE, MAX_ITERATIONS = 0.8, 20.0, 0.08, 15
 """Goal of both joints [rad], duration [s], tolerance [rad] and maximum number of iterations."""
-ON_THE_PLANT = 0.1
+MAX_PLANT_ERROR = 0.1
 """Maximum error on a plant with references learned in simulation [rad]."""
 MIN_SPEEDUP = 20.0
 """Minimum speed of a run relative to real time."""
-STEP = 8e-3
+TIME_STEP = 8e-3
 """Time step of the simulation [s]. Angles differ by 0.0003 rad from those with 1 ms."""
 PLANT_COUNT = 5
 """Number of plants with randomly changed parameters."""
@@ -143,12 +143,12 @@ def two_joint_run(
         )
         for link in TWO_LINKS
     ]  # fmt: skip
-    model = chain_model(links, step=STEP)
+    model = chain_model(links, step=TIME_STEP)
 
     def run(references: Matrix) -> Matrix:
         robot = robot_of(model, identified(2, scale=springs), SOFT_PRESET)
         rows = iter([references[0], *references])
-        return follow(robot, lambda _: next(rows), len(references) * STEP, _SETTLE_TIME).q
+        return follow(robot, lambda _: next(rows), len(references) * TIME_STEP, _SETTLE_TIME).q
 
     return run
 
@@ -156,7 +156,7 @@ def two_joint_run(
 def learn_and_transfer(quick: bool) -> ExperimentResult:
     """Learn a minimum-jerk motion in simulation and execute it on deviating plants."""
     seconds = 4.0 if quick else DURATION
-    moments: Vector = STEP * np.arange(1.0, round(seconds / STEP) + 1.0)
+    moments: Vector = TIME_STEP * np.arange(1.0, round(seconds / TIME_STEP) + 1.0)
     desired = np.repeat(GOAL_ANGLE * minimum_jerk(moments, seconds)[:, None], 2, axis=1)
     used: list[float] = []
     simulated = two_joint_run()
@@ -186,9 +186,9 @@ def learn_and_transfer(quick: bool) -> ExperimentResult:
               f"{errors[-1]:.4f} rad after {count}",
               errors[-1] < TOLERANCE and count <= MAX_ITERATIONS),
         Check("deviating plants, without further learning, have a largest error of "
-              f"{ON_THE_PLANT:g} rad or less",
+              f"{MAX_PLANT_ERROR:g} rad or less",
               ", ".join(f"{error:.3f}" for error in plant_errors) + " rad",
-              max(plant_errors) <= ON_THE_PLANT),
+              max(plant_errors) <= MAX_PLANT_ERROR),
         Check(f"each run takes less than 1/{MIN_SPEEDUP:g} of real time in processor time",
               f"{faster:.1f} times", faster >= MIN_SPEEDUP),
     )  # fmt: skip

@@ -24,8 +24,9 @@ from multipanda_py.state import Matrix, Vector
 GRAVITY = 9.81
 """Gravitational acceleration [m/s^2]."""
 GRAVITY_VECTOR = (0.0, 0.0, -GRAVITY)
-ALONG_THE_AXES = (0.0, -GRAVITY, 0.0)
-"""Gravity along the y axes of the joints, so that the links move in a horizontal plane."""
+"""Gravity in a world frame whose z axis points up [m/s^2]."""
+GRAVITY_ALONG_AXES = (0.0, -GRAVITY, 0.0)
+"""Gravity along the y axes of the joints, so that the links move in a horizontal plane [m/s^2]."""
 TIP = "tip"
 BOX = "box"
 BOX_EDGE, BOX_MASS, BOX_FRICTION = 0.265, 2.0, 0.23

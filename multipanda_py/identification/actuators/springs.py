@@ -14,10 +14,133 @@ from numpy.typing import ArrayLike, NDArray
 from multipanda_py import registry
 from multipanda_py.actuator import Actuator
 from multipanda_py.exceptions import ActuatorRefused, IdentificationRefused
-from multipanda_py.identification.actuators.spring_data import SpringData
 from multipanda_py.parameters import Spec, specs_of
 from multipanda_py.registry import needed
 from multipanda_py.state import Matrix, Vector
+
+TORQUE_COLUMNS = {"tau": "link", "tau_1": "motor_1", "tau_2": "motor_2"}
+"""Torque columns and the corresponding fields of :class:`.ElasticTorque`."""
+POSITION_COLUMNS = ("q", "theta_1", "theta_2", "equilibrium", "preset", "deflection")
+_ALLOWED_POSITIONS = (
+    "q, theta_1 and theta_2, or q, equilibrium and preset, or deflection and preset (without "
+    "theta_2 and preset if there is one motor)"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class SpringData:
+    """Positions of a joint and its motors and the spring torques of N samples.
+
+    Attributes:
+        q: Joint angles, (N,) [rad].
+        theta_1: Positions of the first motor, (N,) [rad].
+        theta_2: Positions of the second motor, (N,) [rad or unit of the preset].
+        torques: Measured torques, (N, m) [Nm].
+        names: Names of the torque columns from ``TORQUE_COLUMNS``, (m,).
+    """
+
+    q: Vector
+    theta_1: Vector
+    theta_2: Vector
+    torques: Matrix
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, columns: Mapping[str, ArrayLike], springs: Actuator[Any], path: str) -> SpringData:
+        """Convert measured columns. Unknown columns are ignored.
+
+        Args:
+            columns: Torques ``tau`` and optionally ``tau_1`` and ``tau_2`` [Nm], and positions of
+                joint and motors. The positions are ``q``, ``theta_1`` and ``theta_2``, or ``q``,
+                ``equilibrium`` and ``preset``, or ``deflection`` and ``preset``. The deflection is
+                the equilibrium minus the joint angle.
+            springs: Actuator of one joint, which maps equilibrium and preset to motor positions.
+            path: Prefix of error messages.
+
+        Raises:
+            IdentificationRefused: If columns are missing, have different lengths or are not
+                finite.
+        """
+        names = tuple(name for name in TORQUE_COLUMNS if name in columns)
+        if not names:
+            raise IdentificationRefused(
+                f"{path}: torques: missing, allowed {', '.join(TORQUE_COLUMNS)}; got "
+                f"{_list(columns)}"
+            )
+        result = _numbers(columns, (*names, *(p for p in POSITION_COLUMNS if p in columns)), path)
+        return cls(
+            *_positions(result, springs, path, _list(columns)),
+            np.column_stack([result[name] for name in names]),
+            names,
+        )
+
+    def __len__(self) -> int:
+        return len(self.q)
+
+    def every(self, count: int) -> SpringData:
+        """Return up to ``count`` evenly spaced samples."""
+        rows = np.linspace(0, len(self) - 1, min(count, len(self))).astype(int)
+        at = (self.q[rows], self.theta_1[rows], self.theta_2[rows])
+        return SpringData(*at, self.torques[rows], self.names)
+
+    def predicted_torques(self, springs: Actuator[Any]) -> NDArray[np.float64]:
+        """Return the torques that the springs of k joints predict, (N, k, m)."""
+        columns = (self.q[:, None], self.theta_1[:, None], self.theta_2[:, None])
+        result = springs.elastic_torque(*columns)
+        shape = (len(self), springs.n_joints)
+        return np.stack(
+            [np.broadcast_to(getattr(result, TORQUE_COLUMNS[name]), shape) for name in self.names],
+            -1,
+        )
+
+
+def _positions(
+    positions: Mapping[str, Vector], springs: Actuator[Any], path: str, source: str
+) -> tuple[Vector, Vector, Vector]:
+    """Return the positions of the joint and of its motors."""
+    zero = np.zeros(len(next(iter(positions.values()))))
+    second = springs.n_motors == 2
+    if {"q", "theta_1"} <= set(positions) and ("theta_2" in positions or not second):
+        return positions["q"], positions["theta_1"], positions["theta_2"] if second else zero
+    if "preset" in positions or not second:
+        preset = positions["preset"] if second else zero
+        if "deflection" in positions:
+            return (zero, *springs.references(positions["deflection"], preset))
+        if {"q", "equilibrium"} <= set(positions):
+            return (positions["q"], *springs.references(positions["equilibrium"], preset))
+    raise IdentificationRefused(f"{path}: positions: got {source}, allowed {_ALLOWED_POSITIONS}")
+
+
+def _numbers(
+    columns: Mapping[str, ArrayLike], names: tuple[str, ...], path: str
+) -> dict[str, Vector]:
+    numbers = {}
+    for name in names:
+        try:
+            values = np.asarray(columns[name], dtype=np.float64)
+        except (TypeError, ValueError):
+            raise IdentificationRefused(
+                f"{path}: {name}: contains values that are not numbers"
+            ) from None
+        if values.ndim != 1:
+            raise IdentificationRefused(
+                f"{path}: {name}: got an array of shape {values.shape}, allowed a column"
+            )
+        for row in np.flatnonzero(~np.isfinite(values)):
+            raise IdentificationRefused(
+                f"{path}: {name}: got {values[row]:g} in row {row + 1}, allowed finite numbers"
+            )
+        numbers[name] = values
+    lengths = {name: len(values) for name, values in numbers.items()}
+    if len(set(lengths.values())) > 1:
+        text = ", ".join(f"{count} of {name}" for name, count in lengths.items())
+        raise IdentificationRefused(f"{path}: got {text} values, allowed equal numbers of each")
+    return numbers
+
+
+def _list(columns: Mapping[str, Any]) -> str:
+    return ", ".join(map(str, columns)) or "none"
+
 
 MAX_GUESS_FACTOR = 8.0
 """Maximum factor between random initial guesses and the default parameters."""
@@ -45,7 +168,7 @@ class FittedParameters:
         self._is_log = np.array([spec.bounds[0][0] >= 0.0 < spec.default for spec in specs])
         default = np.array([spec.default for spec in specs], dtype=np.float64)
         self._scale = np.where(default == 0.0, 1.0, np.abs(default))
-        self._here = np.where(self._is_log, np.log(self._scale), default / self._scale)
+        self._default = np.where(self._is_log, np.log(self._scale), default / self._scale)
         low, high = np.array([spec.bounds[0] for spec in specs]).T
         far, at = math.log(MAX_FIT_FACTOR), np.log(self._scale)
         with np.errstate(divide="ignore"):
@@ -72,7 +195,7 @@ class FittedParameters:
         wide = np.where(self._is_log, math.log(MAX_GUESS_FACTOR), 1.0)
         around = rng.uniform(-1.0, 1.0, (count, len(self.names))) * wide
         around[0] = 0.0
-        return np.clip(self._here + around, self.lower + 1e-4, self.upper - 1e-4)
+        return np.clip(self._default + around, self.lower + 1e-4, self.upper - 1e-4)
 
     def at_end(self, x: Vector) -> list[str]:
         """Return the names of parameters at a bound."""
@@ -88,7 +211,7 @@ MIN_SINGULAR_RATIO = 1e-7
 """Minimum ratio of the smallest to the largest singular value for separable parameters."""
 MAX_RELATIVE_DEVIATION = 0.3
 """Relative standard deviation above which a parameter counts as undetermined."""
-_STEP = 1e-5
+_DIFFERENCE_STEP = 1e-5
 """Relative step of finite differences."""
 MIN_EXPLAINED_VARIANCE = 0.5
 """Minimum fraction of the torque variance that the springs have to explain."""
@@ -202,9 +325,9 @@ class _Fit:
 
     def refuse_data(self, data: SpringData) -> None:
         """Refuse data with too few samples, out of range or with the wrong sign."""
-        min_value = 3 * (len(self._fitted.names) + self._offset)
-        if len(data) < min_value:
-            raise self._refused(f"got {len(data)} samples, allowed {min_value} or more")
+        min_samples = 3 * (len(self._fitted.names) + self._offset)
+        if len(data) < min_samples:
+            raise self._refused(f"got {len(data)} samples, allowed {min_samples} or more")
         beyond = self.springs.at_limit(data.q, data.theta_1, data.theta_2)
         if beyond.any():
             limit = self.springs.of["max_deflection"][0]
@@ -246,9 +369,8 @@ class _Fit:
         if explained_variance < MIN_EXPLAINED_VARIANCE:
             raise self._refused(
                 f"springs of a {self._kind} explain {100.0 * max(explained_variance, 0.0):.0f} % "
-                f"of the torque "
-                f"variance, allowed {100.0 * MIN_EXPLAINED_VARIANCE:.0f} % or more. Check "
-                "actuator type, units and signs."
+                f"of the torque variance, allowed {100.0 * MIN_EXPLAINED_VARIANCE:.0f} % or more. "
+                "Check actuator type, units and signs."
             )
         alike, x = _correlated_samples(left), last.x[: len(fitted.names)]
         deviations = self._deviations(last.jac, left, alike)
@@ -288,10 +410,14 @@ class _Fit:
             return results.ravel()
 
         def jacobian(x: Vector) -> Matrix:
-            steps = _STEP * np.eye(len(x))
+            steps = _DIFFERENCE_STEP * np.eye(len(x))
             predicted = self._predicted_torques(data, np.vstack([x + steps, x - steps]))
             up, down = np.split(predicted, 2, axis=1)
-            return np.asarray((up - down) / (2.0 * _STEP)).swapaxes(1, 2).reshape(-1, len(x))
+            return (
+                np.asarray((up - down) / (2.0 * _DIFFERENCE_STEP))
+                .swapaxes(1, 2)
+                .reshape(-1, len(x))
+            )
 
         sensor = [np.inf] * self._offset
         bounds = ([*self._fitted.lower, *np.negative(sensor)], [*self._fitted.upper, *sensor])

@@ -1,96 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weighted least squares with standard deviations and per-joint noise."""
+"""Estimators of base parameters, physically consistent parameters and joint friction."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
+from multipanda_py.exceptions import IdentificationRefused
+from multipanda_py.identification.arm.regressor import (
+    body_of,
+    congruence,
+    dynamic_parameters,
+    parameters_of,
+    pseudo_inertia,
+)
 from multipanda_py.registry import needed
+from multipanda_py.robots.inertial import Load
+from multipanda_py.robots.robot import FIGURES
 from multipanda_py.state import Matrix, Vector
-
-MAX_RATE = 1000.0
-"""Maximum rate of resampled logs [Hz]."""
-ORDER = 4
-"""Order of the Butterworth filter."""
-
-
-@dataclass(frozen=True, eq=False)
-class Smoothed:
-    """Filtered log segment without gaps at equidistant times.
-
-    Attributes:
-        time: Times, (N,) [s].
-        q: Joint positions, (N, n) [rad, m].
-        dq: Joint velocities, (N, n) [rad/s, m/s].
-        ddq: Joint accelerations, (N, n) [rad/s^2, m/s^2].
-        tau: Joint torques, (N, n) [Nm, N].
-        rate: Samples per second [Hz].
-    """
-
-    time: Vector
-    q: Matrix
-    dq: Matrix
-    ddq: Matrix
-    tau: Matrix
-    rate: float
-
-
-def low_pass(values: Matrix, cutoff: float, rate: float) -> Matrix:
-    """Filter columns with a zero-phase Butterworth filter that runs forward and backward.
-
-    Args:
-        values: Columns to filter, (N, k).
-        cutoff: Cutoff frequency of each pass [Hz], limited to 0.45 of the rate.
-        rate: Samples per second [Hz].
-
-    Returns:
-        Filtered columns, (N, k).
-    """
-    signal = needed("scipy.signal")
-    normalized_cutoff = min(0.45, cutoff / rate) * 2.0
-    sections = signal.butter(ORDER, normalized_cutoff, output="sos")
-    pad = min(len(values) - 1, int(3 * ORDER / normalized_cutoff) + 1)
-    smooth: Matrix = signal.sosfiltfilt(sections, values, axis=0, padtype="odd", padlen=pad)
-    return smooth
-
-
-def smoothed(motion: MeasuredMotion, cutoff: float, min_duration: float = 1.0) -> list[Smoothed]:
-    """Resample and filter the continuous segments of a motion.
-
-    Positions are interpolated by a spline, low-pass filtered without phase and differentiated by
-    central differences. Torques pass the same filter. The result is decimated to about ten samples
-    per period of the cutoff.
-
-    Args:
-        motion: Measured log.
-        cutoff: Cutoff frequency of the filter [Hz].
-        min_duration: Minimum duration of a segment [s]. Shorter segments are dropped.
-    """
-    interpolate = needed("scipy.interpolate")
-    result = []
-    for run in motion.runs():
-        part = motion.part(run)
-        length = part.time[-1] - part.time[0]
-        if length < min_duration or len(part.time) < 12:
-            continue
-        rate = min(MAX_RATE, 1.0 / part.period)
-        time = part.time[0] + np.arange(int(length * rate) + 1) / rate
-        q = interpolate.CubicSpline(part.time, part.q)(time)
-        tau = np.stack([np.interp(time, part.time, column) for column in part.tau.T], axis=1)
-        q = low_pass(q, cutoff, rate)
-        dq = np.gradient(q, 1.0 / rate, axis=0)
-        ddq = np.gradient(dq, 1.0 / rate, axis=0)
-        tau = low_pass(tau, cutoff, rate)
-        keep = slice(None, None, max(1, int(rate / (10.0 * cutoff))))
-        result.append(
-            Smoothed(time[keep], q[keep], dq[keep], ddq[keep], tau[keep], rate / keep.step)
-        )
-    return result
-
 
 MAX_ITERATIONS = 3
 """Number of iterations. Each estimates the parameters, then the noise of each joint."""
@@ -157,3 +87,280 @@ def fit(
     if not weighted:
         spread = spread * float(np.sqrt((noise**2).mean()))
     return Estimate(values, spread, noise, float(s[0] / floor[-1]), vt[-1])
+
+
+PRIOR_DEVIATION = 0.3
+"""Relative standard deviation of the true inertial parameters from their prior."""
+MIN_EIGENVALUE_RATIO = 1e-3
+"""Minimum eigenvalue of a pseudo-inertia relative to its prior."""
+MIN_GYRATION_RADIUS = 0.01
+"""Minimum radius of gyration of a prior [m], for links that the model describes as
+rods or points."""
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterPrior:
+    """Prior of the linear parameters that are not inertial: rotor inertia and friction.
+
+    Attributes:
+        prior: Expected values, (k,).
+        deviation: Standard deviations of the prior, inf if unknown, (k,).
+        lower: Lower bounds, (k,).
+    """
+
+    prior: Vector
+    deviation: Vector
+    lower: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class ConsistentParameters:
+    """Physically consistent parameters.
+
+    Attributes:
+        loads: Inertia of each link.
+        others: Rotor inertia and friction parameters, (k,).
+        values: Inertial and other parameters in one vector, (10 links + k,).
+        deviations: Posterior standard deviations of ``values``, (10 links + k,).
+    """
+
+    loads: tuple[Load, ...]
+    others: Vector
+    values: Vector
+    deviations: Vector
+
+
+def fit_consistent(
+    rows: Matrix,
+    tau: Vector,
+    bodies: Sequence[Load],
+    others: ParameterPrior,
+    *,
+    spread: float = PRIOR_DEVIATION,
+    masses: tuple[float, float] | None = None,
+) -> ConsistentParameters:
+    r"""Return the physically consistent parameters that fit best.
+
+    .. math::
+        \min_{X, y} \| A z - \tau \|^2 + \epsilon^{-2} \sum_i \| X_i \|_F^2
+        + \sum_k \left( \frac{y_k - y_{0k}}{s_k} \right)^2, \qquad
+        P_i = L_i (E + X_i) L_i^T \succeq \lambda L_i L_i^T.
+
+    Symbols: relative change :math:`X_i` of the pseudo-inertia :math:`P_i` of link i, other
+    parameters y, and z as the vector of all parameters. The prior pseudo-inertia is
+    :math:`L_i L_i^T`, and E is the identity. Prior and deviation of y are :math:`y_0` and s, and
+    :math:`\lambda` is :data:`MIN_EIGENVALUE_RATIO`. The regularisation does not depend on the
+    units and the frame of a link, and the semidefinite program is well scaled. The rows are
+    compressed by QR first.
+
+    Args:
+        rows: Regressor A, scaled to unit standard deviation of the torques, (m, 10 links + k).
+        tau: Torques :math:`\tau` with the same scaling, (m,).
+        bodies: Prior inertia of each link.
+        others: Prior of the other parameters.
+        spread: Relative standard deviation :math:`\epsilon` of the inertial parameters.
+        masses: Minimum and maximum total mass [kg], or None.
+
+    Raises:
+        IdentificationRefused: If the solver finds no solution, or ``cvxpy`` is missing.
+
+    Source: constant pull-back of the affine-invariant metric: Lee, Wensing and Park, Geometric
+    robot dynamic identification, IEEE T-RO 2020; LMI: Sousa and Cortesão, IJRR 2014.
+    """
+    cp = needed("cvxpy")
+    n, k = len(bodies), len(others.prior)
+    before = [dynamic_parameters(body) for body in bodies]
+    to_own = np.zeros((10 * n + k, 10 * n + k))
+    for i, prior in enumerate(before):
+        root = np.asarray(np.linalg.cholesky(_thick(pseudo_inertia(prior))), np.float64)
+        to_own[10 * i : 10 * i + 10, 10 * i : 10 * i + 10] = congruence(root) @ _BASIS
+    scale = np.where(np.isfinite(others.deviation), others.deviation, 1.0)
+    to_own[10 * n :, 10 * n :] = np.diag(scale)
+    start = np.concatenate([_thick_parameters(prior) for prior in before] + [others.prior])
+    prior_weights = np.concatenate(
+        [np.full(10 * n, 1.0 / spread), np.isfinite(others.deviation).astype(float)]
+    )
+    stacked = np.vstack([rows @ to_own, np.diag(prior_weights)])
+    right = np.concatenate([tau - rows @ start, np.zeros(len(prior_weights))])
+    r = np.asarray(np.linalg.qr(np.column_stack([stacked, right]), mode="r"))
+    compact, target = r[: len(prior_weights), : len(prior_weights)], r[: len(prior_weights), -1]
+    x = cp.Variable(len(prior_weights))
+    limits = [
+        cp.reshape(_MATRICES @ x[10 * i : 10 * i + 10], (4, 4), order="F") + np.eye(4)
+        >> MIN_EIGENVALUE_RATIO * np.eye(4)
+        for i in range(n)
+    ]
+    if k:
+        limits.append(cp.multiply(scale, x[10 * n :]) + others.prior >= others.lower)
+    if masses is not None:
+        total = sum(prior[0] for prior in start[: 10 * n].reshape(n, 10))
+        total += sum(
+            to_own[10 * i, 10 * i : 10 * i + 10] @ x[10 * i : 10 * i + 10] for i in range(n)
+        )
+        limits += [total >= masses[0], total <= masses[1]]
+    size = max(1.0, float(np.linalg.norm(target)))
+    problem = cp.Problem(cp.Minimize(cp.sum_squares((compact @ x - target) / size)), limits)
+    try:
+        problem.solve(solver=cp.CLARABEL)
+    except cp.SolverError as error:
+        raise IdentificationRefused(
+            f"found no physically consistent parameters: {error}. Check masses and units of the "
+            "robot model."
+        ) from None
+    if problem.status not in ("optimal", "optimal_inaccurate"):
+        raise IdentificationRefused(
+            f"found no physically consistent parameters (solver status: {problem.status}). Check "
+            "the bounds of the total mass."
+        )
+    values = start + to_own @ x.value
+    inverse = np.linalg.inv(compact) if np.linalg.cond(compact) < 1e13 else np.linalg.pinv(compact)
+    result = [body_of(values[10 * i : 10 * i + 10]) for i in range(n)]
+    spreads = np.linalg.norm(to_own @ inverse, axis=1)
+    bounded = np.maximum(values[10 * n :], others.lower)
+    return ConsistentParameters(
+        tuple(result), bounded, np.concatenate([values[: 10 * n], bounded]), spreads
+    )
+
+
+def _thick(pseudo: Matrix) -> Matrix:
+    """Return a pseudo-inertia whose radii of gyration are :data:`MIN_GYRATION_RADIUS` or more."""
+    result = pseudo.copy()
+    com = pseudo[:3, 3] / pseudo[3, 3]
+    about = pseudo[:3, :3] - pseudo[3, 3] * np.outer(com, com)
+    moments, axes = np.linalg.eigh((about + about.T) / 2.0)
+    min_moment = pseudo[3, 3] * MIN_GYRATION_RADIUS**2
+    result[:3, :3] += axes @ np.diag(np.maximum(min_moment - moments, 0.0)) @ axes.T
+    return result
+
+
+def _thick_parameters(parameters: Vector) -> Vector:
+    return parameters_of(_thick(pseudo_inertia(parameters)))
+
+
+def _symmetric_basis() -> tuple[Matrix, Matrix]:
+    """Return an orthonormal basis of the symmetric 4 x 4 matrices.
+
+    Returns:
+        Basis matrices as flat columns, (16, 10), and their inertial parameters as columns,
+        (10, 10).
+    """
+    matrices, parameters = [], []
+    for i in range(4):
+        for j in range(i, 4):
+            e = np.zeros((4, 4))
+            e[i, j] = e[j, i] = 1.0 if i == j else np.sqrt(0.5)
+            matrices.append(e.ravel(order="F"))
+            parameters.append(parameters_of(e))
+    return np.stack(matrices, axis=1), np.stack(parameters, axis=1)
+
+
+_MATRICES, _BASIS = _symmetric_basis()
+
+
+DEFAULT_COULOMB_WIDTH = 0.01
+"""Width w of the Coulomb friction step if it is not identified [rad/s, m/s]."""
+MAX_STEEPNESS = 100.0
+"""Maximum steepness of a friction sigmoid that the feature ``friction`` accepts [s/rad]."""
+
+
+@dataclass(frozen=True, eq=False)
+class FrictionShape:
+    r"""Shape of the Coulomb friction of each joint near zero velocity.
+
+    .. math:: \tau_f = f_v \dot q + f_c \tanh\!\left( \frac{\dot q + s}{w} \right) + f_o.
+
+    Symbols: viscous friction :math:`f_v`, Coulomb friction :math:`f_c`, offset :math:`f_o`, width
+    w and shift s. The torque is linear in :math:`f_v, f_c, f_o`. For :math:`f_v = 0` it equals the
+    sigmoid of Gaz et al. (RA-L 2019) with :math:`\varphi_1 = 2 f_c`, :math:`\varphi_2 = 2 / w` and
+    :math:`\varphi_3 = s`.
+
+    Attributes:
+        width: Width w of the step, (n,) [rad/s, m/s].
+        shift: Shift s of the step, (n,) [rad/s, m/s].
+    """
+
+    width: Vector
+    shift: Vector
+
+    @classmethod
+    def sharp(cls, joints: int) -> FrictionShape:
+        """Return the shape for unidentified friction: :data:`DEFAULT_COULOMB_WIDTH`, no shift."""
+        return cls(np.full(joints, DEFAULT_COULOMB_WIDTH), np.zeros(joints))
+
+    def columns(self, dq: Matrix) -> Matrix:
+        """Return the regressor columns of :math:`f_v, f_c, f_o` of every joint, (N, n, 3).
+
+        Args:
+            dq: Joint velocities, (N, n) [rad/s, m/s].
+        """
+        step = np.tanh((dq + self.shift) / self.width)
+        return np.stack([dq, step, np.ones_like(dq)], axis=2)
+
+    def rows(self, dq: Matrix) -> Matrix:
+        """Return the friction regressor of all joints, (N, n, 3 n).
+
+        Its columns are :math:`f_v` of all joints, then :math:`f_c`, then :math:`f_o`.
+
+        Args:
+            dq: Joint velocities, (N, n) [rad/s, m/s].
+        """
+        n = dq.shape[1]
+        rows = np.zeros((len(dq), n, 3 * n))
+        terms = self.columns(dq)
+        for joint in range(n):
+            rows[:, joint, joint::n] = terms[:, joint]
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class FrictionEstimate:
+    """Identified friction of n joints.
+
+    Attributes:
+        viscous: Viscous friction, (n,) [Nm s/rad].
+        coulomb: Coulomb friction, (n,) [Nm].
+        offset: Constant torque, (n,) [Nm].
+        shape: Shape of the Coulomb friction near zero velocity.
+    """
+
+    viscous: Vector
+    coulomb: Vector
+    offset: Vector
+    shape: FrictionShape
+
+    @property
+    def terms(self) -> tuple[Vector, Vector, Vector]:
+        """Viscous friction, Coulomb friction and offset, (n,) each."""
+        return self.viscous, self.coulomb, self.offset
+
+    def torque(self, dq: Matrix) -> Matrix:
+        """Return the friction torque at joint velocities ``dq``, (N, n) [Nm]."""
+        terms = np.stack(self.terms, axis=1)
+        torque: Matrix = (self.shape.columns(dq) * terms).sum(axis=2)
+        return torque
+
+    def sigmoid_parameters(self) -> dict[str, tuple[float, ...]]:
+        """Return the sigmoid parameters that the feature ``friction`` compensates with."""
+        steepness = np.minimum(2.0 / self.shape.width, MAX_STEEPNESS)
+        phi = (2.0 * self.coulomb, steepness, self.shape.shift)
+        return {name: tuple(values.tolist()) for name, values in zip(FIGURES, phi)}
+
+
+def fit_friction(rows: Matrix, tau: Matrix, shape: FrictionShape) -> FrictionEstimate:
+    """Fit joint friction to the torques that remain after subtracting the inertial torques.
+
+    All samples are used, also those near zero velocity. Viscous and Coulomb friction are
+    constrained to be non-negative.
+
+    Args:
+        rows: Regressor of :math:`f_v, f_c, f_o`, (N, n, 3 n).
+        tau: Torques without the inertial torques, (N, n) [Nm].
+        shape: Shape of the Coulomb friction near zero velocity.
+    """
+    n = tau.shape[1]
+    friction = np.empty((3, n))
+    for joint in range(n):
+        columns = rows[:, joint, joint::n]
+        bounds = ([0.0, 0.0, -np.inf], np.inf)
+        friction[:, joint] = needed("scipy.optimize").lsq_linear(columns, tau[:, joint], bounds).x
+    return FrictionEstimate(friction[0], friction[1], friction[2], shape)

@@ -31,7 +31,7 @@ class Clearance:
         arm: Moving arm.
         margin: Minimum distance to floor, objects and other arms [m].
         others: Arms that stand still.
-        postures: Joint positions of the other arms by name. The default is their ready
+        configurations: Joint positions of the other arms by name. The default is their ready
             configuration.
         objects: Objects of the scene.
     """
@@ -41,7 +41,7 @@ class Clearance:
         arm: ArmDescription,
         margin: float = 0.05,
         others: Sequence[ArmDescription] = (),
-        postures: Mapping[str, Vector] | None = None,
+        configurations: Mapping[str, Vector] | None = None,
         objects: Sequence[SceneObject] = (),
     ) -> None:
         context = Context(1e-3, (arm,), other_arms=tuple(others), objects=tuple(objects))
@@ -49,21 +49,21 @@ class Clearance:
         self._n = arm.n_joints
         for index, other in enumerate(others, start=1):
             start = geometry.joint_count * index
-            q = (postures or {}).get(other.name, other.robot.ready)
+            q = (configurations or {}).get(other.name, other.robot.ready)
             geometry.raw[start : start + other.n_joints] = q
         self._groups = [
             (group, MIN_SELF_DISTANCE if group.kind == "self" else margin)
             for group in geometry.groups_with(NO_GRASPS)
         ]
 
-    def violation(self, postures: Matrix) -> float:
+    def violation(self, configurations: Matrix) -> float:
         """Return the largest violation of the minimum distances [m], negative if all are kept.
 
         Args:
-            postures: Joint configurations of the arm, (N, n).
+            configurations: Joint configurations of the arm, (N, n).
         """
         geometry, worst = self._geometry, -np.inf
-        for q in postures:
+        for q in configurations:
             geometry.raw[: self._n] = q
             geometry.update_placements()
             for group, margin in self._groups:
@@ -92,14 +92,14 @@ def clearance_in(cell: CellConfig, name: str, margin: float) -> Clearance:
 CRITERIA = ("condition", "d-optimal")
 MAX_DISPLACEMENT = 2.0
 """Maximum displacement of a joint to either side of its ready position [rad]."""
-INITIAL_STEP, SHORTEST_STEP = 0.3, 1e-3
+INITIAL_STEP, MIN_STEP = 0.3, 1e-3
 """Initial and minimum step size of the search, relative to the standard deviation of the random
 coefficients."""
 RANDOM_MOTIONS = 20
 """Number of random motions. The search starts from the best of them."""
 MAX_TRIES = 50
 """Number of random motions, each scaled down repeatedly, before the search gives up."""
-SEARCH_SAMPLES, CHECK_RATE = 2.5, 100.0
+SEARCH_SAMPLES, FINAL_CHECK_RATE = 2.5, 100.0
 """Sample rates of the search (samples per period of the fastest harmonic) and of the final check
 [Hz]."""
 CHECK_DENSITY = 16.0
@@ -118,7 +118,7 @@ class ExcitationOptions:
         period: Period of the slowest harmonic [s].
         ramp: Duration of the transitions from and to rest [s].
         limit_scale: Fraction of the velocity, acceleration and torque limits that may be used.
-        inside: Distance from the joint position limits [rad, m].
+        limit_margin: Distance from the joint position limits [rad, m].
         criterion: Cost function, one of :data:`CRITERIA`.
         evaluations: Number of motions to evaluate.
         seed: Random seed of the search.
@@ -128,7 +128,7 @@ class ExcitationOptions:
     period: float = 20.0
     ramp: float = 1.0
     limit_scale: float = 0.9
-    inside: float = 0.09
+    limit_margin: float = 0.09
     criterion: str = "condition"
     evaluations: int = 4000
     seed: int = 0
@@ -147,7 +147,7 @@ class Excitation:
 
     Args:
         arm: Moving arm.
-        wanted: Requirements of the motion.
+        options: Requirements of the motion.
         clearance: Collision check, or None.
         gravities: Gravity in the base frame, one vector per mounting. None is that of the arm.
 
@@ -165,11 +165,11 @@ class Excitation:
     def __init__(
         self,
         arm: ArmDescription,
-        wanted: ExcitationOptions,
+        options: ExcitationOptions,
         clearance: Clearance | None = None,
         gravities: Sequence[Vector | None] = (None,),
     ) -> None:
-        self._arm, self._options, self._clearance = arm, wanted, clearance
+        self._arm, self._options, self._clearance = arm, options, clearance
         self._regressor = ArmRegressor(arm)
         self._gravities = gravities
         self._columns = base_parameters(self._regressor, gravities).columns
@@ -178,14 +178,14 @@ class Excitation:
         self._weights[-10:] += self._regressor.carried
         low, high = arm.limits.span
         ready = np.asarray(arm.robot.ready)
-        self._low = np.maximum(low + wanted.inside, ready - MAX_DISPLACEMENT)
-        self._high = np.minimum(high - wanted.inside, ready + MAX_DISPLACEMENT)
+        self._low = np.maximum(low + options.limit_margin, ready - MAX_DISPLACEMENT)
+        self._high = np.minimum(high - options.limit_margin, ready + MAX_DISPLACEMENT)
         self._ready = np.clip(ready, self._low, self._high)
-        blank = np.zeros((n, wanted.harmonics))
-        self._blank = FourierMotion(blank, blank, np.zeros(n), wanted.period, wanted.ramp)
-        fastest = wanted.harmonics / wanted.period
+        blank = np.zeros((n, options.harmonics))
+        self._blank = FourierMotion(blank, blank, np.zeros(n), options.period, options.ramp)
+        fastest = options.harmonics / options.period
         self._times = self._blank.times(4.0 * SEARCH_SAMPLES * fastest)
-        self._between = CHECK_DENSITY * SEARCH_SAMPLES * fastest
+        self._check_rate = CHECK_DENSITY * SEARCH_SAMPLES * fastest
         self._basis = self._blank.basis(self._times)
         self.best, self.scale = np.inf, 1.0
 
@@ -217,16 +217,16 @@ class Excitation:
         )
         factor *= amplitude / spare
         low, high = q.min(axis=0) * factor * spare, q.max(axis=0) * factor * spare
-        min_value, max_value = self._low - low, self._high - high
+        lowest, highest = self._low - low, self._high - high
         centre = self._ready - (low + high) / 2.0
         q0 = np.where(
             middle > 0,
-            centre + middle * (max_value - centre),
-            centre + middle * (centre - min_value),
+            centre + middle * (highest - centre),
+            centre + middle * (centre - lowest),
         )
         scaled = direction * factor[:, None]
         a, b = scaled[:, : desired.harmonics], scaled[:, desired.harmonics :]
-        q0 = np.clip(q0, min_value, max_value)
+        q0 = np.clip(q0, lowest, highest)
         return FourierMotion(a, b, q0, desired.period, desired.ramp)
 
     def cost(self, motion: FourierMotion) -> float:
@@ -318,11 +318,11 @@ class Excitation:
             if (
                 new < cost
                 and self.is_collision_free(motion)
-                and self.is_collision_free(motion, self._between)
+                and self.is_collision_free(motion, self._check_rate)
             ):
                 x, cost, step = trial, new, min(1.0, step * 1.5)
             else:
-                step = max(SHORTEST_STEP, step * 1.5**-0.25)
+                step = max(MIN_STEP, step * 1.5**-0.25)
             if done % 200 == 0:
                 progress(done, self.condition(self.motion(x)))
         motion = self.motion(x)
@@ -332,7 +332,7 @@ class Excitation:
     def _checked(self, motion: FourierMotion) -> FourierMotion:
         """Scale a motion down until it keeps its distances between the samples as well."""
         for _ in range(20):
-            if self.is_collision_free(motion, CHECK_RATE / 4.0):
+            if self.is_collision_free(motion, FINAL_CHECK_RATE / 4.0):
                 return motion
             self.scale *= SHRINK_FACTOR
             q0 = self._ready + SHRINK_FACTOR * (motion.q0 - self._ready)

@@ -10,9 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import IdentificationRefused
-from multipanda_py.identification.arm.estimators import Estimate, fit
-from multipanda_py.identification.arm.friction import FrictionEstimate, FrictionShape, fit_friction
-from multipanda_py.identification.arm.physical_parameters import ParameterPrior, fit_consistent
+from multipanda_py.identification.arm.estimators import (
+    Estimate,
+    FrictionEstimate,
+    FrictionShape,
+    ParameterPrior,
+    fit,
+    fit_consistent,
+    fit_friction,
+)
 from multipanda_py.identification.arm.regressor import (
     ArmRegressor,
     BaseParameters,
@@ -164,8 +170,8 @@ MIN_VELOCITY = 0.1
 """Joint velocity below which torques are not used for inertial parameters [rad/s, m/s]. There,
 friction decreases with speed (Stribeck effect), which the friction model does not describe."""
 SLOW_JOINT_FRACTION = 0.25
-"""Upper bound of the threshold ``SLOW`` for a slowly moving joint, as fraction of its root mean
-square velocity."""
+"""Upper bound of the threshold :data:`MIN_VELOCITY` for a slowly moving joint, as fraction of its
+root mean square velocity."""
 MAX_DELAY = 0.02
 """Maximum delay of measured torques that is attributed to the recording [s]."""
 FIXED_OFFSET_DEVIATION = 1e-3

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.exceptions import IdentificationRefused
-from multipanda_py.identification.arm.friction import FrictionShape
+from multipanda_py.identification.arm.estimators import (
+    FrictionShape,
+    ParameterPrior,
+    fit_consistent,
+)
 from multipanda_py.identification.arm.identify import MIN_VELOCITY
-from multipanda_py.identification.arm.physical_parameters import ParameterPrior, fit_consistent
 from multipanda_py.identification.arm.regressor import ArmRegressor
 from multipanda_py.identification.arm.stack import Stack, check_motion, stack
 from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
@@ -21,13 +24,13 @@ from multipanda_py.state import Matrix, Vector
 
 PRIOR_LOAD = Load(1.0, np.array([0.0, 0.0, 0.1]), np.diag([4e-3, 4e-3, 4e-3]))
 """Prior of the payload: a body of 1 kg whose centre is 0.1 m in front of the flange."""
-PRIOR_DEVIATION = 3.0
-"""Relative standard deviation of ``GUESS``. It is so wide that the log determines mass and centre
-of mass. The inertia stays close to ``GUESS`` if the log contains no fast motion."""
+PRIOR_LOAD_DEVIATION = 3.0
+"""Relative standard deviation of :data:`PRIOR_LOAD`. It is so wide that the log determines mass
+and centre of mass. The inertia stays close to the prior if the log contains no fast motion."""
 MIN_MOTION_VELOCITY = 0.3
 """Joint velocity above which a log counts as a motion, not as static
 configurations [rad/s, m/s]."""
-MIN_ROTATION = 0.15
+MIN_SINGULAR_RATIO = 0.15
 """Minimum relative singular value of the gravity columns for an observable centre of mass."""
 
 
@@ -98,7 +101,7 @@ def find_load(
         (left * weight).ravel(),
         [PRIOR_LOAD],
         ParameterPrior(np.zeros(3 * n), allowed, np.full(3 * n, -np.inf)),
-        spread=PRIOR_DEVIATION,
+        spread=PRIOR_LOAD_DEVIATION,
     )
     body = result.loads[0]
     rest = left - columns @ result.values
@@ -119,7 +122,7 @@ def _check_several_configurations(rows: Matrix, name: str) -> None:
     """
     heavy = rows[..., :4].reshape(-1, 4) * (1.0, 0.1, 0.1, 0.1)
     sizes = np.linalg.svd(heavy / np.sqrt(len(heavy)), compute_uv=False)
-    if sizes[-1] < MIN_ROTATION * 0.1 * sizes[0]:
+    if sizes[-1] < MIN_SINGULAR_RATIO * 0.1 * sizes[0]:
         raise IdentificationRefused(
             f"{name}: mass and centre of mass of the payload cannot be separated because the "
             "orientation of the flange hardly changes. Record three or more configurations with "

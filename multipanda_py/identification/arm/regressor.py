@@ -151,7 +151,7 @@ RANDOM_STATES = 60
 RANK_TOLERANCE = 1e-9
 """Tolerance of the rank, relative to the largest singular value. Rounding errors
 are near 1e-13."""
-UNIDENTIFIABLE = 1e-6
+OFFSET_TOLERANCE = 1e-6
 """Relative residual below which inertial parameters reproduce a constant joint torque."""
 
 
@@ -231,7 +231,7 @@ def unobservable_offsets(
         constant = np.zeros(len(columns))
         constant[joint :: rows.shape[1]] = 1.0
         weights, *_ = np.linalg.lstsq(columns, constant, rcond=None)
-        if np.linalg.norm(columns @ weights - constant) < UNIDENTIFIABLE * np.linalg.norm(
+        if np.linalg.norm(columns @ weights - constant) < OFFSET_TOLERANCE * np.linalg.norm(
             constant
         ):
             result.append(joint)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of measured motions and the filtered regressor stack for identification."""
+"""Checks of measured motions, and the filtered regressor stack for identification."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import IdentificationRefused
-from multipanda_py.identification.arm.estimators import Estimate, Smoothed, low_pass, smoothed
-from multipanda_py.identification.arm.friction import FrictionShape
+from multipanda_py.identification.arm.estimators import Estimate, FrictionShape
 from multipanda_py.identification.arm.regressor import ArmRegressor, with_rotors
 from multipanda_py.realtime.recording.measured_motion import (
     MIN_CORRELATION,
@@ -26,7 +25,88 @@ from multipanda_py.realtime.recording.measured_motion import (
     wrong_torques,
     wrong_velocities,
 )
+from multipanda_py.registry import needed
 from multipanda_py.state import Matrix, Vector
+
+MAX_RATE = 1000.0
+"""Maximum rate of resampled logs [Hz]."""
+FILTER_ORDER = 4
+"""Order of the Butterworth filter."""
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothed:
+    """Filtered log segment without gaps at equidistant times.
+
+    Attributes:
+        time: Times, (N,) [s].
+        q: Joint positions, (N, n) [rad, m].
+        dq: Joint velocities, (N, n) [rad/s, m/s].
+        ddq: Joint accelerations, (N, n) [rad/s^2, m/s^2].
+        tau: Joint torques, (N, n) [Nm, N].
+        rate: Samples per second [Hz].
+    """
+
+    time: Vector
+    q: Matrix
+    dq: Matrix
+    ddq: Matrix
+    tau: Matrix
+    rate: float
+
+
+def low_pass(values: Matrix, cutoff: float, rate: float) -> Matrix:
+    """Filter columns with a zero-phase Butterworth filter that runs forward and backward.
+
+    Args:
+        values: Columns to filter, (N, k).
+        cutoff: Cutoff frequency of each pass [Hz], limited to 0.45 of the rate.
+        rate: Samples per second [Hz].
+
+    Returns:
+        Filtered columns, (N, k).
+    """
+    signal = needed("scipy.signal")
+    normalized_cutoff = min(0.45, cutoff / rate) * 2.0
+    sections = signal.butter(FILTER_ORDER, normalized_cutoff, output="sos")
+    pad = min(len(values) - 1, int(3 * FILTER_ORDER / normalized_cutoff) + 1)
+    smooth: Matrix = signal.sosfiltfilt(sections, values, axis=0, padtype="odd", padlen=pad)
+    return smooth
+
+
+def smoothed(motion: MeasuredMotion, cutoff: float, min_duration: float = 1.0) -> list[Smoothed]:
+    """Resample and filter the continuous segments of a motion.
+
+    Positions are interpolated by a spline, low-pass filtered without phase and differentiated by
+    central differences. Torques pass the same filter. The result is decimated to about ten samples
+    per period of the cutoff.
+
+    Args:
+        motion: Measured log.
+        cutoff: Cutoff frequency of the filter [Hz].
+        min_duration: Minimum duration of a segment [s]. Shorter segments are dropped.
+    """
+    interpolate = needed("scipy.interpolate")
+    result = []
+    for run in motion.runs():
+        part = motion.part(run)
+        length = part.time[-1] - part.time[0]
+        if length < min_duration or len(part.time) < 12:
+            continue
+        rate = min(MAX_RATE, 1.0 / part.period)
+        time = part.time[0] + np.arange(int(length * rate) + 1) / rate
+        q = interpolate.CubicSpline(part.time, part.q)(time)
+        tau = np.stack([np.interp(time, part.time, column) for column in part.tau.T], axis=1)
+        q = low_pass(q, cutoff, rate)
+        dq = np.gradient(q, 1.0 / rate, axis=0)
+        ddq = np.gradient(dq, 1.0 / rate, axis=0)
+        tau = low_pass(tau, cutoff, rate)
+        keep = slice(None, None, max(1, int(rate / (10.0 * cutoff))))
+        result.append(
+            Smoothed(time[keep], q[keep], dq[keep], ddq[keep], tau[keep], rate / keep.step)
+        )
+    return result
+
 
 MIN_DURATION = 5.0
 """Minimum total duration of the segments without gaps [s]."""

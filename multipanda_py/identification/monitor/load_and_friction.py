@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.identification.arm.friction import FrictionShape
+from multipanda_py.identification.arm.estimators import FrictionShape
 from multipanda_py.identification.arm.regressor import ArmRegressor
 from multipanda_py.identification.monitor.arm_monitor import MonitoredLog
 from multipanda_py.robots import ArmDescription

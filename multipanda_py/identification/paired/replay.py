@@ -17,7 +17,7 @@ from multipanda_py.config.cell_file import CellConfig, fingerprint
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import LogError, ValidationRefused
 from multipanda_py.files import parts_of
-from multipanda_py.identification.arm.estimators import low_pass
+from multipanda_py.identification.arm.stack import low_pass
 from multipanda_py.identification.paired.data_set import checked_alignment
 from multipanda_py.identification.paired.folder import Folder, Name, key_of, write_table
 from multipanda_py.identification.paired.motions import (

@@ -16,16 +16,17 @@ from long_form import LONG, every_nth
 
 from multipanda_py.apps.cli import main
 from multipanda_py.exceptions import ActuatorRefused
-from multipanda_py.identification.actuators.experiments import EXPERIMENTS, learn
-from multipanda_py.identification.actuators.finding import drawn
-from multipanda_py.identification.actuators.joint_experiments import bandwidth, gains
-from multipanda_py.identification.actuators.learning_control import minimum_jerk
-from multipanda_py.identification.actuators.pushing import (
+from multipanda_py.identification.actuators.experiments import (
+    EXPERIMENTS,
     START_CONFIGURATION,
+    bandwidth,
     closed_loop_ik,
+    gains,
     tip_at,
     weights,
 )
+from multipanda_py.identification.actuators.learning_control import learn, minimum_jerk
+from multipanda_py.identification.actuators.report import drawn
 from multipanda_py.identification.actuators.robots import (
     FIVE_LINKS,
     PENDULUM,

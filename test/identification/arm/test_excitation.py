@@ -113,8 +113,8 @@ def test_it_tells_more_than_random_motions_also_there(case):
 class NarrowBetween:
     """Room enough wherever the search looks, and less for whoever looks more closely."""
 
-    def missing(self, postures):
-        return np.ptp(postures, axis=0).max() - 2.0 if len(postures) > 300 else -1.0
+    def violation(self, configurations):
+        return np.ptp(configurations, axis=0).max() - 2.0 if len(configurations) > 300 else -1.0
 
 
 def test_the_result_was_another_one_than_the_search_had_said_and_nobody_said_why(

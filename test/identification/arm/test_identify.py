@@ -12,8 +12,7 @@ from measured_arm import Imperfections, measure, perturbed, some_motion
 from rail import railed_ur5e
 
 from multipanda_py.exceptions import IdentificationRefused
-from multipanda_py.identification.arm.estimators import fit
-from multipanda_py.identification.arm.friction import FrictionEstimate, FrictionShape
+from multipanda_py.identification.arm.estimators import FrictionEstimate, FrictionShape, fit
 from multipanda_py.identification.arm.identify import Options, identify
 from multipanda_py.identification.arm.regressor import ArmRegressor, pseudo_inertia
 from multipanda_py.identification.arm.stack import stack

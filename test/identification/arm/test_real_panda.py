@@ -10,7 +10,7 @@ import pytest
 from recordings import PANDA, needs_panda
 
 from multipanda_py.apps.commands.identify import motion_of
-from multipanda_py.identification.arm.friction import FrictionShape
+from multipanda_py.identification.arm.estimators import FrictionShape
 from multipanda_py.identification.arm.identify import Options, identify
 from multipanda_py.identification.arm.regressor import ArmRegressor
 from multipanda_py.identification.arm.stack import stack, thinned
