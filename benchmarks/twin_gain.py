@@ -78,7 +78,7 @@ class Effort:
     def all(self) -> Iterator[Task]:
         """Yield every task with every law of it."""
         for number in self.tasks:
-            known = TASKS[number].laws
+            known = TASKS[number].controllets
             for law in [law for law in known if law in self.laws] or known[:1]:
                 yield make_task(number, law, self.seconds)
 
@@ -122,7 +122,7 @@ def figures(
     )
     found = []
     for task in effort.all():
-        say(f"task {task.number}, {task.law}")
+        say(f"task {task.number}, {task.controllet}")
         runs = [[runs_of(task, cell, effort.repeats, seed) for cell in pair] for pair in pairs]
         compared = [compare_runs(task, plant, *own) for own in runs]
         gain = gain_of(task, runs[0][0], runs[1][0])
@@ -130,7 +130,7 @@ def figures(
         if task.number in (3, 4):  # on a table that lies in the world
             forces[NORMAL] = [_along_normal(own[0]) for own in runs]
         found.append({
-            "task": task.number, "law": task.law,
+            "task": task.number, "law": task.controllet,
             "errors": {q.name: [one.worst(q.name) for one in compared] for q in QUANTITIES},
             "forces": forces,
             "faults": [f"{side}: {fault}" for side, one in zip(MODEL_NAMES, compared)

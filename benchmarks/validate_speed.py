@@ -56,7 +56,7 @@ def rigs(seconds: float, seed: int) -> dict[str, TaskCell]:
         f"{side}, task {number} ({law})": TaskCell(make_task(number, law, seconds), config)
         for side, config in sides.items()
         for number in TASKS
-        for law in make_task(number).laws
+        for law in make_task(number).controllets
     }
 
 

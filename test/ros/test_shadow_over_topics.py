@@ -58,7 +58,7 @@ def test_a_cell_is_followed_by_what_it_says(cell, client, listen):
         np.testing.assert_allclose(found.q[-1], joints.position, atol=5e-3)
         np.testing.assert_allclose(found.log.tau[-1], joints.effort, atol=0.2)
     assert len(wrenches) > 3
-    assert shadow.strangeness() == []
+    assert shadow.mismatches() == []
 
 
 def test_a_cell_that_is_not_heard_is_said_with_what_to_look_at(ros, listen, monkeypatch):

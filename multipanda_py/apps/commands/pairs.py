@@ -11,9 +11,8 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.perturbation import TYPICAL_ERRORS_FILE, PerturbationSpec
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.identification.paired.data_set import DataSetSpec, record_pairs
-from multipanda_py.identification.paired.folder import TABLE_FILE
+from multipanda_py.identification.paired.folder import PARALLEL_BACKENDS, TABLE_FILE
 from multipanda_py.identification.paired.motions import CONTROLLETS
-from multipanda_py.identification.paired.parallel import PARALLEL_BACKENDS
 from multipanda_py.identification.paired.recording import ALIGNMENTS
 from multipanda_py.identification.paired.replay import FOLLOWED_SIGNALS, replay_logs
 from multipanda_py.realtime.system.signals import end_in_order
@@ -138,7 +137,7 @@ def _recorded(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
         options.output,
         desired,
         align=options.align or "",
-        laws=(options.controllet, options.plant_controllet or options.controllet),
+        controllets=(options.controllet, options.plant_controllet or options.controllet),
         jobs=options.jobs,
         parallel=options.parallel,
         cluster=options.cluster,
@@ -158,7 +157,7 @@ def _replayed(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
         of_log=options.log_arm or "",
         robot=options.robot,
         follow=options.follow or "",
-        law=options.controllet,
+        controllet=options.controllet,
         align=options.align or "",
         seed=options.seed,
         jobs=options.jobs,

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--controllet", metavar="NAME", action="append",
-        choices=sorted({law for task in TASKS.values() for law in task.laws}),
+        choices=sorted({name for task in TASKS.values() for name in task.controllets}),
         help="force controllet for tasks 3 and 4; may be repeated; default ufic",
     )  # fmt: skip
     parser.add_argument(

@@ -118,7 +118,7 @@ def _learn(options: argparse.Namespace) -> int:
         shadow = CellShadow(config, arms=tuple(named))
         _check_log(shadow, log, named)
         shadow.follow(named)
-        if strange := shadow.strangeness():
+        if strange := shadow.mismatches():
             raise ShadowRefused(f"{path}: {strange[0]}")
         arms.update(shadow.arms)
         for name, result in shadow.last.items():
@@ -135,7 +135,7 @@ def _log(options: argparse.Namespace, band: Band | None) -> int:
         print_line(f"{alarm.time:9.2f} s  {alarm}")
     for line in shadow.lines():
         print_line(line)
-    for sentence in shadow.strangeness():
+    for sentence in shadow.mismatches():
         complain(f"note: {sentence}")
     draw(options.output, shadow, {name: [result] for name, result in shadow.last.items()})
     return end(shadow)

@@ -69,7 +69,7 @@ def write_band(
     """
     band = learn(runs, {name: arm.limits for name, arm in arms.items()}, margin)
     write_whole(path, f"# Band of {description}, margin {margin:g}.\n{band.to_yaml()}")
-    seconds = min(sum(run.judged_for for run in of_arm) for of_arm in runs.values())
+    seconds = min(sum(run.evaluated_duration for run in of_arm) for of_arm in runs.values())
     print_line(f"{path}: {', '.join(band.arms)}, from {seconds:.1f} s of compared motion")
     return OK
 
@@ -386,7 +386,7 @@ def _follow(
     if states.dropped:
         complain(f"{states.dropped} cycle records were lost: this machine is too slow to follow")
     if options.learn:
-        if strange := shadow.strangeness():
+        if strange := shadow.mismatches():
             raise ShadowRefused(strange[0])
         description = f"{owner}, {time.monotonic() - start:.0f} s"
         return write_band(options.output, selected, shadow.arms, options.margin, description)

@@ -94,7 +94,7 @@ def _add_validate_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--controllet", metavar="NAME", action="append",
-        choices=sorted({law for task in TASKS.values() for law in task.laws}),
+        choices=sorted({name for task in TASKS.values() for name in task.controllets}),
         help="force controllet for tasks 3 and 4, ufic or plain_pi; default: both",
     )  # fmt: skip
     parser.add_argument(
@@ -133,7 +133,8 @@ def _run_validate(options: argparse.Namespace) -> int:
     chosen = options.task or [n for n, task in TASKS.items() if task.arms <= fewest]
     result = validate(
         plant, twin, sorted(set(chosen)), repeats=options.repeats, seconds=options.seconds,
-        seed=options.seed, laws=options.controllet or (), recover=options.recover, say=complain,
+        seed=options.seed, controllets=options.controllet or (), recover=options.recover,
+        say=complain,
     )  # fmt: skip
     about = {"repeats": options.repeats, "seconds of each": options.seconds, "seed": options.seed}
     beside = write_report(result, target, options.plant, options.twin, about)

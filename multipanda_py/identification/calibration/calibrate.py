@@ -145,7 +145,7 @@ class CalibrationRun:
 
     def _runs(self, side: str, task: Task, cell: CellConfig) -> list[Run]:
         plan = self.plan
-        name = f"{side}_{task.number}_{task.law}_{fingerprint(cell)[:12]}".replace(" ", "_")
+        name = f"{side}_{task.number}_{task.controllet}_{fingerprint(cell)[:12]}".replace(" ", "_")
         return runs_of(
             task, cell, plan.repeats, plan.seed, lambda text: self.log(f"{side}, {text}"),
             lambda repeat, make: self.checkpoint.run(f"{name}_{repeat}", make), plan.recover,
@@ -305,9 +305,9 @@ def calibrate(
     if plan.rounds < 1 or plan.repeats < 1:
         raise ValidationRefused("rounds and repeats have to be 1 or more")
     tasks = [
-        make_task(number, law, plan.seconds)
+        make_task(number, controllet, plan.seconds)
         for number in plan.tasks
-        for law in laws_of(number, plan.laws)[: None if plan.laws else 1]
+        for controllet in laws_of(number, plan.laws)[: None if plan.laws else 1]
     ]
     for task in tasks:
         check_sides(task, plant, twin)

@@ -20,7 +20,7 @@ from multipanda_py.realtime.recording import ArmLog
 from multipanda_py.registry import needed
 from multipanda_py.state import Matrix, Vector
 
-POSITION_SCALE, FORCE_SCALE = 2e-5, 0.3
+HEIGHT_SCALE, FORCE_SCALE = 2e-5, 0.3
 """Differences of tool height [m] and tangential force [N] that have a residual of 1 in the fit."""
 FORCE_BLOCK, HEIGHT_BLOCK = 50, 4
 """Block sizes for averaging noisy forces and heights, in samples."""
@@ -46,7 +46,7 @@ def tangential_force_signal(run: Run, up_in_base: Vector) -> Matrix:
 
 
 def height_signal(run: Run, up_in_base: Vector) -> Matrix:
-    """Return the tool height since contact minus its mean, in units of :data:`POSITION_SCALE`.
+    """Return the tool height since contact minus its mean, in units of :data:`HEIGHT_SCALE`.
 
     Args:
         run: Run of task 3.
@@ -62,7 +62,7 @@ def height_signal(run: Run, up_in_base: Vector) -> Matrix:
     positions = np.concatenate([_column(part, "position_ee_in_base")[:, :3] for part in parts])
     height = positions[touch:] @ up_in_base
     last = len(height) - len(log) // 5  # The tool may lift off in the last fifth.
-    return _blocks(height[:last] - height[:last].mean(), HEIGHT_BLOCK) / POSITION_SCALE
+    return _blocks(height[:last] - height[:last].mean(), HEIGHT_BLOCK) / HEIGHT_SCALE
 
 
 def _forces(log: ArmLog) -> Matrix:
@@ -106,7 +106,7 @@ MAX_ITERATIONS = 8
 """Maximum iterations of a fit. Each takes one run plus one per parameter."""
 FAILURE_RESIDUAL = 10.0
 """Residual of samples that the twin does not reach, because it ends the task early."""
-_ALLOWED: Mapping[str, tuple[float, float]] = {
+_PARAMETER_BOUNDS: Mapping[str, tuple[float, float]] = {
     "friction": (0.01, 5.0), "contact_time": (0.002, 0.5), "contact_damping": (0.01, 10.0),
 }  # fmt: skip
 
@@ -230,7 +230,7 @@ class ContactFit:
             here, steps = left(x), LOG_STEP * np.eye(len(x))
             return np.stack([(left(x + step) - here) / LOG_STEP for step in steps], axis=1)
 
-        low, high = np.log([_ALLOWED[name] for name in names]).T
+        low, high = np.log([_PARAMETER_BOUNDS[name] for name in names]).T
         low = np.maximum(low, np.log(own / MAX_CHANGE_FACTOR))
         high = np.minimum(high, np.log(own * MAX_CHANGE_FACTOR))
         x0 = np.clip(np.log(own), low + 1e-6, high - 1e-6)

@@ -20,7 +20,7 @@ from multipanda_py.identification.arm.excitation import (
 )
 from multipanda_py.identification.validation.compare import MIN_COMMON_DURATION
 from multipanda_py.identification.validation.record import Run, run_task
-from multipanda_py.identification.validation.task import MotionTask, Task
+from multipanda_py.identification.validation.task import MAX_END_DISTANCE, MotionTask, Task
 from multipanda_py.identification.validation.validate import Keep, do_now
 from multipanda_py.realtime.recording.arm_log import motion_of
 from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
@@ -90,9 +90,6 @@ def with_surface(cell: CellConfig, object_name: str, surface: Mapping[str, float
 
 MIN_DISTANCE = 0.05
 """Minimum distance of the motion to floor, objects and other arms [m]."""
-STOPPED_DISTANCE = 0.2
-"""Distance of an arm from the end of its motion above which it has stopped early [rad, m].
-Position errors due to gravity and friction are smaller."""
 
 
 def find_motion(
@@ -159,7 +156,7 @@ def _run_motion(plant: CellConfig, arm: str, points: Matrix, seed: int, recover:
         )
     (log,) = run.logs.values()
     away = float(np.abs(log.q[-1] - points[-1, 1 : 1 + len(log.joints)]).max())
-    if away > STOPPED_DISTANCE:
+    if away > MAX_END_DISTANCE:
         return replace(run, fault=f"stopped {away:.2f} rad from the end of its motion")
     return run
 
@@ -173,7 +170,7 @@ class ModelImprovement:
 
     Attributes:
         number: Number of the task.
-        law: Controllet used for the task.
+        controllet: Controllet used for the task.
         errors: Pairs of root mean square errors by name with unit, in the order of
             :data:`MODEL_NAMES`. They cover the time that both runs completed.
         series: Times, measured and true forces and requested force of the first repeat, by side,
@@ -183,7 +180,7 @@ class ModelImprovement:
     """
 
     number: int
-    law: str
+    controllet: str
     errors: Mapping[str, tuple[float, float]]
     series: Mapping[str, Mapping[str, Vector]]
     runs: int
@@ -193,7 +190,7 @@ class ModelImprovement:
         """Return the errors in plain types."""
         figures = {name: dict(zip(MODEL_NAMES, pair)) for name, pair in self.errors.items()}
         return {
-            "task": self.number, "law": self.law, "rmse": figures,
+            "task": self.number, "law": self.controllet, "rmse": figures,
             "runs": self.runs, "ended_early": dict(zip(MODEL_NAMES, self.early)),
         }  # fmt: skip
 
@@ -216,7 +213,7 @@ def gain_of(task: Task, before: Sequence[Run], after: Sequence[Run]) -> ModelImp
     series = {side: _series(task, runs[0]) for side, runs in zip(MODEL_NAMES, cut) if runs}
     return ModelImprovement(
         task.number,
-        task.law,
+        task.controllet,
         {name: (pairs[0][name], pairs[1][name]) for name in pairs[0] if name in pairs[1]},
         series if series and all(series.values()) else {},
         len(before),

@@ -27,7 +27,9 @@ def round_curves(rounds: Sequence[Round]) -> str:
     for axis, quantity in zip(axes.flat, QUANTITIES):
         for k, task in enumerate(rounds[0].comparisons):
             worst = [one.comparisons[k].worst(quantity.name) for one in rounds]
-            label = f"task {task.number}" + (f", {task.law}" if task.law != "impedance" else "")
+            label = f"task {task.number}" + (
+                f", {task.controllet}" if task.controllet != "impedance" else ""
+            )
             axis.plot(numbers, worst, "o-", color=COLORS[k % len(COLORS)], label=label)
         axis.axhline(quantity.ceiling, color="k", ls=":", lw=0.8, label="paper, maximum")
         axis.set_title(f"{quantity.name} [{quantity.unit.split(',')[0]}]", size=9)
@@ -93,7 +95,7 @@ def gain_plots(gains: Sequence[ModelImprovement]) -> str:
             column[1].plot(own["time"], length, color=color, lw=0.8, label=side)
         desired = gain.series[MODEL_NAMES[0]]
         column[0].plot(desired["time"], desired["asked"], "k:", lw=1.0, label="requested force")
-        column[0].set_title(f"task {gain.number}, {gain.law}: contact force [N]", size=9)
+        column[0].set_title(f"task {gain.number}, {gain.controllet}: contact force [N]", size=9)
         column[1].set_title("norm of measured minus true force [N]", size=9)
         column[1].set_xlabel("time [s]", size=8)
         for axis in column:
@@ -137,8 +139,10 @@ def page(result: Calibration, about: Mapping[str, Any]) -> str:
         parts += ["<h2>Identified parameters</h2>", image(parameter_curves(result.rounds))]
     first, best = result.rounds[0].comparisons, result.best.comparisons
     for before, after in zip(first, best):
-        law = "" if before.law == "impedance" else f", {html.escape(before.law)}"
-        parts.append(f"<h2>Task {before.number}: {html.escape(before.title)}{law}</h2>")
+        controllet = (
+            "" if before.controllet == "impedance" else f", {html.escape(before.controllet)}"
+        )
+        parts.append(f"<h2>Task {before.number}: {html.escape(before.title)}{controllet}</h2>")
         for arm in before.errors:
             for time, one in (("round 0", before), (f"round {result.best.number}", after)):
                 parts.append(f"<h3>{html.escape(arm)}, {time}</h3>")
@@ -177,7 +181,7 @@ def lines(result: Calibration) -> Iterator[str]:
     for gain in result.gains:
         for name, (before, after) in gain.errors.items():
             yield (
-                f"task {gain.number} {gain.law}: {name}: {before:.3f} with the data sheet, "
+                f"task {gain.number} {gain.controllet}: {name}: {before:.3f} with the data sheet, "
                 f"{after:.3f} with the identified model"
             )
 
@@ -190,8 +194,8 @@ def _early(result: Calibration) -> Iterator[str]:
                 if count := task.ended_early(side):
                     first = next(fault for fault in task.faults if fault.startswith(side))
                     yield (
-                        f"round {one.number}, task {task.number} {task.law}: {count} of the "
-                        f"{side}'s runs ended early and are compared up to that time: {first}"
+                        f"round {one.number}, task {task.number} {task.controllet}: {count} of "
+                        f"the {side}'s runs ended early and are compared up to that time: {first}"
                     )
     for gain in result.gains:
         for side, count in zip(MODEL_NAMES, gain.early):
@@ -200,8 +204,8 @@ def _early(result: Calibration) -> Iterator[str]:
                     f"with the {side}" if side == MODEL_NAMES[0] else "with the identified model"
                 )
                 yield (
-                    f"task {gain.number} {gain.law}: {count} of {gain.runs} runs of the plant "
-                    f"{known} ended early"
+                    f"task {gain.number} {gain.controllet}: {count} of {gain.runs} runs of the "
+                    f"plant {known} ended early"
                 )
 
 
@@ -227,7 +231,7 @@ def _rounds(result: Calibration) -> str:
 def _tasks(result: Calibration) -> str:
     """Return the task labels in the order of the table columns."""
     names = (
-        f"{one.number}" + ("" if one.law == "impedance" else f" ({one.law})")
+        f"{one.number}" + ("" if one.controllet == "impedance" else f" ({one.controllet})")
         for one in result.rounds[0].comparisons
     )
     return html.escape(" / ".join(names))
@@ -251,7 +255,7 @@ def _gains(result: Calibration) -> Iterator[str]:
     yield table(
         ("", *MODEL_NAMES, "ratio"),
         [
-            (f"task {gain.number}, {gain.law}: {name}", f"{before:.3f}", f"{after:.3f}",
+            (f"task {gain.number}, {gain.controllet}: {name}", f"{before:.3f}", f"{after:.3f}",
              f"{after / before:.2f}" if before else "")
             for gain in result.gains
             for name, (before, after) in gain.errors.items()

@@ -117,7 +117,7 @@ class Calibration:
         return min(self.rounds, key=lambda one: one.score)
 
 
-REQUEST_FILE = "asked.json"
+REQUEST_FILE = "arguments.json"
 _T = TypeVar("_T")
 
 
@@ -128,14 +128,14 @@ class RunCache:
 
     Args:
         folder: Folder of the files, created with the first of them.
-        asked: Arguments that determine the results, by name.
+        arguments: Arguments that determine the results, by name.
 
     Raises:
         ValidationRefused: If the folder belongs to other arguments.
     """
 
-    def __init__(self, folder: Path, asked: Mapping[str, Any]) -> None:
-        self._folder, self._request = folder, json.loads(json.dumps(dict(asked)))
+    def __init__(self, folder: Path, arguments: Mapping[str, Any]) -> None:
+        self._folder, self._request = folder, json.loads(json.dumps(dict(arguments)))
         try:
             there = json.loads(read_text(folder / REQUEST_FILE, MAX_DESCRIPTION))
         except FileNotFoundError:

@@ -20,9 +20,9 @@ from multipanda_py.state import ArmLimits, Matrix, Vector
 
 CORRECTION_STIFFNESS = 0.6
 """Stiffness of the correction, relative to the torque limit of a joint [1/rad, 1/m]."""
-LONGEST_STEP = 1e-3
+MAX_STEP = 1e-3
 """Maximum integration step [s]."""
-ROTATION = 0.01
+COULOMB_WIDTH = 0.01
 """Velocity width of the Coulomb friction step [rad/s, m/s]."""
 
 _forward, _gravity = pin.aba, pin.computeGeneralizedGravity
@@ -104,7 +104,7 @@ class ArmTwin:
     def friction(self, dq: Vector) -> Vector:
         """Return the friction torques of the described arm, (n,) [Nm, N]."""
         friction: Vector = (
-            self._viscous * dq + self._coulomb * np.tanh(dq / ROTATION) + self._offset
+            self._viscous * dq + self._coulomb * np.tanh(dq / COULOMB_WIDTH) + self._offset
         )
         return friction
 
@@ -117,7 +117,7 @@ class ArmTwin:
             torque: Torque :math:`u + \tau_{ext}` during the period, (n,) [Nm, N].
             period: Duration [s].
         """
-        steps = max(1, round(period / LONGEST_STEP))
+        steps = max(1, round(period / MAX_STEP))
         step = period / steps
         free = torque - self.gravity(q) - self.friction(dq)
         total = np.zeros_like(free)
@@ -168,7 +168,7 @@ QUANTITIES = (
     ),
     ResidualKind("correction", "Nm", (), "correction torque that keeps the twin at the arm"),
 )  # fmt: skip
-MIN_TORQUE = 2e-3
+MIN_RELATIVE_HALF_WIDTH = 2e-3
 """Minimum half width of a band, relative to the torque limit of a joint."""
 
 
@@ -193,8 +193,8 @@ def min_half_widths(limits: ArmLimits) -> Vector:
     twin. The width is 0.2 % of the torque limit for torques, and the corresponding motion of the
     twin for positions.
     """
-    n, torque = limits.n_joints, MIN_TORQUE * limits.torque
-    q = np.full(n, MIN_TORQUE / CORRECTION_STIFFNESS)
+    n, torque = limits.n_joints, MIN_RELATIVE_HALF_WIDTH * limits.torque
+    q = np.full(n, MIN_RELATIVE_HALF_WIDTH / CORRECTION_STIFFNESS)
     wrench = np.array([0.5, 0.5, 0.5, 0.05, 0.05, 0.05])
     return np.concatenate([q, np.full(n, 5e-3), torque, torque, wrench, torque])
 
@@ -203,12 +203,12 @@ SMOOTHING_TIME = 0.05
 """Time constant of the residual low-pass filter [s]."""
 SETTLE_TIME = 1.0
 """Time after a reset of the twin during which residuals are not evaluated [s]."""
-MAX_MEAN_CORRECTION = 0.25
+MAX_RMS_CORRECTION = 0.25
 """Root mean square of the correction, relative to a joint's torque limit, above which a log does
 not match the described arm."""
 _DAMPING_UPDATE_SAMPLES = 50
 """Samples between two updates of the damping D to the present effective inertias."""
-_LONGEST_PERIOD = 0.1
+_MAX_SAMPLE_PERIOD = 0.1
 """Maximum sample period of a log [s]."""
 
 
@@ -242,7 +242,7 @@ class MonitoredLog:
         return self.log.time
 
     @property
-    def judged_for(self) -> float:
+    def evaluated_duration(self) -> float:
         """Duration of the evaluated samples [s]."""
         return float(self.evaluated.mean()) * self.log.duration
 
@@ -257,7 +257,7 @@ class MonitoredLog:
             return ""
         rms = np.sqrt(np.mean(rows**2, axis=0))
         joint = int(np.argmax(rms / largest_torque))
-        if rms[joint] < MAX_MEAN_CORRECTION * largest_torque[joint]:
+        if rms[joint] < MAX_RMS_CORRECTION * largest_torque[joint]:
             return ""
         return (
             f"{self.log.arm}: {self.log.joints[joint]} would need {rms[joint]:.1f} Nm in addition "
@@ -276,8 +276,8 @@ class ArmMonitor:
     Args:
         arm: Description of the arm, optionally with identified parameters.
         load: Payload at the flange without gripper and tool.
-        believed: Model that the robot controller uses for gravity compensation. By default that of
-            ``arm``.
+        controller_model: Model that the robot controller uses for gravity compensation. By default
+            that of ``arm``.
 
     Attributes:
         name: Name of the arm.
@@ -287,10 +287,13 @@ class ArmMonitor:
     """
 
     def __init__(
-        self, arm: ArmDescription, load: Load = NO_LOAD, believed: ArmDescription | None = None
+        self,
+        arm: ArmDescription,
+        load: Load = NO_LOAD,
+        controller_model: ArmDescription | None = None,
     ) -> None:
         self.name, self._arm, self._load = arm.name, arm, load
-        self._believed = believed
+        self._controller_model = controller_model
         self._twin: ArmTwin | None = None
         self._robot: ArmTwin | None = None
         self._time = self._settled = self._period = 0.0
@@ -325,8 +328,8 @@ class ArmMonitor:
                 log = log.part(slice(start, None))
         if self._twin is None:
             self._twin = ArmTwin(self._arm, self._load, log.gravity_in_base)
-            if self._believed is not None:
-                self._robot = ArmTwin(self._believed, self._load, log.gravity_in_base)
+            if self._controller_model is not None:
+                self._robot = ArmTwin(self._controller_model, self._load, log.gravity_in_base)
         return self._run(self._twin, log)
 
     def _check(self, log: ArmLog) -> None:
@@ -341,10 +344,10 @@ class ArmMonitor:
                 f"{log.arm}: neither commanded nor measured torques in the log. The twin needs "
                 "one of them."
             )
-        if len(log) > 1 and log.period > _LONGEST_PERIOD:
+        if len(log) > 1 and log.period > _MAX_SAMPLE_PERIOD:
             raise ShadowRefused(
                 f"{log.arm}: {log.rate:.1f} samples per second are below the minimum of "
-                f"{1.0 / _LONGEST_PERIOD:g}"
+                f"{1.0 / _MAX_SAMPLE_PERIOD:g}"
             )
 
     def _run(self, twin: ArmTwin, log: ArmLog) -> MonitoredLog:
@@ -365,7 +368,7 @@ class ArmMonitor:
         longest = GAP_PERIODS * self._period if self._period else np.inf
         shown = np.full((4, count, n), np.nan)
         residuals = np.full((count, len(self._smooth)), np.nan)
-        judged = np.zeros(count, bool)
+        evaluated = np.zeros(count, bool)
         raw = np.empty(len(self._smooth))
         for k, time in enumerate(log.time.tolist()):
             if not fine[k] or fault[k]:
@@ -398,10 +401,10 @@ class ArmMonitor:
             self._smooth += passed / (passed + SMOOTHING_TIME) * (raw - self._smooth)
             residuals[k] = self._smooth
             shown[:, k] = twin.q, twin.dq, needed, twin.correction
-            judged[k] = time >= self._settled
+            evaluated[k] = time >= self._settled
             self._time = time
             self._before = (log.q[k], dq[k], tau[k], external[k])
-        return MonitoredLog(log, shown[0], shown[1], shown[2], shown[3], residuals, judged)
+        return MonitoredLog(log, shown[0], shown[1], shown[2], shown[3], residuals, evaluated)
 
     def _reference_torques(self, robot: ArmTwin, log: ArmLog) -> Matrix:
         """Return the torques applied to the arm, including gravity compensation, (n, j)."""

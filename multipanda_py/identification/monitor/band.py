@@ -131,7 +131,7 @@ def learn(
     arms = {}
     for name, shadowed in runs.items():
         rows = np.vstack([run.residuals[run.evaluated] for run in shadowed])
-        seconds = sum(run.judged_for for run in shadowed)
+        seconds = sum(run.evaluated_duration for run in shadowed)
         if seconds < MIN_DURATION:
             raise ShadowRefused(
                 f"{name}: {seconds:.1f} s of good runs (without the first second, in which the "

@@ -31,7 +31,7 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.inertial import load_of
 from multipanda_py.state import Vector
 
-TIMEOUT = 0.1
+ALARM_DELAY = 0.1
 """Time that a residual has to be outside its band before an alarm [s]."""
 ALARM_END_DELAY = 1.0
 """Time that a residual has to be inside its band before its alarm ends [s]."""
@@ -42,7 +42,7 @@ class Alarm:
     """Residual that has left its band.
 
     Attributes:
-        time: Robot time of the alarm, :data:`TIMEOUT` after the residual left its band [s].
+        time: Robot time of the alarm, :data:`ALARM_DELAY` after the residual left its band [s].
         arm: Name of the arm.
         quantity: Name of the quantity.
         axis: Name of the joint or axis.
@@ -123,12 +123,12 @@ class BandMonitor:
         self.sample_count += len(rows)
         with np.errstate(invalid="ignore"):
             used = np.abs(rows - middle) / half
-        max_value = np.nanmax(np.where(np.isfinite(used), used, 0.0), axis=0)
+        largest_use = np.nanmax(np.where(np.isfinite(used), used, 0.0), axis=0)
         for name, index in self._at.items():
             if np.isfinite(low[index]).any() and np.isfinite(rows[0, index]).any():
-                self.use[name] = max(self.use.get(name, 0.0), float(max_value[index].max()))
+                self.use[name] = max(self.use.get(name, 0.0), float(largest_use[index].max()))
         may = np.flatnonzero(
-            (max_value > 1.0) | np.isfinite(self._outside) | np.isfinite(self._inside)
+            (largest_use > 1.0) | np.isfinite(self._outside) | np.isfinite(self._inside)
         )
         for k in may.tolist():
             raised += self._one(k, times, rows[:, k], used[:, k])
@@ -153,7 +153,7 @@ class BandMonitor:
                 self._inside[k] = np.nan
                 if np.isnan(self._outside[k]):
                     self._outside[k] = time
-                if name not in self.now and time - self._outside[k] >= TIMEOUT:
+                if name not in self.now and time - self._outside[k] >= ALARM_DELAY:
                     alarm = Alarm(
                         time, self._arm, quantity, axis, value,
                         float(self.band.low[k]), float(self.band.high[k]), unit,
@@ -208,10 +208,10 @@ class CellShadow:
         for name in arms or tuple(config.arms):
             settings = config.arms[name]
             arm = describe_identified(name, settings)
-            believed = describe_arm(name, settings) if settings.identified else None
+            controller_model = describe_arm(name, settings) if settings.identified else None
             self.arms[name] = arm
             load = load_of(settings.settings)
-            self._shadows[name] = ArmMonitor(arm, load, believed)
+            self._shadows[name] = ArmMonitor(arm, load, controller_model)
             if update:
                 self.updates[name] = LoadAndFriction(arm, load)
             if band is not None:
@@ -254,7 +254,7 @@ class CellShadow:
                 raised += self.watches[name].check(result)
         return raised
 
-    def strangeness(self) -> list[str]:
+    def mismatches(self) -> list[str]:
         """Return a message for every arm whose log hardly matches its description."""
         result = (last.mismatch(self.arms[name].limits.torque) for name, last in self.last.items())
         return [sentence for sentence in result if sentence]
@@ -289,13 +289,13 @@ def largest(shadowed: MonitoredLog) -> str:
         values = rows[:, at[quantity.name]]
         if not np.isfinite(values).any():
             continue
-        max_value = np.nanmax(np.abs(values), axis=0)
-        axis = int(np.argmax(max_value))
+        largest_use = np.nanmax(np.abs(values), axis=0)
+        axis = int(np.argmax(largest_use))
         unit = quantity.unit.partition(",")[0]
         if quantity.axes:
-            axis = int(np.argmax(max_value[:3]))
+            axis = int(np.argmax(largest_use[:3]))
         label = quantity.labels(joints)[axis]
-        result.append(f"{quantity.name} {max_value[axis]:.2g} {unit} ({label})")
+        result.append(f"{quantity.name} {largest_use[axis]:.2g} {unit} ({label})")
     return ", ".join(result) or "not evaluated yet"
 
 

@@ -26,9 +26,9 @@ REST_SPEED = 0.02
 [rad/s]."""
 _TORQUE_NOISE = 0.01
 """Standard deviation of a torque, relative to the torque limit of the joint."""
-_SPREAD_OF_LOAD = (2.0, 0.3, 0.3, 0.3)
+_LOAD_DEVIATIONS = (2.0, 0.3, 0.3, 0.3)
 """Standard deviations of the prior of mass and first moments [kg, kg m]."""
-_SPREAD_OF_FRICTION = (0.03, 0.03, 0.01)
+_FRICTION_DEVIATIONS = (0.03, 0.03, 0.01)
 """Standard deviations of the prior of viscous friction, Coulomb friction and offset, relative to
 the torque limit."""
 # Bounds of friction and torque offset, as fractions of the torque limits.
@@ -95,21 +95,21 @@ class LoadAndFriction:
         self._shape = FrictionShape.sharp(arm.n_joints)
         n, torque = arm.n_joints, arm.limits.torque
         self._variance: Vector = (_TORQUE_NOISE * torque) ** 2
-        self._stiction: Vector = (_SPREAD_OF_FRICTION[1] * torque) ** 2
-        of_joints = np.concatenate([fraction * torque for fraction in _SPREAD_OF_FRICTION])
-        self._prior: Matrix = np.diag(np.concatenate([_SPREAD_OF_LOAD, of_joints]) ** -2.0)
+        self._stiction: Vector = (_FRICTION_DEVIATIONS[1] * torque) ** 2
+        of_joints = np.concatenate([fraction * torque for fraction in _FRICTION_DEVIATIONS])
+        self._prior: Matrix = np.diag(np.concatenate([_LOAD_DEVIATIONS, of_joints]) ** -2.0)
         self._information: Matrix = np.zeros((4 + 3 * n, 4 + 3 * n))
         self._sum: Vector = np.zeros(4 + 3 * n)
-        min_value = np.concatenate([-arm.joint_damping, -arm.joint_frictionloss])
-        max_value = _MAX_FRICTION * np.tile(torque, 2)
+        lower = np.concatenate([-arm.joint_damping, -arm.joint_frictionloss])
+        upper = _MAX_FRICTION * np.tile(torque, 2)
         first = MAX_MASS * MAX_COM_DISTANCE
         offset = _MAX_OFFSET * torque
-        self._low = np.concatenate([[-load.mass, -first, -first, -first], min_value, -offset])
-        self._high = np.concatenate([[MAX_MASS, first, first, first], max_value, offset])
+        self._low = np.concatenate([[-load.mass, -first, -first, -first], lower, -offset])
+        self._high = np.concatenate([[MAX_MASS, first, first, first], upper, offset])
 
     def add(self, shadowed: MonitoredLog) -> None:
         """Update the estimate with the evaluated samples of the next chunk."""
-        log, judged = shadowed.log, shadowed.evaluated
+        log, evaluated = shadowed.log, shadowed.evaluated
         width = max(1, round(BLOCK_DURATION / log.period)) if len(log) > 1 else 1
         ddq = np.gradient(shadowed.dq, log.time, axis=0) if len(log) > 1 else 0.0 * shadowed.dq
         measured = log.columns.get("tau_ext", np.zeros_like(log.q))
@@ -117,7 +117,7 @@ class LoadAndFriction:
         decay = np.exp(-width * log.period / FORGETTING_TIME)
         for start in range(0, len(log) - width + 1, width):
             run = slice(start, start + width)
-            if not judged[run].all():
+            if not evaluated[run].all():
                 continue
             q, dq, a, y = (x[run].mean(axis=0) for x in (log.q, shadowed.dq, ddq, lacking))
             if not np.isfinite((q, dq, a, y)).all():

@@ -15,21 +15,25 @@ from multipanda_py.exceptions import (
     ValidationRefused,
 )
 from multipanda_py.identification.arm.excitation import clearance_in
-from multipanda_py.identification.paired.folder import Folder, Name, key_of, packed, write_table
+from multipanda_py.identification.paired.folder import (
+    SKIPPED_PREFIX,
+    Folder,
+    LogFunction,
+    Name,
+    check_any_recorded,
+    file_of,
+    key_of,
+    left_to_do,
+    packed,
+    run_parallel,
+    write_table,
+)
 from multipanda_py.identification.paired.motions import (
     CONTROLLETS,
     PairMotion,
     joint_motion,
     known_law,
     linear_motion,
-)
-from multipanda_py.identification.paired.parallel import (
-    LEFT_OUT,
-    LogFunction,
-    check_any_recorded,
-    file_of,
-    left_to_do,
-    run_parallel,
 )
 from multipanda_py.identification.paired.real_plant import RealPlant
 from multipanda_py.identification.paired.recording import (
@@ -77,13 +81,13 @@ class Sides:
         twin: Simulated cell.
         plant: Another simulated cell, or one whose arm is real.
         arm: Name of the moving arm in both cells.
-        laws: Controllets of the twin and of the plant, from :data:`.CONTROLLETS`.
+        controllets: Controllets of the twin and of the plant, from :data:`.CONTROLLETS`.
     """
 
     twin: CellConfig
     plant: CellConfig
     arm: str
-    laws: tuple[str, str] = (CONTROLLETS[0], CONTROLLETS[0])
+    controllets: tuple[str, str] = (CONTROLLETS[0], CONTROLLETS[0])
 
     @property
     def is_real(self) -> bool:
@@ -109,10 +113,10 @@ def record_pairs(
     plant: CellConfig,
     arm: str,
     folder: Path,
-    wished: DataSetSpec,
+    spec: DataSetSpec,
     *,
     align: str = "",
-    laws: tuple[str, str] = (CONTROLLETS[0], CONTROLLETS[0]),
+    controllets: tuple[str, str] = (CONTROLLETS[0], CONTROLLETS[0]),
     jobs: int = -1,
     parallel: str = "",
     cluster: str = "",
@@ -130,11 +134,11 @@ def record_pairs(
         plant: Another simulated cell, or one whose arm is real.
         arm: Name of the moving arm in both cells.
         folder: Folder of the data set, created if missing.
-        wished: Contents of the data set.
+        spec: Contents of the data set.
         align: Alignment of both sides in the table, one of :data:`.ALIGNMENTS`. The default is the
             first for simulated plants and the second for real ones. The recorded files are not
             cut.
-        laws: Controllets of the twin and of the plant.
+        controllets: Controllets of the twin and of the plant.
         jobs: Number of processes, -1 for one per core.
         parallel: Backend of joblib, see :func:`.workers`.
         cluster: Address of a Dask scheduler, see :func:`.workers`.
@@ -151,34 +155,34 @@ def record_pairs(
     """
     needed("joblib")
     needed("pyarrow")
-    for law, option in zip(laws, ("--controllet", "--plant-controllet")):
-        known_law(law, option)
-    sides = Sides(twin, plant, arm, laws)
+    for controllet, option in zip(controllets, ("--controllet", "--plant-controllet")):
+        known_law(controllet, option)
+    sides = Sides(twin, plant, arm, controllets)
     _check(sides)
     align = checked_alignment(align, ALIGNMENTS[sides.is_real])
     if sides.is_real:
         sides = replace(sides, twin=with_tools_of(*_of_arm(plant, twin, arm)))
         needed("scipy")  # Planning of the paths between motions needs it.
-    if not wished.names():
+    if not spec.names():
         raise ConfigurationError("motions: got none, allowed one or more")
-    key = [fingerprint(twin), fingerprint(plant), arm, wished.seed, wished.margin]
-    key += [] if laws == (CONTROLLETS[0], CONTROLLETS[0]) else list(laws)
-    data_folder = Folder(folder, wished.names(), key_of(*key))
+    key = [fingerprint(twin), fingerprint(plant), arm, spec.seed, spec.margin]
+    key += [] if controllets == (CONTROLLETS[0], CONTROLLETS[0]) else list(controllets)
+    data_folder = Folder(folder, spec.names(), key_of(*key))
     left = left_to_do(data_folder, log)
     if sides.is_real and left:
-        _one_after_another(sides, wished, data_folder, log)
+        _one_after_another(sides, spec, data_folder, log)
     elif left:
-        tasks = [(record_one, (sides, wished, name)) for name in left]
+        tasks = [(record_one, (sides, spec, name)) for name in left]
         run_parallel(data_folder, tasks, (parallel, cluster, jobs), log)
     check_any_recorded(data_folder)
     about = {
-        "wished": asdict(wished),
+        "wished": asdict(spec),
         "twin": fingerprint(twin),
         "plant": fingerprint(plant),
-        "laws": dict(zip(SIDES, laws)),
+        "laws": dict(zip(SIDES, controllets)),
         "plant_is_real": sides.is_real,
     }
-    return write_table(data_folder, describe_arm(arm, twin.arms[arm]), wished.seed, align, about)
+    return write_table(data_folder, describe_arm(arm, twin.arms[arm]), spec.seed, align, about)
 
 
 def checked_alignment(align: str, default: str) -> str:
@@ -192,9 +196,7 @@ def checked_alignment(align: str, default: str) -> str:
     return align or default
 
 
-def _one_after_another(
-    sides: Sides, wished: DataSetSpec, folder: Folder, log: LogFunction
-) -> None:
+def _one_after_another(sides: Sides, spec: DataSetSpec, folder: Folder, log: LogFunction) -> None:
     """Record the missing motions on a real plant. A motion that fails on the twin is skipped.
 
     Raises:
@@ -203,12 +205,12 @@ def _one_after_another(
     arm, left = sides.arm, folder.left()
     joints = describe_arm(arm, sides.twin.arms[arm]).n_joints
     done = len(folder) - len(left)
-    with RealPlant(sides.collision_cell, arm, sides.laws[1], len(left), log) as plant:
+    with RealPlant(sides.collision_cell, arm, sides.controllets[1], len(left), log) as plant:
         for number, name in enumerate(left, start=done + 1):
             pair, note = None, f"{name[0]} {name[1]}"
             try:
-                motion = motion_of(sides.collision_cell, arm, wished, *name)
-                of_twin = side(motion, arm, sides.twin, sides.laws[0], wished.seed)
+                motion = motion_of(sides.collision_cell, arm, spec, *name)
+                of_twin = side(motion, arm, sides.twin, sides.controllets[0], spec.seed)
                 try:
                     of_plant = plant.record(motion)
                 except PlanRejected as error:  # The arm has not moved, so the motion is skipped.
@@ -223,7 +225,7 @@ def _one_after_another(
                     f"{folder.path}. Run the same command to resume."
                 ) from None
             except (ConfigurationError, ValidationRefused) as error:
-                note = LEFT_OUT + " ".join(str(error).split())
+                note = SKIPPED_PREFIX + " ".join(str(error).split())
             folder.put(name, packed(pair, joints, note))
             log(f"{number} of {len(folder)} motions: {note}")
 
@@ -232,41 +234,39 @@ class _Stopped(Exception):
     """Exception for a real arm that stops during a recording."""
 
 
-def motion_of(
-    twin: CellConfig, arm: str, wished: DataSetSpec, kind: str, number: int
-) -> PairMotion:
+def motion_of(twin: CellConfig, arm: str, spec: DataSetSpec, kind: str, number: int) -> PairMotion:
     """Return a motion of a data set.
 
     Args:
         twin: Cell in which the motion is checked for collisions.
         arm: Name of the moving arm.
-        wished: Contents of the data set.
+        spec: Contents of the data set.
         kind: Kind of the motion: ``multi``, ``single`` or ``linear``.
         number: Number within its kind, from 0.
 
     Raises:
         ConfigurationError: If no collision-free motion is found.
     """
-    violation = clearance_in(twin, arm, wished.margin).violation
+    violation = clearance_in(twin, arm, spec.margin).violation
     if kind == "linear":
-        return linear_motion(twin, arm, number, wished.seed, violation)
+        return linear_motion(twin, arm, number, spec.seed, violation)
     limits = describe_arm(arm, twin.arms[arm]).limits
-    return joint_motion(kind, number, wished.seed, limits, violation)
+    return joint_motion(kind, number, spec.seed, limits, violation)
 
 
-def record_one(sides: Sides, wished: DataSetSpec, name: Name) -> tuple[Name, bytes]:
+def record_one(sides: Sides, spec: DataSetSpec, name: Name) -> tuple[Name, bytes]:
     """Simulate one motion on both sides and return its name and the contents of its file.
 
     Args:
         sides: Cells of both sides.
-        wished: Motions to record, with their seed and margin.
+        spec: Motions to record, with their seed and margin.
         name: Name of the motion.
     """
     twin, plant, arm = sides.twin, sides.plant, sides.arm
 
     def make() -> AlignedPair:
-        motion = motion_of(sides.collision_cell, arm, wished, *name)
-        return record_pair(motion, arm, twin, plant, wished.seed, sides.laws)
+        motion = motion_of(sides.collision_cell, arm, spec, *name)
+        return record_pair(motion, arm, twin, plant, spec.seed, sides.controllets)
 
     return name, file_of(name, describe_arm(arm, twin.arms[arm]).n_joints, make)
 

@@ -14,8 +14,13 @@ from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ConfigurationError, ValidationRefused
-from multipanda_py.identification.validation.approach_paths import configuration_at, tool_in_world
-from multipanda_py.identification.validation.task import MotionTask, task_cell, with_start
+from multipanda_py.identification.validation.task import (
+    MotionTask,
+    configuration_at,
+    task_cell,
+    tool_in_world,
+    with_start,
+)
 from multipanda_py.planning.trajectory.quintic import (
     PEAK_CURVATURE,
     PEAK_RATE,
@@ -34,9 +39,9 @@ MIN_SPEED_FRACTION, MAX_SPEED_FRACTION = 0.1, 0.6
 """Range of random speeds, relative to the speed limits."""
 # Peak jerk of a quintic from 0 to 1 in unit time, and minimum time to reach the acceleration
 # limit [s].
-_PEAK_JERK, _RISE = 60.0, 0.03
+_PEAK_JERK, _RISE_TIME = 60.0, 0.03
 # Maximum number of random motions, and distance between checked configurations [rad, m].
-_MOTION_TRIES, _BETWEEN = 2000, 0.05
+_MOTION_TRIES, _CHECK_STEP = 2000, 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +116,7 @@ def joint_motion(
             continue
         end = start.copy()
         end[list(joints)] = rng.uniform(lower, upper)[list(joints)]
-        count = 2 + int(np.abs(end - start).max() / _BETWEEN)
+        count = 2 + int(np.abs(end - start).max() / _CHECK_STEP)
         if violation(start + np.linspace(0.0, 1.0, count)[:, None] * (end - start)) <= 0.0:
             return PairMotion(kind, number, joints, _points(start, end, speed, limits))
     raise ConfigurationError(
@@ -122,7 +127,7 @@ def joint_motion(
 
 def _points(start: Vector, end: Vector, speed: float, limits: ArmLimits) -> Matrix:
     displacement = np.abs(end - start)
-    jerk = np.minimum(limits.jerk, limits.acceleration / _RISE)
+    jerk = np.minimum(limits.jerk, limits.acceleration / _RISE_TIME)
     duration = max(
         float((PEAK_RATE * displacement / limits.velocity).max()),
         float(np.sqrt(PEAK_CURVATURE * displacement / limits.acceleration).max()),
@@ -140,7 +145,7 @@ MAX_LEG, LEG_COUNT = 0.15, 3
 """Maximum displacement of a leg along an axis [m], and number of legs of a motion."""
 # Number of points per leg, maximum number of random motions, maximum joint step between points
 # [rad, m], and maximum fraction of the limits.
-_PER_LEG, _LINE_TRIES, _JUMP, _FRACTION = 24, 40, 0.3, 0.5
+_LEG_POINTS, _LINE_TRIES, _MAX_JOINT_STEP, _MAX_LINE_SPEED_FRACTION = 24, 40, 0.3, 0.5
 
 
 def linear_motion(
@@ -165,7 +170,7 @@ def linear_motion(
     described = describe_arm(arm, cell.arms[arm])
     limits, ready = described.limits, np.array(described.robot.ready)
     rng = np.random.default_rng([seed, 3, number])
-    speed = rng.uniform(0.1, _FRACTION)
+    speed = rng.uniform(0.1, _MAX_LINE_SPEED_FRACTION)
     plane = list(PLANES[number % len(PLANES)])
     lower, upper = limits.span
     for _ in range(_LINE_TRIES):
@@ -203,7 +208,7 @@ def _leg(
     for fraction in _blend()[1:]:
         pose = Pose(start + fraction * (end - start), rotation)
         q = configuration_at(described, pose, result[-1], "a line")
-        if np.abs(q - result[-1]).max() > _JUMP:
+        if np.abs(q - result[-1]).max() > _MAX_JOINT_STEP:
             raise ValidationRefused("straight line: the joint configuration jumps on it")
         result.append(q)
     return np.array(result)
@@ -211,7 +216,7 @@ def _leg(
 
 def _blend() -> Vector:
     """Return a quintic from 0 to 1 at equidistant times, (k,)."""
-    return rest_to_rest(np.linspace(0.0, 1.0, _PER_LEG + 1))
+    return rest_to_rest(np.linspace(0.0, 1.0, _LEG_POINTS + 1))
 
 
 def _timed(
@@ -229,18 +234,18 @@ def _timed(
     n, rows, now = len(start), [np.zeros(1 + 3 * len(start))], REST_TIME
     rows[0][1 : 1 + n] = start
     for leg in legs:
-        rate = np.gradient(leg, 1.0 / _PER_LEG, axis=0, edge_order=2)
+        rate = np.gradient(leg, 1.0 / _LEG_POINTS, axis=0, edge_order=2)
         rate[[0, -1]] = 0.0
-        curve = np.gradient(rate, 1.0 / _PER_LEG, axis=0, edge_order=2)
+        curve = np.gradient(rate, 1.0 / _LEG_POINTS, axis=0, edge_order=2)
         curve[[0, -1]] = 0.0
         duration = max(
             float((np.abs(rate) / velocity).max()) / speed,
             float(np.sqrt((np.abs(curve) / acceleration).max())) / speed,
             0.3,
         )
-        times = now + duration * np.linspace(0.0, 1.0, _PER_LEG + 1)
+        times = now + duration * np.linspace(0.0, 1.0, _LEG_POINTS + 1)
         first = 0 if len(rows) == 1 else 1
-        for k in range(first, _PER_LEG + 1):
+        for k in range(first, _LEG_POINTS + 1):
             parts = [leg[k], rate[k] / duration, curve[k] / duration**2]
             rows.append(np.concatenate([[times[k]], *parts]))
         now = float(times[-1])
@@ -250,7 +255,7 @@ def _timed(
 CONTROLLETS = ("joint_trajectory", "joint_impedance", "joint_position")
 """Controllets that execute motions. The first is the default."""
 STREAMED_CONTROLLET = "joint_impedance"
-"""Controllet of :data:`LAWS` that receives streamed joint targets instead of a trajectory."""
+"""Controllet that receives streamed joint targets instead of a trajectory."""
 GOVERNOR_PARAMS = {
     "joint_acceleration_scaling": 1.0,
     "joint_velocity_scaling": 1.0,
@@ -263,26 +268,26 @@ GOVERNOR_DELAY = 0.8
 target [s]."""
 
 
-def known_law(law: str, option: str) -> str:
+def known_law(controllet: str, option: str) -> str:
     """Return the given controllet name, and refuse one that cannot execute motions.
 
     Args:
-        law: Name of the controllet.
+        controllet: Name of the controllet.
         option: Option named in the error message.
 
     Raises:
         ValidationRefused: If the controllet is not one of :data:`CONTROLLETS`.
     """
-    if law not in CONTROLLETS:
-        raise ValidationRefused(f"{option}: got {law!r}, allowed {', '.join(CONTROLLETS)}")
-    return law
+    if controllet not in CONTROLLETS:
+        raise ValidationRefused(f"{option}: got {controllet!r}, allowed {', '.join(CONTROLLETS)}")
+    return controllet
 
 
-def law_section(law: str) -> dict[str, Any]:
+def law_section(controllet: str) -> dict[str, Any]:
     """Return the section of a controllet, with :data:`GOVERNOR_PARAMS` for streamed targets."""
-    if law != STREAMED_CONTROLLET:
-        return {"type": law}
-    return {"type": law, "params": {"governor": dict(GOVERNOR_PARAMS)}}
+    if controllet != STREAMED_CONTROLLET:
+        return {"type": controllet}
+    return {"type": controllet, "params": {"governor": dict(GOVERNOR_PARAMS)}}
 
 
 class LawMotion(MotionTask):
@@ -294,22 +299,22 @@ class LawMotion(MotionTask):
     Args:
         arm: Name of the arm.
         points: Times, positions, velocities and accelerations, (p, 1 + 3 n).
-        law: Controllet, one of :data:`CONTROLLETS`.
+        controllet: Controllet, one of :data:`CONTROLLETS`.
     """
 
-    laws = CONTROLLETS
+    controllets = CONTROLLETS
 
-    def __init__(self, arm: str, points: Matrix, law: str = CONTROLLETS[0]) -> None:
+    def __init__(self, arm: str, points: Matrix, controllet: str = CONTROLLETS[0]) -> None:
         super().__init__(arm, points)
-        self.law = known_law(law, "law")
-        self.seconds += GOVERNOR_DELAY * (law == STREAMED_CONTROLLET)
+        self.controllet = known_law(controllet, "law")
+        self.seconds += GOVERNOR_DELAY * (controllet == STREAMED_CONTROLLET)
 
     def scene(self, config: CellConfig) -> CellConfig:
         """Return the cell with the arm at the start of the motion and the controllet."""
         (name,) = self.names(config)
         start = self._points[0, 1 : 1 + config.arms[name].robot.n_joints]
         arm = with_start(config.arms[name], np.array(start), None)
-        return task_cell(config, {name: arm}, law_section(self.law), {})
+        return task_cell(config, {name: arm}, law_section(self.controllet), {})
 
     def set_targets(self, cell: Cell, time: float) -> None:
         """Send the whole trajectory at time 0, or the joint target of this time.
@@ -318,7 +323,7 @@ class LawMotion(MotionTask):
             cell: Cell of the arm.
             time: Time since the start of the motion [s].
         """
-        if self.law != STREAMED_CONTROLLET:
+        if self.controllet != STREAMED_CONTROLLET:
             super().set_targets(cell, time)
             return
         now = min(time, float(self._points[-1, 0]))

@@ -33,33 +33,37 @@ from multipanda_py.identification.paired.motions import (
     law_section,
 )
 from multipanda_py.identification.paired.recording import RATE, Side, side_of
-from multipanda_py.identification.validation.approach_paths import (
+from multipanda_py.identification.validation.task import (
+    CONTROLLET_NAME,
     END_TOLERANCE,
+    MAX_END_DISTANCE,
     MAX_START_SPEED,
     TO_START,
     fault_of,
 )
-from multipanda_py.identification.validation.task import CONTROLLET_NAME
 from multipanda_py.realtime.recording import ArmLog
 from multipanda_py.realtime.recording.record_columns import log_of_rows
 from multipanda_py.realtime.system.priority import without_collections
 from multipanda_py.state import Vector
 
-AT_START = 0.1
+MAX_START_DISTANCE = 0.1
 """Maximum distance of a stationary arm from the configuration used in collision
 checks [rad, m]."""
-STOPPED_DISTANCE = 0.2
-"""Distance of an arm from the end of its motion above which it has stopped early [rad, m].
-Position errors due to gravity and friction are smaller."""
-LONGEST_GAP = 0.02
+MAX_GAP = 0.02
 """Maximum time between two recorded states [s]. States in between are interpolated linearly."""
 MAX_BLOCKED = 3
 """Consecutive motions without a path to their start before the recording stops for inspection."""
 # Timeout of waiting for a condition, period of targets and checks, period of reading records,
 # period of reading the time of the cell, and timeout if this time stands still [s].
-_RESTS, _EACH, _TAKEN, _POLL_PERIOD, _LONGEST = 10.0, 0.01, 0.5, 5e-4, 10.0
+_REST_TIMEOUT, _TARGET_PERIOD, _READ_PERIOD, _POLL_PERIOD, _STALL_TIMEOUT = (
+    10.0,
+    0.01,
+    0.5,
+    5e-4,
+    10.0,
+)
 # Estimated duration of a motion [s], and number of retries of a rejected command.
-_PER_MOTION, _TRIES = 10.0, 5
+_MOTION_DURATION, _MAX_RETRIES = 10.0, 5
 _T = TypeVar("_T")
 
 
@@ -74,7 +78,7 @@ class RealPlant:
     Args:
         config: Configuration of the cell. Its controllets are replaced.
         arm: Name of the moving arm.
-        law: Controllet that executes the motions.
+        controllet: Controllet that executes the motions.
         count: Number of motions, for the warning before the start.
         say: Callback that receives a warning before the arm moves.
 
@@ -86,22 +90,22 @@ class RealPlant:
         self,
         config: CellConfig,
         arm: str,
-        law: str,
+        controllet: str,
         count: int,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
-        laws = {
+        controllets = {
             TO_START: ControlletConfig.model_validate({"type": "joint_trajectory"}),
-            CONTROLLET_NAME: ControlletConfig.model_validate(law_section(law)),
+            CONTROLLET_NAME: ControlletConfig.model_validate(law_section(controllet)),
         }
         settings = config.cell.model_copy(update={"placement": "process", "viewer": False})
-        changes = {"cell": settings, "controllets": laws, "active": []}
+        changes = {"cell": settings, "controllets": controllets, "active": []}
         self._config = config.model_copy(update=changes)
         faults: Faults = []
         check_cell(self._config, faults)
         if faults:
             raise ConfigurationError(*faults)
-        self._arm, self._law, self._count, self._report = arm, law, count, say
+        self._arm, self._controllet, self._count, self._report = arm, controllet, count, say
         self._cell: Cell | None = None
         self._blocked = 0
 
@@ -114,7 +118,7 @@ class RealPlant:
         """
         arm, cell = self._arm, Cell(self._config)
         others = [name for name in self._config.arms if name != arm]
-        about = max(1.0, self._count * _PER_MOTION / 60.0)
+        about = max(1.0, self._count * _MOTION_DURATION / 60.0)
         beside = f"; {', '.join(others)} {'hold' if others[1:] else 'holds'}" if others else ""
         self._report(
             f"REAL ARMS MOVE: {arm} of {self._config.cell.name} executes {self._count} random "
@@ -162,7 +166,7 @@ class RealPlant:
 
     def _done(self, cell: Cell, motion: PairMotion) -> Side:
         """Move to the start of a motion and execute it."""
-        task = LawMotion(self._arm, motion.points, self._law)
+        task = LawMotion(self._arm, motion.points, self._controllet)
         n = cell.state(self._arm).q.size
         start, end = motion.points[0, 1 : 1 + n], motion.points[-1, 1 : 1 + n]
         self._go(cell, start)
@@ -171,7 +175,7 @@ class RealPlant:
             rows, command_time = self._through(cell, task)
         log = self._log(rows, command_time)
         away = float(np.abs(cell.state(self._arm).q - end).max())
-        if away > STOPPED_DISTANCE:
+        if away > MAX_END_DISTANCE:
             raise LoopError(
                 f"the arm stopped {away:.2f} rad from the end of the motion. Check for obstacles."
             )
@@ -180,14 +184,14 @@ class RealPlant:
     def _go(self, cell: Cell, start: Vector) -> None:
         """Move to the start of a motion on a collision-free path."""
         cell.switch([f"{self._arm}/{TO_START}"], strictness="force_auto")
-        self._until(cell, lambda: self._rests(cell), "the arm is at rest")
+        self._wait_for(cell, lambda: self._rests(cell), "the arm is at rest")
         if fault := fault_of(cell):
             raise LoopError(fault)
         try:
             if np.abs(cell.state(self._arm).q - start).max() > END_TOLERANCE:
                 plan = cell.plan({self._arm: start})
                 ends = self._send(cell, lambda: cell.begin_move(plan))
-                self._until(
+                self._wait_for(
                     cell,
                     lambda: cell.time > ends and cell.has_ended(plan),
                     "the arm is at the start of the motion",
@@ -201,7 +205,7 @@ class RealPlant:
                 ) from None
             raise
         self._blocked = 0
-        self._until(cell, lambda: self._rests(cell), "the arm is at rest")
+        self._wait_for(cell, lambda: self._rests(cell), "the arm is at rest")
 
     def _rests(self, cell: Cell) -> bool:
         state = cell.state(self._arm)
@@ -211,16 +215,19 @@ class RealPlant:
         """Execute a motion and return the cycle records since its start and its start time."""
         position, _ = cell.rows(10**15)
         parts = list[NDArray[np.void]]()
-        start = self._send(cell, lambda: self._start_time(cell, task))
+        start = self._send(cell, lambda: self._send_first_target(cell, task))
         taken = now = 0.0
         while now < task.seconds:
-            now = self._later(
-                cell, start + now + (_EACH if self._law == STREAMED_CONTROLLET else _TAKEN)
+            now = self._wait_until(
+                cell,
+                start
+                + now
+                + (_TARGET_PERIOD if self._controllet == STREAMED_CONTROLLET else _READ_PERIOD),
             )
             now -= start
-            if self._law == STREAMED_CONTROLLET:
+            if self._controllet == STREAMED_CONTROLLET:
                 task.set_targets(cell, now)
-            if now - taken >= _TAKEN or now >= task.seconds:
+            if now - taken >= _READ_PERIOD or now >= task.seconds:
                 position, rows = cell.rows(position)
                 parts.append(rows)
                 taken = now
@@ -229,42 +236,44 @@ class RealPlant:
         return np.concatenate(parts), start
 
     @staticmethod
-    def _start_time(cell: Cell, task: LawMotion) -> float:
+    def _send_first_target(cell: Cell, task: LawMotion) -> float:
         """Send the first target of a motion and return the time of the cell before it."""
         start = cell.time
         task.set_targets(cell, 0.0)
         return start
 
-    def _send(self, cell: Cell, on_event: Callable[[], _T]) -> _T:
+    def _send(self, cell: Cell, command: Callable[[], _T]) -> _T:
         """Send a command, and repeat it if the loop rejects it because of a late cycle."""
-        for _ in range(_TRIES):
+        for _ in range(_MAX_RETRIES):
             with suppress(TargetRejected):
-                return on_event()
+                return command()
             if fault := fault_of(cell):
                 raise LoopError(fault)
-            self._later(cell, cell.time + _EACH)
-        return on_event()
+            self._wait_until(cell, cell.time + _TARGET_PERIOD)
+        return command()
 
-    def _until(
+    def _wait_for(
         self, cell: Cell, condition: Callable[[], bool], description: str, longer: float = 0.0
     ) -> None:
         """Wait for a condition with a timeout in cell time.
 
         Cell time slows down on an overloaded machine.
         """
-        limit = cell.time + _RESTS + longer
+        limit = cell.time + _REST_TIMEOUT + longer
         while not condition():
             if cell.time > limit:
-                raise LoopError(f"timeout of {_RESTS + longer:.0f} s while waiting: {description}")
-            self._later(cell, cell.time + _EACH)
+                raise LoopError(
+                    f"timeout of {_REST_TIMEOUT + longer:.0f} s while waiting: {description}"
+                )
+            self._wait_until(cell, cell.time + _TARGET_PERIOD)
 
-    def _later(self, cell: Cell, until: float) -> float:
+    def _wait_until(self, cell: Cell, until: float) -> float:
         """Wait until the time of the cell has reached a value, and return it [s]."""
-        limit = clock.monotonic() + _LONGEST
+        limit = clock.monotonic() + _STALL_TIMEOUT
         while (now := cell.time) < until:
             cell.check()
             if clock.monotonic() > limit:
-                raise LoopError(f"the time of the cell did not advance for {_LONGEST:g} s")
+                raise LoopError(f"the time of the cell did not advance for {_STALL_TIMEOUT:g} s")
             clock.sleep(_POLL_PERIOD)
         return now
 
@@ -281,10 +290,10 @@ class RealPlant:
         log = log_of_rows(rows, self._config).arms[self._arm]
         time = log.time - log.time[0] + float(rows["time"][0]) - command_time
         gaps = np.diff(time)
-        if len(gaps) < 2 or gaps.max() > LONGEST_GAP:
+        if len(gaps) < 2 or gaps.max() > MAX_GAP:
             raise LoopError(
                 f"no states for {1e3 * (gaps.max() if len(gaps) else np.inf):.0f} ms, allowed "
-                f"{1e3 * LONGEST_GAP:.0f} ms"
+                f"{1e3 * MAX_GAP:.0f} ms"
             )
         return resampled(log, time)
 
@@ -297,23 +306,23 @@ def with_fault(cell: Cell, error: MultipandaError) -> MultipandaError:
     return LoopError(f"{error}: {faults[0]}") if faults else error
 
 
-def check_standing(config: CellConfig, arm: str, postures: Mapping[str, Vector]) -> None:
+def check_standing(config: CellConfig, arm: str, configurations: Mapping[str, Vector]) -> None:
     """Refuse stationary arms outside the configuration used in collision checks.
 
     Args:
         config: Configuration of the cell.
         arm: Name of the moving arm.
-        postures: Measured joint positions of all arms by name, (n,) each [rad, m].
+        configurations: Measured joint positions of all arms by name, (n,) each [rad, m].
 
     Raises:
         ValidationRefused: If an arm is too far from its start configuration.
     """
     for name in (other for other in config.arms if other != arm):
-        away = float(np.abs(postures[name] - config.arms[name].q_start).max())
-        if away > AT_START:
+        away = float(np.abs(configurations[name] - config.arms[name].q_start).max())
+        if away > MAX_START_DISTANCE:
             raise ValidationRefused(
                 f"{name} is {away:.2f} rad from its q_start, which the collision checks of {arm} "
-                f"assume; allowed {AT_START:g} rad. Move the arm to its q_start."
+                f"assume; allowed {MAX_START_DISTANCE:g} rad. Move the arm to its q_start."
             )
 
 

@@ -16,7 +16,7 @@ from multipanda_py.state import Matrix
 
 REST_DEVIATIONS = 5.0
 """Half width of the confidence interval of rest, in standard deviations."""
-MIN_REST_INTERVAL = 2e-4
+MIN_REST_HALF_WIDTH = 2e-4
 """Minimum half width of the rest interval [rad, m], for simulations without noise."""
 START_SAMPLES = 10
 """Consecutive samples outside the interval that mark the start of a motion."""
@@ -43,7 +43,7 @@ def leaving_rest(q: Matrix, rest: int) -> int:
         raise LogError(f"samples of rest: got {rest}, allowed 2 to {len(q) - 1}")
     if not np.isfinite(q).all():
         raise LogError("positions: contain a value that is not finite")
-    half = np.maximum(REST_DEVIATIONS * q[:rest].std(axis=0), MIN_REST_INTERVAL)
+    half = np.maximum(REST_DEVIATIONS * q[:rest].std(axis=0), MIN_REST_HALF_WIDTH)
     outside = np.abs(q - q[:rest].mean(axis=0)) > half
     counts = np.cumsum(np.vstack([np.zeros((1, q.shape[1])), outside]), axis=0)
     begins = (counts[START_SAMPLES:] - counts[:-START_SAMPLES] == START_SAMPLES).any(axis=1)
@@ -81,7 +81,7 @@ def shift_by_correlation(first: Matrix, second: Matrix, max_shift: int) -> int:
 
 RATE = 1000
 """Sample rate of recorded motions [Hz]."""
-AT_REST = (0.3, 0.5)
+REST_INTERVAL = (0.3, 0.5)
 """Start and end of the interval at rest before a motion, in the time of the log [s]. The arm
 settles before it."""
 ALIGNMENTS = ("clock", "command", "rest", "correlation")
@@ -161,7 +161,7 @@ def record_pair(
     twin: CellConfig,
     plant: CellConfig,
     seed: int,
-    laws: tuple[str, str] = (CONTROLLETS[0], CONTROLLETS[0]),
+    controllets: tuple[str, str] = (CONTROLLETS[0], CONTROLLETS[0]),
 ) -> AlignedPair:
     """Simulate a motion on both sides.
 
@@ -171,29 +171,29 @@ def record_pair(
         twin: Simulated cell.
         plant: Simulated cell.
         seed: Random seed of the noise.
-        laws: Controllets of the twin and of the plant.
+        controllets: Controllets of the twin and of the plant.
 
     Raises:
         ValidationRefused: If a side does not complete the motion or does not move.
     """
-    sides = [side(motion, arm, *one, seed) for one in zip((twin, plant), laws)]
+    sides = [side(motion, arm, *one, seed) for one in zip((twin, plant), controllets)]
     return align_sides(*sides)
 
 
-def side(motion: PairMotion, arm: str, cell: CellConfig, law: str, seed: int) -> Side:
+def side(motion: PairMotion, arm: str, cell: CellConfig, controllet: str, seed: int) -> Side:
     """Simulate a motion on one side and return the recording from rest on.
 
     Args:
         motion: Motion to simulate.
         arm: Name of the arm.
         cell: Cell of this side.
-        law: Name of the controllet.
+        controllet: Name of the controllet.
         seed: Seed of the simulated noise.
 
     Raises:
         ValidationRefused: If the arm does not complete the motion.
     """
-    task = LawMotion(arm, motion.points, law)
+    task = LawMotion(arm, motion.points, controllet)
     run = run_task(task, cell, seed)
     if run.fault or run.seconds < motion.points[-1, 0]:
         reason = run.fault or f"ended after {run.seconds:.2f} of {motion.points[-1, 0]:.2f} s"
@@ -213,7 +213,7 @@ def side_of(log: ArmLog, name: str) -> Side:
     """
     if log.dq is None or log.tau is None:
         raise ValidationRefused(f"{name}: velocities or torques were not recorded")
-    begins = int(np.searchsorted(log.time, AT_REST[0]))
+    begins = int(np.searchsorted(log.time, REST_INTERVAL[0]))
     rows = np.hstack([log.q, log.dq, log.tau])[begins:]
     if not np.isfinite(rows).all():
         raise ValidationRefused(f"{name}: the recording contains a value that is not finite")
@@ -256,7 +256,7 @@ def align(twin: Matrix, plant: Matrix) -> AlignedPair:
         ValidationRefused: If a side does not move.
     """
     n = twin.shape[1] // 3
-    rest = round((AT_REST[1] - AT_REST[0]) * RATE)
+    rest = round((REST_INTERVAL[1] - REST_INTERVAL[0]) * RATE)
     try:
         starts = [leaving_rest(rows[:, :n], rest) for rows in (twin, plant)]
     except LogError as error:

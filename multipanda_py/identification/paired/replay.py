@@ -19,7 +19,17 @@ from multipanda_py.exceptions import LogError, ValidationRefused
 from multipanda_py.files import parts_of
 from multipanda_py.identification.arm.stack import low_pass
 from multipanda_py.identification.paired.data_set import checked_alignment
-from multipanda_py.identification.paired.folder import Folder, Name, key_of, write_table
+from multipanda_py.identification.paired.folder import (
+    SKIPPED_PREFIX,
+    Folder,
+    Name,
+    check_any_recorded,
+    file_of,
+    key_of,
+    left_to_do,
+    run_parallel,
+    write_table,
+)
 from multipanda_py.identification.paired.motions import (
     CONTROLLETS,
     REST_TIME,
@@ -27,18 +37,11 @@ from multipanda_py.identification.paired.motions import (
     PairMotion,
     known_law,
 )
-from multipanda_py.identification.paired.parallel import (
-    LEFT_OUT,
-    check_any_recorded,
-    file_of,
-    left_to_do,
-    run_parallel,
-)
 from multipanda_py.identification.paired.real_plant import resampled
 from multipanda_py.identification.paired.recording import (
     ALIGNMENTS,
-    AT_REST,
     RATE,
+    REST_INTERVAL,
     AlignedPair,
     Side,
     align_sides,
@@ -66,7 +69,7 @@ MOTION_SPEED = 0.02
 TIME_BEFORE, MIN_REST, TIME_AFTER = 0.1, 0.45, 0.25
 """Time before the first movement that belongs to a motion, minimum rest before this movement, and
 minimum rest after the motion [s]."""
-CUTOFF_FREQUENCY, PER_SECOND = 10.0, 50
+CUTOFF_FREQUENCY, POINT_RATE = 10.0, 50
 """Cutoff of the filter of measured positions [Hz], and rate of the points for the twin [Hz]."""
 MAX_DEVIATION = 1e-3
 """Maximum deviation of the trajectory for the twin from the recorded path [rad, m]."""
@@ -91,7 +94,7 @@ def logged_motions(
     recordings: Sequence[ArmLog],
     arm: ArmDescription,
     follow: str = "",
-    law: str = STREAMED_CONTROLLET,
+    controllet: str = STREAMED_CONTROLLET,
 ) -> tuple[list[LoggedMotion], str, list[str]]:
     """Cut recordings into motions from rest to rest.
 
@@ -103,8 +106,8 @@ def logged_motions(
         arm: Description of the twin's arm.
         follow: Signal to follow, one of :data:`FOLLOWED_SIGNALS`. If empty, the first is taken if
             it was recorded throughout.
-        law: Controllet of the twin. All except ``joint_impedance`` accept up to 128 points of a
-            motion.
+        controllet: Controllet of the twin. All except ``joint_impedance`` accept up to 128 points
+            of a motion.
 
     Returns:
         Motions, the followed signal, and messages about skipped motions.
@@ -121,7 +124,7 @@ def logged_motions(
     for part in parts:
         for start, end in _from_rest_to_rest(part):
             try:
-                points = _points(part, start, end, follow, law)
+                points = _points(part, start, end, follow, controllet)
             except ValidationRefused as error:
                 left_out.append(f"{part.arm}, {start:.2f} to {end:.2f} s: {error}")
                 continue
@@ -219,7 +222,7 @@ def _from_rest_to_rest(log: ArmLog) -> list[tuple[float, float]]:
     ]
 
 
-def _points(log: ArmLog, start: float, end: float, follow: str, law: str) -> Matrix:
+def _points(log: ArmLog, start: float, end: float, follow: str, controllet: str) -> Matrix:
     """Return the trajectory for the twin, (p, 1 + 3 n): rest, then the recorded path.
 
     Args:
@@ -227,7 +230,7 @@ def _points(log: ArmLog, start: float, end: float, follow: str, law: str) -> Mat
         start: Start of the motion in the recording [s].
         end: End of the motion in the recording [s].
         follow: Signal that the twin follows, one of ``FOLLOWED_SIGNALS``.
-        law: Controllet that follows it.
+        controllet: Controllet that follows it.
     """
     interpolate = needed("scipy.interpolate")
     reference = log.q if follow == FOLLOWED_SIGNALS[1] else np.asarray(log["target_joint"])[:, 0]
@@ -240,12 +243,12 @@ def _points(log: ArmLog, start: float, end: float, follow: str, law: str) -> Mat
     dq = np.gradient(q, 1.0 / rate, axis=0)
     ddq = np.gradient(dq, 1.0 / rate, axis=0)
     rows = np.column_stack([time - start + REST_TIME, q, dq, ddq])[
-        :: max(1, round(rate / PER_SECOND))
+        :: max(1, round(rate / POINT_RATE))
     ]
     rows[[0, -1], 1 + q.shape[1] :] = 0.0  # The trajectory starts and ends at rest.
     stands = rows[:1].copy()
     stands[0, 0] = 0.0
-    if law == STREAMED_CONTROLLET:
+    if controllet == STREAMED_CONTROLLET:
         return np.vstack([stands, rows])
     rows, missed = thin(rows, TRAJECTORY_POINTS - 1)
     if missed.max() > MAX_DEVIATION:
@@ -265,9 +268,9 @@ def _side(log: ArmLog, start: float, end: float) -> Side:
         start: Start of the motion in the recording [s].
         end: End of the motion in the recording [s].
     """
-    inside = log.between(start - (REST_TIME - AT_REST[0]) - 0.02, end + 0.02)
+    inside = log.between(start - (REST_TIME - REST_INTERVAL[0]) - 0.02, end + 0.02)
     part = resampled(inside, inside.time - (start - REST_TIME))
-    part = part.between(AT_REST[0] - 1e-9, end - start + REST_TIME)
+    part = part.between(REST_INTERVAL[0] - 1e-9, end - start + REST_TIME)
     columns: list[NDArray[np.float64]] = [part[name] for name in ("q", "dq", "tau")]
     return Side(np.hstack(columns), command_start_of(part))
 
@@ -286,7 +289,7 @@ def replay_logs(
     of_log: str = "",
     robot: str | None = None,
     follow: str = "",
-    law: str = CONTROLLETS[0],
+    controllet: str = CONTROLLETS[0],
     align: str = "",
     seed: int = 0,
     jobs: int = -1,
@@ -310,7 +313,7 @@ def replay_logs(
         robot: Robot model, if the log does not state it.
         follow: Signal to follow: ``commanded`` or ``measured``. The default is the first of these
             that the log contains.
-        law: Controllet of the twin.
+        controllet: Controllet of the twin.
         align: Alignment of both sides as in :func:`.record_pairs`, by default ``clock``.
         seed: Random seed of the twin's noise and of the split.
         jobs: Number of processes, -1 for one per core.
@@ -329,7 +332,7 @@ def replay_logs(
     """
     needed("joblib")
     needed("pyarrow")
-    known_law(law, "--controllet")
+    known_law(controllet, "--controllet")
     align = checked_alignment(align, ALIGNMENTS[0])
     if any(other.backend != SIMULATED_BACKEND for other in twin.arms.values()):
         raise ValidationRefused(
@@ -340,18 +343,18 @@ def replay_logs(
         recordings = [_arm_of(logs.read(path, robot), of_log, arm) for path in files]
     except LogError as error:
         raise ValidationRefused(str(error)) from None
-    motions, follow, left_out = logged_motions(recordings, described, follow, law)
+    motions, follow, left_out = logged_motions(recordings, described, follow, controllet)
     for sentence in left_out:
-        report(LEFT_OUT + sentence)
-    report(f"{len(motions)} motions; the twin follows the {follow} positions with {law}")
+        report(SKIPPED_PREFIX + sentence)
+    report(f"{len(motions)} motions; the twin follows the {follow} positions with {controllet}")
 
     digests = [_digest(path) for path in files]
     names = [log.arm for log in recordings]
-    key = key_of(fingerprint(twin), digests, arm, names, seed, follow, law)
+    key = key_of(fingerprint(twin), digests, arm, names, seed, follow, controllet)
     data_folder = Folder(folder, names_of(motions), key)
     left = set(left_to_do(data_folder, report))
     tasks = [
-        (replay_one, (twin, arm, one, law, seed))
+        (replay_one, (twin, arm, one, controllet, seed))
         for one, name in zip(motions, names_of(motions))
         if name in left
     ]
@@ -361,7 +364,10 @@ def replay_logs(
         "wished": {"seed": seed},
         "twin": fingerprint(twin),
         "plant": digests,
-        "laws": {"twin": law, "plant": sorted({one for log in recordings for one in log.laws})},
+        "laws": {
+            "twin": controllet,
+            "plant": sorted({one for log in recordings for one in log.laws}),
+        },
         "twin_follows": follow,
         "logs": [path.name for path in files],
     }
@@ -374,7 +380,7 @@ def _arm_of(log: Log, of_log: str, arm: str) -> ArmLog:
 
 
 def replay_one(
-    twin: CellConfig, arm: str, one: LoggedMotion, law: str, seed: int
+    twin: CellConfig, arm: str, one: LoggedMotion, controllet: str, seed: int
 ) -> tuple[Name, bytes]:
     """Replay one motion on the twin and return its name and the contents of its file.
 
@@ -382,16 +388,18 @@ def replay_one(
         twin: Cell of the twin.
         arm: Name of the arm.
         one: Recorded motion of the plant.
-        law: Name of the controllet that follows the motion.
+        controllet: Name of the controllet that follows the motion.
         seed: Seed of the simulated noise.
     """
     name, joints = (one.motion.kind, one.motion.number), describe_arm(arm, twin.arms[arm]).n_joints
-    make = partial(_pair, twin, arm, one, law, seed)
+    make = partial(_pair, twin, arm, one, controllet, seed)
     return name, file_of(name, joints, make)
 
 
-def _pair(twin: CellConfig, arm: str, one: LoggedMotion, law: str, seed: int) -> AlignedPair:
-    return align_sides(side(one.motion, arm, twin, law, seed), one.plant)
+def _pair(
+    twin: CellConfig, arm: str, one: LoggedMotion, controllet: str, seed: int
+) -> AlignedPair:
+    return align_sides(side(one.motion, arm, twin, controllet, seed), one.plant)
 
 
 def _digest(path: Path) -> str:

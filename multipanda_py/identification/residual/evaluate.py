@@ -66,7 +66,7 @@ def draw_torques(trained: TrainedResidual, motion: PairedMotion, path: Path) -> 
     plots.close(figure)
 
 
-KINDS = ("multi", "single", "linear")
+MOTION_KINDS = ("multi", "single", "linear")
 UNITS = ("rad", "rad/s", "Nm")
 
 
@@ -116,7 +116,7 @@ def evaluate(trained: TrainedResidual, pairs: PairedMotions) -> list[ResidualGai
         )
     result = [
         _gain(trained, pairs, kind, motions)
-        for kind in KINDS if (motions := pairs.select("test", [kind]))
+        for kind in MOTION_KINDS if (motions := pairs.select("test", [kind]))
     ]  # fmt: skip
     if not result:
         raise ConfigurationError("data: got no test motions. Use a table with a test split.")

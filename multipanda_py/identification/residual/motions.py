@@ -26,8 +26,8 @@ excess is a recording error, which would enlarge the bound of the residual."""
 MIN_SAMPLES = 20
 """Minimum number of samples of a motion."""
 SPLITS = ("train", "validation", "test")
-_PLAIN = ("motion", "kind", "split", "time")
-_ABOUT = ("normalisation", "robot", "joints", "rate")
+_TABLE_COLUMNS = ("motion", "kind", "split", "time")
+_REQUIRED_METADATA = ("normalisation", "robot", "joints", "rate")
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,14 +142,14 @@ def _labels(path: Path, about: dict[str, Any], columns: Collection[str]) -> list
     Raises:
         ConfigurationError: If metadata or columns are missing.
     """
-    lost = [name for name in _ABOUT if name not in about]
+    lost = [name for name in _REQUIRED_METADATA if name not in about]
     if lost:
         raise ConfigurationError(f"{path}: not a table of multipanda pairs: lacks {lost[0]}")
     rate = about["rate"]
     if not isinstance(rate, (int, float)) or not 0.0 < rate < np.inf:
         raise ConfigurationError(f"{path}: got {rate!r} samples per second, allowed more than 0")
     labels = row_labels(len(about["joints"]))
-    allowed = [*_PLAIN, *(f"{side}_{label}" for side in SIDES for label in labels)]
+    allowed = [*_TABLE_COLUMNS, *(f"{side}_{label}" for side in SIDES for label in labels)]
     missing = [name for name in allowed if name not in columns]
     if missing:
         raise ConfigurationError(f"{path}: columns are missing: {', '.join(missing)[:80]}")
@@ -171,7 +171,7 @@ def _check(path: str, time: Matrix, sides: list[Matrix], rate: float) -> None:
         )
 
 
-TINY = 1e-9
+MIN_DEVIATION = 1e-9
 """Standard deviation of an input, or root mean square of a residual, below which it is not
 normalised."""
 EARLY_START_FRACTION = 1.0 / 3.0
@@ -217,7 +217,10 @@ def standard_of(motions: list[TrainingMotion]) -> Scaling:
     """Return mean and scale of inputs and residuals. Constant components keep the scale 1."""
     inputs = np.vstack([one.inputs for one in motions])
     spread, size = inputs.std(axis=0), np.sqrt(_squares(motions))
-    usual = np.where(spread > TINY, spread, 1.0), np.where(size > TINY, size, 1.0)
+    usual = (
+        np.where(spread > MIN_DEVIATION, spread, 1.0),
+        np.where(size > MIN_DEVIATION, size, 1.0),
+    )
     return Scaling(inputs.mean(axis=0), *usual)
 
 

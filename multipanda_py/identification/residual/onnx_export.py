@@ -20,7 +20,7 @@ from multipanda_py.robots.residual.network import (
 )
 from multipanda_py.robots.residual.weights import TrainedResidual
 
-OPSET_VERSIONS, IR = 17, 8
+OPSET_VERSION, IR_VERSION = 17, 8
 """Versions of the model format, supported by runtimes since 2022."""
 LAST_POSITION_STATE, SPRING_STATE = "last_q", "springs"
 """Names of the recurrent states in addition to outputs and cells of the layers."""
@@ -72,7 +72,7 @@ def onnx_model(trained: TrainedResidual) -> Any:
         graph.constants,
     )  # fmt: skip
     model = onnx.helper.make_model(
-        made, opset_imports=[onnx.helper.make_opsetid("", OPSET_VERSIONS)], ir_version=IR,
+        made, opset_imports=[onnx.helper.make_opsetid("", OPSET_VERSION)], ir_version=IR_VERSION,
         producer_name="multipanda_py", producer_version=VERSION,
     )  # fmt: skip
     about = {
@@ -165,8 +165,8 @@ class _Residual:
             "Add", SPRING_STATE, graph.put("MatMul", displacement, graph.constant(stiff))
         )
         graph.put("Identity", q, out=f"next_{LAST_POSITION_STATE}")
-        max_value, min_value = graph.constant(1.0), graph.constant(-1.0)
-        return graph.put("Clip", drawn, min_value, max_value, out=f"next_{SPRING_STATE}")
+        upper, lower = graph.constant(1.0), graph.constant(-1.0)
+        return graph.put("Clip", drawn, lower, upper, out=f"next_{SPRING_STATE}")
 
     def _layer(self, name: str, weights: LstmWeights, x: str) -> str:
         """Write an LSTM layer and return its output."""

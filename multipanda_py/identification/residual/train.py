@@ -36,7 +36,7 @@ from multipanda_py.robots.residual.network import LAYER_NAMES, layer
 from multipanda_py.robots.residual.weights import TrainedResidual
 from multipanda_py.state import Matrix, Vector
 
-DIRECT_RIDGE = 1e-4
+LINEAR_RIDGE = 1e-4
 """Ridge regularisation of columns with unit mean square."""
 
 
@@ -69,7 +69,7 @@ def fit_direct(
         columns = np.column_stack([np.ones(len(inputs)), inputs[:, indices]])
         usual = np.sqrt(np.square(columns).mean(axis=0)).clip(1e-9)
         scaled = columns / usual
-        matrix = scaled.T @ scaled + DIRECT_RIDGE * len(inputs) * np.eye(len(usual))
+        matrix = scaled.T @ scaled + LINEAR_RIDGE * len(inputs) * np.eye(len(usual))
         result = np.linalg.solve(matrix, scaled.T @ residuals[:, i]) / usual
         bias[i], weight[i, indices] = result[0], result[1:]
     return LinearMap(weight, bias)
@@ -80,7 +80,7 @@ DECIMATION = 4
 VELOCITY_SCALES, SLIP_DISTANCES = (0.002, 0.01, 0.05), (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 """Velocity scales [rad/s, m/s] and slip distances [rad, m] of the friction and hysteresis that are
 fitted together with the inertial differences."""
-BODY_RIDGE, TINY = 1e-6, 1e-6
+BODY_RIDGE, MIN_RELATIVE_SCALE = 1e-6, 1e-6
 """Regularisation of scaled parameters, and minimum of their scales relative to the largest."""
 
 
@@ -166,7 +166,7 @@ class _NormalEquations:
     def inertial_differences(self) -> Matrix:
         """Return the inertial differences, (n, 10). Unobservable components are zero."""
         size = np.sqrt(np.diag(self._matrix))
-        usual = np.maximum(size, TINY * size.max())
+        usual = np.maximum(size, MIN_RELATIVE_SCALE * size.max())
         scaled = self._matrix / np.outer(usual, usual) + BODY_RIDGE * np.eye(len(size))
         solution = np.linalg.solve(scaled, self._right / usual) / usual
         bodies: Matrix = solution[: self._of_bodies].reshape(self._n, len(PER_LINK))

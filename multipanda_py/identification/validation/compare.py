@@ -131,8 +131,8 @@ def at_times(times: Vector, own: Vector, values: Matrix) -> Matrix:
 
 MIN_COMMON_DURATION = 0.2
 """Minimum common duration of two runs to be compared [s]."""
-_MOVING = 0.05  # Window of the moving average of a force [s].
-_STEADY = 2.0  # Maximum ripple of a steady force [N].
+_AVERAGING_TIME = 0.05  # Window of the moving average of a force [s].
+_MAX_RIPPLE = 2.0  # Maximum ripple of a steady force [N].
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,7 @@ class Comparison:
     Attributes:
         number: Number of the task.
         title: Title of the task.
-        law: Controllet used for the task.
+        controllet: Controllet used for the task.
         repeats: Number of compared pairs of runs.
         errors: Root mean square errors per repeat and axis, by arm and quantity, (repeats, axes).
         force: Root mean square errors of the requested force per repeat and arm, for ``plant`` and
@@ -160,7 +160,7 @@ class Comparison:
 
     number: int
     title: str
-    law: str
+    controllet: str
     repeats: int
     errors: Mapping[str, Mapping[str, Matrix]]
     force: Mapping[str, Matrix]
@@ -203,12 +203,13 @@ class Comparison:
         ripple = self.ripple.get(side, np.zeros(0))
         if self.ended_early(side):
             return False
-        return bool((ripple < _STEADY).all()) if len(ripple) else None
+        return bool((ripple < _MAX_RIPPLE).all()) if len(ripple) else None
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything except the time series in plain types."""
         return {
-            "task": self.number, "title": self.title, "law": self.law, "repeats": self.repeats,
+            "task": self.number, "title": self.title, "law": self.controllet,
+            "repeats": self.repeats,
             "errors": {
                 arm: {
                     name: {
@@ -300,7 +301,7 @@ def compare(
     return Comparison(
         number=task.number,
         title=task.title,
-        law=task.law,
+        controllet=task.controllet,
         repeats=count,
         errors={
             arm: {name: np.array(rows) for name, rows in of_arm.items()}
@@ -355,7 +356,7 @@ def _length(error: Matrix) -> Vector:
 
 def _ripple(run: Run) -> float:
     """Return the largest root mean square deviation of a force from its 50 ms average [N]."""
-    width = max(1, round(_MOVING / max(float(np.median(np.diff(run.force_time))), 1e-4)))
+    width = max(1, round(_AVERAGING_TIME / max(float(np.median(np.diff(run.force_time))), 1e-4)))
     kernel = np.ones(width) / width
     result = [
         np.std(force[width:-width] - np.convolve(force, kernel, "same")[width:-width])

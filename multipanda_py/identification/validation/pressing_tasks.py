@@ -11,20 +11,18 @@ import numpy as np
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.identification.validation.approach_paths import (
-    configuration_at,
-    pointing,
-    retreat,
-    tool_in_world,
-)
 from multipanda_py.identification.validation.task import (
     FAST_TARGET_CYCLES,
     TARGET_CYCLES,
     PassTime,
     Task,
+    configuration_at,
     object_like,
+    pointing,
+    retreat,
     rod,
     task_cell,
+    tool_in_world,
     with_start,
 )
 from multipanda_py.pose import Pose
@@ -64,14 +62,14 @@ class PlainForce:
 
 
 UFIC_CONTROLLER, PLAIN_CONTROLLER = "ufic", "plain_pi"
-OVER_TABLE = np.array([0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785])
+START_CONFIGURATION = np.array([0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785])
 """Start configuration of a Franka arm. Other arms start near their ready configuration."""
 DOWN = np.array([0.0, 0.0, -1.0])
 START_CLEARANCE = 0.003
 """Distance between tool and table at the start [m]."""
-RADIUS = 0.1
+CIRCLE_RADIUS = 0.1
 """Radius of the circle that the tool follows [m]."""
-ROTATION = 10.0
+CIRCLE_PERIOD = 10.0
 """Period of the circle [s]. A shorter task covers only a part of it."""
 MAX_FORCE = 60.0
 """Maximum force command of the plain PI controller [N]."""
@@ -81,7 +79,7 @@ DESCENT_SPEED, DESCENT_STIFFNESS = 0.01, 600.0
 """Speed [m/s] and stiffness [N/m] of the descent with the plain PI controller."""
 CONTACT_FORCE, MAX_DEPTH = 2.0, 0.04
 """Contact force [N] and maximum depth [m] that end the descent with the plain PI controller."""
-LIFT_OFF = 0.03
+LIFT_OFF_HEIGHT = 0.03
 """Height to which real arms lift off the table [m]."""
 
 
@@ -92,15 +90,15 @@ class PressingTask(Task):
         plain: PI force controller, available after :meth:`settle`.
     """
 
-    laws = (UFIC_CONTROLLER, PLAIN_CONTROLLER)
-    settling = 2000
-    most_force: float
+    controllets = (UFIC_CONTROLLER, PLAIN_CONTROLLER)
+    settling_cycles = 2000
+    max_force: float
     stiffness: tuple[float, ...] = (100.0, 100.0, 50.0, 10.0, 10.0, 10.0)
 
     @property
     def needs_every_cycle(self) -> bool:
         """True for the plain PI controller, which is computed in this process."""
-        return self.law == PLAIN_CONTROLLER
+        return self.controllet == PLAIN_CONTROLLER
 
     def scene(self, config: CellConfig) -> CellConfig:
         """Return the cell with a table under the tool."""
@@ -109,7 +107,7 @@ class PressingTask(Task):
         arm = with_start(config.arms[name], np.array(config.arms[name].q_start), rod(0.1))
         described = describe_arm(name, arm)
         self._described = described
-        q = OVER_TABLE if arm.robot.name in ("fr3", "fer") else np.array(arm.robot.ready)
+        q = START_CONFIGURATION if arm.robot.name in ("fr3", "fer") else np.array(arm.robot.ready)
         here = tool_in_world(described, q)
         description = f"task {self.number}"
         pose = Pose(here.position, pointing(here.rotation, DOWN))
@@ -119,17 +117,17 @@ class PressingTask(Task):
         x, y, z = self._centre.tolist()
         table = {"shape": "box", "size": [0.18, 0.18, 0.02],
                  "position": [x, y, z - START_CLEARANCE - 0.02], "friction": 0.2}  # fmt: skip
-        law: dict[str, Any] = {"type": "force_impedance"}
+        controllet: dict[str, Any] = {"type": "force_impedance"}
         stiffness = list(self.stiffness)
-        if self.law == PLAIN_CONTROLLER:
-            law["type"] = "cartesian_impedance"
+        if self.controllet == PLAIN_CONTROLLER:
+            controllet["type"] = "cartesian_impedance"
             stiffness[2] = 0.0
-        law["params"] = {"stiffness": stiffness}
-        if self.law == PLAIN_CONTROLLER:
-            law["params"]["wrench"] = {"time_constant": 0.0}
+        controllet["params"] = {"stiffness": stiffness}
+        if self.controllet == PLAIN_CONTROLLER:
+            controllet["params"]["wrench"] = {"time_constant": 0.0}
         self.objects = {"table": object_like(config, "table", table)}
-        self.forces_on_objects = {name: self.most_force * DOWN}
-        return task_cell(config, {name: arm}, law, self.objects, [f"{name} table"])
+        self.forces_on_objects = {name: self.max_force * DOWN}
+        return task_cell(config, {name: arm}, controllet, self.objects, [f"{name} table"])
 
     def _place_table(self, arm: ArmDescription, tool: Pose) -> None:
         """Place the circle within reach: outwards for a tool near the base, else inwards."""
@@ -137,21 +135,21 @@ class PressingTask(Task):
         away[2] = 0.0
         distance = float(np.linalg.norm(away))
         side = away / max(distance, 1e-6) * (1.0 if distance < 0.55 else -1.0)
-        self._centre: Vector = tool.position + RADIUS * side
-        self._first = math.atan2(-side[1], -side[0])
+        self._centre: Vector = tool.position + CIRCLE_RADIUS * side
+        self._start_angle = math.atan2(-side[1], -side[0])
 
     def settle(self, cell: Cell, advance: PassTime) -> None:
         """Establish contact with the table at a small force."""
-        self.plain, self._pressed = PlainForce(), cell.time
+        self.plain, self._last_press_time = PlainForce(), cell.time
         advance(TARGET_CYCLES)
         self._start = cell.pose(self._name)
         self._to_base = self._described.rotation_base_in_world.T
         inline = cell.config.cell.placement == "inline"
         step = FAST_TARGET_CYCLES if self.needs_every_cycle and not inline else TARGET_CYCLES
-        left = self.settling
-        if self.law == PLAIN_CONTROLLER:
+        left = self.settling_cycles
+        if self.controllet == PLAIN_CONTROLLER:
             left -= self._touch(cell, advance)
-            self._pressed = float(cell.row()["time"])
+            self._last_press_time = float(cell.row()["time"])
         for _ in range(left // step):
             self._press(cell, FIRST_FORCE)
             advance(step)
@@ -180,12 +178,12 @@ class PressingTask(Task):
         return taken
 
     def _press(self, cell: Cell, force: float, pose: Pose | None = None) -> None:
-        if self.law == PLAIN_CONTROLLER:
+        if self.controllet == PLAIN_CONTROLLER:
             state = cell.state(self._name)
-            before, self._pressed = self._pressed, state.time
+            before, self._last_press_time = self._last_press_time, state.time
             up_in_base = self._described.rotation_base_in_world[2]
             measured = float(up_in_base @ state.wrench_ext_in_base[:3])
-            force = self.plain.force(force, measured, self._pressed - before)
+            force = self.plain.force(force, measured, self._last_press_time - before)
             force = min(max(force, 0.0), MAX_FORCE)
         wrench = np.zeros(6)
         wrench[:3] = self._to_base @ (force * DOWN)
@@ -193,7 +191,7 @@ class PressingTask(Task):
 
     def restore_scene(self, cell: Cell, advance: PassTime) -> None:
         """Lift the tool off the table, so that the next motion does not collide with it."""
-        arms, steps = {self._name: self._described}, {self._name: -LIFT_OFF * DOWN}
+        arms, steps = {self._name: self._described}, {self._name: -LIFT_OFF_HEIGHT * DOWN}
         retreat(cell, arms, steps, f"task {self.number}")
 
     def contact_forces(self, cell: Cell) -> Matrix:
@@ -214,7 +212,7 @@ class ForceSine(PressingTask):
 
     number, title = 3, "0 to 30 N on a plane"
     keeps_settling = True  # The oscillation after first contact depends on the contact parameters.
-    most_force = 30.0
+    max_force = 30.0
 
     def requested_force(self, times: Vector) -> Vector | None:
         """Return the sinusoidal force, (n,) [N]."""
@@ -231,18 +229,20 @@ class ForceCircle(PressingTask):
 
     number, title = 4, "9.81 N along a circle"
     stiffness = (800.0, 800.0, 50.0, 20.0, 20.0, 20.0)
-    most_force = force = 9.81
+    max_force = force = 9.81
 
     def requested_force(self, times: Vector) -> Vector | None:
         """Return the constant force of 9.81 N, (n,)."""
         return np.full(len(times), self.force)
 
     def set_targets(self, cell: Cell, time: float) -> None:
-        phase = self._first - 2.0 * math.pi * time / ROTATION
-        displacement = self._on_circle(phase) - self._on_circle(self._first)
+        phase = self._start_angle - 2.0 * math.pi * time / CIRCLE_PERIOD
+        displacement = self._on_circle(phase) - self._on_circle(self._start_angle)
         goal = self._start.at(self._start.position + self._to_base @ displacement)
         self._press(cell, self.force, goal)
 
     def _on_circle(self, phase: float) -> Vector:
-        point: Vector = self._centre + RADIUS * np.array([math.cos(phase), math.sin(phase), 0.0])
+        point: Vector = self._centre + CIRCLE_RADIUS * np.array(
+            [math.cos(phase), math.sin(phase), 0.0]
+        )
         return point

@@ -21,13 +21,14 @@ from multipanda_py.config.describe import bases_in_world
 from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.exceptions import LogError, LoopError, MultipandaError
 from multipanda_py.files import open_regular, replacing
-from multipanda_py.identification.validation.approach_paths import fault_of, go_to_start
 from multipanda_py.identification.validation.task import (
     CONTROLLET_NAME,
     FAST_TARGET_CYCLES,
     TARGET_CYCLES,
     PassTime,
     Task,
+    fault_of,
+    go_to_start,
 )
 from multipanda_py.realtime.recording import ArmLog
 from multipanda_py.realtime.recording.arm_log import JOINT_COLUMNS
@@ -35,9 +36,9 @@ from multipanda_py.realtime.recording.record_columns import log_of_rows
 from multipanda_py.realtime.system.priority import without_collections
 from multipanda_py.state import Matrix, Vector
 
-_AT_A_TIME = 100
+_STEPS_PER_READ = 100
 """Steps between two reads of the record ring."""
-_LONGEST_WAIT = 10.0  # Maximum wall time in which the time of the cell may stand still [s].
+_STALL_TIMEOUT = 10.0  # Maximum wall time in which the time of the cell may stand still [s].
 _POLL_PERIOD = 2e-4
 """Polling interval for the time of a cell that runs in another process [s]."""
 
@@ -220,7 +221,7 @@ class TaskCell:
                 fault = " ".join(str(error).split())
             last = cell.time - start
             steps += 1
-            if steps % (_AT_A_TIME * each) == 0 or last >= task.seconds or fault:
+            if steps % (_STEPS_PER_READ * each) == 0 or last >= task.seconds or fault:
                 position, rows = cell.rows(position)
                 parts.append(rows)
             if steps % each == 0:
@@ -294,11 +295,11 @@ def _paced(cell: Cell, inline: bool) -> Iterator[PassTime]:
 
     def wait(cycles: int) -> None:
         until = cell.time + cycles / cell.config.cell.rate
-        limit = clock.monotonic() + _LONGEST_WAIT
+        limit = clock.monotonic() + _STALL_TIMEOUT
         while cell.time < until:
             cell.check()
             if clock.monotonic() > limit:
-                raise LoopError(f"the time of the cell did not advance for {_LONGEST_WAIT:g} s")
+                raise LoopError(f"the time of the cell did not advance for {_STALL_TIMEOUT:g} s")
             clock.sleep(_POLL_PERIOD)
 
     yield wait
@@ -306,11 +307,19 @@ def _paced(cell: Cell, inline: bool) -> Iterator[PassTime]:
 
 COLUMNS = ("time", *JOINT_COLUMNS, "tau_ext", "position_ee_in_base", "wrench_ext_in_base")
 """Stored columns of each arm: all that comparison, identification and reports need."""
-_ABOUT = "about"
-_FACTS = ("arm", "robot", "joints", "gravity_in_tau", "gravity_in_tau_commanded", "laws", "starts")
-_LOGS = ("logs", "settling")
-_PLAIN = ("fault", "force_is_measured")
-_TABLES = ("force", "force_error", "force_time", "tank_time")
+_METADATA_KEY = "about"
+_LOG_METADATA = (
+    "arm",
+    "robot",
+    "joints",
+    "gravity_in_tau",
+    "gravity_in_tau_commanded",
+    "laws",
+    "starts",
+)
+_LOG_GROUPS = ("logs", "settling")
+_SCALARS = ("fault", "force_is_measured")
+_ARRAYS = ("force", "force_error", "force_time", "tank_time")
 
 
 def save_run(path: Path, run: Run) -> None:
@@ -319,22 +328,22 @@ def save_run(path: Path, run: Run) -> None:
     Raises:
         ConfigurationError: If the file cannot be written.
     """
-    arrays: dict[str, Any] = {name: getattr(run, name) for name in _TABLES}
+    arrays: dict[str, Any] = {name: getattr(run, name) for name in _ARRAYS}
     arrays |= {f"tank {k}": values for k, values in enumerate(run.tanks.values())}
     about: dict[str, Any] = {"tanks": list(run.tanks)}
-    about |= {name: getattr(run, name) for name in _PLAIN}
-    for part in _LOGS:
+    about |= {name: getattr(run, name) for name in _SCALARS}
+    for part in _LOG_GROUPS:
         logs: Mapping[str, ArmLog] = getattr(run, part)
         about[part] = {}
         for k, (name, log) in enumerate(logs.items()):
-            about[part][name] = {fact: getattr(log, fact) for fact in _FACTS}
+            about[part][name] = {fact: getattr(log, fact) for fact in _LOG_METADATA}
             if log.gravity_in_base is not None:
                 arrays[f"{part} {k} gravity_in_base"] = log.gravity_in_base
             for column in log.names:
                 if column in COLUMNS:
                     arrays[f"{part} {k} {column}"] = log[column]
     with replacing(path) as partial, partial.open("wb") as file:
-        np.savez(file, **{_ABOUT: np.array(json.dumps(about)), **arrays})
+        np.savez(file, **{_METADATA_KEY: np.array(json.dumps(about)), **arrays})
 
 
 def load_run(path: Path) -> Run:
@@ -346,11 +355,11 @@ def load_run(path: Path) -> Run:
     try:
         with open_regular(path) as opened, np.load(opened, allow_pickle=False) as file:
             arrays = dict(file)
-        about = json.loads(str(arrays.pop(_ABOUT)))
-        result: dict[str, Any] = {part: _logs(part, about[part], arrays) for part in _LOGS}
-        result |= {name: arrays[name] for name in _TABLES}
+        about = json.loads(str(arrays.pop(_METADATA_KEY)))
+        result: dict[str, Any] = {part: _logs(part, about[part], arrays) for part in _LOG_GROUPS}
+        result |= {name: arrays[name] for name in _ARRAYS}
         result["tanks"] = {name: arrays[f"tank {k}"] for k, name in enumerate(about["tanks"])}
-        return Run(**result, **{name: about[name] for name in _PLAIN})
+        return Run(**result, **{name: about[name] for name in _SCALARS})
     except (OSError, EOFError, ValueError, LookupError, TypeError, BadZipFile) as error:
         words = " ".join(str(error).split())
         raise LogError(f"{path}: not a run of a task: {words}") from None

@@ -89,7 +89,7 @@ def force_plots(matches: Sequence[Comparison]) -> str:
                     force["tank_time"], energy, style, color=COLORS[k], lw=1.0,
                     label=f"{name.split(' [')[0]}, {side}",
                 )  # fmt: skip
-        column[0].set_title(f"{one.law}: force on the tool [N]", size=9)
+        column[0].set_title(f"{one.controllet}: force on the tool [N]", size=9)
         column[1].set_title("energy of tanks [J]" if tanks else "no tanks", size=9)
         column[1 if tanks else 0].set_xlabel("time [s]", size=8)
         if not tanks:  # The empty panel is hidden.
@@ -207,7 +207,7 @@ def summary_lines(matches: Sequence[Comparison]) -> Iterator[str]:
     yield "task  law           " + "".join(f"{name:>15}" for name in names)
     for one in matches:
         row = "".join(f"{one.worst(name):15.4g}" for name in names)
-        yield f"{one.number:<5} {one.law:<14}{row}"
+        yield f"{one.number:<5} {one.controllet:<14}{row}"
         yield from (f"      fault: {fault}" for fault in one.faults)
     yield "paper, maximum      " + "".join(f"{q.ceiling:15.4g}" for q in QUANTITIES)
 
@@ -215,7 +215,7 @@ def summary_lines(matches: Sequence[Comparison]) -> Iterator[str]:
 def _summary(matches: Sequence[Comparison]) -> str:
     head = ("task", "law", *(f"{q.name} [{q.unit.split(',')[0]}]" for q in QUANTITIES))
     rows = [
-        (f"{one.number}: {one.title}", one.law, *(_marked(one, q) for q in QUANTITIES))
+        (f"{one.number}: {one.title}", one.controllet, *(_marked(one, q) for q in QUANTITIES))
         for one in matches
     ]
     return table(head, [*rows, ("paper, maximum", "", *(f"{q.ceiling:g}" for q in QUANTITIES))])
@@ -238,7 +238,7 @@ def _forces(matches: Sequence[Comparison]) -> str:
             errors, ripple = one.force[side], one.ripple.get(side)
             stable = {True: "yes", False: "no", None: ""}[one.stable(side)]
             rows.append((
-                f"{one.number}: {one.title}", one.law,
+                f"{one.number}: {one.title}", one.controllet,
                 f"{side}, measured by the arm" if side in one.measured else side,
                 " / ".join(f"{mean:.3f} ± {std:.3f}" for mean, std in
                            zip(errors.mean(axis=0), errors.std(axis=0))),
@@ -259,7 +259,7 @@ def _task(number: int, group: Sequence[Comparison]) -> Iterator[str]:
     if group[0].force:
         yield image(force_plots([one for one in group if "force" in one.series]))
     for one in group:
-        yield f"<h3>{html.escape(one.law)}, {one.repeats} repeats</h3>"
+        yield f"<h3>{html.escape(one.controllet)}, {one.repeats} repeats</h3>"
         for fault in one.faults:
             yield f"<p class='fault'>Ended early: {html.escape(fault)}.</p>"
         for arm, of_arm in one.errors.items():

@@ -31,7 +31,7 @@ def sweep(
     *,
     seconds: float = 10.0,
     repeats: int = 1,
-    laws: Sequence[str] = (),
+    controllets: Sequence[str] = (),
     jobs: int = 1,
     say: Callable[[str], None] = lambda text: None,
 ) -> int:
@@ -50,7 +50,7 @@ def sweep(
         tasks: Numbers of the tasks.
         seconds: Duration of each task [s].
         repeats: Repeats of each task.
-        laws: Names of force controllets. If empty, all are used.
+        controllets: Names of force controllets. If empty, all are used.
         jobs: Number of processes.
         say: Callback that receives progress messages.
 
@@ -70,7 +70,7 @@ def sweep(
         check_sides(make_task(number, seconds=seconds), config, config)
     for seed in seeds:  # Invalid perturbations are refused before hours of simulation.
         spec.draw(config, seed)
-    request = [list(tasks), seconds, repeats, sorted(laws)]
+    request = [list(tasks), seconds, repeats, sorted(controllets)]
     text = fingerprint(config) + json.dumps([spec.values, *request], sort_keys=True)
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
     folder = target.with_name(f".{target.stem}.{key}.parts")
@@ -83,7 +83,7 @@ def sweep(
     if len(left) < len(parts):
         say(f"{len(parts) - len(left)} of {len(parts)} plants are already done")
     done = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
-        joblib.delayed(plant_rows)(config, spec, seed, tasks, seconds, repeats, laws)
+        joblib.delayed(plant_rows)(config, spec, seed, tasks, seconds, repeats, controllets)
         for seed in left
     )
     for number, (seed, rows) in enumerate(done, start=len(parts) - len(left) + 1):
@@ -111,7 +111,7 @@ def plant_rows(
     tasks: Sequence[int],
     seconds: float,
     repeats: int,
-    laws: Sequence[str],
+    controllets: Sequence[str],
 ) -> tuple[int, list[Row]]:
     """Return the seed and the table rows of one plant.
 
@@ -124,7 +124,7 @@ def plant_rows(
         tasks: Numbers of the tasks.
         seconds: Duration of each task [s].
         repeats: Number of repeats of each task.
-        laws: Names of the controllets.
+        controllets: Names of the controllets.
     """
     plant = spec.draw(config, seed)
     drawn = dict(_flat(spec.values_for(config, seed)))
@@ -133,13 +133,19 @@ def plant_rows(
         head: Row = {"seed": seed, "task": number}
         try:
             result = validate(
-                plant, config, [number], repeats=repeats, seconds=seconds, seed=seed, laws=laws
+                plant,
+                config,
+                [number],
+                repeats=repeats,
+                seconds=seconds,
+                seed=seed,
+                controllets=controllets,
             )
         except MultipandaError as error:
             rows.append({**head, "law": "", "faults": " ".join(str(error).split()), **drawn})
             continue
         for one in result:
-            row = {**head, "law": one.law, "faults": "; ".join(one.faults)}
+            row = {**head, "law": one.controllet, "faults": "; ".join(one.faults)}
             row |= {f"worst {q.name}": one.worst(q.name) for q in QUANTITIES}
             for side, errors in one.force.items():
                 row[f"force rmse, {side}"] = float(errors.mean())

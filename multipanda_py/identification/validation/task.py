@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base class of validation tasks, scene helpers, and the task that runs an excitation motion."""
+"""Base class of validation tasks, their scenes, and the motions of real arms to and from them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+import pinocchio as pin
 
 from multipanda_py.cell import Cell
 from multipanda_py.config.arm_section import ArmConfig, ToolConfig
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
 from multipanda_py.config.rules import Faults, check_cell
 from multipanda_py.config.sections import CollisionsConfig, ControlletConfig, ObjectConfig
-from multipanda_py.exceptions import ConfigurationError, UnknownName, ValidationRefused
-from multipanda_py.identification.validation.approach_paths import TO_START
+from multipanda_py.control.reference.governor_commanded_pose import PositionIK
+from multipanda_py.exceptions import ConfigurationError, LoopError, UnknownName, ValidationRefused
+from multipanda_py.pose import Pose
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.dynamics.arm_model import build_pinocchio
 from multipanda_py.state import Matrix, Vector
 
 SIMULATED_BACKEND = "mujoco"
@@ -41,13 +46,13 @@ class Task(ABC):
     their tools, and the objects have to be set up around them.
 
     Args:
-        law: Controllet or variant, one of ``laws``.
+        controllet: Controllet or variant, one of ``controllets``.
         seconds: Duration [s].
 
     Attributes:
         number: Number of the task in the paper.
         title: Short title.
-        laws: Names of the force controllets or other variants of the task.
+        controllets: Names of the force controllets or other variants of the task.
         arms: Number of arms.
         keeps_settling: True to record the time before the first target as well.
         objects: Objects around the arms by name, available after :meth:`scene`. They are added to
@@ -58,15 +63,16 @@ class Task(ABC):
 
     number: ClassVar[int]
     title: ClassVar[str]
-    laws: ClassVar[tuple[str, ...]] = ("impedance",)
+    controllets: ClassVar[tuple[str, ...]] = ("impedance",)
     arms: ClassVar[int] = 1
     keeps_settling: ClassVar[bool] = False
 
-    def __init__(self, law: str = "", seconds: float = 10.0) -> None:
-        self.law = law or self.laws[0]
-        if self.law not in self.laws:
+    def __init__(self, controllet: str = "", seconds: float = 10.0) -> None:
+        self.controllet = controllet or self.controllets[0]
+        if self.controllet not in self.controllets:
             raise ValidationRefused(
-                f"task {self.number}: law: got {law!r}, allowed {', '.join(self.laws)}"
+                f"task {self.number}: law: got {controllet!r}, allowed "
+                f"{', '.join(self.controllets)}"
             )
         if not 0.5 <= seconds <= 600.0:
             raise ValidationRefused(
@@ -178,7 +184,7 @@ def object_like(config: CellConfig, name: str, values: Mapping[str, Any]) -> Obj
 def task_cell(
     config: CellConfig,
     arms: Mapping[str, ArmConfig],
-    law: Mapping[str, Any],
+    controllet: Mapping[str, Any],
     objects: Mapping[str, ObjectConfig],
     touching: Sequence[str] = (),
 ) -> CellConfig:
@@ -187,7 +193,7 @@ def task_cell(
     Args:
         config: Cell to start from.
         arms: Sections of the arms, by name.
-        law: Section of the controllet.
+        controllet: Section of the controllet.
         objects: Sections of the objects, by name.
         touching: Names of objects that the arms may touch.
 
@@ -198,9 +204,11 @@ def task_cell(
     settings = config.cell.model_copy(
         update={"placement": "process" if real else "inline", "viewer": False}
     )
-    laws = {CONTROLLET_NAME: ControlletConfig.model_validate({**law, "arms": list(arms)})}
+    controllets = {
+        CONTROLLET_NAME: ControlletConfig.model_validate({**controllet, "arms": list(arms)})
+    }
     if real:
-        laws[TO_START] = ControlletConfig.model_validate({"type": "joint_trajectory"})
+        controllets[TO_START] = ControlletConfig.model_validate({"type": "joint_trajectory"})
     simulated = len(real) < len(arms)  # Cells of real arms do not know the objects.
     made = config.model_copy(
         update={
@@ -208,7 +216,7 @@ def task_cell(
             "arms": dict(arms),
             "objects": dict(objects) if simulated else {},
             "collisions": CollisionsConfig(allowed_contacts=list(touching) if simulated else []),
-            "controllets": laws,
+            "controllets": controllets,
             "active": [] if real else [CONTROLLET_NAME],
         }
     )
@@ -232,7 +240,7 @@ class MotionTask(Task):
     """
 
     number, title = 0, "excitation of inertia and friction"
-    laws: ClassVar[tuple[str, ...]] = ("joint_trajectory",)
+    controllets: ClassVar[tuple[str, ...]] = ("joint_trajectory",)
 
     def __init__(self, arm: str, points: Matrix) -> None:
         super().__init__(seconds=float(points[-1, 0]) + REST_TIME)
@@ -258,3 +266,185 @@ class MotionTask(Task):
         """Send the whole motion at time 0."""
         if time == 0.0:
             cell.follow(self._arm, self._points)
+
+
+# Inverse kinematics: gain [1/s], time step [s], steps per initial guess, initial guesses.
+_IK_GAIN, _IK_PERIOD, _IK_STEPS, _IK_GUESSES = 20.0, 0.01, 300, 20
+_POSE_TOLERANCE = np.array((1e-4, 1e-4, 1e-4, 1e-3, 1e-3, 1e-3))  # [m, rad]
+LIMIT_MARGIN = 0.05
+"""Minimum distance to the joint position limits [rad, m]."""
+
+
+def tool_in_world(arm: ArmDescription, q: Vector) -> Pose:
+    """Return the tool pose of an arm in the world.
+
+    Args:
+        arm: Description of the arm.
+        q: Joint positions, (n,) [rad].
+    """
+    model = build_pinocchio(arm, base_in_world=True)
+    data = model.createData()
+    pin.framesForwardKinematics(model, data, q)
+    pose = data.oMf[model.getFrameId(arm.ee_frame)]
+    return Pose(pose.translation.copy(), pose.rotation.copy())
+
+
+def pointing(rotation: Matrix, direction: Vector) -> Matrix:
+    """Rotate an orientation by the smallest angle that aligns its z axis with a direction.
+
+    Args:
+        rotation: Orientation, (3, 3).
+        direction: Direction in the same frame, (3,).
+
+    Returns:
+        Rotated orientation, (3, 3).
+    """
+    quaternion = pin.Quaternion.FromTwoVectors(rotation[:, 2], np.asarray(direction, float))
+    turned: Matrix = quaternion.toRotationMatrix() @ rotation
+    return turned
+
+
+def configuration_at(
+    arm: ArmDescription, pose_in_world: Pose, q: Vector, description: str
+) -> Vector:
+    """Solve the inverse kinematics for a tool pose near a given configuration.
+
+    Args:
+        arm: Description of the arm.
+        pose_in_world: Pose of the tool.
+        q: Joint positions to start from and to stay close to, (n,) [rad].
+        description: Prefix of the error message.
+
+    Returns:
+        Joint positions, (n,) [rad].
+
+    Raises:
+        ValidationRefused: If no solution is found.
+    """
+    base = arm.rotation_base_in_world
+    position = base.T @ (pose_in_world.position - arm.position_base_in_world)
+    rotation = base.T @ pose_in_world.rotation
+    search = PositionIK(arm)
+    lower, upper = (np.where(arm.limits.endless, np.inf * sign, side)
+                    for sign, side in zip((-1.0, 1.0), arm.limits.span))  # fmt: skip
+    rng, start = np.random.default_rng(0), np.array(q, dtype=np.float64)
+    for _ in range(_IK_GUESSES):
+        result = start.copy()
+        for number in range(_IK_STEPS):
+            low, high = (
+                (lower + LIMIT_MARGIN - result) / _IK_PERIOD,
+                (upper - LIMIT_MARGIN - result) / _IK_PERIOD,
+            )
+            step = search.rate(
+                result, position, rotation, np.zeros(6), _IK_GAIN, start,
+                1.0 if number < _IK_STEPS // 2 else 0.0,
+                (np.minimum(np.maximum(low, -5.0), 0.0), np.maximum(np.minimum(high, 5.0), 0.0)),
+            )  # fmt: skip
+            if (np.abs(search.error) < _POSE_TOLERANCE).all():
+                return result
+            result = result + _IK_PERIOD * step
+        start = np.clip(
+            q + rng.uniform(-1.0, 1.0, len(q)), lower + LIMIT_MARGIN, upper - LIMIT_MARGIN
+        )
+    raise ValidationRefused(
+        f"{description}: arm {arm.name} does not reach "
+        f"{np.round(pose_in_world.position, 3).tolist()} m "
+        "in the world frame with the tool orientation of the task"
+    )
+
+
+TO_START = "to_start"
+"""Name of the controllet that moves real arms to the start of a task and away from it."""
+APPROACH_DISTANCE = 0.08
+"""Length of the final approach to the start of a task, in the direction of the force that the arm
+will exert [m]."""
+END_TOLERANCE, WAYPOINT_TOLERANCE = 5e-3, 0.05
+"""Tolerances at the end of a motion and at a waypoint [rad, m]."""
+MAX_START_SPEED = 0.02
+"""Maximum joint speed at the start of a task [rad/s, m/s]."""
+MAX_END_DISTANCE = 0.2
+"""Distance of an arm from the end of its motion above which it has stopped early [rad, m].
+Position errors due to gravity and friction are smaller."""
+MAX_MOTION_DURATION = 60.0
+"""Maximum duration of each part of a motion [s]."""
+
+
+def go_to_start(cell: Cell, config: CellConfig, forces_on_objects: Mapping[str, Vector]) -> None:
+    """Move arms to the start of a task, approaching objects along the force direction.
+
+    Args:
+        cell: Running cell with real arms.
+        config: Scene of the task with start configurations.
+        forces_on_objects: Forces on the objects by arm, in the world frame, (3,) [N].
+
+    Raises:
+        MultipandaError: If an arm does not reach its start.
+    """
+    starts = {name: np.array(arm.q_start) for name, arm in config.arms.items()}
+    before = {}
+    for name, force in forces_on_objects.items():
+        arm, q = describe_arm(name, config.arms[name]), starts[name]
+        tool = tool_in_world(arm, q)
+        position = tool.position - APPROACH_DISTANCE / np.linalg.norm(force) * force
+        before[name] = configuration_at(
+            arm, Pose(position, tool.rotation), q, f"approach of {name}"
+        )
+    cell.switch([f"{name}/{TO_START}" for name in starts], strictness="force_auto")
+    if before:
+        _go(cell, {**starts, **before}, WAYPOINT_TOLERANCE, "approach of the start")
+    _go(cell, starts, END_TOLERANCE, "start configuration", MAX_START_SPEED)
+
+
+def retreat(
+    cell: Cell, arms: Mapping[str, ArmDescription], steps: Mapping[str, Vector], description: str
+) -> None:
+    """Move the tools of arms by one displacement each, away from the objects they touch.
+
+    Args:
+        cell: Running cell with real arms.
+        arms: Descriptions of the arms to move, by name.
+        steps: Displacements by arm in the world frame, (3,) [m].
+        description: Prefix of error messages.
+
+    Raises:
+        MultipandaError: If an arm cannot reach its goal or does not arrive.
+    """
+    goals: dict[str, Vector] = {}
+    for name, arm in arms.items():
+        here, rotation = cell.pose(name), arm.rotation_base_in_world
+        position = arm.position_base_in_world + rotation @ here.position + steps[name]
+        q = cell.state(name).q.copy()
+        goals[name] = configuration_at(
+            arm, Pose(position, rotation @ here.rotation), q, description
+        )
+    cell.switch([f"{name}/{TO_START}" for name in arms], strictness="force_auto")
+    _go(cell, goals, 2.0 * END_TOLERANCE, f"{description}: retreat")
+
+
+def _go(
+    cell: Cell, goals: Mapping[str, Vector], near: float, description: str, slow: float = np.inf
+) -> None:
+    for name, q in goals.items():
+        cell.set_target(name, q=q)
+
+    def is_over() -> bool:
+        states = {name: cell.state(name) for name in goals}
+        there = all(
+            np.abs(states[name].q - q).max() < near and np.abs(states[name].dq).max() < slow
+            for name, q in goals.items()
+        )
+        return there or any(state.fault for state in states.values())
+
+    cell.wait(is_over, MAX_MOTION_DURATION, description)
+    if fault := fault_of(cell):
+        raise LoopError(f"{description}: {fault}")
+
+
+def fault_of(cell: Cell) -> str:
+    """Return the fault message of an arm of the cell, or an empty string without a fault."""
+    faults = cell.row()["arms"]["fault"]
+    if not faults.any():
+        return ""
+    events = [event for event in cell.events() if event.event.is_fault]
+    words = [" ".join(str(event).split()) for event in events]
+    return words[0] if words else f"fault {int(faults.max())} of an arm"

@@ -16,12 +16,6 @@ from multipanda_py.config.describe import describe_arm
 from multipanda_py.config.part_rules import with_rigid_hand
 from multipanda_py.config.sections import ObjectConfig
 from multipanda_py.exceptions import ValidationRefused
-from multipanda_py.identification.validation.approach_paths import (
-    configuration_at,
-    pointing,
-    retreat,
-    tool_in_world,
-)
 from multipanda_py.identification.validation.pressing_tasks import ForceCircle, ForceSine
 from multipanda_py.identification.validation.task import (
     CONTROLLET_NAME,
@@ -29,15 +23,19 @@ from multipanda_py.identification.validation.task import (
     TARGET_CYCLES,
     PassTime,
     Task,
+    configuration_at,
     object_like,
+    pointing,
+    retreat,
     rod,
     task_cell,
+    tool_in_world,
     with_start,
 )
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 
-AT_BOX = (
+START_CONFIGURATIONS = (
     np.array([0.4451, 0.02959, -0.5255, -2.25892, -1.61219, 1.64112, 0.71578]),
     np.array([-0.73593, 0.03744, 0.82009, -2.25883, 1.60509, 1.65203, -0.71612]),
 )
@@ -53,7 +51,7 @@ UPRIGHT_POSE = Pose.identity()
 LIFT_SAG = 0.006
 """Distance by which the weight of the box deflects the compliant controllet, added to the lift
 [m]."""
-LOWERING_TIME, LET_GO, RETREAT_DISTANCE = 2.5, 500, 0.03
+LOWERING_TIME, RELEASE_CYCLES, RETREAT_DISTANCE = 2.5, 500, 0.03
 """Duration of lowering the box [s], cycles at zero internal force, and retreat distance [m] of
 real arms."""
 
@@ -62,7 +60,7 @@ class BoxLift(Task):
     """Task that holds a box between two arms with 20 N internal force and lifts it by 20 cm."""
 
     number, title = 5, "a box held with 20 N and lifted by 20 cm"
-    laws = ("coupled ufic",)
+    controllets = ("coupled ufic",)
     arms = 2
 
     def scene(self, config: CellConfig) -> CellConfig:
@@ -81,7 +79,7 @@ class BoxLift(Task):
         forward = np.cross(side, [0.0, 0.0, 1.0])
         middle = 0.5 * (bases[0] + bases[1]) + FORWARD * forward + np.array([0, 0, HEIGHT])
         arms = {}
-        for name, sign, start in zip(names, (1.0, -1.0), AT_BOX):
+        for name, sign, start in zip(names, (1.0, -1.0), START_CONFIGURATIONS):
             arm = with_start(config.arms[name], np.array(config.arms[name].q_start), rod(0.06))
             described = describe_arm(name, arm)
             franka = arm.robot.name in ("fr3", "fer")
@@ -108,13 +106,13 @@ class BoxLift(Task):
         }
         box = {"shape": "box", "size": list(HALF_EDGES), "rpy": [0.0, 0.0, yaw], "mass": 0.8,
                "position": middle.tolist()}  # fmt: skip
-        law: dict[str, Any] = {
+        controllet: dict[str, Any] = {
             "type": "coupled_force_impedance",
             "params": {"stiffness": [4000.0, 4000.0, 4000.0, 100.0, 100.0, 100.0]},
         }
         self.objects = {"table": object_like(config, "table", table),
                        "box": object_like(config, "box", box)}  # fmt: skip
-        return task_cell(config, arms, law, self.objects)
+        return task_cell(config, arms, controllet, self.objects)
 
     def settle(self, cell: Cell, advance: PassTime) -> None:
         """Increase the internal force until both tools press firmly."""
@@ -147,7 +145,7 @@ class BoxLift(Task):
             cell.set_object_target(CONTROLLET_NAME, Pose(goal, np.eye(3)))
             advance(TARGET_CYCLES)
         cell.set_object_target(CONTROLLET_NAME, internal_force=0.0)
-        advance(LET_GO)
+        advance(RELEASE_CYCLES)
         outwards = {
             name: -RETREAT_DISTANCE * force / INTERNAL_FORCE
             for name, force in self.forces_on_objects.items()
@@ -248,12 +246,12 @@ TASKS: Mapping[int, type[Task]] = {
 """Tasks of multipanda_ros2, section V-B."""
 
 
-def make_task(number: int, law: str = "", seconds: float = 10.0) -> Task:
+def make_task(number: int, controllet: str = "", seconds: float = 10.0) -> Task:
     """Return a task by its number.
 
     Args:
         number: Number of the task.
-        law: Name of the controllet; empty for the default of the task.
+        controllet: Name of the controllet; empty for the default of the task.
         seconds: Duration [s].
 
     Raises:
@@ -261,7 +259,7 @@ def make_task(number: int, law: str = "", seconds: float = 10.0) -> Task:
     """
     if number not in TASKS:
         raise ValidationRefused(f"task: got {number}, allowed {', '.join(map(str, TASKS))}")
-    return TASKS[number](law, seconds)
+    return TASKS[number](controllet, seconds)
 
 
 def has_real_arms(config: CellConfig, task: Task) -> bool:

@@ -133,7 +133,7 @@ def validate(
     repeats: int = 5,
     seconds: float = 10.0,
     seed: int = 0,
-    laws: Sequence[str] = (),
+    controllets: Sequence[str] = (),
     recover: bool = False,
     say: LogFunction = lambda text: None,
 ) -> list[Comparison]:
@@ -150,7 +150,7 @@ def validate(
         repeats: Repeats of every task per side.
         seconds: Duration of each task [s].
         seed: Random seed of the first repeat.
-        laws: Names of force controllets. If empty, all controllets of a task are used.
+        controllets: Names of force controllets. If empty, all controllets of a task are used.
         recover: True to recover real arms that have stopped on a fault before the next run.
         say: Callback that receives progress messages.
 
@@ -164,7 +164,9 @@ def validate(
             f"tasks: got {len(tasks)} for the log of one task. Name this task by its number."
         )
     planned = [
-        make_task(number, law, seconds) for number in tasks for law in laws_of(number, laws)
+        make_task(number, controllet, seconds)
+        for number in tasks
+        for controllet in laws_of(number, controllets)
     ]
     if not isinstance(plant, Log):
         twin = with_tools_of(plant, twin)
@@ -175,10 +177,15 @@ def validate(
     return [_one(task, plant, twin, repeats, seed, recover, say) for task in planned]
 
 
-def laws_of(number: int, laws: Sequence[str]) -> Sequence[str]:
-    """Return the controllets of a task that are among ``laws``; if there are none, all of them."""
-    known = make_task(number).laws
-    return [law for law in known if law in laws] or known
+def laws_of(number: int, controllets: Sequence[str]) -> Sequence[str]:
+    """Return the given controllets that a task has, or all of its controllets if there are none.
+
+    Args:
+        number: Number of the task.
+        controllets: Names of controllets.
+    """
+    known = make_task(number).controllets
+    return [controllet for controllet in known if controllet in controllets] or known
 
 
 def check_sides(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
@@ -289,7 +296,7 @@ def runs_of(
     cell, runs = TaskCell(task, side, recover=recover), list[Run]()
 
     def once(repeat: int) -> Run:
-        which = f"task {task.number} ({task.law}), repeat {repeat + 1} of {repeats}"
+        which = f"task {task.number} ({task.controllet}), repeat {repeat + 1} of {repeats}"
         if runs and not cell.is_random:
             log(f"{which}: equal to the first, since nothing is random")
 

@@ -29,7 +29,7 @@ def shown(cell, *numbers, seconds=1.0):
     """Return tasks, made short, with the runs of a plant."""
     tasks = [make_task(number, seconds=seconds) for number in numbers]
     for task in tasks:
-        task.settling = 800
+        task.settling_cycles = 800
     return [(task, runs_of(task, cell, 1, 0)) for task in tasks]
 
 

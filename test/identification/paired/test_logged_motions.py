@@ -46,7 +46,7 @@ def recording(rate=500.0, begins=(1.0, 3.5), **changes):
 
 @pytest.mark.parametrize("rate", [100.0, 500.0, 1000.0])
 def test_a_recording_is_cut_into_its_motions_from_rest_to_rest(rate):
-    found, follow, left_out = logged_motions([recording(rate)], ARM, law="joint_trajectory")
+    found, follow, left_out = logged_motions([recording(rate)], ARM, controllet="joint_trajectory")
     assert (len(found), follow, left_out) == (2, "measured", [])
     for one, begin in zip(found, (1.0, 3.5)):
         n = len(one.plant.rows)
@@ -124,7 +124,7 @@ def test_a_motion_that_128_points_are_too_few_for_is_left_out():
     dq[on, 3] = 0.2 * np.pi * np.sin(2.0 * np.pi * (time[on] - 1.0))
     log = recording(time=time, q=q, dq=dq, tau=np.tile(OFF, (len(q), 1)))
     with pytest.raises(ValidationRefused, match="--controllet joint_impedance"):
-        logged_motions([log], ARM, law="joint_trajectory")
+        logged_motions([log], ARM, controllet="joint_trajectory")
     assert len(logged_motions([log], ARM)[0]) == 1
 
 
@@ -147,6 +147,6 @@ def test_the_twin_does_what_was_recorded_at_its_times_and_the_table_says_how(tmp
     assert replay_logs(TWIN, [file], "arm", folder, jobs=1, report=said.append) == 2
     assert said[-1].startswith("2 of 2 motions")
     with pytest.raises(ConfigurationError, match="Use another folder"):
-        replay_logs(TWIN, [file], "arm", folder, jobs=1, law="joint_position")
+        replay_logs(TWIN, [file], "arm", folder, jobs=1, controllet="joint_position")
     with pytest.raises(ValidationRefused, match=r"none\.csv"):
         replay_logs(TWIN, [tmp_path / "none.csv"], "arm", folder)

@@ -17,7 +17,7 @@ from multipanda_py.identification.paired.motions import (
     joint_motion,
     moving_together,
 )
-from multipanda_py.identification.validation.approach_paths import tool_in_world
+from multipanda_py.identification.validation.task import tool_in_world
 from multipanda_py.planning.trajectory.quintic import evaluate
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]

@@ -94,10 +94,17 @@ def test_what_a_plant_cannot_do_is_refused_before_it_is_connected(tmp_path):
     mock = plant({"arm": {"backend": "mock"}})
     with pytest.raises(ConfigurationError, match=r"joint_position.*position"):
         record_pairs(
-            TWIN, mock, "arm", tmp_path / "a", WISHED, laws=("joint_trajectory", "joint_position")
+            TWIN,
+            mock,
+            "arm",
+            tmp_path / "a",
+            WISHED,
+            controllets=("joint_trajectory", "joint_position"),
         )
     with pytest.raises(ValidationRefused, match=r"^--plant-controllet: .*'hold'.*joint_traj"):
-        record_pairs(TWIN, mock, "arm", tmp_path / "b", WISHED, laws=("joint_impedance", "hold"))
+        record_pairs(
+            TWIN, mock, "arm", tmp_path / "b", WISHED, controllets=("joint_impedance", "hold")
+        )
     with pytest.raises(ValidationRefused, match=r"^twin: "):
         record_pairs(mock, mock, "arm", tmp_path / "c", WISHED)
     other = plant({"arm": {"backend": "mock", "model": "ur5e"}})
@@ -162,11 +169,14 @@ def test_a_robot_that_stops_ends_it_in_one_line_and_it_goes_on_where_it_was(law,
 
     with FciSim([address], tidy=True, priority=40) as sim:
         with pytest.raises(ValidationRefused, match=r"(?s)^multi-00001: .*1 of 2"):
-            record_pairs(TWIN, cell, "arm", tmp_path, wished, laws=laws, log=say)
+            record_pairs(TWIN, cell, "arm", tmp_path, wished, controllets=laws, log=say)
         assert not (tmp_path / TABLE_FILE).exists()
         sim.admin(address, "reboot", seconds=0.0)
         wait_until(lambda: sim.admin(address, "stats")["running"])
-        assert record_pairs(TWIN, cell, "arm", tmp_path, wished, laws=laws, log=said.append) == 2
+        assert (
+            record_pairs(TWIN, cell, "arm", tmp_path, wished, controllets=laws, log=said.append)
+            == 2
+        )
     assert any(text.startswith("1 of 2 ") for text in said)
     for name in ("multi-00000", "multi-00001"):
         twin, other = recorded(tmp_path, name).cut("command")

@@ -13,8 +13,7 @@ import pytest
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, MissingExtra
 from multipanda_py.identification.paired.data_set import DataSetSpec, record_pairs
-from multipanda_py.identification.paired.folder import RECORDED_FOLDER, TABLE_FILE
-from multipanda_py.identification.paired.parallel import workers
+from multipanda_py.identification.paired.folder import RECORDED_FOLDER, TABLE_FILE, workers
 
 pytestmark = pytest.mark.inline
 
@@ -75,7 +74,7 @@ def test_each_side_has_its_own_law_and_the_table_says_which(tmp_path):
         {"arms": {"arm": {"perturbation": {"torque_bias": [0.4, 0, 0, 0, 0, 0, 0]}}}}
     )
     wished, laws = DataSetSpec(0, 1, 0, seed=264), ("joint_trajectory", "joint_position")
-    assert record_pairs(CELL, plant, "arm", tmp_path, wished, laws=laws, jobs=1) == 1
+    assert record_pairs(CELL, plant, "arm", tmp_path, wished, controllets=laws, jobs=1) == 1
     about = json.loads(parquet.read_schema(tmp_path / TABLE_FILE).metadata[b"multipanda_pairs"])
     assert about["laws"] == {"twin": "joint_trajectory", "plant": "joint_position"}
     with np.load(tmp_path / RECORDED_FOLDER / "single-00000.npz") as data:

@@ -14,7 +14,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ValidationRefused
 from multipanda_py.identification.validation import make_task, run_task, validate
-from multipanda_py.identification.validation.approach_paths import tool_in_world
+from multipanda_py.identification.validation.task import tool_in_world
 from multipanda_py.identification.validation.tasks import (
     in_task,
     setup_instructions,

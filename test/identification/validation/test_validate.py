@@ -15,11 +15,11 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ConfigurationError, ValidationRefused
 from multipanda_py.identification.validation import Run, compare, make_task, run_task, validate
-from multipanda_py.identification.validation.approach_paths import pointing, tool_in_world
 from multipanda_py.identification.validation.compare import gravity_of, quantities
 from multipanda_py.identification.validation.pressing_tasks import PlainForce
 from multipanda_py.identification.validation.record import TaskCell
 from multipanda_py.identification.validation.report import write_report
+from multipanda_py.identification.validation.task import pointing, tool_in_world
 from multipanda_py.identification.validation.validate import runs_of
 from multipanda_py.realtime.recording import ArmLog, Log
 from multipanda_py.robots import MODELS
@@ -192,7 +192,7 @@ def test_the_plain_law_is_feed_forward_and_pi():
 def test_the_plain_law_integrates_the_time_that_went_by_where_it_is_not_asked_in_every_cycle():
     """On real arms it is asked every tenth cycle, and integrated a millisecond for each."""
     task, periods = make_task(3, "plain_pi", 1.0), []
-    task.settling = 600  # the table is felt after some 350 cycles
+    task.settling_cycles = 600  # the table is felt after some 350 cycles
     with Cell(task.scene(cell())) as running:
         task.settle(running, running.step)
         force = task.plain.force

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multipanda_py.learning.gym.control import CONTROLS, ROTATION, pose_numbers, pose_of
+from multipanda_py.learning.gym.control import CONTROLS, TOOL_ROTATION_SPEED, pose_numbers, pose_of
 from multipanda_py.learning.gym.spaces import GripperControl
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
@@ -49,7 +49,9 @@ def test_steps_toward_a_pose_come_there(position, turn):
         step = control.toward(goal)
         assert np.abs(step).max() <= 1.0 + 1e-9
         moved = control.pose.position + 0.4 * 0.05 * step[:3]
-        control.pose = Pose(moved, pin.exp3(ROTATION * 0.05 * step[3:6]) @ control.pose.rotation)
+        control.pose = Pose(
+            moved, pin.exp3(TOOL_ROTATION_SPEED * 0.05 * step[3:6]) @ control.pose.rotation
+        )
     assert control.pose.position == pytest.approx(goal.position, abs=1e-9)
     assert control.pose.rotation == pytest.approx(goal.rotation, abs=1e-9)
 
