@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a round is worth, and what its bodies are found from."""
+"""Scores and rounds of a calibration, and the cache of its runs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from multipanda_py.identification.calibration import (
     report,
 )
 from multipanda_py.identification.calibration.improvement import ModelImprovement, gain_of
+from multipanda_py.identification.calibration.rounds import RunCache
 from multipanda_py.identification.validation import Comparison, Run, make_task
 from multipanda_py.identification.validation.compare import QUANTITIES
 from multipanda_py.realtime.recording import ArmLog
@@ -183,3 +184,59 @@ def test_a_gain_counts_runs_that_ended_early_and_compares_what_both_came_through
     assert gain.as_dict()["ended_early"] == {"data sheet": 1, "identified": 0}
     shortest = gain_of(task, [Run({}, fault="reflex")], runs[1:])
     assert (shortest.errors, shortest.series) == ({}, {})
+
+
+ASKED = {"plant": "one", "seconds": 4.0, "tasks": (1, 4)}
+
+
+def stored_run(fault=""):
+    time = np.arange(5) * 1e-3
+    return Run({"arm": ArmLog("arm", "fr3", ("joint1",), time, time[:, None])}, fault=fault)
+
+
+def never():
+    raise RuntimeError("done a second time")
+
+
+def test_what_was_done_is_not_done_again(tmp_path):
+    folder = tmp_path / "parts"
+    first = RunCache(folder, ASKED)
+    assert not folder.exists()  # until there is something to keep
+    made = first.run("one", stored_run)
+    table = first.points("two", lambda: np.eye(3))
+    numbers = first.numbers("three", lambda: {"friction": 0.2})
+    again = RunCache(folder, ASKED)
+    assert len(again) == 1
+    np.testing.assert_array_equal(again.run("one", never).logs["arm"].q, made.logs["arm"].q)
+    np.testing.assert_array_equal(again.points("two", never), table)
+    assert again.numbers("three", never) == numbers
+
+
+def test_a_run_that_a_fault_ended_is_done_again(tmp_path):
+    kept = RunCache(tmp_path, ASKED)
+    assert kept.run("one", lambda: stored_run("left: reflex")).fault
+    assert not kept.run("one", stored_run).fault
+
+
+def test_a_file_that_is_cut_off_is_done_again(tmp_path):
+    kept = RunCache(tmp_path, ASKED)
+    kept.run("one", stored_run)
+    whole = (tmp_path / "one.npz").read_bytes()
+    for size in (0, len(whole) // 2, len(whole) - 1):
+        (tmp_path / "one.npz").write_bytes(whole[:size])
+        assert len(kept.run("one", stored_run).logs["arm"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"seconds": 2.0}, r"\bseconds\b"),
+        ({"plant": "two", "tasks": (1,)}, r"\bplant\b.*\btasks\b"),
+    ],
+)
+def test_what_is_the_answer_to_something_else_is_refused(tmp_path, change, words):
+    RunCache(tmp_path, ASKED).run("one", stored_run)
+    there = sorted(path.name for path in tmp_path.iterdir())
+    with pytest.raises(ValidationRefused, match=words):
+        RunCache(tmp_path, {**ASKED, **change})
+    assert sorted(path.name for path in tmp_path.iterdir()) == there
