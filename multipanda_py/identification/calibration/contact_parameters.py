@@ -240,9 +240,7 @@ class ContactFit:
         off = np.linalg.norm(result.fun) / np.maximum(_own_lengths(result.jac), 1e-9)
         ends = np.exp([np.maximum(result.x - off, low), np.minimum(result.x + off, high)]).T
         # Parameters of one task can compensate each other. Either all or none are accepted.
-        is_determined = all(
-            max_value < MAX_RANGE_RATIO * min_value for min_value, max_value in ends
-        )
+        is_determined = all(upper < MAX_RANGE_RATIO * lower for lower, upper in ends)
         return ContactParameters(
             {
                 name: float(f"{value:.5g}")
