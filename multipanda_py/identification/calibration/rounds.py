@@ -117,7 +117,7 @@ class Calibration:
         return min(self.rounds, key=lambda one: one.score)
 
 
-REQUEST_FILE = "arguments.json"
+REQUEST_FILE = "asked.json"
 _T = TypeVar("_T")
 
 

@@ -53,17 +53,13 @@ MAX_GAP = 0.02
 """Maximum time between two recorded states [s]. States in between are interpolated linearly."""
 MAX_BLOCKED = 3
 """Consecutive motions without a path to their start before the recording stops for inspection."""
-# Timeout of waiting for a condition, period of targets and checks, period of reading records,
-# period of reading the time of the cell, and timeout if this time stands still [s].
-_REST_TIMEOUT, _TARGET_PERIOD, _READ_PERIOD, _POLL_PERIOD, _STALL_TIMEOUT = (
-    10.0,
-    0.01,
-    0.5,
-    5e-4,
-    10.0,
-)
-# Estimated duration of a motion [s], and number of retries of a rejected command.
-_MOTION_DURATION, _MAX_RETRIES = 10.0, 5
+_WAIT_TIMEOUT = 10.0  # Timeout of waiting for a condition [s].
+_STALL_TIMEOUT = 10.0  # Maximum wall time in which the time of the cell may stand still [s].
+_TARGET_PERIOD = 0.01  # Period of streamed targets and of checks [s].
+_READ_PERIOD = 0.5  # Period of reading cycle records [s].
+_POLL_PERIOD = 5e-4  # Period of reading the time of the cell [s].
+_MOTION_DURATION = 10.0  # Estimated duration of a motion [s].
+_MAX_RETRIES = 5  # Number of retries of a rejected command.
 _T = TypeVar("_T")
 
 
@@ -80,7 +76,7 @@ class RealPlant:
         arm: Name of the moving arm.
         controllet: Controllet that executes the motions.
         count: Number of motions, for the warning before the start.
-        say: Callback that receives a warning before the arm moves.
+        log: Callback that receives a warning before the arm moves.
 
     Raises:
         ConfigurationError: If the cell is invalid.
@@ -92,7 +88,7 @@ class RealPlant:
         arm: str,
         controllet: str,
         count: int,
-        say: Callable[[str], None] = lambda text: None,
+        log: Callable[[str], None] = lambda text: None,
     ) -> None:
         controllets = {
             TO_START: ControlletConfig.model_validate({"type": "joint_trajectory"}),
@@ -105,7 +101,7 @@ class RealPlant:
         check_cell(self._config, faults)
         if faults:
             raise ConfigurationError(*faults)
-        self._arm, self._controllet, self._count, self._report = arm, controllet, count, say
+        self._arm, self._controllet, self._count, self._report = arm, controllet, count, log
         self._cell: Cell | None = None
         self._blocked = 0
 
@@ -259,11 +255,11 @@ class RealPlant:
 
         Cell time slows down on an overloaded machine.
         """
-        limit = cell.time + _REST_TIMEOUT + longer
+        limit = cell.time + _WAIT_TIMEOUT + longer
         while not condition():
             if cell.time > limit:
                 raise LoopError(
-                    f"timeout of {_REST_TIMEOUT + longer:.0f} s while waiting: {description}"
+                    f"timeout of {_WAIT_TIMEOUT + longer:.0f} s while waiting: {description}"
                 )
             self._wait_until(cell, cell.time + _TARGET_PERIOD)
 
