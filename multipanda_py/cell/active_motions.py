@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from multipanda_py.cell.attached_objects import Attachments
 from multipanda_py.cell.commanded_motions import CommandedMotion
 from multipanda_py.cell.goals import Place
+from multipanda_py.cell.grippers import Attachments
 from multipanda_py.cell.motion_finder import MoveFinder
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader

@@ -17,12 +17,10 @@ from typing_extensions import Self
 
 from multipanda_py.cell.active_motions import Moves
 from multipanda_py.cell.arm_request import ArmRequest
-from multipanda_py.cell.attached_objects import Attachments, HoldingRequest
 from multipanda_py.cell.checks import notes_of, unread_sections
 from multipanda_py.cell.connection import Connection, Counts
 from multipanda_py.cell.goals import Frames, Place, goals_by_arm
-from multipanda_py.cell.grippers import Grippers
-from multipanda_py.cell.history import RecordedMoment
+from multipanda_py.cell.grippers import Attachments, Grippers, HoldingRequest
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.parameters import SETTINGS_TIMEOUT, ParameterWriter, RobotSettings
 from multipanda_py.cell.pending_switch import PendingSwitch
@@ -36,7 +34,12 @@ from multipanda_py.cell.recovery import (
 )
 from multipanda_py.cell.scene_editor import AT_REST, EntryRequest, SceneEditor
 from multipanda_py.cell.simulation import PacedSimulation, Simulation
-from multipanda_py.cell.state_reader import ActuatorReader, ActuatorSnapshot, StateReader
+from multipanda_py.cell.state_reader import (
+    ActuatorReader,
+    ActuatorSnapshot,
+    RecordedMoment,
+    StateReader,
+)
 from multipanda_py.cell.switch_planning import Strictness, SwitchResult
 from multipanda_py.cell.switcher import ControlletInfo, Switcher
 from multipanda_py.cell.target_writer import TargetWriter

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.cell.attached_objects import Attachments
 from multipanda_py.cell.goals import GoalConverter, Place
+from multipanda_py.cell.grippers import Attachments
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.config.describe import describe_identified_arms, describe_objects

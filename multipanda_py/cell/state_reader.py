@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read states, cycle records, controllet reports, timing and events of a running cell."""
+"""States of a running cell: arms, records, controllet reports, timing and events."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.cell.connection import Connection
-from multipanda_py.cell.history import RecordedMoment
 from multipanda_py.cell.names import CellNames
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.describe import movable_objects
-from multipanda_py.exceptions import ActuatorRefused, LoopError
+from multipanda_py.exceptions import ActuatorRefused, LoopError, TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.cycle_record import ARM_FIELDS, columns, row_dtype
 from multipanda_py.realtime.events import Event, LoopEvent
@@ -24,6 +23,55 @@ from multipanda_py.robots.gripper import Outcome
 from multipanda_py.simulation.actuators.springs import JointSprings
 from multipanda_py.state import COMMAND_INTERFACES, ArmSnapshot, Matrix, Vector
 from multipanda_py.targets import Reports
+
+
+class RecordedMoment:
+    """States of all arms and objects in one recorded cycle.
+
+    Args:
+        row: Copy of the cycle record.
+        state: Function that returns the state of an arm in this cycle, by name.
+        movable: Names of the movable objects, in the order of the cycle record.
+
+    Attributes:
+        row: Copy of the cycle record.
+    """
+
+    def __init__(
+        self, row: NDArray[np.void], state: Callable[[str], ArmSnapshot], movable: Iterable[str]
+    ) -> None:
+        self.row, self.state, self._movable = row, state, tuple(movable)
+
+    @property
+    def time(self) -> float:
+        """Cell time of the cycle [s]."""
+        return float(self.row["time"])
+
+    def pose(self, arm: str) -> Pose:
+        """Return the measured tool pose in the base of its arm.
+
+        Raises:
+            LoopError: If the measured joint positions are not finite.
+        """
+        state = self.state(arm)
+        try:
+            return Pose(state.position_ee_in_base, state.rotation_ee_in_base)
+        except TargetRejected:
+            raise LoopError(
+                f"{arm} has no pose: its measured joint positions {state.q.tolist()} are not "
+                "finite"
+            ) from None
+
+    def objects(self) -> dict[str, Pose]:
+        """Return the poses in the world of the movable objects that are in the scene, by name."""
+        row = self.row
+        return {
+            name: Pose.from_quaternion(p[:3], [*p[4:], p[3]])
+            for name, p, is_present in zip(
+                self._movable, row["object_poses"], row["object_present"]
+            )
+            if is_present
+        }
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from multipanda_py.cell.history import RecordedMoment
+from multipanda_py.cell.state_reader import RecordedMoment
 from multipanda_py.config.cell_file import fingerprint
 from multipanda_py.exceptions import DatasetRefused
 from multipanda_py.learning.datasets.features import (

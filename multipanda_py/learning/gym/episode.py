@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from multipanda_py.cell.cell import Cell
-from multipanda_py.cell.history import RecordedMoment
 from multipanda_py.cell.simulation import SimulationState
+from multipanda_py.cell.state_reader import RecordedMoment
 from multipanda_py.exceptions import (
     ActionRejected,
     LoopError,

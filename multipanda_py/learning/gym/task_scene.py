@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multipanda_py.cell.cell import Cell
-from multipanda_py.cell.history import RecordedMoment
+from multipanda_py.cell.state_reader import RecordedMoment
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import first_arm_without_simulation
 from multipanda_py.exceptions import ConfigurationError, SimulationRefused, UnknownName

@@ -29,8 +29,7 @@ from multipanda_py.robots.gripper import (
 )
 from multipanda_py.robots.parallel_gripper import ParallelGripper
 from multipanda_py.ros.client.cell_state import ArmStatus, NodeStatus
-from multipanda_py.ros.client.node_link import LatestMessage, NodeLink
-from multipanda_py.ros.client.service_call import Call
+from multipanda_py.ros.client.node_link import Call, LatestMessage, NodeLink
 from multipanda_py.ros.node.conversions import read_joints, read_numbers, read_pose
 from multipanda_py.state import ArmSnapshot, Vector
 

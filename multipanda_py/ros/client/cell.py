@@ -1,32 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remote cell of a running node, for environments and policies."""
+"""Remote cell of a running node, with its states and objects, for environments and policies."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from geometry_msgs.msg import PoseStamped
 from numpy.typing import ArrayLike
+from sensor_msgs.msg import JointState
 
 from multipanda_py.cell.motion_finder import MoveFinder
 from multipanda_py.cell.names import CellNames
-from multipanda_py.config.parameter_file import refuse_namespace
-from multipanda_py.exceptions import LoopTimeout, MotionFailed, TopicLost, UnknownName
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import first_arm_without_simulation, movable_objects
+from multipanda_py.config.parameter_file import NODE, refuse_namespace
+from multipanda_py.exceptions import (
+    LoopTimeout,
+    MotionFailed,
+    SimulationRefused,
+    TopicLost,
+    UnknownName,
+)
 from multipanda_py.planning.motions.motion_request import MovePlan
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.events import LoopEvent
 from multipanda_py.robots import ArmDescription
-from multipanda_py.ros.client.arm import RemoteGripper
+from multipanda_py.ros.client.arm import RemoteArm, RemoteGripper
+from multipanda_py.ros.client.cell_state import NodeStatus
 from multipanda_py.ros.client.controllets import APPROACH_CONTROLLET, RemoteLaws, RemoteMotion
-from multipanda_py.ros.client.node_link import NodeLink, name_of_own
-from multipanda_py.ros.client.states import RemoteStates
+from multipanda_py.ros.client.node_link import LatestMessage, NodeLink, name_of_own
 from multipanda_py.ros.client.target_publisher import RemoteTargets
-from multipanda_py.ros.client.world import RemoteWorld
+from multipanda_py.ros.node.conversions import WORLD, read_pose, write_pose
 from multipanda_py.ros.node.settings import ask_for_cell
 from multipanda_py.state import ArmSnapshot
 
+try:
+    from simulation_interfaces.msg import Result
+    from simulation_interfaces.srv import SetEntityState
+except ImportError:  # Not every distribution has this package.
+    SetEntityState = None
+
 TIMEOUT = 20.0
 """Timeout for the discovery of a node and for its answers [s]."""
+MIN_STATE_TIMEOUT = 0.5
+"""Minimum timeout of a state topic [s]; longer at low state rates."""
 
 
 class RosCell:
@@ -292,3 +310,157 @@ class RosCell:
         """
         self._link.check()
         self._laws.check()
+
+
+class RemoteStates:
+    """Subscriptions to the states of a cell.
+
+    Args:
+        link: Link to the node.
+        root: Namespace of the cell with a leading slash, or empty.
+        config: Configuration of the cell.
+        descriptions: Descriptions of its arms, by name.
+
+    Attributes:
+        arms: States of the arms, by name.
+        object_topics: Subscriptions to the poses of movable objects, by name.
+    """
+
+    def __init__(
+        self,
+        link: NodeLink,
+        root: str,
+        config: CellConfig,
+        descriptions: Mapping[str, ArmDescription],
+    ) -> None:
+        self._link, self._root, self._config, self._origin = link, root, config, 0.0
+        stale = max(MIN_STATE_TIMEOUT, 5.0 / config.cell.joint_state_rate)
+        merged = link.hear(JointState, f"{root}/joint_states", stale)
+        status = self._status = NodeStatus(config, link.node)
+        self.arms = {
+            name: RemoteArm(link, root, name, arm, stale, merged, status)
+            for name, arm in descriptions.items()
+        }
+        self.object_topics = {
+            name: link.hear(PoseStamped, f"{root}/objects/{name}/pose", stale, read_pose)
+            for name in movable_objects(config)
+        }
+
+    def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
+        """Return the number of events so far, and the events after the first ``count``."""
+        return self._status.events_since(count)
+
+    @property
+    def topics(self) -> list[LatestMessage]:
+        """Subscriptions that are required for the states of all arms."""
+        return [topic for arm in self.arms.values() for topic in arm.topics]
+
+    @property
+    def time(self) -> float:
+        """Time of the newest states of all arms, relative to the first ones [s]."""
+        return min(arm.stamp for arm in self.arms.values()) - self._origin
+
+    def wait_for_states(self, timeout: float) -> None:
+        """Wait until every topic has a message, then set :attr:`time` to zero.
+
+        Args:
+            timeout: Maximum time to wait [s].
+
+        Raises:
+            TopicLost: If a topic has no message in time; the message lists these topics.
+        """
+
+        def silent() -> list[str]:
+            untold = [arm.name for arm in self.arms.values() if arm.status.received_at < 0.0]
+            result = [topic.name for topic in self.topics if not topic.count]
+            return [*dict.fromkeys(result), *(f"/diagnostics of {name}" for name in untold)]
+
+        self._link.need(
+            silent, timeout, f"no message from {self._root}/{NODE}",
+            ". Check that it is active and its simulation not paused",
+        )  # fmt: skip
+        self._origin = min(arm.stamp for arm in self.arms.values())
+
+    def restart(self, timeout: float) -> None:
+        """Wait until the states of all arms are recent.
+
+        Raises:
+            TopicLost: If a state stays outdated.
+        """
+        topics = self.topics
+        if not self._link.until(lambda: all(topic.is_new for topic in topics), timeout):
+            for topic in topics:
+                topic.check()
+
+    def objects(self) -> dict[str, Pose]:
+        """Return the poses of movable objects in the world.
+
+        Raises:
+            TopicLost: If an object that is present from the start has no pose.
+        """
+        return {
+            name: _in_world(topic)
+            for name, topic in self.object_topics.items()
+            if topic.count or self._config.objects[name].present
+        }
+
+
+def _in_world(topic: LatestMessage) -> Pose:
+    message = topic.message()
+    if message.frame not in ("", WORLD):
+        raise TopicLost(f"{topic.name}: got frame {message.frame!r}, allowed {WORLD}")
+    pose: Pose = message.pose
+    return pose
+
+
+class RemoteWorld:
+    """Client that moves objects in the simulated world.
+
+    Args:
+        link: Link to the node.
+        root: Namespace of the cell.
+        config: Configuration of the cell.
+        things: Topics of the object poses, by name.
+        patience: Timeout of answers [s].
+    """
+
+    def __init__(
+        self,
+        link: NodeLink,
+        root: str,
+        config: CellConfig,
+        things: Mapping[str, LatestMessage],
+        patience: float,
+    ) -> None:
+        self._link, self._name, self._objects = link, f"{root}/set_entity_state", things
+        self._real, self._timeout = first_arm_without_simulation(config), patience
+        if not self.refusal():
+            link.offer(SetEntityState, self._name)
+
+    def refusal(self) -> str:
+        """Return why no object of this cell can be moved, or an empty string."""
+        if self._real:
+            return f"got {self._real}, allowed simulated arms"
+        return "" if SetEntityState is not None else "simulation_interfaces is not installed"
+
+    def ask_pose(self, object_name: str, pose: Pose) -> int:
+        """Set the pose of an object at rest, and wait until the node publishes it.
+
+        Raises:
+            SimulationRefused: If the pose is rejected; the message has the reason.
+            TopicLost: If the node does not answer.
+        """
+        request = SetEntityState.Request(entity=object_name)
+        request.state.header.frame_id = WORLD
+        write_pose(request.state.pose, pose)
+        answer = self._link.ask(self._name, request, self._timeout).result
+        if answer.result != Result.RESULT_OK:
+            raise SimulationRefused(f"{object_name}: {answer.error_message}")
+        topic, before = self._objects[object_name], self._objects[object_name].count
+        if not self._link.until(lambda: topic.count > before + 1, self._timeout):
+            raise TopicLost(f"{topic.name}: no message within {self._timeout:g} s")
+        return 0
+
+    def is_placed(self, object_name: str, number: int) -> bool:
+        """Return True, because :meth:`ask_pose` waits for the answer."""
+        return True

@@ -40,8 +40,7 @@ from multipanda_py.realtime.timing import LoopStatistics
 from multipanda_py.robots import ArmDescription
 from multipanda_py.ros.client.arm import NodeHand
 from multipanda_py.ros.client.cell_state import CellStateSubscriber
-from multipanda_py.ros.client.node_link import NodeLink
-from multipanda_py.ros.client.service_call import Call, Pending, RequestChain
+from multipanda_py.ros.client.node_link import Call, NodeLink, Pending, RequestChain
 from multipanda_py.ros.client.target_publisher import TargetPublisher
 from multipanda_py.ros.node.settings import ask_for_cell, parameters_of
 from multipanda_py.ros.services.arms import RECOVERY_RESPONSE_TIMEOUT

@@ -7,16 +7,27 @@ Thread: executor; no function keeps state.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any, NamedTuple, TypeAlias
 
-from geometry_msgs.msg import PoseStamped
+from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64, Float64MultiArray
 
-from multipanda_py.exceptions import TargetRejected
+from multipanda_py.exceptions import (
+    ConfigurationError,
+    MultipandaError,
+    SimulationRefused,
+    TargetRejected,
+)
 from multipanda_py.pose import Pose
+from multipanda_py.targets import Channel
 
+WORLD = "world"
+"""Frame of all arms and objects of a cell."""
 _ENCAPSULATION = 4  # Size of the header before a serialized message [bytes].
 ORDERS = {b"\0\0": ">", b"\0\1": "<"}
 """Byte order of plain CDR, by its first two bytes."""
@@ -61,6 +72,26 @@ def write_pose(message: Any, pose: Pose) -> None:
     position, orientation = message.position, message.orientation
     position.x, position.y, position.z = pose.position.tolist()
     orientation.x, orientation.y, orientation.z, orientation.w = pose.quaternion_xyzw.tolist()
+
+
+def pose_in_world(frame: str, pose: Any) -> Pose:
+    """Return the pose of a message.
+
+    Args:
+        frame: Frame of the message; only the world is allowed.
+        pose: Message ``geometry_msgs/Pose``.
+
+    Raises:
+        SimulationRefused: If the message is in another frame.
+        TargetRejected: If its content is not a valid pose.
+    """
+    if frame not in ("", WORLD):
+        raise SimulationRefused(f"header.frame_id: got {frame!r:.60}, allowed {WORLD}")
+    position, orientation = pose.position, pose.orientation
+    return Pose.from_quaternion(
+        (position.x, position.y, position.z),
+        (orientation.x, orientation.y, orientation.z, orientation.w),
+    )
 
 
 def read_pose(raw: bytes) -> StampedPose:
@@ -198,3 +229,114 @@ def read_joints(
             raise TargetRejected(f"{field}: got {len(values)} numbers for {len(names)} names")
     q, dq = ([values[i] for i in order] if values else None for values in lists.values())
     return q, dq
+
+
+class Request(NamedTuple):
+    """Target from a message.
+
+    Attributes:
+        value: Value for the channel's check.
+        frame: Frame of the header, or empty.
+        stamp_ns: Stamp of the header [ns]; None without a header.
+    """
+
+    value: Any
+    frame: str = ""
+    stamp_ns: int | None = None
+
+
+Reader: TypeAlias = Callable[[bytes, Sequence[str]], Request]
+"""Function of a serialized message and the arm's joint names; raises TargetRejected."""
+
+
+def _pose(raw: bytes, _joints: Sequence[str]) -> Request:
+    stamped = read_pose(raw)
+    return Request(stamped.pose, stamped.frame, stamped.stamp_ns)
+
+
+def _numbers(kind: type, parts: tuple[str, str], raw: bytes, _joints: Sequence[str]) -> Request:
+    stamped = read_numbers(kind, parts, raw)
+    return Request(stamped.numbers, stamped.frame, stamped.stamp_ns)
+
+
+def _joint_state(raw: bytes, joints: Sequence[str]) -> Request:
+    message = read_message(JointState, raw)
+    return Request(read_joints(message, joints), stamp_ns=_nanoseconds(message))
+
+
+def _stamped(
+    kind: type, read: Callable[[Any], Any], raw: bytes, _joints: Sequence[str]
+) -> Request:
+    message = read_message(kind, raw)
+    return Request(read(message), message.header.frame_id, _nanoseconds(message))
+
+
+def _plain(kind: type, read: Callable[[Any], Any], raw: bytes, _joints: Sequence[str]) -> Request:
+    return Request(read(read_message(kind, raw)))
+
+
+NUMBER_TYPE = "std_msgs/msg/Float64"
+MESSAGE_READERS: dict[str, tuple[type, Reader]] = {
+    "geometry_msgs/msg/PoseStamped": (PoseStamped, _pose),
+    "sensor_msgs/msg/JointState": (JointState, _joint_state),
+    "geometry_msgs/msg/TwistStamped": (
+        TwistStamped,
+        partial(_numbers, TwistStamped, ("linear", "angular")),
+    ),
+    "geometry_msgs/msg/WrenchStamped": (
+        WrenchStamped,
+        partial(_numbers, WrenchStamped, ("force", "torque")),
+    ),
+    "std_msgs/msg/Float64MultiArray": (
+        Float64MultiArray,
+        partial(_plain, Float64MultiArray, lambda message: list(message.data)),
+    ),
+    NUMBER_TYPE: (Float64, partial(_plain, Float64, lambda message: message.data)),
+}
+"""Message class and reader, by type name."""
+
+PLAIN_KINDS = frozenset(kind for kind, _ in MESSAGE_READERS.values())
+"""Message classes of channels without a ``read`` function."""
+
+
+def of_one_joint(joint: str) -> tuple[type, Reader]:
+    """Return message class and reader of a topic with one number for one joint."""
+    return Float64, partial(_plain, Float64, lambda message: {joint: message.data})
+
+
+def reader_of(channel: Channel) -> tuple[type, Reader]:
+    """Return message class and reader of a channel.
+
+    Raises:
+        ConfigurationError: If the message type of a channel with a ``read`` function is not
+            installed.
+    """
+    if channel.read is None:
+        return MESSAGE_READERS[channel.message]
+    package, _, name = channel.message.split("/")
+    try:
+        kind: type = getattr(import_module(f"{package}.msg"), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(
+            f"channel {channel.name!r}: message: got {channel.message}, but this type is not "
+            f"installed: {error}"
+        ) from error
+    how = _stamped if hasattr(kind(), "header") else _plain
+    return kind, partial(how, kind, partial(_read_by, channel))
+
+
+def _read_by(channel: Channel, message: Any) -> Any:
+    """Return the value that the ``read`` function of a channel returns."""
+    try:
+        return channel.read(message) if channel.read else None
+    except MultipandaError:
+        raise
+    except Exception as error:  # A plug-in may raise any error.
+        raise TargetRejected(
+            f"{channel.name}: its read raised {type(error).__name__}: {error}"
+        ) from error
+
+
+def _nanoseconds(message: Any) -> int:
+    stamp = message.header.stamp
+    return int(stamp.sec * 1_000_000_000 + stamp.nanosec)

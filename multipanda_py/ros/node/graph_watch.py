@@ -1,25 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detection of faults in the ROS graph that would otherwise stay unnoticed."""
+"""Detection of faults in the ROS graph that would otherwise stay unnoticed.
+
+Two cells, or a cell and a ros2_control robot, must not have the same names. Otherwise a call of
+``left/controller_manager/switch_controller`` would reach both of them, only one would answer, and
+every target would move two arms.
+"""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Iterable
+
+import rclpy
+from controller_manager_msgs.srv import ListControllers
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
 
 from multipanda_py.cell import Cell
-from multipanda_py.ros.node.controller_manager import (
-    DISCOVERY_TIMEOUT,
-    conflicting_names,
-    managers,
-)
-from multipanda_py.ros.node.guard import GuardedNode, ThrottledLog
+from multipanda_py.exceptions import CellBusy
+from multipanda_py.ros.node.guard import BARE_NODE_ARGUMENTS, GuardedNode, ThrottledLog
 from multipanda_py.ros.node.qos import QosMismatch, describe, full_name, is_known, opposite, others
 from multipanda_py.ros.node.running import every
+from multipanda_py.ros.services.controllers import MANAGER_NAME
 from multipanda_py.ros.topics.targets import Targets
 
 PERIOD = 0.5
 """Period of the check [s]."""
-TIMEOUT = 10
+MAX_CHECKS = 10
 """Number of checks after which a mismatch is reported with an unknown node name."""
+DISCOVERY_TIMEOUT = 3.5
+"""Maximum time to find all running nodes [s]. Fast DDS repeats lost announcements after 3 s."""
+MAX_PROCESS_AGE = 22.0
+"""Time after which a listed process is considered alive [s]. Fast DDS forgets a dead process
+within 20 s. A live process may not respond, because its services are not yet announced here."""
+REPEAT_PERIOD = 0.5
+"""Period of repeated requests [s]. A server may drop the first request of a new client."""
 
 
 class GraphWatch:
@@ -67,7 +83,7 @@ class GraphWatch:
         waiting, self._unsaid = self._unsaid, []
         for mismatch, looks in waiting:  # Node names arrive after the mismatch event.
             is_named = bool(others(mismatch))
-            if looks < TIMEOUT and not is_named:
+            if looks < MAX_CHECKS and not is_named:
                 self._unsaid.append((mismatch, looks + 1))
                 continue
             self._unheard[mismatch.topic] = mismatch, is_named
@@ -83,7 +99,7 @@ class GraphWatch:
         if gids == self._known_publishers.get(topic):
             return
         self._waited[topic] += 1
-        if self._waited[topic] < TIMEOUT and not all(map(is_known, endpoints)):
+        if self._waited[topic] < MAX_CHECKS and not all(map(is_known, endpoints)):
             return
         self._waited[topic], self._known_publishers[topic] = 0, gids
         owner, name, kind = self._targets.topics[topic]
@@ -121,3 +137,80 @@ class GraphWatch:
     def _warn(self, text: str) -> None:
         if news := self._reported.new_text(text):
             self._node.get_logger().warning(news)
+
+
+def managers(node: Node, arms: Iterable[str]) -> Counter[str]:
+    """Count the nodes with names of this cell's controller managers.
+
+    Args:
+        node: Node in the namespace of the cell.
+        arms: Names of the arms.
+    """
+    root = node.get_namespace().rstrip("/")
+    ours = {f"{root}/{MANAGER_NAME}", *(f"{root}/{arm}/{MANAGER_NAME}" for arm in arms)}
+    names = (f"{space.rstrip('/')}/{name}" for name, space in node.get_node_names_and_namespaces())
+    return Counter(name for name in names if name in ours)
+
+
+def check_name_conflicts(node: Node, arms: Iterable[str]) -> None:
+    """Check that no other process uses names of this cell.
+
+    A killed process may be listed for some more seconds, but does not answer. A restart within
+    that time waits until the middleware forgets it.
+
+    Args:
+        node: Node in the namespace of the cell, before the controller managers are created.
+        arms: Names of the arms.
+
+    Raises:
+        CellBusy: If another process is alive; the message has the names.
+    """
+    listed = sorted(managers(node, arms))
+    if not listed:
+        return
+    node.get_logger().info(
+        f"{len(listed)} names of this cell are in use; checking for up to {MAX_PROCESS_AGE:g} s "
+        f"whether "
+        "their process is alive"
+    )
+    if living := _living(node, arms, listed):
+        raise CellBusy(conflicting_names(node, living))
+
+
+def conflicting_names(node: Node, names: Iterable[str]) -> str:
+    """Return the message that another process uses names of this cell."""
+    return (
+        f"{', '.join(names)}: exists already on ROS domain {node.context.get_domain_id()}, and "
+        "requests would reach two robots. Run this cell in another namespace "
+        "(-r __ns:=/NAME, namespace:=NAME) or on another domain (ROS_DOMAIN_ID)"
+    )
+
+
+def _living(main: Node, arms: Iterable[str], listed: list[str]) -> list[str]:
+    """Wait for an answer of the listed nodes; return the names that belong to a live process.
+
+    A node that does not answer counts as alive if it is still listed after ``MAX_PROCESS_AGE``.
+    """
+    node = rclpy.create_node(
+        f"{main.get_name()}_start", context=main.context, **BARE_NODE_ARGUMENTS
+    )
+    executor = SingleThreadedExecutor(context=main.context)
+    executor.add_node(node)
+    try:
+        clients = [
+            node.create_client(ListControllers, f"{name}/list_controllers") for name in listed
+        ]
+        futures = [client.call_async(ListControllers.Request()) for client in clients]
+        started = requested_at = time.monotonic()
+        while still := sorted(managers(main, arms)):
+            now = time.monotonic()
+            if any(one.done() for one in futures) or now - started > MAX_PROCESS_AGE:
+                return still
+            if now - requested_at > REPEAT_PERIOD:
+                requested_at = now
+                futures += [client.call_async(ListControllers.Request()) for client in clients]
+            executor.spin_once(timeout_sec=0.05)
+        return []
+    finally:
+        executor.shutdown()
+        node.destroy_node()

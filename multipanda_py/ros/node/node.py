@@ -37,11 +37,10 @@ from multipanda_py.realtime.system.dds import (
 )
 from multipanda_py.realtime.system.signals import Interrupted
 from multipanda_py.ros.client.target_publisher import HeartbeatMonitor
-from multipanda_py.ros.compat.franka import GRIPPER_ACTIONS, FrankaNames
+from multipanda_py.ros.compat.franka_services import GRIPPER_ACTIONS, FrankaNames
 from multipanda_py.ros.node.clock import NodeClock
-from multipanda_py.ros.node.controller_manager import check_name_conflicts, manager_node
 from multipanda_py.ros.node.diagnostics import Diagnostics
-from multipanda_py.ros.node.graph_watch import GraphWatch
+from multipanda_py.ros.node.graph_watch import GraphWatch, check_name_conflicts
 from multipanda_py.ros.node.guard import GuardedNode
 from multipanda_py.ros.node.life_cycle import UNCONFIGURED, LifeCycle
 from multipanda_py.ros.node.parameters import parameter_nodes, robot_nodes
@@ -64,12 +63,12 @@ from multipanda_py.ros.node.settings import (
     unreadable_files,
 )
 from multipanda_py.ros.services.arms import HoldingServices, RecoveryServices, Stop, TareServices
+from multipanda_py.ros.services.controllers import manager_node
 from multipanda_py.ros.services.grippers import GripperServers
 from multipanda_py.ros.services.simulation import SimulationServices
 from multipanda_py.ros.services.tasks import TaskServices, does_tasks
 from multipanda_py.ros.services.trajectories import Trajectories
-from multipanda_py.ros.topics.camera_process import SceneCameras
-from multipanda_py.ros.topics.publishers import StatePublishers
+from multipanda_py.ros.topics.publishers import SceneCameras, StatePublishers
 from multipanda_py.ros.topics.state_topic import SimClock
 from multipanda_py.ros.topics.targets import Targets, TargetStatus
 

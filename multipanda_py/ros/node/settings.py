@@ -37,8 +37,7 @@ from multipanda_py.config.parameter_file import (
 from multipanda_py.exceptions import ConfigurationError, FileRefused
 from multipanda_py.files import MAX_TEXT, check_regular, fault_of, read_text
 from multipanda_py.realtime.system.dds import discovery_hint
-from multipanda_py.ros.client.node_link import REPEAT_PERIOD, NodeLink
-from multipanda_py.ros.client.service_call import Call
+from multipanda_py.ros.client.node_link import REPEAT_PERIOD, Call, NodeLink
 
 _OURS = frozenset(CellConfig.model_fields)
 BOOLEAN_PARAMETERS = {

@@ -11,7 +11,7 @@ from typing import Any
 from std_srvs.srv import Trigger
 
 from multipanda_py.cell import Cell
-from multipanda_py.cell.attached_objects import HOLDING_TIMEOUT
+from multipanda_py.cell.grippers import HOLDING_TIMEOUT
 from multipanda_py.cell.recovery import RECOVERY_TIMEOUT, TARE_TIMEOUT
 from multipanda_py.config.parameter_file import STOP_SUFFIX
 from multipanda_py.exceptions import MultipandaError

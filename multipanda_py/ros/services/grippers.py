@@ -15,9 +15,8 @@ from std_srvs.srv import Trigger
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.robots.gripper import Action, Gripper, GripperMotion, GripperResult, Outcome
-from multipanda_py.ros.node.action_server import PlainActionServer
 from multipanda_py.ros.node.deferred_responses import Work
-from multipanda_py.ros.node.guard import GuardedNode, ThrottledLog
+from multipanda_py.ros.node.guard import GuardedNode, PlainActionServer, ThrottledLog
 from multipanda_py.ros.node.running import every
 from multipanda_py.ros.topics.targets import Targets
 

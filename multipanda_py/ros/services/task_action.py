@@ -14,9 +14,8 @@ from rclpy.clock_type import ClockType
 from multipanda_py.cell.tasks import TaskRunner
 from multipanda_py.cell.tasks.execution import TaskEvent
 from multipanda_py.exceptions import MultipandaError, TaskFailed, shortened
-from multipanda_py.ros.node.action_server import PlainActionServer
 from multipanda_py.ros.node.deferred_responses import PERIOD
-from multipanda_py.ros.node.guard import GuardedNode
+from multipanda_py.ros.node.guard import GuardedNode, PlainActionServer
 from multipanda_py.ros.node.qos import LATCHED
 
 _LEVELS = {"failed": DiagnosticStatus.ERROR, "aborted": DiagnosticStatus.WARN}

@@ -29,9 +29,8 @@ from multipanda_py.controllets.targets.joint import JOINT, MAX_REST_SPEED, TRAJE
 from multipanda_py.exceptions import MultipandaError, ReportMissing, TargetRejected
 from multipanda_py.planning.trajectory.quintic import evaluate
 from multipanda_py.ros.node import bounded_messages
-from multipanda_py.ros.node.action_server import PlainActionServer
 from multipanda_py.ros.node.clock import NodeClock
-from multipanda_py.ros.node.guard import GuardedNode
+from multipanda_py.ros.node.guard import GuardedNode, PlainActionServer
 from multipanda_py.ros.node.running import every
 from multipanda_py.ros.services.trajectory_goals import (
     GoalRefused,

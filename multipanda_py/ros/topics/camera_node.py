@@ -39,9 +39,9 @@ from multipanda_py.realtime.running_cell import RowFollower
 from multipanda_py.realtime.system.child_process import end_of_input, leave, read_data
 from multipanda_py.realtime.system.dds import announce_without_types, keep_own_memory_private
 from multipanda_py.ros.node.clock import NodeClock
+from multipanda_py.ros.node.conversions import WORLD
 from multipanda_py.ros.node.qos import LATCHED, STATE_QOS
 from multipanda_py.ros.node.running import make_executor
-from multipanda_py.ros.services.entity_helpers import WORLD
 from multipanda_py.ros.topics.state_topic import Stamp, world_time
 from multipanda_py.simulation import rendering
 from multipanda_py.simulation.rendering import Renderer

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishers of arm states, transforms and object poses."""
+"""Publishers of arm states, transforms, object poses, introspection data and camera images."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import subprocess
 from array import array
 from collections.abc import Iterable, Iterator
 from itertools import compress
@@ -10,6 +13,7 @@ from itertools import compress
 import numpy as np
 from geometry_msgs.msg import PoseStamped, Transform, TransformStamped, TwistStamped, WrenchStamped
 from numpy.typing import NDArray
+from pal_statistics_msgs.msg import StatisticsNames, StatisticsValues
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header, String
@@ -18,18 +22,24 @@ from tf2_msgs.msg import TFMessage
 from multipanda_py.cell import Cell
 from multipanda_py.config.describe import describe_objects, movable_objects
 from multipanda_py.pose import quaternion_from_rotation
+from multipanda_py.realtime.system.child_process import end_with_parent, ended, module_command
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.frames import MovingLinks, fixed_links
 from multipanda_py.robots.urdf import cell_urdf
-from multipanda_py.ros.compat.franka import franka_arms
+from multipanda_py.ros.compat.franka_services import franka_arms
 from multipanda_py.ros.compat.franka_topics import FrankaTopics
 from multipanda_py.ros.node.clock import NodeClock
-from multipanda_py.ros.node.qos import LATCHED, TRANSFORM_QOS
+from multipanda_py.ros.node.conversions import WORLD
+from multipanda_py.ros.node.qos import DATA_QOS, LATCHED, TRANSFORM_QOS
 from multipanda_py.ros.node.running import every
-from multipanda_py.ros.services.entity_helpers import WORLD
 from multipanda_py.ros.topics.actuators import ActuatorTopics
-from multipanda_py.ros.topics.introspection import Introspection
 from multipanda_py.ros.topics.state_topic import Fresh, FreshStates, Pace, Stamp, StateTopic
+from multipanda_py.state import Vector
+
+_XYZ = ("x", "y", "z")
+INTROSPECTION_TOPIC = "introspection_data"
+CAMERA_END_TIMEOUT = 5.0
+"""Timeout for the end of the process of the cameras [s]."""
 
 
 class _Moving:
@@ -121,9 +131,6 @@ def _stamped(parent: str, child: str, transform: Transform | None = None) -> Tra
     return TransformStamped(
         header=header, child_frame_id=child, transform=transform or Transform()
     )
-
-
-_XYZ = ("x", "y", "z")
 
 
 class _ArmTopics:
@@ -267,3 +274,134 @@ class StatePublishers:
 def _fill(part: object, names: Iterable[str], values: Iterable[float]) -> None:
     for name, value in zip(names, values):
         setattr(part, name, value)
+
+
+class Introspection:
+    """Publisher of named values, and of their names when these change.
+
+    ``<arm>/tau/<joint>`` is the commanded torque [Nm]. It is the sum of ``<arm>/law/...`` (the
+    controllet), ``<arm>/<feature>/...``, ``<arm>/blend/...`` and ``<arm>/bounds/...``; see
+    :meth:`.RowFollower.terms`.
+    ``<arm>/tau_ext/...`` is the external torque. ``<controllet>/<report>`` are reports of active
+    controllets. ``loop/...`` are lateness and computation time of the cycle.
+
+    The list of names has a version, which every message of values contains. The loop computes the
+    terms only while there is a subscriber.
+
+    Args:
+        node: Node that publishes.
+        cell: Cell of the values.
+    """
+
+    def __init__(self, node: Node, cell: Cell) -> None:
+        self._cell, self._pace = cell, Pace(cell.config.cell.introspection_rate)
+        self._follower = cell.follow_rows()
+        self._reporting = [spec for spec in cell.specs if spec.law.report_names]
+        self._joints = {
+            arm: [joint.name for joint in description.robot.joints]
+            for arm, description in cell.descriptions.items()
+        }
+        self._names: list[str] = []
+        self._version, self._is_traced = 0, False
+        self._name_topic = node.create_publisher(
+            StatisticsNames, f"{INTROSPECTION_TOPIC}/names", LATCHED
+        )
+        self._value_topic = node.create_publisher(
+            StatisticsValues, f"{INTROSPECTION_TOPIC}/values", DATA_QOS
+        )
+
+    def send(self, fresh: Fresh) -> None:
+        """Publish the values, if there are subscribers and the period has passed."""
+        if not self._pace.is_due(fresh.row):
+            return
+        has_subscribers = bool(self._value_topic.get_subscription_count())
+        if has_subscribers != self._is_traced:
+            self._is_traced = has_subscribers
+            self._cell.trace_torques(has_subscribers)
+        if not has_subscribers:
+            return
+        numbers = self._numbers(fresh.row)
+        if list(numbers) != self._names:
+            self._names = list(numbers)
+            self._version += 1
+            named = StatisticsNames(names=self._names, names_version=self._version)
+            named.header.stamp.sec, named.header.stamp.nanosec = fresh.stamp
+            self._name_topic.publish(named)
+        message = StatisticsValues(names_version=self._version)
+        message.header.stamp.sec, message.header.stamp.nanosec = fresh.stamp
+        message.values = array("d", numbers.values())
+        self._value_topic.publish(message)
+
+    def _numbers(self, row: NDArray[np.void]) -> dict[str, float]:
+        numbers: dict[str, float] = {}
+        for arm, record in zip(self._cell.arms, row["arms"]):
+            vectors: dict[str, Vector] = {"tau": record["tau"], "tau_ext": record["tau_ext"]}
+            vectors.update(self._follower.terms(row, arm))
+            for name, vector in vectors.items():
+                for joint, value in zip(self._joints[arm], vector.tolist()):
+                    numbers[f"{arm}/{name}/{joint}"] = value
+        active = self._cell.active
+        for spec in self._reporting:
+            if spec.name in active:
+                values = row["reports"][spec.index].tolist()
+                for title, value in zip(spec.law.report_names, values):
+                    numbers[f"{spec.name}/{title}"] = value
+        numbers["loop/lateness [us]"] = 1e-3 * float(row["wake_ns"] - row["deadline_ns"])
+        numbers["loop/compute [us]"] = 1e-3 * float(row["compute_ns"])
+        return numbers
+
+
+class SceneCameras:
+    """Cameras of a cell file, rendered by a separate process if there are any.
+
+    Args:
+        node: Node of the cell.
+        cell: Started cell.
+
+    Attributes:
+        process: Process that renders; None without cameras.
+
+    Thread: the main one, which keeps the processes that it starts alive.
+    """
+
+    def __init__(self, node: Node, cell: Cell) -> None:
+        self._logger = node.get_logger()
+        self.process: subprocess.Popen[bytes] | None = None
+        if not cell.config.cameras:
+            return
+        fd = cell.mailbox_fd
+        process = self.process = subprocess.Popen(
+            module_command("multipanda_py.ros.topics.camera_node", str(fd), node.get_namespace()),
+            stdin=subprocess.PIPE, pass_fds=(fd,), preexec_fn=end_with_parent,
+            start_new_session=True,  # The owner handles Ctrl-C.
+        )  # fmt: skip
+        options = {
+            "cell": json.loads(cell.config.model_dump_json()),
+            "use_sim_time": bool(node.get_parameter("use_sim_time").value),
+        }
+        # A process that has ended reports the reason itself.
+        with contextlib.suppress(BrokenPipeError):
+            if process.stdin is not None:
+                process.stdin.write(json.dumps(options).encode() + b"\n")
+                process.stdin.flush()
+
+    def check(self) -> None:
+        """Warn once if the process was killed; the cell continues."""
+        if self.process is None or self.process.poll() is None:
+            return
+        if self.process.returncode:
+            self._logger.warning(
+                f"images of the scene have stopped: their process ended with "
+                f"{self.process.returncode}"
+            )
+        self.process = None
+
+    def close(self) -> None:
+        """End the process; safe to call twice."""
+        process, self.process = self.process, None
+        if process is None:
+            return
+        with contextlib.suppress(BrokenPipeError):
+            if process.stdin is not None:
+                process.stdin.close()
+        ended(process, CAMERA_END_TIMEOUT)

@@ -19,16 +19,16 @@ from multipanda_py.cell import Cell
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.ros.node.bounded_messages import MAX_MESSAGE_SIZE, MAX_TARGET_SIZE
 from multipanda_py.ros.node.clock import NodeClock
-from multipanda_py.ros.node.guard import GuardedNode, ThrottledLog
-from multipanda_py.ros.node.qos import LATCHED, TARGET_QOS
-from multipanda_py.ros.node.running import every
-from multipanda_py.ros.topics.target_messages import (
+from multipanda_py.ros.node.conversions import (
     NUMBER_TYPE,
     PLAIN_KINDS,
     Reader,
     of_one_joint,
     reader_of,
 )
+from multipanda_py.ros.node.guard import GuardedNode, ThrottledLog
+from multipanda_py.ros.node.qos import LATCHED, TARGET_QOS
+from multipanda_py.ros.node.running import every
 from multipanda_py.targets import Channel
 
 Key = tuple[str, str]

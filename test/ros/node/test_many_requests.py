@@ -13,8 +13,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile
 from std_srvs.srv import Trigger
 
-from multipanda_py.ros.node.action_server import PlainActionServer
-from multipanda_py.ros.node.guard import GuardedNode
+from multipanda_py.ros.node.guard import GuardedNode, PlainActionServer
 
 pytestmark = pytest.mark.node
 

@@ -11,7 +11,7 @@ from processes import wait_until
 from rclpy.context import Context
 
 from multipanda_py.exceptions import CellBusy
-from multipanda_py.ros.node.controller_manager import check_name_conflicts, managers
+from multipanda_py.ros.node.graph_watch import check_name_conflicts, managers
 
 pytestmark = pytest.mark.node
 
@@ -41,7 +41,7 @@ def is_listed(node):
 
 
 def test_a_living_node_that_did_not_answer_was_taken_for_dead(mute, begins, monkeypatch):
-    monkeypatch.setattr("multipanda_py.ros.node.controller_manager.MAX_PROCESS_AGE", 1.0)
+    monkeypatch.setattr("multipanda_py.ros.node.graph_watch.MAX_PROCESS_AGE", 1.0)
     wait_until(lambda: is_listed(begins), 10.0)
     with pytest.raises(CellBusy, match=f"{SPACE}/controller_manager: "):
         check_name_conflicts(begins, ["left"])

@@ -16,7 +16,7 @@ from processes import PATIENCE
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 
-from multipanda_py.ros.node.controller_manager import DISCOVERY_TIMEOUT
+from multipanda_py.ros.node.graph_watch import DISCOVERY_TIMEOUT
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
 

@@ -19,7 +19,7 @@ from multipanda_py.exceptions import ConfigurationError, TopicLost
 from multipanda_py.learning.gym import CellEnv
 from multipanda_py.ros.client.topic_sensors import TopicSensors
 from multipanda_py.ros.topics.camera_node import CameraTopics, camera_info
-from multipanda_py.ros.topics.camera_process import SceneCameras
+from multipanda_py.ros.topics.publishers import SceneCameras
 from multipanda_py.simulation.scene_view import SceneView
 
 pytestmark = [pytest.mark.sim, pytest.mark.node]

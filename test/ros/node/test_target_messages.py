@@ -8,7 +8,7 @@ from rclpy.serialization import serialize_message
 from std_msgs.msg import Float64, Int32
 
 from multipanda_py.exceptions import TargetRejected
-from multipanda_py.ros.topics.target_messages import MESSAGE_READERS, reader_of
+from multipanda_py.ros.node.conversions import MESSAGE_READERS, reader_of
 from multipanda_py.targets import PLAIN_MESSAGES, Channel
 
 pytestmark = pytest.mark.node
