@@ -51,7 +51,7 @@ class MotionExecution:
 
     def __init__(self, names: CellNames, reader: StateReader, targets: TargetWriter) -> None:
         self._names, self._reader, self._targets = names, reader, targets
-        self._start_time: WeakKeyDictionary[MovePlan, _StartedPlan] = WeakKeyDictionary()
+        self._started_plans: WeakKeyDictionary[MovePlan, _StartedPlan] = WeakKeyDictionary()
 
     def check_no_active_motion(self) -> None:
         """Raise an error if any arm still has a motion to execute, from any client.
@@ -101,7 +101,7 @@ class MotionExecution:
             for arm in commanded:  # No arm may move without the others.
                 self._targets.follow(arm, [])
             raise
-        self._start_time[plan] = _StartedPlan(commanded)
+        self._started_plans[plan] = _StartedPlan(commanded)
         return start + plan.duration
 
     def has_ended(self, plan: Any) -> bool:
@@ -111,7 +111,7 @@ class MotionExecution:
             PlanRejected: If the plan was not started by this object.
             MotionFailed: If a motion ended before its goal. The message contains the reason.
         """
-        started = self._start_time.get(plan) if isinstance(plan, MovePlan) else None
+        started = self._started_plans.get(plan) if isinstance(plan, MovePlan) else None
         if started is None:
             raise PlanRejected(
                 f"plan: got {plan!r:.80}, allowed a plan that begin_move has started on this cell"
@@ -167,10 +167,8 @@ class Moves:
         parameters: Callable[[str], Mapping[str, Any]],
     ) -> None:
         self._finder = MoveFinder(names, reader, holding, parameters)
-        self._start_time, self._lock = (
-            MotionExecution(names, reader, targets),
-            targets.motions.lock,
-        )
+        self._execution = MotionExecution(names, reader, targets)
+        self._lock = targets.motions.lock
 
     def plan(
         self,
@@ -182,7 +180,7 @@ class Moves:
     ) -> MovePlan:
         """Plan a motion without executing it. See :meth:`.Cell.plan`."""
         return self._finder.plan(
-            goals, via, frame, options, self._start_time.check_no_active_motion
+            goals, via, frame, options, self._execution.check_no_active_motion
         )
 
     def start(self, plan: MovePlan) -> float:
@@ -196,10 +194,10 @@ class Moves:
         if not isinstance(plan, MovePlan):
             raise PlanRejected(f"plan: got {plan!r:.40}, allowed a result of plan()")
         with self._lock:  # Of two concurrent starts, only the first may pass the checks.
-            self._start_time.check_no_active_motion()
+            self._execution.check_no_active_motion()
             self._finder.check(plan)
-            return self._start_time.start(plan)
+            return self._execution.start(plan)
 
     def has_ended(self, plan: MovePlan) -> bool:
         """Return True if all arms of a plan have reached its goal. See :meth:`.Cell.has_ended`."""
-        return self._start_time.has_ended(plan)
+        return self._execution.has_ended(plan)

@@ -32,7 +32,7 @@ from multipanda_py.cell.recovery import (
     Recovery,
     Tare,
 )
-from multipanda_py.cell.scene_editor import AT_REST, EntryRequest, SceneEditor
+from multipanda_py.cell.scene_editor import ZERO_TWIST, EntryRequest, SceneEditor
 from multipanda_py.cell.simulation import PacedSimulation, Simulation
 from multipanda_py.cell.state_reader import (
     ActuatorReader,
@@ -229,7 +229,7 @@ class Cell(Closeable):
         If this is called before :meth:`start`, the loop begins to check with the first
         :meth:`beat`.
         """
-        self._connection.manual_heartbeat()
+        self._connection.set_manual_heartbeat()
 
     def beat(self) -> None:
         """Send a heartbeat of this process to the loop."""
@@ -339,7 +339,7 @@ class Cell(Closeable):
         """Names of the movable objects that are not in the scene."""
         return self._entries.absent
 
-    def spawn(self, thing: str, pose: Pose | None = None, twist: ArrayLike = AT_REST) -> None:
+    def spawn(self, thing: str, pose: Pose | None = None, twist: ArrayLike = ZERO_TWIST) -> None:
         """Add an absent object to the simulated scene. See :meth:`.SceneEditor.spawn`."""
         self._entries.spawn(thing, pose, twist)
 
@@ -348,7 +348,7 @@ class Cell(Closeable):
         self._entries.remove(thing)
 
     def ask_spawn(
-        self, thing: str, pose: Pose | None = None, twist: ArrayLike = AT_REST
+        self, thing: str, pose: Pose | None = None, twist: ArrayLike = ZERO_TWIST
     ) -> EntryRequest:
         """Request :meth:`spawn` without waiting for the answer. See :meth:`entry_answer`."""
         return self._entries.ask_spawn(thing, pose, twist)
@@ -357,7 +357,7 @@ class Cell(Closeable):
         """Request :meth:`remove` without waiting for the answer. See :meth:`entry_answer`."""
         return self._entries.ask_remove(thing)
 
-    def ask_move(self, thing: str, pose: Pose, twist: ArrayLike = AT_REST) -> EntryRequest:
+    def ask_move(self, thing: str, pose: Pose, twist: ArrayLike = ZERO_TWIST) -> EntryRequest:
         """Request to move an object without waiting for the answer.
 
         See :meth:`.SceneEditor.ask_move`.

@@ -142,7 +142,7 @@ class Connection:
                 return
             runner.beat()
 
-    def manual_heartbeat(self) -> None:
+    def set_manual_heartbeat(self) -> None:
         """Stop the automatic heartbeat, so that the loop notices when :meth:`beat` is not called.
 
         If this is called before the start, the loop begins to check with the first :meth:`beat`.

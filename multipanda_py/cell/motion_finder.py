@@ -32,8 +32,8 @@ from multipanda_py.state import ArmState, Vector
 TRACKING_MARGIN, PATH_MARGIN = 1e-3, 3e-3
 """Distances added to the one at which ``collision_avoidance`` stops an approach [m].
 
-Timed motions keep ``SPARE``, for tracking errors. Points of a path keep ``CLEARANCE``, because the
-path between them may come nearer."""
+Timed motions keep ``TRACKING_MARGIN``, for tracking errors. Points of a path keep
+``PATH_MARGIN``, because the path between them may come nearer."""
 
 
 def executing(names: CellNames, owners: Mapping[str, str]) -> list[InstanceSpec]:

@@ -67,7 +67,7 @@ class ParameterWriter:
 
 SETTINGS_TIMEOUT = 15.0
 """Default timeout for new settings [s], longer than a robot and its driver need together."""
-_REQUEST_KIND = RequestKind(
+_SETTINGS_KIND = RequestKind(
     "settings",
     SettingsRejected,
     (Event.SETTINGS_APPLIED, Event.SETTINGS_REFUSED),
@@ -86,7 +86,7 @@ class RobotSettings:
 
     def __init__(self, names: CellNames, connection: Connection, counts: Counts) -> None:
         self._names, self._connection, self._counts = names, connection, counts
-        self._requests = ArmRequests(_REQUEST_KIND, names, connection, counts)
+        self._requests = ArmRequests(_SETTINGS_KIND, names, connection, counts)
         self._lock = threading.Lock()
 
     def current(self, arm: str) -> Settings:

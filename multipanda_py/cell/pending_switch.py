@@ -211,8 +211,8 @@ class PendingSwitch:
         )
         self._brakes = False
         if self._rule is Strictness.FORCE_AUTO:
-            # The loop compares the speed with REST again later, so an arm that braked must be well
-            # below.
+            # The loop compares the speed with MAX_REST_SPEED again later. An arm that braked must
+            # therefore be well below it.
             bound = 0.5 * MAX_REST_SPEED if self._rested else MAX_REST_SPEED
             if moving := moving_arms(
                 switch_lock.specs, plan, switch_lock.state, bound, self._has_settled

@@ -269,7 +269,7 @@ class Recovery:
 
 TARE_TIMEOUT = 3.0
 """Default timeout of a tare [s], longer than the loop needs for the measurement."""
-_REQUEST_KIND = RequestKind(
+_TARE_KIND = RequestKind(
     "tare",
     TareRejected,
     (Event.TARED, Event.TARE_REFUSED),
@@ -288,7 +288,7 @@ class Tare:
 
     def __init__(self, names: CellNames, connection: Connection, counts: Counts) -> None:
         self._names = names
-        self._requests = ArmRequests(_REQUEST_KIND, names, connection, counts)
+        self._requests = ArmRequests(_TARE_KIND, names, connection, counts)
 
     def offset(self, arm: str) -> Vector:
         """Return the offset subtracted from the external torques of an arm, (n,) [Nm].

@@ -28,7 +28,7 @@ from multipanda_py.state import Vector
 
 SCENE_CHANGE_TIMEOUT = 2.0
 """Maximum time to wait for the answer of the loop, far longer than it needs [s]."""
-AT_REST = (0.0,) * 6
+ZERO_TWIST = (0.0,) * 6
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class SceneEditor:
     def __init__(self, names: CellNames, connection: Connection, reader: StateReader) -> None:
         self._names, self._connection, self._reader = names, connection, reader
         self._movable = movable_objects(names.config)
-        self._around = collision_names(names.config)
+        self._collision_names = collision_names(names.config)
 
     @property
     def absent(self) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ class SceneEditor:
         result = (name for name in self.absent if own[name].model_copy(update=same) == model)
         return next(result, "")
 
-    def spawn(self, thing: str, pose: Pose | None = None, twist: ArrayLike = AT_REST) -> None:
+    def spawn(self, thing: str, pose: Pose | None = None, twist: ArrayLike = ZERO_TWIST) -> None:
         """Add an absent object to the scene.
 
         Args:
@@ -110,7 +110,7 @@ class SceneEditor:
         self._change(thing, self._exit(thing))
 
     def ask_spawn(
-        self, thing: str, pose: Pose | None = None, twist: ArrayLike = AT_REST
+        self, thing: str, pose: Pose | None = None, twist: ArrayLike = ZERO_TWIST
     ) -> EntryRequest:
         """Request :meth:`spawn` without waiting for the answer. See :meth:`answer`."""
         return self._ask(thing, self._entry(thing, pose, twist))
@@ -119,7 +119,7 @@ class SceneEditor:
         """Request :meth:`remove` without waiting for the answer. See :meth:`answer`."""
         return self._ask(thing, self._exit(thing))
 
-    def ask_move(self, thing: str, pose: Pose, twist: ArrayLike = AT_REST) -> EntryRequest:
+    def ask_move(self, thing: str, pose: Pose, twist: ArrayLike = ZERO_TWIST) -> EntryRequest:
         """Request to move a present object without waiting. See :meth:`answer`.
 
         The loop refuses a pose that overlaps an arm by more than 1 mm.
@@ -208,7 +208,7 @@ class SceneEditor:
     def _poll(self, object_name: str, change: ObjectRequest, answer: Vector) -> None:
         """Raise an error if the loop refused the request."""
         change_name = change.name.lower()
-        outcome, other = ObjectResult(int(answer[0])), self._around[int(answer[1])]
+        outcome, other = ObjectResult(int(answer[0])), self._collision_names[int(answer[1])]
         if outcome is ObjectResult.PRESENT:
             raise SimulationRefused(
                 f"spawn: {object_name} is already in the scene. Absent objects: "
@@ -217,7 +217,7 @@ class SceneEditor:
         if outcome is ObjectResult.ABSENT:
             already = " already" if change is ObjectRequest.REMOVE else ". Spawn it first"
             raise SimulationRefused(f"{change_name}: {object_name} is absent{already}")
-        if outcome is ObjectResult.ATTACH_WIDTH:
+        if outcome is ObjectResult.ATTACHED:
             raise SimulationRefused(
                 f"remove: {object_name} is held by {other}. Open the gripper, or detach the "
                 f"object first"

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
 
-from multipanda_py.cell import goals as gate
 from multipanda_py.cell.commanded_motions import REPLACED_BY, CommandedMotions
 from multipanda_py.cell.connection import Connection, Counts
+from multipanda_py.cell.goals import Frames
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.config.describe import describe_arm
@@ -90,7 +90,7 @@ class TargetWriter:
     ) -> None:
         self._names, self._connection, self._at_rest = names, connection, at_rest
         self._reader, self._counts, self._parameters = reader, counts, parameters
-        self.frames = gate.Frames(names.config)
+        self.frames = Frames(names.config)
         self._gate = names.config.gate.limits()
         self.motions = CommandedMotions(connection, lambda: reader.time, names.config.cell.rate)
         self._tools: dict[str, ToolJacobian] = {}

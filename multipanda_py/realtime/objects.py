@@ -81,7 +81,7 @@ class SceneObjects:
 
         Returns:
             Result, index of the blocking object in :func:`.collision_names`, and penetration depth
-            [m]. For :attr:`.ObjectResult.ATTACH_WIDTH` (the object is attached) the
+            [m]. For :attr:`.ObjectResult.ATTACHED` (the object is attached) the
             index is that of the arm, from 1.
         """
         change, obj = ObjectRequest(int(record[0])), int(record[1])
@@ -94,7 +94,7 @@ class SceneObjects:
         if change is ObjectRequest.REMOVE:
             for arm in self._arms:
                 if arm.state.attached_object.item() == obj + 1:
-                    return ObjectResult.ATTACH_WIDTH, 1 + arm.index, 0.0
+                    return ObjectResult.ATTACHED, 1 + arm.index, 0.0
             self.backend.remove(obj)
         else:
             spawns, put = change is ObjectRequest.SPAWN, record[1:]

@@ -215,7 +215,7 @@ class ObjectResult(IntEnum):
     DONE = 0
     PRESENT = 1
     ABSENT = 2
-    ATTACH_WIDTH = 3
+    ATTACHED = 3
     INSIDE = 4
 
 

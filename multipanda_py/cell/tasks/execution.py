@@ -124,7 +124,7 @@ OUT_OF_BAND_TIME = 0.3
 """Time for which a force may be outside its band before the motion stops [s]."""
 ARRIVAL_WINDOW, ARRIVAL_STEP = 0.1, 1e-3
 """Time window [s] and distance [m] to detect arrival without a path: the tool has arrived if it
-approaches the goal by less than ``NEARER`` within ``POLL_PERIOD``."""
+approaches the goal by less than ``ARRIVAL_STEP`` within ``ARRIVAL_WINDOW``."""
 REST_TIMEOUT = 1.0
 """Maximum time for arms to come to rest after a contact or a motion, before a plan is made [s]."""
 SETTLE_TIME = 1.0
@@ -167,9 +167,9 @@ class Execution:
         self.subtask, self.mode = manner.subtask, manner.mode
         self.law = ControlletClient(cell, task.controllet)
         self._cell, self._planner, self._on_event = cell, planner, tell
-        self._presses, self._planned = manner.presses, manner.planning_mode
+        self._presses, self._planning_mode = manner.presses, manner.planning_mode
         points = task.points(self.subtask, cell.config)
-        self._points = [] if self._planned == "optimization" else points
+        self._points = [] if self._planning_mode == "optimization" else points
         self._carried = {point.object_name for point in self._points}
         bases = {goal.base for goal in self.subtask.goals} | {
             point.object_name for point in points
@@ -260,7 +260,7 @@ class Execution:
         if waits and not self.law.can_start(self._presses):
             return
         if self._pending_plan is None:
-            self._pending_plan = self._planner.ask(self.subtask, self._planned, state)
+            self._pending_plan = self._planner.ask(self.subtask, self._planning_mode, state)
         if not self._pending_plan.done():
             return
         requested, self._pending_plan = self._pending_plan, None

@@ -111,7 +111,7 @@ class TaskRunner:
         self.execution: Execution | None = None
         self._ahead: Future[SubtaskPlan] | None = None
         self._paused_at = 0.0
-        self._lost: ControlletMonitor | None = None
+        self._monitor: ControlletMonitor | None = None
 
     @property
     def is_going(self) -> bool:
@@ -174,7 +174,7 @@ class TaskRunner:
         if self.task.controllet not in self.cell.active:
             by = f"task {self.task.name}"
             self.cell.switch([self.task.controllet], strictness="force_auto", by=by)
-        self._lost = ControlletMonitor(self.cell, self.task.controllet)
+        self._monitor = ControlletMonitor(self.cell, self.task.controllet)
         self.state = "running"
         self._log("", "started", self.task.name)
         self._start(0)
@@ -340,7 +340,7 @@ class TaskRunner:
         return ", ".join(f"{arm} has the fault {fault}" for arm, fault in faults if fault)
 
     def _taken(self) -> str:
-        return "" if self._lost is None else self._lost.check()
+        return "" if self._monitor is None else self._monitor.check()
 
     def _log(self, subtask: str, kind: EventKind, text: str = "") -> None:
         event = TaskEvent(self.cell.time, subtask, kind, text)

@@ -29,8 +29,8 @@ from multipanda_py.ros.node.conversions import read_numbers, read_pose
 from multipanda_py.state import ArmSnapshot
 
 MAX_EVENTS = 100
-"""Number of stored events."""
-LINES_QOS = QoSProfile(depth=100)
+"""Maximum number of stored events."""
+LOG_QOS = QoSProfile(depth=100)
 """QoS profile of topics that several nodes publish and of which every message counts."""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
@@ -91,7 +91,7 @@ class NodeStatus:
         self._count = 0
         self._notices: dict[str, int] = {}
         self._loop: Mapping[str, str] = {}
-        node.create_subscription(DiagnosticArray, "/diagnostics", self.receive, LINES_QOS)
+        node.create_subscription(DiagnosticArray, "/diagnostics", self.receive, LOG_QOS)
 
     @property
     def is_known(self) -> bool:
@@ -232,7 +232,7 @@ class CellStateSubscriber:
             link.hear(PoseStamped, f"{root}/objects/{obj}/pose", read=read_pose)
             for obj in movable_objects(config)
         ]
-        link.node.create_subscription(Log, "/rosout", self._take_line, LINES_QOS)
+        link.node.create_subscription(Log, "/rosout", self._take_line, LOG_QOS)
 
     def silent(self) -> list[str]:
         """Return the required topics without a message."""
@@ -257,10 +257,10 @@ class CellStateSubscriber:
         now = stamp.sec + 1e-9 * stamp.nanosec
         self._start = now if self._start is None else self._start
         row["time"] = now - self._start
-        for position_index, obj in enumerate(self._objects):
+        for number, obj in enumerate(self._objects):
             if obj.count:
                 pose = obj.message().pose
-                row["object_poses"][position_index] = [
+                row["object_poses"][number] = [
                     *pose.position,
                     *np.roll(pose.quaternion_xyzw, 1),
                 ]

@@ -39,7 +39,7 @@ from multipanda_py.state import Matrix
 
 DIAGNOSTICS_DELAY = 0.5
 """Time after a switch during which received diagnostics may still show the state before it [s]."""
-CHECKED_TARGETS = 10
+TARGETS_PER_CHECK = 10
 """Number of targets in one check. The node may reject up to half of them."""
 APPROACH_CONTROLLET = "joint_trajectory_controller"
 """Name of the controllet with which arms move to their start."""
@@ -226,7 +226,7 @@ class RemoteLaws:
                 )
             before, sent_before = self._refused[name]
             sent = self._targets.sent[name]
-            if sent - sent_before < CHECKED_TARGETS or status.received_at == self._judged[name]:
+            if sent - sent_before < TARGETS_PER_CHECK or status.received_at == self._judged[name]:
                 continue
             self._refused[name], self._judged[name] = (status.refused, sent), status.received_at
             # On a busy machine some targets are rejected, so only a majority is an error.

@@ -58,7 +58,7 @@ _OBSTACLES = (
 )
 """Obstacles: start relative to that of the point [m], velocity [m/s], radius [m]."""
 _OBSTACLE_PERIOD = 4.0  # Time after which the velocities of the obstacles change sign [s].
-_POLL_PERIOD = 50  # Number of messages between two checks of standard input.
+_MESSAGES_PER_CHECK = 50  # Number of messages between two checks of standard input.
 
 
 class PoseStream:
@@ -161,7 +161,11 @@ def publish(streams: list[PoseStream]) -> list[tuple[float, float]]:
     sent: list[tuple[float, float]] = []
     deadline = time.monotonic()
     os.write(1, b"ready\n")
-    while len(sent) % _POLL_PERIOD or not select.select([0], [], [], 0.0)[0] or os.read(0, 4096):
+    while (
+        len(sent) % _MESSAGES_PER_CHECK
+        or not select.select([0], [], [], 0.0)[0]
+        or os.read(0, 4096)
+    ):
         now = len(sent) * period
         if sent and len(sent) % round(_OBSTACLE_PERIOD * RATE) == 0:
             for obstacle in field.obstacles:

@@ -50,13 +50,13 @@ TIMEOUT = 30.0
 """Timeout for the discovery of the node and for its configuration [s]."""
 NODE_TIMEOUT = 10.0
 """Time without a message after which the node is considered ended [s]."""
-TARGET_REREQUEST_TIME = 0.5
+STATE_TIMEOUT = 0.5
 """Time without a message after which targets are rejected until messages arrive again [s]."""
 WARNING_TIME = 1.5
 """Time without a message after which the panel shows a warning [s]."""
 MAX_CACHE_AGE = 1.0
 """Maximum age of cached parameters [s]."""
-STOP_AGAIN = 0.25
+STOP_REPEAT_PERIOD = 0.25
 """Period at which an unanswered stop request is repeated [s]."""
 MAX_LISTED_NAMES = 3
 """Maximum number of missing names in a message."""
@@ -275,7 +275,7 @@ class NodeCell(Closeable):
                 the node are reported later.
         """
         age = self.states.message_age(arm)
-        if age > max(TARGET_REREQUEST_TIME, 5.0 / self.config.cell.joint_state_rate):
+        if age > max(STATE_TIMEOUT, 5.0 / self.config.cell.joint_state_rate):
             raise TargetRejected(
                 f"{arm}: target: no message from the node for {age:.1f} s. Try again"
             )
@@ -356,7 +356,9 @@ class NodeCell(Closeable):
             self._ask_active()
             return _done(response)
 
-        return self._stop.call(f"{self._root}/stop", Trigger.Request(), read, again=STOP_AGAIN)
+        return self._stop.call(
+            f"{self._root}/stop", Trigger.Request(), read, again=STOP_REPEAT_PERIOD
+        )
 
     def _ask_active(self) -> None:
         """Request the active controllets, because diagnostics report them up to a second later."""

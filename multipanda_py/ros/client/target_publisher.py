@@ -119,7 +119,7 @@ RESUME_DELAY = 0.5
 [s]."""
 ACTIVATION_DELAY = 0.3
 """Maximum delay until a node reports an activation on a busy machine [s]."""
-_UNSENT = 0.5  # Time for which a target waits for a subscriber [s].
+_SUBSCRIBER_TIMEOUT = 0.5  # Time for which a target waits for a subscriber [s].
 _TARGET_QOS = QoSProfile(depth=1)
 
 
@@ -210,8 +210,8 @@ class TargetPublisher:
         if now > self._alive + LEASE_DURATION and self._moved:
             self._deaf_until = now + RESUME_DELAY
         self._alive = now
-        for arm, (record, message) in list(self._unsent.items()):
-            if now < record + _UNSENT:
+        for arm, (sent_at, message) in list(self._unsent.items()):
+            if now < sent_at + _SUBSCRIBER_TIMEOUT:
                 if not self._publishers[arm].get_subscription_count():
                     continue
                 self._publishers[arm].publish(message)
@@ -268,7 +268,7 @@ class TargetPublisher:
 
 _KINDS = {"pose": PoseStamped, "joint": JointState, "wrench": WrenchStamped}
 """Message types by channel."""
-_OWN_TARGET_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
+_ALL_TARGETS_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
 """QoS profile with a long queue, because every target of any sender counts."""
 
 
@@ -296,7 +296,7 @@ class RemoteTargets:
         self._publishers: dict[tuple[str, str], Any] = {}
         self._latest: dict[tuple[str, str], LatestMessage] = {}
         self._counts: Counter[tuple[str, str]] = Counter()
-        self._start_time: dict[tuple[str, str], int] = {}
+        self._initial_counts: dict[tuple[str, str], int] = {}
         self._last: dict[str, float] = {}
 
     def offer(self, laws: Mapping[str, str]) -> None:
@@ -310,7 +310,7 @@ class RemoteTargets:
                 key, topic = (arm, channel.name), f"{self._root}/{arm}/{channel.topic}"
                 if channel.name in _KINDS and key not in self._publishers:
                     kind = _KINDS[channel.name]
-                    self._latest[key] = self._link.hear(kind, topic, qos=_OWN_TARGET_QOS)
+                    self._latest[key] = self._link.hear(kind, topic, qos=_ALL_TARGETS_QOS)
                     self._publishers[key] = self._link.node.create_publisher(
                         kind, topic, STATE_QOS
                     )
@@ -319,7 +319,7 @@ class RemoteTargets:
         """Reset the counts of sent and received messages."""
         self._last.clear()
         self._counts = Counter()
-        self._start_time = {key: received.count for key, received in self._latest.items()}
+        self._initial_counts = {key: received.count for key, received in self._latest.items()}
 
     def target_age(self, arm: str) -> float:
         """Return the time since the last target of an arm, by the node's clock [s]."""
@@ -330,7 +330,7 @@ class RemoteTargets:
         """Return the topic on which another client also sends to an arm, or an empty string."""
         for key, received in self._latest.items():
             sent = self._counts[key]
-            if key[0] == arm and sent and received.count - self._start_time.get(key, 0) > sent:
+            if key[0] == arm and sent and received.count - self._initial_counts.get(key, 0) > sent:
                 return str(received.name)
         return ""
 

@@ -188,9 +188,9 @@ def _class_of(slot: Any, kind: Any, name: str) -> Any:
     return getattr(import_module(".".join(slot.namespaces)), slot.name)
 
 
-MAX_REQUEST = MessageSize(1000, 1 << 18)
+MAX_REQUEST_SIZE = MessageSize(1000, 1 << 18)
 """Maximum size of a request: 1000 strings and messages, 256 KiB."""
-MAX_TRAJECTORY = MessageSize(6_000, 1 << 22)
+MAX_TRAJECTORY_SIZE = MessageSize(6_000, 1 << 22)
 """Maximum size of a trajectory goal: 6000 strings and messages, 4 MiB."""
 MAX_MESSAGE_SIZE = 1 << 20
 """Maximum size of a message of a topic [bytes]."""
@@ -214,7 +214,7 @@ def too_large(message: Any) -> str:
     return str(getattr(message, "too_large", ""))
 
 
-def bounded_service(kind: Any, limit: MessageSize = MAX_REQUEST) -> Any:
+def bounded_service(kind: Any, limit: MessageSize = MAX_REQUEST_SIZE) -> Any:
     """Return a service type whose requests an executor counts first.
 
     Args:

@@ -11,11 +11,11 @@ from rclpy.clock_type import ClockType
 
 from multipanda_py.exceptions import TargetRejected
 
-_TRIES = 5  # Maximum number of readings of both clocks for one stamp.
-_AT_ONCE = 100_000  # Maximum time between two clock readings of one stamp [ns].
+_MAX_READINGS = 5  # Maximum number of readings of both clocks for one stamp.
+_MAX_READING_TIME = 100_000  # Maximum time between two clock readings of one stamp [ns].
 MAX_AHEAD = 0.2
 """Maximum lead of a stamp over the node's time [s]. Clocks differ, and /clock has steps."""
-STANDS_STILL = 1.0
+CLOCK_TIMEOUT = 1.0
 """Time without a new value after which /clock is considered stopped [s, machine time]."""
 
 
@@ -67,7 +67,7 @@ class NodeClock:
         if now_ns != self._newest_ns:
             self._newest_ns, self._since = now_ns, steady
         still = steady - self._since
-        if still < STANDS_STILL:
+        if still < CLOCK_TIMEOUT:
             return ""
         return f"use_sim_time is true, but /clock has not changed for {still:.1f} s"
 
@@ -134,10 +134,10 @@ class NodeClock:
             return divmod(max(0, self.nanoseconds), 1_000_000_000)
         # An interruption between the readings would make the stamp too early, so they are
         # repeated.
-        for _ in range(_TRIES):
+        for _ in range(_MAX_READINGS):
             before_ns = time.monotonic_ns()
             now_ns = self.nanoseconds
             after_ns = time.monotonic_ns()
-            if after_ns - before_ns < _AT_ONCE:
+            if after_ns - before_ns < _MAX_READING_TIME:
                 break
         return divmod(max(0, now_ns - after_ns + monotonic_ns), 1_000_000_000)

@@ -31,7 +31,7 @@ MAX_CHECKS = 10
 """Number of checks after which a mismatch is reported with an unknown node name."""
 DISCOVERY_TIMEOUT = 3.5
 """Maximum time to find all running nodes [s]. Fast DDS repeats lost announcements after 3 s."""
-MAX_PROCESS_AGE = 22.0
+MAX_LISTING_TIME = 22.0
 """Time after which a listed process is considered alive [s]. Fast DDS forgets a dead process
 within 20 s. A live process may not respond, because its services are not yet announced here."""
 REPEAT_PERIOD = 0.5
@@ -169,7 +169,7 @@ def check_name_conflicts(node: Node, arms: Iterable[str]) -> None:
     if not listed:
         return
     node.get_logger().info(
-        f"{len(listed)} names of this cell are in use; checking for up to {MAX_PROCESS_AGE:g} s "
+        f"{len(listed)} names of this cell are in use; checking for up to {MAX_LISTING_TIME:g} s "
         f"whether "
         "their process is alive"
     )
@@ -189,7 +189,7 @@ def conflicting_names(node: Node, names: Iterable[str]) -> str:
 def _living(main: Node, arms: Iterable[str], listed: list[str]) -> list[str]:
     """Wait for an answer of the listed nodes; return the names that belong to a live process.
 
-    A node that does not answer counts as alive if it is still listed after ``MAX_PROCESS_AGE``.
+    A node that does not answer counts as alive if it is still listed after ``MAX_LISTING_TIME``.
     """
     node = rclpy.create_node(
         f"{main.get_name()}_start", context=main.context, **BARE_NODE_ARGUMENTS
@@ -204,7 +204,7 @@ def _living(main: Node, arms: Iterable[str], listed: list[str]) -> list[str]:
         started = requested_at = time.monotonic()
         while still := sorted(managers(main, arms)):
             now = time.monotonic()
-            if any(one.done() for one in futures) or now - started > MAX_PROCESS_AGE:
+            if any(one.done() for one in futures) or now - started > MAX_LISTING_TIME:
                 return still
             if now - requested_at > REPEAT_PERIOD:
                 requested_at = now

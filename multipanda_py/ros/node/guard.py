@@ -21,7 +21,7 @@ from rclpy.serialization import deserialize_message
 from multipanda_py.exceptions import LoopError, shortened
 from multipanda_py.ros.node.bounded_messages import (
     MAX_MESSAGE_SIZE,
-    MAX_REQUEST,
+    MAX_REQUEST_SIZE,
     MessageSize,
     bounded_action,
     bounded_service,
@@ -337,7 +337,7 @@ class PlainActionServer(ActionServer):
         node: GuardedNode,
         kind: Any,
         name: str,
-        limit: MessageSize = MAX_REQUEST,
+        limit: MessageSize = MAX_REQUEST_SIZE,
         **callbacks: Any,
     ) -> None:
         self._guard, self._name, self._kind = node.guard, name, kind

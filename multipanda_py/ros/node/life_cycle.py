@@ -131,14 +131,14 @@ class LifeCycle:
         start = self.state
         transition = next(
             (
-                displacement
-                for displacement in TRANSITIONS
-                if requested in displacement[:2] and displacement.start == start
+                transition
+                for transition in TRANSITIONS
+                if requested in transition[:2] and transition.start == start
             ),
             None,
         )
         if transition is None:
-            allowed = ", ".join(displacement.label for displacement in self._transitions())
+            allowed = ", ".join(transition.label for transition in self._transitions())
             self._logger.warning(
                 f"life cycle: got {requested!r:.60} while {start}, allowed {allowed or 'nothing'}"
             )

@@ -75,7 +75,7 @@ from multipanda_py.ros.topics.targets import Targets, TargetStatus
 NAME = NODE
 WATCH_PERIOD = 0.1
 """Period of checking the cell [s]."""
-BEAT_PERIOD = 0.02
+HEARTBEAT_PERIOD = 0.02
 """Period of heartbeats to the self-check [s]."""
 RESPONSE_TIME = 0.5
 """Time for which a node that ends a task still sends answers to its client [s]."""
@@ -136,7 +136,7 @@ class MultimodeController:
         self._graph = GraphWatch(node, cell, targets)
         every(node, WATCH_PERIOD, self._watch)
         check.serve(node)
-        every(node, BEAT_PERIOD, check.beat)
+        every(node, HEARTBEAT_PERIOD, check.beat)
 
     @property
     def failure(self) -> str:

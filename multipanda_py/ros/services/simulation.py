@@ -37,7 +37,7 @@ try:
 except ImportError:  # Not every distribution has these.
     SpawnEntity = None
 
-MISSING_SERVICES = (
+MISSING_MESSAGE = (
     "spawn_entity, delete_entity and get_spawnables are not offered: the installed "
     "simulation_interfaces has no SpawnEntity. Update it, or recreate the environment"
 )
@@ -67,7 +67,7 @@ class SimulationServices:
         node.serve(StepSimulation, "step_simulation", self._step)
         node.serve(SetEntityState, "set_entity_state", self._set_entity)
         if SpawnEntity is None:
-            node.get_logger().warning(MISSING_SERVICES)
+            node.get_logger().warning(MISSING_MESSAGE)
         else:
             self._spawning = SpawnServices(node, cell)
 

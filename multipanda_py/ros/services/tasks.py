@@ -34,7 +34,7 @@ from multipanda_py.ros.node.parameters import hand_over, plain_node
 from multipanda_py.ros.services.task_action import TaskAction, TaskState
 from multipanda_py.ros.topics.targets import Targets
 
-_NEEDED = {"name", "controllet", "subtasks"}
+_REQUIRED_KEYS = {"name", "controllet", "subtasks"}
 
 
 def task_of(name: str) -> TaskFile:
@@ -60,7 +60,10 @@ def task_of(name: str) -> TaskFile:
             )
         path = shipped[name]
     data = read(path, MAX_REMOTE)
-    if not isinstance(data, dict) or not _NEEDED <= data.keys() <= TaskFile.model_fields.keys():
+    if (
+        not isinstance(data, dict)
+        or not _REQUIRED_KEYS <= data.keys() <= TaskFile.model_fields.keys()
+    ):
         # The message repeats no content, because a client may name a private file.
         raise ConfigurationError(
             f"{path}: is not a task file. Allowed keys: {', '.join(TaskFile.model_fields)}"

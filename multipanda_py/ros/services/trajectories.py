@@ -48,7 +48,7 @@ PERIOD = 0.05
 """Period of feedback and of the check for the end of a goal [s]."""
 TIMEOUT = 1.0
 """Timeout of the loop for the start of a motion [s]."""
-_STAMPS = 64  # Maximum number of stored stamps of goals.
+_MAX_STAMPS = 64  # Maximum number of stored stamps of goals.
 
 
 class Trajectories:
@@ -102,7 +102,7 @@ class _FollowedGoal:
         before: Number of motions that the controllet had started before.
         number: Number of this motion, or 0 until the loop has started it.
         canceled_at: Number of motions started before the stop was requested; -1 without a stop.
-        requested_at: Time of acceptance [s].
+        accepted_at: Time of acceptance [s].
         deadline: Latest time of the start [s].
     """
 
@@ -110,8 +110,8 @@ class _FollowedGoal:
         self.handle, self.points, self.before = handle, points, before
         self.number = 0
         self.canceled_at = -1
-        self.requested_at = time.monotonic()
-        self.deadline = self.requested_at + ahead + TIMEOUT
+        self.accepted_at = time.monotonic()
+        self.deadline = self.accepted_at + ahead + TIMEOUT
 
 
 class _Starts:
@@ -126,7 +126,7 @@ class _Starts:
 
     def at(self, stamp_ns: int, start: float) -> float:
         """Return the start time of goals with a stamp; ``start`` for the first of them [s]."""
-        if stamp_ns not in self._estimate and len(self._estimate) >= _STAMPS:
+        if stamp_ns not in self._estimate and len(self._estimate) >= _MAX_STAMPS:
             self._estimate.pop(next(iter(self._estimate)))
         return self._estimate.setdefault(stamp_ns, start)
 
@@ -157,7 +157,7 @@ class _Follower:
             node,
             FollowJointTrajectory,
             f"{spec.name}/follow_joint_trajectory",
-            limit=bounded_messages.MAX_TRAJECTORY,
+            limit=bounded_messages.MAX_TRAJECTORY_SIZE,
             execute_callback=self._start,
             goal_callback=lambda _: GoalResponse.ACCEPT,
             cancel_callback=self._cancel,
@@ -200,9 +200,9 @@ class _Follower:
             GoalRefused: If the goal cannot be followed, or an arm without joints in it moves.
         """
         named = named_arms(request.trajectory.joint_names, self._joints)
-        names = [name for position_index in named for name in self._joints[position_index]]
+        names = [name for index in named for name in self._joints[index]]
         indices = [self._names.index(name) for name in names]
-        units = [self._units[position_index] for position_index in indices]
+        units = [self._units[index] for index in indices]
         goal = read_goal(request, names, self._clock.nanoseconds, units)
         if len(named) == len(self._arms):
             return goal
@@ -289,7 +289,7 @@ class _Follower:
             goal.number = motions
         if self._name not in self._cell.active or motions < goal.before:
             fault = next(filter(None, (self._cell.state(arm).fault for arm in self._arms)), "")
-            reason = self._cell.ended_by(self._name, goal.requested_at)
+            reason = self._cell.ended_by(self._name, goal.accepted_at)
             by = f"by {reason or 'the loop; see its events'}"
             how = f"after a fault: {fault}" if fault else by
             self._finish("abort", Result.INVALID_GOAL, f"{self._name} was deactivated {how}")

@@ -61,8 +61,8 @@ class _SprungArmTopics:
         joints = description.actuated
         prefix = f"{arm}_" if plain_names else ""
         names = [
-            description.joint_names[position_index].removeprefix(prefix)
-            for position_index in (joints.joint_indices.tolist() if joints else ())
+            description.joint_names[index].removeprefix(prefix)
+            for index in (joints.joint_indices.tolist() if joints else ())
         ]
         every = np.arange(len(names))
         self._all: list[_StateTopics | _JointNumbers] = [

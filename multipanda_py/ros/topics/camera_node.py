@@ -223,12 +223,12 @@ def _send(
     while not ended.is_set():
         pause = min(topic.next_time for topic in topics) - time.monotonic()
         executor.spin_once(timeout_sec=min(max(pause, 0.0), MAX_END_CHECK_PERIOD))
-        deadline = [topic for topic in topics if topic.is_due(time.monotonic())]
-        if not deadline or (row := follower.newest()) is None or not clock.has_started:
+        due_topics = [topic for topic in topics if topic.is_due(time.monotonic())]
+        if not due_topics or (row := follower.newest()) is None or not clock.has_started:
             continue
         stamp = world_time(row) if config.cell.clock_rate else clock.stamp(int(row["wake_ns"]))
         view.show(row)
-        for topic in deadline:
+        for topic in due_topics:
             image = renderers[topic.width, topic.height].frame(view.data, topic.name)
             topic.send(image, stamp, int(row["cycle"]))
     executor.shutdown()

@@ -100,7 +100,7 @@ def _same(one: Any, other: Any) -> bool:
 
 WARN_PERIOD = 1.0
 """Minimum time between two warnings about the same arm or controllet [s]."""
-MAX_REASON = 1000
+MAX_REASON_LENGTH = 1000
 """Maximum length of a stored reason [characters]; the middle of longer ones is cut."""
 
 
@@ -159,8 +159,8 @@ class Targets:
         self.senders: dict[tuple[str, str], list[str]] = {}
         for spec in cell.specs:
             for channel in spec.channel_table.values():
-                owner_name = (spec.name,) if channel.shared else spec.config.arms
-                for owner in owner_name:
+                owners = (spec.name,) if channel.shared else spec.config.arms
+                for owner in owners:
                     if not channel.is_action and (owner, channel.name) not in listening:
                         listening.add((owner, channel.name))
                         self._listen(owner, channel.name, channel.topic, channel.message,
@@ -223,8 +223,8 @@ class Targets:
             reason: Reason of the rejection.
         """
         text = reason if reason.startswith(name) or f"of {name}" in reason else f"{name}: {reason}"
-        if len(text) > MAX_REASON:
-            half = MAX_REASON // 2
+        if len(text) > MAX_REASON_LENGTH:
+            half = MAX_REASON_LENGTH // 2
             text = f"{text[:half]} ... {text[-half:]}"
         self.last_reason[name] = text
         return text
@@ -243,7 +243,7 @@ PERIOD = 0.05
 """Minimum time between two messages about one arm or controllet [s]."""
 COUNT_PERIOD = 0.5
 """Time between two messages that differ only in their counts [s]."""
-STREAM_PAUSE = 1.0
+CHANNEL_TIMEOUT = 1.0
 """Time without a message after which a channel is not in use [s]."""
 ACCEPTED_STATE, NO_TARGET_YET = "accepted", "no target received"
 CLIPPED_MESSAGE = "clipped to the gate: the target stream is beyond the gate"
@@ -290,7 +290,7 @@ class _Status:
         )
         self._received = dict.fromkeys(channels, 0)
         self._clipped = dict.fromkeys(channels, 0)
-        self._received_at = dict.fromkeys(channels, -STREAM_PAUSE)
+        self._received_at = dict.fromkeys(channels, -CHANNEL_TIMEOUT)
         self._refused = dict.fromkeys(channels, 0)
         self._sent_at, self._has_news = 0.0, False
         self._publisher.publish(self._message)
@@ -302,7 +302,7 @@ class _Status:
             if record.received != self._received[name]:
                 self._received[name], self._received_at[name] = record.received, now
                 self._has_news = True
-            if now - self._received_at[name] < STREAM_PAUSE:
+            if now - self._received_at[name] < CHANNEL_TIMEOUT:
                 states[name] = self._judge(name, record)
         if not self._has_news or not states:
             return

@@ -12,7 +12,7 @@ from rclpy.clock_type import ClockType
 from rclpy.time import Time
 
 from multipanda_py.exceptions import TargetRejected
-from multipanda_py.ros.node.clock import STANDS_STILL, NodeClock
+from multipanda_py.ros.node.clock import CLOCK_TIMEOUT, NodeClock
 
 pytestmark = pytest.mark.inline
 
@@ -74,7 +74,7 @@ def test_a_clock_that_stops_is_noticed_and_one_that_goes_back_is_not_taken_for_o
         move(now)
         clock.check()
         steady[0] += 0.9
-    steady[0] += STANDS_STILL
+    steady[0] += CLOCK_TIMEOUT
     with pytest.raises(TargetRejected, match=r"/clock .*\b1\.9 s"):
         clock.check()
     move(0.7)

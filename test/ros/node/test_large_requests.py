@@ -29,7 +29,11 @@ from simulation_interfaces.srv import GetEntityState
 from std_msgs.msg import Float64MultiArray, String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from multipanda_py.ros.node.bounded_messages import MAX_MESSAGE_SIZE, MAX_REQUEST, MAX_TARGET_SIZE
+from multipanda_py.ros.node.bounded_messages import (
+    MAX_MESSAGE_SIZE,
+    MAX_REQUEST_SIZE,
+    MAX_TARGET_SIZE,
+)
 from multipanda_py.ros.services.trajectory_goals import MAX_POINTS, GoalRefused, read_goal
 
 pytestmark = pytest.mark.node
@@ -101,9 +105,9 @@ def test_a_question_that_is_too_large_is_answered_by_nothing(
 @pytest.mark.clock
 def test_as_many_parameters_as_are_allowed_are_answered_in_short(unheld, client):
     answer = client.call(
-        SetParameters, f"{LAW}/set_parameters", parameters=parameters(MAX_REQUEST.parts)
+        SetParameters, f"{LAW}/set_parameters", parameters=parameters(MAX_REQUEST_SIZE.parts)
     )
-    assert len(answer.results) == MAX_REQUEST.parts
+    assert len(answer.results) == MAX_REQUEST_SIZE.parts
     assert not any(result.successful for result in answer.results)
     assert "known: " in answer.results[0].reason
     assert sum(len(result.reason) for result in answer.results) < 300_000

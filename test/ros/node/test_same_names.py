@@ -41,7 +41,7 @@ def is_listed(node):
 
 
 def test_a_living_node_that_did_not_answer_was_taken_for_dead(mute, begins, monkeypatch):
-    monkeypatch.setattr("multipanda_py.ros.node.graph_watch.MAX_PROCESS_AGE", 1.0)
+    monkeypatch.setattr("multipanda_py.ros.node.graph_watch.MAX_LISTING_TIME", 1.0)
     wait_until(lambda: is_listed(begins), 10.0)
     with pytest.raises(CellBusy, match=f"{SPACE}/controller_manager: "):
         check_name_conflicts(begins, ["left"])
