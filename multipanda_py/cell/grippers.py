@@ -344,8 +344,7 @@ class Attachments:
         if object_name in self._names.config.objects:
             raise HoldingRejected(
                 f"{object_name} is fixed, because its mass is 0 (objects.{object_name}.mass). "
-                f"Attach an "
-                "object with a mass"
+                "Attach an object with a mass"
             )
         raise HoldingRejected(str(UnknownName("thing", object_name, self._movable)))
 
@@ -377,9 +376,9 @@ class Attachments:
         if far - size > MAX_ATTACH_DISTANCE:
             raise HoldingRejected(
                 f"{arm}: {object_name} is {far:.2f} m from the tool, allowed "
-                f"{size + MAX_ATTACH_DISTANCE:.2f} m. "
-                f"The loop compensates the payload of {arm} (compensates_gravity: false), and "
-                "the weight of an object out of reach would lift the arm"
+                f"{size + MAX_ATTACH_DISTANCE:.2f} m. The loop compensates the payload of {arm} "
+                "(compensates_gravity: false), and the weight of an object out of reach would "
+                "lift the arm"
             )
 
     def _is_measured(self) -> bool:

@@ -313,8 +313,7 @@ class MoveFinder:
                 )
                 raise PlanRejected(
                     f"plan: it does not fit the present parameters of {', '.join(laws)}: "
-                    f"{reason}. "
-                    "Plan again"
+                    f"{reason}. Plan again"
                 )
 
     def _scene(
@@ -345,8 +344,7 @@ class MoveFinder:
             if not fastest <= MAX_REST_SPEED:
                 raise PlanRejected(
                     f"{arm}: a joint moves at {fastest:.3f} rad/s, allowed up to "
-                    f"{MAX_REST_SPEED:g} "
-                    "rad/s. Plan when the arm is at rest"
+                    f"{MAX_REST_SPEED:g} rad/s. Plan when the arm is at rest"
                 )
         return {arm: state.q for arm, state in states.items()}
 

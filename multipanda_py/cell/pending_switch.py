@@ -313,15 +313,14 @@ class PendingSwitch:
         if self._is_stop:
             raise LoopTimeout(
                 f"the loop did not answer the stop within {self._timeout:g} s{reason}; the "
-                f"request "
-                "remains: every arm holds as soon as the loop runs again"
+                "request remains: every arm holds as soon as the loop runs again"
             )
         if self._withdraw():
             raise LoopTimeout(f"{description}; it is withdrawn and will not happen")
         if self._box.words[SharedFlag.SWITCH_ACK] != self._number:
             raise LoopTimeout(
                 f"{description}; it has been started and is pending: check which controllets are "
-                f"active"
+                "active"
             )
 
     def _withdraw(self) -> bool:

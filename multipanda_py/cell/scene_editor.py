@@ -220,13 +220,12 @@ class SceneEditor:
         if outcome is ObjectResult.ATTACHED:
             raise SimulationRefused(
                 f"remove: {object_name} is held by {other}. Open the gripper, or detach the "
-                f"object first"
+                "object first"
             )
         if outcome is ObjectResult.INSIDE:
             raise SimulationRefused(
                 f"{change_name}: {object_name} would overlap {other}: got {1e3 * answer[2]:.1f} "
-                f"mm, "
-                "allowed 1 mm"
+                "mm, allowed 1 mm"
             )
 
 

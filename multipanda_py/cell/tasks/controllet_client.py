@@ -214,6 +214,5 @@ class ControlletClient:
             for joint in np.flatnonzero(distance < LIMIT_MARGIN):
                 yield (
                     f"joint {joint + 1} of {arm} is {distance[joint]:.3f} "
-                    f"{limits.unit(joint, 'rad')} "
-                    "from its limit"
+                    f"{limits.unit(joint, 'rad')} from its limit"
                 )

@@ -117,7 +117,7 @@ class RemoteLaws:
             if f"{arm}/{APPROACH_CONTROLLET}" not in [one.name for one in own]:
                 faults.append(
                     f"controllets: {arm} has no {APPROACH_CONTROLLET} to move it to its start. "
-                    f"Add one"
+                    "Add one"
                 )
             result[arm] = fitting[0].name if fitting else ""
             self._timeouts[arm] = fitting[0].target_timeout if fitting else 0.0
@@ -212,9 +212,8 @@ class RemoteLaws:
                 topic.check()
             if now - status.received_at > timeout:
                 raise TopicLost(
-                    f"/diagnostics: no message about {name} for {now - status.received_at:.1f} "
-                    f"s, allowed "
-                    f"{timeout:.1f} s"
+                    f"/diagnostics: no message about {name} for {now - status.received_at:.1f} s, "
+                    f"allowed {timeout:.1f} s"
                 )
             self._check_alone(name)
             if not self._since or status.received_at < self._since + DIAGNOSTICS_DELAY:

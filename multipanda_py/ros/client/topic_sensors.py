@@ -119,8 +119,7 @@ class TopicSensors:
                 continue
             if result.shape[:2] != self.images[name]:
                 raise TopicLost(
-                    f"{received.name}: got {result.shape[:2]} pixels, allowed "
-                    f"{self.images[name]} "
+                    f"{received.name}: got {result.shape[:2]} pixels, allowed {self.images[name]} "
                     "as in the first image"
                 )
             images[name], age = result, max(age, now - received.received_at)

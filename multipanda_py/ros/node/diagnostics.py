@@ -285,8 +285,7 @@ class Diagnostics:
         elif report.get(str(STIFFNESS_SCALE), 1.0) < REPORT_BELOW:
             summary = (
                 f"{summary}, stiffness reduced to {report[str(STIFFNESS_SCALE)]:.0%} in some "
-                f"direction: "
-                "in this configuration the latency allows no more"
+                "direction: in this configuration the latency allows no more"
             )
         return self._status(spec.name, hardware, level, summary, values)
 

@@ -170,8 +170,7 @@ def check_name_conflicts(node: Node, arms: Iterable[str]) -> None:
         return
     node.get_logger().info(
         f"{len(listed)} names of this cell are in use; checking for up to {MAX_LISTING_TIME:g} s "
-        f"whether "
-        "their process is alive"
+        "whether their process is alive"
     )
     if living := _living(node, arms, listed):
         raise CellBusy(conflicting_names(node, living))

@@ -150,8 +150,7 @@ class LifeCycle:
         elif self._transition and transition.goal != FINALIZED:
             self._logger.warning(
                 f"life cycle: got {transition.label!r} while {self._transition} is in progress, "
-                f"allowed "
-                "shutdown"
+                "allowed shutdown"
             )
         else:
             yield from self._try(transition)

@@ -98,8 +98,7 @@ class ResidualNode:
             if len(getattr(message, field)) != len(names):
                 return (
                     f"{field}: got {len(getattr(message, field))} numbers for {len(names)} "
-                    f"joints, "
-                    "allowed one per joint"
+                    "joints, allowed one per joint"
                 )
         return ""
 

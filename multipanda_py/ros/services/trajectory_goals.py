@@ -152,8 +152,7 @@ def read_goal(
         raise GoalRefused(
             Result.INVALID_GOAL,
             f"trajectory.points: got {len(rows)}, allowed {TRAJECTORY_POINTS}; a thinned path "
-            f"would deviate by {missed[worst]:.4f} {unit} from the other points "
-            f"({names[worst]})",
+            f"would deviate by {missed[worst]:.4f} {unit} from the other points ({names[worst]})",
         )
     time = goal.goal_time_tolerance
     return TrajectoryGoal(

@@ -391,7 +391,7 @@ class SceneCameras:
             return
         if self.process.returncode:
             self._logger.warning(
-                f"images of the scene have stopped: their process ended with "
+                "images of the scene have stopped: their process ended with "
                 f"{self.process.returncode}"
             )
         self.process = None
