@@ -63,16 +63,14 @@ class RosStreams:
 
     def __init__(self, arms: Sequence[str], namespace: str = "hand", frame: str = "") -> None:
         self._root = f"/{namespace.strip('/')}".rstrip("/")
-        self._listen(
-            arms, frame, "multipanda_py.ros.client.device_listener", self._root or "/", *arms
-        )
+        self._listen(arms, frame, "devices", self._root or "/", *arms)
 
-    def _listen(self, arms: Sequence[str], frame: str, module: str, *arguments: str) -> None:
+    def _listen(self, arms: Sequence[str], frame: str, *arguments: str) -> None:
         """Start the subscriber node in a child process."""
         require("rclpy", "geometry_msgs", "std_msgs")
         self.arms, self._frame = tuple(arms), frame
         self.inputs = {arm: _Stream() for arm in self.arms}
-        self.listener = JsonLinesChild(module, *arguments)
+        self.listener = JsonLinesChild("multipanda_py.ros.client.teleoperation_link", *arguments)
 
     def read(self) -> Mapping[str, HandCommand]:
         """Return the command of every arm from its newest messages.
@@ -242,7 +240,7 @@ class Leader(RosStreams):
             set[str](),
         )
         pairs = [text for pair in self._namespaces.items() for text in pair]
-        self._listen(tuple(leaders), frame, "multipanda_py.ros.client.leader_link", *pairs)
+        self._listen(tuple(leaders), frame, "leaders", *pairs)
 
     def feel(self, arm: str, touch: ExternalWrench) -> None:
         """Send the external wrench of a follower to its leader."""
