@@ -124,7 +124,11 @@ class RosOutput:
         require("rclpy", "diagnostic_msgs")
         self._cell = cell
         self._node = JsonLinesChild(
-            "multipanda_py.ros.node.monitor_node", cell, namespace, is_heard=False
+            "multipanda_py.ros.client.monitor_link",
+            "diagnostics",
+            cell,
+            namespace,
+            is_heard=False,
         )
 
     def publish(self, shadow: CellShadow) -> None:
@@ -205,7 +209,7 @@ class RosInput:
         self._start, self._arms_without_state = time.monotonic(), set(names)
         self._reported: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
         self._node = JsonLinesChild(
-            "multipanda_py.ros.client.state_listener", self._root or "/", *names
+            "multipanda_py.ros.client.monitor_link", "states", self._root or "/", *names
         )
 
     @property

@@ -199,7 +199,8 @@ def connect_leaders(*pairs: str) -> None:
 def main() -> int:
     """Receive inputs from the sources that the command line names."""
     source, *arguments = sys.argv[1:]
-    {"devices": listen_to_devices, "leaders": connect_leaders}[source](*arguments)
+    run = listen_to_devices if source == "devices" else connect_leaders
+    run(*arguments)
     rclpy.shutdown()
     return 0
 

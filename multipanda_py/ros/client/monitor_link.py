@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes of the digital-twin monitor: subscriber of arm states, publisher of ``/diagnostics``.
+
+Run by ``multipanda shadow --topics`` as ``python -m multipanda_py.ros.client.monitor_link states
+NAMESPACE ARM ...``. Every state is one line of JSON on standard output, until standard input ends.
+The cell may run on another machine.
+
+Run by ``multipanda shadow --node --ros`` as ``... diagnostics CELL NAMESPACE``. It reads the
+agreement of arms and twins as lines of JSON from standard input, and ends with it. This process is
+independent of the loop.
+
+The process that computes the twins uses no ROS.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import sys
+from typing import Any
+
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from geometry_msgs.msg import WrenchStamped
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
+from sensor_msgs.msg import JointState
+
+from multipanda_py.realtime.system.dds import announce_without_types
+from multipanda_py.ros.node.qos import DATA_QOS, STATE_QOS
+
+SENSOR_QOS = QoSProfile(depth=20, reliability=ReliabilityPolicy.BEST_EFFORT)
+"""QoS profile of sensor data: a lost message is not repeated."""
+PERIOD = 1.0
+"""Period of messages on ``/diagnostics`` without a change [s]."""
+
+
+class ArmListener:
+    """Subscriptions to joints and wrench of an arm; writes both as one line if stamps agree.
+
+    Args:
+        node: Node that subscribes.
+        namespace: Namespace of the cell, with a slash at its end.
+        arm: Name of the arm.
+    """
+
+    def __init__(self, node: Any, namespace: str, arm: str) -> None:
+        self._arm = arm
+        self._joints: JointState | None = None
+        self._wrench: WrenchStamped | None = None
+        for kind, name, take in (
+            (JointState, "joint_states", self._take_joints),
+            (WrenchStamped, "external_wrench", self._take_wrench),
+        ):
+            node.create_subscription(kind, f"{namespace}{arm}/{name}", take, SENSOR_QOS)
+
+    def _take_joints(self, message: JointState) -> None:
+        self._joints = message
+        self._log()
+
+    def _take_wrench(self, message: WrenchStamped) -> None:
+        self._wrench = message
+        self._log()
+
+    def _log(self) -> None:
+        joints, wrench = self._joints, self._wrench
+        if joints is None or wrench is None or joints.header.stamp != wrench.header.stamp:
+            return
+        self._joints = self._wrench = None
+        stamp, force, torque = joints.header.stamp, wrench.wrench.force, wrench.wrench.torque
+        message = {
+            "arm": self._arm, "time": stamp.sec + 1e-9 * stamp.nanosec,
+            "joints": list(joints.name), "q": list(joints.position),
+            "dq": list(joints.velocity), "tau": list(joints.effort),
+            "wrench": [force.x, force.y, force.z, torque.x, torque.y, torque.z],
+        }  # fmt: skip
+        sys.stdout.write(f"{json.dumps(message)}\n")
+        sys.stdout.flush()
+
+
+def listen(namespace: str, *arms: str) -> None:
+    """Write states until standard input ends or the reader has exited."""
+    root = namespace.strip("/")
+    node = rclpy.create_node(
+        f"shadow_listener_{os.getpid()}", enable_rosout=False, start_parameter_services=False
+    )
+    for arm in arms:
+        ArmListener(node, f"/{root}/" if root else "/", arm)
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    with contextlib.suppress(BrokenPipeError):
+        while not select.select([0], [], [], 0.0)[0] or os.read(0, 4096):
+            executor.spin_once(timeout_sec=0.1)
+    node.destroy_node()
+
+
+def publish(cell: str, namespace: str) -> None:
+    """Publish the agreement of arms and twins until standard input ends."""
+    node = rclpy.create_node(
+        f"twin_monitor_{cell.replace('/', '_')}",
+        namespace=namespace.strip("/"), enable_rosout=False,
+        start_parameter_services=False,
+    )  # fmt: skip
+    diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", DATA_QOS)
+    states = node.create_publisher(JointState, "twin/joint_states", STATE_QOS)
+    deadline, before = 0.0, ""
+    for line in sys.stdin.buffer:
+        message = json.loads(line)
+        states.publish(joint_state(message))
+        outside = json.dumps([arm["outside"] for arm in message["arms"]])
+        if message["time"] >= deadline or outside != before:
+            deadline, before = message["time"] + PERIOD, outside
+            diagnostics.publish(diagnosis(message))
+    node.destroy_node()
+
+
+def joint_state(response: dict[str, Any]) -> JointState:
+    """Return the state of all twins, with the joint names of the arms."""
+    message = JointState()
+    _stamp(message, response["time"])
+    for arm in response["arms"]:
+        message.name.extend(arm["joints"])
+        message.position.extend(arm["q"])
+        message.velocity.extend(arm["dq"])
+        message.effort.extend(arm["tau"])
+    return message
+
+
+def diagnosis(response: dict[str, Any]) -> DiagnosticArray:
+    """Return a status per arm, a warning while it is outside the tolerance band."""
+    message = DiagnosticArray()
+    _stamp(message, response["time"])
+    for arm in response["arms"]:
+        level, summary = DiagnosticStatus.OK, "within the tolerance band"
+        if not arm["has_band"]:
+            summary = "monitored without a tolerance band"
+        if arm["outside"]:
+            level, summary = DiagnosticStatus.WARN, "; ".join(arm["outside"])
+        values = {"times outside": str(arm["raised"])}
+        values |= {f"{name}: share of band": f"{v:.2f}" for name, v in arm["used"].items()}
+        values |= {name: " ".join(map(str, row)) for name, row in arm["residuals"].items()}
+        if arm["beyond"]:
+            values["load and friction"] = "; ".join(arm["beyond"])
+        message.status.append(
+            DiagnosticStatus(
+                level=level, name=f"shadow: {arm['name']}", message=summary,
+                hardware_id=f"{response['cell']}/{arm['name']}/shadow",
+                values=[KeyValue(key=key, value=value) for key, value in values.items()],
+            )
+        )  # fmt: skip
+    return message
+
+
+def _stamp(message: Any, time: float) -> None:
+    message.header.stamp.sec = int(time)
+    message.header.stamp.nanosec = int((time - int(time)) * 1e9)
+
+
+def main() -> int:
+    """Receive or publish, as the command line requests."""
+    direction, *arguments = sys.argv[1:]
+    announce_without_types()
+    # No signal handlers, because the parent process ends this process.
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    run = listen if direction == "states" else publish
+    run(*arguments)
+    rclpy.shutdown()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
