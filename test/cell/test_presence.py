@@ -91,7 +91,7 @@ def test_arms_move_as_if_there_were_no_absent_thing(make_cell):
     np.testing.assert_allclose(circle(absent), without, atol=1e-12)
     gone = cell_with(make_cell, {"one": BRICK})
     gone.spawn("one")
-    gone.delete("one")
+    gone.remove("one")
     np.testing.assert_allclose(circle(gone), without, atol=1e-12)
 
 
