@@ -19,7 +19,7 @@ import pinocchio as pin
 
 from multipanda_py.apps.commands.identify import motion_of
 from multipanda_py.identification.residual.motions import PairedMotion, PairedMotions
-from multipanda_py.identification.residual.torch_network import TrainingSettings
+from multipanda_py.identification.residual.networks import TrainingSettings
 from multipanda_py.identification.residual.train import fit_bodies, train
 from multipanda_py.realtime import recording as logs
 from multipanda_py.robots import ArmDescription

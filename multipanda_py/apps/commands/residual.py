@@ -33,8 +33,7 @@ from multipanda_py.identification.residual.evaluate import (
     table,
 )
 from multipanda_py.identification.residual.motions import PairedMotions, read_pairs
-from multipanda_py.identification.residual.onnx_export import carried, onnx_model
-from multipanda_py.identification.residual.torch_network import TrainingSettings
+from multipanda_py.identification.residual.networks import TrainingSettings, carried, onnx_model
 from multipanda_py.identification.residual.train import check_initial_weights, fit_bodies, train
 from multipanda_py.realtime.system.child_process import module_command
 from multipanda_py.realtime.system.signals import end_in_order

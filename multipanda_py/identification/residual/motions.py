@@ -14,7 +14,7 @@ import numpy as np
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.files import parts_of
-from multipanda_py.identification.residual.torch_network import Scaling
+from multipanda_py.identification.residual.networks import Scaling
 from multipanda_py.registry import needed
 from multipanda_py.robots.residual.bodies import BodyDifference
 from multipanda_py.robots.residual.inputs import SIDES, Inputs, Normalisation, row_labels

@@ -20,7 +20,7 @@ from multipanda_py.identification.residual.motions import (
     standard_of,
     weights_of,
 )
-from multipanda_py.identification.residual.torch_network import (
+from multipanda_py.identification.residual.networks import (
     LinearMap,
     TrainingSettings,
     arrays_of,

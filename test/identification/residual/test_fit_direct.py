@@ -8,7 +8,7 @@ import pytest
 
 from multipanda_py.config.arm_section import PerturbationConfig
 from multipanda_py.identification.residual.motions import TrainingMotion
-from multipanda_py.identification.residual.torch_network import TrainingSettings
+from multipanda_py.identification.residual.networks import TrainingSettings
 from multipanda_py.identification.residual.train import fit_direct
 from multipanda_py.robots.residual.inputs import Inputs, Normalisation
 from multipanda_py.simulation.drivetrain.friction import Hysteresis

@@ -11,7 +11,7 @@ import pytest
 from residual_weights import arrays
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.identification.residual.onnx_export import carried, onnx_model
+from multipanda_py.identification.residual.networks import carried, onnx_model
 from multipanda_py.robots.residual.inputs import Normalisation
 from multipanda_py.robots.residual.network import PRECISE, REAL_TIME
 from multipanda_py.robots.residual.weights import TrainedResidual

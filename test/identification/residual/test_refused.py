@@ -12,7 +12,7 @@ from residual_weights import arrays
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.identification.residual.motions import read_pairs
-from multipanda_py.identification.residual.torch_network import TrainingSettings
+from multipanda_py.identification.residual.networks import TrainingSettings
 from multipanda_py.identification.residual.train import check_initial_weights, train
 from multipanda_py.robots.residual.network import PRECISE, REAL_TIME
 from multipanda_py.robots.residual.weights import TrainedResidual

@@ -11,7 +11,7 @@ from paired_table import write_table
 
 from multipanda_py.identification.residual.evaluate import evaluate
 from multipanda_py.identification.residual.motions import read_pairs
-from multipanda_py.identification.residual.torch_network import TrainingSettings
+from multipanda_py.identification.residual.networks import TrainingSettings
 from multipanda_py.identification.residual.train import train
 from multipanda_py.robots.residual.network import KINDS, PRECISE, REAL_TIME, network
 
@@ -33,7 +33,7 @@ def pairs(tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_numpy_and_torch_agree(kind):
-    from multipanda_py.identification.residual.torch_network import (
+    from multipanda_py.identification.residual.networks import (
         Scaling,
         arrays_of,
         make_network,
