@@ -39,7 +39,7 @@ from multipanda_py.realtime.recording.arm_log import motion_of
 from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
 from multipanda_py.realtime.recording.record_columns import log_of_rows
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import model_with_gravity
 from multipanda_py.simulation.perturbed_arm import perturbed
 from multipanda_py.state import Matrix, Vector
 from multipanda_py.targets import TRAJECTORY_POINTS

@@ -18,8 +18,7 @@ import numpy as np
 
 from multipanda_py import Cell
 from multipanda_py.config.describe import describe_arms
-from multipanda_py.planning.optimiser.clearances import clearances
-from multipanda_py.planning.optimiser.distance import Distance
+from multipanda_py.planning.optimiser.distance import Distance, clearances
 from multipanda_py.planning.optimiser.goals import PoseGoal
 from multipanda_py.planning.optimiser.kinematics import Kinematics
 from multipanda_py.planning.optimiser.path_search import find_path

@@ -23,7 +23,7 @@ from multipanda_py.identification.residual.networks import TrainingSettings
 from multipanda_py.identification.residual.train import fit_bodies, train
 from multipanda_py.realtime import recording as logs
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import model_with_gravity
 from multipanda_py.robots.residual.inputs import Normalisation
 
 HELD_OUT, PARTS = 0.3, 8

@@ -26,7 +26,7 @@ from multipanda_py.exceptions import ContractBroken
 from multipanda_py.parameters import ParameterSet, Robots, specs_of
 from multipanda_py.realtime.cycle_record import row_dtype
 from multipanda_py.robots import ArmDescription, Robot
-from multipanda_py.robots.dynamics.arm_model import ArmModel
+from multipanda_py.robots.dynamics.arm_dynamics import ArmModel
 from multipanda_py.state import COMMAND_INTERFACES, ArmState, Matrix, Vector
 
 JOINTS, SAMPLE_ROWS = 4, 50

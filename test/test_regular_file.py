@@ -30,8 +30,7 @@ from multipanda_py.identification.monitor.band import Band
 from multipanda_py.identification.validation.record import load_run
 from multipanda_py.realtime.recording.log_reader import read as read_log
 from multipanda_py.robots.extra_data import read_extra
-from multipanda_py.robots.importing.geometry import read_mesh
-from multipanda_py.robots.importing.source import tree_of
+from multipanda_py.robots.importing.source import read_mesh, tree_of
 from multipanda_py.robots.read_mjcf import read_mjcf
 from multipanda_py.robots.read_urdf import read_urdf
 from multipanda_py.robots.residual.weights import load_residual

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of one arm and its task space: multipanda_py/robots/dynamics/{arm_model,task_inertia}.
+// The state of one arm and its task space: multipanda_py/robots/dynamics/{arm_dynamics,task_inertia}.
 #pragma once
 #include "dynamics.hpp"
 

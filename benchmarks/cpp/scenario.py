@@ -20,8 +20,8 @@ from multipanda_py import Cell
 from multipanda_py.control.impedance.modal_damping import BANDWIDTH
 from multipanda_py.controllets.coupled_impedance import SHARED_BANDWIDTH
 from multipanda_py.controllets.features.collision_avoidance import CollisionAvoidance
-from multipanda_py.controllets.features.manipulability import Manipulability
 from multipanda_py.controllets.features.nullspace import Nullspace
+from multipanda_py.controllets.features.singularity import Manipulability
 
 SIDES = ("left", "right")
 CLEAR = 0.002

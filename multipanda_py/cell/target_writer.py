@@ -22,7 +22,7 @@ from multipanda_py.controllets.targets.joint import TRAJECTORY, Trajectory
 from multipanda_py.exceptions import TargetRejected, UnknownName
 from multipanda_py.pose import Pose
 from multipanda_py.robots.actuated_joints import COMMAND_ALIASES
-from multipanda_py.robots.dynamics.arm_model import ToolJacobian
+from multipanda_py.robots.dynamics.arm_dynamics import ToolJacobian
 from multipanda_py.state import ArmSnapshot, Vector
 from multipanda_py.targets import Asked, AskedOfArm, Stream
 

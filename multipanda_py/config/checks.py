@@ -13,7 +13,7 @@ from multipanda_py.config.actuator_section import WITHOUT_SPRINGS, ActuatorConfi
 from multipanda_py.config.arm_section import ArmConfig
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm, describe_arms
-from multipanda_py.robots.dynamics.arm_model import model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import model_with_gravity
 from multipanda_py.state import Vector
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.control.impedance.joint_spring import MIN_JOINT_STIFFNESS
 from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
-from multipanda_py.controllets.targets.actuators import (
+from multipanda_py.controllets.targets.joint import (
     COMMAND_CHANNELS,
     CONFIGURED_MODE,
     EXTERNAL_TORQUE,

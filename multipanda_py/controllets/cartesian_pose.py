@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.reference.governor_commanded_pose import PositionIK
+from multipanda_py.control.reference.differential_ik import PositionIK
 from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import number
 from multipanda_py.planning.trajectory.trajectory import max_stoppable_velocity

@@ -39,7 +39,7 @@ from multipanda_py.control.impedance.modal_damping import (
 from multipanda_py.control.impedance.pose_error import PoseError
 from multipanda_py.control.impedance.singularity import SingularityHold
 from multipanda_py.controllet import Controllet
-from multipanda_py.controllets.targets.pose import OBJECT_POSITION
+from multipanda_py.controllets.targets.cartesian import OBJECT_POSITION
 from multipanda_py.parameters import number, vector
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import ObjectTarget, Report

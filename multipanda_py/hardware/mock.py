@@ -10,7 +10,7 @@ import pinocchio as pin
 
 from multipanda_py.backend import Backend
 from multipanda_py.hardware.franka.settings import FrankaSettings
-from multipanda_py.robots.dynamics.arm_model import LoadedFlange, model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import LoadedFlange, model_with_gravity
 from multipanda_py.robots.gripper import Action, Outcome
 from multipanda_py.state import Vector
 

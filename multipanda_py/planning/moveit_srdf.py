@@ -17,7 +17,7 @@ from multipanda_py.config.describe import describe_arms
 from multipanda_py.config.sections import InstanceConfig
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.collision_pairs import SELF_JOINTS
+from multipanda_py.robots.collision_pairs import SELF_JOINTS
 from multipanda_py.robots.urdf import arm_urdf
 from multipanda_py.state import Vector
 from multipanda_py.targets import TRAJECTORY_CONTROLLETS

@@ -14,7 +14,7 @@ from multipanda_py.planning.trajectory.motion_limiter import MotionLimiter
 from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.safety import StateGuard, TorqueGuard, is_finite
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import ArmGravity, ArmModel
+from multipanda_py.robots.dynamics.arm_dynamics import ArmGravity, ArmModel
 from multipanda_py.robots.inertial import Load
 from multipanda_py.state import COMMAND_INTERFACES, ArmState, Vector
 

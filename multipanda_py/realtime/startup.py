@@ -26,7 +26,7 @@ from multipanda_py.realtime.plugin_errors import starting
 from multipanda_py.realtime.shared_memory import Mailbox
 from multipanda_py.realtime.timing import run
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import ArmModel
+from multipanda_py.robots.dynamics.arm_dynamics import ArmModel
 from multipanda_py.robots.dynamics.external_torque import ExternalEstimate, ResidualCorrection
 from multipanda_py.robots.inertial import load_of
 from multipanda_py.robots.residual.runtime import residual_of

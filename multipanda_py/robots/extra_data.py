@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.files import key_names, read_plain
-from multipanda_py.robots.geometry import Capsule, SolidOfRevolution, point_of
+from multipanda_py.robots.geometry import COLORS, Capsule, SolidOfRevolution, point_of
 from multipanda_py.robots.tree import Chain, jacobian, link_poses
-from multipanda_py.robots.visuals import COLORS
 from multipanda_py.state import ArmLimits
 
 Vector = NDArray[np.float64]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames, rotations and simple solids for collision and visual geometry."""
+"""Frames, rotations, and simple solids and colours for collision and visual geometry."""
 
 from __future__ import annotations
 
@@ -140,6 +140,22 @@ class Capsule:
     radius: float
 
 
+RGBA: TypeAlias = tuple[float, float, float, float]
+COLORS: dict[str, RGBA] = {
+    "shell": (0.93, 0.94, 0.95, 1.0),
+    "seam": (0.16, 0.17, 0.19, 1.0),
+    "cap": (0.72, 0.74, 0.77, 1.0),
+    "dark": (0.20, 0.21, 0.23, 1.0),
+    "metal": (0.62, 0.64, 0.67, 1.0),
+    "rubber": (0.10, 0.10, 0.11, 1.0),
+    "silver": (0.76, 0.77, 0.79, 1.0),
+    "blue": (0.33, 0.58, 0.76, 1.0),
+    "orange": (0.93, 0.42, 0.10, 1.0),
+    "tool": (0.55, 0.57, 0.60, 1.0),
+}
+"""Colours of visual geometry: red, green, blue and opacity, 0 to 1."""
+
+
 @dataclass(frozen=True)
 class SolidOfRevolution:
     """A solid of revolution: a cone or cylinder with a flat or domed end on either side.
@@ -151,7 +167,7 @@ class SolidOfRevolution:
         radius_end: Radius at the second end [m].
         dome_start: Height of the dome on the first end, 0 for a flat one [m].
         dome_end: Height of the dome on the second end, 0 for a flat one [m].
-        color: Key of :data:`multipanda_py.robots.visuals.COLORS`.
+        color: Key of :data:`COLORS`.
     """
 
     start: Point
@@ -199,7 +215,7 @@ class Block:
         center: Centre of the box, in the frame of its link [m].
         half_size: Half edges [m].
         roll: Rotation about the x axis of the link [rad].
-        color: Key of :data:`multipanda_py.robots.visuals.COLORS`.
+        color: Key of :data:`COLORS`.
     """
 
     center: Point

@@ -19,23 +19,25 @@ from multipanda_py.robots.franka import (
     FINGER_INERTIAL,
     FINGER_UPPER,
     FINGER_VELOCITY,
+    FINGER_VISUALS,
     FLANGE_HEIGHT,
     HAND_CAPSULES,
     HAND_CONTACT,
     HAND_INERTIAL,
     HAND_TCP_HEIGHT,
+    HAND_VISUALS,
     HAND_YAW,
     INERTIALS,
     JOINT_ORIGINS,
     LIMITS,
     LINK_CAPSULES,
+    LINK_VISUALS,
     READY_POSTURE,
 )
 from multipanda_py.robots.geometry import Origin
 from multipanda_py.robots.parallel_gripper import Finger, GripperBody, ParallelGripper
 from multipanda_py.robots.read_robot import read_robot
 from multipanda_py.robots.robot import Flange, Joint, Link, Robot
-from multipanda_py.robots.visuals import FINGER_VISUALS, HAND_VISUALS, LINK_VISUALS
 
 
 def _finger(yaw: float) -> Finger:

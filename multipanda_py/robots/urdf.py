@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.arm import ArmDescription, Tool
 from multipanda_py.robots.geometry import (
+    COLORS,
     Block,
     Capsule,
     Point,
@@ -26,7 +27,6 @@ from multipanda_py.robots.geometry import (
     rpy_from_rotation,
 )
 from multipanda_py.robots.parallel_gripper import GripperBody, ParallelGripper
-from multipanda_py.robots.visuals import COLORS
 
 Element = ElementTree.Element
 add = ElementTree.SubElement

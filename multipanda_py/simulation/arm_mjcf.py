@@ -15,8 +15,7 @@ from multipanda_py.registry import extras_named
 from multipanda_py.robots.arm import ArmDescription, SceneObject, Tool
 from multipanda_py.robots.franka import LINK_CAPSULES
 from multipanda_py.robots.geometry import Block
-from multipanda_py.robots.importing.geometry import Shape
-from multipanda_py.robots.importing.source import shapes_of, tree_of
+from multipanda_py.robots.importing.source import Shape, shapes_of, tree_of
 from multipanda_py.robots.parallel_gripper import GripperBody, ParallelGripper
 from multipanda_py.robots.robot import Robot
 from multipanda_py.robots.tree import chain_of

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.registry import extras_named
 from multipanda_py.robots.geometry import (
+    COLORS,
     Block,
     Capsule,
     SolidOfRevolution,
@@ -18,7 +19,6 @@ from multipanda_py.robots.geometry import (
     rotation_of_axis,
 )
 from multipanda_py.robots.inertial import Inertial
-from multipanda_py.robots.visuals import COLORS
 
 with extras_named():
     import mujoco

@@ -16,7 +16,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.arm import Tool
-from multipanda_py.robots.dynamics.arm_model import model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import model_with_gravity
 from multipanda_py.robots.inertial import Inertial
 from multipanda_py.robots.robot import FRICTION_PARAMETERS, Robot
 from multipanda_py.simulation.drivetrain.drivetrain import DrivetrainStage, Measured

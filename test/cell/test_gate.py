@@ -20,8 +20,8 @@ from multipanda_py import Cell
 from multipanda_py.cell.goals import Frames
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.sections import GateConfig
+from multipanda_py.controllets.targets.cartesian import POSE, check_pose, check_stiffness
 from multipanda_py.controllets.targets.joint import JOINT, check_joint
-from multipanda_py.controllets.targets.pose import POSE, check_pose, check_stiffness
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.robots.franka import LIMITS

@@ -10,7 +10,7 @@ import pytest
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.config.part_rules import with_rigid_hand
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 
 pytestmark = pytest.mark.inline
 

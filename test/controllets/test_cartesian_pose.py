@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.control.reference.governor_commanded_pose import PositionIK
+from multipanda_py.control.reference.differential_ik import PositionIK
 from multipanda_py.pose import Pose
 from multipanda_py.testing import StateMaker, simple_cell
 

@@ -15,7 +15,7 @@ from postures import anywhere
 
 from multipanda_py import registry
 from multipanda_py.config.sections import GateConfig
-from multipanda_py.control.reference.governor import GovernorParams
+from multipanda_py.control.reference.governor_base import GovernorParams
 from multipanda_py.control.reference.trajectory_monitor import MotionState
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose

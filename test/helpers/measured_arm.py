@@ -11,7 +11,7 @@ import pinocchio as pin
 
 from multipanda_py.identification.arm.fourier import FourierMotion
 from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
-from multipanda_py.robots.dynamics.arm_model import model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import model_with_gravity
 from multipanda_py.robots.inertial import Load, inertial_of
 from multipanda_py.simulation.scene_mjcf import build_scene
 

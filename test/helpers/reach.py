@@ -9,7 +9,7 @@ import pinocchio as pin
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.realtime.cycle_record import row_dtype
-from multipanda_py.robots.dynamics.arm_model import ArmModel
+from multipanda_py.robots.dynamics.arm_dynamics import ArmModel
 from multipanda_py.state import ArmState
 
 

@@ -10,7 +10,7 @@ from multipanda_py.hardware.mock import Mock
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.cycle import ControlLoop
 from multipanda_py.realtime.events import Event
-from multipanda_py.robots.dynamics.arm_model import ArmModel
+from multipanda_py.robots.dynamics.arm_dynamics import ArmModel
 from multipanda_py.robots.dynamics.task_inertia import TaskInertia
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multipanda_py.controllets.features.manipulability import Manipulability, ManipulabilityParams
 from multipanda_py.controllets.features.nullspace import Nullspace, NullspaceParams
+from multipanda_py.controllets.features.singularity import Manipulability, ManipulabilityParams
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.feature_set import FeatureSet, SharedNullspace
 from multipanda_py.targets import CartesianTarget

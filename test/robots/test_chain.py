@@ -13,7 +13,7 @@ import pytest
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 from multipanda_py.robots.read_robot import read_robot
 from multipanda_py.robots.read_urdf import read_urdf
 

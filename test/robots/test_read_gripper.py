@@ -14,7 +14,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.cycle_record import row_dtype
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import ArmGravity, ArmModel
+from multipanda_py.robots.dynamics.arm_dynamics import ArmGravity, ArmModel
 from multipanda_py.robots.models import DATA_FOLDER, FRANKA_HAND, MODELS
 from multipanda_py.robots.read_gripper import read_gripper
 from multipanda_py.robots.read_robot import read_robot

@@ -17,7 +17,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.perturbation import PerturbationSpec
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio, model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio, model_with_gravity
 from multipanda_py.robots.geometry import rotation_from_rpy
 from multipanda_py.robots.inertial import Inertial
 from multipanda_py.simulation.perturbed_arm import perturbed, with_scaled_moments

@@ -33,7 +33,7 @@ from multipanda_py.realtime.system.priority import other_cpus
 from multipanda_py.realtime.system.signals import end_in_order
 from multipanda_py.registry import require
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import ToolJacobian
+from multipanda_py.robots.dynamics.arm_dynamics import ToolJacobian
 from multipanda_py.state import Matrix
 
 

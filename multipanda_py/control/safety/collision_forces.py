@@ -13,7 +13,7 @@ from numpy import dot, maximum, minimum
 
 from multipanda_py.control.impedance.gains import gershgorin_scale
 from multipanda_py.control.safety.collision_geometry import CollisionGeometry
-from multipanda_py.robots.dynamics.collision_pairs import Group
+from multipanda_py.robots.collision_pairs import Group
 from multipanda_py.state import ArmState, Matrix, Vector
 
 MAX_FORCE = 2000.0

@@ -13,8 +13,7 @@ import pinocchio as pin
 from multipanda_py.context import Context
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots import ArmDescription, SceneObject
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio
-from multipanda_py.robots.dynamics.collision_pairs import (
+from multipanda_py.robots.collision_pairs import (
     CollisionPairs,
     Grasps,
     Group,
@@ -22,6 +21,7 @@ from multipanda_py.robots.dynamics.collision_pairs import (
     is_gripper,
     is_static_capsule,
 )
+from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 from multipanda_py.state import Matrix, Vector
 
 

@@ -12,7 +12,7 @@ from numpy import absolute, concatenate, subtract
 from multipanda_py.context import Context
 from multipanda_py.control.safety.collision_forces import NearPairs, Pair
 from multipanda_py.control.safety.collision_geometry import CollisionGeometry
-from multipanda_py.robots.dynamics.collision_pairs import NO_GRASPS, Grasps, Group
+from multipanda_py.robots.collision_pairs import NO_GRASPS, Grasps, Group
 from multipanda_py.state import ArmState, Matrix, Vector
 
 RECHECK_SPEED_CHANGE = 0.1

@@ -10,11 +10,15 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.control.force.contact_force import ToolContact
-from multipanda_py.control.reference.governor import GovernorParams, ReferenceGovernor, cycles_of
-from multipanda_py.control.reference.governor_commanded_pose import CommandedPoseGovernor
-from multipanda_py.control.reference.governor_joints import JointGovernor
-from multipanda_py.control.reference.governor_object import ObjectGovernor
-from multipanda_py.control.reference.governor_pose import PoseGovernor
+from multipanda_py.control.reference.differential_ik import CommandedPoseGovernor
+from multipanda_py.control.reference.governor_base import (
+    GovernorParams,
+    ReferenceGovernor,
+    cycles_of,
+)
+from multipanda_py.control.reference.joint_governor import JointGovernor
+from multipanda_py.control.reference.object_governor import ObjectGovernor
+from multipanda_py.control.reference.pose_governor import PoseGovernor
 from multipanda_py.controllet import Controllet
 from multipanda_py.feature import Feature
 from multipanda_py.state import ArmState, Vector

@@ -14,7 +14,7 @@ import pinocchio as pin
 from multipanda_py.hardware.franka.robot_connection import PROBE_SPEED
 from multipanda_py.hardware.franka.settings import FrankaSettings
 from multipanda_py.robots import ARMATURE, ArmDescription
-from multipanda_py.robots.dynamics.arm_model import LoadedFlange, build_pinocchio
+from multipanda_py.robots.dynamics.arm_dynamics import LoadedFlange, build_pinocchio
 from multipanda_py.state import JOINTS, Matrix, Vector
 
 _GRAVITY = np.array([0.0, 0.0, -9.81])

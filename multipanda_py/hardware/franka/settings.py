@@ -14,7 +14,7 @@ from multipanda_py.hardware.franka.robot_connection import DriverSettings
 from multipanda_py.parameters import Settings, choice, flag, integer, number, vector
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 from multipanda_py.robots.inertial import NO_LOAD, Load, combined, inertia_matrix
 from multipanda_py.state import Matrix
 

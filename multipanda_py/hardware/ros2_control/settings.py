@@ -16,7 +16,7 @@ import pinocchio as pin
 from multipanda_py.hardware.franka.settings import LoadSettings
 from multipanda_py.parameters import choice, integer, number, text
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import LoadedFlange, model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import LoadedFlange, model_with_gravity
 from multipanda_py.robots.inertial import Load
 from multipanda_py.state import ArmLimits
 

@@ -16,7 +16,7 @@ from multipanda_py.exceptions import IdentificationRefused
 from multipanda_py.identification.arm.fourier import FourierMotion
 from multipanda_py.identification.arm.regressor import ArmRegressor, base_parameters
 from multipanda_py.robots import ArmDescription, SceneObject
-from multipanda_py.robots.dynamics.collision_pairs import NO_GRASPS
+from multipanda_py.robots.collision_pairs import NO_GRASPS
 from multipanda_py.state import Matrix, Vector
 
 MIN_SELF_DISTANCE = 0.03

@@ -11,7 +11,7 @@ import pinocchio as pin
 
 from multipanda_py.registry import needed
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import LoadedFlange, model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import LoadedFlange, model_with_gravity
 from multipanda_py.robots.inertial import NO_LOAD, Inertial, Load, inertial_of
 from multipanda_py.state import Matrix, Vector
 

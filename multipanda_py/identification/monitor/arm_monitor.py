@@ -14,7 +14,7 @@ from multipanda_py.exceptions import ShadowRefused
 from multipanda_py.realtime.recording.arm_log import ArmLog
 from multipanda_py.realtime.recording.measured_motion import GAP_PERIODS
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import LoadedFlange, model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import LoadedFlange, model_with_gravity
 from multipanda_py.robots.inertial import NO_LOAD, Load
 from multipanda_py.state import ArmLimits, Matrix, Vector
 

@@ -29,7 +29,7 @@ from multipanda_py.identification.residual.networks import (
 )
 from multipanda_py.registry import needed
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import model_with_gravity
 from multipanda_py.robots.residual.bodies import BodyDifference, accelerations
 from multipanda_py.robots.residual.inputs import Inputs, joint_input_indices
 from multipanda_py.robots.residual.network import LAYER_NAMES, layer

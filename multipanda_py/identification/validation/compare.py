@@ -15,7 +15,7 @@ from multipanda_py.identification.validation.record import Run
 from multipanda_py.identification.validation.task import Task
 from multipanda_py.realtime.recording import ArmLog
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import model_with_gravity
 from multipanda_py.state import Matrix, Vector
 
 PERIOD = 1e-3

@@ -16,11 +16,11 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.config.rules import Faults, check_cell
 from multipanda_py.config.sections import CollisionsConfig, ControlletConfig, ObjectConfig
-from multipanda_py.control.reference.governor_commanded_pose import PositionIK
+from multipanda_py.control.reference.differential_ik import PositionIK
 from multipanda_py.exceptions import ConfigurationError, LoopError, UnknownName, ValidationRefused
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 from multipanda_py.state import Matrix, Vector
 
 SIMULATED_BACKEND = "mujoco"

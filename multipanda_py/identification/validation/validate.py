@@ -25,7 +25,7 @@ from multipanda_py.identification.validation.tasks import (
 from multipanda_py.realtime.recording import Log
 from multipanda_py.realtime.recording.log import check_columns, check_completeness
 from multipanda_py.robots import MODELS, ArmDescription
-from multipanda_py.robots.dynamics.arm_model import ToolJacobian
+from multipanda_py.robots.dynamics.arm_dynamics import ToolJacobian
 from multipanda_py.state import Vector
 
 WRENCH_COLUMN = "wrench_ext_in_base"

@@ -7,9 +7,8 @@ see :class:`.Scene`.
 
 from __future__ import annotations
 
-from multipanda_py.planning.optimiser.clearances import clearances
 from multipanda_py.planning.optimiser.configuration import inverse_kinematics
-from multipanda_py.planning.optimiser.distance import Distance
+from multipanda_py.planning.optimiser.distance import Distance, clearances
 from multipanda_py.planning.optimiser.goals import (
     Axis,
     Orientation,
@@ -23,8 +22,7 @@ from multipanda_py.planning.optimiser.goals import (
 from multipanda_py.planning.optimiser.path_search import find_path
 from multipanda_py.planning.optimiser.problem import Problem
 from multipanda_py.planning.optimiser.scene import Scene
-from multipanda_py.planning.optimiser.solution import Solution, Violation
-from multipanda_py.planning.optimiser.solver import SolverSettings
+from multipanda_py.planning.optimiser.solver import Solution, SolverSettings, Violation
 from multipanda_py.planning.optimiser.term import (
     AccelerationLimits,
     Near,

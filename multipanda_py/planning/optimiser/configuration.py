@@ -12,14 +12,12 @@ import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from multipanda_py.exceptions import PlanRejected
-from multipanda_py.planning.optimiser.clearances import clearances
-from multipanda_py.planning.optimiser.distance import Distance
+from multipanda_py.planning.optimiser.distance import Distance, clearances
 from multipanda_py.planning.optimiser.free_space import FreeSpace
 from multipanda_py.planning.optimiser.goals import Axis, Orientation, PoseGoal
 from multipanda_py.planning.optimiser.kinematics import Kinematics
 from multipanda_py.planning.optimiser.scene import WORLD_FRAME, Scene
-from multipanda_py.planning.optimiser.solution import Solution
-from multipanda_py.planning.optimiser.solver import SolverSettings, processor_time, solve
+from multipanda_py.planning.optimiser.solver import Solution, SolverSettings, processor_time, solve
 from multipanda_py.planning.optimiser.term import Near, Objective, Term, WithinLimits, make_term
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector

@@ -15,7 +15,7 @@ from multipanda_py.planning.optimiser.goals import PoseGoal
 from multipanda_py.planning.optimiser.kinematics import Kinematics
 from multipanda_py.planning.optimiser.scene import Scene, log3
 from multipanda_py.planning.optimiser.solids import PathSolid
-from multipanda_py.planning.optimiser.solution import Solution, Violation
+from multipanda_py.planning.optimiser.solver import Solution, Violation
 from multipanda_py.planning.optimiser.term import Term
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector

@@ -27,8 +27,7 @@ from multipanda_py.planning.optimiser.free_space import (
 )
 from multipanda_py.planning.optimiser.problem import MAX_TIME_STEPS, Problem
 from multipanda_py.planning.optimiser.scene import Scene
-from multipanda_py.planning.optimiser.solution import Solution
-from multipanda_py.planning.optimiser.solver import SolverSettings, processor_time
+from multipanda_py.planning.optimiser.solver import Solution, SolverSettings, processor_time
 from multipanda_py.state import Matrix, Vector
 
 MAX_EDGE, CHECK_STEP = 0.4, 0.05

@@ -13,8 +13,7 @@ from multipanda_py.exceptions import PlanRejected
 from multipanda_py.planning.optimiser.distance import Distance
 from multipanda_py.planning.optimiser.kinematics import Kinematics
 from multipanda_py.planning.optimiser.scene import Scene
-from multipanda_py.planning.optimiser.solution import Solution
-from multipanda_py.planning.optimiser.solver import SolverSettings, solve
+from multipanda_py.planning.optimiser.solver import Solution, SolverSettings, solve
 from multipanda_py.planning.optimiser.term import Kind, Objective, Term, make_term
 from multipanda_py.state import Matrix
 

@@ -16,7 +16,7 @@ from multipanda_py.exceptions import ConfigurationError, PlanRejected, UnknownNa
 from multipanda_py.pose import Pose
 from multipanda_py.registry import needed
 from multipanda_py.robots import ArmDescription, SceneObject
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 from multipanda_py.state import Matrix, Vector
 
 if TYPE_CHECKING:

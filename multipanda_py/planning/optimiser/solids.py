@@ -12,7 +12,7 @@ import numpy as np
 
 from multipanda_py.planning.optimiser.scene import WORLD_FRAME, Scene
 from multipanda_py.pose import Pose
-from multipanda_py.robots.dynamics.collision_pairs import is_gripper, is_static_capsule
+from multipanda_py.robots.collision_pairs import is_gripper, is_static_capsule
 from multipanda_py.state import Vector
 
 Parts: TypeAlias = Literal["all", "arm", "hand"]

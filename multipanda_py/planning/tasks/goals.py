@@ -10,8 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from multipanda_py.planning.optimiser.clearances import clearances
-from multipanda_py.planning.optimiser.distance import Distance
+from multipanda_py.planning.optimiser.distance import Distance, clearances
 from multipanda_py.planning.optimiser.free_space import BETWEEN_FRACTION, BETWEEN_MIN
 from multipanda_py.planning.optimiser.kinematics import Kinematics, Slices
 from multipanda_py.planning.optimiser.scene import Scene

@@ -18,8 +18,7 @@ from multipanda_py.planning.optimiser.kinematics import Kinematics
 from multipanda_py.planning.optimiser.path_search import find_path
 from multipanda_py.planning.optimiser.problem import Problem
 from multipanda_py.planning.optimiser.scene import Scene
-from multipanda_py.planning.optimiser.solution import Solution
-from multipanda_py.planning.optimiser.solver import SolverSettings
+from multipanda_py.planning.optimiser.solver import Solution, SolverSettings
 from multipanda_py.planning.optimiser.term import Rest, Smoothness, VelocityLimits, WithinLimits
 from multipanda_py.planning.tasks.goals import (
     FLOOR_OBJECT,

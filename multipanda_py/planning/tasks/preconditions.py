@@ -12,8 +12,7 @@ import numpy as np
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
 from multipanda_py.exceptions import TaskFailed
-from multipanda_py.planning.optimiser.clearances import clearances
-from multipanda_py.planning.optimiser.distance import Distance, frame_of, shape_of
+from multipanda_py.planning.optimiser.distance import Distance, clearances, frame_of, shape_of
 from multipanda_py.planning.optimiser.kinematics import Kinematics
 from multipanda_py.planning.optimiser.scene import Scene
 from multipanda_py.planning.optimiser.solids import solids_of

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinematics, dynamics and distances of arms."""
+"""Kinematics and dynamics of arms: inertia, gravity and external torques."""

@@ -10,7 +10,7 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import LoadedFlange, model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import LoadedFlange, model_with_gravity
 from multipanda_py.robots.inertial import Load
 from multipanda_py.robots.residual.runtime import LiveResidual
 from multipanda_py.robots.robot import JointFrictionModel

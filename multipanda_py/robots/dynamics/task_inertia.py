@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apparent inertia at the end effector, finite at singularities."""
+"""Task-space inertia of an arm at its end effector, finite at singularities."""
 
 from __future__ import annotations
 

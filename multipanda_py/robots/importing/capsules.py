@@ -1,19 +1,118 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capsules that enclose the links of an arm."""
+"""Capsules that enclose the links of an arm, fitted to their geometry."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import pi
 
 import numpy as np
 
 from multipanda_py.robots.extra_data import default_capsules
-from multipanda_py.robots.geometry import Capsule
-from multipanda_py.robots.importing.geometry import Cloud, Shape, joined, min_capsule, volume
+from multipanda_py.robots.geometry import Capsule, rotation_of_axis
+from multipanda_py.robots.importing.source import Cloud, Shape, joined
 from multipanda_py.robots.inertial import Load
 from multipanda_py.robots.tree import Chain
+from multipanda_py.state import Matrix, Vector
+
+RADIUS_FACTORS = np.array([1.0, 1.01, 1.02, 1.04, 1.06, 1.08, 1.1, 1.14, 1.2, 1.3, 1.5])
+"""Radii to try for a capsule along a given line, as multiples of the smallest possible radius."""
+FIRST_STEP, LAST_STEP = 0.3, 0.003
+"""Initial and final step of the search for the line: angle [rad], and offset as fraction of the
+cloud's size."""
+MIN_SEGMENT_LENGTH = 1e-3
+"""Minimum length of a capsule's segment, which must have a direction [m]."""
+
+
+def volume(capsule: Capsule) -> float:
+    """Return the volume of a capsule [m^3]."""
+    length = float(np.linalg.norm(np.subtract(capsule.end, capsule.start)))
+    return pi * capsule.radius**2 * (length + 4.0 / 3.0 * capsule.radius)
+
+
+def min_capsule(cloud: Cloud) -> Capsule:
+    r"""Return a small capsule that contains a cloud.
+
+    For a line, let ball :math:`i` with radius :math:`s_i` have the height :math:`t_i` along the
+    line and the distance :math:`\rho_i` from it. A capsule with radius
+    :math:`r \ge \max_i (\rho_i + s_i)` then needs the segment
+
+    .. math::
+        \left[ \min_i \left( t_i + c_i \right),\ \max_i \left( t_i - c_i \right) \right],
+        \qquad c_i = \sqrt{(r - s_i)^2 - \rho_i^2}.
+
+    The search for the line starts at the three principal axes of the points. It changes direction
+    and position by steps, which are halved when no step reduces the volume. The result is a local
+    minimum. The same cloud always gives the same capsule.
+    """
+    low = (cloud.points - cloud.radii[:, None]).min(axis=0)
+    high = (cloud.points + cloud.radii[:, None]).max(axis=0)
+    middle, size = (low + high) / 2.0, float(np.linalg.norm(high - low))
+    local = Cloud((cloud.points - middle) / size, cloud.radii / size)
+    outer = local.outermost()
+    centred = outer.points - outer.points.mean(axis=0)
+    axes = np.linalg.eigh(centred.T @ centred)[1].T
+    lines = [_search(outer, axis) for axis in axes]
+    positions, axes = (np.array(values) for values in zip(*lines))
+    volumes, starts, ends, radii = _about(local, positions, axes)
+    i = int(np.argmin(volumes))
+    lack = max(0.0, MIN_SEGMENT_LENGTH / size - float(ends[i] - starts[i])) / 2.0
+    heights = (starts[i] - lack, ends[i] + lack)
+    first, second = ((positions[i] + height * axes[i]) * size + middle for height in heights)
+    (x, y, z), (u, v, w) = first.tolist(), second.tolist()
+    return Capsule((x, y, z), (u, v, w), float(radii[i] * size))
+
+
+def _search(cloud: Cloud, axis: Vector) -> tuple[Vector, Vector]:
+    """Improve the line along an axis until small steps do not help; return position, direction."""
+    frame = rotation_of_axis(axis)
+    across = cloud.points @ frame
+    center = frame @ ((across.min(axis=0) + across.max(axis=0)) / 2.0)
+    min_value, step = np.inf, FIRST_STEP
+    while step > LAST_STEP:
+        sides = np.concatenate((frame[:, :2].T, -frame[:, :2].T)) * step
+        tilted = frame[:, 2] + sides
+        tilted /= np.linalg.norm(tilted, axis=1)[:, None]
+        axes = np.concatenate((frame[None, :, 2], np.tile(frame[:, 2], (4, 1)), tilted))
+        positions = np.concatenate((center[None], center + sides, np.tile(center, (4, 1))))
+        volumes = _about(cloud, positions, axes)[0]
+        i = int(np.argmin(volumes))
+        if i and volumes[i] < min_value:
+            center, frame = positions[i], rotation_of_axis(axes[i])
+        else:
+            step /= 2.0
+        min_value = volumes[i]
+    return center, frame[:, 2]
+
+
+def _about(cloud: Cloud, positions: Matrix, axes: Matrix) -> tuple[Vector, Vector, Vector, Vector]:
+    """Return the smallest capsule along each of k lines.
+
+    Args:
+        cloud: Balls that a capsule must contain.
+        positions: Points on the lines, (k, 3) [m].
+        axes: Unit directions of the lines, (k, 3).
+
+    Returns:
+        Volumes [m^3], heights of both ends of the segments along the lines [m], and radii [m],
+        (k,) each.
+    """
+    offsets = cloud.points - positions[:, None]
+    heights = np.einsum("knj,kj->kn", offsets, axes)
+    away = np.sqrt(np.maximum((offsets**2).sum(axis=2) - heights**2, 0.0))
+    radii = (away + cloud.radii).max(axis=1)[:, None] * RADIUS_FACTORS
+    remaining = (radii[:, :, None] - cloud.radii) ** 2 - away[:, None] ** 2
+    reach = np.sqrt(np.maximum(remaining, 0.0))
+    starts = (heights[:, None] + reach).min(axis=2)
+    ends = (heights[:, None] - reach).max(axis=2)
+    # If a sphere contains all balls, the start is beyond the end. Both are then set to the middle.
+    middles = (starts + ends) / 2.0
+    starts, ends = np.minimum(starts, middles), np.maximum(ends, middles)
+    volumes = pi * radii**2 * (ends - starts + 4.0 / 3.0 * radii)
+    best = (np.arange(len(positions)), volumes.argmin(axis=1))
+    return volumes[best], starts[best], ends[best], radii[best]
 
 
 def inertia_warnings(name: str, body: Load, around: Cloud) -> Iterator[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 from multipanda_py.robots.geometry import rotation_of_axis
 from multipanda_py.robots.robot import Robot
 from multipanda_py.state import Vector

@@ -1,24 +1,229 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading of descriptions in URDF or MJCF format: links, joints and geometry."""
+"""Reading of descriptions in URDF or MJCF format: links, joints, shapes and meshes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from xml.etree import ElementTree
 
+import coal
 import numpy as np
+from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.files import MAX_DESCRIPTION, open_regular
+from multipanda_py.files import MAX_DESCRIPTION, check_regular, open_regular
+from multipanda_py.registry import needed
 from multipanda_py.robots.geometry import rotation_from_rpy
-from multipanda_py.robots.importing.geometry import Shape, find_mesh, read_mesh
 from multipanda_py.robots.read_urdf import read_urdf, read_xml
 from multipanda_py.robots.tree import Tree
-from multipanda_py.state import Vector
+from multipanda_py.state import Matrix, Vector
+
+Triangles: TypeAlias = NDArray[np.int32]
+MAX_MESH = 1 << 28
+"""Maximum size of a mesh [bytes]."""
+
+
+def find_mesh(name: str, description: Path, packages: Sequence[Path] = ()) -> Path:
+    """Return the path of a mesh that a description names.
+
+    ``package://NAME/...`` is searched in folders called NAME, and in folders that contain one: the
+    given folders first, then those above the description. ``file://...`` is an absolute path. Any
+    other name is relative to the description's folder.
+
+    Args:
+        name: Name in the description.
+        description: Path of the description.
+        packages: Folders of packages, or folders that contain packages.
+
+    Raises:
+        ConfigurationError: The mesh does not exist; the message lists the searched paths.
+    """
+    if name.startswith("package://"):
+        package, _, rest = name.removeprefix("package://").partition("/")
+        folders = [*packages, *description.resolve().parents]
+        tried = [folder / rest for folder in folders if folder.name == package]
+        tried += [folder / package / rest for folder in folders]
+    else:
+        tried = [description.parent / name.removeprefix("file://")]
+    result = next((path for path in tried if path.is_file()), None)
+    if result is None:
+        paths = " or ".join(str(path) for path in tried[:3])
+        hint = "; set the folder of packages with --package-path" if "://" in name else ""
+        raise ConfigurationError(
+            f"{description}: mesh: {name!r} does not exist; searched: {paths}{hint}"
+        )
+    return result
+
+
+def read_mesh(path: Path, scale: Sequence[float]) -> tuple[Matrix, Triangles]:
+    """Read vertices, (n, 3) [m], and triangles, (m, 3), of a mesh in any format of assimp.
+
+    Args:
+        path: Path of the mesh.
+        scale: Factors along x, y and z from the units of the file to metres.
+
+    Raises:
+        ConfigurationError: The mesh cannot be read.
+    """
+    try:
+        check_regular(path, MAX_MESH)
+        mesh = coal.MeshLoader(coal.BV_AABB).load(str(path), np.array(scale, dtype=np.float64))
+    except (OSError, ValueError, RuntimeError) as error:
+        lines = [line for line in str(error).splitlines() if line]
+        raise ConfigurationError(f"{path}: cannot be read as a mesh: {lines[-1]}") from None
+    faces = [mesh.tri_indices(i) for i in range(mesh.num_tris)]
+    triangles = np.array([(face[0], face[1], face[2]) for face in faces], dtype=np.int32)
+    return np.array(mesh.vertices()), triangles
+
+
+POLYGON_SIDES = 32
+"""Number of sides of the polygons that enclose the rims of a cylinder."""
+
+
+def _directions(count: int) -> Matrix:
+    """Return unit vectors spread evenly over the sphere by the golden angle, (count, 3)."""
+    z = 1.0 - (2.0 * np.arange(count) + 1.0) / count
+    angle = np.pi * (1.0 + 5.0**0.5) * np.arange(count)
+    radius = np.sqrt(1.0 - z**2)
+    return np.column_stack((radius * np.cos(angle), radius * np.sin(angle), z))
+
+
+_DIRECTIONS = _directions(200)
+
+
+@dataclass(frozen=True, eq=False)
+class Cloud:
+    """Convex hull of balls: mesh vertices, box corners, a sphere or the rims of a cylinder.
+
+    Attributes:
+        points: Centres of the balls, (n, 3) [m].
+        radii: Radii of the balls, (n,) [m].
+    """
+
+    points: Matrix
+    radii: Vector
+
+    def placed(self, position: Vector, rotation: Matrix) -> Cloud:
+        """Return the cloud in a parent frame.
+
+        Args:
+            position: Position of the cloud's frame in the parent, (3,) [m].
+            rotation: Rotation of the cloud's frame in the parent, (3, 3).
+        """
+        return Cloud(self.points @ rotation.T + position, self.radii)
+
+    def distance_outside(self, point: Vector) -> float:
+        """Return the distance of a point (3,) outside the hull [m], checked in many directions."""
+        reach = (_DIRECTIONS @ self.points.T + self.radii).max(axis=1)
+        return max(0.0, float((_DIRECTIONS @ point - reach).max()))
+
+    def outermost(self) -> Cloud:
+        """Return the balls that are extreme in one of many directions, or all if they are few."""
+        if len(self.points) <= len(_DIRECTIONS):
+            return self
+        reach = _DIRECTIONS @ self.points.T + self.radii
+        chosen = np.unique(reach.argmax(axis=1))
+        return Cloud(self.points[chosen], self.radii[chosen])
+
+
+def joined(clouds: Sequence[Cloud]) -> Cloud:
+    return Cloud(
+        np.concatenate([cloud.points for cloud in clouds]),
+        np.concatenate([cloud.radii for cloud in clouds]),
+    )
+
+
+def corners(points: Matrix) -> Cloud:
+    """Return the cloud of points, (n, 3) [m], with radius zero."""
+    return Cloud(points, np.zeros(len(points)))
+
+
+def box(*size: float) -> Cloud:
+    """Return a box around the origin with three edges [m]."""
+    signs = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
+    return corners(signs * np.array(size) / 2.0)
+
+
+def sphere(radius: float) -> Cloud:
+    """Return a sphere around the origin [m]."""
+    return Cloud(np.zeros((1, 3)), np.array([radius]))
+
+
+def capsule(radius: float, length: float) -> Cloud:
+    """Return a capsule around the origin along z.
+
+    Args:
+        radius: Radius [m].
+        length: Length without the round ends [m].
+    """
+    ends = np.array([[0.0, 0.0, -length / 2.0], [0.0, 0.0, length / 2.0]])
+    return Cloud(ends, np.full(2, radius))
+
+
+def cylinder(radius: float, length: float) -> Cloud:
+    """Return a cylinder around the origin along z.
+
+    Args:
+        radius: Radius [m].
+        length: Length [m].
+    """
+    angle = 2.0 * np.pi * np.arange(POLYGON_SIDES) / POLYGON_SIDES
+    rim = radius / np.cos(np.pi / POLYGON_SIDES)
+    x, y = rim * np.cos(angle), rim * np.sin(angle)
+    return corners(
+        np.concatenate(
+            [
+                np.column_stack((x, y, np.full(POLYGON_SIDES, z)))
+                for z in (-length / 2.0, length / 2.0)
+            ]
+        )
+    )
+
+
+Mesh: TypeAlias = tuple[Matrix, Triangles]
+"""Vertices, (n, 3) [m], and triangles, (m, 3)."""
+_CLOUDS: dict[str, Callable[..., Cloud]] = {
+    "box": box,
+    "sphere": sphere,
+    "cylinder": cylinder,
+    "capsule": capsule,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """Solid with a pose in the frame of its link.
+
+    Attributes:
+        kind: ``box``, ``sphere``, ``cylinder``, ``capsule`` or ``mesh``.
+        size: Edges of a box; radius of a sphere; radius and length of a cylinder, or of a capsule
+            without its round ends; empty for a mesh [m].
+        position: Position of its centre or origin, (3,) [m].
+        rotation: Orientation, (3, 3); cylinders and capsules are along z.
+        mesh: Function that reads the vertices and triangles of a mesh.
+        rgba: Colour, or None if the description has none.
+    """
+
+    kind: str
+    size: tuple[float, ...]
+    position: Vector
+    rotation: Matrix
+    mesh: Callable[[], Mesh] | None = None
+    rgba: tuple[float, ...] | None = None
+
+    def cloud(self) -> Cloud:
+        """Return the points that a capsule must contain, in the frame of the link.
+
+        Raises:
+            ConfigurationError: A mesh cannot be read.
+        """
+        own = corners(self.mesh()[0]) if self.mesh else _CLOUDS[self.kind](*self.size)
+        return own.placed(self.position, self.rotation)
+
 
 KINDS = ("collision", "visual")
 _SIZES = {"box": {"size": 3}, "sphere": {"radius": 1}, "cylinder": {"radius": 1, "length": 1}}
@@ -113,6 +318,81 @@ def _numbers(
     return values
 
 
+_MUJOCO_KINDS = {
+    "mjGEOM_BOX": "box",
+    "mjGEOM_SPHERE": "sphere",
+    "mjGEOM_CYLINDER": "cylinder",
+    "mjGEOM_CAPSULE": "capsule",
+    "mjGEOM_ELLIPSOID": "box",  # An ellipsoid is replaced by its bounding box.
+    "mjGEOM_MESH": "mesh",
+}
+
+
+def body_shapes(mjcf: Path, links: Sequence[str]) -> dict[str, dict[str, list[Shape]]]:
+    """Return the geometry of some bodies: ``collision`` for geoms with contacts, else ``visual``.
+
+    Args:
+        mjcf: Path of an MJCF file.
+        links: Names of the bodies.
+
+    Returns:
+        Shapes by body and kind, in the frame of the body's joint.
+    """
+    # Imported here, because loading MuJoCo takes half a second.
+    mujoco = needed("mujoco")
+    geom_kinds = {int(getattr(mujoco.mjtGeom, geom)): kind for geom, kind in _MUJOCO_KINDS.items()}
+    check_regular(mjcf, MAX_DESCRIPTION)
+    model = mujoco.MjModel.from_xml_path(str(mjcf))
+    body_shapes: dict[str, dict[str, list[Shape]]] = {}
+    for geom in range(model.ngeom):
+        body = int(model.geom_bodyid[geom])
+        name = str(model.body(body).name)
+        kind = geom_kinds.get(int(model.geom_type[geom]))
+        if name not in links or kind is None:
+            continue
+        anchor = np.zeros(3)
+        if model.body_jntnum[body]:
+            anchor = model.jnt_pos[model.body_jntadr[body]]
+        rotation = np.zeros(9)
+        mujoco.mju_quat2Mat(rotation, model.geom_quat[geom])
+        half = model.geom_size[geom]
+        sizes = {
+            "box": tuple(2.0 * half),
+            "sphere": (half[0],),
+            "cylinder": (half[0], 2.0 * half[1]),
+            "capsule": (half[0], 2.0 * half[1]),
+            "mesh": (),
+        }
+        mesh = (
+            partial(_mujoco_mesh, model, int(model.geom_dataid[geom])) if kind == "mesh" else None
+        )
+        shape = Shape(
+            kind,
+            sizes[kind],
+            model.geom_pos[geom] - anchor,
+            rotation.reshape(3, 3),
+            mesh,
+            _geom_color(model, geom),
+        )
+        touches = bool(model.geom_contype[geom] or model.geom_conaffinity[geom])
+        kinds = body_shapes.setdefault(name, {"collision": [], "visual": []})
+        kinds["collision" if touches else "visual"].append(shape)
+    return body_shapes
+
+
+def _geom_color(model: Any, geom: int) -> tuple[float, ...]:
+    material = int(model.geom_matid[geom])
+    rgba = model.geom_rgba[geom] if material < 0 else model.mat_rgba[material]
+    return tuple(rgba.tolist())
+
+
+def _mujoco_mesh(model: Any, number: int) -> Mesh:
+    start, count = model.mesh_vertadr[number], model.mesh_vertnum[number]
+    first, faces = model.mesh_faceadr[number], model.mesh_facenum[number]
+    points = model.mesh_vert[start : start + count].astype(np.float64)
+    return points, model.mesh_face[first : first + faces].copy()
+
+
 Shapes: TypeAlias = Mapping[str, Mapping[str, Sequence[Shape]]]
 """Shapes by link, and by ``collision`` or ``visual``."""
 
@@ -141,6 +421,4 @@ def shapes_of(source: Path, links: Sequence[str], packages: Sequence[Path] = ())
     """Return the geometry of some links; raises the errors of :func:`.link_shapes`."""
     if kind_of(source) == "urdf":
         return link_shapes(source, links, packages)
-    from multipanda_py.robots.importing.geometry_mjcf import body_shapes
-
     return body_shapes(source, links)

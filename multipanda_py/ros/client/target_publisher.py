@@ -21,7 +21,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.cell.goals import Frames
 from multipanda_py.cell.names import CellNames
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.controllets.targets.pose import check_pose
+from multipanda_py.controllets.targets.cartesian import check_pose
 from multipanda_py.exceptions import MultipandaError, TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.ros.client.arm import RemoteArm

@@ -24,7 +24,7 @@ from multipanda_py.config.describe import describe_objects, movable_objects
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.realtime.system.child_process import end_with_parent, ended, module_command
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.frames import MovingLinks, fixed_links
+from multipanda_py.robots.arm import MovingLinks, fixed_links
 from multipanda_py.robots.urdf import cell_urdf
 from multipanda_py.ros.compat.franka_services import franka_arms
 from multipanda_py.ros.compat.franka_topics import FrankaTopics

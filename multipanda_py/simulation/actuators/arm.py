@@ -21,7 +21,7 @@ from multipanda_py.config.arm_section import ArmConfig
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.actuated_joints import OperationMode
-from multipanda_py.robots.dynamics.arm_model import model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import model_with_gravity
 from multipanda_py.simulation.actuators.joints import CompliantJoints
 from multipanda_py.simulation.actuators.link_torque import LinkTorque, MotorLimiter
 from multipanda_py.simulation.actuators.motors import LinkPid, Motors

@@ -14,7 +14,7 @@ from multipanda_py.control.safety.collision_forces import CollisionVelocityDampe
 from multipanda_py.control.safety.collision_geometry import CollisionGeometry
 from multipanda_py.control.safety.proximity import Proximity
 from multipanda_py.robots import SceneObject
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 from multipanda_py.testing import StateMaker
 
 pytestmark = pytest.mark.inline

@@ -19,7 +19,7 @@ from multipanda_py.controllets.features.collision_avoidance import (
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.events import Event
 from multipanda_py.robots import SceneObject
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 from multipanda_py.targets import JointTarget
 from multipanda_py.testing import PERIOD, StateMaker
 

@@ -12,10 +12,14 @@ from residual_weights import write_residual
 
 from multipanda_py import registry
 from multipanda_py.controllets.features.joint_limits import JointLimits
-from multipanda_py.controllets.features.manipulability import Manipulability, ManipulabilityParams
 from multipanda_py.controllets.features.nullspace import Nullspace, NullspaceParams
 from multipanda_py.controllets.features.residual import Residual
-from multipanda_py.controllets.features.singularity import Singularity, SingularityParams
+from multipanda_py.controllets.features.singularity import (
+    Manipulability,
+    ManipulabilityParams,
+    Singularity,
+    SingularityParams,
+)
 from multipanda_py.parameters import ParameterSet
 from multipanda_py.realtime.events import Event
 from multipanda_py.targets import CartesianTarget

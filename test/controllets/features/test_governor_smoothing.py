@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.control.reference.governor import ReferenceGovernor
+from multipanda_py.control.reference.governor_base import ReferenceGovernor
 from multipanda_py.pose import Pose
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]

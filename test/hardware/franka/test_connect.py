@@ -17,7 +17,7 @@ from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import BackendError, ConfigurationError
 from multipanda_py.realtime.cycle_record import row_dtype
 from multipanda_py.robots import READY_POSTURE
-from multipanda_py.robots.dynamics.arm_model import ArmModel
+from multipanda_py.robots.dynamics.arm_dynamics import ArmModel
 from multipanda_py.robots.franka import LIMITS
 from multipanda_py.simulation.fci import FciSim
 from multipanda_py.state import ArmState

@@ -17,7 +17,7 @@ from multipanda_py.hardware.franka.model_check import ModelCheck, difference_mes
 from multipanda_py.hardware.franka.robot_connection import PROBE_SPEED, from_frame
 from multipanda_py.hardware.franka.settings import FrankaSettings
 from multipanda_py.robots import ARMATURE, READY_POSTURE, ArmDescription
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 from multipanda_py.robots.franka import FR3_LIMITS
 
 pytestmark = pytest.mark.inline

@@ -22,7 +22,7 @@ from multipanda_py.hardware.ros2_control.settings import (
 )
 from multipanda_py.realtime.cycle_record import row_dtype
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import ArmGravity
+from multipanda_py.robots.dynamics.arm_dynamics import ArmGravity
 from multipanda_py.simulation.scene_mjcf import build_scene
 from multipanda_py.state import ArmState
 

@@ -18,7 +18,7 @@ from multipanda_py.identification.arm.regressor import ArmRegressor, pseudo_iner
 from multipanda_py.identification.arm.stack import stack
 from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
 from multipanda_py.robots import MODELS, ArmDescription
-from multipanda_py.robots.dynamics.arm_model import model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import model_with_gravity
 from multipanda_py.robots.measured_files import parameters_text, with_parameters
 from multipanda_py.robots.read_robot import read_robot
 

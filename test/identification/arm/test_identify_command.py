@@ -23,7 +23,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.realtime.recording import Log
 from multipanda_py.realtime.recording.arm_log import ArmLog
 from multipanda_py.robots import MODELS, ArmDescription
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 from multipanda_py.robots.measured_files import with_parameters
 from multipanda_py.simulation.scene_mjcf import build_scene
 from multipanda_py.testing import simple_cell

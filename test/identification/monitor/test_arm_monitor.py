@@ -22,7 +22,7 @@ from multipanda_py.identification.monitor.cell_monitor import CellShadow
 from multipanda_py.identification.validation import make_task, run_task
 from multipanda_py.realtime.recording import ArmLog
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import model_with_gravity
 from multipanda_py.robots.inertial import Load
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]

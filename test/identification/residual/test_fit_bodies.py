@@ -13,7 +13,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.identification.residual.motions import PairedMotion, PairedMotions
 from multipanda_py.identification.residual.train import fit_bodies
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import model_with_gravity
 from multipanda_py.robots.residual.inputs import Normalisation
 
 pytestmark = pytest.mark.inline

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from multipanda_py.config.describe import describe_arms, describe_objects
-from multipanda_py.planning.optimiser.clearances import clearances
 from multipanda_py.planning.optimiser.configuration import (
     free_postures,
     sample_phase_end,
     tool_goals,
 )
+from multipanda_py.planning.optimiser.distance import clearances
 from multipanda_py.planning.optimiser.free_space import free_space
 from multipanda_py.planning.optimiser.goals import Axis, PoseGoal
 from multipanda_py.planning.optimiser.kinematics import Kinematics

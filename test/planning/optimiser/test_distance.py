@@ -9,14 +9,13 @@ import pinocchio as pin
 import pytest
 from optimiser_scenes import scene_of_two
 
-from multipanda_py.planning.optimiser.clearances import clearances
-from multipanda_py.planning.optimiser.distance import GRADIENT_DISTANCE, Distance
+from multipanda_py.planning.optimiser.distance import GRADIENT_DISTANCE, Distance, clearances
 from multipanda_py.planning.optimiser.goals import PoseGoal
 from multipanda_py.planning.optimiser.kinematics import Kinematics
 from multipanda_py.planning.optimiser.scene import Scene
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription, SceneObject, Tool
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 
 pytestmark = pytest.mark.inline
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from optimiser_scenes import scene_of_two
 
-from multipanda_py.planning.optimiser.clearances import clearances
-from multipanda_py.planning.optimiser.distance import Distance
+from multipanda_py.planning.optimiser.distance import Distance, clearances
 from multipanda_py.planning.optimiser.free_space import DISTANCE_TOLERANCE, free_space
 from multipanda_py.planning.optimiser.goals import Axis, PoseGoal
 from multipanda_py.planning.optimiser.kinematics import Kinematics

@@ -10,8 +10,7 @@ import pytest
 from long_form import LONG
 
 from multipanda_py.exceptions import PlanRejected
-from multipanda_py.planning.optimiser.clearances import clearances
-from multipanda_py.planning.optimiser.distance import Distance
+from multipanda_py.planning.optimiser.distance import Distance, clearances
 from multipanda_py.planning.optimiser.free_space import INTERVALS_PER_STEP, between, too_close
 from multipanda_py.planning.optimiser.goals import PoseGoal, Position
 from multipanda_py.planning.optimiser.kinematics import Kinematics

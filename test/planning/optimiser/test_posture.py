@@ -9,9 +9,8 @@ import pytest
 from optimiser_scenes import one_arm
 
 from multipanda_py.exceptions import PlanRejected, UnknownName
-from multipanda_py.planning.optimiser.clearances import clearances
 from multipanda_py.planning.optimiser.configuration import inverse_kinematics
-from multipanda_py.planning.optimiser.distance import Distance
+from multipanda_py.planning.optimiser.distance import Distance, clearances
 from multipanda_py.planning.optimiser.goals import Axis, PoseGoal, Position, RelativePose
 from multipanda_py.planning.optimiser.kinematics import Kinematics
 from multipanda_py.planning.optimiser.scene import Scene
@@ -19,7 +18,7 @@ from multipanda_py.planning.optimiser.solver import SolverSettings
 from multipanda_py.planning.optimiser.term import Near
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription, SceneObject
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 
 pytestmark = pytest.mark.inline
 PATIENT = SolverSettings(iterations=60, time=30.0)

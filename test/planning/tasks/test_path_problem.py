@@ -18,7 +18,7 @@ from multipanda_py.controllets.targets.joint import check_trajectory
 from multipanda_py.exceptions import PlanRejected, TargetRejected
 from multipanda_py.planning.tasks.task_file import TaskFile
 from multipanda_py.planning.trajectory.quintic import evaluate
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 from multipanda_py.testing import simple_cell
 
 pytestmark = pytest.mark.inline

@@ -16,7 +16,7 @@ from multipanda_py.cell.tasks import TaskFile, TaskRunner
 from multipanda_py.cell.tasks.controllet_client import observe
 from multipanda_py.cell.tasks.execution import Planner
 from multipanda_py.planning.tasks.sections import proposed_mode
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 from multipanda_py.testing import varied_cell
 
 pytestmark = pytest.mark.inline

@@ -8,7 +8,7 @@ import pytest
 
 from multipanda_py import Cell
 from multipanda_py.realtime.recording.record_columns import log_of_rows
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 
 pytestmark = [pytest.mark.inline, pytest.mark.sim]
 

@@ -10,7 +10,7 @@ import pytest
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.cycle_record import row_dtype
 from multipanda_py.robots import ArmDescription, Tool
-from multipanda_py.robots.dynamics.arm_model import ArmGravity, ArmModel
+from multipanda_py.robots.dynamics.arm_dynamics import ArmGravity, ArmModel
 from multipanda_py.robots.inertial import Load
 from multipanda_py.simulation.mjcf_elements import put
 from multipanda_py.simulation.scene_mjcf import build_scene

@@ -9,7 +9,7 @@ import pinocchio as pin
 import pytest
 
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import model_with_gravity
 from multipanda_py.robots.dynamics.external_torque import DEFAULT_BANDWIDTH, MomentumObserver
 from multipanda_py.simulation.scene_mjcf import build_scene
 

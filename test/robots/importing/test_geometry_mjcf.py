@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.apps.cli import main
-from multipanda_py.robots.importing.geometry_mjcf import body_shapes
+from multipanda_py.robots.importing.source import body_shapes
 from multipanda_py.robots.read_robot import read_robot
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]

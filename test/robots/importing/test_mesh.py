@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.robots.importing.geometry import find_mesh, read_mesh
-from multipanda_py.robots.importing.source import link_shapes
+from multipanda_py.robots.importing.source import find_mesh, link_shapes, read_mesh
 
 pytestmark = pytest.mark.inline
 

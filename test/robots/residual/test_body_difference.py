@@ -10,7 +10,7 @@ from chain_parts import parts_of
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import model_with_gravity
 from multipanda_py.robots.residual.bodies import BodyDifference, accelerations
 
 pytestmark = pytest.mark.inline

@@ -19,7 +19,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.perturbation import PerturbationSpec
 from multipanda_py.identification.validation import make_task
 from multipanda_py.identification.validation.record import TaskCell
-from multipanda_py.robots.dynamics.arm_model import model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import model_with_gravity
 from multipanda_py.simulation.drivetrain.friction import (
     JointFriction,
     Ripple,

@@ -14,7 +14,7 @@ from multipanda_py.robots import (
     ArmDescription,
     Tool,
 )
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 from multipanda_py.robots.inertial import Load, combined
 from multipanda_py.robots.models import FRANKA_HAND as HAND
 from multipanda_py.simulation.fci import FciSim

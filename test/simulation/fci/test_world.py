@@ -10,7 +10,7 @@ import pytest
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.robots.dynamics.arm_model import model_with_gravity
+from multipanda_py.robots.dynamics.arm_dynamics import model_with_gravity
 from multipanda_py.simulation.fci.requests import handle
 from multipanda_py.simulation.fci.robot import FciRobot
 from multipanda_py.simulation.fci.scene import left_out, robots_of, world_of

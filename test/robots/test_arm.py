@@ -8,7 +8,7 @@ import pinocchio as pin
 import pytest
 
 from multipanda_py.robots import ArmDescription, Tool
-from multipanda_py.robots.frames import MovingLinks, fixed_links
+from multipanda_py.robots.arm import MovingLinks, fixed_links
 from multipanda_py.robots.geometry import rotation_from_rpy
 from multipanda_py.robots.models import MODELS
 from multipanda_py.robots.urdf import arm_urdf

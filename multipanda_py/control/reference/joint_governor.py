@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Governed joint target, limited by torque, torque rate and joint limits."""
+"""Reference governor of joint targets: speed within torque, torque-rate and joint limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import operator
 import numpy as np
 from numpy import dot
 
-from multipanda_py.control.reference.governor import (
+from multipanda_py.control.reference.governor_base import (
     CONFIGURATION_BOUND_FRACTION,
     FAR_ANGLE,
     HELD_SPEED_RATIO,

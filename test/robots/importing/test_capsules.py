@@ -7,17 +7,15 @@ import numpy as np
 import pytest
 
 from multipanda_py.robots.geometry import rotation_from_rpy
-from multipanda_py.robots.importing.capsules import capsules_around
-from multipanda_py.robots.importing.geometry import (
+from multipanda_py.robots.importing.capsules import capsules_around, min_capsule, volume
+from multipanda_py.robots.importing.source import (
     Cloud,
     box,
     capsule,
     corners,
     cylinder,
     joined,
-    min_capsule,
     sphere,
-    volume,
 )
 
 pytestmark = pytest.mark.inline

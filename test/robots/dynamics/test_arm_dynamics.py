@@ -10,7 +10,7 @@ import pytest
 
 from multipanda_py.realtime.cycle_record import row_dtype
 from multipanda_py.robots import ArmDescription, Tool
-from multipanda_py.robots.dynamics.arm_model import ArmModel
+from multipanda_py.robots.dynamics.arm_dynamics import ArmModel
 from multipanda_py.robots.franka import LIMITS
 from multipanda_py.robots.inertial import NO_LOAD, Load, combined
 from multipanda_py.simulation.scene_mjcf import build_scene

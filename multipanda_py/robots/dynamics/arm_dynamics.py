@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinematic and dynamic model of an arm: Jacobian, mass matrix, gravity and external wrench."""
+"""Dynamics of an arm: mass matrix, Coriolis and gravity torques, Jacobian, external wrench."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse kinematics and governed pose target for position-controlled arms."""
+"""Differential inverse kinematics and governed pose target of position-controlled arms."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.control.impedance.pose_error import PoseError
-from multipanda_py.control.reference.governor import FeasibleFractions
-from multipanda_py.control.reference.governor_pose import PoseGovernor
+from multipanda_py.control.reference.governor_base import FeasibleFractions
+from multipanda_py.control.reference.pose_governor import PoseGovernor
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 from multipanda_py.state import Matrix, Vector
 
 DAMPED_SINGULAR_VALUE = 0.1

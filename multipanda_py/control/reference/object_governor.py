@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Governed target pose of an object that several arms hold."""
+"""Reference governor of the target pose of an object that several arms hold."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from numpy import dot
 
 from multipanda_py.context import Context
-from multipanda_py.control.reference.governor import FeasibleFractions
-from multipanda_py.control.reference.governor_pose import PoseGovernor, tool_motion, tool_scales
+from multipanda_py.control.reference.governor_base import FeasibleFractions
+from multipanda_py.control.reference.pose_governor import PoseGovernor, tool_motion, tool_scales
 from multipanda_py.state import ArmState, Matrix, Vector
 
 

@@ -9,9 +9,9 @@ import pytest
 from postures import READY
 
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.controllets.targets.wrench import check_exertable
+from multipanda_py.controllets.targets.cartesian import check_exertable
 from multipanda_py.exceptions import TargetRejected
-from multipanda_py.robots.dynamics.arm_model import ToolJacobian
+from multipanda_py.robots.dynamics.arm_dynamics import ToolJacobian
 from multipanda_py.robots.franka import FR3_LIMITS
 
 pytestmark = pytest.mark.inline

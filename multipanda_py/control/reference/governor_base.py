@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reference governor: base class of governed target channels, parameters and feasible motion."""
+"""Base of the reference governors: parameters, common behaviour and feasible motion."""
 
 from __future__ import annotations
 

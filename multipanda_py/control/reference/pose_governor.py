@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Governed target pose, limited by torque, torque rate and joint speed."""
+"""Reference governor of a target pose: speed within torque, torque-rate and joint limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pinocchio as pin
 
 from multipanda_py.control.impedance.limit_scaling import DAMPING_START
 from multipanda_py.control.impedance.pose_error import difference, scaled, weighed
-from multipanda_py.control.reference.governor import (
+from multipanda_py.control.reference.governor_base import (
     CONFIGURATION_BOUND_FRACTION,
     FAR_ANGLE,
     HELD_SPEED_RATIO,
