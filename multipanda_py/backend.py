@@ -57,7 +57,7 @@ class Backend(ABC, Generic[SettingsT]):
     Settings: ClassVar[type[Settings]] = Settings
     settings_section: ClassVar[str] = ""
     interfaces: ClassVar[tuple[str, ...]] = COMMAND_INTERFACES[:1]
-    """Command interfaces of its arms, out of :data:`.INTERFACES`; by default torques only."""
+    """Command interfaces of its arms, of :data:`.COMMAND_INTERFACES`; by default torques only."""
     measures_objects: ClassVar[bool] = False
     """True if the backend fills ``objects`` with measured poses. Otherwise objects are at their
     declared poses, or attached to the gripper that holds them."""

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from multipanda_py.robots import ArmDescription, SceneObject
 
 
-MAX_ERROR = np.array([0.15] * 3 + [0.6] * 3)
+MAX_POSE_ERROR = np.array([0.15] * 3 + [0.6] * 3)
 """Maximum distance from the measured pose to the target set at activation: the default gate [m,
 rad]."""
-MAX_STEP = 0.4
+MAX_JOINT_ERROR = 0.4
 """Maximum distance from a measured joint position to the target set at activation: the default
 gate [rad]."""
-NEAR_FORCE, NEAR_FRACTION = 5.0, 0.25
+COMPENSATED_FORCE, COMPENSATED_FRACTION = 5.0, 0.25
 """Maximum difference between requested and transferred force that a switch compensates. It is the
 larger of an absolute value [N] and a fraction of the request."""
 SMALL_FORCE, SMALL_TORQUE = 1.0, 0.3
@@ -118,7 +118,9 @@ class Handover:
         missing = self.missing_in_base
         size = math.sqrt(float(np.dot(missing, missing)))
         whole = math.sqrt(float(np.dot(self.requested_in_base, self.requested_in_base)))
-        if size == 0.0 or size > min(max(NEAR_FORCE, NEAR_FRACTION * whole), 0.5 * whole):
+        if size == 0.0 or size > min(
+            max(COMPENSATED_FORCE, COMPENSATED_FRACTION * whole), 0.5 * whole
+        ):
             return self
         return Handover(
             self.tau + np.dot(missing, jacobian),
@@ -189,7 +191,7 @@ def share_of(reached: Vector, desired: Vector) -> float:
 
 
 def bounded_error(error: Vector, clip: Vector) -> None:
-    """Scale a pose error in place to ``clip`` or ``MAX_ERROR`` per axis, whichever is lower.
+    """Scale a pose error in place to ``clip`` or ``MAX_POSE_ERROR`` per axis, whichever is lower.
 
     Position and rotation are limited separately. Each keeps its direction, because a force in
     another direction would be worse than a smaller one.
@@ -198,7 +200,7 @@ def bounded_error(error: Vector, clip: Vector) -> None:
         error: Pose error, (6,) [m, rad].
         clip: Maximum error of the spring per axis, (6,) [m, rad].
     """
-    beyond = (np.abs(error) / np.minimum(clip, MAX_ERROR)).tolist()
+    beyond = (np.abs(error) / np.minimum(clip, MAX_POSE_ERROR)).tolist()
     for start in (0, 3):
         max_value = max(beyond[start : start + 3])
         if max_value > 1.0:

@@ -154,7 +154,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     Params: ClassVar[type[Any]] = NoParams
     Target: ClassVar[type[Any]] = Target
     command_interface: ClassVar[str] = COMMAND_INTERFACES[0]
-    """Command interface, one of :data:`.INTERFACES`. The loop limits every command afterwards."""
+    """Command interface, one of :data:`.COMMAND_INTERFACES`. The loop limits every command."""
     commands_actuators: ClassVar[bool] = False
     """True if it commands motors and springs, in :attr:`.ArmState.actuators`; for arms with
     compliant actuators only. Joints without such an actuator still execute ``tau``."""

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-MAX_TEXT = 4000
+MAX_MESSAGE_LENGTH = 4000
 """Maximum length of a message [characters], because a message may repeat input of a client."""
 
 
 def shortened(text: str) -> str:
-    """Return a text, without its middle if it is longer than ``MAX_TEXT``."""
-    if len(text) <= MAX_TEXT:
+    """Return a text, without its middle if it is longer than ``MAX_MESSAGE_LENGTH``."""
+    if len(text) <= MAX_MESSAGE_LENGTH:
         return text
-    left, right = MAX_TEXT * 3 // 4, MAX_TEXT // 4
+    left, right = MAX_MESSAGE_LENGTH * 3 // 4, MAX_MESSAGE_LENGTH // 4
     cut = len(text) - left - right
     return f"{text[:left]} ... ({cut} characters left out) ... {text[-right:]}"
 

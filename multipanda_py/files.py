@@ -16,14 +16,14 @@ import yaml
 
 from multipanda_py.exceptions import ConfigurationError, FileRefused
 
-MAX_TEXT = 1 << 20
+MAX_TEXT_SIZE = 1 << 20
 """Maximum size of hand-written files: cells, parameters, tasks, robots [bytes]."""
-MAX_REMOTE = 1 << 17
+MAX_REMOTE_SIZE = 1 << 17
 """Maximum size of a file that a ROS client names [bytes]. It is small because the node serves no
 other request while it reads."""
-MAX_DESCRIPTION = 1 << 26
+MAX_DESCRIPTION_SIZE = 1 << 26
 """Maximum size of a generated URDF, MJCF or JSON file [bytes]."""
-MAX_RECORDING = 1 << 33
+MAX_RECORDING_SIZE = 1 << 33
 """Maximum size of a log or of one file of a data set [bytes]."""
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _PART = 1 << 16  # Size of the parts in which a file is read [bytes].
@@ -64,7 +64,7 @@ def parts_of(path: str | Path) -> Iterator[bytes]:
 
     Raises the errors of :func:`open_regular`.
     """
-    with open_regular(path, MAX_RECORDING) as file:
+    with open_regular(path, MAX_RECORDING_SIZE) as file:
         while part := file.read(_PART):
             yield part
 
@@ -79,7 +79,7 @@ def check_regular(path: str | Path, max_size: int | None = None) -> None:
     open_regular(path, max_size).close()
 
 
-def read_bytes(path: str | Path, max_size: int = MAX_TEXT) -> bytes:
+def read_bytes(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> bytes:
     """Return the content of a regular file.
 
     Args:
@@ -100,7 +100,7 @@ def read_bytes(path: str | Path, max_size: int = MAX_TEXT) -> bytes:
     return bytes(content)
 
 
-def read_text(path: str | Path, max_size: int = MAX_TEXT) -> str:
+def read_text(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> str:
     """Return the UTF-8 text of a regular file.
 
     Args:
@@ -198,7 +198,7 @@ def load(text: str, loader: Any = PlainLoader) -> Any:
         raise yaml.YAMLError("nested too deeply") from error
 
 
-def read_plain(path: str | Path, max_size: int = MAX_TEXT) -> Any:
+def read_plain(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> Any:
     """Return the data of a YAML file.
 
     Args:
@@ -211,7 +211,7 @@ def read_plain(path: str | Path, max_size: int = MAX_TEXT) -> Any:
     return read(path, PlainLoader, max_size)
 
 
-def read(path: str | Path, loader: Any, max_size: int = MAX_TEXT) -> Any:
+def read(path: str | Path, loader: Any, max_size: int = MAX_TEXT_SIZE) -> Any:
     """Return the data of a YAML file; see :func:`read_plain` for the errors.
 
     Args:

@@ -29,7 +29,7 @@ from multipanda_py.robots import ArmDescription, Robot
 from multipanda_py.robots.dynamics.arm_dynamics import ArmModel
 from multipanda_py.state import COMMAND_INTERFACES, ArmState, Matrix, Vector
 
-JOINTS, SAMPLE_ROWS = 4, 50
+SAMPLE_JOINTS, SAMPLE_COUNT = 4, 50
 """Number of joints and of random samples in the checks of an actuator."""
 _STEP = 1e-6
 """Step of finite differences, as a fraction of the range."""
@@ -77,7 +77,7 @@ def check_actuator(
         presets == bool(result.preset_unit),
         "preset_unit: allowed a unit if there are presets, else ''",
     )
-    springs, rng = result(JOINTS, params), np.random.default_rng(seed)
+    springs, rng = result(SAMPLE_JOINTS, params), np.random.default_rng(seed)
     configurations = _random_angles(springs, rng)
     _check_arrays(springs, configurations)
     _check_slopes(springs, configurations)
@@ -86,7 +86,7 @@ def check_actuator(
 
 def _random_angles(springs: Actuator[Any], rng: np.random.Generator) -> Matrix:
     """Return random angles of joints and motors within the spring limits, (3, rows, n)."""
-    shape = (SAMPLE_ROWS, springs.n_joints)
+    shape = (SAMPLE_COUNT, springs.n_joints)
     q = rng.uniform(-2.0, 2.0, shape)
     reach = 0.99 * springs.of["max_deflection"]
     first = q + reach * rng.uniform(-1.0, 1.0, shape)
@@ -162,7 +162,7 @@ def _check_slopes(springs: Actuator[Any], configurations: Matrix) -> None:
 def _check_presets(springs: Actuator[Any], rng: np.random.Generator) -> None:
     """Check the map to the motors, the sign of the torque, and its saturation."""
     low, high, reach = springs.preset_low, springs.preset_high, springs.of["max_deflection"]
-    for _ in range(SAMPLE_ROWS):
+    for _ in range(SAMPLE_COUNT):
         preset = low + (high - low) * rng.uniform(0.02, 1.0, springs.n_joints)
         equilibrium = rng.uniform(-2.0, 2.0, springs.n_joints)
         theta = springs.references(equilibrium, preset)
@@ -221,7 +221,7 @@ MAX_MEMORY_GROWTH = 10_000
 """Allowed memory growth in 1000 cycles [bytes]."""
 
 
-MOST_BANDWIDTH = 180.0
+MAX_BANDWIDTH = 180.0
 """Maximum bandwidth of the velocity loop with any gains within their bounds [1/s]."""
 
 
@@ -449,7 +449,7 @@ def check_bandwidth(
         model: Robot model, as for :func:`check_contract`.
 
     Raises:
-        ContractBroken: If the velocity loop is faster than ``MOST_BANDWIDTH``; the message names
+        ContractBroken: If the velocity loop is faster than ``MAX_BANDWIDTH``; the message names
             the gains.
     """
     law_class = registry.find("controllets", name)
@@ -461,9 +461,9 @@ def check_bandwidth(
             q = np.concatenate([state.q.copy() for state in maker.random(rng, margin=0.3)])
             result = bandwidth(probe, q)
             require_kept(
-                result < MOST_BANDWIDTH,
+                result < MAX_BANDWIDTH,
                 f"with {label} the bandwidth is {result:.0f} 1/s at q = {q.round(3).tolist()}, "
-                f"allowed up to {MOST_BANDWIDTH:g}",
+                f"allowed up to {MAX_BANDWIDTH:g}",
             )
 
 

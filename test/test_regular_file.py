@@ -19,9 +19,9 @@ from multipanda_py.config.parameter_file import load
 from multipanda_py.exceptions import ConfigurationError, FileRefused, MultipandaError
 from multipanda_py.files import (
     MAX_DEPTH,
-    MAX_DESCRIPTION,
+    MAX_DESCRIPTION_SIZE,
     MAX_NODES,
-    MAX_TEXT,
+    MAX_TEXT_SIZE,
     fault_of,
     read_plain,
     read_text,
@@ -101,12 +101,12 @@ def test_a_file_whose_size_is_not_stated_is_bounded_as_it_is_read(tmp_path: Path
     assert Path("/proc/self/maps").stat().st_size == 0
     with pytest.raises(FileRefused, match="larger"):
         read_text("/proc/self/maps", 10)
-    (tmp_path / "fits").write_text("x" * MAX_TEXT)
-    assert len(read_text(tmp_path / "fits")) == MAX_TEXT
-    (tmp_path / "over").write_text("x" * (MAX_TEXT + 1))
+    (tmp_path / "fits").write_text("x" * MAX_TEXT_SIZE)
+    assert len(read_text(tmp_path / "fits")) == MAX_TEXT_SIZE
+    (tmp_path / "over").write_text("x" * (MAX_TEXT_SIZE + 1))
     with pytest.raises(FileRefused, match="larger"):
         read_text(tmp_path / "over")
-    assert read_text(tmp_path / "over", MAX_DESCRIPTION)
+    assert read_text(tmp_path / "over", MAX_DESCRIPTION_SIZE)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from multipanda_py import files as yaml_text
 from multipanda_py.config.arm_section import ArmConfig
 from multipanda_py.config.backend_section import find_backend, section_of
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.files import MAX_TEXT, fault_of
+from multipanda_py.files import MAX_TEXT_SIZE, fault_of
 from multipanda_py.parameters import declared
 
 NODE = "multimode_controller"
@@ -76,7 +76,7 @@ _resolve("float", r"^[-+]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)
 RosLoader.add_constructor("tag:yaml.org,2002:bool", _construct_bool)
 
 
-def read(path: str | Path, max_size: int = MAX_TEXT) -> Any:
+def read(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> Any:
     """Return the data of a YAML file.
 
     Args:
@@ -234,7 +234,7 @@ def sections(data: object, above: str = "") -> Iterator[tuple[str, Parameters]]:
             yield from sections(value, f"{above}{key}/")
 
 
-def load_file(path: str | Path, max_size: int = MAX_TEXT) -> Any:
+def load_file(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> Any:
     """Return the data of a parameter file as ROS 2 reads it.
 
     Args:

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 
 from numpy import add, dot, maximum, minimum
 
-from multipanda_py.context import MAX_STEP, Context, Handover, share_of, tool_wrench
+from multipanda_py.context import MAX_JOINT_ERROR, Context, Handover, share_of, tool_wrench
 from multipanda_py.control.impedance.joint_spring import JointSpring
 from multipanda_py.control.impedance.modal_damping import MIN_DAMPING_RATIO, STIFFNESS_SCALE
 from multipanda_py.controllet import Controllet
@@ -57,7 +57,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
     default_features: ClassVar[tuple[str, ...]] = ("coriolis",)
     report_names: ClassVar[tuple[Report | str, ...]] = (STIFFNESS_SCALE,)
     """Reports. Those of a derived class must include this one."""
-    max_lead = MAX_STEP
+    max_lead = MAX_JOINT_ERROR
     """Maximum distance from a measured joint to the target set at a switch [rad]."""
 
     def __init__(self, context: Context, params: JointImpedanceParams) -> None:

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy import add, multiply, subtract
 
-from multipanda_py.context import MAX_STEP, Context, Handover, tool_wrench
+from multipanda_py.context import MAX_JOINT_ERROR, Context, Handover, tool_wrench
 from multipanda_py.control.force.multi_contact_force import MultiContactForceController
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
 from multipanda_py.control.impedance.limit_scaling import SPRING_FADE_START, VelocityLimitScaling
@@ -362,7 +362,7 @@ class OptimizationAugmented(JointTrajectory):
         motion, limits, spring = self.motions[arm], state.limits, self._springs[arm]
         desired = static - self._integrals[arm].torque
         step = spring.deflection(spring.stiffness_at(state), desired)
-        step /= max(1.0, float(np.abs(step).max()) / MAX_STEP)
+        step /= max(1.0, float(np.abs(step).max()) / MAX_JOINT_ERROR)
         configuration = np.minimum(np.maximum(state.q + step, limits.lower), limits.upper)
         motion.rest(configuration, motion.dq.copy())
 

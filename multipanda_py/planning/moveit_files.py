@@ -33,14 +33,14 @@ _PLANNERS: dict[str, dict[str, Any]] = {
     "RRTstarkConfigDefault": {"type": "geometric::RRTstar", "range": 0.0, "goal_bias": 0.05},
     "PRMstarkConfigDefault": {"type": "geometric::PRMstar"},
 }
-_CHECKS = [
+_REQUEST_ADAPTERS = [
     f"default_planning_request_adapters/{name}"
     for name in (
         "ResolveConstraintFrames", "ValidateWorkspaceBounds", "CheckStartStateBounds",
         "CheckStartStateCollision",
     )
 ]  # fmt: skip
-_AFTER = [
+_RESPONSE_ADAPTERS = [
     f"default_planning_response_adapters/{name}"
     for name in ("AddTimeOptimalParameterization", "ValidateSolution", "DisplayMotionPath")
 ]
@@ -86,8 +86,8 @@ def ompl(groups: Groups) -> dict[str, Any]:
     sets = {name: first[arms[0]] for name, arms in groups.sets.items()}
     content: dict[str, Any] = {
         "planning_plugins": ["ompl_interface/OMPLPlanner"],
-        "request_adapters": list(_CHECKS),
-        "response_adapters": list(_AFTER),
+        "request_adapters": list(_REQUEST_ADAPTERS),
+        "response_adapters": list(_RESPONSE_ADAPTERS),
         "planner_configs": {name: dict(values) for name, values in _PLANNERS.items()},
     }
     for group, joints in {**first, **sets, **hands}.items():
@@ -104,8 +104,10 @@ def pilz() -> dict[str, Any]:
     """Return ``pilz_industrial_motion_planner_planning.yaml``, for PTP, LIN and CIRC motions."""
     return {
         "planning_plugins": [f"{PILZ}/CommandPlanner"],
-        "request_adapters": list(_CHECKS),
-        "response_adapters": list(_AFTER[1:]),  # Plans of this pipeline are timed already.
+        "request_adapters": list(_REQUEST_ADAPTERS),
+        "response_adapters": list(
+            _RESPONSE_ADAPTERS[1:]
+        ),  # Plans of this pipeline are timed already.
         "default_planner_config": "PTP",
         "capabilities": f"{PILZ}/MoveGroupSequenceAction {PILZ}/MoveGroupSequenceService",
     }

@@ -14,7 +14,7 @@ from multipanda_py.exceptions import ActuatorRefused
 COMMAND_ALIASES = {"torque_m1_command": "motor_1_command", "torque_m2_command": "motor_2_command"}
 """Alternative names of commands: names in the toolbox's code, mapped to those in its paper."""
 
-LARGEST_COMMAND = 1e6
+MAX_COMMAND = 1e6
 """Maximum absolute value of a command in its unit, so that products with it stay finite."""
 
 

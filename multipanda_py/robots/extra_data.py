@@ -22,7 +22,7 @@ FULL_SPEED_TIME = 0.25
 """Time to reach the maximum speed of a joint [s]."""
 JERK_PER_ACCELERATION = 500.0
 """Jerk limit over acceleration limit, as for Franka arms [1/s]."""
-TORQUE_RATE, FULL_TORQUE_RATE = 1000.0, 12.0
+MIN_TORQUE_RATE_LIMIT, TORQUE_RATE_RATIO = 1000.0, 12.0
 """Minimum torque-rate limit, as for Franka arms [Nm/s], and ratio of torque-rate limit to torque
 limit, as for their large joints [1/s]."""
 ROTOR_INERTIA_RATIO = 2.5e-3
@@ -32,7 +32,8 @@ NULLSPACE_TORQUE_RATIO = 5.0 / 87.0
 """Ratio of the maximum torque of a nullspace spring to the torque limit: 5 to 87 Nm, as for an
 FR3."""
 MAX_NULLSPACE_TORQUE_RATIO = 5.0 / 12.0
-"""Maximum of the ratio ``LACKING`` for any joint: 5 to 12 Nm, as for the wrist of an FR3."""
+"""Maximum of ``NULLSPACE_TORQUE_RATIO`` for any joint: 5 to 12 Nm, as for the wrist of an
+FR3."""
 ARM_JOINT_TORQUE_RATIO = 1.0 / 3.0
 """Minimum torque limit of an arm joint, relative to the largest one of the arm. Joints with less
 count as wrist joints."""
@@ -59,7 +60,7 @@ def default_limits(velocity: Vector, torque: Vector) -> dict[str, Vector]:
     return {
         "acceleration": acceleration,
         "jerk": JERK_PER_ACCELERATION * acceleration,
-        "torque_rate": np.maximum(TORQUE_RATE, FULL_TORQUE_RATE * torque),
+        "torque_rate": np.maximum(MIN_TORQUE_RATE_LIMIT, TORQUE_RATE_RATIO * torque),
         "armature": ROTOR_INERTIA_RATIO * torque,
     }
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.files import MAX_DESCRIPTION, check_regular
+from multipanda_py.files import MAX_DESCRIPTION_SIZE, check_regular
 from multipanda_py.registry import extras_named
 from multipanda_py.robots.inertial import NO_LOAD, Load
 from multipanda_py.robots.tree import PRISMATIC_TYPE, Tree, TreeJoint, moved, pose_from
@@ -36,7 +36,7 @@ def read_mjcf(path: Path) -> Tree:
             is not that of the earth; or a body has several joints.
     """
     try:
-        check_regular(path, MAX_DESCRIPTION)
+        check_regular(path, MAX_DESCRIPTION_SIZE)
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
     try:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.files import MAX_DESCRIPTION, open_regular
+from multipanda_py.files import MAX_DESCRIPTION_SIZE, open_regular
 from multipanda_py.robots.geometry import rotation_from_rpy
 from multipanda_py.robots.inertial import NO_LOAD, Load
 from multipanda_py.robots.tree import MOVING_TYPES, Tree, TreeJoint, moved, pose_from
@@ -24,7 +24,7 @@ def read_xml(path: Path) -> ElementTree.Element:
         ConfigurationError: The file cannot be read, is too large, or is not well formed.
     """
     try:
-        with open_regular(path, MAX_DESCRIPTION) as file:
+        with open_regular(path, MAX_DESCRIPTION_SIZE) as file:
             return ElementTree.parse(file).getroot()
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None

@@ -143,7 +143,7 @@ def add_visual(link: Element, shape: SolidOfRevolution | Block) -> None:
         add(material, "color", rgba=numbers(COLORS[shape.color]))
 
 
-_FAR = 1e9  # Joint limit in a URDF that stands for infinity [rad].
+_NO_LIMIT = 1e9  # Joint limit in a URDF that stands for infinity [rad].
 HEADER = (
     '<?xml version="1.0" encoding="utf-8"?>\n'
     "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
@@ -217,8 +217,8 @@ def _add_arm(robot: Element, arm: ArmDescription, plain: bool, shapes: bool) -> 
             {}
             if is_endless
             else {
-                "lower": numbers((max(limits.lower[i], -_FAR),)),
-                "upper": numbers((min(limits.upper[i], _FAR),)),
+                "lower": numbers((max(limits.lower[i], -_NO_LIMIT),)),
+                "upper": numbers((min(limits.upper[i], _NO_LIMIT),)),
             }
         )
         rates = {"velocity": limits.velocity[i], "effort": limits.torque[i]}

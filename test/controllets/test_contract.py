@@ -66,7 +66,7 @@ def test_no_gains_within_bounds_brake_too_fast_in_any_posture(name, episodes):
 
 
 def test_a_law_that_brakes_too_fast_breaks_the_contract(monkeypatch):
-    monkeypatch.setattr(testing, "MOST_BANDWIDTH", 50.0)
+    monkeypatch.setattr(testing, "MAX_BANDWIDTH", 50.0)
     with pytest.raises(ContractBroken, match=r"\b\d+ 1/s .*\bq = "):
         check_bandwidth("joint_impedance")
 
@@ -78,7 +78,7 @@ def check_beside_dampers(name, values, features, postures):
     probe = arrived(law, maker, values, features)
     for q in near_postures(len(maker.states), postures, 1):
         found = linearise(probe, q)
-        assert found.bandwidth < testing.MOST_BANDWIDTH, q.tolist()
+        assert found.bandwidth < testing.MAX_BANDWIDTH, q.tolist()
         for scale in (0.8, 1.2):
             assert found.swing(5, 0.002, scale) < 1.0 + RADIUS_TOLERANCE, (q.tolist(), scale)
 

@@ -16,7 +16,7 @@ from multipanda_py.config.sections import GateConfig
 from multipanda_py.control.reference.trajectory_monitor import STATE, MotionState
 from multipanda_py.controllets.targets.joint import check_trajectory
 from multipanda_py.exceptions import ConfigurationError, LoopError, TargetRejected
-from multipanda_py.files import MAX_DESCRIPTION, read_text
+from multipanda_py.files import MAX_DESCRIPTION_SIZE, read_text
 from multipanda_py.identification.arm.fourier import column_names
 from multipanda_py.state import ArmSnapshot, Matrix, Vector
 
@@ -49,7 +49,7 @@ def read_motion(path: Path, name: str, arm: ArmConfig) -> Matrix:
     joints = arm.robot.n_joints
     names = column_names(joints)
     try:
-        file = io.StringIO(read_text(path, MAX_DESCRIPTION))
+        file = io.StringIO(read_text(path, MAX_DESCRIPTION_SIZE))
         with warnings.catch_warnings():
             # numpy warns about a file without rows, which is reported below.
             warnings.simplefilter("ignore")

@@ -20,7 +20,7 @@ DAMPED_SINGULAR_VALUE = 0.1
 """Singular value of the Jacobian below which the inverse is damped."""
 MAX_DAMPING = 0.1
 """Damping lambda_max at a singular value of zero."""
-MAX_ERROR = np.array((0.05, 0.05, 0.05, 0.25, 0.25, 0.25))
+MAX_CORRECTED_ERROR = np.array((0.05, 0.05, 0.05, 0.25, 0.25, 0.25))
 """Maximum pose error that is corrected; a pose out of reach is approached no faster [m, rad]."""
 
 
@@ -60,7 +60,7 @@ class PositionIK:
         self._frame = self._model.getFrameId(arm.ee_frame)
         self._axes: Any = pin.LOCAL_WORLD_ALIGNED
         self._pose, self._eye = PoseError(), np.eye(6)
-        self._pose.set_bounds(MAX_ERROR)
+        self._pose.set_bounds(MAX_CORRECTED_ERROR)
         self.error, self.smallest = np.zeros(6), 0.0
 
     def rate(

@@ -13,7 +13,7 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.control.force.contact_force import ToolContact
 from multipanda_py.control.reference.reference_limits import (
-    GOAL_MOTION_TIME,
+    GOAL_MOTION_TIMEOUT,
     HeldReferenceReporter,
     ReferenceCap,
 )
@@ -29,7 +29,7 @@ PREDICTION_DISTANCE = 0.02
 HELD_SPEED_RATIO = 0.5
 """Ratio of reference speed to remaining distance below which a reference counts as held back
 [1/s]."""
-MIN_HELD_GAP, FAR_ANGLE = 0.01, 0.05
+MIN_HELD_DISTANCE, MIN_HELD_ANGLE = 0.01, 0.05
 """Minimum distance [m] and angle [rad] to the goal at which a reference counts as held back."""
 MIN_RECORD_CYCLES = 5
 """Minimum number of cycles between recorded targets. The next recorded step includes skipped
@@ -37,7 +37,7 @@ targets."""
 CONFIGURATION_BOUND_FRACTION = 0.25
 """Scale of the bounds below which the configuration counts as the reason why a reference is held
 back."""
-AT_REST = 0.01
+REST_SPEED = 0.01
 """Measured speed below which a reference starts at rest [rad/s, m/s]."""
 
 
@@ -249,10 +249,10 @@ class ReferenceGovernor(ABC):
         self._period, cycles = period, cycles_of(params.smoothing, period)
         self.set_bounds(params)
         self._goal_rate, self._rate_left = None, 0
-        self._start(cycles, period, math.inf if at_rest else AT_REST)
+        self._start(cycles, period, math.inf if at_rest else REST_SPEED)
         self._last_record = self._record.tobytes()
         self._commanded[:] = self._record
-        self._recent = round(GOAL_MOTION_TIME / period)
+        self._recent = round(GOAL_MOTION_TIMEOUT / period)
         self._commanded_at = self.cycle - self._recent
         for cap in self.caps:
             cap.reset()

@@ -11,8 +11,8 @@ from numpy import dot
 
 from multipanda_py.control.reference.governor_base import (
     CONFIGURATION_BOUND_FRACTION,
-    FAR_ANGLE,
     HELD_SPEED_RATIO,
+    MIN_HELD_ANGLE,
     GovernorParams,
     ReferenceGovernor,
     feasible_fractions,
@@ -25,16 +25,16 @@ from multipanda_py.targets import JointTarget
 
 CLOSING_RATE = 25.0
 """Rate that converts the gap to a streamed goal into a velocity change [1/s]."""
-JUMP_START_GAP, CAUGHT_UP = 0.02, 0.001
+JUMP_START_GAP, JUMP_END_GAP = 0.02, 0.001
 """Gaps to a streamed goal at which a jump starts and ends [rad]."""
 MIN_SMOOTHING_DISTANCE = 0.02
 """Minimum distance for the choice of the averaging time, because streams start small [rad]."""
 LIMIT_MARGIN = 0.003
 """Distance from a joint limit at which the prediction of a stream ends [rad]."""
-STOPPING_DECELERATION, STOPPING_RATE = 0.5, 12.0
+STOPPING_FRACTION, STOPPING_RATE = 0.5, 12.0
 """Deceleration before a joint limit, as a fraction of the acceleration bound, and rate at which
 the last part of the distance decays [1/s]."""
-CATCHING_UP = 1.3
+CATCH_UP_SPEED_RATIO = 1.3
 """Speed at which the reference catches up with a fast stream, in units of the stream's speed."""
 
 
@@ -125,7 +125,7 @@ class JointGovernor(ReferenceGovernor):
             (limits.lower + LIMIT_MARGIN) / weight,
             (limits.upper - LIMIT_MARGIN) / weight,
         )
-        self._stopping = STOPPING_DECELERATION * self._base
+        self._stopping = STOPPING_FRACTION * self._base
         self._stream_hardest = np.minimum(2.0 * self._hardest, limits.acceleration)
         self._fastest = params.joint_velocity_scaling * float((limits.velocity / weight).min())
 
@@ -238,13 +238,15 @@ class JointGovernor(ReferenceGovernor):
             return False
         gap = self._gap()
         speed = max([abs(r) * w for r, w in zip(tracker.output_velocity, self._weight)])
-        if gap > FAR_ANGLE and speed < HELD_SPEED_RATIO * gap:
+        if gap > MIN_HELD_ANGLE and speed < HELD_SPEED_RATIO * gap:
             return (
                 self._is_slowed or self._is_tied or self._possible < CONFIGURATION_BOUND_FRACTION
             )
         size = math.hypot(*tracker.output_velocity)
         return (
-            is_bounded and gap > max(FAR_ANGLE, REPORT_DELAY * speed) and size > 0.9 * tracker.cap
+            is_bounded
+            and gap > max(MIN_HELD_ANGLE, REPORT_DELAY * speed)
+            and size > 0.9 * tracker.cap
         )
 
     def _reason(self) -> str:
@@ -344,7 +346,8 @@ class JointGovernor(ReferenceGovernor):
         size, scales = math.hypot(*rate), self._scales
         fast = float(np.abs(np.multiply(rate, scales) / limits.velocity).max())
         fastest = max(
-            self._fastest, size * min(p.joint_velocity_scaling / max(fast, 1e-9), CATCHING_UP)
+            self._fastest,
+            size * min(p.joint_velocity_scaling / max(fast, 1e-9), CATCH_UP_SPEED_RATIO),
         )
         if self._is_catching_up(gap):
             tracker.bound(self._hardest_jump, fastest)
@@ -363,7 +366,7 @@ class JointGovernor(ReferenceGovernor):
         size = math.hypot(*gap)
         if size > JUMP_START_GAP:
             self._catching_up = sum(map(operator.mul, gap, self._tracker.speed)) >= 0.0
-        elif size < CAUGHT_UP:
+        elif size < JUMP_END_GAP:
             self._catching_up = False
         return self._catching_up
 

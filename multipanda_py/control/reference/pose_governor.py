@@ -14,9 +14,9 @@ from multipanda_py.control.impedance.limit_scaling import DAMPING_START
 from multipanda_py.control.impedance.pose_error import difference, scaled, weighed
 from multipanda_py.control.reference.governor_base import (
     CONFIGURATION_BOUND_FRACTION,
-    FAR_ANGLE,
     HELD_SPEED_RATIO,
-    MIN_HELD_GAP,
+    MIN_HELD_ANGLE,
+    MIN_HELD_DISTANCE,
     FeasibleFractions,
     GovernorParams,
     ReferenceGovernor,
@@ -31,7 +31,7 @@ from multipanda_py.targets import ReferenceMotion
 _dot, _exp3, _log3, _subtract = np.dot, pin.exp3, pin.log3, np.subtract
 _pack = Struct("3d").pack_into
 _TINY = 1e-12
-MIN_SMOOTHING_DISTANCE, SHORT_ANGLE = 0.01, 0.02
+MIN_SMOOTHING_DISTANCE, MIN_SMOOTHING_ANGLE = 0.01, 0.02
 """Minimum distances for the choice of the averaging time, because streams start small [m],
 [rad]."""
 MIN_BOUND_FRACTION = 0.02
@@ -229,7 +229,7 @@ class PoseGovernor(ReferenceGovernor):
             hard = max(
                 hard,
                 MIN_SMOOTHING_DISTANCE / p.linear_acceleration,
-                SHORT_ANGLE / p.angular_acceleration,
+                MIN_SMOOTHING_ANGLE / p.angular_acceleration,
             )
             speed = hard / fast * possible.speed_fraction()
             self._smooth(possible.smoothing(p.smoothing, hard, speed))
@@ -377,20 +377,20 @@ class PoseGovernor(ReferenceGovernor):
             math.hypot(*angular.output_velocity),
         )
         if self._is_slowed or self._possible < CONFIGURATION_BOUND_FRACTION:
-            is_far = gap > MIN_HELD_GAP and speed < HELD_SPEED_RATIO * gap
-            if is_far or (angle > FAR_ANGLE and angular_speed < HELD_SPEED_RATIO * angle):
+            is_far = gap > MIN_HELD_DISTANCE and speed < HELD_SPEED_RATIO * gap
+            if is_far or (angle > MIN_HELD_ANGLE and angular_speed < HELD_SPEED_RATIO * angle):
                 return True
         return is_bounded and (
-            (gap > max(MIN_HELD_GAP, REPORT_DELAY * linear.cap) and speed > 0.9 * linear.cap)
+            (gap > max(MIN_HELD_DISTANCE, REPORT_DELAY * linear.cap) and speed > 0.9 * linear.cap)
             or (
-                angle > max(FAR_ANGLE, REPORT_DELAY * angular.cap)
+                angle > max(MIN_HELD_ANGLE, REPORT_DELAY * angular.cap)
                 and angular_speed > 0.9 * angular.cap
             )
         )
 
     def _reason(self) -> str:
         gap, angle = self._gap()
-        far = f"{1e3 * gap:.0f} mm" if gap > MIN_HELD_GAP else f"{angle:.2f} rad"
+        far = f"{1e3 * gap:.0f} mm" if gap > MIN_HELD_DISTANCE else f"{angle:.2f} rad"
         if self._is_slowed:
             words = self._blocked_by() or "a feature slows the reference down"
         elif self.contact is not None and self.contact.is_on:

@@ -18,12 +18,12 @@ SPEED_RATIO = 1.1
 """Ratio of a bounded reference speed to the goal speed. It exceeds 1 so that the gap closes."""
 STREAM_SPEED = 1e-3
 """Speed at or below which a goal counts as at rest, or as having jumped [unit/s]."""
-CAUGHT_UP = 0.15
+CAUGHT_UP_TIME = 0.15
 """Gap to a moving goal, divided by the speed of the goal, below which the reference has caught up
 [s]."""
 CAUGHT_UP_GAP = 1e-3
 """Gap below which a reference has caught up at any speed [unit]."""
-GOAL_MOTION_TIME = 1.0
+GOAL_MOTION_TIMEOUT = 1.0
 """Time after which a goal motion no longer counts [s]."""
 MAX_STEP_INTERVAL = 0.25
 """Maximum time between two steps of one motion [s]."""
@@ -69,10 +69,11 @@ class ReferenceCap:
     def __init__(self, period: float) -> None:
         self._period = period
         self._within, self._window, self._recent = (
-            round(time / period) for time in (MAX_STEP_INTERVAL, AVERAGING_TIME, GOAL_MOTION_TIME)
+            round(time / period)
+            for time in (MAX_STEP_INTERVAL, AVERAGING_TIME, GOAL_MOTION_TIMEOUT)
         )
         self._speeds: deque[tuple[int, float]] = deque(
-            maxlen=1 + round(GOAL_MOTION_TIME / AVERAGING_TIME)
+            maxlen=1 + round(GOAL_MOTION_TIMEOUT / AVERAGING_TIME)
         )
         self.reset()
 
@@ -134,7 +135,7 @@ class ReferenceCap:
         bound = max(in_contact, SPEED_RATIO * fastest)
         if self.acts:
             self._fastest = max(self._fastest, fastest)
-            if gap < CAUGHT_UP * self._fastest + CAUGHT_UP_GAP:
+            if gap < CAUGHT_UP_TIME * self._fastest + CAUGHT_UP_GAP:
                 self.acts = False
             else:
                 bound = min(bound, SPEED_RATIO * self._fastest)

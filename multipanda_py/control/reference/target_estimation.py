@@ -235,7 +235,7 @@ class GoalPredictor:
     brakes."""
     FILTER_RATE_FACTOR, MIN_FILTER_RATE, MAX_FILTER_RATE = 1.55, 8.0, 28.0
     """Factor [s^(-1/3)] and bounds [1/s] of the filter rate L."""
-    MAX_VELOCITY_CHANGE = 3.0
+    MAX_VELOCITY_CHANGE_RATIO = 3.0
     """Maximum accepted change of a velocity, in units of the change that the arm's acceleration
     allows."""
     FADE_START_AGE, FADE_END_AGE = 1.9, 3.2
@@ -285,7 +285,7 @@ class GoalPredictor:
             usual = self._mean or age
             self._mean = usual + 0.2 * (min(age, 2.0 * usual) - usual)
             raw, span = self._mean_velocity(new)
-            step, change = new - self._goal, self.MAX_VELOCITY_CHANGE * hardest * span
+            step, change = new - self._goal, self.MAX_VELOCITY_CHANGE_RATIO * hardest * span
         else:
             self._mean = 0.0
         speed = self._accepted(raw, change) if rate is None else np.array(rate)
@@ -304,7 +304,9 @@ class GoalPredictor:
             if rate is not None:
                 jump = step - speed * age if self._samples else new - self.position
                 usual_error = (
-                    self.MAX_VELOCITY_CHANGE * hardest * max(age, self.MIN_AVERAGING_TIME) ** 2
+                    self.MAX_VELOCITY_CHANGE_RATIO
+                    * hardest
+                    * max(age, self.MIN_AVERAGING_TIME) ** 2
                 )
                 if math.hypot(*jump.tolist()) > 2.0 * usual_error:
                     self._displace(jump)

@@ -109,7 +109,7 @@ of motions, a slowed one also counts as stopped below this fraction of the full 
 
 TIME = Report("time", "s", "time since the start of the motion")
 DURATION = Report("duration", "s", "duration of the motion")
-LARGEST_ERROR = Report("max error", "rad", "maximum error of a joint to the path since the start")
+MAX_ERROR = Report("max error", "rad", "maximum error of a joint to the path since the start")
 GOAL_ERROR = Report("goal error", "rad", "maximum distance of a joint from the goal")
 STATE = Report("state", "", "state of the motion, a MotionState")
 MOTIONS = Report("motions", "", "number of motions since the activation")
@@ -120,7 +120,7 @@ CONTACT = Report(
 MOTION_REPORTS = (
     TIME,
     DURATION,
-    LARGEST_ERROR,
+    MAX_ERROR,
     GOAL_ERROR,
     STATE,
     MOTIONS,

@@ -20,8 +20,8 @@ MAX_FORCE = 2000.0
 """Maximum force that stops one pair [N]. It bounds the torques of joints that hardly move the
 pair."""
 _MAX_SWEEPS = 20  # Maximum number of sweeps over all pairs.
-_SOFT = 1e-4  # Regularisation for pairs that an arm can hardly separate [1/kg].
-_MAX_DEPTH = -0.02  # Bound of a penetration, which limits the separation speed [m].
+_REGULARISATION = 1e-4  # Regularisation for pairs that an arm can hardly separate [1/kg].
+_MIN_DISTANCE = -0.02  # Lower bound of the distance h, which limits the separation speed [m].
 
 
 class CollisionVelocityDamper:
@@ -81,7 +81,7 @@ class CollisionVelocityDamper:
         if p <= 0.0:
             return math.inf, 0.0
         if h < 0.0:
-            return p * max(h, _MAX_DEPTH), p
+            return p * max(h, _MIN_DISTANCE), p
         root = math.sqrt(1.0 + 2.0 * p * p * h / a)
         return a / p * (root - 1.0), p / root
 
@@ -145,7 +145,9 @@ def settle(
             if missing[row] <= 0.0 and not forces[row]:
                 continue
             weights = coupling[row]
-            force = min(max(forces[row] + missing[row] / (weights[row] + _SOFT), 0.0), MAX_FORCE)
+            force = min(
+                max(forces[row] + missing[row] / (weights[row] + _REGULARISATION), 0.0), MAX_FORCE
+            )
             change = force - forces[row]
             if change:
                 forces[row] = force
@@ -157,7 +159,7 @@ def settle(
 
 
 _TINY = 1e-12
-SPRING_RATE, DAMPER_RATE = 2500.0, 30.0
+MAX_REPULSION_STIFFNESS, MAX_REPULSION_DAMPING_RATE = 2500.0, 30.0
 """Maximum stiffness [1/s^2] and damping [1/s] of the repulsion per unit inertia."""
 
 
@@ -176,15 +178,15 @@ def push_apart(
     - dd: Rate of the distance [m/s].
     - zeta: Damping ratio.
     - m: Effective inertia [kg].
-    - r_s: ``SPRING_RATE`` [1/s^2].
+    - r_s: ``MAX_REPULSION_STIFFNESS`` [1/s^2].
 
     A higher stiffness would cause oscillation at high latency. Pairs that act on the same motion
     are scaled by s_j::
 
         1 / s_j = sum_k max(W_jk, 0) / sqrt(W_jj W_kk) min(1, f(x_k) / f(x_j))
 
-    The sums of all springs and dampers are limited to the rates ``SPRING_RATE`` and
-    ``DAMPER_RATE`` by ``gershgorin_scale``.
+    The sums of all springs and dampers are limited to the rates ``MAX_REPULSION_STIFFNESS`` and
+    ``MAX_REPULSION_DAMPING_RATE`` by ``gershgorin_scale``.
 
     Args:
         depths: Depths x below the activation distance of each pair, (n,) [m].
@@ -197,7 +199,7 @@ def push_apart(
     if slope <= 0.0 or not depths.any():
         return np.zeros(len(depths))
     inverse = np.diagonal(coupling) + _TINY
-    stiffest = SPRING_RATE / inverse
+    stiffest = MAX_REPULSION_STIFFNESS / inverse
     soft = minimum(depths, 0.5 * stiffest / slope)
     forces = slope * soft * soft + stiffest * (depths - soft)
     # 1 / s_j of the docstring: pairs that push the same motion share their force. Each counts by
@@ -207,9 +209,9 @@ def push_apart(
     others = minimum(1.0, forces[None, :] / maximum(forces[:, None], _TINY))
     fractions = 1.0 / maximum((likeness * others).sum(axis=1), 1.0)
     stiffnesses = 2.0 * slope * soft
-    fractions *= gershgorin_scale(fractions * stiffnesses, coupling, SPRING_RATE)
+    fractions *= gershgorin_scale(fractions * stiffnesses, coupling, MAX_REPULSION_STIFFNESS)
     dampings = fractions * (2.0 * ratio * np.sqrt(stiffnesses / inverse))
-    dampings *= gershgorin_scale(dampings, coupling, DAMPER_RATE)
+    dampings *= gershgorin_scale(dampings, coupling, MAX_REPULSION_DAMPING_RATE)
     pushes: Vector = maximum(fractions * forces - dampings * rates, 0.0)
     return pushes
 

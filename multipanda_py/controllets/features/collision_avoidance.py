@@ -28,11 +28,11 @@ from multipanda_py.targets import Target
 _CONTACT_DISTANCE = 0.005
 """Distance of capsules below which bodies may be in contact [m]. Capsules are larger than
 links."""
-_ROUNDING = 1e-6
+_ROUNDING_SPEED = 1e-6
 """Approach speed that counts as a rounding error of a zero gradient [m/s]."""
 _APPROACH_SPEED = 0.05
 """Approach speed above which a measured contact force is ignored [m/s]."""
-_MIN_CLEARANCE = 0.002
+_MIN_FADE_DISTANCE = 0.002
 """Minimum distance over which the effect of a contact force fades in [m]."""
 _PARTS = ("all", "without_gripper", "ignore")
 
@@ -237,7 +237,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
                 continue
             gradient, distance = pair.gradients[pair.arms.index(arm)], pair.distance
             speed = -float(dot(gradient, dq))
-            if speed <= _ROUNDING:
+            if speed <= _ROUNDING_SPEED:
                 continue
             end = 0.5 * (pair.near_distance + min(self.params.stop_distance, pair.near_distance))
             if ahead is not None:
@@ -399,6 +399,6 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             headroom = max(pair.distance - min(stop, pair.near_distance), 0.0)
             still = max(1.0 + min(pair.rate, 0.0) / _APPROACH_SPEED, 0.0)
             held[row] *= still * min(
-                headroom / max(pair.near_distance - stop, _MIN_CLEARANCE), 1.0
+                headroom / max(pair.near_distance - stop, _MIN_FADE_DISTANCE), 1.0
             )
         return held

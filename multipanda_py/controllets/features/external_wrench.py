@@ -20,7 +20,7 @@ from multipanda_py.targets import Target
 
 CONTACT_DEADBAND = (1.0, 0.1)
 """Deadband of the displayed wrench, above which the contact damping fades in [N, Nm]."""
-FEEDBACK = 0.5
+MIN_REPORTED_WRENCH = 0.5
 """Minimum displayed wrench for a notice about a stopped stream [N]."""
 
 
@@ -203,7 +203,11 @@ class _Felt:
         was_fresh = self.age <= p.timeout
         self.age += period
         is_fresh = self.age <= p.timeout
-        if was_fresh and not is_fresh and length(filtered[:3]) + length(filtered[3:]) > FEEDBACK:
+        if (
+            was_fresh
+            and not is_fresh
+            and length(filtered[:3]) + length(filtered[3:]) > MIN_REPORTED_WRENCH
+        ):
             self._notify(
                 f"{self._name}: no feedback wrench for {p.timeout:g} s, so the displayed one "
                 "fades out"

@@ -24,7 +24,7 @@ from multipanda_py.feature import Feature
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import JointTarget
 
-CHECK_CYCLES = 32
+BOUND_UPDATE_CYCLES = 32
 """Number of cycles between updates of the feasible bounds while a reference moves."""
 
 
@@ -205,7 +205,7 @@ class Governor(Feature[GovernorParams]):
 
     def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
         """Advance every reference towards its target, and write it to the target."""
-        self._clock = clock = self._clock - 1 if self._clock else CHECK_CYCLES
+        self._clock = clock = self._clock - 1 if self._clock else BOUND_UPDATE_CYCLES
         if self._is_idle:
             self._wake()
         if self._contacts:

@@ -106,12 +106,12 @@ class BarrierFadeIn:
 
 
 _TINY = 1e-12
-SPRING_RATE, MAX_BARRIER_STIFFNESS = 3600.0, 40.0
+MAX_BARRIER_STIFFNESS, MAX_BARRIER_DAMPING_RATE = 3600.0, 40.0
 """Maximum stiffness per unit inertia [1/s^2] and maximum damping rate [1/s] of the barriers, in
 addition to those of a controllet."""
-LEAD_OUT = 0.05
+MAX_EXIT_SPEED = 0.05
 """Maximum speed at which a joint moves out of a barrier that it started in [rad/s, m/s]."""
-BRAKING_SPEED_FRACTION, SPEED_RATE = 0.8, 60.0
+BRAKING_SPEED_FRACTION, SPEED_DECAY_RATE = 0.8, 60.0
 """Fraction of a speed limit above which a joint is braked, and decay rate of the excess speed
 [1/s]."""
 
@@ -156,8 +156,8 @@ class _Barriers:
         self._slope, self._max_torque = 1.0 / width, max_torque
         self._stiffness = 2.0 * max_torque / width
         self._damping = 2.0 * damping_ratio * np.sqrt(self._stiffness)
-        self._softest = SPRING_RATE / np.maximum(self._stiffness, _TINY)
-        self._start.set_speed(LEAD_OUT * 2.0 * np.sqrt(max_torque) / width)
+        self._softest = MAX_BARRIER_STIFFNESS / np.maximum(self._stiffness, _TINY)
+        self._start.set_speed(MAX_EXIT_SPEED * 2.0 * np.sqrt(max_torque) / width)
 
     def start(self) -> None:
         """Start the offsets in the next cycle, from the current commanded torque."""
@@ -200,11 +200,11 @@ class _Barriers:
         mobility = inverse.diagonal()
         soft = minimum(depth, self._softest / mobility, out=self._soft)
         stiffness = soft * self._stiffness
-        scale = gershgorin_scale(stiffness, inverse, SPRING_RATE)
+        scale = gershgorin_scale(stiffness, inverse, MAX_BARRIER_STIFFNESS)
         multiply(sqrt(soft / mobility, brake), self._damping, brake)
         if start.holds:
-            maximum(brake, start.holding * MAX_BARRIER_STIFFNESS / mobility, out=brake)
-        multiply(brake, gershgorin_scale(brake, inverse, MAX_BARRIER_STIFFNESS), brake)
+            maximum(brake, start.holding * MAX_BARRIER_DAMPING_RATE / mobility, out=brake)
+        multiply(brake, gershgorin_scale(brake, inverse, MAX_BARRIER_DAMPING_RATE), brake)
         multiply(brake, state.dq, brake)
         multiply(max_torque, depth, max_value)
         minimum(brake, max_value, out=brake)
@@ -214,7 +214,9 @@ class _Barriers:
             multiply(subtract(multiply(side, 2.0, side), linear, side), linear, side)
         multiply(subtract(low, high, low), scale * max_torque, low)
         if start.holds:
-            stiffest = gershgorin_scale(1.0 / mobility, inverse, 1.0) * SPRING_RATE / mobility
+            stiffest = (
+                gershgorin_scale(1.0 / mobility, inverse, 1.0) * MAX_BARRIER_STIFFNESS / mobility
+            )
             start.lead_out(low, state.q, maximum(stiffest - stiffness, 0.0), period)
         start.remember(low)
         add(tau, subtract(low, brake, low), tau)
@@ -270,7 +272,7 @@ class JointLimits(Feature[JointLimitsParams]):
         speeds = [BRAKING_SPEED_FRACTION * arm.limits.velocity for arm in context.arms]
         self._fast = [(speed, float(speed.min())) for speed in speeds]
         self._brakes = [
-            SpeedBrake(arm.n_joints, SPEED_RATE, np.array(arm.limits.torque))
+            SpeedBrake(arm.n_joints, SPEED_DECAY_RATE, np.array(arm.limits.torque))
             for arm in context.arms
         ]
         super().__init__(context, params)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy import add
 
-from multipanda_py.context import MAX_STEP, Context, Handover
+from multipanda_py.context import MAX_JOINT_ERROR, Context, Handover
 from multipanda_py.control.impedance.free_motion import ShiftedConfiguration
 from multipanda_py.control.impedance.joint_spring import (
     PROJECTORS,
@@ -122,8 +122,8 @@ class Nullspace(Feature[NullspaceParams]):
             step = handover.tau - handover.wrench_in_base.dot(state.jacobian)
             step /= presses
             farthest = max(map(abs, step.tolist()))
-            if farthest > MAX_STEP:
-                step /= farthest / MAX_STEP
+            if farthest > MAX_JOINT_ERROR:
+                step /= farthest / MAX_JOINT_ERROR
             configuration += step
 
     def on_target(self, channel: str, place: int, target: CartesianTarget) -> None:

@@ -15,7 +15,7 @@ from multipanda_py.planning.trajectory.trajectory import BLEND_TIME, check_betwe
 from multipanda_py.robots.actuated_joints import (
     COMMAND_ALIASES,
     COMMANDS,
-    LARGEST_COMMAND,
+    MAX_COMMAND,
     ActuatedJoints,
     OperationMode,
 )
@@ -401,7 +401,7 @@ def _refuse(
     A command for a second motor has no effect on joints without one, because arrays contain all
     joints.
     """
-    joints, low, high = context.actuated, -LARGEST_COMMAND, LARGEST_COMMAND
+    joints, low, high = context.actuated, -MAX_COMMAND, MAX_COMMAND
     unit = _MEANING[name][0].split(",")[0]
     if joints is None:
         return

@@ -13,7 +13,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from multipanda_py.exceptions import LogError, ValidationRefused
-from multipanda_py.files import MAX_DESCRIPTION, MAX_RECORDING, open_regular, read_text, replacing
+from multipanda_py.files import (
+    MAX_DESCRIPTION_SIZE,
+    MAX_RECORDING_SIZE,
+    open_regular,
+    read_text,
+    replacing,
+)
 from multipanda_py.identification.arm.identify import Identified
 from multipanda_py.identification.calibration.contact_parameters import ContactParameters
 from multipanda_py.identification.calibration.improvement import ModelImprovement
@@ -137,7 +143,7 @@ class RunCache:
     def __init__(self, folder: Path, arguments: Mapping[str, Any]) -> None:
         self._folder, self._request = folder, json.loads(json.dumps(dict(arguments)))
         try:
-            there = json.loads(read_text(folder / REQUEST_FILE, MAX_DESCRIPTION))
+            there = json.loads(read_text(folder / REQUEST_FILE, MAX_DESCRIPTION_SIZE))
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:
@@ -178,7 +184,7 @@ class RunCache:
         path = self._folder / f"{name}.npy"
 
         def load() -> Matrix:
-            with open_regular(path, MAX_RECORDING) as file:
+            with open_regular(path, MAX_RECORDING_SIZE) as file:
                 table: Matrix = np.load(file, allow_pickle=False)
             return table
 
@@ -193,7 +199,7 @@ class RunCache:
         path = self._folder / f"{name}.json"
 
         def load() -> Mapping[str, Any]:
-            values: Mapping[str, Any] = json.loads(read_text(path, MAX_DESCRIPTION))
+            values: Mapping[str, Any] = json.loads(read_text(path, MAX_DESCRIPTION_SIZE))
             return values
 
         def save(values: Mapping[str, Any]) -> None:

@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 
 from multipanda_py.exceptions import DatasetRefused
-from multipanda_py.files import MAX_DESCRIPTION, MAX_RECORDING, check_regular, read_text, replacing
+from multipanda_py.files import (
+    MAX_DESCRIPTION_SIZE,
+    MAX_RECORDING_SIZE,
+    check_regular,
+    read_text,
+    replacing,
+)
 from multipanda_py.learning.datasets.features import IMAGE_TIME_KEY, SCALARS, TIME_KEY, Stats
 from multipanda_py.registry import needed
 
@@ -118,7 +124,7 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
         DatasetRefused: If the file is missing, truncated or not a JSON object.
     """
     try:
-        content = json.loads(read_text(folder / name, MAX_DESCRIPTION))
+        content = json.loads(read_text(folder / name, MAX_DESCRIPTION_SIZE))
     except OSError as error:
         raise DatasetRefused(
             f"{folder}: not a data set: {name} cannot be read: {error.strerror}"
@@ -304,7 +310,7 @@ def _table(path: Path) -> Any:
     """
     arrow = needed("pyarrow")
     try:
-        check_regular(path, MAX_RECORDING)
+        check_regular(path, MAX_RECORDING_SIZE)
         return needed("pyarrow.parquet").ParquetFile(path).read()
     except (arrow.ArrowException, OSError) as error:
         words = " ".join(str(error).split())

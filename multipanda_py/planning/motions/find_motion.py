@@ -22,7 +22,7 @@ from multipanda_py.planning.motions.path_constraints import (
     carried_by_one_gripper,
     required_distances,
 )
-from multipanda_py.planning.motions.retreat import POINT_COUNT, TimedRetreat, timed_retreat
+from multipanda_py.planning.motions.retreat import RETREAT_POINTS, TimedRetreat, timed_retreat
 from multipanda_py.planning.optimiser import (
     Near,
     Objective,
@@ -207,7 +207,7 @@ MAX_SEARCHES, MAX_REFINEMENTS = 8, 2
 """Maximum number of searches, and of refinements of the path for violations between its points."""
 UNREACHABLE_ERROR = 0.02
 """Violation above which a goal counts as unreachable, without further searches [m, rad]."""
-MAX_POINTS = TRAJECTORY_POINTS - POINT_COUNT
+MAX_POINTS = TRAJECTORY_POINTS - RETREAT_POINTS
 """Maximum number of points of a motion; a retreat before it is part of the same trajectory."""
 
 

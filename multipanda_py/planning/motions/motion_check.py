@@ -171,14 +171,16 @@ CHECK_STEP = 0.01
 joint [rad, m]. The coarser of both applies."""
 BETWEEN_FRACTION = 0.5
 """Fraction of the clearance that suffices between the points of a path."""
-BETWEEN_MIN = 5e-4
+BETWEEN_TOLERANCE = 5e-4
 """Tolerance that is also subtracted from distances between the points of a path [m]."""
 MIN_SPEED_FRACTION, MIN_PLANNED_FRACTION = 0.05, 0.9
 """Minimum speed fraction to which a motion is slowed down for the collision avoidance; and minimum
 fraction to which a controllet may slow it down further."""
 MAX_SLOWDOWNS = 3
 """Maximum number of times that a motion is slowed down."""
-_BELOW = 0.95  # Additional factor, so that a reduced speed is clearly below the allowed one.
+_REDUCTION_FACTOR = (
+    0.95  # Additional factor, so that a reduced speed is clearly below the allowed one.
+)
 
 
 class Checked(NamedTuple):
@@ -209,7 +211,7 @@ def check_motion(
     """
     nearest = math.inf
     if space is not None:
-        spared = space.sparing(BETWEEN_FRACTION, BETWEEN_MIN)
+        spared = space.sparing(BETWEEN_FRACTION, BETWEEN_TOLERANCE)
         for q in _sampled(rows, n)[1][:, 0]:
             if result := spared.too_near(q):
                 (first, second), distance = result
@@ -228,7 +230,7 @@ def check_motion(
         if fractions.min() >= MIN_PLANNED_FRACTION:
             return Checked(rows, nearest, "")
         slowest = int(fractions.argmin())
-        rows = slowed(rows, times, np.minimum(1.0, _BELOW * fractions), max_points)
+        rows = slowed(rows, times, np.minimum(1.0, _REDUCTION_FACTOR * fractions), max_points)
     return Checked(rows, nearest, _stopped(law, *path[slowest, :2]))
 
 

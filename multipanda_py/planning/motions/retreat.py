@@ -32,8 +32,10 @@ MAX_STEPS = 60
 """Maximum number of steps of a retreat."""
 # Maximum number of sweeps, regularisation of squared gradients, and minimum fraction of the
 # required distance that a step must gain.
-_SWEEPS, _SOFT, _MET = 200, 1e-6, 0.5
-_ROUNDING = 1e-7  # Gradient below which the joints count as unable to change a distance [m/rad].
+_MAX_SWEEPS, _REGULARISATION, _MIN_GAIN_FRACTION = 200, 1e-6, 0.5
+_MIN_GRADIENT = (
+    1e-7  # Gradient below which the joints count as unable to change a distance [m/rad].
+)
 
 
 def retreat_path(
@@ -71,7 +73,8 @@ def retreat_path(
         pairs = [
             (pair, gradient)
             for pair in avoidance.close_pairs(q, target + NEAR_PAIR_MARGIN)
-            if not pair.may_touch and np.abs(gradient := allowed @ pair.gradient).max() > _ROUNDING
+            if not pair.may_touch
+            and np.abs(gradient := allowed @ pair.gradient).max() > _MIN_GRADIENT
         ]
         if all(pair.distance >= target for pair, _ in pairs):
             break
@@ -101,9 +104,9 @@ def _step(
         np.maximum(-MAX_JOINT_STEP, np.minimum(lowest, 0.0)),
         np.minimum(MAX_JOINT_STEP, np.maximum(highest, 0.0)),
     )
-    squares = (gradients * gradients).sum(axis=1) + _SOFT
+    squares = (gradients * gradients).sum(axis=1) + _REGULARISATION
     forces, step = np.zeros(len(pairs)), np.zeros(gradients.shape[1])
-    for _ in range(_SWEEPS):  # The sweeps solve the dual problem by Hildreth's method.
+    for _ in range(_MAX_SWEEPS):  # The sweeps solve the dual problem by Hildreth's method.
         largest = 0.0
         for row, gradient in enumerate(gradients):
             raised = max(forces[row] + (needs[row] - gradient @ step) / squares[row], 0.0)
@@ -116,12 +119,12 @@ def _step(
         if largest < 1e-6:
             break
     gained = gradients @ step
-    is_parting = gained[missing > 0.0] >= _MET * needs[missing > 0.0]
+    is_parting = gained[missing > 0.0] >= _MIN_GAIN_FRACTION * needs[missing > 0.0]
     is_satisfied = gained[missing <= 0.0] >= needs[missing <= 0.0] - 1e-4
     return step if is_parting.all() and is_satisfied.all() else None
 
 
-POINT_COUNT = 9
+RETREAT_POINTS = 9
 """Number of points of a retreat, its ends included."""
 
 
@@ -177,11 +180,11 @@ def timed_retreat(
     )  # fmt: skip
     if len(path) < 2:
         return None
-    postures = along(path, rest_to_rest(np.linspace(0.0, 1.0, POINT_COUNT)))
-    slices = np.tile(scene.start, (POINT_COUNT, 1))
+    postures = along(path, rest_to_rest(np.linspace(0.0, 1.0, RETREAT_POINTS)))
+    slices = np.tile(scene.start, (RETREAT_POINTS, 1))
     slices[:, :n] = postures
     space = FreeSpace(scene, required_distances(scene, held, request, law, MAX_START_OVERLAP), {})
-    checked = check_motion(timed(scene, slices), n, space, law, POINT_COUNT)
+    checked = check_motion(timed(scene, slices), n, space, law, RETREAT_POINTS)
     if checked.reason:
         raise PlanRejected(f"start: the arms cannot retreat: {checked.reason}")
     end = {arm: slices[-1, scene.columns[arm]] for arm in scene.arms}

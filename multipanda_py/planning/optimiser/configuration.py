@@ -213,7 +213,7 @@ POSE_TOLERANCE = 1e-6
 """Pose error below which these steps have converged [m, rad]."""
 ORIENTATION_TOLERANCE = 1e-5
 """Tolerance of additional orientation constraints of a tool with a pose goal [rad]."""
-DAMPING = 1e-6
+MIN_DAMPING = 1e-6
 """Minimum damping of these steps, added to the diagonal of J J^T."""
 MAX_JOINT_STEP = 0.6
 """Maximum change of a joint position per step [rad, m]."""
@@ -223,7 +223,7 @@ BATCH_SIZE = 8
 """Number of starts after which configurations of the arms are combined."""
 MAX_STORED_CONFIGURATIONS = 12
 """Maximum number of stored configurations of an arm."""
-_ALIKE = 0.05  # Difference up to which two configurations count as equal [rad, m].
+_EQUALITY_TOLERANCE = 0.05  # Difference up to which two configurations count as equal [rad, m].
 
 
 def tool_goals(scene: Scene, terms: Sequence[Term]) -> Mapping[str, Pose] | None:
@@ -334,7 +334,7 @@ def free_postures(
 
 
 def _is_new(q: Vector, known: Sequence[Vector]) -> bool:
-    return all(float(np.abs(q - other).max()) > _ALIKE for other in known)
+    return all(float(np.abs(q - other).max()) > _EQUALITY_TOLERANCE for other in known)
 
 
 def _nearest_first(
@@ -406,7 +406,7 @@ def _reach(
         if size < POSE_TOLERANCE:
             return q
         jacobian = pin.getFrameJacobian(model, data, frame, pin.ReferenceFrame.LOCAL)
-        damping = (DAMPING + 1e-2 * min(size, 1.0) ** 2) * np.eye(6)
+        damping = (MIN_DAMPING + 1e-2 * min(size, 1.0) ** 2) * np.eye(6)
         step = jacobian.T @ np.linalg.solve(jacobian @ jacobian.T + damping, error)
         step *= min(1.0, MAX_JOINT_STEP / max(float(np.abs(step).max()), 1e-12))
         q = np.clip(q + step, lower, upper)

@@ -24,7 +24,7 @@ INTERVALS_PER_STEP = 8
 """Number of intervals between two slices at whose ends distances are checked."""
 BETWEEN_FRACTION = 0.5
 """Fraction of the margin that suffices between slices."""
-BETWEEN_MIN = 1e-3
+BETWEEN_TOLERANCE = 1e-3
 """Tolerance that is also subtracted from distances between slices [m]."""
 
 
@@ -47,7 +47,7 @@ def too_close(terms: Iterable[Term], path: Solution, each: int) -> tuple[Violati
     for term in distances:
         if term.is_cost or term.order or not isinstance(term.objective, Distance):
             continue
-        spared = max(BETWEEN_FRACTION * term.objective.margin, 0.0) + BETWEEN_MIN
+        spared = max(BETWEEN_FRACTION * term.objective.margin, 0.0) + BETWEEN_TOLERANCE
         # Configurations between each slice and the previous one.
         part = slice((INTERVALS_PER_STEP - 1) * term.first, (INTERVALS_PER_STEP - 1) * term.last)
         values, _ = term.objective.evaluate(placed.part(part))

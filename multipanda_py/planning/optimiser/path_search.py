@@ -19,7 +19,7 @@ from multipanda_py.planning.optimiser.configuration import (
 )
 from multipanda_py.planning.optimiser.free_space import (
     BETWEEN_FRACTION,
-    BETWEEN_MIN,
+    BETWEEN_TOLERANCE,
     FreeSpace,
     between,
     free_space,
@@ -229,8 +229,8 @@ def along(corners: Matrix, fractions: Vector) -> Matrix:
 
 MAX_END_STARTS = 20
 """Maximum number of starts of the search for a configuration at the end of a phase."""
-FEW_END_STARTS = 2
-"""Maximum number of starts, instead of ``POSTURES``, if :func:`.quick_end` has already tried
+MAX_EXTRA_END_STARTS = 2
+"""Maximum number of starts, instead of ``MAX_END_STARTS``, if :func:`.sample_phase_end` has tried
 dozens of configurations of each arm."""
 MAX_DETOUR = 0.3
 """Maximum distance of the middle of a detour from the straight path, relative to the joint
@@ -326,7 +326,7 @@ def _phase_ends(
             continue
         own = replace(settings, iterations=min(settings.iterations, 60))
         # If tool goals exist, a few starts suffice to find the violation to report.
-        tries = MAX_END_STARTS if goals is None else FEW_END_STARTS
+        tries = MAX_END_STARTS if goals is None else MAX_EXTRA_END_STARTS
         phase_ends = find_configuration(scene, terms, start, rng, tries, own)
         x = phase_ends.path[0]
         ends.append(x)
@@ -428,7 +428,7 @@ def _clear(
     """
     if not result.is_feasible:
         return result
-    spared = None if space is None else space.sparing(BETWEEN_FRACTION, BETWEEN_MIN)
+    spared = None if space is None else space.sparing(BETWEEN_FRACTION, BETWEEN_TOLERANCE)
     for number in range(MAX_REFINEMENTS + 1):
         if spared is not None and all(spared.is_free(x[: spared.n]) for x in between(result)):
             return result

@@ -43,7 +43,7 @@ from multipanda_py.state import Vector
 
 TIMEOUT = 30.0
 """Maximum processor time of the search for one subtask [s]."""
-LED_SLICES = 8
+STRAIGHT_PATH_SLICES = 8
 """Number of configurations along the straight path of a tool without a plan."""
 
 
@@ -246,11 +246,11 @@ def _led(
     """Return configurations along the straight paths of tools without a plan."""
     plan = plan_by_poses(points, goals, state)
     scene = scene_of(config, state, ())
-    problem = Problem(scene, 1, LED_SLICES, max(plan.lead_time, 0.1))
+    problem = Problem(scene, 1, STRAIGHT_PATH_SLICES, max(plan.lead_time, 0.1))
     problem.add(Smoothness(), "cost", scale=0.3).add(WithinLimits(margin=LIMIT_MARGIN))
     for arm, lead in plan.straight_paths.items():
-        for number in range(1, LED_SLICES + 1):
-            fraction = number / LED_SLICES
+        for number in range(1, STRAIGHT_PATH_SLICES + 1):
+            fraction = number / STRAIGHT_PATH_SLICES
             problem.add(PoseGoal(arm + TOOL_SUFFIX, lead.sample(fraction)), at=fraction)
     result = problem.solve(SolverSettings(time=TIMEOUT))
     if not result.is_feasible:

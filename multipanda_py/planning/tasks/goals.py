@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from multipanda_py.planning.optimiser.distance import Distance, clearances
-from multipanda_py.planning.optimiser.free_space import BETWEEN_FRACTION, BETWEEN_MIN
+from multipanda_py.planning.optimiser.free_space import BETWEEN_FRACTION, BETWEEN_TOLERANCE
 from multipanda_py.planning.optimiser.kinematics import Kinematics, Slices
 from multipanda_py.planning.optimiser.scene import Scene
 from multipanda_py.planning.optimiser.solids import Parts, solids_of
@@ -105,7 +105,7 @@ def _listed_goals(subtask: Subtask, state: WorldState) -> Iterator[GoalPose]:
         yield GoalPose(goal.frame, goal.base, position, rotation, direction)
 
 
-MAX_TOOL_SPEED, ANGULAR_SPEED = 0.07, 0.35
+MAX_TOOL_SPEED, MAX_TOOL_ANGULAR_SPEED = 0.07, 0.35
 """Maximum speed [m/s] and angular speed [rad/s] of tools without a plan, below the default limits
 of the pose reference in the controllet."""
 
@@ -128,7 +128,7 @@ class StraightPath:
     def time(self) -> float:
         """Duration of the path [s]."""
         distance, angle = self.start.distance(self.end)
-        return max(distance / MAX_TOOL_SPEED, angle / ANGULAR_SPEED)
+        return max(distance / MAX_TOOL_SPEED, angle / MAX_TOOL_ANGULAR_SPEED)
 
     def sample(self, fraction: float) -> Pose:
         """Return the tool pose in the world after a fraction of the path, 0 to 1."""
@@ -242,7 +242,7 @@ def is_clear(distances: Collection[Distance], scene: Scene, path: Matrix) -> boo
     placed = Kinematics(scene, frames).forward_kinematics(dense)
     return all(
         float(one.evaluate(placed)[0].max())
-        <= max(BETWEEN_FRACTION * one.margin, 0.0) + BETWEEN_MIN
+        <= max(BETWEEN_FRACTION * one.margin, 0.0) + BETWEEN_TOLERANCE
         for one in distances
     )
 

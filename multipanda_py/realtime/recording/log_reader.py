@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import LogError, MissingExtra, MultipandaError, UnknownName
-from multipanda_py.files import MAX_RECORDING, check_regular
+from multipanda_py.files import MAX_RECORDING_SIZE, check_regular
 from multipanda_py.realtime.cycle_record import ARM_FIELDS
 from multipanda_py.realtime.recording.arm_log import JOINT_COLUMNS, ArmLog
 from multipanda_py.realtime.recording.log import (
@@ -79,7 +79,7 @@ def table_of(path: Path) -> pd.DataFrame:
     """
     library = needed("pandas")
     try:
-        check_regular(path, MAX_RECORDING)
+        check_regular(path, MAX_RECORDING_SIZE)
         if path.suffix.lower() == ".parquet":
             needed("pyarrow")
             return library.read_parquet(path)
@@ -385,7 +385,7 @@ def _read_one(path: Path, robot: str | None) -> Log:
     suffix = path.suffix.lower()
     try:
         if not path.is_dir():
-            check_regular(path, MAX_RECORDING)
+            check_regular(path, MAX_RECORDING_SIZE)
         if suffix in TABLE_SUFFIXES:
             return read_table(path, robot)
         if suffix == ".mcap" and is_ours(path):

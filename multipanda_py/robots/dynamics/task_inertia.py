@@ -101,7 +101,7 @@ class TaskInertia:
     """Maximum damping lambda_max, which limits the apparent mass to 58 kg [1/kg]."""
     SIGMA_MIN_EXACT = 0.01
     """Minimum singular value sigma_p of J for an exact projection."""
-    _FAR = 1.0 / MIN_MANIPULABILITY
+    _MAX_TRACE = 1.0 / MIN_MANIPULABILITY
 
     __slots__ = (
         "_axes",
@@ -154,7 +154,7 @@ class TaskInertia:
         self._exact = inertia = self._task.solve(self._unit)
         # 1 / trace(inertia) is a lower bound of w_min. If it is above the threshold, no
         # eigenvalues are needed.
-        sound = 0.0 < sum(inertia.diagonal().tolist()) < self._FAR
+        sound = 0.0 < sum(inertia.diagonal().tolist()) < self._MAX_TRACE
         # After a negative pivot, the solver returns finite values that are not an inverse. Such a
         # configuration is not reached within one cycle, but an arm may start in it. The product is
         # therefore checked while the damping is on.

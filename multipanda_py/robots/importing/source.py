@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.files import MAX_DESCRIPTION, check_regular, open_regular
+from multipanda_py.files import MAX_DESCRIPTION_SIZE, check_regular, open_regular
 from multipanda_py.registry import needed
 from multipanda_py.robots.geometry import rotation_from_rpy
 from multipanda_py.robots.read_urdf import read_urdf, read_xml
@@ -23,7 +23,7 @@ from multipanda_py.robots.tree import Tree
 from multipanda_py.state import Matrix, Vector
 
 Triangles: TypeAlias = NDArray[np.int32]
-MAX_MESH = 1 << 28
+MAX_MESH_SIZE = 1 << 28
 """Maximum size of a mesh [bytes]."""
 
 
@@ -70,7 +70,7 @@ def read_mesh(path: Path, scale: Sequence[float]) -> tuple[Matrix, Triangles]:
         ConfigurationError: The mesh cannot be read.
     """
     try:
-        check_regular(path, MAX_MESH)
+        check_regular(path, MAX_MESH_SIZE)
         mesh = coal.MeshLoader(coal.BV_AABB).load(str(path), np.array(scale, dtype=np.float64))
     except (OSError, ValueError, RuntimeError) as error:
         lines = [line for line in str(error).splitlines() if line]
@@ -341,7 +341,7 @@ def body_shapes(mjcf: Path, links: Sequence[str]) -> dict[str, dict[str, list[Sh
     # Imported here, because loading MuJoCo takes half a second.
     mujoco = needed("mujoco")
     geom_kinds = {int(getattr(mujoco.mjtGeom, geom)): kind for geom, kind in _MUJOCO_KINDS.items()}
-    check_regular(mjcf, MAX_DESCRIPTION)
+    check_regular(mjcf, MAX_DESCRIPTION_SIZE)
     model = mujoco.MjModel.from_xml_path(str(mjcf))
     body_shapes: dict[str, dict[str, list[Shape]]] = {}
     for geom in range(model.ngeom):
@@ -400,7 +400,7 @@ Shapes: TypeAlias = Mapping[str, Mapping[str, Sequence[Shape]]]
 def kind_of(source: Path) -> str:
     """Return ``urdf`` or ``mjcf``; a file that cannot be read counts as URDF."""
     try:
-        with open_regular(source, MAX_DESCRIPTION) as file:
+        with open_regular(source, MAX_DESCRIPTION_SIZE) as file:
             tag = next(ElementTree.iterparse(file, events=("start",)))[1].tag
     except (OSError, ElementTree.ParseError, StopIteration):
         return "urdf"

@@ -133,17 +133,17 @@ class SlipSprings:
     Thread: one.
     """
 
-    def __init__(self, distances: Vector, unit: Vector, drawn: Vector) -> None:
+    def __init__(self, distances: Vector, unit: Vector, deflection: Vector) -> None:
         value = np.asarray(distances, float)
         if value.ndim != 1 or not ((value > 0.0) & np.isfinite(value)).all():
             raise ConfigurationError(
                 f"distances: got {distances}, allowed a list of numbers above 0"
             )
         n = len(unit)
-        self.deflection, self.last, self.has_started = drawn, np.zeros(n), False
+        self.deflection, self.last, self.has_started = deflection, np.zeros(n), False
         self._stiffness = np.vstack([np.zeros((0, n)), *(np.diag(2.0 * unit / d) for d in value)])
-        self._displacement, self._change = np.zeros(n), np.zeros(drawn.size)
-        self._max, self._min = np.ones(drawn.size), -np.ones(drawn.size)
+        self._displacement, self._change = np.zeros(n), np.zeros(deflection.size)
+        self._max, self._min = np.ones(deflection.size), -np.ones(deflection.size)
 
     def reset(self) -> None:
         """Set all springs to zero. The next position becomes their origin."""

@@ -20,7 +20,7 @@ from multipanda_py.state import Vector
 
 FADE_DISTANCE = 0.05
 """Distance of a normalised state from the training range at which the residual is zero."""
-WARM_UP = 0.5
+WARM_UP_TIME = 0.5
 """Time for which the network only processes states before it predicts [s]."""
 
 
@@ -95,7 +95,7 @@ class LiveResidual:
         self._first = -phase % self._every
         self._middle, self._bound = 0.5 * (trained.low + trained.high), trained.bound
         self._half, self._minus_bound = 0.5 * (trained.high - trained.low), -trained.bound
-        self._warm_up = round(WARM_UP * trained.rate)
+        self._warm_up = round(WARM_UP_TIME * trained.rate)
         self._inputs, self._bodies = trained.inputs(), trained.bodies
         self._rate = trained.rate
         size, n = net.size, len(joints)

@@ -39,7 +39,7 @@ from multipanda_py.exceptions import (
     ParameterRejected,
     SettingsRejected,
 )
-from multipanda_py.files import MAX_REMOTE
+from multipanda_py.files import MAX_REMOTE_SIZE
 from multipanda_py.parameters import Spec, declared, live
 from multipanda_py.ros.compat.crisp import CrispNames
 from multipanda_py.ros.node.deferred_responses import until
@@ -255,7 +255,7 @@ def requested_parameters(
     more, overrides = _arguments(arguments)
     result: dict[str, Any] = {}
     for path in filter(None, (*files, *more)):
-        parts = list(sections(load_file(path, MAX_REMOTE)))
+        parts = list(sections(load_file(path, MAX_REMOTE_SIZE)))
         meant = [(key, values) for key, values in parts if matches_node(key, node, "")]
         if not meant:
             raise ConfigurationError(

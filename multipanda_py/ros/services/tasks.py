@@ -25,7 +25,7 @@ from multipanda_py.cell.tasks.execution import TaskEvent
 from multipanda_py.cell.tasks.runner import STEP_PERIOD
 from multipanda_py.config.parameter_file import TASK_NODE, read
 from multipanda_py.exceptions import ConfigurationError, LoopError, MultipandaError, TaskFailed
-from multipanda_py.files import MAX_REMOTE
+from multipanda_py.files import MAX_REMOTE_SIZE
 from multipanda_py.planning.tasks.check import SubtaskCheck
 from multipanda_py.planning.tasks.task_file import CONTROLLET_TYPE
 from multipanda_py.ros.node.deferred_responses import Work
@@ -59,7 +59,7 @@ def task_of(name: str) -> TaskFile:
                 f"{known}"
             )
         path = shipped[name]
-    data = read(path, MAX_REMOTE)
+    data = read(path, MAX_REMOTE_SIZE)
     if (
         not isinstance(data, dict)
         or not _REQUIRED_KEYS <= data.keys() <= TaskFile.model_fields.keys()

@@ -19,7 +19,7 @@ from multipanda_py.control.reference.trajectory_monitor import (
     CONTACT,
     CONTACT_JOINT,
     GOAL_ERROR,
-    LARGEST_ERROR,
+    MAX_ERROR,
     MOTIONS,
     STATE,
     TIME,
@@ -308,7 +308,7 @@ class _Follower:
             self._judge(state, report)
 
     def _judge(self, state: MotionState, report: Reports) -> None:
-        largest, at_goal = report.value(LARGEST_ERROR), report.value(GOAL_ERROR)
+        largest, at_goal = report.value(MAX_ERROR), report.value(GOAL_ERROR)
         unit = self._unit
         if state is MotionState.DONE:
             text = f"done, within {at_goal:.4f} {unit} of the goal"

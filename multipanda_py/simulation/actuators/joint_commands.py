@@ -14,7 +14,7 @@ from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.robots.actuated_joints import (
     COMMAND_ALIASES,
     COMMANDS,
-    LARGEST_COMMAND,
+    MAX_COMMAND,
     OperationMode,
 )
 from multipanda_py.simulation.actuators.equations import Equations
@@ -102,10 +102,10 @@ class Commands:
                     f"({modes[joint].name.lower()}), which takes {taken}"
                 )
         numbers = finite_numbers(name, values, len(at))
-        for index in np.flatnonzero(np.abs(numbers) > LARGEST_COMMAND):
+        for index in np.flatnonzero(np.abs(numbers) > MAX_COMMAND):
             raise ActuatorRefused(
                 f"{name} of joint {at[index] + 1}: got {numbers[index]:g}, allowed "
-                f"{-LARGEST_COMMAND:g} to {LARGEST_COMMAND:g}"
+                f"{-MAX_COMMAND:g} to {MAX_COMMAND:g}"
             )
         if name == "stiffness_preset" or name == "reference_2":
             self._refuse_beyond_presets(name, at, numbers)

@@ -6,7 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.control.safety.collision_forces import DAMPER_RATE, SPRING_RATE, push_apart
+from multipanda_py.control.safety.collision_forces import (
+    MAX_REPULSION_DAMPING_RATE,
+    MAX_REPULSION_STIFFNESS,
+    push_apart,
+)
 
 pytestmark = pytest.mark.inline
 
@@ -32,7 +36,7 @@ def test_what_would_be_too_stiff_for_the_inertia_goes_on_as_a_line_without_a_ste
     slope, mass = 2.2e6, 0.5
     forces = [push_apart(d[None], AT_REST, np.array([[1 / mass]]), slope, 0.7)[0] for d in depths]
     stiffness = np.diff(forces) / np.diff(depths)
-    assert stiffness.max() == pytest.approx(SPRING_RATE * mass, rel=1e-3)
+    assert stiffness.max() == pytest.approx(MAX_REPULSION_STIFFNESS * mass, rel=1e-3)
     assert (np.diff(stiffness) >= -1e-3 * stiffness.max()).all()
     assert forces[1] == pytest.approx(slope * depths[1] ** 2)
 
@@ -57,7 +61,7 @@ def test_many_stiff_pairs_brake_and_spring_no_motion_faster_than_a_late_arm_stan
 
         damping = -np.array([change(rest, h * e) for e in np.eye(n)]).T
         fastest = np.linalg.eigvals(inverse @ gradients.T @ damping @ gradients).real.max()
-        assert fastest <= DAMPER_RATE * (1 + 1e-6)
+        assert fastest <= MAX_REPULSION_DAMPING_RATE * (1 + 1e-6)
         if n == 1:
             spring = change(h * np.ones(1), rest)[0] * coupling[0, 0]
-            assert spring <= SPRING_RATE * (1 + 1e-6)
+            assert spring <= MAX_REPULSION_STIFFNESS * (1 + 1e-6)

@@ -11,7 +11,10 @@ import pytest
 from long_form import every_nth, long_form
 from postures import READY
 
-from multipanda_py.control.safety.collision_forces import DAMPER_RATE, SPRING_RATE
+from multipanda_py.control.safety.collision_forces import (
+    MAX_REPULSION_DAMPING_RATE,
+    MAX_REPULSION_STIFFNESS,
+)
 from multipanda_py.controllets.features.collision_avoidance import (
     CollisionAvoidance,
     CollisionAvoidanceParams,
@@ -156,7 +159,7 @@ def pushes(found, gradients, states, params):
         gradients[:, arm] @ inverse @ gradients[:, arm].T for arm, inverse in enumerate(inverses)
     )
     slope, depths = params.max_force / params.distance**2, np.maximum(params.distance - found, 0)
-    stiffest = SPRING_RATE / np.maximum(coupling.diagonal(), 1e-12)
+    stiffest = MAX_REPULSION_STIFFNESS / np.maximum(coupling.diagonal(), 1e-12)
     soft = np.minimum(depths, stiffest / (2 * slope))
     forces = slope * soft**2 + stiffest * (depths - soft)
     shared = np.zeros(len(found))
@@ -301,7 +304,8 @@ def test_approach_is_braked_with_the_inertia_of_both_arms_and_parting_is_not_hel
         inverse = sum(g @ np.linalg.solve(s.mass, g) for g, s in zip(gradient, states))
         stiffness = 2 * params.max_force * depth / params.distance**2
         damping = min(
-            2 * params.damping_ratio * np.sqrt(stiffness / inverse), DAMPER_RATE / inverse
+            2 * params.damping_ratio * np.sqrt(stiffness / inverse),
+            MAX_REPULSION_DAMPING_RATE / inverse,
         )
         force = params.max_force * (depth / params.distance) ** 2 - damping * rate
         expected = max(force, 0.0) * gradient  # it never pulls bodies together

@@ -11,7 +11,7 @@ from multipanda_py.control.delay_margin import linearise
 from multipanda_py.controllets.features import joint_limits
 from multipanda_py.controllets.features.joint_limits import (
     BRAKING_SPEED_FRACTION,
-    MAX_BARRIER_STIFFNESS,
+    MAX_BARRIER_DAMPING_RATE,
     JointLimits,
     JointLimitsParams,
 )
@@ -82,7 +82,7 @@ def test_damping_takes_energy_and_is_critical_for_the_local_stiffness():
         rest = -params.max_torque[joint] * s**2
         stiffness = 2 * params.max_torque[joint] * s / params.range[joint]
         mass = 1.0 / np.linalg.inv(state.mass)[joint, joint]  # the other joints may give way
-        damping = min(2 * np.sqrt(stiffness * mass), MAX_BARRIER_STIFFNESS * mass)
+        damping = min(2 * np.sqrt(stiffness * mass), MAX_BARRIER_DAMPING_RATE * mass)
         assert added(params, state)[joint] == pytest.approx(rest - damping * speed, rel=1e-9)
 
 
@@ -138,7 +138,9 @@ WITH_LIMITS = [
 @pytest.mark.parametrize("name", WITH_LIMITS)
 def test_joints_at_their_barriers_swung_on_a_late_arm(monkeypatch, episodes, name):
     """Law and barriers together braked at up to 258 1/s, by the diagonal of the inertia."""
-    monkeypatch.setattr(joint_limits, "LEAD_OUT", 1e4)  # whole barriers after the first cycle
+    monkeypatch.setattr(
+        joint_limits, "MAX_EXIT_SPEED", 1e4
+    )  # whole barriers after the first cycle
     law = registry.find("controllets", name)
     kept = tuple(f for f in law.default_features if f != "collision_avoidance")
     monkeypatch.setattr(law, "default_features", kept)
@@ -151,7 +153,7 @@ def test_joints_at_their_barriers_swung_on_a_late_arm(monkeypatch, episodes, nam
             into = rng.uniform(-0.09, 0.0, 7)
             row[joints] = np.where(rng.random(7) < 0.5, UPPER + into, LOWER - into)[joints]
         found = linearise(probe, q.ravel())
-        assert found.bandwidth < testing.MOST_BANDWIDTH, q.tolist()
+        assert found.bandwidth < testing.MAX_BANDWIDTH, q.tolist()
         assert found.radius(5, 0.002, 0.8) < 1.0 + 2e-3, q.tolist()
 
 
@@ -159,7 +161,7 @@ def test_joints_at_their_barriers_swung_on_a_late_arm(monkeypatch, episodes, nam
 @pytest.mark.parametrize("name", ["cartesian_impedance", "gravity_compensation"])
 def test_joints_held_where_a_barrier_began_do_not_swing_on_a_late_arm(monkeypatch, episodes, name):
     """With the offset that stays, and the stiffness towards the limit."""
-    monkeypatch.setattr(joint_limits, "LEAD_OUT", 0.0)
+    monkeypatch.setattr(joint_limits, "MAX_EXIT_SPEED", 0.0)
     law = registry.find("controllets", name)
     kept = tuple(f for f in law.default_features if f != "collision_avoidance")
     monkeypatch.setattr(law, "default_features", kept)
@@ -171,5 +173,5 @@ def test_joints_held_where_a_barrier_began_do_not_swing_on_a_late_arm(monkeypatc
         into = rng.uniform(-0.09, 0.0, 7)
         q[joints] = np.where(rng.random(7) < 0.5, UPPER + into, LOWER - into)[joints]
         found = linearise(probe, q)
-        assert found.bandwidth < testing.MOST_BANDWIDTH, q.tolist()
+        assert found.bandwidth < testing.MAX_BANDWIDTH, q.tolist()
         assert found.radius(5, 0.002, 0.8) < 1.0 + 2e-3, q.tolist()

@@ -15,7 +15,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.residual.bodies import BodyDifference
 from multipanda_py.robots.residual.inputs import Normalisation
 from multipanda_py.robots.residual.network import PRECISE, REAL_TIME
-from multipanda_py.robots.residual.runtime import FADE_DISTANCE, WARM_UP, LiveResidual
+from multipanda_py.robots.residual.runtime import FADE_DISTANCE, WARM_UP_TIME, LiveResidual
 from multipanda_py.robots.residual.weights import TrainedResidual, digest_of, load_residual
 
 pytestmark = pytest.mark.inline
@@ -102,7 +102,7 @@ def test_another_robot_rate_or_network_is_refused(found, period, robot, joints, 
 
 def test_it_looks_on_first_and_holds_between_its_steps():
     live = LiveResidual(trained(), 1e-3, "robot", JOINTS)
-    waits = round(WARM_UP * 1000)
+    waits = round(WARM_UP_TIME * 1000)
     found = np.array([live.step(*middle()).copy() for _ in range(3 * waits)])
     assert not found[: waits - 10].any()
     assert live.confidence == 1.0

@@ -9,7 +9,7 @@ import parameters_of
 import pytest
 from controller_manager_msgs.srv import ConfigureController, LoadController, UnloadController
 
-from multipanda_py.files import MAX_REMOTE
+from multipanda_py.files import MAX_REMOTE_SIZE
 
 pytestmark = pytest.mark.node
 
@@ -104,7 +104,7 @@ def test_a_node_stood_for_good_or_was_killed_for_memory_by_a_file_of_a_client(
     if kind == "fifo":
         os.mkfifo(path)
     elif kind == "large":
-        path.write_text("# " + "x" * MAX_REMOTE)
+        path.write_text("# " + "x" * MAX_REMOTE_SIZE)
     else:
         path = "/dev/zero"
     assert wants(client, params_file=[str(path)]).successful

@@ -12,7 +12,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.residual.inputs import Normalisation
 from multipanda_py.robots.residual.network import PRECISE, REAL_TIME
-from multipanda_py.robots.residual.runtime import WARM_UP, LiveResidual
+from multipanda_py.robots.residual.runtime import WARM_UP_TIME, LiveResidual
 from multipanda_py.robots.residual.weights import TrainedResidual
 from multipanda_py.simulation.drivetrain.sensors import SensorNoise
 from multipanda_py.testing import StateMaker, simple_cell
@@ -111,7 +111,7 @@ def test_an_arm_shows_what_the_robot_would_have_shown(tmp_path):
             assert shown == pytest.approx(expected[:14], abs=1e-12), cycle
             assert state.tau_ext == pytest.approx(-expected[14:], abs=0.5)  # it is at rest
             seen.append(np.abs(expected).max())
-    assert max(seen[: round(1e3 * WARM_UP) - 10]) == 0.0
+    assert max(seen[: round(1e3 * WARM_UP_TIME) - 10]) == 0.0
     assert seen[-1] > 0.01
 
 
