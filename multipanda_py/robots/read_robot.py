@@ -128,7 +128,7 @@ USUAL_RANGES = {
 """Usual ranges of limits for revolute and for prismatic joints, which commercial arms meet."""
 USUAL_MASS, USUAL_GYRATION_RADIUS = (1e-3, 150.0), (1e-3, 1.0)
 """Usual ranges of the mass [kg] and radius of gyration [m] of a moving link."""
-MAX_ANGLE_RANGE = 4.0 * np.pi + 1e-3
+MAX_USUAL_ANGLE = 4.0 * np.pi + 1e-3
 """Maximum usual joint limit; larger ones are probably in degrees [rad]."""
 GRAVITY = 9.81
 """Gravitational acceleration [m/s^2]."""
@@ -170,9 +170,9 @@ def plausibility_warnings(path: Path, chain: Chain, limits: ArmLimits) -> Iterat
             if not low <= got <= high:
                 yield f"{location}: {name}: got {got:g} {unit}, usual {low:g} to {high:g} {unit}"
         farthest = max(abs(limits.lower[i]), abs(limits.upper[i]))
-        if not slides and MAX_ANGLE_RANGE < farthest < np.inf:
+        if not slides and MAX_USUAL_ANGLE < farthest < np.inf:
             yield (
-                f"{location}: got limits of {farthest:g} rad, usual up to {MAX_ANGLE_RANGE:.4g} "
+                f"{location}: got limits of {farthest:g} rad, usual up to {MAX_USUAL_ANGLE:.4g} "
                 f"rad: degrees?"
             )
     yield from _low_torque_limits(path, chain, limits)

@@ -262,8 +262,8 @@ class ReferenceGovernor(ABC):
         self.held.reset()
 
     @abstractmethod
-    def _start(self, cycles: int, period: float, min_value: float) -> None:
-        """Implement ``start``. A measured speed below ``min_value`` counts as zero."""
+    def _start(self, cycles: int, period: float, min_speed: float) -> None:
+        """Implement ``start``. A measured speed below ``min_speed`` counts as zero."""
 
     def _smooth(self, time: float) -> None:
         """Set the averaging time of velocities [s]. The reference must be at rest."""

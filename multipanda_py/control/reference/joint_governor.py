@@ -129,13 +129,13 @@ class JointGovernor(ReferenceGovernor):
         self._stream_hardest = np.minimum(2.0 * self._hardest, limits.acceleration)
         self._fastest = params.joint_velocity_scaling * float((limits.velocity / weight).min())
 
-    def _start(self, cycles: int, period: float, min_value: float) -> None:
+    def _start(self, cycles: int, period: float, min_speed: float) -> None:
         np.subtract(self._q, self._state.q, self._seeded)
         self._ahead = self._seeded.tolist()
         weight, tracker, q = self._weight, self._tracker, self._q.tolist()
         speed = [v / w for v, w in zip(self._state.dq.tolist(), weight)]
         size = math.hypot(*speed)
-        if size < min_value:
+        if size < min_speed:
             speed, size = [0.0] * self._n, 0.0
         tracker.start(speed, cycles, period)
         if self._target is not None:

@@ -55,13 +55,13 @@ class ObjectGovernor(PoseGovernor):
             possible = possible.within(one)
         return possible
 
-    def _start(self, cycles: int, period: float, min_value: float) -> None:
+    def _start(self, cycles: int, period: float, min_speed: float) -> None:
         """Store the grasp positions of the end effectors in the object frame."""
         rotation, centre = self._rotation.T, self._position
         self._grasps = [
             rotation @ (self._hand(index) - centre) for index in range(len(self._states))
         ]
-        super()._start(cycles, period, min_value)
+        super()._start(cycles, period, min_speed)
 
     def _hand(self, arm_index: int) -> Vector:
         """Return the position of an end effector in the world, (3,) [m]."""

@@ -120,14 +120,14 @@ class PoseGovernor(ReferenceGovernor):
         """Return the initial velocity of the reference, (6,) [m/s, rad/s]."""
         return self._state.twist_ee_in_base
 
-    def _start(self, cycles: int, period: float, min_value: float) -> None:
+    def _start(self, cycles: int, period: float, min_speed: float) -> None:
         twist = self._measured_twist().tolist()
         self._point, self._frame = self._position.tolist(), self._rotation.copy()
-        displacement = _set_off(self._linear, twist[:3], cycles, period, min_value)
+        displacement = _set_off(self._linear, twist[:3], cycles, period, min_speed)
         if displacement is not None:
             self._point = [p + e for p, e in zip(self._point, self._linear.lag)]
             self._position[:] = [p + e for p, e in zip(self._point, displacement)]
-        displacement = _set_off(self._angular, twist[3:], cycles, period, min_value)
+        displacement = _set_off(self._angular, twist[3:], cycles, period, min_speed)
         if displacement is not None:
             self._frame = _dot(_exp3(np.array(self._angular.lag)), self._rotation)
             self._rotation[:] = _dot(_exp3(np.array(displacement)), self._frame)

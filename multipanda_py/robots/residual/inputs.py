@@ -230,7 +230,7 @@ class Inputs:
         return self._springs.deflection, self._springs.last, self._springs.has_started
 
     def remember(self, internal_state: tuple[Any, ...]) -> None:
-        """Restore an internal state from :meth:`internal_state`."""
+        """Restore an internal state from :meth:`memory`."""
         self._springs.deflection[:], self._springs.last[:], self._springs.has_started = (
             internal_state
         )
