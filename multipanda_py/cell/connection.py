@@ -16,8 +16,7 @@ from multipanda_py.cell.names import CellNames
 from multipanda_py.exceptions import LoopError, LoopTimeout, MultipandaError
 from multipanda_py.realtime.cycle import ControlLoop
 from multipanda_py.realtime.loop_state import LoopState
-from multipanda_py.realtime.process_runner import make_runner
-from multipanda_py.realtime.runner import HEARTBEAT_PERIOD, Runner
+from multipanda_py.realtime.runner import HEARTBEAT_PERIOD, Runner, make_runner
 from multipanda_py.realtime.shared_memory import Mailbox, SeqlockBuffer, SharedFlag
 from multipanda_py.realtime.system.cores import LoopCore
 from multipanda_py.realtime.system.lock import CellLock

@@ -17,7 +17,7 @@ from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.config.describe import first_arm_without_simulation, movable_objects
 from multipanda_py.exceptions import SimulationRefused, UnknownName
 from multipanda_py.pose import Pose
-from multipanda_py.realtime.loop_state import LoopState
+from multipanda_py.realtime.loop_state import LoopState, save_state
 from multipanda_py.realtime.shared_memory import SeqlockBuffer, SharedFlag
 from multipanda_py.state import Vector
 
@@ -264,7 +264,7 @@ class Simulation:
 
     def save(self) -> SimulationState:
         """Return the present state. :class:`.LoopState` lists its contents."""
-        state = self._connection.loop.save()
+        state = save_state(self._connection.loop)
         return SimulationState(state, self.time, self._connection.started_ns)
 
     def reset(self, state: SimulationState | None = None, *, seed: int | None = None) -> None:

@@ -23,7 +23,7 @@ from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.realtime.cycle import ControlLoop
 from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.shared_memory import Mailbox, SharedFlag
-from multipanda_py.realtime.startup import build_loop, come_up
+from multipanda_py.realtime.startup import build_loop, come_up, start_loop
 from multipanda_py.realtime.system.child_process import (
     LOOP_NAME,
     log_line,
@@ -103,7 +103,7 @@ def main() -> int:
         specs = instance_specs(config)
         mailbox = Mailbox(config, specs, fd)
         loop = build_loop(config, specs, mailbox)
-        loop.start(config.active)
+        start_loop(loop, config.active)
         warnings = enter_realtime(config.realtime)
         real = any(backend.wake_fds for backend in loop.backends)
         if config.realtime.disable_cpu_idle and (real or has_priority()):

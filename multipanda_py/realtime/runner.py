@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runners of the loop within the owning process: stepped by the caller, or in a thread."""
+"""Runners of the loop: stepped by the caller, in a thread, or in a real-time process."""
 
 from __future__ import annotations
 
 import gc
+import json
 import os
+import select
+import signal
+import subprocess
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -14,11 +18,21 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LoopError
 from multipanda_py.realtime.cycle import ControlLoop
-from multipanda_py.realtime.loop_state import LoopState
+from multipanda_py.realtime.loop_state import LoopState, restore_state, save_state
 from multipanda_py.realtime.shared_memory import Mailbox, SharedFlag
-from multipanda_py.realtime.startup import build_loop, come_up
+from multipanda_py.realtime.startup import (
+    build_loop,
+    come_up,
+    enable_commands,
+    finish_start,
+    start_loop,
+)
+from multipanda_py.realtime.system.child_process import module_command
+from multipanda_py.realtime.system.priority import before_others
 from multipanda_py.realtime.timing import run
 
+START_TIMEOUT = 60.0
+"""Timeout of the start of a loop in its own process [s]."""
 STOP_TIMEOUT = 5.0
 """Timeout of the end of a loop [s]."""
 HEARTBEAT_PERIOD = 0.05
@@ -123,7 +137,7 @@ class Runner(ABC):
         return condition()
 
 
-def start_loop(loop: ControlLoop, config: CellConfig, warm_up: int = 300) -> None:
+def _start_or_release(loop: ControlLoop, config: CellConfig, warm_up: int = 300) -> None:
     """Start a loop; if this fails, release the connected arms.
 
     Args:
@@ -132,7 +146,7 @@ def start_loop(loop: ControlLoop, config: CellConfig, warm_up: int = 300) -> Non
         warm_up: Number of updates of each controllet before the first cycle.
     """
     try:
-        loop.start(config.active, warm_up)
+        start_loop(loop, config.active, warm_up)
     except BaseException:
         loop.close()
         raise
@@ -144,12 +158,12 @@ class InlineRunner(Runner):
     def start(self) -> list[str]:
         """Build and start the loop at time zero."""
         self._loop = build_loop(self._config, self._specs, self._mailbox)
-        start_loop(self._loop, self._config, warm_up=2)
-        self._loop.enable_commands()
-        self._loop.finish_start()
+        _start_or_release(self._loop, self._config, warm_up=2)
+        enable_commands(self._loop)
+        finish_start(self._loop)
         self._period_ns = round(1e9 / self._config.cell.rate)
         self._now_ns = 0
-        self._at_start = self._loop.save()
+        self._at_start = save_state(self._loop)
         self._open = True
         return self._loop.take_warnings()
 
@@ -171,7 +185,8 @@ class InlineRunner(Runner):
     def load(self, state: LoopState | None, seed: int | None) -> None:
         """Restore a saved state, or the state of the start; the virtual clock continues."""
         self.check()
-        self._loop.load(self._at_start if state is None else state, seed, self._now_ns)
+        saved = self._at_start if state is None else state
+        restore_state(self._loop, saved, seed, self._now_ns)
 
     def step(self, cycles: int) -> None:
         """Run ``cycles`` cycles as fast as possible."""
@@ -214,7 +229,7 @@ class ThreadRunner(Runner):
     def start(self) -> list[str]:
         """Start the thread and wait until real arms execute commands or have a fault."""
         self._loop = build_loop(self._config, self._specs, self._mailbox)
-        start_loop(self._loop, self._config)
+        _start_or_release(self._loop, self._config)
         gc.collect()  # Collect garbage now, so that no cycle waits for it.
         result = self._loop.take_warnings()
         self._stopping = False
@@ -249,3 +264,122 @@ class ThreadRunner(Runner):
             self._stopping = True
             thread.join(STOP_TIMEOUT)
             self._loop.close()
+
+
+class ProcessRunner(Runner):
+    """Runner of the paced loop in its own real-time process."""
+
+    def __init__(
+        self,
+        config: CellConfig,
+        specs: Sequence[InstanceSpec],
+        mailbox: Mailbox,
+        inherited: Sequence[int] = (),
+    ) -> None:
+        """Store the configuration.
+
+        Args:
+            config: Configuration of the cell.
+            specs: Controllet instances of the cell.
+            mailbox: Shared memory between the loop and the owning process.
+            inherited: File descriptors that the process of the loop inherits and keeps open.
+        """
+        super().__init__(config, specs, mailbox)
+        self._inherited = tuple(inherited)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Process id of the loop, or -1 before the start."""
+        return self._process.pid if self._process is not None else -1
+
+    def start(self) -> list[str]:
+        """Start the process and wait until the loop runs; return its warnings.
+
+        Raises:
+            LoopError: If the loop does not start within :data:`START_TIMEOUT`.
+        """
+        fd = self._mailbox.fd
+        with before_others(self._config.realtime):
+            process = subprocess.Popen(
+                module_command("multipanda_py.realtime.process", str(fd)),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=(fd, *self._inherited),
+                # Ctrl-C then reaches only the owner, which stops the loop.
+                start_new_session=True,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+            )
+        self._process = process
+        if process.stdin is None or process.stdout is None:
+            raise LoopError("the loop's process has no pipes")
+        process.stdin.write(self._config.model_dump_json().encode() + b"\n")
+        process.stdin.flush()
+        if not select.select([process.stdout], [], [], START_TIMEOUT)[0]:
+            self._kill()
+            raise LoopError(f"the loop did not start within {START_TIMEOUT:.0f} s")
+        answer = process.stdout.readline()
+        if not answer:
+            process.wait()
+            self.check()
+        message = json.loads(answer)
+        if "error" in message:
+            process.wait()
+            raise LoopError(f"the loop did not start: {message['error']}")
+        return list(message["warnings"])
+
+    def check(self) -> None:
+        """Raise an error that states how the process ended, if it does not run.
+
+        Raises:
+            LoopError: If the process does not run.
+        """
+        if self._process is None:
+            raise LoopError("the loop is not running: the cell is not started")
+        code = self._process.poll()
+        if code is not None:
+            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited ({code})"
+            raise LoopError(
+                f"the loop of cell {self._config.cell.name!r} is not running: "
+                f"process {self._process.pid} {how}"
+            )
+
+    def stop(self) -> None:
+        """Request the end of the loop, and kill its process after :data:`STOP_TIMEOUT`."""
+        process = self._process
+        if process is None:
+            return
+        if process.poll() is None:
+            self._mailbox.words[SharedFlag.SHUTDOWN] = 1
+            try:
+                process.wait(STOP_TIMEOUT)
+            except subprocess.TimeoutExpired:
+                self._kill()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+def make_runner(
+    config: CellConfig,
+    specs: Sequence[InstanceSpec],
+    mailbox: Mailbox,
+    inherited: Sequence[int] = (),
+) -> Runner:
+    """Create the runner that ``cell.placement`` selects, not started yet.
+
+    Args:
+        config: Configuration of the cell.
+        specs: Controllet instances of the cell.
+        mailbox: Shared memory between the loop and the owning process.
+        inherited: File descriptors that a process of the loop inherits and keeps open.
+    """
+    if config.cell.placement == "process":
+        return ProcessRunner(config, specs, mailbox, inherited)
+    kind = InlineRunner if config.cell.placement == "inline" else ThreadRunner
+    return kind(config, specs, mailbox)

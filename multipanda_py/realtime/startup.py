@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -15,11 +16,11 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms, describe_identified_arms, describe_objects
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.config.part_rules import interfaces_of
-from multipanda_py.context import Context
+from multipanda_py.context import Context, Handover
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.realtime.arm import Arm, ArmMotion
 from multipanda_py.realtime.controllet_instance import ControlletInstance
-from multipanda_py.realtime.cycle import ControlLoop
+from multipanda_py.realtime.cycle import ControlLoop, FaultBarrier
 from multipanda_py.realtime.objects import AttachedObjects, SceneObjects
 from multipanda_py.realtime.ownership import Ownership
 from multipanda_py.realtime.plugin_errors import starting
@@ -46,7 +47,7 @@ def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) ->
     """Run cycles until all arms execute commands or have a fault.
 
     The first cycles take milliseconds, because caches and memory pages are cold. Before
-    :meth:`.ControlLoop.enable_commands`, robots execute no commands, and a timeout is no fault.
+    :func:`enable_commands`, robots execute no commands, and a timeout is no fault.
 
     Args:
         loop: Loop to run.
@@ -56,19 +57,19 @@ def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) ->
     Thread: control.
     """
     if not any(backend.wake_fds for backend in loop.backends):
-        loop.enable_commands()
-        loop.finish_start()
+        enable_commands(loop)
+        finish_start(loop)
         return
     is_warm = Warmth(time.monotonic_ns())
     run(loop, period, lambda: keep_going() and not is_warm(time.monotonic_ns()))
     if not keep_going():
         return
-    loop.enable_commands()
-    deadline = time.monotonic() + START_TIME
+    enable_commands(loop)
+    deadline, executing = time.monotonic() + START_TIME, set[int]()
     run(loop, period, lambda: (
-        keep_going() and not loop.commands_enabled() and time.monotonic() < deadline
+        keep_going() and not commands_enabled(loop, executing) and time.monotonic() < deadline
     ))  # fmt: skip
-    loop.finish_start()
+    finish_start(loop)
 
 
 class Warmth:
@@ -89,8 +90,113 @@ class Warmth:
         return self._on_time >= WARM_CYCLES or now_ns > self._deadline_ns
 
 
+def enable_commands(loop: ControlLoop) -> None:
+    """Let the arms execute their commands, after the warm-up of the loop.
+
+    Thread: control.
+    """
+    for backend in loop.backends:
+        with FaultBarrier(loop, backend, time.monotonic_ns()):
+            backend.begin()
+
+
+def commands_enabled(loop: ControlLoop, executing: set[int]) -> bool:
+    """Return True if all arms execute their commands or have a fault.
+
+    Call it between cycles until it returns True. When an arm begins to execute commands, its
+    controllet restarts from the measured state.
+
+    Args:
+        loop: Loop whose commands are enabled.
+        executing: Indices of the arms that execute commands; updated here.
+
+    Thread: control.
+    """
+    now_ns = time.monotonic_ns()
+    for arm in loop.arms:
+        is_ready = loop.backend_of[arm.index].is_ready(arm.index)
+        if is_ready and arm.index not in executing and arm.motion is None:
+            loop.owners.attempt(arm.owner, partial(loop.owners.restart, arm.owner, now_ns), now_ns)
+        (executing.add if is_ready else executing.discard)(arm.index)
+    return all(backend.has_begun for backend in loop.backends)
+
+
+def finish_start(loop: ControlLoop) -> None:
+    """End the start phase: from now on, no backend starts an arm again after a fault.
+
+    Thread: control.
+    """
+    for backend in loop.backends:
+        with FaultBarrier(loop, backend, time.monotonic_ns()):
+            backend.finish_start()
+
+
+_WEIGHT = np.array([0.0, 0.0, -10.0, 0.0, 0.0, 0.0])  # Contact wrench of the warm-up [N, Nm].
+
+
+def start_loop(loop: ControlLoop, active: Sequence[str], warm_up: int = 300) -> None:
+    """Connect the arms, warm up every controllet, and activate those of ``active``.
+
+    Arms that are not ready start with a latched fault.
+
+    Args:
+        loop: Loop of :func:`build_loop`.
+        active: Names of the controllets that are active at the start.
+        warm_up: Number of updates of each controllet before the first cycle.
+
+    Raises:
+        BackendError: If an arm cannot be used at all.
+        LoopError: If a backend, a controllet or a feature fails.
+    """
+    for backend in loop.backends:
+        with starting(loop.label(backend)):
+            backend.connect()
+    loop.write_order = sorted(loop.backends, key=lambda backend: not backend.wake_fds)
+    not_ready: list[tuple[int, str]] = []
+    for backend in loop.backends:
+        with starting(loop.label(backend)):
+            not_ready += [(index, text) for index, text in backend.faults()]
+    everyone = range(len(loop.arms))
+    loop.read(everyone, time.monotonic_ns())
+    loop.update_models(everyone)
+    for backend in loop.backends:
+        with starting(loop.label(backend)):
+            for index in backend.arms:
+                loop.arms[index].state.check_in_place(loop.row)
+    for arm in loop.arms:
+        arm.state.joint_command[0] = arm.state.q
+        # The last command must include the gravity torques that the robot has exerted until now.
+        arm.update_gravity()
+    for instance in loop.instances:
+        with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
+            _warm_up(loop, instance, warm_up)
+    for arm in loop.arms:
+        if arm.first_interface != arm.interface:
+            loop.owners.engage(arm.index, arm.first_interface)
+    desired = [instance.spec.name in active for instance in loop.instances]
+    loop.owners.apply(desired, cause=None)
+    for arm in loop.arms:
+        arm.blend_left = 0
+    for index, text in not_ready:
+        loop.recoveries.stopped(index, text, time.monotonic_ns())
+
+
+def _warm_up(loop: ControlLoop, instance: ControlletInstance, updates: int) -> None:
+    """Activate, update and deactivate an instance, whose arms press down with 10 N."""
+    instance.activate(
+        [Handover(_WEIGHT.dot(state.jacobian), _WEIGHT, _WEIGHT) for state in instance.states]
+    )
+    for _ in range(updates):
+        for arm in loop.arms:
+            arm.model.update(arm.state)
+        instance.update()
+    instance.deactivate()
+    for state in instance.states:
+        state.check_in_place(loop.row)
+
+
 def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailbox) -> ControlLoop:
-    """Build a loop that is ready for :meth:`.ControlLoop.start`.
+    """Build a loop that is ready for :func:`start_loop`.
 
     Args:
         config: Configuration of the cell.
@@ -142,12 +248,12 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
     for backend in backends:
         backend.present = present
     backend_of = {index: backend for backend in backends for index in backend.arms}
-    held = AttachedObjects(config, arms, backend_of, mailbox, objects, present)
+    attached = AttachedObjects(config, arms, backend_of, mailbox, objects, present)
     scene_objects = SceneObjects(config, arms, backends, mailbox, present)
     ownership = Ownership(arms, instances, mailbox, blend_cycles, backend_of, period)
     timeout_ns = int(timeout * 1e9)
     return ControlLoop(
-        arms, instances, backends, mailbox, row, ownership, timeout_ns, held, scene_objects
+        arms, instances, backends, mailbox, row, ownership, timeout_ns, attached, scene_objects
     )
 
 

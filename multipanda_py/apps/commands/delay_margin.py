@@ -17,7 +17,7 @@ from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.control.delay_margin import MAX_DELAY_CYCLES, Probe, linearise
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.realtime.shared_memory import Mailbox
-from multipanda_py.realtime.startup import build_loop
+from multipanda_py.realtime.startup import build_loop, start_loop
 from multipanda_py.state import COMMAND_INTERFACES, Vector
 
 SUMMARY = "Compute bandwidth and delay margin of a cell's controllets, without moving anything."
@@ -100,7 +100,7 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
     loop = build_loop(unconnected, specs, Mailbox(unconnected, specs))
     period = 1.0 / config.cell.rate
     try:
-        loop.start([], warm_up=2)
+        start_loop(loop, [], warm_up=2)
         for instance in loop.instances:
             if instance.spec.name not in desired:
                 continue
