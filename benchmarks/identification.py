@@ -36,8 +36,8 @@ from multipanda_py.identification.arm.identify import FRICTION_MODELS, Options, 
 from multipanda_py.identification.arm.regressor import ArmRegressor, pseudo_inertia
 from multipanda_py.identification.arm.stack import stack
 from multipanda_py.realtime.recording.arm_log import motion_of
+from multipanda_py.realtime.recording.log_reader import log_of_rows
 from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
-from multipanda_py.realtime.recording.record_columns import log_of_rows
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.arm_dynamics import model_with_gravity
 from multipanda_py.simulation.perturbed_arm import perturbed

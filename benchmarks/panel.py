@@ -32,9 +32,9 @@ from panel_page import PanelPage, until  # noqa: E402
 from multipanda_py.apps.panel import CellPanel  # noqa: E402
 from multipanda_py.cell import Cell  # noqa: E402
 from multipanda_py.config.cell_file import CellConfig  # noqa: E402
-from multipanda_py.realtime.record_ring import RecordReader  # noqa: E402
+from multipanda_py.realtime.cycle_record import RecordReader  # noqa: E402
 from multipanda_py.realtime.running_cell import find_running  # noqa: E402
-from multipanda_py.realtime.system.priority import other_cpus  # noqa: E402
+from multipanda_py.realtime.system.scheduling import other_cpus  # noqa: E402
 
 LAW = "cartesian_impedance_controller"
 BROWSER_PERIOD = 0.05

@@ -9,8 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from multipanda_py.realtime.cycle_record import ARM_FIELDS, ROW_FIELDS, TRACED_CHANNELS, Field
-from multipanda_py.realtime.record_ring import CAPACITY
+from multipanda_py.realtime.cycle_record import (
+    ARM_FIELDS,
+    CAPACITY,
+    ROW_FIELDS,
+    TRACED_CHANNELS,
+    Field,
+)
 
 _HEAD = f"""<!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- Written by `make docs` from realtime/cycle_record.py: edit that, not this file. -->

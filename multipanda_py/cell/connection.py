@@ -18,8 +18,8 @@ from multipanda_py.realtime.cycle import ControlLoop
 from multipanda_py.realtime.loop_state import LoopState
 from multipanda_py.realtime.runner import HEARTBEAT_PERIOD, Runner, make_runner
 from multipanda_py.realtime.shared_memory import Mailbox, SeqlockBuffer, SharedFlag
-from multipanda_py.realtime.system.cores import LoopCore
 from multipanda_py.realtime.system.lock import CellLock
+from multipanda_py.realtime.system.scheduling import LoopCore
 from multipanda_py.state import Vector
 
 

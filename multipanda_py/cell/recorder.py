@@ -19,17 +19,17 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LogError
-from multipanda_py.realtime.record_ring import RecordLayout, RecordReader
+from multipanda_py.realtime.cycle_record import RecordLayout, RecordReader
+from multipanda_py.realtime.recording.arm_log import arm_facts
 from multipanda_py.realtime.recording.fault_recorder import fault_folder, records_faults
 from multipanda_py.realtime.recording.log import event_message
 from multipanda_py.realtime.recording.mcap_file import FileSink
-from multipanda_py.realtime.recording.record_columns import arm_facts
 from multipanda_py.realtime.recording.recorder import Recorded, Recording, new_file, recorded
 from multipanda_py.realtime.recording.topics import CELL_FILE, ArmPlan, CellPlan
 from multipanda_py.realtime.running_cell import Announced
 from multipanda_py.realtime.shared_memory import Mailbox
 from multipanda_py.realtime.system.child_process import log_line
-from multipanda_py.realtime.system.priority import other_cpus
+from multipanda_py.realtime.system.scheduling import other_cpus
 from multipanda_py.registry import VERSION
 from multipanda_py.robots.urdf import cell_urdf
 

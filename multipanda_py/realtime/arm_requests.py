@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to recover arms, and to change the settings of their robots."""
+"""Requests to arms: recovery, settings of the robot, and tare of the external joint torques."""
 
 from __future__ import annotations
 
@@ -14,9 +14,252 @@ from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.ownership import Ownership
 from multipanda_py.realtime.plugin_errors import error_text, pass_interrupt
 from multipanda_py.realtime.shared_memory import Mailbox
-from multipanda_py.realtime.tare import Tares
 from multipanda_py.robots.inertial import Load, load_of
 from multipanda_py.state import Vector
+
+TARE_TIME = 0.5
+"""Averaging time of a tare [s]."""
+MAX_REST_SPEED = 0.05
+"""Joint speed above which an arm is not at rest during a tare; noise is below [rad/s]."""
+MAX_REST_TRAVEL = 2e-3
+"""Joint travel during a tare above which an arm is not at rest [rad]."""
+MAX_TORQUE_DEVIATION = 0.5
+"""Standard deviation during a tare above which the external torque counts as changing; noise is
+below [Nm]."""
+
+
+class TareMeasurement:
+    """Averaged external torques of one arm, and the check that they are a constant offset.
+
+    Args:
+        number: Number of the request.
+        arm: Arm that its hold owns.
+        cycles: Length of the window [cycles].
+
+    Thread: control.
+    """
+
+    def __init__(self, number: int, arm: Arm, cycles: int) -> None:
+        self.number = number
+        self._arm, self._left, self._cycles = arm, cycles, cycles
+        self._start = arm.state.q.copy()
+        self._largest = np.array(arm.model.arm.robot.figure("tare_torque"))
+        self._sum, self._squares = np.zeros((2, arm.state.n_joints))
+
+    def add(self, measured: Vector) -> str:
+        """Add one estimate (n,) [Nm]; return why the measurement fails, or an empty string."""
+        state = self._arm.state
+        speed, travel = np.abs(state.dq), np.abs(state.q - self._start)
+        if not speed.max() <= MAX_REST_SPEED or not travel.max() <= MAX_REST_TRAVEL:
+            joint = int(np.argmax(speed / MAX_REST_SPEED + travel / MAX_REST_TRAVEL))
+            unit = state.limits.unit(joint)
+            return (
+                f"{state.name} moves: joint {joint + 1} at {speed[joint]:.3f} {unit}/s, "
+                f"{travel[joint] * 1e3:.1f} m{unit} from its start, allowed {MAX_REST_SPEED:g} "
+                f"{unit}/s "
+                f"and {MAX_REST_TRAVEL * 1e3:g} m{unit}. Tare it at rest"
+            )
+        self._sum += measured
+        self._squares += measured * measured
+        self._left -= 1
+        return ""
+
+    @property
+    def is_complete(self) -> bool:
+        return self._left <= 0
+
+    def judge(self) -> tuple[Vector, str]:
+        """Return the mean (n,) [Nm], and why it is no valid offset, or an empty string."""
+        mean = self._sum / self._cycles
+        spread = np.sqrt(np.maximum(self._squares / self._cycles - mean * mean, 0.0))
+        name = self._arm.state.name
+        if not (spread <= MAX_TORQUE_DEVIATION).all():
+            joint = int(np.argmax(spread))
+            unit = self._arm.state.limits.unit(joint, "Nm")
+            return mean, (
+                f"{name}: the external torque of joint {joint + 1} varies by {spread[joint]:.2f} "
+                f"{unit}, allowed {MAX_TORQUE_DEVIATION:g} {unit} (standard deviation). Tare it "
+                f"without contact"
+            )
+        if not (np.abs(mean) <= self._largest).all():
+            joint = int(np.argmax(np.abs(mean) / self._largest))
+            unit = self._arm.state.limits.unit(joint, "Nm")
+            return mean, (
+                f"{name}: {mean[joint]:.2f} {unit} of external torque at joint {joint + 1}, "
+                f"allowed {self._largest[joint]:g} {unit} for errors of sensors and model. Remove "
+                "the contact, or set the load of the robot (load_mass)"
+            )
+        return mean, ""
+
+
+class ArmTare:
+    r"""Offset that is subtracted from the external joint torques of one arm.
+
+    .. math:: \tau_{ext} = \hat\tau_{ext} - \tau_0.
+
+    Here :math:`\hat\tau_{ext}` is the estimate and :math:`\tau_0` the offset. The external wrench
+    is computed from the result. The offset removes a bias of torque sensors in every
+    configuration. The torque of an unknown load depends on the configuration q instead, and the
+    remaining error is
+
+    .. math:: (J_c(q) - J_c(q_0))^T m g.
+
+    Here :math:`J_c` is the Jacobian of the centre of mass of the load, :math:`m g` its weight, and
+    :math:`q_0` the configuration of the tare. Set the load of the robot in that case, or tare
+    again. Measured torques (``tau_J``) and the monitoring inside the robot are not changed.
+
+    Attributes:
+        offset: :math:`\tau_0`, (n,) [Nm].
+        active: True if the arm is tared.
+
+    Thread: control.
+    """
+
+    def __init__(self, arm: Arm) -> None:
+        self.arm = arm
+        self.offset, self.raw = arm.tare, np.zeros(arm.state.n_joints)
+        self.active = False
+
+    def undo(self) -> None:
+        """Restore the estimate of the backend, which rewrites it only with a new state."""
+        self.arm.state.tau_ext[:] = self.raw
+
+    def apply(self) -> None:
+        """Subtract the offset from the estimate of the backend."""
+        tau_ext = self.arm.state.tau_ext
+        self.raw[:] = tau_ext
+        tau_ext -= self.offset
+
+    def set(self, offset: Vector) -> None:
+        """Set the offset for the next cycle, so that torques and wrench change together."""
+        if not self.active:
+            self.raw[:] = self.arm.state.tau_ext
+        self.offset[:] = offset
+        self.active = bool(offset.any())
+        if not self.active:
+            self.undo()
+
+
+class Tares:
+    """Handler of tare requests of arms that hold.
+
+    A tare is a step of the external wrench, which a force controllet would react to. The arm
+    therefore has to be under its hold. A switch or a fault cancels the measurement. An arm stays
+    tared over switches and recoveries, until it is untared, its load changes or the loop ends.
+
+    Args:
+        arms: Arms in the order of the cell.
+        backend_of: Backend of each arm, by index.
+        mailbox: Shared memory with requests and responses.
+        period: Cycle time [s].
+
+    Attributes:
+        active: Offsets of the arms that are tared.
+        pending: Running measurements, by the index of the arm.
+
+    Thread: control.
+    """
+
+    def __init__(
+        self,
+        arms: Sequence[Arm],
+        backend_of: Mapping[int, Backend],
+        mailbox: Mailbox,
+        period: float,
+    ) -> None:
+        self._backend_of, self._mailbox = backend_of, mailbox
+        self._tares = [ArmTare(arm) for arm in arms]
+        self._cycles = round(TARE_TIME / period)
+        self.active: list[ArmTare] = []
+        self.pending: dict[int, TareMeasurement] = {}
+
+    def receive(self, now_ns: int) -> None:
+        """Start new requests."""
+        for tare, slot in zip(self._tares, self._mailbox.tares):
+            record = slot.pop()
+            if record is None:
+                continue
+            arm, number = tare.arm, slot.last_read
+            self.pending.pop(arm.index, None)
+            reason = self._obstacle(arm)
+            if reason:
+                self._answer(tare, number, reason, now_ns)
+            elif record[0]:
+                self.pending[arm.index] = TareMeasurement(number, arm, self._cycles)
+            else:
+                self._set(tare, np.zeros_like(tare.offset))
+                self._mailbox.report(Event.TARED, now_ns, arm.index, -1, "no longer tared")
+                self._write(tare, number, True)
+
+    def update(self, fresh: Sequence[int], now_ns: int) -> None:
+        """Continue the measurements of arms with a new state.
+
+        Args:
+            fresh: Indices of the arms with a new state.
+            now_ns: Time of the cycle [ns].
+        """
+        for index in [index for index in self.pending if index in fresh]:
+            tare, measurement = self._tares[index], self.pending[index]
+            reason = self._obstacle(tare.arm) or measurement.add(
+                tare.raw if tare.active else tare.arm.state.tau_ext
+            )
+            if not reason and measurement.is_complete:
+                offset, reason = measurement.judge()
+                if not reason:
+                    self._set(tare, offset)
+            elif not reason:
+                continue
+            del self.pending[index]
+            self._answer(tare, measurement.number, reason, now_ns)
+
+    def forget(self, index: int, reason: str, now_ns: int) -> None:
+        """Remove the tare of an arm, whose estimate of external torques changes.
+
+        Args:
+            index: Index of the arm in the cell.
+            reason: Reason, for the report.
+            now_ns: Time of the cycle [ns].
+        """
+        tare, measurement = self._tares[index], self.pending.pop(index, None)
+        if tare.active:
+            self._set(tare, np.zeros_like(tare.offset))
+            self._mailbox.report(Event.TARED, now_ns, index, -1, f"no longer tared: {reason}")
+        if measurement is not None:
+            self._answer(tare, measurement.number, reason, now_ns)
+        else:
+            self._write(tare, self._mailbox.tares[index].last_read, True)
+
+    def _obstacle(self, arm: Arm) -> str:
+        """Return why an arm cannot be tared now, or an empty string."""
+        name, owner = arm.state.name, arm.owner.spec
+        if arm.fault:
+            return f"{name} has a latched fault ({arm.fault.name.lower()}); recover it first"
+        if arm.busy:
+            return f"{name} {arm.busy}"
+        if not owner.is_hold:
+            return (
+                f"{name} follows {owner.name}, which would react to the step: deactivate "
+                f"{owner.name} first"
+            )
+        if not self._backend_of[arm.index].is_ready(arm.index):
+            return f"{name} executes no torques now; recover it first"
+        return ""
+
+    def _set(self, tare: ArmTare, offset: Vector) -> None:
+        tare.set(offset)
+        self.active = [tare for tare in self._tares if tare.active]
+
+    def _answer(self, tare: ArmTare, number: int, reason: str, now_ns: int) -> None:
+        event = Event.TARE_REFUSED if reason else Event.TARED
+        numbers = ", ".join(f"{value:.2f}" for value in tare.offset)
+        text = reason or f"tared: offset {numbers} Nm"
+        self._mailbox.report(event, now_ns, tare.arm.index, -1, text)
+        self._write(tare, number, not reason)
+
+    def _write(self, tare: ArmTare, number: int, done: bool) -> None:
+        record = np.concatenate([[float(number), float(done)], tare.offset])
+        self._mailbox.tare_answers[tare.arm.index].write(record)
+
 
 _BUSY_MESSAGE = "has a pending change of its robot settings; try again when it is completed"
 

@@ -12,9 +12,8 @@ import numpy as np
 from multipanda_py.context import SMALL_FORCE, Handover, tool_wrench
 from multipanda_py.realtime.arm import Arm
 from multipanda_py.realtime.contact_forces import NO_CONTACT_FRACTION, RequestedForces
-from multipanda_py.realtime.cycle_record import columns
+from multipanda_py.realtime.cycle_record import CAPACITY, columns
 from multipanda_py.realtime.events import Event
-from multipanda_py.realtime.record_ring import CAPACITY
 from multipanda_py.realtime.safety import is_finite
 from multipanda_py.realtime.shared_memory import Mailbox, SharedFlag
 from multipanda_py.state import Matrix, Vector

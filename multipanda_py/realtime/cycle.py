@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from multipanda_py.backend import Backend
 from multipanda_py.exceptions import LoopError
 from multipanda_py.realtime.arm import Arm
-from multipanda_py.realtime.arm_requests import ArmSettings, Recoveries
+from multipanda_py.realtime.arm_requests import ArmSettings, Recoveries, Tares
 from multipanda_py.realtime.contact_forces import CYCLES_BETWEEN_CHECKS
 from multipanda_py.realtime.controllet_instance import ControlletInstance
 from multipanda_py.realtime.cycle_checks import BatchSafety, JointUnwrap, Watchdog
@@ -24,7 +24,6 @@ from multipanda_py.realtime.ownership import Ownership
 from multipanda_py.realtime.plugin_errors import error_text, pass_interrupt
 from multipanda_py.realtime.shared_memory import Mailbox, ObjectResult, SharedFlag
 from multipanda_py.realtime.system.child_process import log_line
-from multipanda_py.realtime.tare import Tares
 from multipanda_py.state import Vector
 
 _monotonic_ns = time.monotonic_ns

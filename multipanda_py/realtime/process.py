@@ -31,7 +31,7 @@ from multipanda_py.realtime.system.child_process import (
     never_wait_for_output,
     read_data,
 )
-from multipanda_py.realtime.system.priority import (
+from multipanda_py.realtime.system.scheduling import (
     end_fast_start,
     enter_realtime,
     has_priority,

@@ -28,7 +28,7 @@ from multipanda_py.realtime.startup import (
     start_loop,
 )
 from multipanda_py.realtime.system.child_process import module_command
-from multipanda_py.realtime.system.priority import before_others
+from multipanda_py.realtime.system.scheduling import before_others
 from multipanda_py.realtime.timing import run
 
 START_TIMEOUT = 60.0

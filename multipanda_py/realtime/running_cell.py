@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.exceptions import LoopError, UnknownName
-from multipanda_py.realtime.record_ring import RecordReader
+from multipanda_py.realtime.cycle_record import RecordReader
 from multipanda_py.realtime.recording.topics import CellPlan
 from multipanda_py.realtime.shared_memory import Mailbox
 from multipanda_py.state import Vector

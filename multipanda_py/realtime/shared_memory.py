@@ -23,9 +23,8 @@ from multipanda_py.config.describe import movable_objects
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LoopError
 from multipanda_py.parameters import record_width
-from multipanda_py.realtime.cycle_record import row_dtype
+from multipanda_py.realtime.cycle_record import CAPACITY, RecordLayout, RecordRing, row_dtype
 from multipanda_py.realtime.events import EVENT_COUNT, EVENT_DTYPE, Event, EventRing, LoopEvent
-from multipanda_py.realtime.record_ring import CAPACITY, RecordLayout, RecordRing
 from multipanda_py.robots.gripper import RECORD_SIZE as GRIPPER_RECORD
 from multipanda_py.state import Vector
 

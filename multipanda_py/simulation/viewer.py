@@ -27,7 +27,7 @@ from multipanda_py.realtime.system.child_process import (
     module_command,
     read_data,
 )
-from multipanda_py.realtime.system.priority import loop_cpu
+from multipanda_py.realtime.system.scheduling import loop_cpu
 from multipanda_py.registry import missing
 
 MAX_FRAME_RATE = 60.0

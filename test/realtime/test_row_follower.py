@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.exceptions import LoopError
-from multipanda_py.realtime.cycle_record import ARM_FIELDS, TRACED_CHANNELS
-from multipanda_py.realtime.record_ring import CAPACITY
+from multipanda_py.realtime.cycle_record import ARM_FIELDS, CAPACITY, TRACED_CHANNELS
 from multipanda_py.realtime.running_cell import RowFollower
 from multipanda_py.targets import built_in_channels
 from multipanda_py.testing import simple_cell

@@ -35,7 +35,7 @@ from multipanda_py.apps.bench.records import (
 from multipanda_py.config.sections import RealtimeConfig
 from multipanda_py.exceptions import BenchError
 from multipanda_py.realtime.system.child_process import Closeable
-from multipanda_py.realtime.system.priority import SYS_NICE, has_capability, other_cpus
+from multipanda_py.realtime.system.scheduling import SYS_NICE, has_capability, other_cpus
 from multipanda_py.simulation.fci.process import FciSim
 from multipanda_py.state import Matrix, Vector
 

@@ -18,7 +18,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.parameter_file import refuse_namespace
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.realtime.system.child_process import module_command
-from multipanda_py.realtime.system.priority import other_cpus
+from multipanda_py.realtime.system.scheduling import other_cpus
 from multipanda_py.realtime.system.signals import end_in_order
 from multipanda_py.registry import require
 

@@ -29,7 +29,7 @@ from multipanda_py.identification.plots import draw_shadow
 from multipanda_py.realtime.recording.arm_log import ArmLog
 from multipanda_py.realtime.system.child_process import JsonLinesChild
 from multipanda_py.realtime.system.dds import discovery_hint
-from multipanda_py.realtime.system.priority import other_cpus
+from multipanda_py.realtime.system.scheduling import other_cpus
 from multipanda_py.realtime.system.signals import end_in_order
 from multipanda_py.registry import require
 from multipanda_py.robots import ArmDescription

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from multipanda_py.apps.commands.command_line import OK, complain, positive, print_line
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import ConfigurationError, UnknownName
-from multipanda_py.realtime.system.priority import other_cpus
+from multipanda_py.realtime.system.scheduling import other_cpus
 from multipanda_py.realtime.system.signals import end_in_order
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from multipanda_py.apps.panel import CellPanel
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.realtime.events import LoopEvent
-from multipanda_py.realtime.system.priority import other_cpus
+from multipanda_py.realtime.system.scheduling import other_cpus
 from multipanda_py.realtime.system.signals import end_in_order
 from multipanda_py.ros.client.panel_cell import NodeCell
 from multipanda_py.ros.node.participants import SWITCH_INTERVAL

@@ -19,8 +19,7 @@ from multipanda_py.hardware.driver.loop_side import STOP_TIMEOUT, LoopSide
 from multipanda_py.hardware.driver.memory import DriverWord
 from multipanda_py.hardware.driver.watch import MODEL_DIFFERS, NOT_USABLE, Fault
 from multipanda_py.parameters import Settings
-from multipanda_py.realtime.system.cores import pinned_loops, running_tasks
-from multipanda_py.realtime.system.priority import other_cpus
+from multipanda_py.realtime.system.scheduling import other_cpus, pinned_loops, running_tasks
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import ArmState, Vector
 

@@ -32,7 +32,7 @@ from multipanda_py.hardware.ros2_control.joint_states import (
 )
 from multipanda_py.hardware.ros2_control.settings import EFFORT, TopicDriverSettings, unpacked
 from multipanda_py.planning.trajectory.motion_limiter import MotionLimiter
-from multipanda_py.realtime.system.priority import SENDS_AGAIN, make_ordinary
+from multipanda_py.realtime.system.scheduling import SENDS_AGAIN, make_ordinary
 from multipanda_py.robots.dynamics.external_torque import MomentumObserver
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from multipanda_py.identification.monitor.arm_monitor import (
 )
 from multipanda_py.identification.monitor.band import ArmBand, Band
 from multipanda_py.identification.monitor.load_and_friction import LoadAndFriction
-from multipanda_py.realtime.record_ring import RecordReader
-from multipanda_py.realtime.recording.arm_log import ArmLog
-from multipanda_py.realtime.recording.record_columns import arm_facts, arm_logs
+from multipanda_py.realtime.cycle_record import RecordReader
+from multipanda_py.realtime.recording.arm_log import ArmLog, arm_facts, arm_logs
 from multipanda_py.realtime.recording.topics import CELL_FILE, CellPlan
 from multipanda_py.realtime.running_cell import find_running
 from multipanda_py.robots import ArmDescription

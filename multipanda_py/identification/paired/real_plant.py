@@ -42,8 +42,8 @@ from multipanda_py.identification.validation.task import (
     fault_of,
 )
 from multipanda_py.realtime.recording import ArmLog
-from multipanda_py.realtime.recording.record_columns import log_of_rows
-from multipanda_py.realtime.system.priority import without_collections
+from multipanda_py.realtime.recording.log_reader import log_of_rows
+from multipanda_py.realtime.system.scheduling import without_collections
 from multipanda_py.state import Vector
 
 MAX_START_DISTANCE = 0.1

@@ -32,8 +32,8 @@ from multipanda_py.identification.validation.task import (
 )
 from multipanda_py.realtime.recording import ArmLog
 from multipanda_py.realtime.recording.arm_log import JOINT_COLUMNS
-from multipanda_py.realtime.recording.record_columns import log_of_rows
-from multipanda_py.realtime.system.priority import without_collections
+from multipanda_py.realtime.recording.log_reader import log_of_rows
+from multipanda_py.realtime.system.scheduling import without_collections
 from multipanda_py.state import Matrix, Vector
 
 _STEPS_PER_READ = 100

@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.exceptions import LogError, MissingExtra, MultipandaError, UnknownName
 from multipanda_py.files import MAX_RECORDING_SIZE, check_regular
 from multipanda_py.realtime.cycle_record import ARM_FIELDS
-from multipanda_py.realtime.recording.arm_log import JOINT_COLUMNS, ArmLog
+from multipanda_py.realtime.recording.arm_log import (
+    JOINT_COLUMNS,
+    ArmFacts,
+    ArmLog,
+    arm_facts,
+    arm_log_of_records,
+    arm_logs,
+)
 from multipanda_py.realtime.recording.log import (
     LOG_EVENTS_TOPIC,
     Log,
@@ -25,7 +34,6 @@ from multipanda_py.realtime.recording.log import (
     read_event,
 )
 from multipanda_py.realtime.recording.mcap_chunks import McapContent, read_blocks, topics_in
-from multipanda_py.realtime.recording.record_columns import ArmFacts, arm_log_of_records
 from multipanda_py.realtime.recording.topics import CELL_FILE, CYCLES_TOPIC, rows_topic
 from multipanda_py.registry import needed
 from multipanda_py.robots import MODELS
@@ -399,3 +407,18 @@ def _read_one(path: Path, robot: str | None) -> Log:
         ", ".join(dict.fromkeys((*TABLE_SUFFIXES, *BAG_SUFFIXES))),
     )
     raise LogError(f"{path}: got a {got}, allowed {allowed}")
+
+
+def log_of_rows(rows: NDArray[np.void], config: CellConfig) -> Log:
+    """Return the log of cycle records of a cell, as :func:`read` does for a file.
+
+    Args:
+        rows: Records in order, (n,), from :meth:`.Cell.rows` or :class:`.RowFollower`.
+        config: Configuration of the cell.
+
+    Raises:
+        LogError: If there is no record.
+    """
+    laws = tuple(spec.name for spec in instance_specs(config))
+    arms = arm_logs(rows, arm_facts(config), laws)
+    return Log(arms, cell=config.model_dump_json(), marks=marks_of(arms))

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from multipanda_py.exceptions import MultipandaError
-from multipanda_py.realtime.record_ring import RecordReader
+from multipanda_py.realtime.cycle_record import RecordReader
 from multipanda_py.realtime.recording.fault_recorder import FaultSink
 from multipanda_py.realtime.recording.log import event_message
 from multipanda_py.realtime.recording.mcap_file import FileSink

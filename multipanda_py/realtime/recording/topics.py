@@ -12,8 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.realtime.cycle_record import ARM_FIELDS, ROW_FIELDS, TRACED_CHANNELS, Field
-from multipanda_py.realtime.record_ring import RecordLayout
+from multipanda_py.realtime.cycle_record import (
+    ARM_FIELDS,
+    ROW_FIELDS,
+    TRACED_CHANNELS,
+    Field,
+    RecordLayout,
+)
 from multipanda_py.realtime.recording.messages import (
     Layout,
     Numbers,

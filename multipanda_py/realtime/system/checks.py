@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from multipanda_py.realtime.system.dds import unused_segment_bytes
-from multipanda_py.realtime.system.priority import IPC_LOCK, SYS_NICE, has_capability
+from multipanda_py.realtime.system.scheduling import IPC_LOCK, SYS_NICE, has_capability
 from multipanda_py.registry import VERSION
 
 FCI_PORT = 1337

@@ -15,7 +15,7 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import get_default_context
 
 from multipanda_py.config.sections import RealtimeConfig
-from multipanda_py.realtime.system.priority import (
+from multipanda_py.realtime.system.scheduling import (
     SENDS_AGAIN,
     before_ordinary_threads,
     make_ordinary,

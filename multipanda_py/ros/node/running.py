@@ -21,7 +21,7 @@ from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.node import Node
 
 from multipanda_py.cell import Cell
-from multipanda_py.realtime.system.priority import loop_cpu
+from multipanda_py.realtime.system.scheduling import loop_cpu
 from multipanda_py.realtime.system.signals import Interrupted, take_signals
 
 if TYPE_CHECKING:

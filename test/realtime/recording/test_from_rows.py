@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from multipanda_py import Cell
-from multipanda_py.realtime.recording.record_columns import log_of_rows
+from multipanda_py.realtime.recording.log_reader import log_of_rows
 from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 
 pytestmark = [pytest.mark.inline, pytest.mark.sim]

@@ -16,10 +16,9 @@ from multipanda_py import Cell
 from multipanda_py.exceptions import LogError, UnknownName
 from multipanda_py.realtime import recording as logs
 from multipanda_py.realtime.recording import log_reader
-from multipanda_py.realtime.recording.log_reader import FORMER_FIELDS
+from multipanda_py.realtime.recording.log_reader import FORMER_FIELDS, log_of_rows
 from multipanda_py.realtime.recording.mcap_chunks import read_blocks
 from multipanda_py.realtime.recording.mcap_file import FileSink, McapFile
-from multipanda_py.realtime.recording.record_columns import log_of_rows
 
 reader = pytest.importorskip("mcap.reader")
 typesys = pytest.importorskip("rosbags.typesys")

@@ -9,7 +9,7 @@ import resource
 import pytest
 
 from multipanda_py.apps.bench.wired import may_have_priority
-from multipanda_py.realtime.system import priority as rights
+from multipanda_py.realtime.system import scheduling as rights
 from multipanda_py.realtime.system.checks import examine_machine
 
 pytestmark = pytest.mark.inline

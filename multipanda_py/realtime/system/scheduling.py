@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Request real-time scheduling from the operating system, and report denied rights."""
+"""Real-time scheduling: cores of loops, priorities, locked memory, and denied rights."""
 
 from __future__ import annotations
 
@@ -8,11 +8,129 @@ import ctypes
 import gc
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from multipanda_py.config.sections import RealtimeConfig
-from multipanda_py.realtime.system.cores import AUTOMATIC_CPU, pinned_loops, running_tasks
+from multipanda_py.exceptions import CellBusy
+from multipanda_py.realtime.system.child_process import DRIVER_NAME, LOOP_NAME
+from multipanda_py.realtime.system.lock import CellLock
+
+AUTOMATIC_CPU = -1
+"""Value of ``realtime.cpu`` for a core chosen by :class:`LoopCore`."""
+_SCHED_DEADLINE = 6
+_REALTIME = (os.SCHED_FIFO, _SCHED_DEADLINE)
+"""Scheduling policies of loops. Round robin does not count, because only the node's threads for
+stop and self-check have it."""
+_PF_KTHREAD = 0x00200000  # Flag of kernel threads in ``/proc/<pid>/stat``.
+
+
+class PinnedThread(NamedTuple):
+    """Scheduling of one thread.
+
+    Attributes:
+        name: Name of the thread.
+        cpus: Cores that it may run on.
+        is_realtime: True if its policy is FIFO or deadline.
+    """
+
+    name: str
+    cpus: frozenset[int]
+    is_realtime: bool
+
+    @property
+    def is_pinned_loop(self) -> bool:
+        """True if it is a pinned loop; drivers do not count, as they need little time."""
+        return (
+            len(self.cpus) == 1
+            and self.name != DRIVER_NAME
+            and (self.is_realtime or self.name == LOOP_NAME)
+        )
+
+
+def running_tasks(proc: Path = Path("/proc")) -> Iterator[PinnedThread]:
+    """Yield the pinned threads of all other processes, without those of the kernel."""
+    for process in proc.iterdir():
+        if not process.name.isdigit() or int(process.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):  # The process may end meanwhile.
+            for task in (process / "task").iterdir():
+                yield from _pinned(task)
+
+
+def _pinned(task: Path) -> Iterator[PinnedThread]:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        thread = int(task.name)
+        cpus = os.sched_getaffinity(thread)
+        if len(cpus) != 1:
+            return
+        policy = os.sched_getscheduler(thread) & ~os.SCHED_RESET_ON_FORK
+        fields = (task / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        if int(fields[6]) & _PF_KTHREAD:
+            return
+        name = (task / "comm").read_text(errors="replace").strip()
+        yield PinnedThread(name, frozenset(cpus), policy in _REALTIME)
+
+
+def pinned_loops(tasks: Iterable[PinnedThread]) -> dict[int, int]:
+    """Return the number of real-time loops that are pinned to a core, by core."""
+    counts: dict[int, int] = {}
+    for task in tasks:
+        if task.is_pinned_loop:
+            (cpu,) = task.cpus
+            counts[cpu] = counts.get(cpu, 0) + 1
+    return counts
+
+
+def preferred_cores(cpus: Iterable[int], tasks: Iterable[PinnedThread]) -> list[int]:
+    """Return cores for a loop, best first: fewest other loops, then highest number.
+
+    Args:
+        cpus: Cores that the loop may run on.
+        tasks: Threads of the machine.
+    """
+    counts = pinned_loops(tasks)
+    return sorted(cpus, key=lambda cpu: (counts.get(cpu, 0), -cpu))
+
+
+class LoopCore:
+    """Core of one loop, reserved until the last process with its lock ends.
+
+    Without the lock, two cells that start at the same time would choose the same core.
+
+    Attributes:
+        realtime: Real-time settings with the number of the core.
+        fds: File descriptor of the lock, which the loop's process inherits; empty without a lock.
+    """
+
+    def __init__(self, realtime: RealtimeConfig) -> None:
+        self.realtime = realtime
+        self._lock: CellLock | None = None
+        cpus = os.sched_getaffinity(0)
+        if realtime.cpu != AUTOMATIC_CPU or len(cpus) < 2:
+            return
+        tasks = list(running_tasks())
+        ranked = preferred_cores(cpus, tasks)
+        taken = pinned_loops(tasks)
+        for cpu in [cpu for cpu in ranked if cpu not in taken]:
+            with contextlib.suppress(CellBusy):
+                self._lock = CellLock(f".core-{cpu}")
+                ranked = [cpu]
+                break
+        self.realtime = realtime.model_copy(update={"cpu": ranked[0]})
+
+    @property
+    def fds(self) -> list[int]:
+        """File descriptors that the loop's process inherits."""
+        return [] if self._lock is None else [self._lock.fd]
+
+    def release(self) -> None:
+        """Release the core; safe to call twice."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
 
 SYS_NICE, IPC_LOCK = 23, 14
 """Capabilities that override the limits of priorities and of locked memory."""
@@ -40,7 +158,7 @@ reader does not take a message, and would keep that reader from the core."""
 def loop_cpu(config: RealtimeConfig) -> int | None:
     """Return the core for the loop, or None if the loop is not pinned.
 
-    If :class:`.LoopCore` has not chosen a core yet, this is the last one.
+    If :class:`LoopCore` has not chosen a core yet, this is the last one.
     """
     cpus = sorted(os.sched_getaffinity(0))
     if config.cpu == -2 or len(cpus) < 2:
