@@ -11,7 +11,7 @@ from multipanda_py.cell.connection import Connection, Counts
 from multipanda_py.cell.names import CellNames
 from multipanda_py.exceptions import LoopTimeout, MultipandaError
 from multipanda_py.realtime.events import Event
-from multipanda_py.realtime.shared_memory import ANSWER_HEAD, Mailbox, SeqlockBuffer
+from multipanda_py.realtime.shared_memory import ANSWER_HEADER_WIDTH, Mailbox, SeqlockBuffer
 from multipanda_py.state import Vector
 
 LOOP_TIMEOUT = 1.0
@@ -75,7 +75,7 @@ class ArmRequests:
         """Return the values in effect according to the newest answer, or None without one."""
         _, answers = self._kind.slots(self._connection.mailbox)
         answer = answers[self._names.arm_index(arm)].newest()
-        return None if answer is None else answer[ANSWER_HEAD:]
+        return None if answer is None else answer[ANSWER_HEADER_WIDTH:]
 
     def ask(self, arm: str, record: Vector) -> ArmRequest:
         """Send a request record to the loop without waiting for the answer."""
@@ -98,7 +98,7 @@ class ArmRequests:
         if answer is None or answer[0] < request.number:
             return None
         if answer[0] == request.number and answer[1]:
-            return answer[ANSWER_HEAD:]
+            return answer[ANSWER_HEADER_WIDTH:]
         self._counts.rejected[f"{arm} {kind.name}"] += 1
         if answer[0] > request.number:
             raise kind.refusal(f"{arm}: a newer {kind.name} request has replaced this one")

@@ -20,7 +20,7 @@ from multipanda_py.config.describe import (
 from multipanda_py.exceptions import SimulationRefused, UnknownName
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.shared_memory import (
-    SCENE_CHANGE_RECORD,
+    OBJECT_REQUEST_WIDTH,
     ObjectRequest,
     ObjectResult,
 )
@@ -194,7 +194,7 @@ class SceneEditor:
 
     def _exit(self, object_name: str) -> Vector:
         self._check(ObjectRequest.REMOVE, object_name)
-        record = np.zeros(SCENE_CHANGE_RECORD)
+        record = np.zeros(OBJECT_REQUEST_WIDTH)
         record[1] = self._movable.index(object_name)
         return record
 

@@ -58,7 +58,7 @@ class SeaTorqueLimit:
         self.gravity = ArmGravity(arm, state, period, state.weight)
         self._state, self._whole = state, state.limits.whole_torque
         self._bound, self._desired_torque = np.zeros((2, arm.n_joints))
-        self._timeout, self._forgets = (
+        self._delay_cycles, self._reset_cycles = (
             round(WARNING_DELAY / period),
             round(WARNING_RESET_TIME / period),
         )
@@ -77,11 +77,11 @@ class SeaTorqueLimit:
             self._beyond, self._within = self._beyond + 1, 0
         else:
             self._beyond, self._within = 0, self._within + 1
-            self._is_reported &= self._within < self._forgets
+            self._is_reported &= self._within < self._reset_cycles
 
     def new_warning(self) -> str:
         """Return a new warning about the spring limits, or an empty string."""
-        if self._is_reported or self._beyond < self._timeout:
+        if self._is_reported or self._beyond < self._delay_cycles:
             return ""
         self._is_reported = True
         joint, state = int(self._bound.argmax()), self._state
@@ -113,8 +113,7 @@ class Arm:
         up_in_base: Unit vector against gravity in the base frame, (3,); by default the z axis.
         motion: Motion generator for position and velocity commands; None for torques only.
         interface: First command interface.
-        felt: Estimator that replaces the robot's estimate of the external torques,
-            or None.
+        estimator: Estimator that replaces the robot's estimate of the external torques, or None.
 
     Attributes:
         index: Index of the arm in the cell.
@@ -153,7 +152,7 @@ class Arm:
         up_in_base: Vector | None = None,
         motion: ArmMotion | None = None,
         interface: str = COMMAND_INTERFACES[0],
-        felt: ResidualCorrection | ExternalEstimate | None = None,
+        estimator: ResidualCorrection | ExternalEstimate | None = None,
     ) -> None:
         self.index, self.state, self.model = index, state, model
         model.attach(state)
@@ -162,7 +161,7 @@ class Arm:
         self._owner_word, self._fault_word = record["owner"], record["fault"]
         self._desired_torque = record["tau_desired"][: state.n_joints]
         self._interface_word = record["interface"]
-        self.first_interface, self.external_torque_estimator = interface, felt
+        self.first_interface, self.external_torque_estimator = interface, estimator
         self._own_motion = motion
         self.motion: ArmMotion | None = None
         self._command: Vector | None = None

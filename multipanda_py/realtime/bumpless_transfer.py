@@ -69,9 +69,9 @@ MAX_SPEED = 1.0
 """Mean speed of any joint above which no force is handed over [rad/s]."""
 FREE_FORCE, FREE_TORQUE = 2.0, 0.4
 """Maximum estimated external force [N] and torque [Nm] of an arm that moves without contact."""
-TORQUE_AWAY = frozenset(int(event) for event in Event if event.takes_torque)
+TORQUE_LOSS_FAULTS = frozenset(int(event) for event in Event if event.takes_torque)
 """Faults under which an arm may not execute its torques."""
-NO_TRANSFER_FAULTS = (*TORQUE_AWAY, Event.VELOCITY_LIMIT, Event.POSITION_LIMIT)
+NO_TRANSFER_FAULTS = (*TORQUE_LOSS_FAULTS, Event.VELOCITY_LIMIT, Event.POSITION_LIMIT)
 """Faults after which no force is handed over, because the arm was too fast or at a joint limit."""
 
 
@@ -134,7 +134,7 @@ class ContactEstimator:
         self._first = 0
 
     def _rows(self, count: int) -> Matrix:
-        """Return the records up to number ``count``, oldest first, (WINDOW, n)."""
+        """Return the records up to number ``count``, oldest first, (AVERAGED_CYCLES, n)."""
         flat, end = self._mailbox.ring.flat, count % CAPACITY
         if end >= AVERAGED_CYCLES:
             return flat[end - AVERAGED_CYCLES : end]
@@ -146,7 +146,7 @@ class ContactEstimator:
 
     def estimate(self, arm: Arm) -> Handover:
         """Return contact force and torque of an arm at the newest cycle."""
-        if arm.released or arm.fault in TORQUE_AWAY:
+        if arm.released or arm.fault in TORQUE_LOSS_FAULTS:
             return Handover(np.zeros(arm.state.n_joints))
         # After a fault of ``NO_TRANSFER_FAULTS`` no force is transferred, but the next controllet
         # may resume the request if the contact persists.
@@ -191,7 +191,7 @@ class ContactEstimator:
         rows, at = self._rows(count), self._at[arm.index]
         span = float(rows[-1, self._time] - rows[0, self._time])
         faults = rows[:, at["fault"]].view(np.int64)
-        if span <= 0.0 or not set(faults.ravel().tolist()).isdisjoint(TORQUE_AWAY):
+        if span <= 0.0 or not set(faults.ravel().tolist()).isdisjoint(TORQUE_LOSS_FAULTS):
             return Handover(np.zeros(arm.state.n_joints))
         start, middle, end = (rows[k, at["q"]].tolist() for k in (0, AVERAGED_CYCLES // 2, -1))
         travel = max(map(abs, (*map(sub, middle, start), *map(sub, end, middle))))

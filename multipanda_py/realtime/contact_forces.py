@@ -27,9 +27,9 @@ reached."""
 NO_CONTACT_FRACTION = 0.1
 """Fraction of a requested force below which there is no contact."""
 PROGRESS_TIMEOUT, RISE_TIME, LOSS_TIME = 0.2, 1.0, 0.1
-"""Times [s]. A force that was held for ``RISE`` counts as missing after ``TIMEOUT`` without
-progress, any other force after ``RISE``. A contact counts as lost after ``LOSS`` without contact
-force."""
+"""Times [s]. A force that was held for ``RISE_TIME`` counts as missing after ``PROGRESS_TIMEOUT``
+without progress, any other force after ``RISE_TIME``. A contact counts as lost after ``LOSS_TIME``
+without contact force."""
 MIN_PROGRESS = 0.01
 """Increase of the measured force that counts as progress, as a fraction of the requested force."""
 
@@ -250,7 +250,7 @@ class RequestedForces:
                 self._clear(arm.index)
                 text = f"{arm.state.name}: contact lost; the request of {watch.size:.1f} N ends"
                 self._report(Event.FORCE_MISSING, instance, text, now_ns)
-                # Listed as missing, so that the next check() reports the end of the request.
+                # Listed as missing, so that the next compare() reports the end of the request.
                 if instance not in self._missing:
                     self._missing.append(instance)
 

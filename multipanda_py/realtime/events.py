@@ -97,7 +97,7 @@ class LoopEvent:
         return f"{self.event.name.lower()}{f' ({path})' if path else ''}: {self.text}"
 
 
-EVENT_COUNT = 256
+EVENT_CAPACITY = 256
 """Number of events in the ring. A switch makes one per arm, and readers may be late."""
 _TEXT_SIZE = 480  # Maximum size of the text of an event [bytes].
 EVENT_DTYPE = np.dtype(
@@ -131,7 +131,7 @@ class EventRing:
         controllets: Sequence[str],
     ) -> None:
         self._count, self._arms, self._controllets = count, arms, controllets
-        self._events: NDArray[np.void] = np.frombuffer(memory, EVENT_DTYPE, EVENT_COUNT, start)
+        self._events: NDArray[np.void] = np.frombuffer(memory, EVENT_DTYPE, EVENT_CAPACITY, start)
 
     @property
     def count(self) -> int:
@@ -150,7 +150,7 @@ class EventRing:
         """
         count = self._count[0]
         raw = " ".join(text.split()).encode("utf-8", "replace")[:_TEXT_SIZE]
-        self._events[count % EVENT_COUNT] = (int(event), time_ns, arm, controllet, raw)
+        self._events[count % EVENT_CAPACITY] = (int(event), time_ns, arm, controllet, raw)
         self._count[0] = count + 1
 
     def since(self, count: int) -> tuple[int, list[LoopEvent]]:
@@ -159,16 +159,16 @@ class EventRing:
         One event :attr:`.Event.LOST` replaces the events that the writer has overwritten.
         """
         total = self.count
-        first = max(count, total - EVENT_COUNT)
-        rows = self._events[np.arange(first, total) % EVENT_COUNT]
+        first = max(count, total - EVENT_CAPACITY)
+        rows = self._events[np.arange(first, total) % EVENT_CAPACITY]
         # The writer may have advanced meanwhile, and may be overwriting the oldest events. They
         # are skipped.
-        first_kept = max(first, self.count + 1 - EVENT_COUNT) if self.count != total else first
+        first_kept = max(first, self.count + 1 - EVENT_CAPACITY) if self.count != total else first
         result = [self._read(row) for row in rows[first_kept - first :]]
         if first_kept > count:
             time_ns = result[0].time_ns if result else 0
             text = f"{first_kept - count} earlier events are lost: "
-            text += f"the loop keeps the newest {EVENT_COUNT}"
+            text += f"the loop keeps the newest {EVENT_CAPACITY}"
             result.insert(0, LoopEvent(Event.LOST, time_ns, "", "", text))
         return total, result
 

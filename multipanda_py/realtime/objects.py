@@ -81,8 +81,7 @@ class SceneObjects:
 
         Returns:
             Result, index of the blocking object in :func:`.collision_names`, and penetration depth
-            [m]. For :attr:`.ObjectResult.ATTACHED` (the object is attached) the
-            index is that of the arm, from 1.
+            [m]. For :attr:`.ObjectResult.ATTACHED`, the index is that of the arm, from 1.
         """
         change, obj = ObjectRequest(int(record[0])), int(record[1])
         if (change is ObjectRequest.SPAWN) == bool(self._present[obj]):
@@ -112,8 +111,9 @@ class SceneObjects:
             slot.skip()
 
 
-UNKNOWN_POSITION = np.zeros(3)
-RELEASE_WIDTH = 0.005
+NO_OBJECT_POSITION = np.zeros(3)
+"""Position for the payload of an arm without an attached object, whose mass is 0."""
+RELEASE_OPENING = 0.005
 """Increase of the finger width after which an attached object is released [m]."""
 
 
@@ -195,7 +195,7 @@ class AttachedObjects:
         """Detach the object of an arm if its fingers open, otherwise move it with the gripper."""
         index, width = arm.index, _width(arm.state)
         self._widths[index] = min(self._widths[index], width)
-        if width > self._widths[index] + RELEASE_WIDTH:
+        if width > self._widths[index] + RELEASE_OPENING:
             self._attach(arm, 0, now_ns)
         elif index in self._in_tool:
             self._carry(arm, *self._in_tool[index])
@@ -214,7 +214,7 @@ class AttachedObjects:
             if arm.gravity is not None:
                 mass = self._masses[number - 1] / holding.count(number) if number else 0.0
                 arm.gravity.set_grasped_object(
-                    mass, self._objects[number - 1, :3] if number else UNKNOWN_POSITION
+                    mass, self._objects[number - 1, :3] if number else NO_OBJECT_POSITION
                 )
 
     def _attach(self, arm: Arm, number: int, now_ns: int) -> None:

@@ -121,13 +121,13 @@ class Announced:
 
 def running_cells() -> dict[str, tuple[CellPlan, Path]]:
     """Return plan and shared memory of all running cells of this user, by the name of the cell."""
-    running_cells = {}
+    cells = {}
     for process in Path("/proc").iterdir():
         if not process.name.isdecimal():
             continue
         for plan, memory in _announced_by(process):
-            running_cells[plan.name] = plan, memory
-    return running_cells
+            cells[plan.name] = plan, memory
+    return cells
 
 
 def find_running(name: str = "") -> tuple[CellPlan, Path]:

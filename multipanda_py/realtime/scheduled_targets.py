@@ -8,9 +8,9 @@ from typing import NamedTuple
 from multipanda_py.state import Vector
 
 START_INDEX, GROUP_SIZE_INDEX = 1, 2
-"""Indices of two numbers in a target record. ``START``: time of the controlled world from which
-the target counts [s]; 0 means immediately. ``TOGETHER``: number of arms of the controllet that
-need a target with the same start time before any of them begins."""
+"""Indices of two numbers in a target record. The first is the time of the controlled world from
+which the target counts [s]; 0 means immediately. The second is the number of arms of the
+controllet that need a target with the same start time before any of them begins."""
 
 
 class ScheduledTarget(NamedTuple):
@@ -71,12 +71,12 @@ class ScheduledTargets:
         """Return the targets that are due now, and remove them from the queue."""
         now, waiting = float(self._clock[0]), self.waiting
         starts = [float(one.values[START_INDEX]) for one in waiting.values()]
-        deadline = {
+        started = {
             arm_index: one
             for arm_index, one in waiting.items()
             if one.values[START_INDEX] <= now
             and starts.count(float(one.values[START_INDEX])) >= one.values[GROUP_SIZE_INDEX]
         }
-        for index in deadline:
+        for index in started:
             del waiting[index]
-        return list(deadline.values())
+        return list(started.values())

@@ -24,7 +24,7 @@ from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LoopError
 from multipanda_py.parameters import record_width
 from multipanda_py.realtime.cycle_record import CAPACITY, RecordLayout, RecordRing, row_dtype
-from multipanda_py.realtime.events import EVENT_COUNT, EVENT_DTYPE, Event, EventRing, LoopEvent
+from multipanda_py.realtime.events import EVENT_CAPACITY, EVENT_DTYPE, Event, EventRing, LoopEvent
 from multipanda_py.robots.gripper import RECORD_SIZE as GRIPPER_RECORD
 from multipanda_py.state import Vector
 
@@ -130,7 +130,7 @@ class SeqlockBuffer:
         self.last_read = number + (number & 1)
 
 
-ANSWER_HEAD = 2
+ANSWER_HEADER_WIDTH = 2
 """Number of values at the beginning of a response to settings or a tare: the number of the
 request, and 1 if it was executed. The active settings or offsets follow."""
 ATTACH_WIDTH = 2 + 7
@@ -140,12 +140,12 @@ MOVE_WIDTH = 1 + 7 + 6
 """Number of values in a request to move an object. They are the number of the movable object,
 its position and quaternion x y z w in the world, its linear velocity in the world, and its
 angular velocity in its own axes."""
-SCENE_CHANGE_RECORD = 1 + MOVE_WIDTH
-"""Number of values in a request to spawn, remove or move an object: a :class:`SceneChange`, then
-the values of ``OBJECT_POSE_RECORD``."""
-SCENE_CHANGE_RESPONSE = 4
-"""Number of values in the response: number of the request, a :class:`SceneChangeStatus`, index of
-the blocking object in :func:`.surroundings`, and penetration depth [m]."""
+OBJECT_REQUEST_WIDTH = 1 + MOVE_WIDTH
+"""Number of values in a request to spawn, remove or move an object: an :class:`ObjectRequest`,
+then the values of a request to move it (:data:`MOVE_WIDTH`)."""
+OBJECT_RESULT_WIDTH = 4
+"""Number of values in the response: number of the request, an :class:`ObjectResult`, index of the
+blocking object in :func:`.collision_names`, and penetration depth [m]."""
 ANY_EPOCH = -1
 """Epoch of a switch request that is valid for any active set, such as a stop."""
 REASON_SIZE = 24
@@ -156,7 +156,7 @@ state. The flag 0 means inactive."""
 
 
 def reason_record(text: str) -> Vector:
-    """Return the reason of a switch as the end of its record, (REASON,).
+    """Return the reason of a switch as the end of its record, (REASON_SIZE,).
 
     A longer text keeps its beginning and its end, which names the client that requested the
     switch.
@@ -253,11 +253,11 @@ class Mailbox:
         )
         for arm in config.arms.values():
             settings = record_width(type(arm.settings))
-            widths += [settings, ANSWER_HEAD + settings]
+            widths += [settings, ANSWER_HEADER_WIDTH + settings]
         for size in sizes:
-            widths += [1, ANSWER_HEAD + size]
+            widths += [1, ANSWER_HEADER_WIDTH + size]
         widths += [ATTACH_WIDTH] * len(config.arms)
-        widths += [MOVE_WIDTH, SCENE_CHANGE_RECORD, SCENE_CHANGE_RESPONSE] * movable
+        widths += [MOVE_WIDTH, OBJECT_REQUEST_WIDTH, OBJECT_RESULT_WIDTH] * movable
         widths += [spec.parameter_width for spec in specs]
         for spec in specs:
             for channel in spec.channel_table.values():
@@ -265,7 +265,7 @@ class Mailbox:
                 widths += [channel.size(n) for n in spec.joints[:indices]]
         n_words = 16 + 2 * len(specs) + sum(HEADER_WORDS + width for width in widths)
         events_at = -(-8 * n_words // 64) * 64
-        rows_at = events_at + EVENT_COUNT * EVENT_DTYPE.itemsize
+        rows_at = events_at + EVENT_CAPACITY * EVENT_DTYPE.itemsize
         size = rows_at + CAPACITY * self.row_dtype.itemsize
         self.fd = os.memfd_create("multipanda", os.MFD_CLOEXEC) if fd is None else fd
         if fd is None:

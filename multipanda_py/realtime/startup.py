@@ -35,11 +35,11 @@ from multipanda_py.state import COMMAND_INTERFACES, ArmState, Vector
 
 WARM_CYCLES = 200
 """Number of consecutive cycles on time after which the loop is warmed up."""
-ON_TIME = 5_000_000
+MAX_CYCLE_INTERVAL = 5_000_000
 """Maximum time between cycles that counts as on time [ns]; a robot tolerates 20 ms."""
-WARM_TIME = 3.0
+WARM_UP_TIMEOUT = 3.0
 """Time after which commands start even if cycles are late [s]."""
-START_TIME = 12.0
+COMMANDS_TIMEOUT = 12.0
 """Maximum time until all arms execute commands, including repeated attempts to start them [s]."""
 
 
@@ -65,7 +65,7 @@ def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) ->
     if not keep_going():
         return
     enable_commands(loop)
-    deadline, executing = time.monotonic() + START_TIME, set[int]()
+    deadline, executing = time.monotonic() + COMMANDS_TIMEOUT, set[int]()
     run(loop, period, lambda: (
         keep_going() and not commands_enabled(loop, executing) and time.monotonic() < deadline
     ))  # fmt: skip
@@ -80,13 +80,13 @@ class Warmth:
     """
 
     def __init__(self, now_ns: int) -> None:
-        self._last_ns, self._deadline_ns = now_ns, now_ns + int(WARM_TIME * 1e9)
+        self._last_ns, self._deadline_ns = now_ns, now_ns + int(WARM_UP_TIMEOUT * 1e9)
         self._on_time = 0
 
     def __call__(self, now_ns: int) -> bool:
         """Return True if the loop is warmed up; call it once per cycle."""
         gap, self._last_ns = now_ns - self._last_ns, now_ns
-        self._on_time = self._on_time + 1 if gap < ON_TIME else 0
+        self._on_time = self._on_time + 1 if gap < MAX_CYCLE_INTERVAL else 0
         return self._on_time >= WARM_CYCLES or now_ns > self._deadline_ns
 
 

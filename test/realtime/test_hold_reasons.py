@@ -12,7 +12,7 @@ import pytest
 from multipanda_py.cell.recovery import HoldReasons
 from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.exceptions import MultipandaError
-from multipanda_py.realtime.events import EVENT_COUNT, Event
+from multipanda_py.realtime.events import EVENT_CAPACITY, Event
 from multipanda_py.realtime.shared_memory import Mailbox
 from multipanda_py.testing import simple_cell
 
@@ -228,12 +228,12 @@ def ring():
 
 
 def test_events_that_a_reader_came_too_late_for_were_lost_without_a_word(ring):
-    for number in range(EVENT_COUNT + 10):
+    for number in range(EVENT_CAPACITY + 10):
         ring.append(Event.NOTICE, number, -1, -1, f"{number}")
     total, found = ring.since(3)
-    assert total == EVENT_COUNT + 10
+    assert total == EVENT_CAPACITY + 10
     assert (found[0].event, found[0].text.split()[0]) == (Event.LOST, "7")
-    assert [event.text for event in found[1:]] == [f"{n}" for n in range(10, EVENT_COUNT + 10)]
+    assert [event.text for event in found[1:]] == [f"{n}" for n in range(10, EVENT_CAPACITY + 10)]
     assert ring.since(total) == (total, [])
     assert [event.time_ns for event in ring.since(total - 2)[1]] == [total - 2, total - 1]
 

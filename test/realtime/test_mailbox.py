@@ -13,7 +13,7 @@ import pytest
 from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.shared_memory import (
-    EVENT_COUNT,
+    EVENT_CAPACITY,
     REASON_SIZE,
     Mailbox,
     reason_of,
@@ -110,12 +110,12 @@ def test_no_torn_record_is_ever_taken(threads_alternate):
 
 def test_events_keep_the_newest():
     writer, reader = two_ends()
-    for k in range(EVENT_COUNT + 5):
+    for k in range(EVENT_CAPACITY + 5):
         writer.report(Event.TARGET_STALE, k, 0, 1, f"number {k}")
     total, found = reader.events_since(0)
-    assert total == EVENT_COUNT + 5
+    assert total == EVENT_CAPACITY + 5
     assert found[0].event is Event.LOST
-    assert [e.text for e in found[1:]] == [f"number {k}" for k in range(5, EVENT_COUNT + 5)]
+    assert [e.text for e in found[1:]] == [f"number {k}" for k in range(5, EVENT_CAPACITY + 5)]
     assert found[1].arm == "left"
     assert found[1].controllet == "right/hold"
     assert reader.events_since(total)[1] == []

@@ -32,7 +32,7 @@ from multipanda_py.hardware.ros2_control.joint_states import (
 )
 from multipanda_py.hardware.ros2_control.settings import EFFORT, TopicDriverSettings, unpacked
 from multipanda_py.planning.trajectory.motion_limiter import MotionLimiter
-from multipanda_py.realtime.system.scheduling import SENDS_AGAIN, make_ordinary
+from multipanda_py.realtime.system.scheduling import RESEND_THREAD_PREFIX, make_ordinary
 from multipanda_py.robots.dynamics.external_torque import MomentumObserver
 
 if TYPE_CHECKING:
@@ -459,7 +459,9 @@ def main() -> NoReturn:
         control = kind_of_control(settings)(
             loop, topics, first_states(topics, settings, loop), settings
         )
-        make_ordinary(SENDS_AGAIN)  # The threads of the middleware have their names by now.
+        make_ordinary(
+            RESEND_THREAD_PREFIX
+        )  # The threads of the middleware have their names by now.
     except DriverStartError as error:
         loop.send_message(error=f"{error}", final=error.final)
         os._exit(1)

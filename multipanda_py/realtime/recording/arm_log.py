@@ -270,9 +270,9 @@ def motion_of(log: ArmLog, name: str, gravity: Any = None) -> MeasuredMotion:
     )
 
 
-_RENAMED = {"q": "q", "dq": "dq", "tau_J": "tau", "tau": "tau_commanded"}
-_LEFT_OUT = ("state_cycle_ns", "robot_time", "robot_mode", "robot_errors")
-_PER_JOINT = {field.name for field in ARM_FIELDS if {*field.shape} & {"joints", "sprung"}}
+_COLUMN_NAMES = {"q": "q", "dq": "dq", "tau_J": "tau", "tau": "tau_commanded"}
+_OMITTED_FIELDS = ("state_cycle_ns", "robot_time", "robot_mode", "robot_errors")
+_JOINT_FIELDS = {field.name for field in ARM_FIELDS if {*field.shape} & {"joints", "sprung"}}
 
 
 @dataclass(frozen=True)
@@ -325,12 +325,12 @@ def arm_log_of_records(
     result: dict[str, NDArray[Any]] = {"time": time}
     for name, values in records.items():
         # A size of 0 means that no arm has the field, such as actuators.
-        if name in _LEFT_OUT or 0 in values.shape[1:]:
+        if name in _OMITTED_FIELDS or 0 in values.shape[1:]:
             continue
         taken = values[selected]
-        if name in _PER_JOINT:  # The record has the size of the arm with the most joints.
+        if name in _JOINT_FIELDS:  # The record has the size of the arm with the most joints.
             taken = taken[..., :joints]
-        result[_RENAMED.get(name, name)] = np.ascontiguousarray(taken)
+        result[_COLUMN_NAMES.get(name, name)] = np.ascontiguousarray(taken)
     if not result["torque_terms_recorded"].any():
         del result["torque_terms"]
     return ArmLog(
@@ -373,12 +373,12 @@ def arm_logs(
     Raises:
         LogError: If there is no record.
     """
-    arm_logs = {}
+    logs = {}
     for index, arm in enumerate(facts):
         records = rows["arms"][:, index]
         fields = {name: records[name] for name in records.dtype.names or ()}
-        arm_logs[arm.name] = arm_log_of_records(fields, rows, arm, laws)
-    return arm_logs
+        logs[arm.name] = arm_log_of_records(fields, rows, arm, laws)
+    return logs
 
 
 def arm_facts(config: CellConfig) -> list[ArmFacts]:

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-LOG_EVENTS_TOPIC = "/events"
+EVENTS_TOPIC_NAME = "/events"
 SCHEMA = "rcl_interfaces/msg/Log"
-EVENTS_TOPIC = (LOG_EVENTS_TOPIC, SCHEMA, definition(SCHEMA))
+EVENTS_TOPIC = (EVENTS_TOPIC_NAME, SCHEMA, definition(SCHEMA))
 _INFO, _WARN, _ERROR = 20, 30, 40  # Severities of ``rcl_interfaces/msg/Log``.
 
 

@@ -26,7 +26,7 @@ from multipanda_py.realtime.recording.arm_log import (
     arm_logs,
 )
 from multipanda_py.realtime.recording.log import (
-    LOG_EVENTS_TOPIC,
+    EVENTS_TOPIC_NAME,
     Log,
     Mark,
     joined_logs,
@@ -251,7 +251,7 @@ def _arm_of_topic(topic: str, samples: list[Any], robot: str | None, path: Path)
 
 _KINDS = {"float64": "<f8", "int64": "<i8"}
 _LINE = re.compile(r"(?P<kind>float64|int64)(\[(?P<count>\d+)\])? (?P<name>\w+)")
-_BEFORE = 4  # Size of the encapsulation before a message [bytes].
+_ENCAPSULATION_SIZE = 4  # Size of the encapsulation before a message [bytes].
 _OWN_NAMES = {field.name.lower(): field for field in ARM_FIELDS}
 FORMER_FIELDS = {
     "fingers": "finger_positions",
@@ -310,11 +310,11 @@ def _log(content: McapContent, path: Path) -> Log:
 
 def _events(content: McapContent, cycles: NDArray[np.void]) -> list[Mark]:
     """Return the events of the loop with their robot time."""
-    if LOG_EVENTS_TOPIC not in content.messages:
+    if EVENTS_TOPIC_NAME not in content.messages:
         return []
     logged = np.concatenate(content.times[CYCLES_TOPIC])[: len(cycles)]
     events = []
-    for block, times in zip(content.messages[LOG_EVENTS_TOPIC], content.times[LOG_EVENTS_TOPIC]):
+    for block, times in zip(content.messages[EVENTS_TOPIC_NAME], content.times[EVENTS_TOPIC_NAME]):
         for message, time in zip(block, times):
             stamp = float(np.interp(time - logged[0], logged - logged[0], cycles["time"]))
             events.append(read_event(message.tobytes(), stamp))
@@ -332,8 +332,8 @@ def _records(content: McapContent, topic: str) -> NDArray[np.void]:
         name = FORMER_FIELDS.get(match["name"], match["name"])
         fields.append((name, _KINDS[match["kind"]], (int(count),) if count else ()))
     record = np.dtype(fields)
-    whole = np.dtype({"names": ["x"], "formats": [record], "offsets": [_BEFORE],
-                      "itemsize": _BEFORE + record.itemsize})  # fmt: skip
+    whole = np.dtype({"names": ["x"], "formats": [record], "offsets": [_ENCAPSULATION_SIZE],
+                      "itemsize": _ENCAPSULATION_SIZE + record.itemsize})  # fmt: skip
     records: NDArray[np.void] = content.array(topic, whole)["x"]
     return records
 

@@ -25,11 +25,11 @@ from multipanda_py.registry import needed
 _MESSAGE, _MESSAGE_INDEX, _CHUNK = 0x05, 0x07, 0x06  # Opcodes of MCAP records.
 _MESSAGE_HEAD = np.dtype([("op", "u1"), ("length", "<u8"), ("channel", "<u2"), ("sequence", "<u4"),
                   ("log_time", "<u8"), ("publish_time", "<u8")])  # fmt: skip
-_BEFORE_CONTENT = 9  # Size of opcode and length, which the length itself excludes [bytes].
+_RECORD_HEAD_SIZE = 9  # Size of opcode and length, which the length itself excludes [bytes].
 _INDEX = np.dtype([("log_time", "<u8"), ("offset", "<u8")])
 _CONTENT = "content"
 # Compression level of zstd. Higher levels take much longer and hardly compress noise better.
-_LEVEL = 1
+_COMPRESSION_LEVEL = 1
 
 
 @dataclass
@@ -70,7 +70,7 @@ class ChunkMaker:
     """
 
     def __init__(self, topics: Sequence[Topic]) -> None:
-        self._compress = needed("zstandard").ZstdCompressor(level=_LEVEL).compress
+        self._compress = needed("zstandard").ZstdCompressor(level=_COMPRESSION_LEVEL).compress
         self._topics = topics
         self._records: list[tuple[np.dtype[Any], bytes]] = []
         for number, topic in enumerate(topics, start=1):
@@ -139,13 +139,13 @@ class ChunkMaker:
         content = struct.pack("<QQQII", start, end, len(messages), zlib.crc32(messages), 4)
         content += b"zstd" + struct.pack("<Q", len(compressed)) + compressed
         data = [struct.pack("<BQ", _CHUNK, len(content)), content]
-        length = at = _BEFORE_CONTENT + len(content)
+        length = at = _RECORD_HEAD_SIZE + len(content)
         chunk = Chunk(b"", length, start, end, len(messages), len(compressed), len(times))
         for number, index in indexes:
             raw = index.tobytes()
             data += [struct.pack("<BQHI", _MESSAGE_INDEX, 6 + len(raw), number, len(raw)), raw]
             chunk.index_offsets[number], chunk.counts[number] = at, len(index)
-            at += _BEFORE_CONTENT + 6 + len(raw)
+            at += _RECORD_HEAD_SIZE + 6 + len(raw)
         chunk.data = b"".join(data)
         return chunk
 
@@ -169,7 +169,7 @@ def _messages(
 
 def _head(size: int, channel: int, time: int = 0) -> bytes:
     """Return the header of a message whose record has ``size`` bytes in total."""
-    return struct.pack("<BQHIQQ", _MESSAGE, size - _BEFORE_CONTENT, channel, 0, time, time)
+    return struct.pack("<BQHIQQ", _MESSAGE, size - _RECORD_HEAD_SIZE, channel, 0, time, time)
 
 
 def _fields(dtype: np.dtype[Any]) -> dict[str, tuple[np.dtype[Any], int]]:

@@ -152,7 +152,7 @@ MAX_VELOCITY_DIFFERENCE, MIN_RMS_VELOCITY, AVERAGING_TIME = 0.3, 0.02, 0.05
 for this check [rad/s, m/s]. Averaging time of both signals [s]."""
 MIN_CORRELATION = 0.8
 """Minimum correlation of two signals that count as the same."""
-SHORTEST_RUN = 8
+MIN_RUN_SAMPLES = 8
 """Minimum number of samples of a run whose slope is checked."""
 PERIOD_RANGE = (2e-5, 0.2)
 """Minimum and maximum plausible time between samples [s]."""
@@ -197,7 +197,7 @@ def wrong_positions(q: Matrix, joints: Sequence[str], limits: ArmLimits) -> list
         One message per fault.
     """
     low, high = limits.lower - MAX_LIMIT_EXCESS, limits.upper + MAX_LIMIT_EXCESS
-    wrong_positions = []
+    faults = []
     for joint in np.flatnonzero(((q < low) | (q > high)).any(axis=0)).tolist():
         in_degrees = np.deg2rad(q[:, joint])
         is_inside = (in_degrees >= low[joint]).all() and (in_degrees <= high[joint]).all()
@@ -205,12 +205,12 @@ def wrong_positions(q: Matrix, joints: Sequence[str], limits: ArmLimits) -> list
             hint = "are positions in degrees?"
         else:
             hint = "are columns swapped, or is it another robot?"
-        wrong_positions.append(
+        faults.append(
             f"{joints[joint]}: got positions from {q[:, joint].min():.4g} to "
             f"{q[:, joint].max():.4g}, allowed {limits.lower[joint]:.4g} to "
             f"{limits.upper[joint]:.4g} {limits.unit(joint)}: {hint}"
         )
-    return wrong_positions
+    return faults
 
 
 def wrong_torques(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str]:
@@ -248,7 +248,7 @@ def wrong_velocities(
         joints: Joint names.
         runs: Ranges of samples between gaps.
     """
-    runs = [run for run in runs if run.stop - run.start >= SHORTEST_RUN]
+    runs = [run for run in runs if run.stop - run.start >= MIN_RUN_SAMPLES]
     if not runs:
         return []
     window = max(1, round(AVERAGING_TIME / float(np.median(np.diff(time)))))
@@ -356,8 +356,8 @@ def correlations(a: Matrix, b: Matrix) -> Matrix:
     one, other = (x - x.mean(axis=0) for x in (a, b))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         lengths = np.outer(np.linalg.norm(one, axis=0), np.linalg.norm(other, axis=0))
-        correlations: Matrix = (one.T @ other) / lengths
-    return correlations
+        result: Matrix = (one.T @ other) / lengths
+    return result
 
 
 def _averaged(values: Matrix, window: int) -> Matrix:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".png", ".svg", ".pdf")
 COLORS = ("#3b75af", "#c4663a", "#6b9e5b", "#8a6bab", "#b8a03c", "#6f6f6f", "#3d9a9a", "#b04a6f")
-_POINTS = 4000
+_MAX_POINTS = 4000
 """Maximum number of points of a curve; more are not visible."""
-_SPAN = 0.01
+_MIN_RANGE = 0.01
 """Minimum range of a panel, in its unit."""
 _BANDS = ("#dfe8f2", "#f5e6dc", "#e4efdf", "#ece4f2", "#f4efd6", "#e8e8e8")
 
@@ -59,7 +59,7 @@ def draw(log: Log, output: Path) -> list[Path]:
 
 def _arm(log: Log, arm: ArmLog, path: Path) -> None:
     plots = pyplot()
-    shown = arm.part(slice(None, None, max(1, len(arm) // _POINTS)))
+    shown = arm.part(slice(None, None, max(1, len(arm) // _MAX_POINTS)))
     panels = _panels(shown)
     if len(arm) > 2:
         panels.append(_timing(arm, shown))
@@ -147,8 +147,8 @@ def _panel(
         color = COLORS[k % len(COLORS)]
         axis.plot(log.time, values, style, color=color, lw=0.9, label=name or None)
     low, high = axis.get_ylim()
-    if high - low < _SPAN:  # The curve contains only rounding errors.
-        low, high = 0.5 * (low + high - _SPAN), 0.5 * (low + high + _SPAN)
+    if high - low < _MIN_RANGE:  # The curve contains only rounding errors.
+        low, high = 0.5 * (low + high - _MIN_RANGE), 0.5 * (low + high + _MIN_RANGE)
         axis.set_ylim(low, high)
     if bounds is not None:
         for k in range(len(curves)):

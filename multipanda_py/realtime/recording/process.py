@@ -31,9 +31,9 @@ from multipanda_py.realtime.system.child_process import lines, log_line
 
 NICENESS = 15
 """Niceness of the process, so that it does not delay control."""
-PERIOD = 0.5
+READ_PERIOD = 0.5
 """Period of reading the ring buffer, which holds four seconds [s]."""
-_NOBODY = "owner_gone"
+_OWNER_GONE = "owner_gone"
 
 
 class _End:
@@ -46,7 +46,7 @@ class _End:
 
     def __init__(self, lines: Iterator[bytes]) -> None:
         self._lines = lines
-        self.requested, self.reason = threading.Event(), _NOBODY
+        self.requested, self.reason = threading.Event(), _OWNER_GONE
 
     def wait(self) -> None:
         line = next(self._lines, b"")
@@ -92,13 +92,13 @@ def _follow(plan: CellPlan, options: dict[str, Any], end: _End) -> dict[str, Any
     threading.Thread(target=end.wait, daemon=True).start()
     until, is_late = math.inf, False
     while time.monotonic() < until:
-        if end.requested.wait(PERIOD) and until == math.inf:
+        if end.requested.wait(READ_PERIOD) and until == math.inf:
             until = -math.inf
             if isinstance(sink, FaultSink) and end.reason:
                 sink.keep_now(end.reason)
                 until = time.monotonic() + sink.after
         elif until < math.inf:
-            time.sleep(PERIOD)
+            time.sleep(READ_PERIOD)
         rows = reader.take()
         event_count, events = reports.since(event_count)
         messages = [event_message(event, event.time_ns + offset) for event in events]

@@ -25,7 +25,7 @@ FCI_PORT = 1337
 """TCP port of the Franka Control Interface."""
 CONNECTION_PAUSE = 0.005
 """Time between two connections, so that they do not accumulate at the robot [s]."""
-RTT_LIMIT = 300e-6
+MAX_ROUND_TRIP_TIME = 300e-6
 """Round-trip time to the robot above which commands are lost, from Franka's guide [s]."""
 
 
@@ -166,7 +166,7 @@ def examine_link(ip: str, trials: int = 20) -> Iterator[Finding]:
             return
     median, worst = statistics.median(times), max(times)
     yield Finding(
-        worst < RTT_LIMIT, f"link to {ip}",
+        worst < MAX_ROUND_TRIP_TIME, f"link to {ip}",
         f"connects in {median * 1e6:.0f} us, at worst {worst * 1e6:.0f} us",
         "use no switch or hub, and disable power saving of the network card",
     )  # fmt: skip

@@ -41,7 +41,7 @@ class Closeable(ABC):
         self.close()
 
 
-_LIMIT = select.PIPE_BUF
+_MAX_LINE_SIZE = select.PIPE_BUF  # Maximum size of a line that is written at once [bytes].
 
 
 def open_closed_streams() -> None:
@@ -92,7 +92,7 @@ def log_line(text: str) -> None:
     """Write a line to standard error if this does not block."""
     with contextlib.suppress(OSError, ValueError):  # The terminal may be closed.
         if select.select([], [2], [], 0)[1]:
-            os.write(2, f"{text}\n".encode()[:_LIMIT])
+            os.write(2, f"{text}\n".encode()[:_MAX_LINE_SIZE])
 
 
 LOOP_NAME, DRIVER_NAME = "multipanda_loop", "multipanda_arm"
@@ -221,7 +221,7 @@ def leave(code: int) -> NoReturn:
 
 END_TIMEOUT = 5.0
 """Timeout of the end of a child process before it is killed [s]."""
-_PIECE = 1 << 16  # Size of the pieces in which output is read [bytes].
+_READ_SIZE = 1 << 16  # Size of the pieces in which output is read [bytes].
 
 
 class JsonLinesChild:
@@ -278,7 +278,7 @@ class JsonLinesChild:
     def lines(self) -> Iterator[bytes]:
         """Yield the received lines, without waiting."""
         out = self._process.stdout
-        while out is not None and (piece := out.read(_PIECE)):
+        while out is not None and (piece := out.read(_READ_SIZE)):
             *lines, self._part = (self._part + piece).split(b"\n")
             yield from lines
 

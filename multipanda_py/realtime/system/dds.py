@@ -27,8 +27,8 @@ PROFILE_VARIABLE = "FASTDDS_DEFAULT_PROFILES_FILE"
 PROFILE_FILE = Path(__file__).with_name("without_types.xml")
 LAST_DOMAIN = 232
 """Maximum domain by the port numbers of DDS (RTPS 2.2, 9.6.1.1)."""
-_OF_USERS = ("FASTRTPS_DEFAULT_PROFILES_FILE", PROFILE_VARIABLE)
-_IN_FOLDERS = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
+_PROFILE_VARIABLES = ("FASTRTPS_DEFAULT_PROFILES_FILE", PROFILE_VARIABLE)
+_DEFAULT_PROFILE_FILES = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
 
 
 def discovery_hint() -> str:
@@ -58,9 +58,11 @@ def announce_without_types() -> None:
 
     Thread: the main one, before the first context of ROS.
     """
-    if any(os.environ.get(name) for name in _OF_USERS):
+    if any(os.environ.get(name) for name in _PROFILE_VARIABLES):
         return
-    if any(Path(name).exists() for name in _IN_FOLDERS):  # Fast DDS reads the working folder too.
+    if any(
+        Path(name).exists() for name in _DEFAULT_PROFILE_FILES
+    ):  # Fast DDS reads the working folder too.
         return
     os.environ[PROFILE_VARIABLE] = str(PROFILE_FILE)
 

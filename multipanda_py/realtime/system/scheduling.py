@@ -150,7 +150,7 @@ def has_capability(number: int) -> bool:
 _MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
 _PR_SET_TIMERSLACK = 29
 _START_NICENESS = -10  # Niceness during the start of a process.
-SENDS_AGAIN = "dds.asyn"
+RESEND_THREAD_PREFIX = "dds.asyn"
 """Name of the middleware threads that resend lost messages. They retry in a busy loop while a
 reader does not take a message, and would keep that reader from the core."""
 

@@ -20,7 +20,7 @@ from multipanda_py.realtime.system.child_process import open_closed_streams
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl-C, the signal of a supervisor, and a closed terminal."""
-BEYOND_SIGNALS = 128
+SIGNAL_EXIT_OFFSET = 128
 """Offset between the number of a signal and the exit code in a shell: 130, 143, 129."""
 program_name = ""
 """Name of this program for messages; empty if the process belongs to another program."""
@@ -43,7 +43,7 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
-        self.code = BEYOND_SIGNALS + number
+        self.code = SIGNAL_EXIT_OFFSET + number
         self.name = signal.Signals(number).name
 
 
@@ -102,7 +102,7 @@ def _end(number: int, frame: FrameType | None) -> None:
             children = file.read().split()
         for child in children:
             os.kill(int(child), signal.SIGKILL)
-    os._exit(BEYOND_SIGNALS + number)
+    os._exit(SIGNAL_EXIT_OFFSET + number)
 
 
 def _raise(number: int, frame: FrameType | None) -> None:

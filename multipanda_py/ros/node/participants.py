@@ -16,7 +16,7 @@ from rclpy.utilities import get_default_context
 
 from multipanda_py.config.sections import RealtimeConfig
 from multipanda_py.realtime.system.scheduling import (
-    SENDS_AGAIN,
+    RESEND_THREAD_PREFIX,
     before_ordinary_threads,
     make_ordinary,
 )
@@ -79,7 +79,7 @@ class SeparateParticipant:
             name = suffix.strip("_")
             self.thread = threading.Thread(target=self._run, args=(name,), name=name, daemon=True)
             self.thread.start()
-        make_ordinary(SENDS_AGAIN)
+        make_ordinary(RESEND_THREAD_PREFIX)
 
     def close(self) -> None:
         """Answer all pending requests, then destroy the node and its participant."""
