@@ -38,7 +38,6 @@ class FaultBarrier:
     Args:
         loop: Loop with the arms of the backend.
         backend: Backend whose methods are called inside.
-        now_ns: Time of the cycle, for the report [ns].
 
     Raises:
         LoopError: If the backend fails during the start, when no controllet owns the arms yet, so
@@ -47,10 +46,8 @@ class FaultBarrier:
     Thread: control.
     """
 
-    __slots__ = ("_backend", "_loop", "_now_ns")
-
-    def __init__(self, loop: ControlLoop, backend: Backend, now_ns: int) -> None:
-        self._loop, self._backend, self._now_ns = loop, backend, now_ns
+    def __init__(self, loop: ControlLoop, backend: Backend) -> None:
+        self._loop, self._backend = loop, backend
 
     def __enter__(self) -> None:
         pass
@@ -72,14 +69,14 @@ class FaultBarrier:
             if arm.fault:
                 arm.interrupted = True
             else:
-                loop.owners.fail(arm.owner, Event.BACKEND_ERROR, error_text(error), self._now_ns)
+                loop.owners.fail(arm.owner, Event.BACKEND_ERROR, error_text(error), loop.now_ns)
         return True
 
 
 class ControlLoop:
     """Control cycle of a cell.
 
-    Every error of a controllet ends in :meth:`Ownership.fail`, every error of a backend in a
+    Every error of a controllet ends in :meth:`.Ownership.fail`, every error of a backend in its
     :class:`FaultBarrier`. The arms hold in the same cycle, and the fault is latched on them and
     reported once. No exception leaves :meth:`cycle`.
 
@@ -89,7 +86,7 @@ class ControlLoop:
     for the packet of that arm, one period at the longest; see :meth:`answer_followers`.
 
     :meth:`cycle` calls one method per step. Their argument ``fresh`` contains the indices of the
-    fresh arms, and ``now_ns`` or ``wake_ns`` is the start of the cycle, CLOCK_MONOTONIC [ns].
+    fresh arms.
 
     :func:`.start_loop` starts the loop; :mod:`.loop_state` saves and restores its state.
 
@@ -112,6 +109,7 @@ class ControlLoop:
         write_order: Backends in the order in which they are written. The start moves those of real
             arms to the front, because simulated arms can wait.
         backend_of: Backend of each arm, by index.
+        barriers: Fault barrier of each backend.
         owners: Assignment of arms to controllets.
         mailbox: Shared memory between the loop and the owning process.
         row: Cycle record as numbers, (n,); the arm states are views into it.
@@ -121,6 +119,7 @@ class ControlLoop:
         objects: Objects of the scene.
         joint_unwraps: Joint unwrapping of the arms with continuous joints.
         torque_estimators: Estimators of external torques, each after the index of its arm.
+        now_ns: Start of the present or last cycle, CLOCK_MONOTONIC [ns].
         missed: Number of periods skipped since the start; :func:`.run_paced` counts them.
 
     Thread: control, except construction and :func:`.start_loop`.
@@ -152,6 +151,7 @@ class ControlLoop:
         self._all = range(len(arms))
         self._batch_safety = BatchSafety(arms, row["arms"][0], backends[0].period)
         self.backend_of = {arm: backend for backend in backends for arm in backend.arms}
+        self.barriers = {backend: FaultBarrier(self, backend) for backend in backends}
         self.watchdog = Watchdog(ownership, mailbox, heartbeat_timeout_ns)
         self.recoveries = Recoveries(arms, self.backend_of, ownership, mailbox)
         self._tares = Tares(arms, self.backend_of, mailbox, backends[0].period)
@@ -168,7 +168,7 @@ class ControlLoop:
         self._settings = ArmSettings(arms, self.backend_of, mailbox, self._tares)
         self._is_traced = self._request_count = self._target_count = 0
         self._cycle = self._switch_to_acknowledge = self._control_ns = 0
-        self.missed = 0
+        self.now_ns = self.missed = 0
 
     def cycle(self, wake_ns: int, deadline_ns: int, fresh: Sequence[int] | None = None) -> None:
         """Run one cycle.
@@ -178,19 +178,20 @@ class ControlLoop:
             deadline_ns: Planned start of the cycle, CLOCK_MONOTONIC [ns].
             fresh: Indices of the arms with a new state; None means all arms, paced by a clock.
         """
+        self.now_ns = wake_ns
         indices: Sequence[int] = self._all if fresh is None else fresh
-        self.read(indices, wake_ns)
+        self.read(indices)
         if fresh is not None and self.is_follower_packet(fresh):
-            self.answer_followers(fresh, wake_ns)
+            self.answer_followers(fresh)
         else:
             self.update_models(indices)
-            self.check_states(indices, wake_ns)
-            self.process_requests(indices, wake_ns)
-            self.update_controllets(indices, wake_ns)
+            self.check_states(indices)
+            self.process_requests(indices)
+            self.update_controllets(indices)
             self.saturate(indices)
-            self.write(indices, wake_ns)
-        self.check_watchdogs(wake_ns)
-        self.record(wake_ns, deadline_ns, fresh)
+            self.write(indices)
+        self.check_watchdogs()
+        self.record(deadline_ns, fresh)
 
     def is_follower_packet(self, fresh: Sequence[int]) -> bool:
         """Return True if the commands of these arms are known already and no request waits."""
@@ -203,42 +204,42 @@ class ControlLoop:
                 return False
         return True
 
-    def answer_followers(self, fresh: Sequence[int], now_ns: int) -> None:
+    def answer_followers(self, fresh: Sequence[int]) -> None:
         """Answer arms whose commands are computed already, and update their models afterwards.
 
         These arms belong to a controllet of several arms, but are not its first arm. Their
         commands were computed with the packet of the first arm. A robot waits 0.3 ms for its
-        answer, and this saves it the time of the model. The controllet needs the model only when
-        its first arm is fresh again.
+        answer, so that its model is updated after the answer. The controllet needs this model
+        only when its first arm is fresh again.
         """
         self.saturate(fresh)
-        self.write(fresh, now_ns)
+        self.write(fresh)
         self.update_models(fresh)
         for arm in [self.arms[index] for index in fresh]:
-            self.owners.attempt(arm.owner, arm.state.look_ahead, now_ns)
+            self.owners.attempt(arm.owner, arm.state.look_ahead, self.now_ns)
 
-    def read(self, fresh: Sequence[int], now_ns: int) -> None:
+    def read(self, fresh: Sequence[int]) -> None:
         """Read the states of arms, and latch the faults that backends report."""
         for tare in self._tares.active:
             tare.undo()
         for backend in self.backends:
-            with FaultBarrier(self, backend, now_ns):
+            with self.barriers[backend]:
                 backend.read(fresh)
             faults: list[tuple[int, str]] | None = None
-            with FaultBarrier(self, backend, now_ns):
+            with self.barriers[backend]:
                 faults = [(index, text) for index, text in backend.faults()]
             if faults is None:
                 continue
             for index, text in faults:
-                self.recoveries.stopped(index, text, now_ns)
+                self.recoveries.stopped(index, text, self.now_ns)
             if backend.notices:
                 for text in backend.notices:
-                    self.mailbox.report(Event.NOTICE, now_ns, -1, -1, text)
+                    self.mailbox.report(Event.NOTICE, self.now_ns, -1, -1, text)
                 backend.notices.clear()
         for index, estimator in self.torque_estimators:
             backend = self.backend_of[index]
             if index in fresh and backend.is_new(index):
-                with FaultBarrier(self, backend, now_ns):
+                with self.barriers[backend]:
                     estimator.update()
         self._time[0] = self.backends[0].time
         for joints in self.joint_unwraps:
@@ -252,16 +253,16 @@ class ControlLoop:
             arm = self.arms[index]
             arm.model.update(arm.state)
 
-    def check_states(self, fresh: Sequence[int], now_ns: int) -> None:
+    def check_states(self, fresh: Sequence[int]) -> None:
         """Latch faults on arms whose measured state is invalid."""
         if len(fresh) == len(self._all) and self._batch_safety.check_states():
             return
         for index in fresh:
             arm = self.arms[index]
             if fault := arm.check():
-                self.owners.fail(arm.owner, fault, arm.explain(fault), now_ns, (arm,))
+                self.owners.fail(arm.owner, fault, arm.explain(fault), self.now_ns, (arm,))
 
-    def process_requests(self, fresh: Sequence[int], now_ns: int) -> None:
+    def process_requests(self, fresh: Sequence[int]) -> None:
         """Receive new requests and targets, and continue requests of several cycles."""
         # The counter of targets is read before that of requests, so that a target that was sent
         # after a request is never processed before it.
@@ -269,59 +270,59 @@ class ControlLoop:
         requests = self._words[_MAIL]
         if requests != self._request_count:
             self._request_count, self._target_count = requests, targets
-            self._receive_requests(now_ns)
-            self._receive_targets(now_ns)
+            self._receive_requests()
+            self._receive_targets()
         elif targets != self._target_count:
             self._target_count = targets
-            self._receive_targets(now_ns)
+            self._receive_targets()
         if self.recoveries.pending:
-            self.recoveries.clear_faults(now_ns)
+            self.recoveries.clear_faults(self.now_ns)
         if self.owners.changing and self.owners.check_changes():
             # Lets the next cycle read requests that arrived during the change.
             self._request_count = -1
         if self._settings.pending or self._settings.interrupted:
-            self._settings.forward_responses(now_ns)
+            self._settings.forward_responses(self.now_ns)
         if self._tares.pending:
-            self._tares.update(fresh, now_ns)
+            self._tares.update(fresh, self.now_ns)
 
-    def _receive_requests(self, now_ns: int) -> None:
+    def _receive_requests(self) -> None:
         if self._words[_TRACE] != self._is_traced:
             self._is_traced = self._words[_TRACE]
             for instance in self.instances:
                 instance.trace_terms(bool(self._is_traced))
         # Done before a switch, so that the switch starts with the new parameters.
         for instance in self.instances:
-            self.owners.attempt(instance, instance.receive_parameters, now_ns)
+            self.owners.attempt(instance, instance.receive_parameters, self.now_ns)
         request = self.mailbox.switch.pop()
         if request is not None:
             # Time at which the new controllets start.
             self._words[SharedFlag.SWITCH_NS] = _monotonic_ns()
-            self._words[SharedFlag.SWITCH_STATUS] = self.owners.switch(request, now_ns)
+            self._words[SharedFlag.SWITCH_STATUS] = self.owners.switch(request, self.now_ns)
             self._switch_to_acknowledge = self.mailbox.switch.last_read
         recover = self.mailbox.recover.pop()
         if recover is not None:
-            self.recoveries.start(recover, now_ns)
+            self.recoveries.start(recover, self.now_ns)
         for index, slot in enumerate(self.mailbox.grippers):
             command = slot.pop()
             if command is not None:
                 backend = self.backend_of[index]
-                with FaultBarrier(self, backend, now_ns):
+                with self.barriers[backend]:
                     backend.grip(index, slot.last_read, command)
-        self._settings.receive(now_ns)
-        self._tares.receive(now_ns)
-        self.attached.receive(now_ns)
-        with FaultBarrier(self, self.objects.backend, now_ns):
+        self._settings.receive(self.now_ns)
+        self._tares.receive(self.now_ns)
+        self.attached.receive(self.now_ns)
+        with self.barriers[self.objects.backend]:
             self.objects.receive()
 
-    def _receive_targets(self, now_ns: int) -> None:
+    def _receive_targets(self) -> None:
         for instance in self.owners.active:
             try:
-                if not instance.receive_targets(now_ns):
+                if not instance.receive_targets(self.now_ns):
                     text = "target is not finite"
-                    self.owners.report(Event.TARGET_INVALID, instance, text, now_ns)
+                    self.owners.report(Event.TARGET_INVALID, instance, text, self.now_ns)
             except BaseException as error:
                 pass_interrupt(error)
-                self.owners.fail(instance, Event.CONTROLLET_ERROR, error_text(error), now_ns)
+                self.owners.fail(instance, Event.CONTROLLET_ERROR, error_text(error), self.now_ns)
 
     def _is_busy(self) -> bool:
         """Return True while a request of several cycles is in progress."""
@@ -330,11 +331,11 @@ class ControlLoop:
             or self._settings.pending or self._settings.interrupted
         )  # fmt: skip
 
-    def update_controllets(self, fresh: Sequence[int], now_ns: int) -> None:
+    def update_controllets(self, fresh: Sequence[int]) -> None:
         """Compute the active controllets that are new, or whose first arm is fresh."""
         for instance in self.owners.active:
             if instance.is_new or instance.spec.arms[0] in fresh:
-                self.owners.update(instance, now_ns)
+                self.owners.update(instance, self.now_ns)
 
     def saturate(self, fresh: Sequence[int]) -> None:
         """Blend the commands of arms after a switch, saturate them and limit their rates."""
@@ -344,48 +345,47 @@ class ControlLoop:
             for index in fresh:
                 self.arms[index].command()
 
-    def write(self, fresh: Sequence[int], wake_ns: int) -> None:
+    def write(self, fresh: Sequence[int]) -> None:
         """Send the commands to arms; a simulated world advances by one period."""
-        self._control_ns = _monotonic_ns() - wake_ns
+        self._control_ns = _monotonic_ns() - self.now_ns
         for backend in self.write_order:
-            with FaultBarrier(self, backend, wake_ns):
+            with self.barriers[backend]:
                 backend.write(fresh)
 
-    def check_watchdogs(self, now_ns: int) -> None:
+    def check_watchdogs(self) -> None:
         """Check heartbeat, target streams, grasps, contact forces and springs.
 
         This follows :meth:`write`, so that the checks do not delay the torques. They act from the
         next cycle on.
         """
-        self.watchdog.check(now_ns)
-        self.attached.update(now_ns)
+        self.watchdog.check(self.now_ns)
+        self.attached.update(self.now_ns)
         if not self._cycle % CYCLES_BETWEEN_CHECKS:
-            self.owners.forces.compare(self.owners.active, now_ns)
+            self.owners.forces.compare(self.owners.active, self.now_ns)
         for index, springs in self._on_springs:
             if text := springs.new_warning():
-                self.mailbox.report(Event.NOTICE, now_ns, index, -1, text)
+                self.mailbox.report(Event.NOTICE, self.now_ns, index, -1, text)
 
-    def record(self, wake_ns: int, deadline_ns: int, fresh: Sequence[int] | None = None) -> None:
+    def record(self, deadline_ns: int, fresh: Sequence[int] | None = None) -> None:
         """Publish the cycle record and the heartbeat, and acknowledge a switch.
 
         Args:
-            wake_ns: Start of the cycle [ns].
             deadline_ns: Planned start of the cycle [ns].
             fresh: Indices of the arms whose packets have started the cycle; None without any.
         """
         if fresh is not None:
             for index in fresh:
                 if self.backend_of[index].is_new(index):
-                    self._state_cycle_ns[index][0] = wake_ns
+                    self._state_cycle_ns[index][0] = self.now_ns
         header = self._header
         self._cycle += 1
         header[0] = self._cycle_end[0] = self._cycle
-        header[1], header[2] = wake_ns, deadline_ns
-        header[3] = _monotonic_ns() - wake_ns
+        header[1], header[2] = self.now_ns, deadline_ns
+        header[3] = _monotonic_ns() - self.now_ns
         header[4] = self._control_ns
         header[5], header[6] = self.missed, self.owners.epoch
         self.mailbox.ring.append(self.row)
-        self._words[_LOOP_HEARTBEAT] = wake_ns
+        self._words[_LOOP_HEARTBEAT] = self.now_ns
         # This record is the first that shows the new owners to readers.
         if self._switch_to_acknowledge:
             self._words[SharedFlag.SWITCH_ACK] = self._switch_to_acknowledge
@@ -397,8 +397,9 @@ class ControlLoop:
         Args:
             now_ns: Present time, CLOCK_MONOTONIC [ns].
         """
+        self.now_ns = now_ns
         before = self.objects.taken
-        with FaultBarrier(self, self.objects.backend, now_ns):
+        with self.barriers[self.objects.backend]:
             self.objects.receive()
         if self.objects.taken != before:
             self._publish_again()

@@ -101,4 +101,5 @@ def restore_state(loop: ControlLoop, state: LoopState, seed: int | None, now_ns:
     loop.owners.reset(state.active, now_ns)
     for arm in loop.arms:
         arm.blend_left = 0
-    loop.record(now_ns, now_ns)
+    loop.now_ns = now_ns
+    loop.record(now_ns)

@@ -20,7 +20,7 @@ from multipanda_py.context import Context, Handover
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.realtime.arm import Arm, ArmMotion
 from multipanda_py.realtime.controllet_instance import ControlletInstance
-from multipanda_py.realtime.cycle import ControlLoop, FaultBarrier
+from multipanda_py.realtime.cycle import ControlLoop
 from multipanda_py.realtime.objects import AttachedObjects, SceneObjects
 from multipanda_py.realtime.ownership import Ownership
 from multipanda_py.realtime.plugin_errors import starting
@@ -95,8 +95,9 @@ def enable_commands(loop: ControlLoop) -> None:
 
     Thread: control.
     """
+    loop.now_ns = time.monotonic_ns()
     for backend in loop.backends:
-        with FaultBarrier(loop, backend, time.monotonic_ns()):
+        with loop.barriers[backend]:
             backend.begin()
 
 
@@ -126,8 +127,9 @@ def finish_start(loop: ControlLoop) -> None:
 
     Thread: control.
     """
+    loop.now_ns = time.monotonic_ns()
     for backend in loop.backends:
-        with FaultBarrier(loop, backend, time.monotonic_ns()):
+        with loop.barriers[backend]:
             backend.finish_start()
 
 
@@ -157,7 +159,8 @@ def start_loop(loop: ControlLoop, active: Sequence[str], warm_up: int = 300) -> 
         with starting(loop.label(backend)):
             not_ready += [(index, text) for index, text in backend.faults()]
     everyone = range(len(loop.arms))
-    loop.read(everyone, time.monotonic_ns())
+    loop.now_ns = time.monotonic_ns()
+    loop.read(everyone)
     loop.update_models(everyone)
     for backend in loop.backends:
         with starting(loop.label(backend)):
