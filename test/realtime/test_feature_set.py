@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features come and go without a step in the torque."""
+"""Features are enabled and disabled without a torque step, and projected together."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from cell_names import LEFT_CARTESIAN
 
+from multipanda_py.controllets.features.nullspace import Nullspace, NullspaceParams
+from multipanda_py.controllets.features.singularity import Manipulability, ManipulabilityParams
 from multipanda_py.exceptions import ParameterRejected
-from multipanda_py.realtime.feature_set import FADE_TIME
+from multipanda_py.pose import Pose
+from multipanda_py.realtime.feature_set import FADE_TIME, FeatureSet, SharedNullspace
+from multipanda_py.targets import CartesianTarget
+from multipanda_py.testing import StateMaker
 
-pytestmark = [pytest.mark.sim, pytest.mark.inline]
+pytestmark = pytest.mark.inline
 
 
 def features_of(cell, name=LEFT_CARTESIAN):
@@ -19,6 +26,7 @@ def features_of(cell, name=LEFT_CARTESIAN):
     return next(i.features for i in active if i.spec.name == name)
 
 
+@pytest.mark.sim
 def test_the_torque_of_a_feature_fades_out_and_in(make_cell):
     cell = make_cell(active=[LEFT_CARTESIAN])
     cell.step(50)
@@ -37,6 +45,7 @@ def test_the_torque_of_a_feature_fades_out_and_in(make_cell):
     assert not features_of(cell).changing
 
 
+@pytest.mark.sim
 def test_a_feature_that_is_off_adds_nothing_and_costs_nothing(make_cell):
     cell = make_cell(active=[LEFT_CARTESIAN])
     cell.set_parameters(LEFT_CARTESIAN, {"nullspace.enabled": False, "coriolis.enabled": False})
@@ -45,6 +54,7 @@ def test_a_feature_that_is_off_adds_nothing_and_costs_nothing(make_cell):
     assert not {"Nullspace", "Coriolis"} & set(adding)
 
 
+@pytest.mark.sim
 def test_a_feature_switched_off_in_the_cell_file_starts_off(make_cell):
     law = {"type": "cartesian_impedance", "params": {"nullspace": {"enabled": False}}}
     cell = make_cell(controllets={"law": law}, active=["left/law"])
@@ -52,6 +62,7 @@ def test_a_feature_switched_off_in_the_cell_file_starts_off(make_cell):
     assert "Nullspace" not in [type(f).__name__ for f in features_of(cell, "left/law").adding]
 
 
+@pytest.mark.sim
 def test_changing_ones_mind_in_the_middle_of_a_fade_makes_no_step(make_cell):
     cell = make_cell(active=[LEFT_CARTESIAN])
     cell.set_parameters(LEFT_CARTESIAN, {"nullspace.projector": "none", "governor.enabled": False})
@@ -66,7 +77,113 @@ def test_changing_ones_mind_in_the_middle_of_a_fade_makes_no_step(make_cell):
     assert np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max() < 0.15
 
 
+@pytest.mark.sim
 def test_the_switch_is_a_flag_and_nothing_else(make_cell):
     cell = make_cell(active=[LEFT_CARTESIAN])
     with pytest.raises(ParameterRejected, match="true or false"):
         cell.set_parameters(LEFT_CARTESIAN, {"nullspace.enabled": 0.5})
+
+
+PERIOD = 1e-3
+
+
+@pytest.fixture
+def rig():
+    """Two arms in random postures, a nullspace and manipulability, which acts on all of them."""
+    maker = StateMaker(2)
+    params = [NullspaceParams(), ManipulabilityParams(threshold=1.0)]
+    features = FeatureSet(
+        [kind(maker.context, own) for kind, own in zip((Nullspace, Manipulability), params)],
+        [True, True],
+        PERIOD,
+    )
+    rng, target = np.random.default_rng(3), CartesianTarget(2)
+    states = maker.random(rng, speed=0.5)
+    features.activate(states, target)
+    for posture, state in zip(target.posture, states):
+        posture[:] = state.q + rng.uniform(-0.3, 0.3, 7)
+    return features, params, states, target
+
+
+def torques(parts, states, target):
+    tau = [np.zeros(7), np.zeros(7)]
+    for part in parts:
+        part.add(states, target, tau, PERIOD)
+    return np.array(tau)
+
+
+def kinds(parts):
+    return [type(part) for part in parts]
+
+
+def test_one_projection_gives_what_two_give_and_accelerates_no_tool(rig):
+    features, _, states, target = rig
+    assert kinds(features.working) == [SharedNullspace]
+    together = torques(features.working, states, target)
+    apart = torques(features.adding, states, target)
+    assert together == pytest.approx(apart, abs=1e-12)
+    for feature in features.adding:
+        assert np.abs(torques([feature], states, target)).max(axis=1).min() > 0.01
+    for state, tau in zip(states, together):
+        assert np.abs(state.jacobian @ np.linalg.solve(state.mass, tau)).max() < 1e-9
+
+
+def test_what_one_feature_leaves_to_the_other_is_projected_as_well(rig):
+    features, params, states, target = rig
+    features.set_parameters([params[0], replace(params[1], threshold=1e-6)])
+    together = torques(features.working, states, target)
+    assert kinds(features.working) == [SharedNullspace]
+    assert together == pytest.approx(torques(features.adding[:1], states, target), abs=1e-12)
+
+
+def test_another_projector_parts_them_also_of_a_law_that_is_not_at_work(rig):
+    features, params, *_ = rig
+    features.deactivate()
+    features.set_parameters([params[0], replace(params[1], in_nullspace=False)])
+    assert kinds(features.working) == [Nullspace, Manipulability]
+    features.set_parameters([replace(params[0], projector="kinematic"), params[1]])
+    assert kinds(features.working) == [Nullspace, Manipulability]
+    features.set_parameters(params)
+    assert kinds(features.working) == [SharedNullspace]
+
+
+def test_a_feature_that_fades_goes_alone(rig):
+    features, _, states, target = rig
+    features.switch([True, False], states, target)
+    assert features.working == features.adding
+
+
+def test_torques_differed_in_their_last_bits_while_somebody_looked_at_their_terms(make_cell):
+    features = ["friction", "nullspace", "coriolis", "manipulability"]
+    params = {"manipulability.threshold": 1.0}
+    law = {"type": "cartesian_impedance", "features": features, "params": params}
+    runs = []
+    for is_traced in (False, True):
+        cell = make_cell(controllets={"cart": law}, active=["left/cart", "right/cart"])
+        cell.trace_torques(is_traced)
+        cell.step(1)
+        for arm in ("left", "right"):
+            pose = cell.pose(arm)
+            cell.set_target(arm, Pose(pose.position + [0.05, 0.02, 0.03], pose.rotation))
+        cell.step(400)
+        runs.append(cell.rows()[1]["arms"])
+    plain, traced = runs
+    assert (traced["torque_terms_recorded"][1:] > 4).all()
+    np.testing.assert_array_equal(plain["tau"], traced["tau"])
+    np.testing.assert_array_equal(plain["q"], traced["q"])
+    total = traced["torque_terms"].sum(axis=2)
+    moving = total[5:], traced["tau_desired"][5:]
+    np.testing.assert_allclose(*moving, atol=1e-9)
+    assert (np.abs(traced["torque_terms"]).max(axis=(0, 1, 3))[1:5] > 1e-3).all()
+
+
+def test_each_of_those_projected_together_is_noted_with_what_it_adds_alone(rig):
+    features, _, states, target = rig
+    tau, before = [np.full(7, 3.0), np.full(7, -2.0)], np.full((2, 7), [[3.0], [-2.0]])
+    assert features.feature_indices == [0, 1]
+    for step, feature in zip(features.steps, features.adding):
+        step.add(states, target, tau, PERIOD)
+        assert np.array(tau) - before == pytest.approx(
+            torques([feature], states, target), abs=1e-12
+        )
+        before = np.array(tau)

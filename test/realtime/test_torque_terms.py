@@ -1,20 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every torque term stands in the place of what has added it."""
+"""Torque terms are recorded per part; reductions of the stiffness are reported once."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import pytest
 
+from multipanda_py import registry
+from multipanda_py.cell.switch_planning import Strictness
+from multipanda_py.control.impedance.modal_damping import STIFFNESS_SCALE
+from multipanda_py.controllet import Controllet
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import NoParams
 from multipanda_py.realtime.cycle_record import row_dtype
+from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.feature_set import FADE_TIME, FeatureSet
-from multipanda_py.realtime.torque_terms import TorqueTerms
+from multipanda_py.realtime.torque_terms import GainReductionNotice, TorqueTerms
 from multipanda_py.targets import Target
-from multipanda_py.testing import PERIOD, StateMaker
+from multipanda_py.testing import PERIOD, StateMaker, corners
 
 pytestmark = pytest.mark.inline
+
 
 LAW = 7.0
 
@@ -96,3 +104,125 @@ def test_a_feature_that_comes_or_goes_keeps_its_place_and_leaves_nothing_behind(
         features.remove_settled()
     gone, _ = cycle()
     assert gone == [LAW, 2.0, 0.0, 0.0, 4.0, 0.0]
+
+
+STIFF = [5000.0] * 3 + [300.0] * 3
+
+
+class Reporting(Controllet):
+    report_names = (STIFFNESS_SCALE,)
+
+    def on_activate(self, states, target):
+        pass
+
+    def update(self, states, target, period):
+        pass
+
+
+def notices_of(shares):
+    """Cycles and texts of the notices of a law that reports these shares, cycle by cycle."""
+    law = Reporting(StateMaker(2).context, None)
+    law.softest, derating, found = 1, GainReductionNotice("reporting", law), []
+    for cycle, kept in enumerate(shares):
+        law.report[0] = kept
+        derating.check()
+        found += [(cycle, text) for text in law.context.notices]
+        law.context.notices.clear()
+    return found, derating.times
+
+
+def test_a_share_that_flickers_about_the_threshold_is_told_once():
+    found, times = notices_of([0.94, 0.96] * 2000)
+    assert [cycle for cycle, _ in found] == [0]
+    assert times == 1
+    assert "arm1: reporting keeps 94%" in found[0][1]
+
+
+def test_a_law_that_is_derated_again_and_again_is_counted_and_told_once_a_second():
+    found, times = notices_of([0.9, 1.0] * 1750)
+    assert times == 1750
+    cycles = [cycle for cycle, _ in found]
+    assert len(cycles) == 4
+    assert min(np.diff(cycles)) >= 1000
+    assert re.search(rf"\b{1 + cycles[-1] // 2}\b", found[-1][1])
+
+
+def test_what_began_within_the_second_is_told_when_it_is_over_and_so_is_what_got_worse():
+    found, _ = notices_of([0.9] * 10 + [1.0] * 10 + [0.8] * 3000 + [0.3] * 10)
+    assert [(cycle, text.partition(" of its")[0][-3:]) for cycle, text in found] == [
+        (0, "90%"), (1000, "80%"), (3020, "30%"),
+    ]  # fmt: skip
+
+
+def share_kept(state, stiffness):
+    """From mass and Jacobian alone: no mode of the spring may be faster than 60 rad/s."""
+    inverse = state.jacobian @ np.linalg.solve(state.mass, state.jacobian.T)
+    return min(1.0, 60.0**2 / np.linalg.eigvals(inverse @ np.diag(stiffness)).real.max())
+
+
+def test_nobody_was_told_that_a_posture_made_a_law_softer_than_asked(make_cell):
+    """The report had it and /diagnostics showed it; the answer of a switch and the log did not."""
+    law = {"type": "cartesian_impedance", "params": {"stiffness": STIFF}}
+    cell = make_cell(None, {"law": law}, [])
+    result = cell.switch(["right/law"])
+    cell.step(100)
+    share = share_kept(cell.loop.arms[1].state, STIFF)
+    assert share < 0.9
+    assert result.message.count(f"right: cartesian_impedance keeps {share:.0%}") == 1
+    (event,) = [e for e in cell.events() if e.event is Event.NOTICE]
+    assert event.controllet == "right/law"
+    assert event.text in result.notices
+
+
+def test_a_law_of_two_arms_says_which_one_is_soft(make_cell):
+    """One elbow is bent so that its wrist is lighter than what the spring asks for."""
+    soft = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]
+    bent = [0.0, 0.4, 0.0, -1.2, 0.0, 1.0, 0.785]
+    arms = {
+        "left": {"position": [0.0, 0.5, 0.0], "q_start": bent},
+        "right": {"position": [0.0, -0.5, 0.0], "q_start": soft},
+    }
+    law = {
+        "type": "cartesian_impedance",
+        "arms": ["left", "right"],
+        "params": {"stiffness": STIFF},
+    }
+    cell = make_cell(arms, {"law": law}, [])
+    result = cell.switch(["law"])
+    shares = [share_kept(arm.state, STIFF) for arm in cell.loop.arms]
+    assert abs(shares[0] - shares[1]) > 0.02
+    assert f"{('left', 'right')[int(np.argmin(shares))]}: cartesian" in result.message
+
+
+def test_every_law_that_reports_what_it_keeps_tells(make_cell):
+    laws = {name: registry.find("controllets", name) for name in registry.names("controllets")}
+    laws = {name: law for name, law in laws.items()
+            if STIFFNESS_SCALE in law.report_names and not law.commands_actuators}  # fmt: skip
+    assert len(laws) >= 10
+    controllets = {}
+    for name, law in laws.items():
+        highest = {key: np.asarray(value).tolist() for key, value in corners(law)[-1][1].items()
+                   if "stiffness" in key}  # fmt: skip
+        if name == "gravity_compensation":
+            highest |= {"hold": "position", "keep_orientation": True}
+        arms = ["left", "right"][: law.min_arms]
+        controllets[name] = {"type": name, "arms": arms, "params": highest}
+    light = [0.0, -0.3, 0.0, -2.8, 0.0, 2.6, 0.8]
+    arms = {name: {"position": [0.0, y, 0.0], "q_start": light}
+            for name, y in (("left", 0.5), ("right", -0.5))}  # fmt: skip
+    cell = make_cell(arms, controllets, [])
+    for name in laws:
+        result = cell.switch([name], strictness=Strictness.FORCE_AUTO)
+        assert len(result.notices) == 1, name
+        where = "(left|right|grasped object)" if laws[name].min_arms > 1 else "left"
+        assert re.fullmatch(rf"{where}: {name} keeps \d+% .*", result.notices[0])
+
+
+def test_damping_beyond_what_latency_stands_is_told_by_operational_space_too(make_cell):
+    params = {"stiffness": [1600.0] * 6, "damping_ratio": [3.0] * 6}
+    cell = make_cell(None, {"osc": {"type": "operational_space", "params": params}}, [])
+    assert re.search(
+        r"\b80 1/s.*\bstiffness\b.*\bdamping_ratio\b.*\b240 1/s", cell.switch(["left/osc"]).message
+    )
+    cell.step(100)
+    assert len([e for e in cell.events() if e.event is Event.NOTICE]) == 1

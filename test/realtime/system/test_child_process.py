@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that the package starts import nothing from where it was started."""
+"""Child processes: import path, streams that are closed, and owners that are killed."""
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -10,12 +11,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from long_form import every_nth
 
 import multipanda_py
 from multipanda_py.realtime.system.child_process import ended, module_command
 from multipanda_py.testing import simple_cell
 
 pytestmark = pytest.mark.inline
+
 
 PACKAGE = Path(multipanda_py.__file__).parent
 FOREIGN = "import pathlib; pathlib.Path(__file__).with_suffix('.ran').touch()\nraise SystemExit(7)"
@@ -80,3 +83,70 @@ def test_a_process_that_does_not_end_is_killed_and_one_that_does_says_its_code()
     assert ended(stubborn, 0.05) == -signal.SIGKILL
     willing = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
     assert ended(willing, 60.0) == 3
+
+
+PROGRAM = """
+import os, sys
+from multipanda_py.realtime.system.signals import end_at_once
+end_at_once("program")
+print("lost", file=sys.stderr)
+with open(sys.argv[1], "w") as file:
+    print(file.fileno(), sys.stdin.fileno(), sys.stdout.fileno(), sys.stderr.fileno(), file=file)
+    os.write(2, b"what a library says")
+"""
+
+
+@pytest.mark.parametrize("closed", [[2], [1, 2], [0, 1, 2]])
+def test_a_node_without_standard_error_ended_without_a_word(closed, tmp_path):
+    """rclpy's executor raised, and files that were opened later took what libraries say."""
+    file = tmp_path / "file"
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, file],
+        preexec_fn=lambda: [os.close(number) for number in closed],
+        timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    number, *streams = file.read_text().split()
+    assert streams == ["0", "1", "2"]
+    assert int(number) > 2
+
+
+MODULES = [
+    "realtime.process", "realtime.recording.process", "simulation.viewer",
+    "ros.topics.camera_node",
+]  # fmt: skip
+ENDS = """
+import sys, threading
+from multipanda_py.realtime.system.child_process import lines
+told = lines()
+print(next(told).decode(), next(told).decode(), flush=True)
+threading.Thread(target=next, args=(told, b""), daemon=True).start()
+"""
+
+
+@pytest.mark.parametrize("module", every_nth(4, MODULES))
+@pytest.mark.parametrize("said", [b"", b'{"cell": {'])
+def test_a_process_whose_owner_was_killed_in_the_start_left_a_trace(module, said):
+    if module.startswith("ros."):
+        pytest.importorskip("rclpy", reason="there is no ROS")
+    done = subprocess.run(
+        [sys.executable, "-m", f"multipanda_py.{module}", "9"],
+        input=said, capture_output=True, check=False, timeout=60.0,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert b"Error" not in done.stderr, done.stderr.decode()
+
+
+def test_a_process_that_waited_for_its_owner_in_a_thread_ended_by_a_fatal_error():
+    """A recorder whose disk was full: the lock of standard input was taken at its end."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENDS],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    process.stdin.write(b"one\ntwo\nthr")
+    process.stdin.flush()
+    assert process.stdout.readline() == b"one two\n"
+    assert process.wait(20.0) == 0
+    assert process.stderr.read() == b""
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        pipe.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tare takes errors of the estimate off, only those, and says when it cannot."""
+"""Requests to arms: robot settings, and tares of the external torques."""
 
 from __future__ import annotations
 
@@ -9,11 +9,142 @@ import mujoco
 import numpy as np
 import pytest
 
-from multipanda_py.exceptions import TareRejected, UnknownName
+from multipanda_py.config.backend_section import changed
+from multipanda_py.exceptions import (
+    LoopTimeout,
+    SettingsRejected,
+    SwitchRejected,
+    TareRejected,
+    UnknownName,
+)
+from multipanda_py.hardware.franka.settings import FrankaSettings
+from multipanda_py.parameters import record_width
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.events import Event
 
-pytestmark = [pytest.mark.sim, pytest.mark.inline]
+pytestmark = pytest.mark.inline
+
+
+class Slow:
+    """Let the backend of an inline cell be away for a while, as a real arm is."""
+
+    def __init__(self, cell):
+        self.backend = cell.loop.backends[0]
+        self._configure = self.backend.configure
+        self._told = []
+        self.backend.configure = lambda arm, options: self._told.append((arm, options))
+        self.backend.settings_answers = lambda: ()
+        self.backend.is_ready = lambda arm: arm not in [index for index, _ in self._told]
+
+    def answer(self, reason=""):
+        arm, options = self._told.pop()
+        self._configure(arm, options)
+        self.backend.settings_answers = lambda: [(arm, reason)]
+
+
+def ask(cell, **values):
+    with pytest.raises(LoopTimeout, match=r"arm left .*\bsettings\b"):
+        cell.set_robot_settings("left", timeout=0.02, **values)
+
+
+def test_no_law_gets_an_arm_that_is_away(make_cell):
+    cell = make_cell()
+    cell.step(5)
+    slow = Slow(cell)
+    ask(cell, load_mass=0.5)
+    with pytest.raises(SwitchRejected, match=r"\bleft .*\bsettings\b"):
+        cell.switch(["left/joint_impedance_controller"], strictness="force_auto")
+    cell.switch(["right/joint_impedance_controller"])
+    with pytest.raises(SettingsRejected, match=r"\bleft .*\bsettings\b"):
+        cell.set_robot_settings("left", load_mass=0.6)
+    slow.answer()
+    cell.step(2)
+    assert cell.robot_settings("left").load_mass == 0.5  # though nobody waited for it
+    assert "right/joint_impedance_controller" in cell.active
+    cell.switch(["left/joint_impedance_controller"])
+
+
+@pytest.mark.parametrize("fault", [Event.NONE, Event.CONTROLLET_ERROR])
+def test_an_arm_that_was_away_holds_where_it_is_now(make_cell, fault):
+    """Also if it has a fault with which hold goes on, which stays latched."""
+    cell = make_cell(arms={"left": {"backend": "mock"}})
+    cell.step(5)
+    cell.loop.arms[0].fault = fault
+    slow = Slow(cell)
+    ask(cell, load_mass=0.5)
+    slow.backend.q[0][:] += 0.05  # what happened meanwhile
+    slow.answer()
+    cell.step(1)
+    here = cell.state("left").q
+    cell.step(500)
+    assert np.abs(cell.state("left").q - here).max() < 1e-6
+    assert cell.state("left").fault == ("" if fault is Event.NONE else "controllet_error")
+
+
+def test_what_a_backend_raises_is_an_answer(make_cell):
+    cell = make_cell()
+    cell.step(5)
+    backend = cell.loop.backends[0]
+
+    def fail(*_):
+        raise RuntimeError("no way")
+
+    backend.settings_answers = fail
+    with pytest.raises(SettingsRejected, match=r"RuntimeError: no way"):
+        cell.set_robot_settings("left", load_mass=0.5)
+    backend.configure = fail
+    with pytest.raises(SettingsRejected, match=r"left: RuntimeError: no way"):
+        cell.set_robot_settings("left", load_mass=0.5)
+    assert cell.robot_settings("left").load_mass == 0.0
+    cell.switch(["left/joint_impedance_controller"])
+    assert not any(event.event.is_fault for event in cell.events())
+
+
+@pytest.mark.parametrize("backend", ["mock", "mujoco"])
+def test_laws_compute_with_the_load(make_cell, backend):
+    """From the cell file at the start, and from then on as told."""
+    load = {"load_mass": 1.5, "load_com": [0.05, 0.0, 0.1]}
+    arms = {
+        "left": {"backend": backend},
+        "right": {"backend": backend, "franka": load, "position": [0.0, 1.0, 0.0]},
+    }
+    cell = make_cell(arms)
+    cell.step(1)
+    left, right = (arm.state for arm in cell.loop.arms)
+    assert np.abs(left.mass - right.mass).max() > 0.05
+    cell.set_robot_settings("left", **load)
+    cell.step(2)
+    assert np.allclose(left.mass, right.mass, rtol=0.0, atol=1e-4)
+    cell.set_robot_settings("right", load_mass=0.0)
+    cell.step(2)
+    assert np.abs(left.mass - right.mass).max() > 0.05
+
+
+def test_only_what_was_asked_for_changes(make_cell):
+    cell = make_cell(arms={"left": {"franka": {"load_com": [0.0, 0.0, 0.2], "priority": 7}}})
+    cell.step(1)
+    cell.set_robot_settings("left", load_mass=0.5)
+    cell.set_robot_settings("left", joint_impedance=np.full(7, 900.0))
+    now = cell.robot_settings("left")
+    assert now.load_mass == 0.5
+    assert now.load_com == [0.0, 0.0, 0.2]
+    assert now.joint_impedance == [900.0] * 7
+    assert now.priority == 7
+    assert now.given == {"load_mass", "load_com", "joint_impedance", "priority"}
+    assert [event.event for event in cell.events()] == [Event.SETTINGS_APPLIED] * 2
+
+
+def test_a_record_carries_what_was_given():
+    options = FrankaSettings(priority=3, upper_force_thresholds=[5.0] * 6)
+    given = {"load_mass": 1, "stiffness_rpy": (0.1, 0.2, 0.3)}
+    options = changed(options, given, "left", "franka")
+    record = options.encode()
+    assert record.shape == (record_width(FrankaSettings),)
+    back = FrankaSettings(priority=3).decode(record)
+    assert back == options
+    assert back.given == options.given
+    assert "upper_torque_thresholds" not in back.given
+
 
 BIAS = [0.5, -1.4, 0.3, 1.2, 0.3, -0.4, 0.15]
 NOISY = {"q": 1e-5, "dq": 2e-3, "tau": 0.1, "tau_bias": BIAS, "tau_drift": [0.01] * 7}
@@ -50,6 +181,7 @@ def kinds(cell):
     return [event.event for event in cell.events() if event.arm == "left"]
 
 
+@pytest.mark.sim
 def test_bias_is_gone_and_a_push_is_felt_as_it_is(make_cell):
     cell = make_cell(arms(noise=NOISY))
     cell.step(10)
@@ -68,6 +200,7 @@ def test_bias_is_gone_and_a_push_is_felt_as_it_is(make_cell):
     assert kinds(cell) == [Event.TARED]
 
 
+@pytest.mark.sim
 def test_tared_again_and_untared(make_cell):
     cell = make_cell(arms(noise={"tau_bias": BIAS}))
     cell.step(2)
@@ -82,6 +215,7 @@ def test_tared_again_and_untared(make_cell):
     assert kinds(cell) == [Event.TARED] * 3
 
 
+@pytest.mark.sim
 @pytest.mark.slow
 def test_a_law_that_feels_drifts_with_a_bias_and_not_after_a_tare(make_cell):
     """Over two switches: the tare stays."""
@@ -101,6 +235,7 @@ def test_a_law_that_feels_drifts_with_a_bias_and_not_after_a_tare(make_cell):
     assert drifts[1] < 0.1 * drifts[0]
 
 
+@pytest.mark.sim
 @pytest.mark.slow
 def test_a_forgotten_weight_is_right_at_its_posture_and_elsewhere_off_as_declared(make_cell):
     mass, centre = 0.4, [0.0, 0.0, 0.08]
@@ -135,6 +270,7 @@ def refused(cell, reason):
     assert kinds(cell)[-1] is Event.TARE_REFUSED
 
 
+@pytest.mark.sim
 def test_contact_is_not_taken_for_a_bias(make_cell):
     cell = make_cell(arms(noise=NOISY))
     cell.step(10)
@@ -143,6 +279,7 @@ def test_contact_is_not_taken_for_a_bias(make_cell):
     refused(cell, r"5\.\d\d Nm .*joint 2\b.* 4 Nm.*load_mass")
 
 
+@pytest.mark.sim
 def test_a_moving_arm_is_not_tared(make_cell):
     cell = make_cell(arms(noise=NOISY))
     cell.step(10)
@@ -150,6 +287,7 @@ def test_a_moving_arm_is_not_tared(make_cell):
     refused(cell, r"joint \d .* 0\.05 rad/s .* 2 mrad")
 
 
+@pytest.mark.sim
 def test_an_arm_that_somebody_handles_is_not_tared(make_cell):
     cell = make_cell(arms(noise=NOISY))
     cell.step(10)
@@ -161,6 +299,7 @@ def test_an_arm_that_somebody_handles_is_not_tared(make_cell):
         cell.tare_answer(request)
 
 
+@pytest.mark.sim
 def test_an_arm_under_a_law_is_not_tared_and_a_switch_ends_the_measurement(make_cell):
     cell = make_cell(arms(noise=NOISY), LAWS, ["left/cart"])
     cell.step(10)
@@ -177,6 +316,7 @@ def test_an_arm_under_a_law_is_not_tared_and_a_switch_ends_the_measurement(make_
     assert not cell.tare_offset("left").any()
 
 
+@pytest.mark.sim
 def test_a_faulted_arm_is_not_tared(make_cell):
     cell = make_cell(arms(noise=NOISY))
     cell.step(10)
@@ -186,6 +326,7 @@ def test_a_faulted_arm_is_not_tared(make_cell):
         cell.tare("nobody")
 
 
+@pytest.mark.sim
 def test_an_estimate_that_is_no_number_is_refused(make_cell):
     cell = make_cell()
     cell.step(10)
@@ -195,6 +336,7 @@ def test_an_estimate_that_is_no_number_is_refused(make_cell):
     refused(cell, "left")
 
 
+@pytest.mark.sim
 def test_another_load_ends_the_tare_also_while_it_is_measured(make_cell):
     cell = make_cell(arms(noise={"tau_bias": BIAS}))
     cell.step(5)
@@ -213,6 +355,7 @@ def test_another_load_ends_the_tare_also_while_it_is_measured(make_cell):
         cell.tare_answer(request)
 
 
+@pytest.mark.sim
 def test_a_state_that_did_not_come_is_not_tared_twice(make_cell):
     cell = make_cell(arms(noise={"tau_bias": BIAS}))
     cell.step(5)
@@ -226,6 +369,7 @@ def test_a_state_that_did_not_come_is_not_tared_twice(make_cell):
     np.testing.assert_array_equal(state.tau_ext, felt)
 
 
+@pytest.mark.sim
 def test_a_robot_watches_its_thresholds_as_if_there_were_no_tare(make_cell):
     limits = {"upper_torque_thresholds": [3.0] * 7}
     cell = make_cell(arms(franka=limits))

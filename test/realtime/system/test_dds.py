@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Segments and half-made ports of dead processes are removed, and nobody else's."""
+"""DDS: segments and ports of dead processes are removed; discovery."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ import os
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 from claims import claim
 from needs import needs_rclpy
 from processes import wait_until
+from repository import ROOT
 
 from multipanda_py.realtime.system.dds import (
+    PROFILE_FILE,
+    PROFILE_VARIABLE,
     SEGMENT_FOLDER,
+    announce_without_types,
     release_half_made_ports,
     remove_leftovers,
     unused_segment_bytes,
@@ -177,3 +182,34 @@ def test_other_users_read_what_a_node_had_in_shared_memory():
         pytest.skip("the middleware here uses no shared memory")
     assert int(changed) > 0
     assert modes.strip() == str([0o600])
+
+
+LOOPBACK = ROOT / "config" / "fastdds_loopback.xml"
+
+
+def elements(file):
+    return {
+        node.tag.rpartition("}")[2]: (node.text or "").strip() for node in ET.parse(file).iter()
+    }
+
+
+@pytest.mark.inline
+@pytest.mark.parametrize("file", [PROFILE_FILE, LOOPBACK])
+def test_profiles_have_nobody_told_of_types(file):
+    found = elements(file)
+    assert (found["name"], found["value"]) == ("fastdds.type_propagation", "disabled")
+
+
+@pytest.mark.inline
+def test_a_profile_of_the_user_is_left_alone(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(PROFILE_VARIABLE, "/mine.xml")
+    announce_without_types()
+    assert os.environ[PROFILE_VARIABLE] == "/mine.xml"
+    monkeypatch.setenv(PROFILE_VARIABLE, "")
+    announce_without_types()
+    assert os.environ[PROFILE_VARIABLE] == str(PROFILE_FILE)
+    monkeypatch.delenv(PROFILE_VARIABLE)
+    (tmp_path / "DEFAULT_FASTDDS_PROFILES.xml").touch()
+    announce_without_types()
+    assert PROFILE_VARIABLE not in os.environ
