@@ -42,7 +42,7 @@ def save_state(loop: ControlLoop) -> LoopState:
     """Return the state that :func:`restore_state` restores. Call it between two cycles.
 
     Args:
-        loop: Loop with a started cell.
+        loop: Started loop.
 
     Thread: control.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build the control loop of a cell from its configuration, and warm it up."""
+"""Start of the control loop of a cell: build it, connect arms, warm up, enable commands."""
 
 from __future__ import annotations
 
@@ -41,161 +41,6 @@ WARM_UP_TIMEOUT = 3.0
 """Time after which commands start even if cycles are late [s]."""
 COMMANDS_TIMEOUT = 12.0
 """Maximum time until all arms execute commands, including repeated attempts to start them [s]."""
-
-
-def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
-    """Run cycles until all arms execute commands or have a fault.
-
-    The first cycles take milliseconds, because caches and memory pages are cold. Before
-    :func:`enable_commands`, robots execute no commands, and a timeout is no fault.
-
-    Args:
-        loop: Loop to run.
-        period: Cycle time [s].
-        keep_going: Function that returns False when the loop has to end.
-
-    Thread: control.
-    """
-    if not any(backend.wake_fds for backend in loop.backends):
-        enable_commands(loop)
-        finish_start(loop)
-        return
-    is_warm = Warmth(time.monotonic_ns())
-    run(loop, period, lambda: keep_going() and not is_warm(time.monotonic_ns()))
-    if not keep_going():
-        return
-    enable_commands(loop)
-    deadline, executing = time.monotonic() + COMMANDS_TIMEOUT, set[int]()
-    run(loop, period, lambda: (
-        keep_going() and not commands_enabled(loop, executing) and time.monotonic() < deadline
-    ))  # fmt: skip
-    finish_start(loop)
-
-
-class Warmth:
-    """Counter of consecutive cycles on time.
-
-    Args:
-        now_ns: Time of the first cycle, CLOCK_MONOTONIC [ns].
-    """
-
-    def __init__(self, now_ns: int) -> None:
-        self._last_ns, self._deadline_ns = now_ns, now_ns + int(WARM_UP_TIMEOUT * 1e9)
-        self._on_time = 0
-
-    def __call__(self, now_ns: int) -> bool:
-        """Return True if the loop is warmed up; call it once per cycle."""
-        gap, self._last_ns = now_ns - self._last_ns, now_ns
-        self._on_time = self._on_time + 1 if gap < MAX_CYCLE_INTERVAL else 0
-        return self._on_time >= WARM_CYCLES or now_ns > self._deadline_ns
-
-
-def enable_commands(loop: ControlLoop) -> None:
-    """Let the arms execute their commands, after the warm-up of the loop.
-
-    Thread: control.
-    """
-    loop.now_ns = time.monotonic_ns()
-    for backend in loop.backends:
-        with loop.barriers[backend]:
-            backend.begin()
-
-
-def commands_enabled(loop: ControlLoop, executing: set[int]) -> bool:
-    """Return True if all arms execute their commands or have a fault.
-
-    Call it between cycles until it returns True. When an arm begins to execute commands, its
-    controllet restarts from the measured state.
-
-    Args:
-        loop: Loop whose commands are enabled.
-        executing: Indices of the arms that execute commands; updated here.
-
-    Thread: control.
-    """
-    now_ns = time.monotonic_ns()
-    for arm in loop.arms:
-        is_ready = loop.backend_of[arm.index].is_ready(arm.index)
-        if is_ready and arm.index not in executing and arm.motion is None:
-            loop.owners.attempt(arm.owner, partial(loop.owners.restart, arm.owner, now_ns), now_ns)
-        (executing.add if is_ready else executing.discard)(arm.index)
-    return all(backend.has_begun for backend in loop.backends)
-
-
-def finish_start(loop: ControlLoop) -> None:
-    """End the start phase: from now on, no backend starts an arm again after a fault.
-
-    Thread: control.
-    """
-    loop.now_ns = time.monotonic_ns()
-    for backend in loop.backends:
-        with loop.barriers[backend]:
-            backend.finish_start()
-
-
-_WEIGHT = np.array([0.0, 0.0, -10.0, 0.0, 0.0, 0.0])  # Contact wrench of the warm-up [N, Nm].
-
-
-def start_loop(loop: ControlLoop, active: Sequence[str], warm_up: int = 300) -> None:
-    """Connect the arms, warm up every controllet, and activate those of ``active``.
-
-    Arms that are not ready start with a latched fault.
-
-    Args:
-        loop: Loop of :func:`build_loop`.
-        active: Names of the controllets that are active at the start.
-        warm_up: Number of updates of each controllet before the first cycle.
-
-    Raises:
-        BackendError: If an arm cannot be used at all.
-        LoopError: If a backend, a controllet or a feature fails.
-    """
-    for backend in loop.backends:
-        with starting(loop.label(backend)):
-            backend.connect()
-    loop.write_order = sorted(loop.backends, key=lambda backend: not backend.wake_fds)
-    not_ready: list[tuple[int, str]] = []
-    for backend in loop.backends:
-        with starting(loop.label(backend)):
-            not_ready += [(index, text) for index, text in backend.faults()]
-    everyone = range(len(loop.arms))
-    loop.now_ns = time.monotonic_ns()
-    loop.read(everyone)
-    loop.update_models(everyone)
-    for backend in loop.backends:
-        with starting(loop.label(backend)):
-            for index in backend.arms:
-                loop.arms[index].state.check_in_place(loop.row)
-    for arm in loop.arms:
-        arm.state.joint_command[0] = arm.state.q
-        # The last command must include the gravity torques that the robot has exerted until now.
-        arm.update_gravity()
-    for instance in loop.instances:
-        with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
-            _warm_up(loop, instance, warm_up)
-    for arm in loop.arms:
-        if arm.first_interface != arm.interface:
-            loop.owners.engage(arm.index, arm.first_interface)
-    desired = [instance.spec.name in active for instance in loop.instances]
-    loop.owners.apply(desired, cause=None)
-    for arm in loop.arms:
-        arm.blend_left = 0
-    for index, text in not_ready:
-        loop.recoveries.stopped(index, text, time.monotonic_ns())
-
-
-def _warm_up(loop: ControlLoop, instance: ControlletInstance, updates: int) -> None:
-    """Activate, update and deactivate an instance, whose arms press down with 10 N."""
-    instance.activate(
-        [Handover(_WEIGHT.dot(state.jacobian), _WEIGHT, _WEIGHT) for state in instance.states]
-    )
-    for _ in range(updates):
-        for arm in loop.arms:
-            arm.model.update(arm.state)
-        instance.update()
-    instance.deactivate()
-    for state in instance.states:
-        state.check_in_place(loop.row)
 
 
 def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailbox) -> ControlLoop:
@@ -323,3 +168,158 @@ def build_backends(
         with starting(f"{', '.join(state.name for state in own)} (backend {backend.__name__})"):
             backends.append(backend(config, indices, own, objects, arms))
     return backends
+
+
+_WEIGHT = np.array([0.0, 0.0, -10.0, 0.0, 0.0, 0.0])  # Contact wrench of the warm-up [N, Nm].
+
+
+def start_loop(loop: ControlLoop, active: Sequence[str], warm_up: int = 300) -> None:
+    """Connect the arms, warm up every controllet, and activate those of ``active``.
+
+    Arms that are not ready start with a latched fault.
+
+    Args:
+        loop: Loop of :func:`build_loop`.
+        active: Names of the controllets that are active at the start.
+        warm_up: Number of updates of each controllet before the first cycle.
+
+    Raises:
+        BackendError: If an arm cannot be used at all.
+        LoopError: If a backend, a controllet or a feature fails.
+    """
+    for backend in loop.backends:
+        with starting(loop.label(backend)):
+            backend.connect()
+    loop.write_order = sorted(loop.backends, key=lambda backend: not backend.wake_fds)
+    not_ready: list[tuple[int, str]] = []
+    for backend in loop.backends:
+        with starting(loop.label(backend)):
+            not_ready += [(index, text) for index, text in backend.faults()]
+    everyone = range(len(loop.arms))
+    loop.now_ns = time.monotonic_ns()
+    loop.read(everyone)
+    loop.update_models(everyone)
+    for backend in loop.backends:
+        with starting(loop.label(backend)):
+            for index in backend.arms:
+                loop.arms[index].state.check_in_place(loop.row)
+    for arm in loop.arms:
+        arm.state.joint_command[0] = arm.state.q
+        # The last command must include the gravity torques that the robot has exerted until now.
+        arm.update_gravity()
+    for instance in loop.instances:
+        with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
+            _warm_up(loop, instance, warm_up)
+    for arm in loop.arms:
+        if arm.first_interface != arm.interface:
+            loop.owners.engage(arm.index, arm.first_interface)
+    desired = [instance.spec.name in active for instance in loop.instances]
+    loop.owners.apply(desired, cause=None)
+    for arm in loop.arms:
+        arm.blend_left = 0
+    for index, text in not_ready:
+        loop.recoveries.stopped(index, text, time.monotonic_ns())
+
+
+def _warm_up(loop: ControlLoop, instance: ControlletInstance, updates: int) -> None:
+    """Activate, update and deactivate an instance, whose arms press down with 10 N."""
+    instance.activate(
+        [Handover(_WEIGHT.dot(state.jacobian), _WEIGHT, _WEIGHT) for state in instance.states]
+    )
+    for _ in range(updates):
+        for arm in loop.arms:
+            arm.model.update(arm.state)
+        instance.update()
+    instance.deactivate()
+    for state in instance.states:
+        state.check_in_place(loop.row)
+
+
+def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
+    """Run cycles until all arms execute commands or have a fault.
+
+    The first cycles take milliseconds, because caches and memory pages are cold. Before
+    :func:`enable_commands`, robots execute no commands, and a timeout is no fault.
+
+    Args:
+        loop: Loop to run.
+        period: Cycle time [s].
+        keep_going: Function that returns False when the loop has to end.
+
+    Thread: control.
+    """
+    if not any(backend.wake_fds for backend in loop.backends):
+        enable_commands(loop)
+        finish_start(loop)
+        return
+    is_warm = Warmth(time.monotonic_ns())
+    run(loop, period, lambda: keep_going() and not is_warm(time.monotonic_ns()))
+    if not keep_going():
+        return
+    enable_commands(loop)
+    deadline, executing = time.monotonic() + COMMANDS_TIMEOUT, set[int]()
+    run(loop, period, lambda: (
+        keep_going() and not commands_enabled(loop, executing) and time.monotonic() < deadline
+    ))  # fmt: skip
+    finish_start(loop)
+
+
+class Warmth:
+    """Counter of consecutive cycles on time.
+
+    Args:
+        now_ns: Time of the first cycle, CLOCK_MONOTONIC [ns].
+    """
+
+    def __init__(self, now_ns: int) -> None:
+        self._last_ns, self._deadline_ns = now_ns, now_ns + int(WARM_UP_TIMEOUT * 1e9)
+        self._on_time = 0
+
+    def __call__(self, now_ns: int) -> bool:
+        """Return True if the loop is warmed up; call it once per cycle."""
+        gap, self._last_ns = now_ns - self._last_ns, now_ns
+        self._on_time = self._on_time + 1 if gap < MAX_CYCLE_INTERVAL else 0
+        return self._on_time >= WARM_CYCLES or now_ns > self._deadline_ns
+
+
+def enable_commands(loop: ControlLoop) -> None:
+    """Let the arms execute their commands, after the warm-up of the loop.
+
+    Thread: control.
+    """
+    loop.now_ns = time.monotonic_ns()
+    for backend in loop.backends:
+        with loop.barriers[backend]:
+            backend.begin()
+
+
+def commands_enabled(loop: ControlLoop, executing: set[int]) -> bool:
+    """Return True if all arms execute their commands or have a fault.
+
+    Call it between cycles until it returns True. When an arm begins to execute commands, its
+    controllet restarts from the measured state.
+
+    Args:
+        loop: Loop whose commands are enabled.
+        executing: Indices of the arms that execute commands; updated here.
+
+    Thread: control.
+    """
+    now_ns = time.monotonic_ns()
+    for arm in loop.arms:
+        is_ready = loop.backend_of[arm.index].is_ready(arm.index)
+        if is_ready and arm.index not in executing and arm.motion is None:
+            loop.owners.attempt(arm.owner, partial(loop.owners.restart, arm.owner, now_ns), now_ns)
+        (executing.add if is_ready else executing.discard)(arm.index)
+    return all(backend.has_begun for backend in loop.backends)
+
+
+def finish_start(loop: ControlLoop) -> None:
+    """End the start phase: from now on, no backend starts an arm again after a fault.
+
+    Thread: control.
+    """
+    loop.now_ns = time.monotonic_ns()
+    for backend in loop.backends:
+        with loop.barriers[backend]:
+            backend.finish_start()
