@@ -10,11 +10,8 @@ from numpy import add, dot, multiply
 
 from multipanda_py.control.force.force_control import TANK_LOW, ForceGains
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
-from multipanda_py.control.impedance.limit_scaling import (
-    DAMPING_START,
-    TorqueSaturation,
-    VelocityLimitScaling,
-)
+from multipanda_py.control.impedance.limit_scaling import TorqueSaturation, VelocityLimitScaling
+from multipanda_py.control.impedance.pose_error import sum_of
 from multipanda_py.control.impedance.singularity import SingularityDamping
 from multipanda_py.parameters import choice, number, vector
 from multipanda_py.robots import ArmDescription
@@ -120,14 +117,14 @@ class BoundedSpring:
 
     Equation::
 
-        F = s_v s_tau K e + d D (dx_d - dx) + F_d
+        F = s_v s_tau K e + d D (dx_d - dx) + F_s
 
     - K, D: Stiffness and damping, (6, 6).
     - e: Clipped pose error, (6,) [m, rad].
     - dx, dx_d: Measured and reference twist, (6,) [m/s, rad/s].
     - s_tau: Torque-limit scale of ``TorqueSaturation``.
     - s_v, d: Spring and damper scale of ``VelocityLimitScaling``.
-    - F_d: Damping of singular directions by ``SingularityDamping``, (6,) [N, Nm].
+    - F_s: Damping of singular directions by ``SingularityDamping``, (6,) [N, Nm].
 
     Args:
         arm: Description of the arm.
@@ -136,26 +133,22 @@ class BoundedSpring:
     """
 
     def __init__(self, arm: ArmDescription) -> None:
-        self._saturation, self._lost = TorqueSaturation(arm), SingularityDamping()
-        self._margin = VelocityLimitScaling(arm.limits)
+        self._torque_saturation = TorqueSaturation(arm)
+        self._velocity_scaling = VelocityLimitScaling(arm.limits)
+        self._singularity_damping = SingularityDamping()
 
     def limit(self, spring: CartesianSpring, state: ArmState) -> Vector:
-        """Return the wrench F of a spring, (6,) [N, Nm].
+        """Return the wrench F of a spring, (6,) [N, Nm]. The next call overwrites it.
 
         Args:
             spring: Spring with gains along the axes of the base, measured in this cycle.
             state: State of the arm.
         """
-        spring_wrench = spring.spring * self._saturation.scale(spring.spring, state)
-        lost = self._lost.damp(state, spring_wrench, spring.damping_along)
-        brake, used = spring.damper, self._margin.used(state)
-        if used > DAMPING_START:
-            spring_wrench *= self._margin.spring(used)
-            brake = brake * self._margin.damper(used, spring.ratio, spring.stiffness_scale)
-        wrench: Vector = spring_wrench + brake
-        if lost is not None:
-            wrench += lost
-        return wrench
+        s_tau = self._torque_saturation.spring_scale(spring, state)
+        used = self._velocity_scaling.used(state)
+        s_v, d = self._velocity_scaling.scales(used, spring.ratio, spring.stiffness_scale)
+        impedance = spring.wrench(s_v * s_tau, d)
+        return sum_of(impedance, self._singularity_damping.damp_spring(state, spring, s_tau))
 
 
 SATURATION_FRACTION = 0.95

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy import add, multiply, subtract
+from numpy import multiply
 
 from multipanda_py.context import Context, Handover, tool_wrench
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
@@ -16,12 +16,12 @@ from multipanda_py.control.impedance.gains import CartesianGains, RampedGains
 from multipanda_py.control.impedance.limit_scaling import (
     DAMPING_FULL,
     DAMPING_START,
-    NO_CHECK_BELOW,
     WRENCH_SCALE,
     TorqueSaturation,
     VelocityLimitScaling,
 )
 from multipanda_py.control.impedance.modal_damping import STIFFNESS_SCALE
+from multipanda_py.control.impedance.pose_error import sum_of
 from multipanda_py.control.impedance.singularity import SingularityDamping, SingularityHold
 from multipanda_py.parameters import flag, number
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -46,53 +46,38 @@ class CartesianImpedanceParams(CartesianGains):
 class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedanceParams]):
     """Cartesian spring and inertia-dependent damper between the tool and its target.
 
-    Equation::
+    Equations::
 
-        tau = J^T (Lambda ddx_d + K e + D (dx_d - J dq))
+        F_a  = c Lambda ddx_r
+        dx_d = c b dx_r
+        e    = clip([p_d - p; log(R_d R^T)])
+        F    = s_v s_tau K e + d D (dx_d - J dq) + F_s + F_a
+        tau  = J^T F + tau_h
 
-    - tau: Joint torques, (n,) [Nm].
+    - F: Wrench on the tool, (6,) [N, Nm]; tau: joint torques, (n,) [Nm].
+    - e: Clipped pose error, (6,) [m, rad]; p, R: measured pose; p_d, R_d: reference.
     - J: Jacobian of the end effector along the base axes, (6, n).
-    - Lambda: Task-space inertia, (6, 6) [kg, kg m^2].
-    - dx_d, ddx_d: Feed-forward velocity and acceleration of the reference, (6,).
-    - e: Clipped pose error, (6,) [m, rad].
+    - dq: Joint velocities, (n,) [rad/s]; dx_d: fed-forward twist, (6,) [m/s, rad/s].
     - K: Stiffness, (6, 6) [N/m, Nm/rad].
     - D: Damping of ``ModalDamping``, (6, 6) [N s/m, Nm s/rad].
-    - dq: Joint velocities, (n,) [rad/s].
+    - s_tau: Scale by ``TorqueSaturation``; s_v, d: scales by ``VelocityLimitScaling``.
+    - F_s: Damping of singular directions by ``SingularityDamping``, (6,) [N, Nm].
+    - F_a: Fed-forward wrench, (6,) [N, Nm]; Lambda: task-space inertia, (6, 6) [kg, kg m^2].
+    - dx_r, ddx_r: Velocity and acceleration of the governed reference, (6,).
+    - c: Scale of the feed-forward, 0 to 1; b: inverse of the maximum damping ratio, at most 1.
+    - tau_h: Torques of ``SingularityHold``, (n,) [Nm].
 
     Error, clipping, damping and gain frames are those of ``CartesianSpring``. One instance owns
     all arms of its list, each with a separate target. A full 6 x 6 stiffness may be streamed
     (``target_stiffness``). A new parameter value replaces it.
 
     *Feed-forward.* While a target is streamed, the governed velocity and acceleration are fed
-    forward (parameter ``feedforward``). After a jump of the target, there is no feed-forward, so
-    that the tool meets an obstacle with no more than its spring. Set ``governor.response: direct``
-    for feed-forward after jumps as well (``ReferenceFeedForward``). There is no feed-forward at
-    rest. In motion, it fades out linearly (a) as the clipped error grows from 50 % to 100 % and
-    (b) as any joint speed grows from 35 % to 65 % of its limit. The velocity term is scaled to a
-    damping ratio of 1. At a ratio of 5, its fading would otherwise act as a velocity loop and
-    oscillate at the torque-rate limit at high latency. Without a governor, only a streamed twist
-    is fed forward.
+    forward (parameter ``feedforward``). There is no feed-forward at rest or after a jump of the
+    target, unless ``governor.response`` is ``direct`` (``ReferenceFeedForward``). c fades out
+    linearly (a) as the clipped error grows from 50 % to 100 % and (b) as any joint speed grows
+    from 35 % to 65 % of its limit. Without a governor, only a streamed twist is fed forward.
 
-    The feed-forward corresponds to multipanda_ros2, eq. 1, M_c ddx_d + C_c dx_d, with two
-    differences. The feature ``coriolis`` computes the Coriolis torques from the measured velocity.
-    The term Lambda dJ dq is omitted, which is a few per cent of the total at the governor's
-    speeds.
-
-    *Limits.* If a joint would exceed its torque limit, the spring wrench is scaled down and keeps
-    its direction (``TorqueSaturation``). At high joint speeds, the damping becomes critical if it
-    is lower, and above 0.72 of a speed limit the spring fades out (``VelocityLimitScaling``).
-
-    *Singularities.* A target out of reach would let the arm oscillate for seconds near a singular
-    configuration. ``SingularityDamping`` damps this motion. ``SingularityHold`` holds the arm
-    there against unmodelled torques.
-
-    *Hard contacts.* A tool of mass m on a surface of stiffness k oscillates at sqrt(k / m). A
-    damper with a delay T drives this oscillation if T sqrt(k / m) > pi / 2. On 1e5 N/m, this is
-    the case above about 7 ms, and increasingly with the stiffness of the spring. An arm with up to
-    3 ms of delay and 2 ms of lag presses there with 4000 N/m at rest. With 5 and 2 ms, half of the
-    configurations oscillate, the majority by 130 N or more. With 1000 N/m, some oscillate by 30 N.
-    On 3e4 N/m, none do. ``ForceImpedance`` with a soft spring presses on such surfaces without
-    oscillation.
+    *Hard contacts.* The page *Controllets and features* has the limits of latency and stiffness.
 
     Sources: Hogan 1985; CRISP section III-A; Khatib 1987 for the inertia.
 
@@ -108,19 +93,19 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
 
     def __init__(self, context: Context, params: CartesianImpedanceParams) -> None:
         self.springs = [CartesianSpring() for _ in context.arms]
-        self._saturation = [TorqueSaturation(arm) for arm in context.arms]
-        self._margins = [VelocityLimitScaling(arm.limits) for arm in context.arms]
-        self._guards = [SingularityHold(arm, context.period) for arm in context.arms]
-        self._damper = np.zeros(6)
+        self._torque_saturation = [TorqueSaturation(arm) for arm in context.arms]
+        self._velocity_scaling = [VelocityLimitScaling(arm.limits) for arm in context.arms]
+        self._singularity_damping = SingularityDamping()
+        self._holds = [SingularityHold(arm, context.period) for arm in context.arms]
         self._twist_left = [0] * context.n_arms
-        self._forward, self._lost = np.zeros(6), SingularityDamping()
+        self._twist, self._feedforward_wrench = np.zeros(6), np.zeros(6)
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
         """Set the gains of the springs, with a ramp of ``gain_time`` while active."""
         p = self.params
         cycles = self.gain_cycles()
-        self._min = 1.0 / max(1.0, float(p.damping_ratio.max()))
+        self._twist_scale = 1.0 / max(1.0, float(p.damping_ratio.max()))
         for spring in self.springs:
             spring.set_shape(p.damping_ratio, p.error_clip, p.gain_frame == "tool")
             spring.set_stiffness(p.stiffness, cycles)
@@ -131,8 +116,8 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         self.start_gains()  # A stiffness streamed to an earlier activation is discarded here.
         self.is_free[:] = [spring.is_free for spring in self.springs]
         self._twist_left = [0] * len(states)
-        for guard in self._guards:
-            guard.reset()
+        for hold in self._holds:
+            hold.reset()
 
     def on_handover(
         self,
@@ -159,8 +144,8 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
             state: State of the arm.
             tau: Torques before the switch, (n,) [Nm].
         """
-        guard, stiffness = self._guards[arm], self.springs[arm].stiffness_along
-        return tool_wrench(state, guard.resume(state, stiffness, tau))
+        stiffness = self.springs[arm].stiffness_along
+        return tool_wrench(state, self._holds[arm].resume(state, stiffness, tau))
 
     def compliance(self, arm: int, state: ArmState) -> Matrix:
         """Return the inverse stiffness of an arm in its configuration, (6, 6) [m/N, rad/Nm].
@@ -186,83 +171,55 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         self, states: Sequence[ArmState], target: MovingCartesianTarget, period: float
     ) -> None:
         """Write the joint torques of all arms."""
-        stiffness_scale = pulled = 1.0
+        stiffness_scale = wrench_scale = 1.0
         for arm, state in enumerate(states):
-            spring, twist = self.springs[arm], None
-            if self._twist_left[arm] > 0:
-                self._twist_left[arm] -= 1
-                twist = target.twist_ee_in_base[arm]
-            motion, used = target.motion[arm], self._margins[arm].used(state)
-            scale = 0.0
-            if motion.moving and self.params.feedforward:
-                scale = self._followed(arm, used)
-                twist = multiply(motion.twist, scale * self._min, self._forward)
-            wrench = spring.wrench(
-                state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
-            )
+            spring, velocity_scaling = self.springs[arm], self._velocity_scaling[arm]
+            velocity_ratio = velocity_scaling.used(state)
+            feedforward, twist = self._feedforward(arm, state, target, velocity_ratio)
+            position, rotation = target.position_ee_in_base[arm], target.rotation_ee_in_base[arm]
+            spring.measure(state, position, rotation, twist)
+            s_tau = self._torque_saturation[arm].spring_scale(spring, state)
+            s_v, d = velocity_scaling.scales(velocity_ratio, spring.ratio, spring.stiffness_scale)
+            impedance = spring.wrench(s_v * s_tau, d)
+            singularity_damping = self._singularity_damping.damp_spring(state, spring, s_tau)
+            wrench = sum_of(impedance, singularity_damping, feedforward)
+            tau = wrench.dot(state.jacobian, self.tau[arm])
+            self._holds[arm].add(state, spring.stiffness_along, tau)
             self.is_free[arm] = spring.is_free
-            # ``damping`` is above 0 near a singularity. ``_bound`` damps singular directions.
-            is_lost = state.operational_space().damping > 0.0
-            if is_lost or used > DAMPING_START or spring.wrench_bound > NO_CHECK_BELOW:
-                pulled = min(pulled, self._bound(arm, state, used, is_lost, wrench))
-            if scale > 0.0:
-                forward = state.operational_space().apply_inertia(
-                    motion.acceleration, self._forward
-                )
-                add(wrench, multiply(forward, scale, forward), wrench)
-            wrench.dot(state.jacobian, self.tau[arm])
-            if is_lost or self._guards[arm].is_near:
-                self._guards[arm].add(state, spring.stiffness_along, self.tau[arm])
+            if s_tau < wrench_scale:
+                wrench_scale = s_tau
             if spring.stiffness_scale < stiffness_scale:
                 stiffness_scale, self.softest = spring.stiffness_scale, arm
-        self.report[0], self.report[1] = stiffness_scale, pulled
+        self.report[0], self.report[1] = stiffness_scale, wrench_scale
 
-    def _bound(
-        self, arm: int, state: ArmState, used: float, is_lost: bool, wrench: Vector
-    ) -> float:
-        """Limit a wrench in place by torque, speed and singularity; return the torque scale.
+    def _feedforward(
+        self, arm: int, state: ArmState, target: MovingCartesianTarget, velocity_ratio: float
+    ) -> tuple[Vector | None, Vector | None]:
+        """Return the fed-forward wrench F_a, (6,) [N, Nm], and twist dx_d, (6,); None means zero.
 
         Args:
             arm: Index of the arm.
             state: State of the arm.
-            used: Joint speed of the fastest joint, as a fraction of its limit.
-            is_lost: True near a singularity.
-            wrench: Wrench of spring and damper, (6,) [N, Nm].
+            target: Target of all arms.
+            velocity_ratio: Joint speed of the fastest joint, as a fraction of its limit.
         """
-        spring = self.springs[arm]
-        spring_wrench = spring.spring_in_base()
-        limit = self._saturation[arm].scale(spring_wrench, state)
-        if limit < 1.0:
-            left = multiply(spring_wrench, limit)
-            add(wrench, left - spring_wrench, wrench)
-            spring_wrench = left
-        if used > DAMPING_START:
-            self._slow_down(arm, used, spring_wrench, wrench)
-        if is_lost:
-            brake = self._lost.damp(state, spring_wrench, spring.damping_along)
-            if brake is not None:
-                add(wrench, brake, wrench)
-        return limit
-
-    def _slow_down(self, arm: int, used: float, spring_wrench: Vector, wrench: Vector) -> None:
-        """Scale spring and damper in a wrench for fast joints, in place.
-
-        Args:
-            arm: Index of the arm.
-            used: Joint speed of the fastest joint, as a fraction of its limit.
-            spring_wrench: Wrench of the spring, (6,) [N, Nm].
-            wrench: Wrench of spring and damper, (6,) [N, Nm].
-        """
-        margin, spring = self._margins[arm], self.springs[arm]
-        damper = subtract(wrench, spring_wrench, self._damper)
-        multiply(damper, margin.damper(used, spring.ratio, spring.stiffness_scale), damper)
-        add(multiply(spring_wrench, margin.spring(used), wrench), damper, wrench)
-
-    def _followed(self, arm: int, used: float) -> float:
-        """Return the scale of the feed-forward, which is 1 if the arm follows well."""
-        behind: float = max(np.abs(self.springs[arm].error / self.params.error_clip).tolist())
-        scale = min(2.0 - 2.0 * behind, (DAMPING_FULL - used) / (DAMPING_FULL - DAMPING_START))
-        return min(1.0, max(0.0, scale))
+        twist = None
+        if self._twist_left[arm] > 0:
+            self._twist_left[arm] -= 1
+            twist = target.twist_ee_in_base[arm]
+        reference = target.motion[arm]
+        if not (reference.moving and self.params.feedforward):
+            return None, twist
+        error_ratio: float = max(np.abs(self.springs[arm].error / self.params.error_clip).tolist())
+        speed_scale = (DAMPING_FULL - velocity_ratio) / (DAMPING_FULL - DAMPING_START)
+        scale = max(0.0, min(1.0, 2.0 - 2.0 * error_ratio, speed_scale))
+        twist = multiply(reference.twist, scale * self._twist_scale, self._twist)
+        if scale == 0.0:
+            return None, twist
+        wrench = state.operational_space().apply_inertia(
+            reference.acceleration, self._feedforward_wrench
+        )
+        return multiply(wrench, scale, wrench), twist
 
     @property
     def stiffness_scale(self) -> float:

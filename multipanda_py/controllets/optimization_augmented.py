@@ -28,8 +28,8 @@ from multipanda_py.targets import Channel, Report, TrajectoryTarget
 
 NULLSPACE_TORQUE_FRACTION = 0.1
 """Fraction of the torque limits available to the plan in mode ``force``."""
-MAX_REFERENCE_DISTANCE, ROTATION_TETHER = 0.15, 0.6
-"""Maximum distance of the reference pose from the tool [m], [rad]."""
+MAX_REFERENCE_DISTANCE, MAX_REFERENCE_ANGLE = 0.15, 0.6
+"""Maximum distance and angle of the reference pose from the tool [m], [rad]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +151,7 @@ class OptimizationAugmented(JointTrajectory):
             spring.set_shape(p.position_damping_ratio, p.position_clip, False)
             spring.set_stiffness(p.position_stiffness, cycles)
             pose.set_bounds(
-                p.position_speed, p.angular_speed, MAX_REFERENCE_DISTANCE, ROTATION_TETHER
+                p.position_speed, p.angular_speed, MAX_REFERENCE_DISTANCE, MAX_REFERENCE_ANGLE
             )
         if p.mode != self._mode:
             was, self._mode = self._mode, p.mode
@@ -370,7 +370,7 @@ class OptimizationAugmented(JointTrajectory):
         """Return the wrench of a pose spring on the tool, (6,) [N, Nm]."""
         pose, spring = self._poses[arm], self._pose_springs[arm]
         spring.measure(state, pose.position, pose.rotation)
-        return spring.spring_in_base().copy()
+        return spring.spring_wrench().copy()
 
     def _keep_pose(self, arm: int) -> None:
         """Set the target pose to the reference pose."""

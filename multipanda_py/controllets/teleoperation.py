@@ -22,6 +22,7 @@ from multipanda_py.control.impedance.limit_scaling import (
     VelocityLimitScaling,
 )
 from multipanda_py.control.impedance.modal_damping import MIN_DAMPING_RATIO, STIFFNESS_SCALE
+from multipanda_py.control.impedance.pose_error import sum_of
 from multipanda_py.control.impedance.singularity import SingularityDamping, SingularityHold
 from multipanda_py.control.reference.reference_limits import BoundedPose
 from multipanda_py.control.teleoperation import (
@@ -39,7 +40,7 @@ LEADER = 0
 REFLECTION_LATENCY = 0.010
 """Latency from a motion of the leader to the reflected force, without the filter [s]. It contains
 two arms with 5 ms of delay and 2 ms of lag each, and the loop."""
-MAX_BRAKE = (40.0, 1.0)
+MAX_CONTACT_DAMPING = (40.0, 1.0)
 """Maximum damping of the leader's tool [N s/m], [Nm s/rad]."""
 MAX_NULLSPACE_TORQUE = 5.0
 """Maximum torque of the follower's configuration spring [Nm]."""
@@ -211,7 +212,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._nullspace_spring = ConfigurationSpring(context.arms[1].robot)
         self._configuration = np.zeros(follower)
         self._guided = ShiftedConfiguration(follower, context.period)
-        self._nothing, self._excess = np.zeros(6), np.zeros(6)
+        self._nothing = np.zeros(6)
         self._open, self._coupling = True, (params.engaged, params.scale)
         super().__init__(context, params)
         self.softest = 1  # Only the follower, arm 1, has a spring whose stiffness can be reduced.
@@ -244,8 +245,8 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         p = self.params
         delay, reflection, stiffnesses = REFLECTION_LATENCY + p.filter_time, [], []
         for part, gain, max_value in (
-            (p.stiffness[:3], p.feedback * min(1.0, p.scale) * p.scale, MAX_BRAKE[0]),
-            (p.stiffness[3:], p.feedback, MAX_BRAKE[1]),
+            (p.stiffness[:3], p.feedback * min(1.0, p.scale) * p.scale, MAX_CONTACT_DAMPING[0]),
+            (p.stiffness[3:], p.feedback, MAX_CONTACT_DAMPING[1]),
         ):
             measured = gain * float(part.max())
             reflection.append(min(1.0, max_value / max(measured * delay, 1e-9)))
@@ -295,26 +296,21 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
             reference.limit(twist)
             if slower < 1.0:
                 multiply(twist, slower, twist)
-        wrench = self._spring.wrench(follower, reference.position, reference.rotation, twist)
-        self.is_free[1] = self._spring.is_free
-        spring_wrench = self._spring.spring_in_base()
-        pulled = slower * self._saturation.scale(spring_wrench, follower)
-        if pulled < 1.0:
-            add(wrench, multiply(spring_wrench, pulled - 1.0, self._excess), wrench)
-        # ``damping`` is above 0 near a singularity, where singular directions need a damper.
-        if follower.operational_space().damping > 0.0:
-            brake = self._lost.damp(follower, pulled * spring_wrench, self._spring.damping_along)
-            if brake is not None:
-                add(wrench, brake, wrench)
-        tau = dot(wrench, follower.jacobian, self.tau[1])
+        spring = self._spring
+        spring.measure(follower, reference.position, reference.rotation, twist)
+        self.is_free[1] = spring.is_free
+        wrench_scale = slower * self._saturation.spring_scale(spring, follower)
+        impedance = spring.wrench(wrench_scale)
+        singularity_damping = self._lost.damp_spring(follower, spring, wrench_scale)
+        tau = dot(sum_of(impedance, singularity_damping), follower.jacobian, self.tau[1])
         add(tau, self._hold_configuration(follower), tau)
-        self._guard.add(follower, self._spring.stiffness_along, tau)
+        self._guard.add(follower, spring.stiffness_along, tau)
         sensed = self._tare.update(follower.wrench_ext_in_base, leader, follower)
         scale = self._reflect(leader, sensed if engaged else self._nothing, period)
         report = self.report
         report[0], report[1] = scale * self._reflection.force, scale * self._reflection.torque
         report[2], report[3], report[4] = reference.distance, reference.angle, engaged
-        report[5], report[6], report[7] = self._spring.stiffness_scale, scale, pulled
+        report[5], report[6], report[7] = spring.stiffness_scale, scale, wrench_scale
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
         """Return the joint velocity of the motion that the spring leaves free, (n,) [rad/s]."""

@@ -13,12 +13,8 @@ from multipanda_py.context import Context, tool_wrench
 from multipanda_py.control.force.energy_tank import SpringTank, TankLimitNotice
 from multipanda_py.control.force.force_control import ForceController, ForceGains
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
-from multipanda_py.control.impedance.limit_scaling import (
-    DAMPING_START,
-    TorqueSaturation,
-    VelocityLimitScaling,
-)
-from multipanda_py.control.impedance.pose_error import PoseError
+from multipanda_py.control.impedance.limit_scaling import TorqueSaturation, VelocityLimitScaling
+from multipanda_py.control.impedance.pose_error import PoseError, scale_by, sum_of
 from multipanda_py.control.impedance.singularity import SingularityDamping, SingularityHold
 from multipanda_py.state import ArmState, Matrix, Vector
 
@@ -101,7 +97,7 @@ class ForceSubspace:
     def target(
         self, state: ArmState, position: Vector, rotation: Matrix, speed: float
     ) -> tuple[Vector, Matrix]:
-        """Return the setpoint of the spring, (3,) [m] and (3, 3), in the base.
+        """Return the setpoint of the spring with the error e', (3,) [m] and (3, 3), in the base.
 
         Args:
             state: State of the arm.
@@ -109,6 +105,8 @@ class ForceSubspace:
             rotation: Target rotation, (3, 3).
             speed: Speed at which the offset decreases [m/s].
         """
+        if self.is_idle:
+            return position, rotation
         if self._is_requested and self.weight < 1.0:
             self.weight = min(1.0, self.weight + self._period / self.FADE_TIME)
         if self._has_offset or not self._is_requested:
@@ -146,17 +144,17 @@ class ForceSubspace:
         self._last_direction[:3] = ex - hx, ey - hy, ez - hz
         return subtract(position, self._hidden[:3], self._position)
 
-    def relieve(self, wrench: Vector, rotation: Matrix | None) -> None:
-        """Remove the controlled direction from a spring wrench (6,), in place.
+    def project(self, wrench: Vector) -> Vector:
+        """Remove the controlled direction from a spring wrench in place, and return P times it.
 
         Args:
-            wrench: Wrench along the axes of the gains, (6,) [N, Nm].
-            rotation: Rotation from those axes to the base, (6, 6). None if they are equal.
+            wrench: Wrench along the axes of the base, (6,) [N, Nm].
         """
         if self.weight == 0.0:
-            return
-        u = self.direction if rotation is None else dot(self.direction, rotation)
-        subtract(wrench, multiply(u, self.weight * float(u.dot(wrench)), self._part), wrench)
+            return wrench
+        u = self.direction
+        along = multiply(u, self.weight * float(u.dot(wrench)), self._part)
+        return subtract(wrench, along, wrench)
 
     def _shrink(self, step: float) -> None:
         """Reduce the offset by up to ``step`` [m] in position and ten times that in rotation."""
@@ -186,6 +184,24 @@ MASS_CYCLES = 16
 class ForceImpedanceArm:
     """Spring, force controller and energy tanks of one arm.
 
+    Equations::
+
+        F_s = sigma P K e'
+        F_l = singularity damping for s_tau F_s
+        F_f = F u
+        tau = J^T (s_v s_tau F_s - d D dx + F_l + F_f + F_0) + tau_h
+
+    - e', P: Error without the hidden part, (6,) [m, rad], and projector, (6, 6), of
+      ``ForceSubspace``.
+    - K, D: Stiffness and damping of ``CartesianSpring``, (6, 6).
+    - sigma: Scale 1 + alpha_i of the spring by ``SpringTank``, 0 to 1.
+    - s_tau: Scale by ``TorqueSaturation``; s_v, d: scales by ``VelocityLimitScaling``.
+    - F_l: Damping of singular directions by ``SingularityDamping``, (6,) [N, Nm].
+    - F, u: Output of ``ForceController`` [N] and its unit direction, (6,).
+    - F_0: Permanent feed-forward wrench ``load``, (6,) [N, Nm].
+    - J: Jacobian along the base axes, (6, n); dx: twist of the tool, (6,).
+    - tau_h: Torques of ``SingularityHold``, (n,) [Nm].
+
     Args:
         context: Context of the controllet.
         place: Index of the arm in the controllet.
@@ -196,8 +212,8 @@ class ForceImpedanceArm:
         force: Force controller with its energy tank.
         tank: Energy tank of the impedance.
         subspace: Directions owned by force control.
-        wrench_scale: Fraction of the spring wrench left by the torque limits.
-        load: Permanent feed-forward wrench along the base axes, (6,) [N, Nm].
+        wrench_scale: Fraction s_tau of the spring wrench left by the torque limits.
+        load: Permanent feed-forward wrench F_0 along the base axes, (6,) [N, Nm].
         carries: True if ``load`` is not zero.
 
     Thread: control.
@@ -207,9 +223,10 @@ class ForceImpedanceArm:
         self._context, self._period = context, context.period
         self._name = context.arms[place].name
         arm = context.arms[place]
-        self._saturation, self._margin = TorqueSaturation(arm), VelocityLimitScaling(arm.limits)
-        self._lost, self.wrench_scale = SingularityDamping(), 1.0
-        self._guard = SingularityHold(arm, context.period)
+        self._torque_saturation = TorqueSaturation(arm)
+        self._velocity_scaling = VelocityLimitScaling(arm.limits)
+        self._singularity_damping, self.wrench_scale = SingularityDamping(), 1.0
+        self._hold = SingularityHold(arm, context.period)
         self.force = ForceController(gains, context.period)
         self.tank = SpringTank(context.period)
         self.subspace = ForceSubspace(context.period)
@@ -219,12 +236,11 @@ class ForceImpedanceArm:
         # the three works by one product.
         n = context.arms[place].n_joints
         self._wrenches, self._torques = np.zeros((3, 6)), np.zeros((3, n))
-        self._of_spring, self._of_brake, self._of_force = self._wrenches
-        self.spring = CartesianSpring(self._of_brake)
-        self._impedance, self._turned = self._wrenches[:2], np.zeros((2, 6))
+        self._spring_wrench, self._damper_wrench, self._force_wrench = self._wrenches
+        self.spring = CartesianSpring()
         self._works, self._ones = np.zeros(3), np.ones(3)
         self._dq, self._mean = np.zeros(n), np.zeros(n)
-        self.load, self.carries, self._carrying = np.zeros(6), False, np.zeros(n)
+        self.load, self.carries, self._load_torque = np.zeros(6), False, np.zeros(n)
         self._energy, self._scale = TankLimitNotice(context.notify), 1.0
         self._reported_loss = self._reported_limit = False
 
@@ -237,12 +253,12 @@ class ForceImpedanceArm:
         """
         self.force.reset()
         self.tank.reset()
-        self._guard.reset()
+        self._hold.reset()
         self.tank.grant(energy)
         self.subspace.reset()
         self._size = 0.0
         self.load[:], self.carries = 0.0, False
-        self._direction[:] = self._torques[:] = self._of_force[:] = 0.0
+        self._direction[:] = self._torques[:] = self._force_wrench[:] = 0.0
         self._dq[:] = state.dq
         self._energy.forget()
         self._reported_loss = self._reported_limit = False
@@ -274,7 +290,7 @@ class ForceImpedanceArm:
             state: State of the arm.
             tau: Torques before the switch, (n,) [Nm].
         """
-        return tool_wrench(state, self._guard.resume(state, self.spring.stiffness_along, tau))
+        return tool_wrench(state, self._hold.resume(state, self.spring.stiffness_along, tau))
 
     def resume(self, state: ArmState, force: Vector) -> None:
         """Continue an existing force without force control, in parallel to the spring.
@@ -323,52 +339,41 @@ class ForceImpedanceArm:
             tau: Output torques, (n,) [Nm].
         """
         self.settle(state.dq)
-        spring, subspace = self.spring, self.subspace
-        has_subspace = not subspace.is_idle
-        if has_subspace:
-            position, rotation = subspace.target(state, position, rotation, speed)
+        spring, subspace, velocity_scaling = self.spring, self.subspace, self._velocity_scaling
+        position, rotation = subspace.target(state, position, rotation, speed)
         spring.measure(state, position, rotation)
-        rotation_step, spring_wrench = spring.rotation_to_base, spring.spring
-        if has_subspace:
-            subspace.relieve(spring_wrench, rotation_step)
-        twist = state.twist_ee_in_base
-        motion = twist if rotation_step is None else twist.dot(rotation_step)
-        stored = 0.5 * float(spring.error.dot(spring_wrench))
-        scale = self.tank.soften(stored, float(spring_wrench.dot(motion)))
-        multiply(spring_wrench, scale, self._of_spring)
-        if rotation_step is not None:
-            self._impedance[:] = self._impedance.dot(rotation_step.T, self._turned)
-        self._bound(state)
-        if self._size or not self.force.is_idle:
-            self._push(state, twist)
-        self._wrenches.dot(state.jacobian, self._torques)
-        self._ones.dot(self._torques, tau)
-        if self.carries:
-            add(tau, self.load.dot(state.jacobian, self._carrying), tau)
-        self._guard.add(state, spring.stiffness_along, tau)
-        self._scale = scale
-        limits = scale < 1.0 or self.force.is_throttled
+        spring_wrench = subspace.project(spring.write_spring(self._spring_wrench))
+        stored = 0.5 * float(spring.error_in_base.dot(spring_wrench))
+        power = float(spring_wrench.dot(state.twist_ee_in_base))
+        sigma = self.tank.soften(stored, power)
+        spring_wrench = scale_by(spring_wrench, sigma)
+        s_tau = self._torque_saturation.scale(spring_wrench, state)
+        spring_wrench = scale_by(spring_wrench, s_tau)
+        singularity_damping = self._singularity_damping.damp(
+            state, spring_wrench, spring.damping_along
+        )
+        velocity_ratio = velocity_scaling.used(state)
+        s_v, d = velocity_scaling.scales(velocity_ratio, spring.ratio, spring.stiffness_scale)
+        scale_by(spring_wrench, s_v)
+        damper_wrench = scale_by(spring.write_damper(self._damper_wrench), d)
+        sum_of(damper_wrench, singularity_damping)
+        self._control_force(state)
+        torques = self._wrenches.dot(state.jacobian, self._torques)
+        sum_of(self._ones.dot(torques, tau), self._load_torques(state))
+        self._hold.add(state, spring.stiffness_along, tau)
+        self._scale, self.wrench_scale = sigma, s_tau
+        limits = sigma < 1.0 or self.force.is_throttled
         self._energy.check(limits, self.tank, self._name, self._energy_left)
 
-    def _bound(self, state: ArmState) -> None:
-        """Apply torque limits, speed limits and singularity damping to spring and damper."""
-        spring_wrench, brake, spring = self._of_spring, self._of_brake, self.spring
-        self.wrench_scale = scale = self._saturation.scale(spring_wrench, state)
-        if scale < 1.0:
-            multiply(spring_wrench, scale, spring_wrench)
-        lost = None
-        # ``damping`` is above 0 near a singularity, where singular directions need a damper.
-        if state.operational_space().damping > 0.0:
-            lost = self._lost.damp(state, spring_wrench, spring.damping_along)
-        margin = self._margin
-        if (used := margin.used(state)) > DAMPING_START:
-            multiply(spring_wrench, margin.spring(used), spring_wrench)
-            multiply(brake, margin.damper(used, spring.ratio, spring.stiffness_scale), brake)
-        if lost is not None:
-            add(brake, lost, brake)
+    def _load_torques(self, state: ArmState) -> Vector | None:
+        """Return the torques of the permanent feed-forward wrench, (n,) [Nm]; None means zero."""
+        return self.load.dot(state.jacobian, self._load_torque) if self.carries else None
 
-    def _push(self, state: ArmState, twist: Vector) -> None:
+    def _control_force(self, state: ArmState) -> None:
+        """Update the wrench F_f of force control, and report a loss of contact and limits."""
         force, u = self.force, self._direction
+        if not self._size and force.is_idle:
+            return
         if force.touching:
             self._contact_point[:] = state.position_ee_in_base
             distance = 0.0
@@ -383,8 +388,9 @@ class ForceImpedanceArm:
             self._mass = 1.0 / max(float(dot(u, dot(inertia_inv, u))), MIN_MOBILITY)
         self._age = (self._age + 1) % MASS_CYCLES
         measured = -float(u.dot(state.wrench_ext_in_base))
-        pushed = force.step(self._size, measured, distance, float(u.dot(twist)), self._mass)
-        multiply(u, pushed, self._of_force)
+        speed = float(u.dot(state.twist_ee_in_base))
+        pushed = force.step(self._size, measured, distance, speed, self._mass)
+        multiply(u, pushed, self._force_wrench)
         if force.is_idle:
             self.subspace.release()
         if force.is_lost != self._reported_loss:

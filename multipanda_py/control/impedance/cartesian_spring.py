@@ -12,7 +12,7 @@ from multipanda_py.context import bounded_error, share_of
 from multipanda_py.control.impedance.free_motion import FreeMotion, is_soft
 from multipanda_py.control.impedance.gains import Ramp
 from multipanda_py.control.impedance.modal_damping import ModalDamping
-from multipanda_py.control.impedance.pose_error import PoseError
+from multipanda_py.control.impedance.pose_error import PoseError, scale_by
 from multipanda_py.state import ArmState, Matrix, Vector
 
 _SMALL = 1e-3  # Rotation angle below which a constant replaces the quotient [rad].
@@ -99,10 +99,12 @@ class CartesianSpring:
 
     Equations::
 
-        F = K clip(e) + D (dx_d - dx)
-        e = [p_d - p; log(R_d R^T)]
+        F  = s K clip(e) + d D de
+        e  = [p_d - p; log(R_d R^T)]
+        de = dx_d - dx
 
     - F: Wrench on the tool, (6,) [N, Nm].
+    - s, d: Scales of spring and damper, 1 by default.
     - K: Stiffness, symmetric positive semidefinite, (6, 6) [N/m, Nm/rad].
     - D: Damping by ``ModalDamping`` with diagonal damping ratios Z, (6, 6).
     - e: Pose error, (6,) [m, rad]; clip: bound per axis.
@@ -115,42 +117,37 @@ class CartesianSpring:
 
     If the bandwidth limit of ``ModalDamping`` does not allow K in a configuration, the spring uses
     the lower stiffness K', and ``stiffness_scale`` is below 1. If K leaves a direction free,
-    ``ConservativeSpring`` corrects the wrench to the gradient of a potential. Error and rate, and
-    K and D, are adjacent in memory, so that one product gives F.
-
-    Args:
-        damper: Output array of the damper wrench, (6,). A new array by default.
+    ``ConservativeSpring`` corrects the wrench to the gradient of a potential. ``measure`` updates
+    e, de, K and D. The other methods use them. Error and rate, and K and D, are adjacent in
+    memory, so that one product gives F.
 
     Attributes:
         error: Clipped error along the axes of the gains, (6,) [m, rad].
-        spring: Spring wrench of the last ``measure`` or ``spring_in_base``, along the axes of the
-            gains, (6,) [N, Nm].
-        damper: Damper wrench D (dx_d - dx) of the last ``measure``, along the axes of the gains,
-            (6,) [N, Nm].
+        wrench_bound: Upper bound of the spring wrench, ``|K|_inf |e|`` [N, Nm].
         stiffness: Current K, or K' if that is lower, (6, 6).
         stiffness_scale: Minimum stiffness scale of all modes in this configuration, 0 to 1.
         ratio: Maximum damping ratio of all axes.
         is_free: True if the stiffness leaves a direction free, now or at one end of a ramp.
+        is_singular: True if the last measured configuration is nearly singular.
 
     Thread: control.
     """
 
-    def __init__(self, damper: Vector | None = None) -> None:
+    def __init__(self) -> None:
         self._error_and_rate, self._gains = np.zeros(12), np.zeros((12, 6))
         self.error, self._rate = self._error_and_rate[:6], self._error_and_rate[6:]
         self._pose_error = PoseError(self.error)
         self._desired_stiffness, damping = self._gains[:6], self._gains[6:]
         self.stiffness, self.stiffness_scale = self._desired_stiffness, 1.0
-        self._modal, self._stiffest = ModalDamping(damping=damping), 0.0
+        self._modal, self._stiffest, self.wrench_bound = ModalDamping(damping=damping), 0.0, 0.0
         self._root = Ramp(np.zeros((6, 6)))
         self._free_motion, self._gets_soft, self.is_free = FreeMotion(), False, False
         self._conservative, self._freedom = ConservativeSpring(), 0.0
         self._ratio, self.ratio = np.ones(6), 1.0
-        self._in_tool = False
+        self._in_tool = self.is_singular = False
         self._desired_compliance: Matrix | None = None
         self._turned_inertia, self._rotation = np.zeros((6, 6)), np.zeros((6, 6))
-        self.spring, own, self._wrench, self._along = np.zeros((4, 6))
-        self.damper = own if damper is None else damper
+        self._spring, self._damper, self._wrench, self._along = np.zeros((4, 6))
 
     def set_shape(self, damping_ratio: Vector, error_clip: Vector, in_tool: bool) -> None:
         """Set damping ratios, error bounds and the axes of the gains.
@@ -193,24 +190,51 @@ class CartesianSpring:
         self._desired_compliance = None
         self._modal.set_root(root, self._ratio)
 
-    def wrench(
-        self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None = None
-    ) -> Vector:
-        """Return spring and damper wrench on the tool along the base axes, (6,) [N, Nm].
+    def wrench(self, spring_scale: float = 1.0, damper_scale: float = 1.0) -> Vector:
+        """Return the wrench F on the tool along the base axes, (6,) [N, Nm].
+
+        The next call overwrites it.
 
         Args:
-            state: State of the arm.
-            position: Reference position of the tool in the base, (3,) [m].
-            rotation: Reference rotation, (3, 3).
-            twist: Reference twist, (6,) [m/s, rad/s]; None means rest.
+            spring_scale: Scale s of the spring.
+            damper_scale: Scale d of the damper.
         """
-        self._sense(state, position, rotation, twist)
-        if self.stiffness_scale == 1.0 and not self._freedom:
+        is_whole = spring_scale == damper_scale == self.stiffness_scale == 1.0
+        if is_whole and not self._freedom:
             wrench = self._error_and_rate.dot(self._gains, self._wrench)
-        else:
-            self._spring_and_damper()
-            wrench = add(self.spring, self.damper, self._wrench)
-        return self._rotation.dot(wrench) if self._in_tool else wrench
+            return self._rotation.dot(wrench) if self._in_tool else wrench
+        spring = scale_by(self._spring_along_gains(self._spring), spring_scale)
+        damper = scale_by(self._modal.apply(self._rate, self._damper), damper_scale)
+        return self._in_base(add(spring, damper, self._wrench))
+
+    def spring_wrench(self) -> Vector:
+        """Return the spring wrench K e along the base axes, (6,) [N, Nm].
+
+        The next call of a method that returns a wrench overwrites it.
+        """
+        return self._in_base(self._spring_along_gains(self._spring))
+
+    def write_spring(self, out: Vector) -> Vector:
+        """Write the spring wrench K e along the base axes, (6,) [N, Nm], and return it."""
+        return self._write(self._spring_along_gains(out), out)
+
+    def write_damper(self, out: Vector) -> Vector:
+        """Write the damper wrench D de along the base axes, (6,) [N, Nm], and return it."""
+        return self._write(self._modal.apply(self._rate, out), out)
+
+    def _spring_along_gains(self, out: Vector) -> Vector:
+        spring: Vector = self.stiffness.dot(self.error, out)
+        if self._freedom:
+            self._conservative.correct(spring, self._freedom, self._in_tool)
+        return spring
+
+    def _in_base(self, along_gains: Vector) -> Vector:
+        return self._rotation.dot(along_gains) if self._in_tool else along_gains
+
+    def _write(self, along_gains: Vector, out: Vector) -> Vector:
+        if self._in_tool:
+            out[:] = self._rotation.dot(along_gains)
+        return out
 
     def free_velocity(self, state: ArmState) -> Vector:
         """Return the joint velocity of the free motion, (n,) [rad/s]; see ``FreeMotion``."""
@@ -219,18 +243,6 @@ class CartesianSpring:
             axes = self._axes(state)
             root = axes.dot(root).dot(axes.T)
         return self._free_motion.velocity(state, root)
-
-    @property
-    def wrench_bound(self) -> float:
-        """Upper bound of the spring wrench, ``|K|_inf |e|`` [N, Nm]."""
-        return self._stiffest * self._pose_error.size
-
-    def spring_in_base(self) -> Vector:
-        """Return the spring wrench without damping along the base axes, (6,) [N, Nm]."""
-        spring_wrench: Vector = self.stiffness.dot(self.error, self.spring)
-        if self._freedom:
-            self._conservative.correct(spring_wrench, self._freedom, self._in_tool)
-        return self._rotation.dot(spring_wrench) if self._in_tool else spring_wrench
 
     def damping_along(self, direction: Vector) -> float:
         """Return v^T D v, the power dissipated at a twist v in the base, (6,)."""
@@ -245,26 +257,14 @@ class CartesianSpring:
     def measure(
         self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None = None
     ) -> None:
-        """Update error, gains, spring and damper along the axes of the gains.
+        """Update the error e, the rate de, and the gains K and D.
 
         Args:
             state: State of the arm.
             position: Reference position of the tool in the base, (3,) [m].
             rotation: Reference rotation, (3, 3).
-            twist: Reference twist, (6,) [m/s, rad/s]; None means rest.
+            twist: Reference twist dx_d, (6,) [m/s, rad/s]; None means rest.
         """
-        self._sense(state, position, rotation, twist)
-        self._spring_and_damper()
-
-    def _spring_and_damper(self) -> None:
-        self.stiffness.dot(self.error, self.spring)
-        if self._freedom:
-            self._conservative.correct(self.spring, self._freedom, self._in_tool)
-        self._modal.apply(self._rate, self.damper)
-
-    def _sense(
-        self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None
-    ) -> None:
         if self._root.step():
             self._rescale()
             if self._root.arrived:
@@ -276,7 +276,8 @@ class CartesianSpring:
         error = self._pose_error.measure(
             state.position_ee_in_base, state.rotation_ee_in_base, position, rotation
         )
-        inertia_inv = state.operational_space().inertia_inv
+        space = state.operational_space()
+        inertia_inv, self.is_singular = space.inertia_inv, space.damping > 0.0
         if twist is None:
             negative(state.twist_ee_in_base, rate)
         else:
@@ -289,6 +290,7 @@ class CartesianSpring:
         if self._freedom:
             self._conservative.project(error, self._freedom)
         self._pose_error.clip_measured()
+        self.wrench_bound = self._stiffest * self._pose_error.size
         modal.design(inertia_inv)
         self.stiffness_scale = stiffness_scale = modal.stiffness_scale
         self.stiffness = self._desired_stiffness if stiffness_scale == 1.0 else modal.stiffness
@@ -340,9 +342,9 @@ class CartesianSpring:
         return self._desired_compliance
 
     @property
-    def rotation_to_base(self) -> Matrix | None:
-        """Rotation of wrenches from the gain axes to the base, (6, 6). None if they are equal."""
-        return self._rotation if self._in_tool else None
+    def error_in_base(self) -> Vector:
+        """Clipped error along the axes of the base, (6,) [m, rad]."""
+        return self._in_base(self.error)
 
     @property
     def damping(self) -> Matrix:

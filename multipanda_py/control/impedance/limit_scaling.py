@@ -9,6 +9,7 @@ from math import hypot
 import numpy as np
 from numpy import absolute, dot, maximum, multiply
 
+from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
 from multipanda_py.control.impedance.modal_damping import MIN_DAMPING_RATIO
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import MAX_TORQUE_FRACTION, ArmLimits, ArmState, Vector
@@ -110,6 +111,17 @@ class TorqueSaturation:
         hardest: float = max(load.tolist())
         return 1.0 / max(hardest, 1.0)
 
+    def spring_scale(self, spring: CartesianSpring, state: ArmState) -> float:
+        """Return the scale s of the wrench of a spring, 0 to 1.
+
+        Args:
+            spring: Spring after ``measure`` in this cycle.
+            state: State of the arm.
+        """
+        if spring.wrench_bound <= NO_CHECK_BELOW:
+            return 1.0
+        return self.scale(spring.spring_wrench(), state)
+
 
 DAMPING_START, DAMPING_FULL = 0.35, 0.65
 """Fractions of a joint's speed limit between which the damping rises to critical."""
@@ -180,6 +192,18 @@ class VelocityLimitScaling:
             1.0, max(0.0, (used - DAMPING_START) / (DAMPING_FULL - DAMPING_START))
         )
 
+    def scales(self, used: float, ratio: float, stiffness_scale: float) -> tuple[float, float]:
+        """Return the spring scale s and the damper scale d.
+
+        Args:
+            used: Fraction u of the speed limit.
+            ratio: Maximum damping ratio zeta of all axes.
+            stiffness_scale: Stiffness scale kappa.
+        """
+        if used <= DAMPING_START:
+            return 1.0, 1.0
+        return self.spring(used), self.damper(used, ratio, stiffness_scale)
+
 
 MAX_BRAKING_SPEED_FRACTION = 0.6
 """Fraction of a joint's speed limit that the spring may use. The rest is for nullspace motion."""
@@ -189,8 +213,8 @@ SLOW_TWIST = 0.03
 """Norm of a twist that keeps all joints within ``MAX_BRAKING_SPEED_FRACTION`` in any configuration
 [m/s, rad/s]."""
 GENTLE_ACCELERATION = 0.15
-"""Norm of an acceleration that keeps all joints within ``HARDEST`` in any configuration [m/s^2,
-rad/s^2]."""
+"""Norm of an acceleration that keeps all joints within ``BRAKING_FRACTION`` in any configuration
+[m/s^2, rad/s^2]."""
 
 
 class BrakingSpeedLimit:

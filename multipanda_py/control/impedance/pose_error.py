@@ -9,7 +9,7 @@ from struct import Struct
 
 import numpy as np
 import pinocchio as pin
-from numpy import maximum, minimum
+from numpy import add, maximum, minimum, multiply
 
 from multipanda_py.state import Matrix, Vector
 
@@ -35,6 +35,26 @@ def scaled(a: Sequence[float], s: float) -> list[float]:
         x, y, z = a
         return [x * s, y * s, z * s]
     return [x * s for x in a]
+
+
+def sum_of(total: Vector, first: Vector | None, second: Vector | None = None) -> Vector:
+    """Add terms to a vector in place, and return it. A term of None is zero and takes no time.
+
+    Args:
+        total: Vector to which the terms are added, (n,).
+        first: Term, (n,).
+        second: Further term, (n,).
+    """
+    if first is not None:
+        add(total, first, total)
+    if second is not None:
+        add(total, second, total)
+    return total
+
+
+def scale_by(vector: Vector, scale: float) -> Vector:
+    """Multiply a vector by a scale in place, and return it. A scale of 1 takes no time."""
+    return vector if scale == 1.0 else multiply(vector, scale, vector)
 
 
 _log3, _norm, _pack = pin.log3, math.hypot, Struct("6d").pack_into

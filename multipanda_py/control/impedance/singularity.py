@@ -11,6 +11,7 @@ import eigenpy
 import numpy as np
 from numpy import multiply
 
+from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.task_inertia import TaskInertia
 from multipanda_py.state import ArmState, Vector
@@ -106,13 +107,28 @@ class SingularityDamping:
             total = part if total is None else total + part
         return total
 
+    def damp_spring(
+        self, state: ArmState, spring: CartesianSpring, spring_scale: float
+    ) -> Vector | None:
+        """Return the damping wrench for a Cartesian spring; None away from singularities.
+
+        Args:
+            state: State of the arm.
+            spring: Spring after ``measure`` in this cycle.
+            spring_scale: Scale of its wrench.
+        """
+        if not spring.is_singular:
+            return None
+        wrench = spring_scale * spring.spring_wrench()
+        return self.damp(state, wrench, spring.damping_along)
+
 
 Mode: TypeAlias = tuple[float, float, Vector, Vector]
 """Fade factor f, required stiffness k [1/s^2], motion u (n,) and its momentum M u (n,)."""
 
 ROTATION_LEVER = math.sqrt(0.05)
 """Length that converts rotations to translations [m]."""
-MIN_MOBILITY = 0.01
+HELD_MOBILITY = 0.01
 """Mobility of a direction below which it is held [1/kg]."""
 MIN_HOLD_STIFFNESS = 16.0
 """Minimum stiffness per unit inertia of a held motion [1/s^2]."""
@@ -124,7 +140,7 @@ TORQUE_FRACTION = 0.05
 """Fraction of the torque limits up to which unmodelled torques are held."""
 _SCALE = np.array([1.0] * 3 + [ROTATION_LEVER] * 3)
 _PAIRS, _INVERSE = np.outer(_SCALE, _SCALE), 1.0 / _SCALE
-_MIN_MOBILITY = 1e-12  # Lower bound of a divisor at singular configurations.
+_MIN_DIVISOR = 1e-12  # Lower bound of a divisor at singular configurations.
 
 
 class SingularityHold:
@@ -140,7 +156,7 @@ class SingularityHold:
 
     - tau: Torques of the guard, (n,) [Nm].
     - J: Jacobian, (6, n); M: inertia matrix, (n, n); l: ``ROTATION_LEVER`` [m].
-    - u_i: Joint motion of unit kinetic energy; w_i: its mobility [1/kg]; w_0: ``THRESHOLD``.
+    - u_i: Joint motion of unit kinetic energy; w_i: its mobility [1/kg]; w_0: ``HELD_MOBILITY``.
     - omega_i^2 = (J u_i)^T K J u_i: Stiffness of the tool spring K along u_i [1/s^2].
     - k_0: ``MIN_HOLD_STIFFNESS`` [1/s^2].
     - y_i: Deflection along u_i; e_i: speed along u_i that commanded torques do not explain.
@@ -244,17 +260,17 @@ class SingularityHold:
                 self._held[0] -= float(motion.dot(lacking)) / needed * motion
 
     def _modes(self, state: ArmState, stiffness: Callable[[Vector], float]) -> Iterator[Mode]:
-        """Yield the motions to hold, whose mobility is below ``THRESHOLD``."""
+        """Yield the motions to hold, whose mobility is below ``HELD_MOBILITY``."""
         space, eigen = state.operational_space(), self._eigen
         nearness = min(1.0, 5.0 - 5.0 * space.manipulability / TaskInertia.MIN_MANIPULABILITY)
         eigen.compute(multiply(space.inertia_inv, _PAIRS, self._scaled))
         mobilities, vectors = eigen.eigenvalues(), eigen.eigenvectors()
         for index, mobility in enumerate(mobilities.tolist()):
-            fading = nearness * min(1.0, 2.0 - 2.0 * mobility / MIN_MOBILITY)
+            fading = nearness * min(1.0, 2.0 - 2.0 * mobility / HELD_MOBILITY)
             if fading <= 0.0:
                 break
             direction = vectors[:, index]
-            wrench = direction * _SCALE / math.sqrt(max(mobility, _MIN_MOBILITY))
+            wrench = direction * _SCALE / math.sqrt(max(mobility, _MIN_DIVISOR))
             spring = stiffness(direction * _INVERSE)
             needed = max(0.0, MIN_HOLD_STIFFNESS - mobility * spring)
             fading *= min(1.0, spring / FADE_STIFFNESS)

@@ -21,22 +21,23 @@ def test_the_wrench_is_that_of_spring_and_damper_and_no_spring_exceeds_its_bound
     rng, maker = np.random.default_rng(7), StateMaker(1)
     for _ in range(20):
         (state,) = maker.at([READY + rng.uniform(-0.2, 0.2, 7)], [rng.uniform(-0.5, 0.5, 7)])
-        spring, parts = CartesianSpring(), CartesianSpring(np.zeros(6))
+        spring = CartesianSpring()
         root = rng.normal(size=(6, 6)) * np.sqrt([1.0, 1, 1, 0.05, 0.05, 0.05])
         full = root.T @ root * stiffness
-        for one in (spring, parts):
-            one.set_shape(np.full(6, 0.7), np.full(6, 0.1), in_tool)
-            one.set_stiffness(full)
+        spring.set_shape(np.full(6, 0.7), np.full(6, 0.1), in_tool)
+        spring.set_stiffness(full)
         goal = state.position_ee_in_base + rng.uniform(-0.1, 0.1, 3)
         twist = rng.uniform(-0.1, 0.1, 6)
-        wrench = spring.wrench(state, goal, np.eye(3), twist).copy()
-        parts.measure(state, goal, np.eye(3), twist)
-        both = parts.spring + parts.damper
-        assert wrench == pytest.approx(
-            parts.rotation_to_base @ both if in_tool else both, rel=1e-12
-        )
-        assert np.linalg.norm(parts.spring) <= spring.wrench_bound * (1 + 1e-12)
-        rate = twist - state.twist_ee_in_base
-        if in_tool:
-            rate = rate @ parts.rotation_to_base
-        assert parts.damper == pytest.approx(parts.damping @ rate, rel=1e-12)
+        spring.measure(state, goal, np.eye(3), twist)
+        wrench, scaled = spring.wrench().copy(), spring.wrench(0.3, 2.0).copy()
+        pull, damper = spring.write_spring(np.zeros(6)), spring.write_damper(np.zeros(6))
+        assert wrench == pytest.approx(pull + damper, rel=1e-12)
+        assert scaled == pytest.approx(0.3 * pull + 2.0 * damper, rel=1e-12)
+        assert spring.spring_wrench() == pytest.approx(pull, rel=1e-12)
+        assert np.linalg.norm(pull) <= spring.wrench_bound * (1 + 1e-12)
+        turn = np.kron(np.eye(2), state.rotation_ee_in_base) if in_tool else np.eye(6)
+        rate = (twist - state.twist_ee_in_base) @ turn
+        assert damper == pytest.approx(turn @ spring.damping @ rate, rel=1e-12)
+        if not spring.is_free:
+            assert pull == pytest.approx(turn @ spring.stiffness @ spring.error, rel=1e-9)
+        assert spring.error_in_base == pytest.approx(turn @ spring.error, rel=1e-12)

@@ -68,6 +68,7 @@ def test_what_a_damper_takes_along_a_twist_is_its_power_at_that_twist(in_tool):
     for _ in range(20):
         state = maker.random(rng, speed=0.5)[0]
         there = state.position_ee_in_base.copy(), state.rotation_ee_in_base.copy()
-        power = -spring.wrench(state, *there) @ state.twist_ee_in_base
+        spring.measure(state, *there)
+        power = -spring.wrench() @ state.twist_ee_in_base
         assert spring.damping_along(state.twist_ee_in_base) == pytest.approx(power, rel=1e-9)
         assert power > 0.0
