@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy import add, dot, maximum, minimum, multiply, subtract
+from numpy import dot, maximum, minimum, multiply, subtract
 
 from multipanda_py.context import Context, Handover, bounded_error, share_of
 from multipanda_py.control.impedance.cartesian_spring import ConservativeSpring
@@ -19,10 +19,10 @@ from multipanda_py.control.impedance.limit_scaling import (
     BrakingSpeedLimit,
     TorqueSaturation,
 )
-from multipanda_py.control.impedance.pose_error import PoseError
+from multipanda_py.control.impedance.pose_error import PoseError, scale_by, sum_of
 from multipanda_py.parameters import vector
 from multipanda_py.robots.dynamics.task_inertia import fade
-from multipanda_py.state import ArmState, Matrix, TaskSpaceDynamics, Vector
+from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import CartesianTarget
 
 MIN_STIFFNESS = 1.0
@@ -58,14 +58,24 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
 
     Equations::
 
-        tau = J^T Lambda_d (nu K clip(e) - D J dq)
-              + J^T (Lambda - Lambda_d) J (k_s (q_n - q) - d_s dq)
-        e   = [p_d - p; log(R_d R^T)]
+        e   = clip([p_d - p; log(R_d R^T)])
+        a_s = nu K e
+        a_d = D J dq
+        F_s = s_tau Lambda_d a_s
+        F_d = Lambda_d a_d
+        F_n = (Lambda - Lambda_d) J (k_s (q_n - q) - d_s dq)
+        tau = J^T (F_s - F_d + F_n)
+
+    with the gains::
+
         D   = min(2 Z K^1/2, b)
         k_s = min_i k_i / 16
         d_s = min_i d_i / 4
 
     - tau: Joint torques, (n,) [Nm].
+    - F_s, F_d, F_n: Wrenches of spring, damper and configuration spring, (6,) [N, Nm].
+    - a_s, a_d: Accelerations of spring and damper, (6,) [m/s^2, rad/s^2].
+    - e: Clipped pose error, (6,) [m, rad].
     - J: Jacobian along the base axes, (6, n).
     - Lambda, Lambda_d: Task-space inertia without and with damping near singularities, (6, 6).
     - K, D: Diagonal acceleration per error [1/s^2] and per velocity [1/s], (6, 6).
@@ -73,7 +83,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     - Z: Diagonal damping ratios, (6, 6).
     - b: ``MAX_DAMPING`` [1/s], since all directions brake at this rate and torques change at a
       limited rate.
-    - nu: Scale of the spring by ``BrakingSpeedLimit``, 0 to 1.
+    - nu, s_tau: Scales of the spring by ``BrakingSpeedLimit`` and ``TorqueSaturation``, 0 to 1.
     - p, R: Measured position [m] and rotation; p_d, R_d: reference.
     - q, dq: Measured positions [rad] and velocities [rad/s], (n,).
     - q_n: Desired nullspace configuration, (n,) [rad].
@@ -90,19 +100,16 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     that make the spring wrench conservative (``ConservativeSpring``). The other axes remain
     decoupled.
 
-    *Limits.* With a target that stays ahead, the tool moves at the twist D^-1 K clip(e), which may
-    exceed the speed or braking ability of the joints. In every cycle, nu scales the whole spring
-    (``BrakingSpeedLimit``), so the path remains straight. Its Lambda_s is Lambda_d for a damping
-    of lambda^2 / 4, because the configuration spring brakes less along singular directions. The
-    configuration spring is limited to the speed 0.6 dq_max. ``TorqueSaturation`` keeps the spring
-    within the torque limits (``wrench scale``), because a saturated wrist would deviate. Like the
-    clip, these limits bound the force of a large error.
+    *Limits.* With a target that stays ahead, the tool moves at the twist D^-1 K e, which may
+    exceed the speed or braking ability of the joints. nu scales the whole spring, so the path
+    remains straight. The Lambda_s of ``BrakingSpeedLimit`` is Lambda_d for a damping of
+    lambda^2 / 4, because the configuration spring brakes less along singular directions. The
+    configuration spring is limited to the speed 0.6 dq_max. s_tau is reported as ``wrench scale``.
 
     *Singularities.* At a smallest eigenvalue of J M^-1 J^T below 0.02 1/kg, the inertia is damped
     (``TaskInertia``). The configuration spring replaces the removed part along the singular
     direction, at a quarter of the bandwidth. The arm slows down before it is stretched, and can
-    return. However, a tool may stop before its target, in the majority of these configurations by
-    less than 1 % of a 3 cm step, and by 7 % in some.
+    return. However, a tool may stop before its target.
 
     Sources: Khatib, IEEE J. Robotics and Automation 1987 (with nu as a bound of the tool speed);
     CRISP, section III-A2.
@@ -114,18 +121,16 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     report_names = (WRENCH_SCALE,)
 
     def __init__(self, context: Context, params: OperationalSpaceParams) -> None:
-        self._saturation = [TorqueSaturation(arm) for arm in context.arms]
-        self._spring_torque = np.zeros(6)
-        self._error, self._acceleration, self._wrench = PoseError(), np.zeros(6), np.zeros(6)
-        self._twist, self._brake = np.zeros(6), np.zeros(6)
-        self._root = Ramp(np.sqrt(params.stiffness))
-        self._stiffness, self._damping = np.zeros(6), np.zeros(6)
-        self._drift, self._desired_acceleration = np.zeros(6), np.zeros(6)
-        self._pulls, self._slows = context.joint_zeros(), context.joint_zeros()
-        self._braking = np.zeros(6)
-        self._bounds = [
+        self._torque_saturation = [TorqueSaturation(arm) for arm in context.arms]
+        self._braking_limits = [
             BrakingSpeedLimit(arm, _SINGULAR_BANDWIDTH_FRACTION) for arm in context.arms
         ]
+        self._error, self._root = PoseError(), Ramp(np.sqrt(params.stiffness))
+        self._stiffness, self._damping, self._approach_rate = np.zeros((3, 6))
+        self._acceleration, self._brake = np.zeros((2, 6))
+        self._spring_wrench, self._wrench, self._twist = np.zeros((3, 6))
+        self._approach_twist, self._braking = np.zeros((2, 6))
+        self._joint_springs, self._joint_dampers = context.joint_zeros(), context.joint_zeros()
         self._reported_damping, self._conservative = 0.0, ConservativeSpring()
         super().__init__(context, params)
 
@@ -155,13 +160,14 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         root = self._root.value
         multiply(root, root, self._stiffness)
         minimum(multiply(self._rate, root, self._damping), MAX_DAMPING, out=self._damping)
-        np.divide(self._stiffness, np.maximum(self._damping, 1e-9), self._drift)
-        for bound in self._bounds:
-            bound.set_damping(max(self._damping.tolist()))
+        np.divide(self._stiffness, np.maximum(self._damping, 1e-9), self._approach_rate)
+        for limit in self._braking_limits:
+            limit.set_damping(max(self._damping.tolist()))
         self._free = 1.0 - self._stiffness * fade(self._stiffness, SLOW_MODE)
         self._freedom: float = max(self._free.tolist())
         self.is_free[:] = [bool(self._free.any())] * len(self.is_free)
-        self._slow2 = BrakingSpeedLimit.negligible(max(self._drift.tolist())) ** 2
+        self._max_approach_rate = max(self._approach_rate.tolist())
+        self._negligible = BrakingSpeedLimit.negligible(self._max_approach_rate)
         self._nullspace_rate_squared = _SINGULAR_BANDWIDTH_FRACTION**2 * min(
             self._stiffness.tolist()
         )
@@ -195,12 +201,9 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
         """Return the joint velocity of the motion along axes without stiffness, (n,) [rad/s]."""
-        twist, rotation = state.twist_ee_in_base.copy(), state.rotation_ee_in_base
+        twist = self._twist_along_gains(state) * self._free
         if self._in_tool:
-            self._rotate(twist, rotation)
-        twist *= self._free
-        if self._in_tool:
-            self._rotate(twist, rotation.T)
+            _rotate(twist, state.rotation_ee_in_base.T)
         space = state.operational_space()
         velocity: Vector = space.minv_jt.dot(projected_inertia(space).dot(twist))
         return velocity
@@ -209,53 +212,77 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         """Write the joint torques of all arms."""
         if self._root.step():
             self._set_gains()
-        acceleration, brake, stiffness_scale = self._acceleration, self._brake, 1.0
+        wrench_scale = 1.0
         for arm, state in enumerate(states):
-            error = self._error.measure(
-                state.position_ee_in_base, state.rotation_ee_in_base,
-                target.position_ee_in_base[arm], target.rotation_ee_in_base[arm],
-            )  # fmt: skip
-            twist = state.twist_ee_in_base
-            if self._in_tool:
-                twist = self._twist
-                twist[:] = state.twist_ee_in_base
-                self._rotate(error, state.rotation_ee_in_base)
-                self._rotate(twist, state.rotation_ee_in_base)
-            if self.is_free[arm]:
-                self._conservative.project(error, 0.0)
-            self._error.clip()
-            multiply(self._stiffness, error, acceleration)
-            desired = multiply(self._drift, error, self._desired_acceleration)
-            if dot(desired, desired) > self._slow2:
-                multiply(acceleration, self._fraction_of(arm, state, desired), acceleration)
-            multiply(self._damping, twist, brake)
-            if self._in_tool:
-                self._rotate(acceleration, state.rotation_ee_in_base.T)
-                self._rotate(brake, state.rotation_ee_in_base.T)
             space = state.operational_space()
-            if self.is_free[arm]:
-                for term in (acceleration, brake):
-                    self._release(space.inertia, state.rotation_ee_in_base, term)
-            spring_wrench = space.apply_inertia(acceleration, self._spring_torque)
-            if self.is_free[arm]:
-                if self._in_tool:
-                    self._rotate(spring_wrench, state.rotation_ee_in_base)
-                self._conservative.correct(spring_wrench, self._freedom, self._in_tool)
-                if self._in_tool:
-                    self._rotate(spring_wrench, state.rotation_ee_in_base.T)
-            scale = self._saturation[arm].scale(spring_wrench, state)
-            if scale < 1.0:
-                multiply(spring_wrench, scale, spring_wrench)
-                stiffness_scale = min(stiffness_scale, scale)
-            wrench = subtract(
-                spring_wrench, space.apply_inertia(brake, self._wrench), self._wrench
-            )
-            if space.damping > 0.0:
-                add(wrench, self._rest_of(space, arm, state, target.posture[arm]), wrench)
+            error = self._measure(arm, state, target)
+            nu = self._speed_scale(arm, state, error)
+            acceleration = scale_by(multiply(self._stiffness, error, self._acceleration), nu)
+            spring_acceleration = self._in_base(arm, state, acceleration)
+            acceleration = multiply(self._damping, self._twist_along_gains(state), self._brake)
+            damper_acceleration = self._in_base(arm, state, acceleration)
+            spring_wrench = space.apply_inertia(spring_acceleration, self._spring_wrench)
+            spring_wrench = self._conserve(arm, state, spring_wrench)
+            s_tau = self._torque_saturation[arm].scale(spring_wrench, state)
+            spring_wrench = scale_by(spring_wrench, s_tau)
+            damper_wrench = space.apply_inertia(damper_acceleration, self._wrench)
+            configuration_wrench = self._hold_configuration(arm, state, target.posture[arm])
+            wrench = subtract(spring_wrench, damper_wrench, self._wrench)
+            wrench = sum_of(wrench, configuration_wrench)
             dot(wrench, state.jacobian, self.tau[arm])
-        self.report[0] = stiffness_scale
+            if s_tau < wrench_scale:
+                wrench_scale = s_tau
+        self.report[0] = wrench_scale
 
-    def _release(self, inertia: Matrix, rotation: Matrix, acceleration: Vector) -> None:
+    def _measure(self, arm: int, state: ArmState, target: CartesianTarget) -> Vector:
+        """Return the clipped error e along the axes of the gains, (6,) [m, rad]."""
+        error = self._error.measure(
+            state.position_ee_in_base, state.rotation_ee_in_base,
+            target.position_ee_in_base[arm], target.rotation_ee_in_base[arm],
+        )  # fmt: skip
+        if self._in_tool:
+            _rotate(error, state.rotation_ee_in_base)
+        if self.is_free[arm]:
+            self._conservative.project(error, 0.0)
+        return self._error.clip_measured()
+
+    def _twist_along_gains(self, state: ArmState) -> Vector:
+        """Return the twist J dq along the axes of the gains, (6,) [m/s, rad/s]."""
+        if not self._in_tool:
+            return state.twist_ee_in_base
+        self._twist[:] = state.twist_ee_in_base
+        return _rotate(self._twist, state.rotation_ee_in_base)
+
+    def _in_base(self, arm: int, state: ArmState, acceleration: Vector) -> Vector:
+        """Rotate an acceleration (6,) in place to the base axes, and release free axes."""
+        if self._in_tool:
+            _rotate(acceleration, state.rotation_ee_in_base.T)
+        return self._release(state, acceleration) if self.is_free[arm] else acceleration
+
+    def _speed_scale(self, arm: int, state: ArmState, error: Vector) -> float:
+        """Return the scale nu of the spring for a clipped error, (6,) [m, rad]."""
+        if self._max_approach_rate * self._error.size <= self._negligible:
+            return 1.0
+        twist = multiply(self._approach_rate, error, self._approach_twist)
+        if dot(twist, twist) <= self._negligible**2:
+            return 1.0
+        braking = multiply(self._approach_rate, twist, self._braking)
+        if self._in_tool:
+            _rotate(twist, state.rotation_ee_in_base.T)
+            _rotate(braking, state.rotation_ee_in_base.T)
+        return self._braking_limits[arm].scale(state, twist, braking)
+
+    def _conserve(self, arm: int, state: ArmState, wrench: Vector) -> Vector:
+        """Make the spring wrench (6,) of an arm with free axes conservative, in place."""
+        if self.is_free[arm]:
+            if self._in_tool:
+                _rotate(wrench, state.rotation_ee_in_base)
+            self._conservative.correct(wrench, self._freedom, self._in_tool)
+            if self._in_tool:
+                _rotate(wrench, state.rotation_ee_in_base.T)
+        return wrench
+
+    def _release(self, state: ArmState, acceleration: Vector) -> Vector:
         """Remove in place the accelerations that would cause a wrench along free axes.
 
         Equation::
@@ -269,46 +296,47 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         A wrench along a free axis would do work while the tool moves there.
 
         Args:
-            inertia: Task-space inertia, (6, 6).
-            rotation: Rotation of the tool in the base, (3, 3).
+            state: State of the arm.
             acceleration: Desired acceleration, modified in place, (6,) [m/s^2, rad/s^2].
         """
-        free = np.diag(self._free)
+        free, inertia = np.diag(self._free), state.operational_space().inertia
         if self._in_tool:
-            rotation_step = np.kron(np.eye(2), rotation)
-            free = rotation_step @ free @ rotation_step.T
+            to_base = np.kron(np.eye(2), state.rotation_ee_in_base)
+            free = to_base @ free @ to_base.T
         held = (1.0 + _FREE_AXIS_INERTIA) * np.eye(6) - free @ free
         rest = np.linalg.solve(free @ inertia @ free + held, free @ (inertia @ acceleration))
-        acceleration -= free @ rest
+        return subtract(acceleration, free @ rest, acceleration)
 
-    def _fraction_of(self, arm: int, state: ArmState, twist: Vector) -> float:
-        """Return the scale nu for a twist (6,) along the gain axes, which is rotated in place."""
-        braking = multiply(self._drift, twist, self._braking)
-        if self._in_tool:
-            self._rotate(twist, state.rotation_ee_in_base.T)
-            self._rotate(braking, state.rotation_ee_in_base.T)
-        return self._bounds[arm].scale(state, twist, braking)
+    def _hold_configuration(
+        self, arm: int, state: ArmState, configuration: Vector
+    ) -> Vector | None:
+        """Return the wrench F_n of the configuration spring, (6,) [N, Nm].
 
-    def _rest_of(
-        self, space: TaskSpaceDynamics, arm: int, state: ArmState, configuration: Vector
-    ) -> Vector:
-        """Return the wrench of the configuration spring in singular directions, (6,) [N, Nm]."""
-        spring_torque, brake = self._pulls[arm], self._slows[arm]
-        multiply(
-            subtract(configuration, state.q, spring_torque),
-            self._nullspace_rate_squared,
-            spring_torque,
-        )
+        Args:
+            arm: Index of the arm.
+            state: State of the arm.
+            configuration: Desired configuration q_n, (n,) [rad].
+
+        Returns:
+            None away from singular configurations.
+        """
+        space = state.operational_space()
+        if space.damping == 0.0:
+            return None
+        spring, damper = self._joint_springs[arm], self._joint_dampers[arm]
+        error = subtract(configuration, state.q, spring)
+        multiply(error, self._nullspace_rate_squared, spring)
         max_value = multiply(
-            state.limits.velocity, MAX_BRAKING_SPEED_FRACTION * self._nullspace_damping, brake
+            state.limits.velocity, MAX_BRAKING_SPEED_FRACTION * self._nullspace_damping, damper
         )
-        minimum(spring_torque, max_value, out=spring_torque)
-        maximum(spring_torque, np.negative(max_value, max_value), out=spring_torque)
-        subtract(spring_torque, multiply(state.dq, self._nullspace_damping, brake), spring_torque)
-        wrench: Vector = dot(space.removed_inertia(), dot(state.jacobian, spring_torque))
+        minimum(spring, max_value, out=spring)
+        maximum(spring, np.negative(max_value, max_value), out=spring)
+        subtract(spring, multiply(state.dq, self._nullspace_damping, damper), spring)
+        wrench: Vector = dot(space.removed_inertia(), dot(state.jacobian, spring))
         return wrench
 
-    @staticmethod
-    def _rotate(pair: Vector, rotation: Matrix) -> None:
-        """Rotate two stacked vectors in place: multiply each by ``rotation`` from the right."""
-        pair[:3], pair[3:] = dot(pair[:3], rotation), dot(pair[3:], rotation)
+
+def _rotate(pair: Vector, rotation: Matrix) -> Vector:
+    """Rotate two stacked vectors (6,) in place: multiply each by ``rotation`` from the right."""
+    pair[:3], pair[3:] = dot(pair[:3], rotation), dot(pair[3:], rotation)
+    return pair
