@@ -98,7 +98,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         self._closing = closing
         # While the desired force rises, the tank is still being filled and limits the force. The
         # limit is reported only near the full force.
-        is_grown = desired > 0.9 * self._wrench_scale
+        is_grown = desired > 0.9 * self._limited_force
         self._energy.check(
             force.is_throttled and is_grown, force.tank, self._names, self._energy_left
         )

@@ -45,7 +45,7 @@ from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import ObjectTarget, Report
 
 _pack = Struct("7d").pack_into
-ALL_OF_IT = 0.98
+REACHED_FRACTION = 0.98
 """Fraction of the desired internal force above which it counts as reached at a switch."""
 MIN_STIFFNESS = 1.0
 """Stiffness below which a spring takes over no load at a switch [N/m, Nm/rad]."""
@@ -89,13 +89,19 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
     Equations::
 
-        W = K_o e_o - D_o B_n^T dx
-        F = B_n W + (I - B_n A^T) K_r e - (I - B A^T) D_r (I - A B^T) dx + n F_s
+        e_o      = clip([p_d - p; log(R_d R^T)] + B_n^T e)
+        W_1, R_1 = K_o e_o, K_r e
+        W_2, R_2 = -D_o B_n^T dx, -D_r (I - A B^T) dx
+        F        = B_n (W_1 + W_2) + (I - B_n A^T) R_1 + (I - B A^T) R_2 + n F_s
+        tau      = J^T F + tau_h
 
-    - W: Wrench on the object, (6,) [N, Nm].
-    - F: Wrenches of the N end effectors, (6 N,) [N, Nm].
+    - W_1, W_2: Wrenches of spring and damper on the object, (6,) [N, Nm].
+    - R_1, R_2: Wrenches of the springs and dampers of the formation, (6 N,) [N, Nm].
+    - F: Wrenches of the N end effectors, (6 N,) [N, Nm]; J: their Jacobians, along the diagonal.
+    - tau: Joint torques of all arms [Nm]; tau_h: torques of ``SingularityHold`` [Nm].
     - K_o, D_o: Stiffness and damping of the object, (6, 6).
-    - e_o: Pose error of the object, (6,) [m, rad].
+    - e_o: Clipped pose error of the object, (6,) [m, rad].
+    - p, R: Measured position [m] and rotation of the object; p_d, R_d: target.
     - dx: Twists of the end effectors, (6 N,) [m/s, rad/s].
     - K_r, D_r: Stiffness and damping of the formation, (6 N, 6 N).
     - e: Displacements from the end effectors to their grasp poses, (6 N,) [m, rad].
@@ -104,7 +110,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     - n: Internal forces towards the object origin, (6 N,).
     - F_s: Internal force [N].
 
-    The end effectors together exert exactly W, and light wrists receive small moments. The
+    The end effectors together exert exactly W_1 + W_2, and light wrists receive small moments. The
     internal force has no net wrench, so it strains the object without moving it. If torque limits
     require it, all arms use a lower internal force (``InternalForceLimiter``). A push on one end
     effector moves the object, so both yield together and remain in formation.
@@ -167,13 +173,13 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
                 (*range(n), -1),
             )
         )
-        self._measure = InternalForceEstimator(self.held)
-        self._saturation = InternalForceLimiter(self.held, context)
-        self._guards = [SingularityHold(arm, context.period) for arm in context.arms]
+        self._force_estimator = InternalForceEstimator(self.held)
+        self._force_limiter = InternalForceLimiter(self.held, context)
+        self._holds = [SingularityHold(arm, context.period) for arm in context.arms]
         self._states: Sequence[ArmState] = ()
-        self._strain, self._strains = np.zeros((2 * n, 3)), False
+        self._strain, self._is_strained = np.zeros((2 * n, 3)), False
         self._strain_in_world = np.zeros((2 * n, 3))
-        self._internal_force = self._judged = self._wrench_scale = 0.0
+        self._internal_force = self._checked_force = self._limited_force = 0.0
         self.measured = 0.0
         super().__init__(context, params)
 
@@ -189,9 +195,9 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._object_is_free = is_soft(np.diag(p.stiffness))
         is_free = self._object_is_free or is_soft(np.diag(p.relative_stiffness))
         self.is_free[:] = [is_free] * len(self.is_free)
-        self._update_all, self._judged = True, 0.0
+        self._update_all, self._checked_force = True, 0.0
         both = np.minimum(p.stiffness, p.relative_stiffness)
-        self._softest = np.repeat((both[:3].min(), both[3:].min()), 3)
+        self._min_stiffness = np.repeat((both[:3].min(), both[3:].min()), 3)
         self._error.set_bounds(p.error_clip)
         self._follow = self.context.period / (p.internal_force_time + self.context.period)
 
@@ -203,11 +209,11 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         target.rotation_object_in_world[:] = self.held.rotation
         for configuration, state in zip(target.posture, states):
             configuration[:] = state.q
-        self._internal_force = self._judged = self._wrench_scale = 0.0
-        self._strains = False
+        self._internal_force = self._checked_force = self._limited_force = 0.0
+        self._is_strained = False
         self._phase, self._update_all = 0, True
-        for guard in self._guards:
-            guard.reset()
+        for hold in self._holds:
+            hold.reset()
 
     def on_handover(
         self, states: Sequence[ArmState], target: ObjectTarget, handovers: Sequence[Handover]
@@ -220,8 +226,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         the switch. The other components remain constant along the axes of the object.
         """
         torques = [
-            guard.resume(state, self._stiffness_along, handover.tau)
-            for guard, state, handover in zip(self._guards, states, handovers)
+            hold.resume(state, self._stiffness_along, handover.tau)
+            for hold, state, handover in zip(self._holds, states, handovers)
         ]
         if not any(handover.matters for handover in handovers):
             return ""
@@ -252,11 +258,11 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         wrenches[:, :3] -= self._internal_force * inward
         wrenches[:, p.relative_stiffness < MIN_STIFFNESS] = 0.0
         np.dot(wrenches.reshape(-1, 3), held.rotation, self._strain)
-        self._strains = True
+        self._is_strained = True
         fraction = share_of(np.dot(stiffness, error), load)
         words = Handover(wrench_in_base=load).words("the load of all arms", fraction)
         if requested:
-            less = internal_force < ALL_OF_IT * requested
+            less = internal_force < REACHED_FRACTION * requested
             of = f" of {requested:.1f}" if less else ""
             words = "; ".join(
                 filter(None, (f"internal force continues with {internal_force:.1f}{of} N", words))
@@ -282,29 +288,35 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
     def update(self, states: Sequence[ArmState], target: ObjectTarget, period: float) -> None:
         """Write the joint torques of all arms."""
-        held = self.held
+        held, sharing = self.held, self.held.sharing
         held.update(states, self._update_all or self._schedule[self._phase] == len(states))
         self._design_dampers()
-        self.measured = self._measure.estimate(states)
-        stiffness_scale = self._spring_and_damper(target)
-        held.sharing.internal_force[0] = self.desired_internal_force(target)
-        wrenches = held.sharing.distribute()
+        self.measured = self._force_estimator.estimate(states)
+        self._measure_error(target)
+        stiffness_scale = self._write_springs()
+        self._damping.dot(sharing.stacked_rates, sharing.stacked_dampers)
+        sharing.internal_force[0] = self.desired_internal_force(target)
+        wrenches = sharing.distribute()
         for arm, state in enumerate(states):
-            tau = self.tau[arm]
-            held.bases[arm].six_to_base(wrenches[arm]).dot(state.jacobian, tau)
-            self._guards[arm].add(state, self._stiffness_along, tau)
+            wrench = held.bases[arm].six_to_base(wrenches[arm])
+            tau = wrench.dot(state.jacobian, self.tau[arm])
+            self._holds[arm].add(state, self._stiffness_along, tau)
         self._report(stiffness_scale)
 
-    def _spring_and_damper(self, target: ObjectTarget) -> float:
-        """Compute springs and dampers of formation and object; return the stiffness scale."""
-        held, sharing, stiffness_scale = self.held, self.held.sharing, 1.0
-        self._error.measure(
-            held.position, held.rotation,
-            target.position_object_in_world, target.rotation_object_in_world, sharing.shift,
+    def _measure_error(self, target: ObjectTarget) -> None:
+        """Update the pose error e_o of the object."""
+        held, error = self.held, self._error
+        error.measure(
+            held.position, held.rotation, target.position_object_in_world,
+            target.rotation_object_in_world, held.sharing.shift,
         )  # fmt: skip
         if self._object_is_free:
-            self._conservative.project(self._error.value, 0.0)
-        self._error.clip_measured()
+            self._conservative.project(error.value, 0.0)
+        error.clip_measured()
+
+    def _write_springs(self) -> float:
+        """Update the spring wrenches W_1 and R_1, and return the minimum stiffness scale."""
+        held, sharing, stiffness_scale = self.held, self.held.sharing, 1.0
         multiply(sharing.stacked_errors, self._stiffness, sharing.stacked_springs)
         for damper, error, spring_wrench, index in self._elastic:
             if damper.stiffness_scale < 1.0:
@@ -313,10 +325,9 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
                 damper.stiffness.dot(error, spring_wrench)
         if self._object_is_free:
             self._conservative.correct(sharing.stacked_springs[-6:], 1.0, False)
-        if self._strains:
+        if self._is_strained:
             strain = self._strain.dot(held.rotation.T, self._strain_in_world)
             add(self._springs, strain.reshape(self._springs.shape), self._springs)
-        self._damping.dot(sharing.stacked_rates, sharing.stacked_dampers)
         return stiffness_scale
 
     @property
@@ -351,26 +362,26 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     def desired_internal_force(self, target: ObjectTarget) -> float:
         """Return the internal force of this cycle [N]: smoothed target within torque limits."""
         desired = target.internal_force.item()
-        if desired != self._judged:
-            self._judge(desired)
+        if desired != self._checked_force:
+            self._check(desired)
         elif not self._phase:
-            self._wrench_scale = self._saturation.limit(desired, self._states)
-        self._internal_force += self._follow * (self._wrench_scale - self._internal_force)
+            self._limited_force = self._force_limiter.limit(desired, self._states)
+        self._internal_force += self._follow * (self._limited_force - self._internal_force)
         return self._internal_force
 
     def _stiffness_along(self, direction: Vector) -> float:
         """Return a lower bound of the stiffness of both springs along a twist, (6,)."""
-        return float(self._softest.dot(direction * direction))
+        return float(self._min_stiffness.dot(direction * direction))
 
-    def _judge(self, desired: float) -> None:
+    def _check(self, desired: float) -> None:
         """Check that springs and joints can hold an internal force [N]; warn if not."""
-        self._judged, limit, states = desired, self._saturation, self._states
+        self._checked_force, limit, states = desired, self._force_limiter, self._states
         stiffness = self.params.relative_stiffness
         weakness = buckling_warning(desired, self.dampers[:-1], stiffness, self.held)
         for words in (weakness, limit.overload(desired, states)):
             if words:
                 self.context.notify(words)
-        self._wrench_scale = limit.limit(desired, states)
+        self._limited_force = limit.limit(desired, states)
 
     def _report(self, stiffness_scale: float) -> None:
         apart = turned = 0.0
