@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
-from numpy import add, dot, maximum, minimum
+from numpy import dot, maximum, minimum
 
 from multipanda_py.context import MAX_JOINT_ERROR, Context, Handover, share_of, tool_wrench
 from multipanda_py.control.impedance.joint_spring import JointSpring
 from multipanda_py.control.impedance.modal_damping import MIN_DAMPING_RATIO, STIFFNESS_SCALE
+from multipanda_py.control.impedance.pose_error import sum_of
 from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import JointVector, joint_vector
-from multipanda_py.state import ArmState
+from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import JointTarget, Report, report_titles
 
 _TargetT = TypeVar("_TargetT", bound=JointTarget)
@@ -39,11 +40,13 @@ class JointImpedanceParams:
 class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
     """Joint spring and inertia-dependent damper around a target.
 
-    Equation::
+    Equations::
 
-        tau = M ddq_d + K (q_d - q) + D (dq_d - dq)
+        tau_s = K (q_d - q) + D (dq_d - dq)
+        tau_a = M ddq_d
+        tau   = tau_s + tau_a
 
-    - tau: Joint torques, (n,) [Nm].
+    - tau, tau_s, tau_a: Joint torques, of the spring and damper, and fed forward, (n,) [Nm].
     - M: Inertia matrix, (n, n) [kg m^2].
     - K: Diagonal stiffness, (n, n) [Nm/rad].
     - D: Damping of ``ModalDamping`` for the joint-space inertia, (n, n) [Nm s/rad].
@@ -62,7 +65,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
 
     def __init__(self, context: Context, params: JointImpedanceParams) -> None:
         self._springs = [JointSpring(arm) for arm in context.arms]
-        self._inertial = context.joint_zeros()
+        self._feedforward_torques = context.joint_zeros()
         self._leashed = params
         self._stiffness_scale_at = report_titles(self.report_names).index(str(STIFFNESS_SCALE))
         super().__init__(context, params)
@@ -114,13 +117,19 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
             self._leash(states, target)
         stiffness_scale = 1.0
         for arm, state in enumerate(states):
-            spring, tau = self._springs[arm], self.tau[arm]
-            spring.apply(state, target.q[arm], target.dq[arm], tau)
-            if target.moving[arm]:
-                add(tau, dot(state.mass, target.ddq[arm], self._inertial[arm]), tau)
+            spring = self._springs[arm]
+            impedance = spring.apply(state, target.q[arm], target.dq[arm], self.tau[arm])
+            feedforward = self._feedforward(arm, state, target)
+            sum_of(impedance, feedforward)
             if spring.stiffness_scale < stiffness_scale:
                 stiffness_scale, self.softest = spring.stiffness_scale, arm
         self.report[self._stiffness_scale_at] = stiffness_scale
+
+    def _feedforward(self, arm: int, state: ArmState, target: _TargetT) -> Vector | None:
+        """Return the torques M ddq_d of a moving reference, (n,) [Nm]; None at rest."""
+        if not target.moving[arm]:
+            return None
+        return dot(state.mass, target.ddq[arm], self._feedforward_torques[arm])
 
 
 class JointImpedance(JointImpedanceLaw[JointTarget]):

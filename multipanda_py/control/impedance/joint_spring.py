@@ -21,7 +21,7 @@ MAX_LEAD_FRACTION = 0.4
 """Fraction of the torque limit that a spring may exert on an arm that is held back."""
 MIN_JOINT_STIFFNESS = 1.0
 """Joint stiffness below which a joint cannot exert a commanded torque [Nm/rad]."""
-FULL_RATE = 1000.0
+VERIFIED_TORQUE_RATE = 1000.0
 """Torque-rate limit for which ``MAX_LEAD_FRACTION`` has been verified [Nm/s]."""
 
 
@@ -90,12 +90,12 @@ class JointSpring:
         The damper of a stiffer spring needs a higher torque rate. At high latency, a larger error
         in motion would cause oscillation at the torque-rate limit. Neither value is below the
         error of an arm that is heavier than its model. Both are scaled down for torque-rate limits
-        below ``FULL_RATE``.
+        below ``VERIFIED_TORQUE_RATE``.
         """
         if self._leash is not None and self._leash[0] is limits:
             return self._leash[1]
         stiffness = np.maximum(self._stiffness, 1e-3)
-        rate = np.minimum(1.0, limits.torque_rate / FULL_RATE)
+        rate = np.minimum(1.0, limits.torque_rate / VERIFIED_TORQUE_RATE)
         at_rest = MAX_LEAD_FRACTION * limits.torque * rate / stiffness
         moving = at_rest * np.minimum(1.0, np.sqrt(self._usual / stiffness))
         leash = np.array([np.maximum(moving, self._lag), np.maximum(at_rest, self._lag)])
@@ -127,8 +127,8 @@ class JointSpring:
         step[held] = np.linalg.solve(stiffness[np.ix_(held, held)], tau[held])
         return step
 
-    def apply(self, state: ArmState, q: Vector, dq: Vector, tau: Vector) -> None:
-        """Write the torques of the spring and damper, (n,) [Nm].
+    def apply(self, state: ArmState, q: Vector, dq: Vector, tau: Vector) -> Vector:
+        """Write the torques of the spring and damper, (n,) [Nm], and return them.
 
         Args:
             state: State of the arm.
@@ -145,7 +145,7 @@ class JointSpring:
             multiply(self._stiffness, error, tau)
         else:
             dot(modal.stiffness, error, tau)
-        add(tau, brake, tau)
+        return add(tau, brake, tau)
 
 
 TASK_SIZE = 6
