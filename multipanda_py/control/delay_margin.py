@@ -23,7 +23,7 @@ MAX_SETTLE_CYCLES, SETTLED_TORQUE_CHANGE = 5000, 1e-5
 [Nm]."""
 SPEED_STEP, ANGLE_STEP = 1e-4, 1e-5
 """Finite-difference steps of speed and angle at rest [rad/s, rad]."""
-ONE_SIDED = 0.02
+ONE_SIDED_TOLERANCE = 0.02
 """Tolerated relative difference between the damping of motion in positive and in negative
 direction. A controllet with memory, such as hold, differs slightly between two steps."""
 MOTION_COUNT = 3
@@ -263,7 +263,7 @@ def _dampings(probe: Probe, q: Vector, settle: int) -> Iterator[tuple[Vector | N
     for joint, step in enumerate(SPEED_STEP * np.eye(n)):
         dampings[0, :, joint] = (here - probe.torque(q, step)) / SPEED_STEP
         dampings[1, :, joint] = (probe.torque(q, -step) - here) / SPEED_STEP
-    if np.ptp(dampings, axis=0).max() <= ONE_SIDED * np.abs(dampings).max():
+    if np.ptp(dampings, axis=0).max() <= ONE_SIDED_TOLERANCE * np.abs(dampings).max():
         yield None, dampings.mean(axis=0)
         return
     paths = np.random.default_rng(0).standard_normal((MOTION_COUNT, n))

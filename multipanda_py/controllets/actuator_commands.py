@@ -26,7 +26,7 @@ from multipanda_py.state import CONTROLLET_TORQUE_MODE, ArmState, Matrix, Vector
 from multipanda_py.targets import Channel, JointTarget
 
 MODE_NAMES = tuple(mode.name.lower() for mode in OperationMode)
-_AT_FIRST = (OperationMode.LINK_TORQUE, OperationMode.LINK_PID, OperationMode.MOTOR_TORQUE)
+_HELD_MODES = (OperationMode.LINK_TORQUE, OperationMode.LINK_PID, OperationMode.MOTOR_TORQUE)
 """Modes in which a joint without a command is held."""
 
 
@@ -104,7 +104,7 @@ class _ArmCommands:
             if mode is None or self.is_first_cycle:
                 continue
             numbers = [self._values[name][joint] for name in mode.commands]
-            if mode in _AT_FIRST and np.isnan(numbers).all():
+            if mode in _HELD_MODES and np.isnan(numbers).all():
                 continue
             self.commands[0, joint] = mode
             self.commands[1 : 1 + len(numbers), joint] = numbers

@@ -58,19 +58,19 @@ class _JointAnchors:
         period: Cycle time [s].
     """
 
-    FULL_RATE = 1000.0
+    DESIGN_TORQUE_RATE = 1000.0
     """Torque-rate limit for which the gains are designed [Nm/s]."""
     REST_DAMPING_FACTOR = 0.55
     """Factor on the damping at rest, where velocities are mainly noise. The stiffness is
     unchanged."""
     REST_START_FRACTION, REST_END_FRACTION = 0.1, 0.5
-    """Fractions of the slow momentum. Rest starts after ``QUIET_AFTER`` below the first, and ends
+    """Fractions of the slow momentum. Rest starts after ``REST_DELAY`` below the first, and ends
     above the second."""
     REST_DELAY = 0.3
-    """Time below the fraction ``STILL`` after which an arm is at rest [s]."""
+    """Time below the first fraction after which an arm is at rest [s]."""
     ANCHOR_LOSS_RATIO = 2.0
     """Multiple of the slow momentum above which a joint loses its anchor."""
-    TIMEOUT = 0.1
+    MOMENTUM_DOUBLING_TIME = 0.1
     """Time in which the slow momentum doubles [s]. Otherwise a joint that creeps under an
     unmodelled payload would never get an anchor."""
     FADE_IN_TIME = 0.3
@@ -115,7 +115,7 @@ class _JointAnchors:
         self._params = params
         # The amplitude up to which the brake is stable is proportional to the torque rate, so an
         # arm with a lower torque rate needs lower gains.
-        scale = min(1.0, math.sqrt(self._torque_rate / self.FULL_RATE))
+        scale = min(1.0, math.sqrt(self._torque_rate / self.DESIGN_TORQUE_RATE))
         self.brake.set_rate(scale * params.brake_rate)
         self._return = scale * params.return_rate
         self._calm(False)
@@ -158,7 +158,7 @@ class _JointAnchors:
         """Set the anchors of joints that have become slow, and remove those of fast joints."""
         if not self._quiet:
             self._time += self._period
-        slow = self._slow * (1.0 + self._time / self.TIMEOUT)
+        slow = self._slow * (1.0 + self._time / self.MOMENTUM_DOUBLING_TIME)
         momentum = absolute(dot(state.mass, state.dq))
         maximum(momentum, absolute(self.brake.light_inertia * state.dq), out=momentum)
         self._set |= momentum < slow

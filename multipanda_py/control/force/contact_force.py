@@ -156,10 +156,7 @@ class ContactForceController:
 
     @property
     def is_turned_much(self) -> bool:
-        """True if no direction is set.
-
-        The desired one differs by more than ``MAX_DIRECTION_CHANGE``.
-        """
+        """True if no direction is set, or the desired one has changed too much."""
         return float(dot(self.direction, self._desired_direction)) < math.cos(
             self.MAX_DIRECTION_CHANGE
         )

@@ -68,7 +68,7 @@ class ForceController:
     (v_a - dx)``, limited to the goal. k_h is the stiffness of the spring that opposes the motion.
     An impact at speed v on a contact of stiffness k has a peak of about F + v sqrt(k m). v_a is
     therefore limited to a quarter of F / sqrt(k m) with k = ``MAX_CONTACT_STIFFNESS``, or to
-    ``MIN_CONTACT_SPEED`` if that is higher.
+    ``SAFE_SEARCH_SPEED`` if that is higher.
 
     *In contact.* v_a becomes zero, and F_f approaches the goal at ``FORCE_RATE``, which avoids
     oscillation on a stiff contact. The damping B remains, because the spring that would damp this
@@ -83,10 +83,10 @@ class ForceController:
     - d_max: ``loss_distance`` [m].
     - alpha_f: Product of the tank valve s and the contact state c.
 
-    Contact is lost when the filtered force falls below ``LOST_FORCE`` times ``contact_force``. A
-    fast tool, with a speed above ``RUNAWAY_SPEED``, loses contact earlier. Its force is filtered
-    with ``QUICK_TIME`` and compared with ``CONTACT_LOSS_FRACTION`` times the maximum of
-    ``contact_force`` and F_f.
+    Contact is lost when the filtered force falls below ``LOST_FORCE_FRACTION`` times
+    ``contact_force``. A fast tool, with a speed above ``RUNAWAY_SPEED``, loses contact earlier.
+    Its force is filtered with ``QUICK_TIME`` and compared with ``CONTACT_LOSS_FRACTION`` times the
+    maximum of ``contact_force`` and F_f.
 
     *Energy.* The tank (``EnergyTank``) receives K_p F_d^2 / 2 within its limits, with F_d the
     desired force. Work done by the force empties it, and work absorbed fills it. An empty tank
@@ -124,7 +124,7 @@ class ForceController:
 
     CONTACT_TIME = 0.01
     """Time constant of the contact state, which suppresses single outliers [s]."""
-    LOST_FORCE = 0.1
+    LOST_FORCE_FRACTION = 0.1
     """Fraction of ``contact_force`` below which contact counts as lost."""
     CONTACT_LOSS_FRACTION = 0.1
     """Fraction of the larger of ``contact_force`` and F_f, below which a fast tool has lost
@@ -139,11 +139,11 @@ class ForceController:
     ms lag."""
     MAX_CONTACT_STIFFNESS = 1e5
     """Stiffness of the hardest contact that the search must tolerate [N/m]."""
-    MIN_CONTACT_SPEED = 0.01
-    """Search speed that a contact of stiffness ``HARDEST`` tolerates at a small force [m/s]."""
+    SAFE_SEARCH_SPEED = 0.01
+    """Search speed that the hardest contact tolerates at a small force [m/s]."""
     SLOW_FORCE = 8.0
     """Goal below which the search is slower, because an impact is relatively larger [N]."""
-    NO_CONTACT = 1e-3
+    MIN_CONTACT_STATE = 1e-3
     """Contact state below which the contact counts as ended."""
     FORCE_RATE = 100.0
     """Rate at which the force follows the goal [N/s]."""
@@ -237,7 +237,7 @@ class ForceController:
         """
         g, period = self.gains, self._period
         over = desired <= 0.0 and self._aim <= 0.0
-        if over and self._push <= 0.0 and self.contact < self.NO_CONTACT:
+        if over and self._push <= 0.0 and self.contact < self.MIN_CONTACT_STATE:
             self._rest()
             return 0.0
         self.is_idle = False
@@ -292,10 +292,10 @@ class ForceController:
         reach = self.SEARCH_DISTANCE_RATIO * g.loss_distance
         left = min(1.0, max(0.0, (reach - distance) / (0.2 * reach)))
         self.is_lost = left < 0.25 and not self._touching
-        contact_speed = max(
-            self.MIN_CONTACT_SPEED, 0.25 * self._aim / math.sqrt(self.MAX_CONTACT_STIFFNESS * mass)
+        safe_speed = max(
+            self.SAFE_SEARCH_SPEED, 0.25 * self._aim / math.sqrt(self.MAX_CONTACT_STIFFNESS * mass)
         )
-        pace = (1.0 - self.contact) * left * min(g.approach_speed, contact_speed)
+        pace = (1.0 - self.contact) * left * min(g.approach_speed, safe_speed)
         slow = pace * min(1.0, self._aim / self.SLOW_FORCE) - speed
         brake = self.BRAKE_RATE * mass
         max_value = near * self._aim
@@ -355,7 +355,7 @@ class ForceController:
         # filters therefore decides whether contact exists.
         estimated = min(self._measured, self._quick)
         if self._touching:
-            missed = self._measured < self.LOST_FORCE * g.contact_force or runs_away
+            missed = self._measured < self.LOST_FORCE_FRACTION * g.contact_force or runs_away
             self._touching = not (missed and desired > g.contact_force)
         elif estimated > g.contact_force and desired > 0.0 and not runs_away:
             self._touching = self._touched = True
