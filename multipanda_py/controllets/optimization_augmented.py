@@ -13,7 +13,8 @@ from numpy import add, multiply, subtract
 from multipanda_py.context import MAX_JOINT_ERROR, Context, Handover, tool_wrench
 from multipanda_py.control.force.multi_contact_force import MultiContactForceController
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
-from multipanda_py.control.impedance.limit_scaling import SPRING_FADE_START, VelocityLimitScaling
+from multipanda_py.control.impedance.limit_scaling import VelocityLimitScaling
+from multipanda_py.control.impedance.pose_error import scale_by
 from multipanda_py.control.impedance.singularity import SingularityHold
 from multipanda_py.control.optimization_augmented import (
     AugmentedParams,
@@ -52,10 +53,11 @@ class OptimizationAugmented(JointTrajectory):
 
     Equations::
 
-        tau_opt = M ddq_d + K e + K k_i integral(e) + D de,   e = q_d - q
-        tau     = N tau_opt + J^T (w F_opt + (1 - w) F_x - u (P f) + u F_c)
+        tau_opt = M ddq_d + K e + D de + K k_i integral(e),   e = q_d - q
         F_opt   = Lambda J M^-1 tau_opt
         N tau_opt = tau_opt - J^T F_opt
+        f       = w F_opt + (1 - w) F_x
+        tau     = N tau_opt + J^T (f - u P u^T f + u F_c) + tau_h
 
     - tau: Joint torques, (n,) [Nm]; tau_opt: torques of the plan.
     - M: Inertia matrix, (n, n); J: Jacobian, (6, n); Lambda: task-space inertia, (6, 6).
@@ -68,7 +70,8 @@ class OptimizationAugmented(JointTrajectory):
     - w: Weight of the plan, 0 to 1.
     - u: Unit direction of a controlled force; F_c: its force by ``MultiContactForceController``
       [N].
-    - P: Projector on the controlled forces; f: forces of plan and pose along u [N].
+    - f: Wrench of plan and pose, (6,); P: projector on the controlled forces.
+    - tau_h: Torques of ``SingularityHold`` at w = 0, (n,) [Nm].
 
     The parameter ``mode`` selects the terms:
 
@@ -127,9 +130,9 @@ class OptimizationAugmented(JointTrajectory):
             for arm in context.arms
         ]
         self._pose_springs = [CartesianSpring() for _ in range(n)]
-        self._pulls = [BoundedSpring(arm) for arm in context.arms]
-        self._margins = [VelocityLimitScaling(arm.limits) for arm in context.arms]
-        self._guards = [SingularityHold(arm, context.period) for arm in context.arms]
+        self._bounded_springs = [BoundedSpring(arm) for arm in context.arms]
+        self._velocity_scaling = [VelocityLimitScaling(arm.limits) for arm in context.arms]
+        self._holds = [SingularityHold(arm, context.period) for arm in context.arms]
         self._poses = [BoundedPose() for _ in range(n)]
         self._goals = [(np.zeros(3), np.eye(3)) for _ in range(n)]
         self._wrenches = np.zeros((n, 6))
@@ -168,7 +171,7 @@ class OptimizationAugmented(JointTrajectory):
         self.force_control.reset()
         for arm, state in enumerate(states):
             self._integrals[arm].reset()
-            self._guards[arm].reset()
+            self._holds[arm].reset()
             self._poses[arm].start(state)
             self._keep_pose(arm)
 
@@ -187,7 +190,7 @@ class OptimizationAugmented(JointTrajectory):
             held = np.zeros(state.n_joints)
             if self._weight == 0.0:
                 stiffness = self._pose_springs[arm].stiffness_along
-                held = self._guards[arm].resume(state, stiffness, handover.tau)
+                held = self._holds[arm].resume(state, stiffness, handover.tau)
             wrench = handover.wrench_in_base - tool_wrench(state, held)
             self._displace_pose(arm, state, wrench)
         return words
@@ -221,51 +224,59 @@ class OptimizationAugmented(JointTrajectory):
         for watch, hand in zip(self._watches, team.arm_controllers):
             watch.presses = bool(hand.size) and not team.is_idle
         super().update(states, target, period)
-        max_value = period / self.params.blend_time
-        self._weight += max(-max_value, min(max_value, goal - self._weight))
+        max_step = period / self.params.blend_time
+        self._weight += max(-max_step, min(max_step, goal - self._weight))
         for arm, state in enumerate(states):
-            self._integrate(arm, state)
+            add(self.tau[arm], self._integrate(arm, state), self.tau[arm])
         if self._weight < 1.0 or not team.is_idle:
-            self._mix(states, period)
+            self._combine(states, period)
         self._report()
 
-    def _integrate(self, arm: int, state: ArmState) -> None:
-        """Add the integral torque of the plan."""
-        integral, tau = self._integrals[arm], self.tau[arm]
+    def _integrate(self, arm: int, state: ArmState) -> Vector:
+        """Return the torques K k_i integral(e) of the plan, (n,) [Nm]."""
+        integral = self._integrals[arm]
         if self._weight == 1.0 and self.params.integral_rate > 0.0:
             fraction = float(self.force_control.projector[arm, arm])
             direction = self.force_control.arm_controllers[arm].direction
             integral.step(state, self._springs[arm].error, direction, fraction)
-        add(tau, integral.torque, tau)
+        return integral.torque
 
-    def _mix(self, states: Sequence[ArmState], period: float) -> None:
+    def _combine(self, states: Sequence[ArmState], period: float) -> None:
         """Replace the wrench of the plan at the tools by that of the mode."""
-        weight, wrenches, freed = self._weight, self._wrenches, 1.0 - self._weight
+        w, wrenches = self._weight, self._wrenches
         for arm, state in enumerate(states):
-            tau, wrench = self.tau[arm], wrenches[arm]
-            if freed > 0.0:
-                self._hold_configuration(state, tau, weight)
-                if (used := self._margins[arm].used(state)) > SPRING_FADE_START:
-                    multiply(tau, weight + freed * self._margins[arm].spring(used), tau)
-            of_plan = at_tool(state, tau)
-            subtract(tau, of_plan.dot(state.jacobian, self._at_tool[arm]), tau)
-            multiply(of_plan, weight, wrench)
-            if freed > 0.0:
-                pose = self._poses[arm]
-                pose.advance(*self._goals[arm], period)
-                pose.tie(state)
-                spring = self._pose_springs[arm]
-                spring.measure(state, pose.position, pose.rotation)
-                wrench += freed * self._pulls[arm].limit(spring, state)
+            tau = self._limit_plan(arm, state)
+            plan_wrench = at_tool(state, tau)
+            subtract(tau, plan_wrench.dot(state.jacobian, self._at_tool[arm]), tau)
+            wrench = multiply(plan_wrench, w, wrenches[arm])
+            if w < 1.0:
+                add(wrench, (1.0 - w) * self._pose_wrench(arm, state, period), wrench)
         self.force_control.across(wrenches)
         self.force_control.add(wrenches)
-        for state, wrench, tau, part in zip(states, wrenches, self.tau, self._at_tool):
-            add(tau, wrench.dot(state.jacobian, part), tau)
-        for guard, spring, state, tau in zip(self._guards, self._pose_springs, states, self.tau):
-            if freed == 1.0:
-                guard.add(state, spring.stiffness_along, tau)
+        for arm, state in enumerate(states):
+            tau = self.tau[arm]
+            add(tau, wrenches[arm].dot(state.jacobian, self._at_tool[arm]), tau)
+            if w == 0.0:
+                self._holds[arm].add(state, self._pose_springs[arm].stiffness_along, tau)
             else:
-                guard.reset()
+                self._holds[arm].reset()
+
+    def _limit_plan(self, arm: int, state: ArmState) -> Vector:
+        """Limit the torques of the plan in place, if it only maintains the configuration."""
+        tau, w, velocity_scaling = self.tau[arm], self._weight, self._velocity_scaling[arm]
+        if w == 1.0:
+            return tau
+        self._bound_configuration_torque(state, tau, w)
+        s_v = velocity_scaling.spring(velocity_scaling.used(state))
+        return scale_by(tau, 1.0 - (1.0 - w) * (1.0 - s_v))
+
+    def _pose_wrench(self, arm: int, state: ArmState, period: float) -> Vector:
+        """Move the reference pose, and return the wrench F_x of its spring, (6,) [N, Nm]."""
+        pose, spring = self._poses[arm], self._pose_springs[arm]
+        pose.advance(*self._goals[arm], period)
+        pose.tie(state)
+        spring.measure(state, pose.position, pose.rotation)
+        return self._bounded_springs[arm].limit(spring, state)
 
     def _static(self, arm: int, state: ArmState) -> Vector:
         """Return the torque of spring and integral of the plan, (n,) [Nm]."""
@@ -274,7 +285,7 @@ class OptimizationAugmented(JointTrajectory):
         return spring_torque + self._integrals[arm].torque
 
     @staticmethod
-    def _hold_configuration(state: ArmState, tau: Vector, weight: float) -> None:
+    def _bound_configuration_torque(state: ArmState, tau: Vector, weight: float) -> None:
         """Limit the torques of the plan (n,) according to its weight w.
 
         The configuration follows the tool within these limits. Near a singularity, the accumulated
@@ -304,7 +315,7 @@ class OptimizationAugmented(JointTrajectory):
             return
         for arm, state in enumerate(self._states):
             static = self._static(arm, state)
-            self._hold_configuration(state, static, 0.0)
+            self._bound_configuration_torque(state, static, 0.0)
             spring_torque = self._spring_torque(arm, state) - at_tool(state, static)
             self._displace_plan(arm, state, static + spring_torque.dot(state.jacobian))
             self._watches[arm].end(MotionState.MODE_CHANGED)

@@ -176,7 +176,9 @@ class VelocityLimitScaling:
     @staticmethod
     def spring(used: float) -> float:
         """Return the spring scale s for a fraction u."""
-        return min(1.0, max(0.0, (1.0 - used) / (1.0 - SPRING_FADE_START)))
+        if used <= SPRING_FADE_START:
+            return 1.0
+        return max(0.0, (1.0 - used) / (1.0 - SPRING_FADE_START))
 
     @staticmethod
     def damper(used: float, ratio: float, stiffness_scale: float) -> float:
