@@ -183,10 +183,10 @@ def test_stages_do_what_their_formulas_say_in_motion_and_contact():
         assert not (faults := [str(event) for event in cell.events() if event.event.is_fault]), (
             faults
         )
-        rig.task.settling = 700
+        rig.task.settling_cycles = 700
         rig.task.settle(cell, cell.step)
         for k in range(10):
-            rig.task.set_target(cell, 0.01 * k)
+            rig.task.set_targets(cell, 0.01 * k)
             cell.step(10)
         assert not wrong, wrong[0]
         assert backend.data.ncon > 0
