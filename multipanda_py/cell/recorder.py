@@ -43,7 +43,7 @@ def plan_of(config: CellConfig, specs: Sequence[InstanceSpec], layout: RecordLay
     Args:
         config: The checked cell file.
         specs: Specifications of all controllet instances.
-        layout: Location of the cycle records in shared memory.
+        layout: Layout of the cycle records in shared memory.
     """
     arms = describe_arms(config)
     about = {

@@ -122,13 +122,13 @@ class _Starts:
     """
 
     def __init__(self) -> None:
-        self._estimate: dict[int, float] = {}
+        self._start_times: dict[int, float] = {}
 
     def at(self, stamp_ns: int, start: float) -> float:
         """Return the start time of goals with a stamp; ``start`` for the first of them [s]."""
-        if stamp_ns not in self._estimate and len(self._estimate) >= _MAX_STAMPS:
-            self._estimate.pop(next(iter(self._estimate)))
-        return self._estimate.setdefault(stamp_ns, start)
+        if stamp_ns not in self._start_times and len(self._start_times) >= _MAX_STAMPS:
+            self._start_times.pop(next(iter(self._start_times)))
+        return self._start_times.setdefault(stamp_ns, start)
 
 
 class _Follower:

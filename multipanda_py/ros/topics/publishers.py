@@ -89,9 +89,9 @@ class Transforms:
     def send(self, fresh: Fresh) -> None:
         """Publish the transforms, if there are subscribers and the period has passed."""
         if self._pace.is_due(fresh.row) and self._moving.get_subscription_count():
-            self._moving.publish(TFMessage(transforms=self._estimate(fresh)))
+            self._moving.publish(TFMessage(transforms=self._transforms(fresh)))
 
-    def _estimate(self, fresh: Fresh) -> list[TransformStamped]:
+    def _transforms(self, fresh: Fresh) -> list[TransformStamped]:
         records = fresh.row["arms"]
         result: list[TransformStamped] = []
         for index, stamp in zip(fresh.arms, fresh.stamps):
