@@ -231,7 +231,8 @@ class PassivityObserver:
     """Minimum scale of the wrench for a leader that presses against it."""
     FADE_SPEED, FADE_ANGULAR_SPEED = 0.2, 1.0
     """Speeds of pressing over which the minimum scale fades in [m/s, rad/s]."""
-    TINY = 1e-9
+    MIN_STORED_ENERGY = 1e-9
+    """Energy E_F above which a contact counts [J]."""
 
     def __init__(self) -> None:
         self.energy, self.scale = 0.0, 1.0
@@ -266,7 +267,7 @@ class PassivityObserver:
         stored = force * force * self._force + torque * torque * self._torque
         energy = before = self.energy
         scale = 1.0
-        if stored > self.TINY:
+        if stored > self.MIN_STORED_ENERGY:
             power = float(dot(wrench, twist))
             if energy < 0.0:
                 scale = max(0.0, 1.0 + energy / stored)

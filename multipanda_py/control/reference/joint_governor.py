@@ -111,23 +111,23 @@ class JointGovernor(ReferenceGovernor):
         limits = self._state.limits
         if self._weighed is None or self._weighed != (params, limits):
             self._weigh(params, limits)
-        self._hardest_jump = self._base
-        self._tracker.set_bounds(self._base, self._fastest)
+        self._jump_acceleration = self._base_acceleration
+        self._tracker.set_bounds(self._base_acceleration, self._max_speed)
 
     def _weigh(self, params: GovernorParams, limits: ArmLimits) -> None:
         """Compute scales of the joints with which all have the same acceleration bound."""
         self._params, self._weighed = params, (params, limits)
-        self._hardest = params.joint_acceleration_scaling * limits.acceleration
-        self._base = float(self._hardest.min())
-        weight = self._hardest / self._base
+        self._max_acceleration = params.joint_acceleration_scaling * limits.acceleration
+        self._base_acceleration = float(self._max_acceleration.min())
+        weight = self._max_acceleration / self._base_acceleration
         self._weight, self._scales = weight.tolist(), weight
         self._range = (
             (limits.lower + LIMIT_MARGIN) / weight,
             (limits.upper - LIMIT_MARGIN) / weight,
         )
-        self._stopping = STOPPING_FRACTION * self._base
-        self._stream_hardest = np.minimum(2.0 * self._hardest, limits.acceleration)
-        self._fastest = params.joint_velocity_scaling * float((limits.velocity / weight).min())
+        self._stopping_deceleration = STOPPING_FRACTION * self._base_acceleration
+        self._stream_acceleration = np.minimum(2.0 * self._max_acceleration, limits.acceleration)
+        self._max_speed = params.joint_velocity_scaling * float((limits.velocity / weight).min())
 
     def _start(self, cycles: int, period: float, min_speed: float) -> None:
         np.subtract(self._q, self._state.q, self._seeded)
@@ -176,7 +176,7 @@ class JointGovernor(ReferenceGovernor):
             self._rate = [v / w for v, w in zip(self._goal_rate.tolist(), weight)]
         if self._predictor is not None and self._came:
             hold = self._params.rate_timeout
-            self._predictor.sample(self._goal, self._rate, self._base, hold)
+            self._predictor.sample(self._goal, self._rate, self._base_acceleration, hold)
         if not self.busy and self._leash is not None:
             ahead = np.multiply(self._point, weight) - self._state.q
             longest = np.maximum(self._leash[1], np.abs(self._seeded))
@@ -185,18 +185,25 @@ class JointGovernor(ReferenceGovernor):
         self.busy = True
 
     def update_bounds(self) -> None:
-        row = self._state.mass * self._hardest
+        row = self._state.mass * self._max_acceleration
         tau = np.sqrt((row * row).sum(axis=1))
         p = self._params
         possible = feasible_fractions(tau, np.zeros(self._n), self._state, p.limit_scale)
         if self._is_still:
-            distance = max(math.dist(self._goal, self._point), MIN_SMOOTHING_DISTANCE) / self._base
-            self._smooth(possible.smoothing(p.smoothing, distance, self._fastest / self._base))
+            distance = (
+                max(math.dist(self._goal, self._point), MIN_SMOOTHING_DISTANCE)
+                / self._base_acceleration
+            )
+            self._smooth(
+                possible.smoothing(
+                    p.smoothing, distance, self._max_speed / self._base_acceleration
+                )
+            )
         fraction = possible.acceleration_fraction(self._averaged)
         self._possible = fraction
         self.is_limited = fraction < CONFIGURATION_BOUND_FRACTION
-        self._hardest_jump = self._base * fraction
-        self._tracker.set_bounds(self._hardest_jump, self._fastest)
+        self._jump_acceleration = self._base_acceleration * fraction
+        self._tracker.set_bounds(self._jump_acceleration, self._max_speed)
 
     def _bound_speed(self, gap: list[float], rate: list[float] | None) -> None:
         """Bound the reference speed in contact, and after the reference was held back.
@@ -328,7 +335,7 @@ class JointGovernor(ReferenceGovernor):
     def _stoppable(self, distance: Vector) -> Vector:
         """Return the maximum velocities that allow a stop within the given distances, (n,)."""
         ends: Vector = np.minimum(
-            np.sqrt(2.0 * self._stopping * distance), STOPPING_RATE * distance
+            np.sqrt(2.0 * self._stopping_deceleration * distance), STOPPING_RATE * distance
         )
         return ends
 
@@ -346,20 +353,20 @@ class JointGovernor(ReferenceGovernor):
         size, scales = math.hypot(*rate), self._scales
         fast = float(np.abs(np.multiply(rate, scales) / limits.velocity).max())
         fastest = max(
-            self._fastest,
+            self._max_speed,
             size * min(p.joint_velocity_scaling / max(fast, 1e-9), CATCH_UP_SPEED_RATIO),
         )
         if self._is_catching_up(gap):
-            tracker.bound(self._hardest_jump, fastest)
+            tracker.bound(self._jump_acceleration, fastest)
             return
         change = [CLOSING_RATE * g + b for g, b in zip(gap, behind)]
         direction = np.multiply(change, scales) / max(math.hypot(*change), 1e-9)
-        used = float(np.abs(direction / self._stream_hardest).max())
+        used = float(np.abs(direction / self._stream_acceleration).max())
         bound = np.minimum(limits.torque, 0.5 * self._averaged * limits.torque_rate)
         used = max(
             used, float(np.abs(dot(self._state.mass, direction) / bound).max()) / p.limit_scale
         )
-        tracker.bound(1.0 / used if used > 0.0 else self._base, fastest)
+        tracker.bound(1.0 / used if used > 0.0 else self._base_acceleration, fastest)
 
     def _is_catching_up(self, gap: list[float]) -> bool:
         """Return True while the reference moves towards a stream that has jumped."""

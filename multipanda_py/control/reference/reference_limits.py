@@ -62,8 +62,17 @@ class ReferenceCap:
     """
 
     __slots__ = (
-        "_fastest", "_length", "_period", "_recent", "_speeds", "_start", "_step", "_time",
-        "_window", "_within", "acts",
+        "_length",
+        "_max_goal_speed",
+        "_period",
+        "_recent",
+        "_speeds",
+        "_start",
+        "_step",
+        "_time",
+        "_window",
+        "_within",
+        "acts",
     )  # fmt: skip
 
     def __init__(self, period: float) -> None:
@@ -79,7 +88,7 @@ class ReferenceCap:
 
     def reset(self) -> None:
         self._speeds.clear()
-        self._step = self._length = self._fastest = 0.0
+        self._step = self._length = self._max_goal_speed = 0.0
         self._time = self._start = -self._within
         self.acts = False
 
@@ -116,9 +125,9 @@ class ReferenceCap:
     def hold(self, now: int) -> None:
         """Record that the reference is held back in this cycle."""
         if not self.acts:
-            self._fastest = 0.0
-        self._fastest = max(self._fastest, self.goal_speed(now))
-        self.acts = self._fastest > STREAM_SPEED
+            self._max_goal_speed = 0.0
+        self._max_goal_speed = max(self._max_goal_speed, self.goal_speed(now))
+        self.acts = self._max_goal_speed > STREAM_SPEED
 
     def speed(
         self, gap: float, now: int, in_contact: float = math.inf, rate: float = 0.0
@@ -134,11 +143,11 @@ class ReferenceCap:
         fastest = max(self.goal_speed(now), rate)
         bound = max(in_contact, SPEED_RATIO * fastest)
         if self.acts:
-            self._fastest = max(self._fastest, fastest)
-            if gap < CAUGHT_UP_TIME * self._fastest + CAUGHT_UP_GAP:
+            self._max_goal_speed = max(self._max_goal_speed, fastest)
+            if gap < CAUGHT_UP_TIME * self._max_goal_speed + CAUGHT_UP_GAP:
                 self.acts = False
             else:
-                bound = min(bound, SPEED_RATIO * self._fastest)
+                bound = min(bound, SPEED_RATIO * self._max_goal_speed)
         return bound
 
     def goal_speed(self, now: int) -> float:

@@ -91,11 +91,12 @@ class ReferenceFeedForward:
 
         dx_ff  = s dr
         ddx_ff = s ddr
-        s = min(1, LEAD v_g / |dr|)
+        s = min(1, rho v_g / |dr|)
 
     - dx_ff, ddx_ff: Feed-forward of velocity and acceleration.
     - dr, ddr: Velocity and acceleration of the reference.
     - v_g: Speed of the goal by ``TargetVelocityEstimator``, or that of its twist.
+    - rho: ``MAX_SPEED_RATIO``.
 
     The path to a goal that has jumped comes from the governor and not from the user. With
     feed-forward, an arm would meet an unexpected obstacle on this path at full torque, so it
@@ -119,18 +120,18 @@ class ReferenceFeedForward:
         """Start with a goal at rest, for a cycle time ``period`` [s]."""
         if period != self._period:
             self._period = period
-            self._goal_speed, self._target_rotation = (
+            self._goal_speed, self._goal_angular_speed = (
                 TargetVelocityEstimator(period),
                 TargetVelocityEstimator(period),
             )
         self._goal_speed.reset()
-        self._target_rotation.reset()
+        self._goal_angular_speed.reset()
         self._motion.moving = False
 
     @property
     def has_history(self) -> bool:
         """True if the goal has moved recently."""
-        return self._goal_speed.remembers or self._target_rotation.remembers
+        return self._goal_speed.remembers or self._goal_angular_speed.remembers
 
     def step(self, distance: float, angle: float) -> None:
         """Process a step of the goal.
@@ -142,14 +143,14 @@ class ReferenceFeedForward:
         if distance > MIN_STEP:
             self._goal_speed.step(distance)
         if angle > MIN_STEP:
-            self._target_rotation.step(angle)
+            self._goal_angular_speed.step(angle)
 
     def advance(self) -> None:
         """Advance the speed estimates by one cycle."""
         if self._goal_speed.remembers:
             self._goal_speed.advance()
-        if self._target_rotation.remembers:
-            self._target_rotation.advance()
+        if self._goal_angular_speed.remembers:
+            self._goal_angular_speed.advance()
 
     def write(
         self,
@@ -168,7 +169,7 @@ class ReferenceFeedForward:
         """
         motion, rate, other = self._motion, linear.output_velocity, angular.output_velocity
         gain, other_gain = linear.acceleration, angular.acceleration
-        speed, angular_speed = self._goal_speed.speed, self._target_rotation.speed
+        speed, angular_speed = self._goal_speed.speed, self._goal_angular_speed.speed
         if is_direct:
             speed = angular_speed = math.inf
         elif goal_rate is not None:

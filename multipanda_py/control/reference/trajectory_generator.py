@@ -56,12 +56,12 @@ class TrajectoryGenerator:
 
     __slots__ = (
         "_distance",
-        "_fastest",
         "_history",
         "_left",
-        "_max",
+        "_max_speed",
         "_period",
         "_ring_index",
+        "_speed_limit",
         "_still",
         "acceleration",
         "acceleration_limit",
@@ -76,7 +76,7 @@ class TrajectoryGenerator:
         self._still = [0.0] * size
         self.moving = False
         self._distance = self._period = 0.0
-        self.acceleration_limit = self._fastest = self._max = 1.0
+        self.acceleration_limit = self._speed_limit = self._max_speed = 1.0
         self.cap = math.inf
         self._history: list[list[float]] = [self._still]
         self.start(self._still, 1, 1e-3)
@@ -104,13 +104,13 @@ class TrajectoryGenerator:
             acceleration: Acceleration bound [unit/s^2].
             speed: Speed bound [unit/s].
         """
-        self.acceleration_limit, self._fastest = acceleration, speed
-        self._max = speed if speed < self.cap else self.cap
+        self.acceleration_limit, self._speed_limit = acceleration, speed
+        self._max_speed = speed if speed < self.cap else self.cap
 
     def set_cap(self, cap: float) -> None:
         """Set an additional speed bound [unit/s]."""
         self.cap = cap
-        self.bound(self.acceleration_limit, self._fastest)
+        self.bound(self.acceleration_limit, self._speed_limit)
 
     @property
     def is_still(self) -> bool:
@@ -185,7 +185,7 @@ class TrajectoryGenerator:
             speed, arrived = self._still, True
         else:
             fastest = a * (math.sqrt(period * period + 2.0 * distance / a) - period)
-            max_value = self._max
+            max_value = self._max_speed
             scale = min(fastest, max_value) / max(distance, 1e-300)
             if goal_rate is None:
                 change = weighed(gap, scale, old_speed, -1.0)

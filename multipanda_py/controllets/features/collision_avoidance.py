@@ -30,7 +30,7 @@ _CONTACT_DISTANCE = 0.005
 links."""
 _ROUNDING_SPEED = 1e-6
 """Approach speed that counts as a rounding error of a zero gradient [m/s]."""
-_APPROACH_SPEED = 0.05
+_MAX_CONTACT_SPEED = 0.05
 """Approach speed above which a measured contact force is ignored [m/s]."""
 _MIN_FADE_DISTANCE = 0.002
 """Minimum distance over which the effect of a contact force fades in [m]."""
@@ -386,7 +386,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         - g: Gradient of the distance; M: inertia matrix; tau_ext: external joint torques [Nm].
         - ddq: Joint accelerations by the controllet [rad/s^2].
         - d, dd: Distance [m] and its rate [m/s]; d_0, d_stop: activation and stop distance [m].
-        - v_0: ``_APPROACH_SPEED`` [m/s].
+        - v_0: ``_MAX_CONTACT_SPEED`` [m/s].
 
         Due to the factors, a wrong estimate lets no pair pass its stop distance, and does not
         reduce the braking of an approaching arm.
@@ -397,7 +397,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         for row in held.nonzero()[0].tolist():
             pair = pairs[row]
             headroom = max(pair.distance - min(stop, pair.near_distance), 0.0)
-            still = max(1.0 + min(pair.rate, 0.0) / _APPROACH_SPEED, 0.0)
+            still = max(1.0 + min(pair.rate, 0.0) / _MAX_CONTACT_SPEED, 0.0)
             held[row] *= still * min(
                 headroom / max(pair.near_distance - stop, _MIN_FADE_DISTANCE), 1.0
             )

@@ -178,9 +178,8 @@ MIN_SPEED_FRACTION, MIN_PLANNED_FRACTION = 0.05, 0.9
 fraction to which a controllet may slow it down further."""
 MAX_SLOWDOWNS = 3
 """Maximum number of times that a motion is slowed down."""
-_REDUCTION_FACTOR = (
-    0.95  # Additional factor, so that a reduced speed is clearly below the allowed one.
-)
+# Additional factor, so that a reduced speed is clearly below the allowed one.
+_REDUCTION_FACTOR = 0.95
 
 
 class Checked(NamedTuple):

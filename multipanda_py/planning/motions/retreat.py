@@ -33,9 +33,8 @@ MAX_STEPS = 60
 # Maximum number of sweeps, regularisation of squared gradients, and minimum fraction of the
 # required distance that a step must gain.
 _MAX_SWEEPS, _REGULARISATION, _MIN_GAIN_FRACTION = 200, 1e-6, 0.5
-_MIN_GRADIENT = (
-    1e-7  # Gradient below which the joints count as unable to change a distance [m/rad].
-)
+# Gradient below which the joints count as unable to change a distance [m/rad].
+_MIN_GRADIENT = 1e-7
 
 
 def retreat_path(

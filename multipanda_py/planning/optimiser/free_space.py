@@ -71,7 +71,7 @@ def too_close(terms: Iterable[Term], path: Solution, each: int) -> tuple[Violati
 def between(result: Solution) -> Matrix:
     """Return configurations between the slices of a path, beginning at its start.
 
-    The shape is (T (PARTS - 1), d) for T slices of d variables.
+    The shape is (T (k - 1), d) for T slices of d variables and k ``INTERVALS_PER_STEP``.
     """
     path = np.concatenate([result.scene.start[None], result.path])
     fraction = np.arange(1, INTERVALS_PER_STEP)[:, None] / INTERVALS_PER_STEP

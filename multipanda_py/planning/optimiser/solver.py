@@ -236,12 +236,12 @@ class _Point:
 
 @dataclass(eq=False)
 class _PathSearch:
-    """State of one run of the solver: kinematics, terms, multipliers and penalty (stiffness)."""
+    """State of one run of the solver: kinematics, terms, multipliers and penalty."""
 
     scene: Scene
     terms: Sequence[Term]
     slices: int
-    stiffness: float = INITIAL_PENALTY
+    penalty: float = INITIAL_PENALTY
     multipliers: list[Matrix] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -265,14 +265,14 @@ class _PathSearch:
         pushes = []
         for number, (term, (residual, _)) in enumerate(zip(self.terms, point.values)):
             if not term.is_cost:
-                residual = term.outside(residual + self.multipliers[number] / self.stiffness)
+                residual = term.outside(residual + self.multipliers[number] / self.penalty)
             pushes.append(residual)
         return pushes
 
     def value(self, point: _Point) -> float:
         """Return the augmented Lagrangian."""
         return 0.5 * sum(
-            (1.0 if term.is_cost else self.stiffness) * float(np.vdot(push, push))
+            (1.0 if term.is_cost else self.penalty) * float(np.vdot(push, push))
             for term, push in zip(self.terms, self.pushes(point))
         )
 
@@ -281,7 +281,7 @@ class _PathSearch:
         equations = self.equations
         equations.clear()
         for term, push, (_, jacobian) in zip(self.terms, self.pushes(point), point.values):
-            weight = 1.0 if term.is_cost else self.stiffness * (push != 0.0)
+            weight = 1.0 if term.is_cost else self.penalty * (push != 0.0)
             equations.add(term, push, jacobian, weight * np.ones_like(push))
         return equations.solve(damping), equations.gradient
 
@@ -300,12 +300,12 @@ class _PathSearch:
             default=0.0,
         )
 
-    def stiffen(self, point: _Point, factor: float) -> None:
+    def update_multipliers(self, point: _Point, factor: float) -> None:
         """Update the multipliers, and increase the penalty by a factor."""
         for number, (term, push) in enumerate(zip(self.terms, self.pushes(point))):
             if not term.is_cost:
-                self.multipliers[number] = self.stiffness * push
-        self.stiffness = min(self.stiffness * factor, MAX_PENALTY)
+                self.multipliers[number] = self.penalty * push
+        self.penalty = min(self.penalty * factor, MAX_PENALTY)
 
 
 def solve(
@@ -360,11 +360,11 @@ def solve(
             ended = "solved"
             break
         stuck = stuck + 1 if violation > 0.7 * best else 0
-        if stuck > MAX_STALLED_ROUNDS and search.stiffness >= MAX_PENALTY:
+        if stuck > MAX_STALLED_ROUNDS and search.penalty >= MAX_PENALTY:
             ended = "contradiction"
             break
         best = min(best, violation)
-        search.stiffen(point, PENALTY_FACTOR if violation > 0.1 * before else 1.0)
+        search.update_multipliers(point, PENALTY_FACTOR if violation > 0.1 * before else 1.0)
         before = violation
     return _solution(search, point, period, each, settings, iterations, ended)
 
