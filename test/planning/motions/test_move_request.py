@@ -27,7 +27,7 @@ def test_options_of_another_kind_were_raw_errors_of_python(name, value):
 
 
 def test_a_misspelt_option_was_an_error_of_a_constructor():
-    with pytest.raises(PlanRejected, match=r"^options: .*spped, stops\b.*\bkeep, clearance"):
+    with pytest.raises(PlanRejected, match=r"^options: .*spped, waypoints\b.*\bkeep, clearance"):
         request_of(STOPS, {"spped": 1.0, "waypoints": STOPS})
 
 
