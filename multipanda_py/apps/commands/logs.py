@@ -20,7 +20,7 @@ from multipanda_py.apps.commands.command_line import (
     print_events,
     print_line,
 )
-from multipanda_py.apps.commands.motion import follow, move_to_start, read_motion
+from multipanda_py.apps.commands.excite import follow, move_to_start, read_motion
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import ConfigurationError, LoopError
 from multipanda_py.realtime.recording.log import check_log, check_recording

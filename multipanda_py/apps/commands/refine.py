@@ -17,7 +17,7 @@ from multipanda_py.apps.commands.command_line import (
     print_line,
     seed,
 )
-from multipanda_py.apps.commands.motion import read_motion
+from multipanda_py.apps.commands.excite import read_motion
 from multipanda_py.config.cell_file import CellConfig, changed_text
 from multipanda_py.exceptions import ValidationRefused
 from multipanda_py.identification.calibration import (
