@@ -110,12 +110,12 @@ def _joined(rows: RowFollower, parts: list[Columns], dropped: int) -> CycleTimes
     return CycleTimes(wake, deadline, control, compute, missed, tau, sensed, x, held, dropped)
 
 
-def _columns_of(rows: RowFollower, matches: NDArray[np.void]) -> Columns:
+def _columns_of(rows: RowFollower, records: NDArray[np.void]) -> Columns:
     """Return copies of the fields of :class:`CycleTimes`, in this order."""
-    arms = matches["arms"]
+    arms = records["arms"]
     holds = [k for k, name in enumerate(rows.controllets) if name.endswith("/hold")]
     columns = (
-        *(matches[name] for name in _TIMING_FIELDS),
+        *(records[name] for name in _TIMING_FIELDS),
         arms["tau"],
         arms["state_cycle_ns"],
         arms["target_pose"][:, 0, 0],

@@ -63,7 +63,7 @@ def _run_identify(options: argparse.Namespace) -> int:
         pyplot()  # A missing matplotlib must fail now, not after the fit.
     kind = registry.find("actuators", options.type)
     parts = _parts(options.file)
-    matches = [
+    estimates = [
         identify_springs(
             options.type, columns, names=options.fit, fixed=dict(options.fix),
             offset=options.offset, path=location,
@@ -71,19 +71,19 @@ def _run_identify(options: argparse.Namespace) -> int:
         for location, columns in parts.items()
     ]  # fmt: skip
     units = {spec.name: spec.unit for spec in specs_of(kind.Params)}
-    for path, one in zip(parts, matches):
+    for path, one in zip(parts, estimates):
         _report(path, one, units)
     if options.output is not None:
-        text = actuator_text(options.type, _params(matches), _notes(options.file, matches))
+        text = actuator_text(options.type, _params(estimates), _notes(options.file, estimates))
         write_whole(options.output, text)
-        actuator_from(options.output, len(matches))
+        actuator_from(options.output, len(estimates))
         print_line(
             f"{options.output}: written: type and params of an actuator group of a cell file"
         )
     if options.plot is not None:
         from multipanda_py.identification.plots import draw_springs
 
-        draw_springs(matches, parts, options.plot)
+        draw_springs(estimates, parts, options.plot)
         print_line(f"{options.plot}: written: torques over deflections")
     return OK
 
@@ -143,21 +143,21 @@ def _rounded(value: float, deviation: float) -> float:
     return float(f"{value:.{min(max(digits, 4), 12)}g}")
 
 
-def _params(matches: list[SpringEstimate]) -> dict[str, float | list[float]]:
+def _params(estimates: list[SpringEstimate]) -> dict[str, float | list[float]]:
     """Return each parameter as one number, or as a list with one number per joint."""
     each = {
         name: [
             _rounded(one.params[name], one.deviations.get(name, 0.0))
             if name in one.deviations
             else one.params[name]
-            for one in matches
+            for one in estimates
         ]
-        for name in matches[0].params
+        for name in estimates[0].params
     }
     return {name: values[0] if len(set(values)) == 1 else values for name, values in each.items()}
 
 
-def _notes(path: Path, matches: list[SpringEstimate]) -> dict[str, Any]:
+def _notes(path: Path, estimates: list[SpringEstimate]) -> dict[str, Any]:
     """Return the notes on the fit for the file; values are lists if there are several joints."""
 
     def each(values: list[Any]) -> Any:
@@ -168,17 +168,17 @@ def _notes(path: Path, matches: list[SpringEstimate]) -> dict[str, Any]:
 
     notes: dict[str, Any] = {
         "data": str(path),
-        "samples": each([one.samples for one in matches]),
-        "independent_samples": each([round(one.independent) for one in matches]),
+        "samples": each([one.samples for one in estimates]),
+        "independent_samples": each([round(one.independent) for one in estimates]),
         "standard_deviations": {
-            name: each([short(one.deviations[name]) for one in matches])
-            for name in matches[0].deviations
+            name: each([short(one.deviations[name]) for one in estimates])
+            for name in estimates[0].deviations
         },
         "rmse_Nm": {
-            name: each([short(one.rmse[name]) for one in matches]) for name in matches[0].rmse
+            name: each([short(one.rmse[name]) for one in estimates]) for name in estimates[0].rmse
         },
     }
-    offsets = [short(one.offset[0]) for one in matches if one.offset is not None]
+    offsets = [short(one.offset[0]) for one in estimates if one.offset is not None]
     return {**notes, "torque_offset_Nm": each(offsets)} if offsets else notes
 
 

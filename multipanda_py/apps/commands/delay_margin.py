@@ -109,18 +109,18 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
                 [arm.state for arm in arms], [arm.model for arm in arms], instance.tau,
                 instance.activate, instance.update,
             )  # fmt: skip
-            matches = [
+            results = [
                 (around.bandwidth, around.delay_margin(options.lag, options.inertia, period), q)
-                for q in _postures(config, instance.spec.arms, options)
+                for q in _configurations(config, instance.spec.arms, options)
                 for around in [linearise(probe, q)]
             ]
-            _, min_value, worst = min(matches, key=lambda row: (row[1], -row[0]))
+            _, min_value, worst = min(results, key=lambda row: (row[1], -row[0]))
             kinds = [list(config.arms.values())[arm].backend for arm in instance.spec.arms]
             taken = max(find_backend(kind).answer_periods for kind in kinds)
             yield {
                 "controllet": instance.spec.name,
                 "type": instance.spec.config.type,
-                "bandwidth": max(row[0] for row in matches),
+                "bandwidth": max(row[0] for row in results),
                 "delay_margin_ms": None if min_value < 0 else 1e3 * period * min_value,
                 "taken_ms": 1e3 * period * taken,
                 "longest_ms": 1e3 * period * MAX_DELAY_CYCLES,
@@ -130,7 +130,7 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
         loop.close()
 
 
-def _postures(
+def _configurations(
     config: CellConfig, indices: tuple[int, ...], options: argparse.Namespace
 ) -> Iterator[Vector]:
     """Yield joint positions of all arms of a controllet, each of shape (N,)."""

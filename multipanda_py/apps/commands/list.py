@@ -84,9 +84,9 @@ def _channel_row(channel: Channel) -> tuple[str, ...]:
     return (channel.name, channel.doc, f"`{channel.place}`, {kind}", f"`{channel.method}`")
 
 
-def _kind_section(kind: str, matches: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+def _kind_section(kind: str, parts: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
     yield f"\n## {kind.capitalize()}"
-    for item in matches[kind]:
+    for item in parts[kind]:
         yield f"\n### {item['name']}\n"
         if "error" in item:
             yield f"Cannot be loaded: {item['error']}"
@@ -205,23 +205,21 @@ def run(options: argparse.Namespace) -> int:
     """Print every part that the registry knows."""
     kinds = [options.kind] if options.kind else [*registry.KINDS, ROBOTS]
     names = registry.built_in if options.built_in else registry.names
-    matches = {
-        kind: [entry(kind, name) for name in names(kind)] for kind in kinds if kind != ROBOTS
-    }
+    parts = {kind: [entry(kind, name) for name in names(kind)] for kind in kinds if kind != ROBOTS}
     # The page shows parameters, and robots have none.
     if ROBOTS in kinds and not options.markdown:
-        matches[ROBOTS] = list(map(robot, robots(options.built_in)))
+        parts[ROBOTS] = list(map(robot, robots(options.built_in)))
     if options.markdown:
-        broken = [item for entries in matches.values() for item in entries if "error" in item]
+        broken = [item for entries in parts.values() for item in entries if "error" in item]
         if broken:  # The page must not leave out a part silently.
             complain("\n".join(f"multipanda list: {item['error']}" for item in broken))
             return FAILED
-        print_line(markdown(matches))
+        print_line(markdown(parts))
         return OK
     if options.json:
-        print_line(json.dumps(matches, indent=2))
+        print_line(json.dumps(parts, indent=2))
         return OK
-    for kind, entries in matches.items():
+    for kind, entries in parts.items():
         print_line(kind)
         for item in entries:
             print_line("\n".join(_lines(item)))

@@ -151,11 +151,11 @@ def _check_log(shadow: CellShadow, log: Log, named: dict[str, ArmLog]) -> None:
         complain(f"note: {sentence}")
     for name, arm in named.items():
         robot = shadow.arms[name].robot.name
-        matches = check_columns(arm, robot if robot in MODELS else None)
+        faults = check_columns(arm, robot if robot in MODELS else None)
         if not np.isfinite(arm.q).all(axis=1).any():
-            matches = [f"{arm.arm}: no sample has finite positions"]
-        if matches:
-            raise ShadowRefused(matches[0])
+            faults = [f"{arm.arm}: no sample has finite positions"]
+        if faults:
+            raise ShadowRefused(faults[0])
         for sentence in check_completeness(arm):
             complain(f"note: {sentence}")
 

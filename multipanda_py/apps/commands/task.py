@@ -135,12 +135,12 @@ def checked(task: TaskFile, config: CellConfig, options: argparse.Namespace) -> 
         refused = f"{error}"
         complain(f"multipanda task: {refused}")
     if options.json:
-        matches = {
+        result = {
             "task": task.name,
             "refused": refused,
             "subtasks": [asdict(one) for one in checks],
         }
-        print_line(json.dumps(matches))
+        print_line(json.dumps(result))
     elif not refused:
         print_line(f"{options.file}: {describe_checks(checks)}")
     return FAILED if refused else OK

@@ -115,11 +115,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _source(options: argparse.Namespace, arms: tuple[str, ...]) -> Source:
-    from multipanda_py.apps.teleoperation import devices as gamepad
-    from multipanda_py.apps.teleoperation import devices as keyboard
-    from multipanda_py.apps.teleoperation import devices as space_mouse
-    from multipanda_py.apps.teleoperation import ros_sources as leader
-    from multipanda_py.apps.teleoperation import ros_sources as ros_streams
+    from multipanda_py.apps.teleoperation import devices, ros_sources
 
     if options.source == "leader":
         if len(options.leader) != len(arms):
@@ -128,19 +124,19 @@ def _source(options: argparse.Namespace, arms: tuple[str, ...]) -> Source:
                 f"the arms {', '.join(arms)}"
             )
         leaders = dict(zip(arms, options.leader))
-        return leader.Leader(leaders, options.feedback, options.frame, print_line)
+        return ros_sources.Leader(leaders, options.feedback, options.frame, print_line)
     if options.leader or options.feedback:
         raise ConfigurationError(
             f"--leader, --feedback: not allowed with --source {options.source}. Use "
             "--source leader."
         )
     if options.source == "ros":
-        return ros_streams.RosStreams(arms, options.namespace, options.frame)
+        return ros_sources.RosStreams(arms, options.namespace, options.frame)
     if options.source == "gamepad":
-        print_line(gamepad.GAMEPAD_HELP)
-        return gamepad.Gamepad(arms, options.frame)
+        print_line(devices.GAMEPAD_HELP)
+        return devices.Gamepad(arms, options.frame)
     if options.source == "spacemouse":
-        print_line(space_mouse.SPACE_MOUSE_HELP)
-        return space_mouse.SpaceMouse(arms, options.frame)
-    print_line(keyboard.KEYBOARD_HELP)
-    return keyboard.Keyboard(arms, options.frame)
+        print_line(devices.SPACE_MOUSE_HELP)
+        return devices.SpaceMouse(arms, options.frame)
+    print_line(devices.KEYBOARD_HELP)
+    return devices.Keyboard(arms, options.frame)

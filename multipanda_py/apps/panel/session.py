@@ -267,10 +267,10 @@ class Session:
         return True
 
     def _check_stop(self, answer: PendingResponse, request_note: str, stopped: str) -> None:
-        matches: list[object] = []
-        if not self.try_to(lambda: matches.append(answer.poll())):
+        results: list[object] = []
+        if not self.try_to(lambda: results.append(answer.poll())):
             self._remove_note(request_note)  # try_to has noted the reason.
-        elif matches[0] is None:
+        elif results[0] is None:
             self._stopping.append((answer, request_note, stopped))
         else:
             self._remove_note(request_note)
