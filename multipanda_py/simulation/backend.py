@@ -26,7 +26,11 @@ from multipanda_py.simulation.actuators.arm import (
     elastic_of,
     remove_motor_limits,
 )
-from multipanda_py.simulation.actuators.world import CompliantWorld, SavedSprings, spring_steps
+from multipanda_py.simulation.actuators.mujoco_coupling import (
+    CompliantWorld,
+    SavedSprings,
+    spring_steps,
+)
 from multipanda_py.simulation.drivetrain.drivetrain import Drivetrain
 from multipanda_py.simulation.drivetrain.drivetrain_stages import stages_of
 from multipanda_py.simulation.drivetrain.elasticity import (

@@ -15,9 +15,9 @@ from typing_extensions import TypeVar
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import BackendError
+from multipanda_py.hardware.driver.driver_process import MODEL_DIFFERS, NOT_USABLE, Fault
 from multipanda_py.hardware.driver.loop_side import STOP_TIMEOUT, LoopSide
 from multipanda_py.hardware.driver.memory import DriverWord
-from multipanda_py.hardware.driver.watch import MODEL_DIFFERS, NOT_USABLE, Fault
 from multipanda_py.parameters import Settings
 from multipanda_py.realtime.system.scheduling import other_cpus, pinned_loops, running_tasks
 from multipanda_py.robots import ArmDescription

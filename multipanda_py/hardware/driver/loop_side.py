@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 
+from multipanda_py.hardware.driver.driver_process import MODEL_DIFFERS, Accept, DriverWatch, Fault
 from multipanda_py.hardware.driver.memory import (
     HEAD,
     TORQUES,
@@ -17,7 +18,6 @@ from multipanda_py.hardware.driver.memory import (
     DriverState,
     DriverWord,
 )
-from multipanda_py.hardware.driver.watch import MODEL_DIFFERS, Accept, DriverWatch, Fault
 from multipanda_py.state import ArmState
 
 STOP_TIMEOUT = 1.5

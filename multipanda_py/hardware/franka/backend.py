@@ -12,9 +12,9 @@ import numpy as np
 from multipanda_py.config.arm_section import ArmConfig
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.hardware.driver.driven_backend import DrivenBackend
+from multipanda_py.hardware.driver.driver_process import Fault
 from multipanda_py.hardware.driver.loop_side import LoopSide
 from multipanda_py.hardware.driver.memory import POSITIONS, TORQUES, VELOCITIES
-from multipanda_py.hardware.driver.watch import Fault
 from multipanda_py.hardware.franka.gripper import FrankaGripper
 from multipanda_py.hardware.franka.model_check import Difference, ModelCheck, difference_message
 from multipanda_py.hardware.franka.robot_connection import DriverSettings

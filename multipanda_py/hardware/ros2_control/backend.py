@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import BackendError
 from multipanda_py.hardware.driver.driven_backend import DrivenBackend
+from multipanda_py.hardware.driver.driver_process import Fault
 from multipanda_py.hardware.driver.loop_side import LoopSide
 from multipanda_py.hardware.driver.memory import POSITIONS, TORQUES
-from multipanda_py.hardware.driver.watch import Fault
 from multipanda_py.hardware.ros2_control.settings import (
     EFFORT,
     Ros2ControlSettings,

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from multipanda_py.actuator import whole_number
 from multipanda_py.exceptions import ActuatorRefused, BackendError
 from multipanda_py.robots.actuated_joints import OperationMode
-from multipanda_py.simulation.actuators.command_modes import CommandedJoints, ModeName
 from multipanda_py.simulation.actuators.integrator import (
     MAX_SUBSTEPS,
     STABLE_STEP_RATIO,
@@ -22,6 +21,7 @@ from multipanda_py.simulation.actuators.integrator import (
     choose_substeps,
 )
 from multipanda_py.simulation.actuators.motors import LinkPid, Motors
+from multipanda_py.simulation.actuators.operation_modes import CommandedJoints, ModeName
 from multipanda_py.simulation.actuators.springs import Actuators
 from multipanda_py.state import Matrix, Vector
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.robots.actuated_joints import OperationMode
-from multipanda_py.simulation.actuators.commands import ActuatorCommandDispatcher
+from multipanda_py.simulation.actuators.command_dispatcher import ActuatorCommandDispatcher
 from multipanda_py.simulation.actuators.joints import CompliantJoints
 from multipanda_py.simulation.actuators.motors import Motors
 from multipanda_py.state import Matrix, Vector

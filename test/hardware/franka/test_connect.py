@@ -192,7 +192,7 @@ def test_a_robot_in_use_is_said(lockstep, make):
 @pytest.mark.clock
 def test_what_is_no_robot_is_given_up(new_address, make, monkeypatch):
     """libfranka waits for ever for an answer; the loop does not."""
-    monkeypatch.setattr("multipanda_py.hardware.driver.watch.START_TIMEOUT", 0.7)
+    monkeypatch.setattr("multipanda_py.hardware.driver.driver_process.START_TIMEOUT", 0.7)
     address = new_address()
     with contextlib.closing(socket.create_server((address, 1337))):
         text = make([address]).fault(0)[1]

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.robots.actuated_joints import OperationMode
-from multipanda_py.simulation.actuators.command_modes import BeyondStops
 from multipanda_py.simulation.actuators.joints import CompliantJoints
+from multipanda_py.simulation.actuators.operation_modes import BeyondStops
 from multipanda_py.state import CONTROLLET_TORQUE_MODE, Matrix, Vector
 
 _POSITION_COMMANDS = ("equilibrium_position", "stiffness_preset", "reference_1", "reference_2")
