@@ -71,14 +71,14 @@ class SavedMujoco:
     Attributes:
         world: State of the physics.
         drives: Changing attributes of every arm's drivetrain stages.
-        hands: Changing attributes of the grippers.
+        grippers: Changing attributes of the grippers.
         servos: Servos of arms under position or velocity control, by index.
         springs: State of compliant arms and their motors; None without any.
     """
 
     world: WorldState
     drives: Sequence[Sequence[Mapping[str, object]]]
-    hands: Sequence[tuple[Vector, dict[str, object]]]
+    grippers: Sequence[tuple[Vector, dict[str, object]]]
     servos: Mapping[int, JointServo]
     springs: SavedSprings | None
 
@@ -135,21 +135,21 @@ class Mujoco(Backend[FrankaSettings]):
         install_warning_handler()
         meshes = Path(config.cell.meshes) if config.cell.meshes else None
         self._arms = {arm.name: with_all_friction(config.arms[arm.name]) for arm in descriptions}
-        self._real = [
+        self._simulated = [
             perturbed(arm, self._arms[arm.name].perturbation, self._arms[arm.name].robot_of_body)
             for arm in self.descriptions
         ]
         self._elastic = [elastic_of(self._arms[arm.name]) for arm in self.descriptions]
         # The springs of a compliant arm carry its weight, so MuJoCo must not compensate it.
-        self._real = [
+        self._simulated = [
             replace(arm, compensates_gravity=False) if elastic else arm
-            for arm, elastic in zip(self._real, self._elastic)
+            for arm, elastic in zip(self._simulated, self._elastic)
         ]
         scene = build_scene(
-            self._real, describe_objects(config), timestep=self.period, meshes=meshes
+            self._simulated, describe_objects(config), timestep=self.period, meshes=meshes
         )
         add_cameras(scene, config)
-        for arm, elastic in zip(self._real, self._elastic):
+        for arm, elastic in zip(self._simulated, self._elastic):
             settings = self._arms[arm.name]
             add_payload(scene, arm, settings.perturbation, weighs=bool(elastic))
             remove_motor_limits(scene, arm, elastic)
@@ -190,14 +190,14 @@ class Mujoco(Backend[FrankaSettings]):
         self._dq: list[Vector] = []
         self._ctrl: list[Vector] = []
         self.dofs: list[slice] = []
-        self._hands: list[SimGripper | None] = []
+        self._grippers: list[SimGripper | None] = []
         self.robots: list[SimRobot] = []
         self.drives: list[Drivetrain] = []
         self._servos: dict[int, JointServo] = {}
         self._motors: list[Callable[[], tuple[Vector, Vector]]] = []
         compliant: list[CompliantArm] = []
-        for seed, (index, arm, real, state, bends) in enumerate(
-            zip(self.arms, self.descriptions, self._real, self.states, self._elastic)
+        for seed, (index, arm, real, state, compliant_joints) in enumerate(
+            zip(self.arms, self.descriptions, self._simulated, self.states, self._elastic)
         ):
             first = model.joint(arm.joint_names[0])
             q_at, dof = int(first.qposadr[0]), int(first.dofadr[0])
@@ -208,9 +208,10 @@ class Mujoco(Backend[FrankaSettings]):
             self._ctrl.append(data.ctrl[actuator : actuator + n])
             self.dofs.append(slice(dof, dof + n))
             settings = self._arms[arm.name]
-            carried = arm.gripper
-            hand = SimGripper(model, data, arm, carried, state, self.period) if carried else None
-            self._hands.append(hand)
+            gripper = arm.gripper
+            self._grippers.append(
+                SimGripper(model, data, arm, gripper, state, self.period) if gripper else None
+            )
             elastic = bool(elastic_joints(settings.transmission))
             springs = (
                 SpringTorqueSensors(model, data, arm, settings.transmission) if elastic else None
@@ -231,16 +232,18 @@ class Mujoco(Backend[FrankaSettings]):
             own = (self._q[-1], self._dq[-1])
             self._motors.append(partial(_motors_of, own, springs))
             stages = stages_of(model, data, arm, real, settings, robot, dof, seed, self.period)
-            if bends:
+            if compliant_joints:
                 # The robot knows this factor, so its gravity compensation includes it.
                 scale = settings.perturbation.inertia_scale
                 link_torque_limit = settings.rigid_robot.limits.torque
                 compliant.append(
-                    CompliantArm(model, data, arm, state, bends, link_torque_limit, scale)
+                    CompliantArm(
+                        model, data, arm, state, compliant_joints, link_torque_limit, scale
+                    )
                 )
             if springs:
                 stages.append(springs)
-            elif bends:
+            elif compliant_joints:
                 stages.append(compliant[-1])
             self.drives.append(Drivetrain(stages))
         self._objects: list[Vector] = []
@@ -257,11 +260,11 @@ class Mujoco(Backend[FrankaSettings]):
             )
         ]  # fmt: skip
         self._copies += [
-            (state.finger_positions.data, hand.fingers.data)
-            for state, hand in zip(self.states, self._hands)
-            if hand is not None
+            (state.finger_positions.data, gripper.fingers.data)
+            for state, gripper in zip(self.states, self._grippers)
+            if gripper is not None
         ]
-        self._carried = [data.qfrc_gravcomp[dofs] for dofs in self.dofs]
+        self._gravity_compensation = [data.qfrc_gravcomp[dofs] for dofs in self.dofs]
         mujoco.mj_forward(model, data)
         self.compliant: CompliantWorld | None = None
         if compliant:
@@ -277,9 +280,9 @@ class Mujoco(Backend[FrankaSettings]):
 
     def grip(self, arm: int, number: int, record: Vector) -> None:
         """Start a gripper command. Thread: control."""
-        hand = self._hands[self.arms.index(arm)]
-        if hand is not None:
-            hand.start(number, record)
+        gripper = self._grippers[self.arms.index(arm)]
+        if gripper is not None:
+            gripper.start(number, record)
 
     def thing_in_hand(self, arm: int) -> int:
         """Return the number of the object that both fingers press, from 1; 0 for none."""
@@ -306,7 +309,7 @@ class Mujoco(Backend[FrankaSettings]):
         for destination, source in self._copies:
             destination[:] = source
         for i, state in enumerate(self.states):
-            np.add(self._ctrl[i], self._carried[i], state.tau_J)
+            np.add(self._ctrl[i], self._gravity_compensation[i], state.tau_J)
             self.drives[i].measure(state)
         if self.compliant is not None:
             self.compliant.write_state()
@@ -328,9 +331,9 @@ class Mujoco(Backend[FrankaSettings]):
         for state, ctrl, drive in zip(self.states, self._ctrl, self.drives):
             np.add(state.tau, state.tau_gravity, ctrl)
             drive.execute(ctrl)
-        for hand in self._hands:
-            if hand is not None and hand.is_active:
-                hand.step()
+        for gripper in self._grippers:
+            if gripper is not None and gripper.is_active:
+                gripper.step()
         before = self.data.time
         if self.compliant is None:
             mujoco_friction.step(self.model, self.data, self.steps)
@@ -382,11 +385,11 @@ class Mujoco(Backend[FrankaSettings]):
 
     def save(self) -> SavedMujoco:
         """Return the state of physics, drivetrains and grippers."""
-        hands = [hand.save() for hand in self._hands if hand is not None]
+        grippers = [gripper.save() for gripper in self._grippers if gripper is not None]
         world = WorldState.capture(self.model, self.data)
         drives = [drive.save() for drive in self.drives]
         springs = None if self.compliant is None else self.compliant.save()
-        return SavedMujoco(world, drives, hands, dict(self._servos), springs)
+        return SavedMujoco(world, drives, grippers, dict(self._servos), springs)
 
     def place(self, record: Vector) -> None:
         """Set the pose of a movable object; ``record`` is index, pose (7) and twist (6)."""
@@ -433,9 +436,9 @@ class Mujoco(Backend[FrankaSettings]):
                 drive.reseed(seed)
         if self.compliant is not None and saved.springs is not None:
             self.compliant.load(saved.springs)
-        hands = [hand for hand in self._hands if hand is not None]
-        for hand, answer in zip(hands, saved.hands):
-            hand.load(answer)
+        grippers = [gripper for gripper in self._grippers if gripper is not None]
+        for gripper, state in zip(grippers, saved.grippers):
+            gripper.load(state)
         self.time = self.data.time
 
     def close(self) -> None:
