@@ -197,7 +197,7 @@ class DrivenBackend(Backend[SettingsT]):
             self.warnings.extend(real.link.watch.warnings)
         unknown = "its position is unknown until then; other arms assume that it is at q_start"
         self._faults_at_start = [
-            (index, f"{self._timed_out(index, fault)} ({unknown})")
+            (index, f"{self._final_fault(index, fault)} ({unknown})")
             for index, fault in faults.items()
         ]
         self.read(self.arms)
@@ -233,10 +233,11 @@ class DrivenBackend(Backend[SettingsT]):
             )
         return attempt > 0
 
-    def _timed_out(self, arm: int, fault: Fault) -> str:
+    def _final_fault(self, arm: int, fault: Fault) -> str:
+        """Return the text of a fault that ends the start, with the number of attempts."""
         attempts = self._start.give_up(arm)
-        tried = f" (start given up after {attempts} attempts)" if attempts > 1 else ""
-        return f"{fault.kind}: {fault.text}{tried}"
+        note = f" (start given up after {attempts} attempts)" if attempts > 1 else ""
+        return f"{fault.kind}: {fault.text}{note}"
 
     def begin(self) -> None:
         """Let all arms execute torques, and monitor the heartbeats of their drivers."""
@@ -285,7 +286,7 @@ class DrivenBackend(Backend[SettingsT]):
                 if self._tries_again(index, fault):
                     real.recover()
                 else:
-                    faults.append((index, self._timed_out(index, fault)))
+                    faults.append((index, self._final_fault(index, fault)))
         return faults
 
     def recover(self, arm: int) -> None:

@@ -55,7 +55,7 @@ class FrankaGripper(Gripper):
         publish: Function that receives the width [m] and True if an object is grasped, at 20 Hz.
             Thread: a reader.
         check: Function that raises an error if the cell is not running; called during waits.
-        patience: Timeout of the heartbeat after the first message [s].
+        heartbeat_timeout: Timeout of the heartbeat after the first message [s].
     """
 
     def __init__(
@@ -64,16 +64,16 @@ class FrankaGripper(Gripper):
         address: str,
         publish: Callable[[float, bool], None] = lambda width, is_grasped: None,
         check: Callable[[], None] = lambda: None,
-        patience: float = RESPONSE_TIMEOUT,
+        heartbeat_timeout: float = RESPONSE_TIMEOUT,
     ) -> None:
         super().__init__(arm)
         self._address, self._publish, self._check = address, publish, check
         self._changed = threading.Condition(threading.RLock())
         self._number = 0
-        self._width, self._max_width, self._held = 0.0, MAX_WIDTH, False
+        self._width, self._max_width, self._is_grasped = 0.0, MAX_WIDTH, False
         self._measured_at = time.monotonic()
         self._problem = f"gripper of {arm}: not connected yet"
-        self._timeout = patience
+        self._heartbeat_timeout = heartbeat_timeout
         self._link = self._new_link()
 
     @property
@@ -86,7 +86,7 @@ class FrankaGripper(Gripper):
             age = time.monotonic() - self._measured_at
             moving = bool(self._link.pending)
             return GripperState(
-                self._width, self._max_width, self._held, moving, age, self._problem
+                self._width, self._max_width, self._is_grasped, moving, age, self._problem
             )
 
     def start(self, command: GripperCommand) -> GripperMotion:
@@ -105,14 +105,15 @@ class FrankaGripper(Gripper):
         self._link.close()
 
     def _new_link(self) -> _Link:
-        return _Link(self._address, self._take, self._gone, self._timeout)
+        return _Link(self._address, self._on_message, self._on_end, self._heartbeat_timeout)
 
-    def _take(self, link: _Link, message: dict[str, Any]) -> None:
+    def _on_message(self, link: _Link, message: dict[str, Any]) -> None:
         """Process one message. Thread: reader."""
         measured = "width" in message
         with self._changed:
             if measured:
-                self._width, self._held = float(message["width"]), bool(message["is_grasped"])
+                self._width = float(message["width"])
+                self._is_grasped = bool(message["is_grasped"])
                 self._max_width = float(message["max_width"]) or MAX_WIDTH
                 self._measured_at, self._problem = time.monotonic(), ""
             if "problem" in message:
@@ -123,17 +124,17 @@ class FrankaGripper(Gripper):
             self._changed.notify_all()
         if measured:
             with contextlib.suppress(MultipandaError):  # The cell may be starting or closing.
-                self._publish(self._width, self._held)
+                self._publish(self._width, self._is_grasped)
 
-    def _gone(self, link: _Link, code: int) -> None:
+    def _on_end(self, link: _Link, code: int) -> None:
         """Fail the pending commands of a process that has ended. Thread: reader."""
         with self._changed:
             if not link.closing:
-                how = f"was killed by signal {-code}" if code < 0 else f"has ended ({code})"
+                ending = f"was killed by signal {-code}" if code < 0 else f"has ended ({code})"
                 if link.stalled_for:
-                    how = f"sent no heartbeat for {link.stalled_for:g} s and was killed"
+                    ending = f"sent no heartbeat for {link.stalled_for:g} s and was killed"
                 if link.stalled_for or not self._problem:
-                    self._problem = f"gripper of {self.arm}: its process {how}"
+                    self._problem = f"gripper of {self.arm}: its process {ending}"
                 self._problem += "; the next command starts it again"
             for pending in link.pending.values():
                 self._settle(pending, Outcome.FAILED, self._problem or "the cell was closed")
@@ -162,7 +163,7 @@ class _Link:
         address: Address of the robot.
         take: Callback for each message of the process.
         gone: Callback at the end of the process, with its exit code.
-        patience: Timeout of the heartbeat after the first message [s].
+        heartbeat_timeout: Timeout of the heartbeat after the first message [s].
 
     Attributes:
         process: Child process.
@@ -176,11 +177,11 @@ class _Link:
         address: str,
         take: Callable[[_Link, dict[str, Any]], None],
         gone: Callable[[_Link, int], None],
-        patience: float,
+        heartbeat_timeout: float,
     ) -> None:
         self.pending: dict[int, _Pending] = {}
         self.closing, self.stalled_for = False, 0.0
-        self._take, self._gone, self._timeout = take, gone, patience
+        self._on_message, self._on_end, self._heartbeat_timeout = take, gone, heartbeat_timeout
         self.process = subprocess.Popen(
             module_command("multipanda_py.hardware.franka.gripper_process", address),
             stdin=subprocess.PIPE,
@@ -226,7 +227,7 @@ class _Link:
         code = self.process.wait()
         if output is not None:
             output.close()
-        self._gone(self, code)
+        self._on_end(self, code)
 
     def _listen(self, fd: int) -> None:
         poll, received, timeout = select.poll(), b"", START_TIMEOUT
@@ -239,7 +240,7 @@ class _Link:
             data = os.read(fd, 65536)
             if not data:
                 return
-            timeout = self._timeout
+            timeout = self._heartbeat_timeout
             *lines, received = (received + data).split(b"\n")
             for line in lines:
-                self._take(self, json.loads(line))
+                self._on_message(self, json.loads(line))

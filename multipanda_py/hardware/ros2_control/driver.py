@@ -76,10 +76,10 @@ class TopicControl(ABC, Generic[Limiter]):
         self._sent: list[float] | None = None
         self._tau = [0.0] * len(reading.q)
         self._armed, self._moving = True, False
-        self._latest = self._came = time.monotonic()
-        self._answered = 0.0
-        self._wrong = ""  # Error of the newest message.
-        self._moves_alone = False
+        self._valid_state_at = self._message_at = time.monotonic()
+        self._last_command_time = 0.0
+        self._state_error = ""  # Error of the newest message.
+        self._lost_states = False
         self._recoveries = loop.words[DriverWord.RECOVER]
         self._use(settings)
         topics.on_state = self._on_state
@@ -110,7 +110,7 @@ class TopicControl(ABC, Generic[Limiter]):
 
     def run(self) -> None:
         """Run until the loop ends or stops the driver; then leave the arm at rest."""
-        self._latest = time.monotonic()
+        self._valid_state_at = time.monotonic()
         while not self._loop.ended():
             self._process_messages()
         self._leave()
@@ -124,13 +124,13 @@ class TopicControl(ABC, Generic[Limiter]):
             self._recoveries = words[DriverWord.RECOVER]
             self._armed = True
             self._reading.forget()
-        age = time.monotonic() - self._latest
+        age = time.monotonic() - self._valid_state_at
         if age > self._settings.state_timeout:
-            if self._wrong:
-                self._fail("state_invalid", self._wrong)
+            if self._state_error:
+                self._fail("state_invalid", self._state_error)
             else:
                 self._fail("robot_silent", self._silent(age))
-            self._moves_alone = True
+            self._lost_states = True
             self._act_without_state()
             self._reading.follow_back()
         for line in loop.lines():
@@ -139,18 +139,18 @@ class TopicControl(ABC, Generic[Limiter]):
 
     def _on_state(self, message: Any) -> None:
         """Answer a ``sensor_msgs/JointState``."""
-        self._came = time.monotonic()
+        self._message_at = time.monotonic()
         reading, before = self._reading, self._reading.time
         try:
             if not reading.receive(message):
                 return
         except StateInvalid as error:
-            self._wrong = str(error)
-            self._fail("state_invalid", self._wrong)
+            self._state_error = str(error)
+            self._fail("state_invalid", self._state_error)
             self._act_without_state()
             return
-        self._wrong = ""
-        self._latest = self._came
+        self._state_error = ""
+        self._valid_state_at = self._message_at
         self._answer(reading.time - before)
 
     def _publish(self, period: float) -> int:
@@ -174,7 +174,7 @@ class TopicControl(ABC, Generic[Limiter]):
         """
         words = self._loop.words
         words[DriverWord.LATE] += 1
-        age = self._reading.time - self._answered
+        age = self._reading.time - self._last_command_time
         if age >= RAMP_TIME and self._moving:
             self._moving = False
             if words[DriverWord.ENABLED] and not self._loop.ended():
@@ -212,7 +212,7 @@ class TopicControl(ABC, Generic[Limiter]):
         topic = self._settings.state_topic
         if self._reading.is_behind:
             return f"the stamps of {topic} have decreased; recover the arm to accept them"
-        if time.monotonic() - self._came < self._settings.state_timeout:
+        if time.monotonic() - self._message_at < self._settings.state_timeout:
             return f"the stamps of {topic} have not changed for {1e3 * timeout:.0f} ms"
         return (
             f"no state on {topic} for {1e3 * timeout:.0f} ms: check the external controller "
@@ -302,7 +302,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         """Begin a motion with the current effort of the arm."""
         if self._sent is None:  # Another program has controlled the arm until now.
             self._sent = resting if self._settings.carries else [0.0] * len(resting)
-        self._tau, self._moving, self._answered = self._sent, True, self._reading.time
+        self._tau, self._moving, self._last_command_time = self._sent, True, self._reading.time
         self._limiter.start(self._sent)
         self._loop.start_motion()
 
@@ -315,7 +315,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
             tau = limiter.answer(desired, sent)
             if tau is not None:
                 words[DriverWord.ANSWERED] += 1
-                self._answered = self._reading.time
+                self._last_command_time = self._reading.time
                 return tau
             self._fail("torque_invalid", (
                 f"the control loop sent the torque {list(desired)}, allowed finite numbers; "
@@ -346,7 +346,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         while time.monotonic() < deadline:
             self._topics.spin(MAX_WAIT)
             moves = max(map(abs, self._reading.dq), default=0.0) > REST_SPEED
-            if time.monotonic() - self._latest > self._settings.state_timeout:
+            if time.monotonic() - self._valid_state_at > self._settings.state_timeout:
                 self._act_without_state()
             resting = self._resting.of(self._reading.q, [0.0] * len(self._sent))
             gap = max(abs(a - b) for a, b in zip(self._sent, resting))
@@ -379,8 +379,8 @@ class TopicPositions(TopicControl[MotionLimiter]):
         return MotionLimiter(settings.motion_limits, 1.0 / settings.rate)
 
     def _answer(self, period: float) -> None:
-        if self._moves_alone:
-            self._moves_alone, self._sent = False, None
+        if self._lost_states:
+            self._lost_states, self._sent = False, None
         if self._armed and not self._moving and self._loop.may_execute() == POSITIONS:
             self._start()
         until = _monotonic_ns() + self._budget
@@ -401,7 +401,7 @@ class TopicPositions(TopicControl[MotionLimiter]):
         else:
             self._limiter.follow(np.array(desired))
             self._loop.words[DriverWord.ANSWERED] += 1
-            self._answered = self._reading.time
+            self._last_command_time = self._reading.time
         self._send(self._limiter.q.tolist())
 
     def _start(self) -> None:
@@ -412,13 +412,13 @@ class TopicPositions(TopicControl[MotionLimiter]):
         ):
             limiter.start(q)
         self._sent = limiter.q.tolist()
-        self._moving, self._answered = True, self._reading.time
+        self._moving, self._last_command_time = True, self._reading.time
         self._loop.start_motion(POSITIONS)
 
     def _act_without_state(self) -> None:
         """Brake; at rest, send nothing, because the last command stays in effect."""
         limiter = self._limiter
-        if self._moves_alone:
+        if self._lost_states:
             limiter.start(limiter.q)
         elif self._sent is not None and not limiter.at_rest:
             limiter.brake()
@@ -429,8 +429,8 @@ class TopicPositions(TopicControl[MotionLimiter]):
         deadline = time.monotonic() + POSITION_STOP_TIME
         while not (self._sent is None or self._limiter.at_rest) and time.monotonic() < deadline:
             self._topics.spin(MAX_WAIT)
-            if time.monotonic() - self._latest > self._settings.state_timeout:
-                self._moves_alone = True
+            if time.monotonic() - self._valid_state_at > self._settings.state_timeout:
+                self._lost_states = True
                 self._act_without_state()
 
 

@@ -188,29 +188,29 @@ def first_states(topics: Topics, settings: TopicDriverSettings, loop: DriverSide
         settings.state_timeout,
         settings.slides,
     )
-    times, wrong = [], []
-    came = 0
+    times, errors = [], []
+    n_messages = 0
 
     def take(message: Any) -> None:
-        nonlocal came
-        came += 1
+        nonlocal n_messages
+        n_messages += 1
         try:
             if reading.receive(message):
                 times.append(reading.time)
         except StateInvalid as error:
-            wrong.append(str(error))
+            errors.append(str(error))
 
     topics.on_state = take
     deadline = time.monotonic() + CONNECT_TIMEOUT
     while len(times) < RATE_STATES or not topics.listeners():
         topics.spin(MAX_WAIT)
         loop.send_heartbeat()
-        if wrong:
-            raise DriverStartError(f"{settings.state_topic}: {wrong[0]}", final=True)
+        if errors:
+            raise DriverStartError(f"{settings.state_topic}: {errors[0]}", final=True)
         if loop.ended():
             raise DriverStartError("the loop has ended")
         if time.monotonic() > deadline:
-            raise DriverStartError(_reject_reason(topics, settings, came))
+            raise DriverStartError(_reject_reason(topics, settings, n_messages))
     rate = 1.0 / float(np.median(np.diff(times[-RATE_STATES:])))
     if not RATE_RANGE[0] < rate / settings.rate < RATE_RANGE[1]:
         raise DriverStartError(
@@ -222,7 +222,7 @@ def first_states(topics: Topics, settings: TopicDriverSettings, loop: DriverSide
     return reading
 
 
-def _reject_reason(topics: Topics, settings: TopicDriverSettings, came: int) -> str:
+def _reject_reason(topics: Topics, settings: TopicDriverSettings, n_messages: int) -> str:
     if not topics.publishers():
         return (
             f"{settings.state_topic} has no publisher: start the external controller manager "
@@ -234,6 +234,6 @@ def _reject_reason(topics: Topics, settings: TopicDriverSettings, came: int) -> 
             f"{settings.command_interface} controller of the external controller manager"
         )
     return (
-        f"{settings.state_topic}: got {came} messages in {CONNECT_TIMEOUT:g} s, allowed "
+        f"{settings.state_topic}: got {n_messages} messages in {CONNECT_TIMEOUT:g} s, allowed "
         f"{RATE_STATES} or more with increasing stamps of joints {settings.joint_names}"
     )

@@ -154,7 +154,7 @@ def test_a_killed_process_is_reported_and_the_next_command_starts_another(hand):
 
 @needs_pylibfranka
 def test_a_stopped_process_never_answered_and_moved_the_fingers_later(robot, admin):
-    gripper = FrankaGripper("left", robot[1], patience=1.0)
+    gripper = FrankaGripper("left", robot[1], heartbeat_timeout=1.0)
     try:
         wait_until(lambda: not gripper.state().problem)
         width, pid = admin("stats")["width"], gripper.pid
