@@ -83,8 +83,8 @@ class MotorLimiter:
             np.where(both, largest, springs.preset_high),
         )
         self._modes: tuple[OperationMode, ...] = ()
-        self._moved, self._pid = np.zeros((2, n), bool)
-        self._keeps = False
+        self._with_motors, self._with_pid = np.zeros((2, n), bool)
+        self._was_limited = False
         self._notice_cycles, self._reset_cycles = (
             round(NOTICE_DELAY / period),
             round(NOTICE_RESET_TIME / period),
@@ -105,19 +105,19 @@ class MotorLimiter:
         """
         joints = self._joints
         if joints.modes is not self._modes:
-            self._modes, self._keeps = joints.modes, True
-            self._moved = np.array([mode.has_motors for mode in self._modes])
-            self._pid = np.array([mode.has_motor_pid for mode in self._modes])
-        at = actuator_commanded & self._moved
-        if not (at.any() or self._keeps):
+            self._modes, self._was_limited = joints.modes, True
+            self._with_motors = np.array([mode.has_motors for mode in self._modes])
+            self._with_pid = np.array([mode.has_motor_pid for mode in self._modes])
+        at = actuator_commanded & self._with_motors
+        if not (at.any() or self._was_limited):
             return
         aims, torques = joints.aims, joints.motor_commands
         result = self._limited(q, dq, self._window(dq, bounds), at, aims, torques)
         limited = ((result[0] != aims) | (result[1] != torques)).any(axis=0)
-        keeps = bool(limited.any())
-        if keeps or self._keeps:
+        is_limited = bool(limited.any())
+        if is_limited or self._was_limited:
             joints.restrain(*result)
-        self._keeps = keeps
+        self._was_limited = is_limited
         self._limited_cycles = np.where(limited, self._limited_cycles + 1, 0)
         self._free_cycles = np.where(limited, 0, self._free_cycles + 1)
 
@@ -166,7 +166,7 @@ class MotorLimiter:
         joints, springs, motors = self._joints, self._joints.springs, self._motors
         theta, rate = joints.theta, joints.dtheta
         own = joints.integrated - motors.d * rate
-        motor_torque = np.where(self._pid, motors.p * (aims - theta) + own, torques)
+        motor_torque = np.where(self._with_pid, motors.p * (aims - theta) + own, torques)
         motor_torque = np.clip(motor_torque, -motors.max_torque, motors.max_torque)
         now = springs.torque(q, theta)
         loads = np.array(now[1:])
@@ -198,8 +198,8 @@ class MotorLimiter:
             limited - own, motors.p, out=np.zeros_like(limited), where=motors.p > 0.0
         )
         return (
-            np.where(bounded & self._pid, aimed, aims),
-            np.where(bounded & ~self._pid, limited, torques),
+            np.where(bounded & self._with_pid, aimed, aims),
+            np.where(bounded & ~self._with_pid, limited, torques),
         )
 
 
@@ -263,29 +263,32 @@ class LinkTorque:
         self._modes = [torque_mode(mode) for mode in modes]
         self.command_dispatcher = ActuatorCommandDispatcher(joints, self._modes)
         self._rigid = [j for j, mode in enumerate(self._modes) if mode.is_rigid]
-        self._follow = list(self._rigid), [j for j in range(len(modes)) if j not in self._rigid]
+        self._torque_joints = (
+            list(self._rigid),
+            [j for j in range(len(modes)) if j not in self._rigid],
+        )
         moved = np.array([mode.has_motors for mode in self._modes])
-        self._per_load, self._lead = np.zeros((2, 2, len(preset)))
-        strength = np.full((2, len(preset)), np.inf)
+        self._offset_per_load, self._offset_per_speed = np.zeros((2, 2, len(preset)))
+        max_motor_torque = np.full((2, len(preset)), np.inf)
         self._motors = motors
         self._has_motors = motors is not None and bool(moved.any())
         if motors is not None:
             has = moved & (motors.p > 0.0)
-            strength = np.where(
+            max_motor_torque = np.where(
                 moved, np.maximum(motors.max_torque - motors.friction, 0.0), np.inf
             )
-            np.divide(1.0, motors.p, out=self._per_load, where=has)
-            np.divide(motors.damping + motors.d, motors.p, out=self._lead, where=has)
-        self._max_torque = joints.springs.exertable(preset, strength)
+            np.divide(1.0, motors.p, out=self._offset_per_load, where=has)
+            np.divide(motors.damping + motors.d, motors.p, out=self._offset_per_speed, where=has)
+        self._max_torque = joints.springs.exertable(preset, max_motor_torque)
         self._deflection: Vector = np.zeros(len(preset))
-        self._before: Matrix = np.zeros((2, len(preset)))
+        self._last_positions: Matrix = np.zeros((2, len(preset)))
         self._resumed: NDArray[np.intp] = _NO_JOINTS
 
     def save(self) -> tuple[Vector, Matrix, Matrix]:
-        return self._deflection.copy(), self._before.copy(), self.command_dispatcher.save()
+        return self._deflection.copy(), self._last_positions.copy(), self.command_dispatcher.save()
 
     def restore(self, saved: tuple[Vector, Matrix, Matrix]) -> None:
-        self._deflection, self._before = saved[0].copy(), saved[1].copy()
+        self._deflection, self._last_positions = saved[0].copy(), saved[1].copy()
         self.command_dispatcher.restore(saved[2])
         self._update_active_joints()
 
@@ -343,7 +346,7 @@ class LinkTorque:
         joints = self.joints
         joints.set_mode(OperationMode.EQUILIBRIUM)
         joints.reset(q, torque, self._preset)
-        self._deflection, self._before = joints.equilibrium - q, joints.theta
+        self._deflection, self._last_positions = joints.equilibrium - q, joints.theta
         for mode in {*self._modes}:
             joints.set_mode(mode, [j for j, own in enumerate(self._modes) if own is mode])
         self.command(q, np.zeros_like(q), torque)
@@ -402,7 +405,7 @@ class LinkTorque:
 
     def _exert(self, q: Vector, dq: Vector, torque: Vector) -> None:
         joints, springs = self.joints, self.joints.springs
-        rigid, sprung = self._follow
+        rigid, sprung = self._torque_joints
         if rigid:
             joints.command("torque_command", torque[rigid], rigid)
         if not sprung:
@@ -415,11 +418,11 @@ class LinkTorque:
         motors = springs.references(equilibrium, self._preset)
         if self._has_motors:
             loads = np.array(springs.torque(ahead, motors)[1:])
-            rate = (motors - self._before) / self._period
+            rate = (motors - self._last_positions) / self._period
             rate[:, self._resumed] = 0.0
             self._resumed = _NO_JOINTS
-            self._before = motors
-            motors = motors + self._per_load * loads + self._lead * rate
+            self._last_positions = motors
+            motors = motors + self._offset_per_load * loads + self._offset_per_speed * rate
         joints.follow(motors, sprung)
 
     def _apply_commands(
@@ -452,4 +455,4 @@ class LinkTorque:
             direct | ~(has_springs | actuator_commanded),
             has_springs & ~actuator_commanded,
         )
-        self._follow = np.flatnonzero(rigid).tolist(), np.flatnonzero(sprung).tolist()
+        self._torque_joints = np.flatnonzero(rigid).tolist(), np.flatnonzero(sprung).tolist()
