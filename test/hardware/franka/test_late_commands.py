@@ -111,7 +111,7 @@ class Loop:
     def start_motion(self, kind):
         assert kind == POSITIONS
 
-    def busy(self, seconds):
+    def report_busy(self, seconds):
         pass
 
     def ended(self):
