@@ -198,7 +198,7 @@ def _renamed(name: str) -> dict[str, Any]:
 
 
 def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters whose XML texts are passed as strings, not parsed as YAML."""
+    """Return parameters with XML texts marked as strings. Launch would parse them as YAML."""
     return {
         name: ParameterValue(value, value_type=str) if str(value).startswith("<?xml") else value
         for name, value in parameters.items()

@@ -94,26 +94,26 @@ class RemoteArm:
 
     @property
     def width(self) -> float:
-        """Distance between the fingers [m]."""
+        """Measured distance between the fingers [m]; 0 for an arm without a gripper."""
         return float(self._fingers().sum())
 
     def pose(self) -> Pose:
         """Return the measured pose of the tool in the base of the arm.
 
         Raises:
-            TopicLost: If there is no pose, or it is too old.
+            TopicLost: If no pose has been received, or the newest one is too old.
         """
         pose: Pose = self._pose.message().pose
         return pose
 
     def state(self, time: float) -> ArmSnapshot:
-        """Return the newest state; NaN for quantities that no topic reports.
+        """Return the newest state of the arm; NaN for quantities that no topic reports.
 
         Args:
             time: Time of the cell [s].
 
         Raises:
-            TopicLost: If one of its messages is missing, too old, or has values that are not
+            TopicLost: If a message for the state is missing, too old, or has values that are not
                 finite.
         """
         joints, pose = self._joints.message(), self.pose()
@@ -183,7 +183,7 @@ class NodeHand:
     def move(self, width: float) -> HandGoal:
         """Start a motion of the fingers to a width [m]."""
         goal = GripperAction.Goal()
-        goal.command.position = width / 2.0  # Half the width is the position of one finger.
+        goal.command.position = width / 2.0  # The action expects the position of one finger.
         return HandGoal(self._action, goal, f"{self._topic}: move to {width:.4f} m")
 
     def grasp(
@@ -219,7 +219,7 @@ class HandGoal:
         self._future = client.send_goal_async(goal)
 
     def poll(self) -> object | None:
-        """Return the goal's handle, or None while there is no answer.
+        """Return the handle of the accepted goal, or None before the answer of the gripper.
 
         Raises:
             NodeRefused: If the gripper rejects the goal; diagnostics of the arm have the reason.
@@ -245,7 +245,7 @@ class RemoteGripper(Gripper):
     Args:
         link: Link to the node.
         root: Namespace of the cell.
-        arm: State of the arm.
+        arm: Subscriptions to the state of the arm.
         description: Description of the gripper.
     """
 
@@ -260,7 +260,7 @@ class RemoteGripper(Gripper):
         self._motion: GripperMotion | None = None
 
     def state(self) -> GripperState:
-        """Return the newest measured state."""
+        """Return the measured width, and whether the gripper moves or holds an object."""
         motion, width = self._motion, self._measured.width
         closed = motion is not None and motion.command.action is Action.GRASP and motion.done
         return GripperState(

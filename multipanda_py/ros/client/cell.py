@@ -65,7 +65,7 @@ class RosCell:
 
     Raises:
         TopicLost: If there is no such node, or a topic has timed out; the message has the name.
-        ConfigurationError: If its configuration is not a valid cell.
+        ConfigurationError: If the configuration of the node is not a valid cell.
 
     Thread: one; a separate thread receives messages.
     """
@@ -79,8 +79,8 @@ class RosCell:
         try:
             self._connect(patience / 2.0)
         except TopicLost:
-            # A new participant of Fast DDS sometimes misses endpoints. Another one usually finds
-            # them.
+            # A new participant of Fast DDS sometimes misses endpoints. A second participant
+            # usually finds them.
             self._connect(patience)
 
     def _connect(self, timeout: float) -> None:
@@ -120,7 +120,7 @@ class RosCell:
         return self.states.time
 
     def at(self, time: float) -> RosCell:
-        """Return this cell, because earlier states are not stored."""
+        """Return this cell, with its newest states. States at an earlier time are not stored."""
         return self
 
     def laws_for(self, arms: Sequence[str], law: str, period: float) -> dict[str, str]:
@@ -147,7 +147,7 @@ class RosCell:
         )
 
     def start(self) -> None:
-        """Start the thread, and wait until the node receives targets and its states are recent.
+        """Start to receive, and wait until states are recent and the node subscribes to targets.
 
         Raises:
             TopicLost: If the node does not subscribe, or states are missing.
@@ -177,7 +177,7 @@ class RosCell:
         """Return the poses of movable objects in the world.
 
         Raises:
-            TopicLost: If an object that is present from the start has no pose.
+            TopicLost: If no pose was received of an object that is present from the start.
         """
         return self.states.objects()
 
@@ -226,7 +226,7 @@ class RosCell:
         self._laws.hold()
 
     def recover(self, arms: Sequence[str] | None = None) -> tuple[str, ...]:
-        """Clear faults of some or all arms, and wait until diagnostics report it.
+        """Clear faults of some or all arms, and wait until diagnostics report no fault.
 
         Returns:
             Names of the requested arms.
@@ -267,8 +267,8 @@ class RosCell:
             PlanRejected: If no such motion is found, or the arms are not at rest.
             MotionFailed: If a motion ended before its goal; all arms hold.
         """
-        # This cell has the methods of a state reader and of attached objects that the planner
-        # calls.
+        # The casts are safe: this cell has all methods of a state reader and of attached objects
+        # that the planner calls.
         plan = MoveFinder(self._names, cast("Any", self), cast("Any", self)).plan(dict(goals))
         points = {arm: plan.points[arm] for arm in plan.moving}
         if not points:
@@ -396,7 +396,7 @@ class RemoteStates:
         """Return the poses of movable objects in the world.
 
         Raises:
-            TopicLost: If an object that is present from the start has no pose.
+            TopicLost: If no pose was received of an object that is present from the start.
         """
         return {
             name: _in_world(topic)
@@ -444,7 +444,10 @@ class RemoteWorld:
         return "" if SetEntityState is not None else "simulation_interfaces is not installed"
 
     def ask_pose(self, object_name: str, pose: Pose) -> int:
-        """Set the pose of an object at rest, and wait until the node publishes it.
+        """Place an object at rest at a pose in the world, and wait until the node publishes it.
+
+        Returns:
+            0, a request number for :meth:`is_placed`.
 
         Raises:
             SimulationRefused: If the pose is rejected; the message has the reason.
@@ -462,5 +465,5 @@ class RemoteWorld:
         return 0
 
     def is_placed(self, object_name: str, number: int) -> bool:
-        """Return True, because :meth:`ask_pose` waits for the answer."""
+        """Return True, because :meth:`ask_pose` returns only when the object has its pose."""
         return True

@@ -45,7 +45,7 @@ class ArmStatus(NamedTuple):
         refused: Number of targets that the node has rejected.
         refusal: Reason of the last rejection.
         received_at: Time of the newest message, CLOCK_MONOTONIC [s].
-        beginnings: Number of controllet activations on the arm so far.
+        beginnings: Number of controllet activations on the arm so far; -1 while unknown.
         hold_reason: Reason why the arm holds; empty while a controllet is active.
     """
 
@@ -150,7 +150,7 @@ class NodeStatus:
         count = _count(values.get("notices", ""), 0)
         before = self._notices.get(controllet, count)
         self._notices[controllet] = count
-        if count > before:  # A restarted node counts from 0.
+        if count > before:  # A lower count is no new notice: a restarted node counts from 0.
             self._remember(
                 LoopEvent(Event.NOTICE, time.monotonic_ns(), "", controllet, values["last notice"])
             )
@@ -186,7 +186,7 @@ def _count(text: str, otherwise: int) -> int:
 
 
 MIN_LOG_LEVEL = 30
-"""Minimum level of log lines that are shown."""
+"""Minimum level of log lines that become events: WARN of ``rcl_interfaces/Log``."""
 
 
 class CellStateSubscriber:
@@ -291,7 +291,13 @@ class CellStateSubscriber:
         return self._poses[arm].received_at
 
     def _joint_indices(self, names: tuple[str, ...]) -> list[tuple[int, list[int], list[int]]]:
-        """Return index, joint positions and finger positions in a message for each arm in it."""
+        """Return the index of each arm, with the indices of its joints and fingers in a message.
+
+        Arms of which the message does not contain all joints are omitted.
+
+        Args:
+            names: Joint names of the message.
+        """
         result = []
         for index, arm in enumerate(self._arms):
             if set(arm.joint_names) <= set(names):

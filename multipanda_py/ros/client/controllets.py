@@ -40,7 +40,7 @@ from multipanda_py.state import Matrix
 DIAGNOSTICS_DELAY = 0.5
 """Time after a switch during which received diagnostics may still show the state before it [s]."""
 TARGETS_PER_CHECK = 10
-"""Number of targets in one check. The node may reject up to half of them."""
+"""Number of sent targets after which rejections are checked. Up to half may be rejected."""
 APPROACH_CONTROLLET = "joint_trajectory_controller"
 """Name of the controllet with which arms move to their start."""
 RECOVERY_SERVICE = "error_recovery"
@@ -138,7 +138,7 @@ class RemoteLaws:
             raise SwitchRejected(f"{self._root}/stop: {answer.message}")
 
     def recover(self, arms: Sequence[str]) -> None:
-        """Clear faults of arms, and wait until diagnostics report it.
+        """Clear faults of arms, and wait until diagnostics report no fault.
 
         Args:
             arms: Names of the arms. Each is requested, also if another one keeps its fault.
@@ -228,7 +228,8 @@ class RemoteLaws:
             if sent - sent_before < TARGETS_PER_CHECK or status.received_at == self._judged[name]:
                 continue
             self._refused[name], self._judged[name] = (status.refused, sent), status.received_at
-            # On a busy machine some targets are rejected, so only a majority is an error.
+            # On a busy machine some targets arrive too late and are rejected, so only a majority
+            # of rejections is an error.
             if status.refused - before > (sent - sent_before) / 2:
                 raise TargetRejected(f"{name}: the node rejects targets: {status.refusal}")
 

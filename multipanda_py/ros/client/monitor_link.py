@@ -35,7 +35,7 @@ from multipanda_py.ros.node.qos import DATA_QOS, STATE_QOS
 SENSOR_QOS = QoSProfile(depth=20, reliability=ReliabilityPolicy.BEST_EFFORT)
 """QoS profile of sensor data: a lost message is not repeated."""
 PERIOD = 1.0
-"""Period of messages on ``/diagnostics`` without a change [s]."""
+"""Period of messages on ``/diagnostics`` while no arm enters or leaves its band [s]."""
 
 
 class ArmListener:
@@ -82,7 +82,7 @@ class ArmListener:
 
 
 def listen(namespace: str, *arms: str) -> None:
-    """Write states until standard input ends or the reader has exited."""
+    """Write arm states to standard output until standard input ends or the reader has exited."""
     root = namespace.strip("/")
     node = rclpy.create_node(
         f"shadow_listener_{os.getpid()}", enable_rosout=False, start_parameter_services=False
@@ -118,7 +118,7 @@ def publish(cell: str, namespace: str) -> None:
 
 
 def joint_state(response: dict[str, Any]) -> JointState:
-    """Return the state of all twins, with the joint names of the arms."""
+    """Return the joint states of all twins as one message, with the joint names of the arms."""
     message = JointState()
     _stamp(message, response["time"])
     for arm in response["arms"]:
@@ -130,7 +130,7 @@ def joint_state(response: dict[str, Any]) -> JointState:
 
 
 def diagnosis(response: dict[str, Any]) -> DiagnosticArray:
-    """Return a status per arm, a warning while it is outside the tolerance band."""
+    """Return one diagnostic status per arm, with level WARN while a value is outside its band."""
     message = DiagnosticArray()
     _stamp(message, response["time"])
     for arm in response["arms"]:
@@ -160,7 +160,7 @@ def _stamp(message: Any, time: float) -> None:
 
 
 def main() -> int:
-    """Receive or publish, as the command line requests."""
+    """Run :func:`listen` or :func:`publish`, as the first argument requests."""
     direction, *arguments = sys.argv[1:]
     announce_without_types()
     # No signal handlers, because the parent process ends this process.

@@ -39,7 +39,7 @@ from multipanda_py.state import Vector
 RATE = 1000
 """Rate of targets per arm [Hz]."""
 ARM_OFFSET = 0.15
-"""Offset of the first arm's goal from the point along y; negative for the second arm [m]."""
+"""Offset of the first arm from the moving point along y [m]; negated for the second arm."""
 APPROACH_TIME = 2.0
 """Time in which the arms move to their offsets [s]."""
 RELATIVE_GOALS = (
@@ -48,7 +48,7 @@ RELATIVE_GOALS = (
     (0.0, -0.05, -0.16),
     (0.04, 0.05, -0.02),
 )
-"""Goals relative to the start of the point [m]."""
+"""Goals of the moving point, relative to its start [m]."""
 GOAL_TOLERANCE = 0.01
 """Distance from a goal at which the next one is selected [m]."""
 _OBSTACLES = (
@@ -99,7 +99,7 @@ class PoseStream:
 
 
 def measured_poses(node: Node, arms: list[str]) -> dict[str, PoseStamped]:
-    """Return the pose of every arm's tool in its base, as soon as all have arrived."""
+    """Wait for a pose from every arm, and return the first one of each, by arm."""
     newest: dict[str, PoseStamped] = {}
     listening = [
         node.create_subscription(
@@ -148,7 +148,11 @@ def make_streams(
 
 
 def publish(streams: list[PoseStream]) -> list[tuple[float, float]]:
-    """Publish until standard input ends; return times and x of the first pose."""
+    """Publish all streams until standard input ends.
+
+    Returns:
+        Time, CLOCK_MONOTONIC [s], and position along x [m] of each message of the first stream.
+    """
     field = CircularField(
         np.zeros(3),
         [
@@ -185,7 +189,7 @@ def publish(streams: list[PoseStream]) -> list[tuple[float, float]]:
 
 
 def main() -> int:
-    """Publish until standard input ends."""
+    """Publish target poses until standard input ends, and report their number and duration."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument(
         "arms",

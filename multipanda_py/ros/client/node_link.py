@@ -33,9 +33,9 @@ SPIN_TIMEOUT = 0.05
 REPEAT_PERIOD = 3.0
 """Period of repeated calls [s]. A server may drop its first answer to a new client."""
 RESPONSE_QOS = QoSProfile(depth=100)
-"""QoS profile of answers. Fast DDS sends every answer of a service to all of its clients."""
+"""QoS profile of answers. The queue is long: Fast DDS sends each answer to all clients."""
 END_TIMEOUT = 10.0
-"""Timeout for the end of the thread [s]."""
+"""Timeout for the end of a link's thread [s]."""
 _POLL_PERIOD = 0.005  # Pause between two checks of a condition [s].
 _numbers = itertools.count()
 
@@ -76,7 +76,10 @@ class Call(Generic[Answer]):
         return time.monotonic() > self._deadline or any(one.done() for one in self._futures)
 
     def add_done_callback(self, act: Callable[[], object]) -> None:
-        """Execute a function in the link's thread when the answer arrives."""
+        """Execute a function in the link's thread when the first request is answered.
+
+        An answer to a repeated request does not execute it.
+        """
         self._futures[0].add_done_callback(lambda _: act())
 
     def poll(self) -> Answer | None:
@@ -103,7 +106,7 @@ class Call(Generic[Answer]):
             self._futures.append(self._client.call_async(self._request))
 
     def forget(self) -> None:
-        """Discard further answers."""
+        """Stop waiting: discard answers that arrive from now on."""
         for future in self._futures:
             self._client.remove_pending_request(future)
 
@@ -135,7 +138,8 @@ class RequestChain:
     def poll(self) -> object | None:
         """Return the second answer, or None while it is pending; raises the errors of both."""
         if self._second is None:
-            # The answer belongs to a repeated request. Only the first request has a callback.
+            # Only an answer to the first request calls ``_take``. An answer to a repetition of it
+            # is found by polling.
             if self._first.poll() is not None:
                 self._take()
             return None
@@ -286,7 +290,7 @@ class NodeLink:
         self._clients[service] = self.node.create_client(kind, service, qos_profile=RESPONSE_QOS)
 
     def not_found(self) -> list[str]:
-        """Return the services that have not been found yet."""
+        """Return the services of :meth:`offer` that have not been found yet."""
         return [name for name, one in self._clients.items() if not one.service_is_ready()]
 
     def is_discovered(self, service: str) -> bool:
@@ -294,7 +298,7 @@ class NodeLink:
         return bool(self._clients[service].service_is_ready())
 
     def until(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """Wait for a condition; return False after the timeout.
+        """Wait for a condition; return True once it is met, False after the timeout.
 
         Args:
             condition: Function that returns True when the condition is met.
@@ -372,10 +376,10 @@ class NodeLink:
         )
 
     def check(self) -> None:
-        """Check that the context is valid.
+        """Check that ROS is not shut down in this program.
 
         Raises:
-            TopicLost: If ROS was shut down in this program, for example by its signal handlers.
+            TopicLost: If ROS was shut down, for example by signal handlers of the program.
         """
         if not self._context.ok():
             raise TopicLost("ROS was shut down in this program, possibly by a signal")

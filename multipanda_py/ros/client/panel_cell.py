@@ -140,7 +140,7 @@ class NodeCell(Closeable):
 
         Raises:
             ConfigurationError: If the node lacks services of the given configuration.
-            TopicLost: If there is no node.
+            TopicLost: If there is no node, or it lacks services of its own configuration.
         """
 
         def missing() -> list[str]:
@@ -168,7 +168,7 @@ class NodeCell(Closeable):
         return self.states.status.active
 
     def beginnings(self, arm: str) -> int:
-        """Return the number of activations on an arm, as last reported."""
+        """Return the number of controllet activations on an arm, as last reported."""
         return self.states.status.arms[arm].beginnings
 
     def silence_reason(self) -> str:
@@ -182,7 +182,9 @@ class NodeCell(Closeable):
         return f"no message from the node for {age:.0f} s"
 
     def check(self) -> None:
-        """Send the heartbeat, and check that of the node. Call it continuously.
+        """Send the panel's heartbeat, and check that the node sends diagnostics.
+
+        Call this method continuously.
 
         Raises:
             LoopError: If the node has sent nothing for ``NODE_TIMEOUT``.
@@ -196,7 +198,7 @@ class NodeCell(Closeable):
             raise LoopError(f"no message from the node for {NODE_TIMEOUT:g} s: it has ended")
 
     def row(self) -> NDArray[np.void]:
-        """Return positions of joints and objects."""
+        """Return positions of joints and objects, with the fields of :meth:`.SceneView.show`."""
         return self.states.row()
 
     def state(self, arm: str) -> ArmSnapshot:
@@ -293,7 +295,8 @@ class NodeCell(Closeable):
         """Request a switch. ``by`` is ignored: events of the node name its service as origin."""
 
         def read(response: Any) -> SwitchResult:
-            message = getattr(response, "message", "")  # Some distributions have no message here.
+            # The response of some ROS distributions has no field ``message``.
+            message = getattr(response, "message", "")
             if not response.ok:
                 raise SwitchRejected(message or "the node has rejected the switch")
             self._ask_active()
@@ -313,7 +316,8 @@ class NodeCell(Closeable):
         """Request a hold of all arms at once, and repeat the request while it is unanswered."""
         call = self._stop_now()
         for switch in self._switches:
-            if not switch.is_done:  # The switch may reach the node after the stop.
+            # The switch may reach the node after the stop and end the hold, so stop again then.
+            if not switch.is_done:
                 switch.add_done_callback(self._stop_now)
         return call
 
@@ -377,7 +381,7 @@ class NodeCell(Closeable):
 
 
 def _done(response: Any) -> object:
-    """Check the answer of a service of type Trigger.
+    """Check and return the answer of a service of type Trigger.
 
     Raises:
         NodeRefused: If the node reports a failure.

@@ -53,7 +53,7 @@ def main() -> int:
         rclpy.spin_until_future_complete(node, future, timeout_sec=RESPONSE_TIMEOUT)
         answer, took = future.result(), time.monotonic() - started
         done = bool(answer is not None and (answer.ok if names else answer.success))
-        # Some distributions have no message in the answer to a switch.
+        # The response to a switch has no field ``message`` in some ROS distributions.
         message = (
             getattr(answer, "message", "") if answer else f"no answer in {RESPONSE_TIMEOUT:g} s"
         )

@@ -47,10 +47,10 @@ class HeartbeatMonitor:
     """Receiver of heartbeats on ``heartbeat``: the sender's name and the arms that it moves.
 
     An arm moves to its newest target and stays there, even if the sender has ended. For manual
-    control, a client may require that the arm holds at once when it disappears: it was killed or
-    suspended, or its machine or network has failed. Such a client publishes a heartbeat several
-    times per :data:`LEASE_DURATION` while it moves arms, and a last one without arms. Names are
-    separated by spaces.
+    control, a client may require that the arm holds at once if the client is killed or suspended,
+    or its machine or network fails. Such a client publishes a heartbeat several times per
+    :data:`LEASE_DURATION` while it moves arms, and a last one without arms. Names are separated by
+    spaces.
 
     Args:
         node: Node that subscribes.
@@ -85,14 +85,17 @@ class HeartbeatMonitor:
         try:
             self._stop(arm)
         except MultipandaError as error:
-            # Its controllet accepts no such target, or the loop is stalled.
+            # The controllet of the arm accepts none of the stop targets, or the loop is stalled.
             self._logger.warning(f"{arm} cannot be stopped: {error}; {reason}")
         else:
             self._logger.warning(f"{arm} holds: {reason}")
 
     def _stop(self, arm: str) -> None:
-        """Stop an arm by a target: try an end of its trajectory, a pose, positions, zero speed."""
-        # The end of a trajectory is tried first: a pose target would make a moving arm return.
+        """Stop an arm by the first target that its controllet accepts.
+
+        The order is an empty trajectory, the measured pose, measured positions and zero speed.
+        """
+        # The measured pose would make an arm on a trajectory return to where it was at this time.
         with contextlib.suppress(TargetRejected):
             return self._cell.follow(arm, [])
         here = self._cell.state(arm).q
@@ -200,13 +203,16 @@ class TargetPublisher:
         self.publish_heartbeat()
 
     def has_just_published(self, arm: str) -> bool:
-        """Return True if an arm's last target is newer than the node's reports can be."""
+        """Return True if an arm's last target is at most ``ACTIVATION_DELAY`` old.
+
+        A controllet that the node reports only now may then have received this target.
+        """
         return time.monotonic() < self._moved.get(arm, 0.0) - MOVED_TIME + ACTIVATION_DELAY
 
     def publish_heartbeat(self) -> None:
         """Send pending targets, and a heartbeat with the moved arms if it is due."""
         now = time.monotonic()
-        # The node has stopped these arms by now.
+        # This program was suspended, and the node has stopped the arms that it moved.
         if now > self._alive + LEASE_DURATION and self._moved:
             self._deaf_until = now + RESUME_DELAY
         self._alive = now
@@ -225,7 +231,10 @@ class TargetPublisher:
             self._signs.publish(String(data=" ".join((self._name, *self._moved))))
 
     def _moved_by(self, arm: str, now: float) -> str:
-        """Return the other client that moves an arm. Of two, the lower name has priority."""
+        """Return the name of another client that moves an arm, or an empty string.
+
+        If this panel moves the arm as well, only a client whose name sorts first is returned.
+        """
         name, received = self._others.get(arm, ("", -LEASE_DURATION))
         is_ours = self._moved.get(arm, 0.0) > now
         return (
@@ -249,7 +258,7 @@ class TargetPublisher:
         now = time.monotonic()
         for arm in [arm for arm, until in self._moved.items() if until > now]:
             here = state(arm)
-            with contextlib.suppress(TargetRejected):  # The node may have stopped it already.
+            with contextlib.suppress(TargetRejected):  # The node may have stopped the arm already.
                 self.publish(here, Pose(here.position_ee_in_base, here.rotation_ee_in_base), "")
         self._moved, self._sign_at = {}, 0.0
         if self._publishers:
@@ -316,13 +325,16 @@ class RemoteTargets:
                     )
 
     def connect(self) -> None:
-        """Reset the counts of sent and received messages."""
+        """Reset the counts of sent and received targets, and the ages of targets."""
         self._last.clear()
         self._counts = Counter()
         self._initial_counts = {key: received.count for key, received in self._latest.items()}
 
     def target_age(self, arm: str) -> float:
-        """Return the time since the last target of an arm, by the node's clock [s]."""
+        """Return the time since the last target of an arm, by the node's clock [s].
+
+        The result is 0 before the first target after :meth:`connect`.
+        """
         last = self._last.get(arm)
         return 0.0 if last is None else self._arms[arm].now - last
 
@@ -379,7 +391,13 @@ class RemoteTargets:
             self._publishers[arm, name].publish(message)
 
     def _stamped(self, arm: str, name: str) -> Any:
-        """Return a message with the present time. Without a frame it is in the base of its arm."""
+        """Create and count a target message with the node's present time.
+
+        The message has no frame, so the node interprets a pose in the base of the arm.
+
+        Raises:
+            TargetRejected: If the controllet of the arm accepts no such target.
+        """
         if (arm, name) not in self._publishers:
             raise TargetRejected(f"{arm}: its controllet accepts no {name} target")
         message, now = _KINDS[name](), self._arms[arm].now

@@ -41,7 +41,7 @@ PUBLISHER_COUNT_PERIOD = 0.1
 SUBSCRIBER_COUNT_PERIOD = 0.5
 """Period of the count of wrench subscribers at leaders [s]."""
 Subscriptions = tuple[tuple[str, Any, str, Callable[[Any], Any], QoSProfile], ...]
-"""Topics of an arm: name, type, kind of the line, conversion, QoS profile."""
+"""Topics of an arm: name, message type, ``kind`` in the written line, conversion, QoS profile."""
 
 
 def pose_numbers(message: PoseStamped) -> list[float]:
@@ -58,9 +58,9 @@ def twist_numbers(message: Twist | TwistStamped) -> list[float]:
 
 
 def wrench_message(numbers: list[float]) -> WrenchStamped:
-    """Return force, then torque, as a message in the leader's base axes, without a stamp.
+    """Return force, then torque, along the leader's base axes as a message without a stamp.
 
-    Clocks of two machines differ. The leader evaluates the arrival time instead.
+    The clocks of the two machines may differ, so the leader uses the arrival time instead.
     """
     message = WrenchStamped()
     force, torque = message.wrench.force, message.wrench.torque
@@ -108,7 +108,7 @@ class Crowds:
         self._topics = {arm: [f"{root}/{arm}/{topic}" for topic in streams] for arm in arms}
 
     def update(self) -> None:
-        """Count publishers, and write changes."""
+        """Count publishers, and write a line for each arm whose conflict starts or ends."""
         for arm, topics in self._topics.items():
             counts = {topic: self._node.count_publishers(topic) for topic in topics}
             crowd = [
@@ -136,7 +136,7 @@ def _subscribe(node: Node, arm: str, path: str, subscriptions: Subscriptions) ->
 
 
 def listen_to_devices(namespace: str, *arms: str) -> None:
-    """Write messages of devices until standard input ends or the reader has exited."""
+    """Write messages of devices to standard output until the input ends or the reader exits."""
     root = f"/{namespace.strip('/')}".rstrip("/")
     node = _create_node("hand_listener")
     for arm in arms:
@@ -170,7 +170,9 @@ def pass_on(publishers: Mapping[str, Any], ended: threading.Event) -> None:
 
 
 def connect_leaders(*pairs: str) -> None:
-    """Forward messages in both directions until standard input ends.
+    """Forward poses of leaders to standard output, and wrenches from standard input to leaders.
+
+    Ends with standard input.
 
     Args:
         pairs: Names of followers, each before the namespace of its leader.

@@ -26,7 +26,7 @@ TIMEOUT = 20.0
 MAX_MESSAGE_AGE = 1.0
 """Default maximum age of the newest message [s]."""
 MAX_OBSERVATION = float(np.finfo(np.float32).max)
-"""Maximum value of an observation."""
+"""Maximum absolute value of an observation, the largest single-precision number."""
 _ORDERS = {"rgb8": [0, 1, 2], "bgr8": [2, 1, 0], "rgba8": [0, 1, 2], "bgra8": [2, 1, 0],
            "mono8": [0, 0, 0]}  # fmt: skip
 """Indices of red, green and blue in a pixel, by encoding."""
@@ -45,7 +45,7 @@ class TopicSensors:
 
     Attributes:
         images: Height and width of the images, by name [pixels].
-        numbers: Number of values, by name: force and torque [N, Nm].
+        numbers: Number of values of the wrench topics, by name: 6, force and torque.
 
     Raises:
         TopicLost: If a topic has no publisher or no message.
@@ -102,10 +102,11 @@ class TopicSensors:
             self.numbers[name] = len(result)
 
     def read(self) -> tuple[dict[str, NDArray[Any]], dict[str, Vector], float]:
-        """Return the newest images, (height, width, 3), and values.
+        """Return the newest messages.
 
         Returns:
-            Images by name, values by name, and the age of the oldest image [s].
+            Images by name, (height, width, 3); wrenches by name, (6,) [N, Nm]; age of the oldest
+            image [s].
 
         Raises:
             TopicLost: If a message is too old, or an image has another size than the first one.

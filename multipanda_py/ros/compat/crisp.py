@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Parameter names of CRISP's Cartesian controller for ``cartesian_impedance``.
 
-Its clients set single numbers (``task.k_pos_x``) instead of vectors. A damping :math:`d` becomes
-the damping ratio :math:`d / (2 \sqrt{k})` of a unit mass with stiffness :math:`k`. Zero and
-negative values mean critical damping, as in CRISP. The names are those of its parameter files.
-They are not listed as ROS parameters, because each duplicates a parameter of the controllet.
-doc/crisp.md has the table.
+Clients of CRISP set single numbers (``task.k_pos_x``) instead of vectors. A damping :math:`d`
+becomes the damping ratio :math:`d / (2 \sqrt{k})` of a unit mass with stiffness :math:`k`. Zero
+and negative values mean critical damping, as in CRISP. The names are those of CRISP's parameter
+files. They are not listed as ROS parameters, because each duplicates a parameter of the
+controllet. doc/crisp.md has the table.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ IGNORED_PARAMETERS: dict[str, tuple[Any, str]] = {
     **dict.fromkeys(("noise.add_random_noise", "noise.amplitude"), (False, "there is no noise")),
     **dict.fromkeys(("base_frame", "end_effector_frame"), ("", "the cell file has the frames")),
 }  # fmt: skip
-"""Names without an effect: value that is read, and the reason."""
+"""CRISP parameters without an effect: the value that a client reads, and the reason."""
 _SAME = {
     "damping_ratio": (*DAMPING,),
     "error_clip": (*CLIP, "limit_error"),
@@ -69,7 +69,7 @@ _NO_CLIP = 10.0  # Error limit that has no effect [m, rad].
 
 
 class CrispNames:
-    """Translator of names and values, one at a time.
+    """Translator of single CRISP parameters to parameters of a controllet, and back.
 
     Args:
         own: Names of the controllet's parameters.
@@ -85,7 +85,8 @@ class CrispNames:
 
     def has(self, name: str, value: Any = 0.0) -> bool:
         """Return True if CRISP has a parameter of this name for values of this type."""
-        # Both have some names in common; in CRISP their value is one number for all joints.
+        # CRISP and the controllet have some names in common. A value for all joints is one number
+        # in CRISP and a vector in the controllet, so the type tells which is meant.
         if name in self._own:
             return name in CONFIGURATION and type(value) in (int, float)
         return (
@@ -105,7 +106,10 @@ class CrispNames:
         )
 
     def get(self, name: str, read: Read) -> Any:
-        """Return the value of a CRISP parameter."""
+        """Return the value of a CRISP parameter, converted from parameters of the controllet.
+
+        Without an equivalent parameter, it is the last accepted value or a default.
+        """
         if name in STIFFNESS:
             return read("stiffness")[STIFFNESS[name]]
         if name in CLIP and name not in self._set_values:
@@ -167,7 +171,7 @@ class CrispNames:
         return {}
 
     def keep(self, name: str, value: Any) -> None:
-        """Store a value that has been accepted."""
+        """Store the accepted value of a CRISP parameter, for :meth:`get` and conversions."""
         self._set_values[name] = value
 
     def forget(self, own: str) -> None:
@@ -220,7 +224,7 @@ class CrispNames:
         return {"nullspace.stiffness": stiffness, "nullspace.damping_ratio": ratio}
 
     def _weighed(self, name: str) -> int | None:
-        """Return the index of the joint whose weight a name refers to."""
+        """Return the index of the joint whose nullspace weight a name means, or None."""
         joint = name.removeprefix(WEIGHT[0]).removesuffix(WEIGHT[1])
         if len(joint) + len("".join(WEIGHT)) != len(name):
             return None

@@ -124,7 +124,7 @@ def _load(request: Any) -> Values:
             f"load_inertia: got {list(request.load_inertia)}, allowed a symmetric matrix"
         )
     (xx, xy, xz), (_, yy, yz), (*_, zz) = inertia.tolist()
-    # Robots accept a point mass, but the model needs an inertia.
+    # Robots accept the zero inertia of a point mass, but the dynamics model needs a positive one.
     is_point = not inertia.any()
     return {
         "load_mass": float(request.mass),
@@ -142,7 +142,10 @@ def _cartesian_stiffness(request: Any) -> Values:
 
 
 def _stiffness_frame(request: Any) -> Values:
-    """Return position and angles of the stiffness frame EE_T_K; column-major as in libfranka."""
+    """Return position and rpy angles of the stiffness frame in the end-effector frame (EE_T_K).
+
+    The request contains a column-major homogeneous matrix, as in libfranka.
+    """
     pose = np.reshape(request.transformation, (4, 4), order="F")
     rotation = pose[:3, :3]
     is_rigid = np.allclose(rotation @ rotation.T, np.eye(3), atol=_ORTHONORMAL)
@@ -237,7 +240,7 @@ def franka_arms(cell: Cell) -> list[str]:
 
 
 class FrankaNames:
-    """Services and actions that need franka_msgs.
+    """Services and actions of franka_ros2; none, with a warning, if franka_msgs is not installed.
 
     Args:
         node: Node that offers them.

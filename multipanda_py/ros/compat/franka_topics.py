@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Topics with the names of franka_ros2: ``franka_robot_state_broadcaster`` and gripper.
 
-The message ``franka_msgs/FrankaRobotState`` is part of them, if franka_msgs is installed.
+If franka_msgs is installed, ``robot_state`` with all quantities in one message is among them.
 """
 
 from __future__ import annotations
@@ -239,11 +239,11 @@ class RobotStateMessage:
         self._fill_settings(FrankaSettings())
 
     def fill(self, row: NDArray[np.void], record: NDArray[np.void]) -> None:
-        """Fill in the fields that are not published on separate topics too.
+        """Fill in the fields of the message that have no topic of their own.
 
         Args:
             row: Record of the cycle.
-            record: Part of the arm in it.
+            record: Part of ``row`` for the arm.
         """
         message, settings = self._message, self._cell.robot_settings(self._arm)
         if isinstance(settings, FrankaSettings) and settings is not self._settings:
@@ -278,7 +278,10 @@ class RobotStateMessage:
         elbow.commanded_acceleration = [acceleration, 0.0]
 
     def _fill_contacts(self, collided: bool) -> None:
-        """Fill in contact flags; NaN after a collision, whose axis is unknown."""
+        """Fill in contact and collision flags.
+
+        Collision flags are NaN after a collision, because the robot does not report its axis.
+        """
         message, flags = self._message, self._message.collision_indicators
         settings = self._settings or FrankaSettings()
         torque = np.abs(message.tau_ext_hat_filtered.effort)
@@ -325,7 +328,7 @@ def set_pose(pose: Any, position: Vector, rotation: Vector) -> None:
 
 
 def _elbow(q: Any) -> list[float]:
-    """Return joint 3 and the flip direction of joint 4."""
+    """Return the elbow as in libfranka: position of joint 3 [rad], side of joint 4 (-1 or 1)."""
     return [q[2], float(np.sign(q[3] - ELBOW_FLIP))]
 
 

@@ -103,7 +103,7 @@ def layout_of(kind: type) -> MessageLayout:
 
 
 def size_of(layout: MessageLayout, address: int, limit: MessageSize) -> MessageSize:
-    """Return the size of a message.
+    """Return the size of a message; a part of it if that is already above the limit.
 
     Args:
         layout: Layout of its type.
@@ -122,7 +122,17 @@ def size_of(layout: MessageLayout, address: int, limit: MessageSize) -> MessageS
 def _counts(
     layout: MessageLayout, address: int, number: int, limit: MessageSize
 ) -> Iterator[tuple[_Inner, int, int]]:
-    """Yield sequences in an array of structures: sequence, number of elements and their bytes."""
+    """Yield all sequences in an array of structures, also nested ones.
+
+    Args:
+        layout: Layout of one structure.
+        address: Address of the array.
+        number: Number of structures in the array.
+        limit: Maximum size. Sequences within one of more than ``limit.parts`` elements are skipped.
+
+    Yields:
+        Sequence of the layout, number of its elements in all structures, and their size [bytes].
+    """
     if not layout.inner:
         return
     memory: Any = (ctypes.c_char * (number * layout.size)).from_address(address)
@@ -139,7 +149,7 @@ def _counts(
 
 
 def _structure(kind: Any) -> tuple[type[ctypes.Structure], MessageLayout]:
-    """Return the structure of a message, and its layout."""
+    """Return the C structure of a message, and its layout."""
     names = list(kind.get_fields_and_field_types())
     slots = list(zip(names, kind.SLOT_TYPES))
     types = [(name, _type(slot, kind, name)) for name, slot in slots]
@@ -182,7 +192,11 @@ def _wide() -> MessageLayout:
 
 
 def _class_of(slot: Any, kind: Any, name: str) -> Any:
-    """Return the class of a nested message, taken from a default instance if it is private."""
+    """Return the class of a nested message.
+
+    The class of a field may be private, so it is taken from the default value of the field. List
+    elements have no field name.
+    """
     if name:
         return type(getattr(kind(), name))
     return getattr(import_module(".".join(slot.namespaces)), slot.name)
@@ -215,7 +229,7 @@ def too_large(message: Any) -> str:
 
 
 def bounded_service(kind: Any, limit: MessageSize = MAX_REQUEST_SIZE) -> Any:
-    """Return a service type whose requests an executor counts first.
+    """Return a service type whose requests are counted before rclpy converts them.
 
     Args:
         kind: Type of the service.
@@ -225,7 +239,7 @@ def bounded_service(kind: Any, limit: MessageSize = MAX_REQUEST_SIZE) -> Any:
 
 
 def bounded_action(kind: Any, limit: MessageSize) -> Any:
-    """Return an action type whose goals an action server counts first.
+    """Return an action type whose goals are counted before rclpy converts them.
 
     Args:
         kind: Type of the action.
@@ -272,7 +286,10 @@ def bounded(kind: Any, limit: MessageSize) -> Any:
 
 
 def _refused(made: Any, address: int, size: MessageSize, limit: MessageSize) -> Any:
-    """Return an empty message with the reason. A goal keeps its ID, which is its first field."""
+    """Return an empty message with the reason in ``too_large``.
+
+    A goal request keeps its ID, its first field in memory, so that the goal can be aborted.
+    """
     message: Any = made()
     message.too_large = (
         f"got {size.parts} list entries or more, allowed {limit.parts}"

@@ -22,8 +22,9 @@ CLOCK_TIMEOUT = 1.0
 class NodeClock:
     """Clock of the node: system time, or ``/clock`` with ``use_sim_time``.
 
-    Without ``/clock`` the time of the middleware is zero. When ``/clock`` stops, that time stops
-    too, and every stamp would look recent forever.
+    With ``use_sim_time``, the time of the middleware is zero before the first message on
+    ``/clock``. When ``/clock`` stops, this time stops too. Every stamp would then look recent
+    forever, so targets are rejected.
 
     Args:
         clock: Clock of the node.
@@ -55,9 +56,9 @@ class NodeClock:
         return not self.comes_from_topic or self.nanoseconds > 0
 
     def worry(self) -> str:
-        """Return why stamps cannot be checked, or an empty string.
+        """Return why stamps of targets cannot be checked, or an empty string.
 
-        Call it once per second or more often.
+        Call it once per second or more often, because it compares ``/clock`` with the last call.
         """
         if not self.comes_from_topic:
             return ""
@@ -77,7 +78,7 @@ class NodeClock:
         Raises:
             TargetRejected: If ``/clock`` has not started or has stopped.
         """
-        # System time is always known. The check would cost as much as reading a target.
+        # System time is always known, and ``worry`` would cost as much as reading a target.
         if not self.comes_from_topic:
             return time.time_ns()
         if worry := self.worry():

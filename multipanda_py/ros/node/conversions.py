@@ -153,14 +153,14 @@ def _numbers_of(message: Any, parts: tuple[str, str]) -> StampedNumbers:
 
 
 def read_message(kind: type, raw: bytes) -> Any:
-    """Decode a serialized message of any other type.
+    """Decode a serialized message of any type by rclpy.
 
     Raises:
         TargetRejected: If ``raw`` is not a valid message of this type.
     """
     try:
         return deserialize_message(raw, kind)
-    except RuntimeError as error:  # RMWError has no public name.
+    except RuntimeError as error:  # rclpy raises RMWError, which has no public name.
         raise TargetRejected(f"message: not a valid {kind.__name__} ({error})") from None
 
 
@@ -235,7 +235,7 @@ class Request(NamedTuple):
     """Target from a message.
 
     Attributes:
-        value: Value for the channel's check.
+        value: Decoded value, which the channel has yet to check.
         frame: Frame of the header, or empty.
         stamp_ns: Stamp of the header [ns]; None without a header.
     """
@@ -246,7 +246,10 @@ class Request(NamedTuple):
 
 
 Reader: TypeAlias = Callable[[bytes, Sequence[str]], Request]
-"""Function of a serialized message and the arm's joint names; raises TargetRejected."""
+"""Function that decodes a serialized message, given the arm's joint names.
+
+It raises TargetRejected if the message is not valid.
+"""
 
 
 def _pose(raw: bytes, _joints: Sequence[str]) -> Request:
@@ -326,7 +329,7 @@ def reader_of(channel: Channel) -> tuple[type, Reader]:
 
 
 def _read_by(channel: Channel, message: Any) -> Any:
-    """Return the value that the ``read`` function of a channel returns."""
+    """Return the result of a channel's ``read`` function; its errors become TargetRejected."""
     try:
         return channel.read(message) if channel.read else None
     except MultipandaError:

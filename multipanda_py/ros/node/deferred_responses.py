@@ -2,9 +2,10 @@
 """Deferred responses of services, which do not block the executor.
 
 A callback that waits would block the executor, including the stop service. A task that waits keeps
-the events executor of some releases busy. Here a request becomes a generator. It yields while it
-waits, and returns when the response is filled in. One timer advances all open requests. Thread:
-executor.
+the events executor of some releases busy. In this module, a request becomes a generator. It yields
+while it waits, and returns when the response is filled in. One timer advances all open requests.
+
+Thread: executor.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class DeferredResponses:
 
     Args:
         note: Function that receives the origin of an exception and the exception.
-        count: Function that receives the name of a service and its response.
+        count: Function that receives the name of a service and each response, to count rejections.
         note_large: Function that receives the name of a service and why its request is too large.
     """
 
@@ -89,7 +90,7 @@ class DeferredResponses:
             return response
 
         service = create(call)
-        # Executors send every response through this method of the service, so it is replaced.
+        # Executors send every response through this method. Its replacement sends it later.
         send = service.send_response
 
         def keep(response: Any, header: Any) -> None:
@@ -197,7 +198,7 @@ class TimeSlice:
         self._end = time.monotonic() + length
 
     def rest(self) -> Work:
-        """Yield once if the time slice has ended."""
+        """Yield once and start a new time slice, if the present one has ended."""
         if time.monotonic() > self._end:
             yield
             self._end = time.monotonic() + self._length

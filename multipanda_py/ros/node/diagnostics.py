@@ -71,7 +71,7 @@ class Diagnostics:
                 logger.warning(str(event))
 
     def note(self, event: LoopEvent) -> None:
-        """Count an event of the loop."""
+        """Count an event of the loop, and keep its text for the next diagnostics."""
         self.reported[event.event.name.lower()] += 1
         self._holds.note(event)
         if event.event.is_fault:
@@ -86,7 +86,7 @@ class Diagnostics:
             self._note_held(event)
 
     def _note_held(self, event: LoopEvent) -> None:
-        """Update the targets that are not followed, by controllet and arm."""
+        """Store or clear the notice that a controllet does not follow its target, by arm."""
         held = self._held.setdefault(event.controllet, {})
         name, _, text = event.text.partition(": ")
         if text.startswith(HELD_NOTICE):
@@ -215,7 +215,8 @@ class Diagnostics:
 
     def _arm(self, arm: str) -> DiagnosticStatus:
         state = self._cell.state(arm)
-        # The loop reports a fault before its state, so the reason is read after the state.
+        # The loop sends the event of a fault before the state with the fault, so the event with
+        # the reason has arrived by now.
         if state.fault:
             self.log_events()
         level = DiagnosticStatus.ERROR if state.fault else DiagnosticStatus.OK

@@ -81,7 +81,8 @@ class GraphWatch:
         self._unsaid += [(mismatch, 0) for mismatch in guard.mismatches]
         guard.mismatches.clear()
         waiting, self._unsaid = self._unsaid, []
-        for mismatch, looks in waiting:  # Node names arrive after the mismatch event.
+        # The name of the other node arrives later than the event, so wait for it for some checks.
+        for mismatch, looks in waiting:
             is_named = bool(others(mismatch))
             if looks < MAX_CHECKS and not is_named:
                 self._unsaid.append((mismatch, looks + 1))
@@ -118,9 +119,10 @@ class GraphWatch:
                 )
 
     def _check_names(self) -> None:
-        """Warn of a second node with a controller manager's name, or end if it was there first.
+        """Warn of another node with a controller manager's name; end if it was there first.
 
-        The node checks the names at its start, but may not have discovered all nodes by then.
+        The start of this node checks the names, too, but may not have discovered all nodes.
+        Therefore a node found within ``DISCOVERY_TIMEOUT`` counts as the first one.
         """
         now = managers(self._node, self._arms)
         more = sorted(name for name, count in now.items() if count > 1)

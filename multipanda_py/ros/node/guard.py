@@ -98,7 +98,7 @@ class Guard:
             self._logger.error(f"{path} failed. The node continues; this is logged once:\n{trace}")
 
     def count(self, service: str, response: Any) -> None:
-        """Count a negative answer of any service."""
+        """Count a response of any service if it is negative."""
         if isinstance(response, SetParameters.Response):
             self.refused[PARAMETERS_KEY] += sum(not one.successful for one in response.results)
         elif isinstance(response, SetParametersAtomically.Response):
@@ -159,9 +159,10 @@ class GuardedNode(ParameterNode):
     def serve_waiting(self) -> None:
         """Serve the pending requests, right after this node was added to another executor.
 
-        An events executor is notified of each request once, when it arrives. If that executor no
-        longer serves the node, the notification is lost and the client would wait forever. Thread:
-        executor.
+        An events executor is notified of each request once, when it arrives. Notifications of the
+        previous executor are lost, and without this call the clients would wait forever.
+
+        Thread: executor.
         """
         for service in list(self.services):
             while True:
@@ -284,7 +285,8 @@ class ThrottledLog:
         now: Clock of the machine [s].
 
     Attributes:
-        known: Time and number of repetitions by message, without its numbers.
+        known: Time of the newest occurrence and number of suppressed ones, by message without its
+            numbers.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -344,7 +346,7 @@ class PlainActionServer(ActionServer):
         self.unsent = 0
         accept, cancel = callbacks["goal_callback"], callbacks["cancel_callback"]
         callbacks["goal_callback"] = lambda goal: (
-            GoalResponse.ACCEPT  # A rejection has no text, so the goal is aborted later.
+            GoalResponse.ACCEPT  # A rejection has no text. ``notify_execute`` aborts the goal.
             if too_large(goal)
             else self._guard.call(name, accept, goal) or GoalResponse.REJECT
         )

@@ -62,7 +62,7 @@ class LifeCycle:
 
     Attributes:
         node: Node that must be served with all others.
-        wants_cell: True if a cell is to run; the session polls it.
+        wants_cell: True if a cell is to run; the main thread polls it.
         ends: True if the process is to end.
         state: Primary state.
 
@@ -144,7 +144,8 @@ class LifeCycle:
             )
             response.success = False
             return
-        if self._transition == transition.label:  # Clients repeat a request without answer.
+        # A client repeats a request that is not answered yet, so both wait for one result.
+        if self._transition == transition.label:
             while self._transition == transition.label:
                 yield
         elif self._transition and transition.goal != FINALIZED:

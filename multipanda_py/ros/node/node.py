@@ -140,20 +140,22 @@ class MultimodeController:
 
     @property
     def failure(self) -> str:
-        """Reason why the loop no longer runs, or an empty string."""
+        """Reason why the node has to end, such as an ended loop; otherwise an empty string."""
         return self._guard.failure
 
     def run(self, executor: Executor, signals: StopSignals, life: LifeCycle) -> None:
-        """Serve until a signal, the end of loop or cell, or a lost participant. Thread: main.
+        """Serve callbacks until :meth:`is_over`, or until the self-check finds no answers.
 
-        The loop receives the owner's heartbeat only while callbacks are served.
+        The loop receives the heartbeat of this process only while callbacks are served.
+
+        Thread: main.
         """
         for node in self._nodes:
             executor.add_node(node)
         with signals.serving():
             while not (self.is_over(signals, life) or self._check.is_lost):
-                # The guard handles errors of callbacks. This call handles messages that cannot be
-                # read.
+                # Callbacks have their own guard. This one handles messages that rclpy cannot
+                # decode.
                 self._guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
         self._check.pause()
         if self._tasks is not None:
@@ -163,7 +165,7 @@ class MultimodeController:
         self._diagnostics.log_events()
 
     def _send_answers(self, executor: Executor, tasks: TaskServices) -> None:
-        """Let the executor send the answers to a task's client, including late requests."""
+        """Serve for ``RESPONSE_TIME``, so that the client of an ended task gets its answers."""
         if tasks.is_answering:
             until = time.monotonic() + RESPONSE_TIME
             while time.monotonic() < until:
@@ -177,7 +179,7 @@ class MultimodeController:
         self._diagnostics.log_events()
         if self.cameras is not None:
             self.cameras.check()
-        self._cell.check()  # Errors of the cell are fatal.
+        self._cell.check()  # An error that it raises ends the node.
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -267,7 +269,7 @@ def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) 
                 if life is not None:
                     serving.executor.remove_node(life.node)
                 serving.release()
-                # The process of the next loop inherits these cores.
+                # The process of the next loop inherits the cores, so undo ``leave_loop_core``.
                 os.sched_setaffinity(0, cores)
             if signals.received or life.ends:
                 return 0
@@ -279,7 +281,7 @@ def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) 
 
 
 def _wait(serving: Serving, life: LifeCycle, signals: StopSignals) -> None:
-    """Serve the life cycle without a cell."""
+    """Serve the life cycle without a cell until a cell is requested or the process is to end."""
     node, executor = serving.node, serving.executor
     if life.state != UNCONFIGURED:
         life.drop_cell()
@@ -314,7 +316,8 @@ def _serve(
         ends.callback(check.close)
         controller = MultimodeController(node, cell, serving.nodes, check)
         stop = Stop(node, cell, args)
-        keep_own_memory_private()  # Called after the participants of stop and self-check exist.
+        # The call covers existing segments only. Those of stop and self-check exist now.
+        keep_own_memory_private()
         ends.callback(end_within, CLOSE_TIMEOUT)
         ends.callback(stop.close)
         ends.callback(end_within)

@@ -67,7 +67,7 @@ class LateParameters:
             raise SettingsRejected(_REQUESTED)
 
     def set(self, node: Node, parameters: list[Parameter[Any]]) -> Change:
-        """Set parameters of a node after they are granted."""
+        """Set parameters of a node if the other component grants them; see :data:`Change`."""
         self._requested = {}
         result = node.set_parameters_atomically(parameters)
         if result.successful or result.reason != _REQUESTED:
@@ -90,9 +90,9 @@ class ParameterNode(Node):
         options: Options of :class:`rclpy.node.Node`.
 
     Attributes:
-        late: Check of changes that is answered later, or None.
+        late: Changes that another component must accept first, or None.
         other_names: Further names of its parameters, or None.
-        same_values: Equivalent values of read-only parameters, by name.
+        same_values: Values that count as equal to that of a read-only parameter, by its name.
         says_refusals: True if rejected changes are logged, for clients that do not show the
             reason.
     """

@@ -107,7 +107,7 @@ def plain_node(name: str, main: GuardedNode, arm: str) -> GuardedNode:
 
 
 def _refuse_time(node: Node, main: str, parameters: list[Parameter]) -> SetParametersResult:
-    """Reject a change of the time source, because a node without time stamps uses none."""
+    """Reject a change of the time source, which has no effect in a node without time stamps."""
     for parameter in parameters:
         stands = node.get_parameter(SIM_TIME).value if node.has_parameter(SIM_TIME) else None
         if parameter.name == SIM_TIME and parameter.value != stands:
@@ -294,7 +294,10 @@ def apply_requested(
 
 
 def _own_words(law: GuardedNode, values: Mapping[str, Any]) -> str:
-    """Return a reason for a rejection without text from the values; empty if they have no text."""
+    """Return a reason for a rejection that repeats no text of a file.
+
+    The result is empty if all names are known and all values are numbers.
+    """
     known = law.get_parameters_by_prefix("")
     others = law.other_names
     for name in values:

@@ -30,9 +30,10 @@ SWITCH_INTERVAL = 5e-4
 class SeparateParticipant:
     """Node that is served independently of the main thread and its participant.
 
-    Messages to a participant share one receiver with few buffers, and an executor serves its
-    callbacks in order. If real-time priorities are allowed, thread and middleware run at the
-    lowest one. That is below the loop and the drivers, and above all ordinary processes.
+    All messages to one participant share a receiver with few buffers, and its callbacks run one
+    after another. In a shared participant, other messages could delay this node. If real-time
+    priorities are allowed, thread and middleware run at the lowest one. That is below the loop and
+    the drivers, and above all ordinary processes.
 
     Args:
         main: Main node of the cell, from which namespace, guard and domain are taken.

@@ -51,14 +51,17 @@ class QosMismatch(NamedTuple):
 
 
 def opposite(mismatch: QosMismatch) -> list[Any]:
-    """Return all remote endpoints of the other kind."""
+    """Return all endpoints that the local one may match.
+
+    These are the subscriptions to the topic of a publisher, or the publishers to a subscription.
+    """
     node, topic, _, publishes = mismatch
     ask = node.get_subscriptions_info_by_topic if publishes else node.get_publishers_info_by_topic
     return list(ask(node.resolve_topic_name(topic)))
 
 
 def others(mismatch: QosMismatch) -> list[Any]:
-    """Return the known remote endpoints that are incompatible."""
+    """Return the remote endpoints with a known node name that are incompatible."""
     _, _, here, publishes = mismatch
     others = []
     for there in filter(is_known, opposite(mismatch)):

@@ -115,7 +115,9 @@ def make_executor(context: Context | None = None) -> Executor:
 
 
 def end_within(timeout: float = 30.0) -> None:
-    """End this process after a timeout and print the stacks of its threads, unless :func:`ended`.
+    """End this process after a timeout, unless :func:`ended` is called before.
+
+    At the timeout, the stacks of all threads are printed.
 
     The middleware shares locks with other processes. If a process was killed while it held one,
     destroying any entity may block forever. This watchdog needs neither the interpreter nor this
@@ -124,7 +126,8 @@ def end_within(timeout: float = 30.0) -> None:
     Args:
         timeout: Timeout [s].
     """
-    # A file descriptor works even if the node is started with standard error closed.
+    # A file descriptor works even if standard error was closed at the start and ``sys.stderr`` is
+    # None.
     faulthandler.dump_traceback_later(timeout, exit=True, file=2)
 
 

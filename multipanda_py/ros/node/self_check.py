@@ -33,10 +33,10 @@ MAX_STEP = 0.3
 
 
 class Responsiveness:
-    """Age of the newest callback and of the newest answer.
+    """Age of the executor's newest callback, and of the newest answer to the self-check.
 
-    The age of the answer does not grow while no callback runs. It starts with the first answer of
-    the first participant, as discovery may be disabled.
+    The age of the answer does not grow while no callback runs. It starts to grow after the first
+    answer of the first participant: if discovery is disabled, no answer can arrive.
 
     Attributes:
         standing: Age of the newest callback [s].
@@ -94,7 +94,7 @@ class Responsiveness:
         self.deaf = TIMEOUT + MAX_STEP
 
     def answered(self) -> None:
-        """Reset the age of the answer."""
+        """Reset the age of the newest answer, because an answer has arrived."""
         self._has_answered = self._expects = True
         self.deaf = 0.0
 
@@ -180,7 +180,7 @@ class SelfCheck:
         self._state.pause()
 
     def renew(self) -> None:
-        """Wait for the first answer of a new participant."""
+        """Treat a new participant as unresponsive until its first answer."""
         self._state.renew()
 
     def close(self) -> None:

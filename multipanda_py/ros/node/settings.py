@@ -91,8 +91,8 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
 def sections_of_others(args: Sequence[str]) -> list[tuple[str, Parameters]]:
     """Return the sections of parameter files for other nodes of the cell: name, values.
 
-    Files that ``multipanda check`` rejects are rejected here too. For a duplicate key ROS 2
-    silently takes the last value and may merge parts of the first. An arm could then have another
+    Files with duplicate keys are rejected, as by ``multipanda check``. ROS 2 silently takes the
+    last value of such a key and may merge parts of the first. An arm could then have another
     position than the file seems to define.
 
     Args:
@@ -108,7 +108,7 @@ def sections_of_others(args: Sequence[str]) -> list[tuple[str, Parameters]]:
             try:
                 result.extend(sections(load(read_text(path))))
             except OSError:
-                continue  # ROS 2 has read it already, so it may be deleted by now.
+                continue  # ROS 2 has read the file already, so it may be deleted by now.
             except yaml.YAMLError as error:
                 faults.append(f"{path}: not valid YAML: {fault_of(error)}")
     if faults:
@@ -209,10 +209,17 @@ def cell_config(
 
 
 def _declare(node: Node, name: str, value: Any, data: Any) -> None:
-    """Declare a read-only parameter. A file path is that of the opened file."""
+    """Declare a read-only parameter of the cell.
+
+    Args:
+        node: Node that declares the parameter.
+        name: Dotted name.
+        value: Value of a parameter that is not a string.
+        data: Cell in nested form, whose strings have the absolute paths of the opened files.
+    """
     for key in name.split(".") if isinstance(value, str) else ():
         data = data[key]
-    # rclpy writes name and type into the descriptor, so each parameter needs its own.
+    # rclpy writes name and type into the descriptor, so each parameter needs its own descriptor.
     descriptor = ParameterDescriptor(
         description=f"{name} of the cell file", read_only=True, dynamic_typing=True
     )

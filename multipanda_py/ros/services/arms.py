@@ -40,7 +40,7 @@ class RecoveryServices:
             node.serve(Trigger, f"{arm}/error_recovery", partial(self.recover, (arm,)))
 
     def recover(self, arms: Sequence[str], request: Any, response: Any) -> Work:
-        """Recover arms; the response has ``success`` and ``message``."""
+        """Recover arms and fill in the response, as a generator that waits for the loop."""
         try:
             pending = self._cell.ask_recovery(arms)
             while pending.poll() is None:
@@ -94,7 +94,7 @@ class TareServices:
 
 
 TIMEOUT = 5e-3
-"""Maximum time that the thread blocks for the loop, which answers at its next cycle [s]."""
+"""Time for which a stop request blocks its thread; the loop answers at its next cycle [s]."""
 POLL_PERIOD = 2e-4
 """Period of checking for an answer of the loop [s]."""
 
@@ -139,7 +139,7 @@ class Stop:
             while (result := pending.poll()) is None:
                 if time.monotonic() - requested_at < TIMEOUT:
                     time.sleep(POLL_PERIOD)
-                else:  # The loop is stalled, so other clients are served meanwhile.
+                else:  # The loop is stalled, so serve the requests of other clients meanwhile.
                     yield
             stopped = ", ".join(result.deactivated) or "no controllet was active"
             response.success = True

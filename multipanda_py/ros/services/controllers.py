@@ -172,8 +172,8 @@ class ControllerManager:
 
     In the namespace of the cell, controllets have their full names
     (``left/cartesian_impedance_controller``). In the namespace of an arm, only the controllets of
-    that arm alone are listed, by their short names. A client of one arm so need not know the
-    others. FORCE_AUTO may still end a controllet that uses this arm and another one.
+    that arm alone are listed, by their short names. Its clients need not know other arms.
+    FORCE_AUTO may still end a controllet that uses this arm and another one.
 
     Args:
         node: Controller-manager node that offers the services.
@@ -283,7 +283,7 @@ class ControllerManager:
             if overrides:
                 self._logger.info(f"{full}: loaded with {shortened(', '.join(overrides))}")
         except MultipandaError as error:
-            # Without this, these parameters would make the next load fail too.
+            # The rejected load parameters would make the next load fail, too.
             clear_requested(self._node, request.name)
             self._logger.warning(f"cannot load {request.name:.200}: {shortened(str(error))}")
 
@@ -444,7 +444,7 @@ class HardwareServices:
         return State(id=number, label=_LABELS[number])
 
     def _taken(self, arm: str) -> Iterator[HardwareInterface]:
-        """Yield the command interfaces of the joints. The active ones are claimed."""
+        """Yield the joints' command interfaces; those that the owner commands are claimed."""
         state = self._cell.state(arm)
         is_available = not (state.fault or self._cell.is_resting(arm))
         for joint in self._cell.descriptions[arm].joint_names:

@@ -34,7 +34,7 @@ from multipanda_py.ros.node.guard import GuardedNode
 try:
     from simulation_interfaces.msg import Bounds, Spawnable
     from simulation_interfaces.srv import DeleteEntity, GetSpawnables, SpawnEntity
-except ImportError:  # Not every distribution has these.
+except ImportError:  # Not every ROS distribution has these interfaces.
     SpawnEntity = None
 
 MISSING_MESSAGE = (
@@ -160,17 +160,17 @@ def refuse(result: Any, code: int, error: Exception) -> None:
 
 
 def until_entered(cell: Cell, request: EntryRequest) -> Work:
-    """Wait for the answer of the loop to a request for an object.
+    """Wait for the answer of the loop to a request to move, spawn or delete an object.
 
     Raises:
-        SimulationRefused: If the loop rejects it.
+        SimulationRefused: If the loop rejects the request.
         LoopTimeout: If the loop does not answer in time.
     """
     yield from until(
         cell,
         lambda: cell.entry_answer(request) or None,
         f"the request for {request.thing}",
-        # A paused loop runs no cycles, but answers within this timeout too.
+        # A paused loop runs no cycles, but answers within this timeout as well.
         SCENE_CHANGE_TIMEOUT,
         lambda: cell.withdraw_entry(request),
     )
@@ -238,7 +238,7 @@ class SpawnServices:
 
     def _choose(self, request: Any) -> str:
         """Return the name of the object that a request selects."""
-        # Since version 2.0 of the interfaces, both fields are in a separate message.
+        # In version 2.0 of the interfaces, ``uri`` and ``resource_string`` moved to this message.
         resource = getattr(request, "entity_resource", request)
         if resource.resource_string:
             raise _Refused(

@@ -100,8 +100,8 @@ class TaskAction:
             ExecuteTree,
             node.resolve_service_name("~/execute"),
             execute_callback=self._take,
-            # A rejection has no text, so every goal is accepted and aborted with its reason if
-            # needed.
+            # A rejection has no text, so every goal is accepted. If it cannot be executed, its
+            # result has the reason.
             goal_callback=lambda _: GoalResponse.ACCEPT,
             cancel_callback=self._cancel,
         )
@@ -145,7 +145,7 @@ class TaskAction:
             self._timer.reset()
 
     def _cancel(self, handle: Any) -> CancelResponse:
-        """End the task of this goal only."""
+        """End the task of a goal; reject the request if the goal is not in execution."""
         active_ids = [goal[0].goal_id for goal in (self._starting, self._goal) if goal is not None]
         if handle.goal_id not in active_ids:
             return CancelResponse.REJECT
@@ -163,7 +163,7 @@ class TaskAction:
     def _has_ended(self, work: Generator[None, None, str]) -> bool:
         try:
             next(work)
-        except (StopIteration, TaskFailed):  # The start may have ended meanwhile.
+        except (StopIteration, TaskFailed):  # TaskFailed means that no task runs any more.
             return True
         return False
 

@@ -149,7 +149,7 @@ class TaskServices:
 
     def close(self, reason: str = "the node ends") -> None:
         """Abort a running or starting task; all arms hold."""
-        # Without a loop the arms hold anyway, and the node logs the reason.
+        # An error means that the loop has ended. The arms then hold, and the node logs the reason.
         with contextlib.suppress(MultipandaError):
             if self._is_starting:
                 self._called_off = reason
@@ -234,7 +234,7 @@ class TaskServices:
         pool, ended = ThreadPoolExecutor(1, "task check"), threading.Event()
 
         def notify(check: SubtaskCheck) -> None:
-            # Planning must stop soon, because the process waits for this thread before it ends.
+            # This error ends the thread soon. The process would wait for it before it ends.
             if self._called_off or ended.is_set():
                 raise TaskFailed(f"{check.subtask}: the check was cancelled")
 
@@ -333,9 +333,9 @@ class TaskServices:
     def _go_on(self, runner: TaskRunner) -> None:
         try:
             runner.step()
-        except LoopError:  # This error ends the node.
+        except LoopError:  # The caller ends the node, so the task needs no end.
             raise
-        except Exception as error:  # The next step would raise this error again.
+        except Exception as error:  # The next step would raise it again, so abort the task.
             self._logger.error(f"{runner.task.name}: {type(error).__name__}: {error}")
             runner.abort(f"{type(error).__name__}: {error}")
             self._after()

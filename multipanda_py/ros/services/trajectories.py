@@ -115,7 +115,7 @@ class _FollowedGoal:
 
 
 class _Starts:
-    """Start times of goals with a stamp, in the time of the controlled world.
+    """Start times of goals with a stamp, by the time of the cell.
 
     Converting a stamp twice gives times that differ by microseconds, so that two arms might start
     in different cycles. Therefore all goals with one stamp use the result of the first.
@@ -164,7 +164,7 @@ class _Follower:
         )
 
     def _start(self, handle: Any) -> None:
-        """Send the goal to the loop, or end it at once."""
+        """Send a goal to the loop, or abort it at once with the reason."""
         try:
             self._clock.check()
             if self._name not in self._cell.active:
@@ -273,7 +273,7 @@ class _Follower:
         return int(self._cell.report(self._name).value(MOTIONS))
 
     def poll(self) -> None:
-        """Poll the goal, and publish its feedback or result."""
+        """Publish feedback or the result of the goal in execution, if there is one."""
         goal = self._goal
         if goal is None:
             return
@@ -302,7 +302,7 @@ class _Follower:
         elif motions != goal.number:
             self._finish("abort", Result.INVALID_GOAL, "replaced by another target for the arm")
         elif state is MotionState.RUNNING:
-            if not self._cell.silence_reason():  # A stalled loop measures nothing.
+            if not self._cell.silence_reason():  # Feedback of a stalled loop would be outdated.
                 self._feed_back(goal, report.value(TIME))
         else:
             self._judge(state, report)
@@ -347,7 +347,7 @@ class _Follower:
             self._end(goal.handle, how, code, text)
 
     def _refuse(self, handle: Any, code: int, text: str) -> None:
-        """End a goal that was not started; it is counted already."""
+        """Abort a goal that was not started. The rejection is counted already."""
         for arm in self._arms:
             self._targets.remember(arm, text)
         self._end(handle, "abort", code, text)
@@ -387,7 +387,15 @@ class _Follower:
 
 
 def _whole_path(goal: TrajectoryGoal, q: Vector) -> Matrix:
-    """Return the points, preceded by the measured positions if the first point is later than 0."""
+    """Return the points of a path that starts at time 0, (p, 1 + 3 n), for feedback.
+
+    If the first point is later, the measured positions precede it. A single point is repeated 1 s
+    later, because a path needs two points.
+
+    Args:
+        goal: Goal with the points.
+        q: Measured positions, (n,) [rad, m].
+    """
     points = goal.points
     if points[0, 0] > 0.0:
         return np.vstack([np.concatenate([[0.0], q, np.zeros(2 * len(q))]), points])

@@ -91,7 +91,10 @@ class CameraTopics:
             message.header.frame_id = frame
 
     def is_due(self, now: float) -> bool:
-        """Return True if an image is due at ``now`` [s] and has subscribers."""
+        """Return True if an image is due at ``now``, CLOCK_MONOTONIC [s], and has subscribers.
+
+        A due image also sets the time of the next one.
+        """
         if now < self.next_time:
             return False
         self.next_time += self._period
@@ -214,7 +217,7 @@ def _send(
             renderers[size] = Renderer(view.model, *size)
     topics = [CameraTopics(node, name, one, view) for name, one in config.cameras.items()]
     fixed = node.create_publisher(TFMessage, "/tf_static", LATCHED)
-    if config.cell.tf_rate:  # Without this rate, another node publishes all frames.
+    if config.cell.tf_rate:  # With a rate of 0, another node publishes all frames.
         frames = [optical_frame(view, name, WORLD) for name in config.cameras]
         fixed.publish(TFMessage(transforms=frames))
     clock, executor = NodeClock(node.get_clock()), make_executor()

@@ -43,7 +43,7 @@ CAMERA_END_TIMEOUT = 5.0
 
 
 class _Moving:
-    """Transforms that are published repeatedly, with the arrays that they are filled from."""
+    """Messages of moving transforms, which are created once and filled for each publication."""
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
         self.transforms = [_stamped(parent, child) for parent, child in pairs]
@@ -258,9 +258,15 @@ class StatePublishers:
     def _gather(
         self, records: NDArray[np.void], arms: Iterable[int], field: str, fingers: str = ""
     ) -> array[float]:
-        """Concatenate one quantity of arms.
+        """Concatenate one field of the records of several arms.
 
-        Values of the fingers follow the joints of each arm; they are zero without a field.
+        The values of an arm's fingers follow those of its joints. Without ``fingers`` they are 0.
+
+        Args:
+            records: Records of all arms.
+            arms: Indices of the arms.
+            field: Field of the joints.
+            fingers: Field of the fingers, or an empty string.
         """
         values = array("d")
         for index in arms:
@@ -361,7 +367,7 @@ class SceneCameras:
     Attributes:
         process: Process that renders; None without cameras.
 
-    Thread: the main one, which keeps the processes that it starts alive.
+    Thread: main. The process ends with the thread that has started it.
     """
 
     def __init__(self, node: Node, cell: Cell) -> None:
@@ -373,13 +379,13 @@ class SceneCameras:
         process = self.process = subprocess.Popen(
             module_command("multipanda_py.ros.topics.camera_node", str(fd), node.get_namespace()),
             stdin=subprocess.PIPE, pass_fds=(fd,), preexec_fn=end_with_parent,
-            start_new_session=True,  # The owner handles Ctrl-C.
+            start_new_session=True,  # Ctrl-C reaches the node only, which then ends this process.
         )  # fmt: skip
         options = {
             "cell": json.loads(cell.config.model_dump_json()),
             "use_sim_time": bool(node.get_parameter("use_sim_time").value),
         }
-        # A process that has ended reports the reason itself.
+        # If the process has ended already, it has logged the reason.
         with contextlib.suppress(BrokenPipeError):
             if process.stdin is not None:
                 process.stdin.write(json.dumps(options).encode() + b"\n")

@@ -112,7 +112,8 @@ class FreshStates:
         """Return the new states since the last call, or None if there is no new measurement."""
         row = self._cell.row()
         sensed = row["arms"]["state_cycle_ns"].tolist()
-        # All are zero if no robot wakes the loop. Then each cycle has a new state of every arm.
+        # All times are zero if no robot wakes the loop. Each cycle then has a new state of every
+        # arm.
         if not any(sensed):
             sensed = [int(row["wake_ns"])] * len(self._sent)
         new = [index for index, ns in enumerate(sensed) if ns != self._sent[index]]
@@ -121,7 +122,7 @@ class FreshStates:
         self._sent = sensed
         if not self._clock.has_started:  # The stamps would be zero. Diagnostics report the reason.
             return None
-        if self._is_clock:  # The stamp is the time on /clock, but without its steps.
+        if self._is_clock:  # /clock has the same time in steps of its rate; this one has none.
             return Fresh(row, new, [world_time(row)] * len(new))
         # States with one measurement time share one clock reading, so that their stamps are equal.
         stamp_of = {ns: self._clock.stamp(ns) for ns in {sensed[index] for index in new}}
@@ -132,7 +133,7 @@ class Pace:
     """Rate limit of messages.
 
     Args:
-        rate: Rate [Hz], up to that of the calls.
+        rate: Maximum rate of messages [Hz].
     """
 
     def __init__(self, rate: float) -> None:

@@ -111,7 +111,8 @@ class ChannelRecord:
     Attributes:
         received: Number of messages.
         refused: Number of rejected messages.
-        reason: Reason why the newest message was rejected; empty if it was accepted.
+        reason: Reason of the newest rejection; empty before the first.
+        is_refused: True if the newest message was rejected.
     """
 
     received: int = 0
@@ -230,7 +231,10 @@ class Targets:
         return text
 
     def _refuse(self, name: str, record: ChannelRecord, reason: str) -> None:
-        """Store the reason. Log it once, then count, because a stream would repeat it forever."""
+        """Count a rejected target and store its reason.
+
+        A stream repeats the rejection forever, so repetitions are not logged but counted.
+        """
         text, now = self.remember(name, reason), time.monotonic()
         record.refused += 1
         record.reason, record.is_refused = text, True
@@ -296,7 +300,7 @@ class _Status:
         self._publisher.publish(self._message)
 
     def update(self) -> None:
-        """Publish after new messages, if the state has changed or the period has passed."""
+        """Publish after new targets: changed states at once, counts every ``COUNT_PERIOD``."""
         now, states = time.monotonic(), {}
         for name, record in self._channels.items():
             if record.received != self._received[name]:
@@ -322,7 +326,7 @@ class _Status:
             self._publisher.publish(message)
 
     def _judge(self, name: str, record: ChannelRecord) -> str:
-        """Return the state of a channel in use."""
+        """Return whether a channel accepted, clipped or rejected targets since the last call."""
         clipped = self._cell.clipped[f"{self._name} {name}"]
         is_clipped, self._clipped[name] = clipped != self._clipped[name], clipped
         has_refused = record.refused != self._refused[name]
