@@ -72,7 +72,7 @@ class ArmRequests:
         self._connection, self._counts = connection, counts
 
     def newest(self, arm: str) -> Vector | None:
-        """Return the values in effect according to the newest answer, or None without one."""
+        """Return the values in effect according to the newest answer, or None before the first."""
         _, answers = self._kind.slots(self._connection.mailbox)
         answer = answers[self._names.arm_index(arm)].newest()
         return None if answer is None else answer[ANSWER_HEADER_WIDTH:]
@@ -87,11 +87,11 @@ class ArmRequests:
         return ArmRequest(arm, number, events)
 
     def answer(self, request: ArmRequest) -> Vector | None:
-        """Return the values in effect, or None while there is no answer.
+        """Return the values that the loop has put into effect, or None before its answer.
 
         Raises:
-            MultipandaError: If the loop refused the request, or a newer request replaced it. The
-                type is the ``refusal`` of the kind, and the message contains the reason.
+            MultipandaError: If the loop refused the request, or a newer request replaced it. Its
+                type is :attr:`RequestKind.refusal`, and the message contains the reason.
         """
         arm, kind, box = request.arm, self._kind, self._connection.mailbox
         answer = kind.slots(box)[1][self._names.arm_index(arm)].newest()

@@ -165,7 +165,7 @@ class Cell(Closeable):
                 ending.callback(part.close)
             ending.callback(self._recorder.request_stop, reason)
 
-    # Control loop: Connection.
+    # Control loop; the methods delegate to ``Connection``.
 
     @property
     def warnings(self) -> list[str]:
@@ -268,7 +268,7 @@ class Cell(Closeable):
         self._simulation.check()
         return self._simulation
 
-    # State: CellNames, StateReader, Counts.
+    # State of arms and loop; the methods delegate to ``CellNames``, ``StateReader``, ``Counts``.
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -445,7 +445,7 @@ class Cell(Closeable):
         """
         return self._reader.events_since(count)
 
-    # Active controllets: Switcher, Recovery.
+    # Active controllets; the methods delegate to ``Switcher`` and ``Recovery``.
 
     def controllets(self) -> list[ControlletInfo]:
         """Return every controllet instance with its present state."""
@@ -519,7 +519,7 @@ class Cell(Closeable):
         """Request a recovery without waiting. Poll its result with ``poll``."""
         return self._recovery.ask(arms, timeout)
 
-    # Targets and parameters: TargetWriter, ParameterWriter.
+    # Targets and parameters; the methods delegate to ``TargetWriter`` and ``ParameterWriter``.
 
     @property
     def frames(self) -> Frames:
@@ -570,7 +570,7 @@ class Cell(Closeable):
         """
         self._targets.follow_together(name, trajectories)
 
-    # Collision-free motions: Moves.
+    # Collision-free motions; the methods delegate to ``Moves``.
 
     def plan(
         self,
@@ -711,7 +711,7 @@ class Cell(Closeable):
         self._parameters.change(name, values)
         self._targets.forget(name)
 
-    # Robots: RobotSettings, Tare, Attachments, Grippers.
+    # Robots; the methods delegate to ``RobotSettings``, ``Tare``, ``Attachments``, ``Grippers``.
 
     def robot_settings(self, arm: str) -> Settings:
         """Return the present settings of the robot of an arm."""

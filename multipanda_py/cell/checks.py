@@ -52,7 +52,10 @@ def check_allowed_contacts(config: CellConfig) -> list[str]:
 
 
 def _parts_of(spec: InstanceSpec) -> str:
-    """Return the parts of its arms that a controllet keeps away from fixed objects."""
+    """Return the parts of its arms that a controllet keeps away from fixed objects.
+
+    The result is ``all``, ``without_gripper``, or ``ignore`` for none.
+    """
     values = spec.initial_values()
     if not values.get(f"{_AVOIDANCE}.enabled"):
         return "ignore"
@@ -93,7 +96,7 @@ WARNING_CHECKS = (
     check_robots, check_overlapping_bases, check_initial_contacts, check_allowed_contacts,
     check_latency, check_rates, check_spring_torques, check_motor_ranges,
 )  # fmt: skip
-"""Checks that return sentences. Every command and the node report all of them."""
+"""Checks of a cell file that return warnings. Every command and the node report them."""
 
 
 def notes_of(config: CellConfig) -> list[str]:

@@ -89,7 +89,7 @@ class CommandedMotions:
         return all(slots[name].written == number for name, number in motion.numbers.items())
 
     def is_pending(self, motion: CommandedMotion) -> bool:
-        """Return True if a motion is valid and its controllet does not report it yet."""
+        """Return True if a motion is valid and its controllet has not reported its start yet."""
         now = self._time()
         # A reset sets the time back, which makes the motion invalid.
         if now < motion.command_time or not self.is_valid(motion):

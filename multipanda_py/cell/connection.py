@@ -115,7 +115,7 @@ class Connection:
             raise
         self.started_ns = time.monotonic_ns()
         if has_own_time and not self._by_hand:
-            self._runner.beat()  # The loop checks heartbeats from the first one on.
+            self._runner.beat()  # From the first heartbeat on, the loop checks that others follow.
             threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def close(self) -> None:

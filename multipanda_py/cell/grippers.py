@@ -70,7 +70,7 @@ class LoopGripper(Gripper):
         self._motion: GripperMotion | None = None
 
     def state(self) -> GripperState:
-        """Return the state in the newest cycle."""
+        """Return the state of the gripper in the newest cycle."""
         _, _, held, width = self._reader.gripper_answer(self.arm)
         motion = self._motion
         is_moving = not (motion is None or motion.done)

@@ -87,7 +87,9 @@ class PendingSwitch:
         self._stopped: list[str] = []
 
     def poll(self) -> SwitchResult | None:
-        """Poll the request: send it if it is its turn, and return the result or None.
+        """Send the request once no other switch is pending, and return the result.
+
+        The result is None before the loop has answered. Call this method repeatedly.
 
         Raises:
             SwitchRejected: If the request cannot be fulfilled. The active set does not change.
@@ -109,7 +111,11 @@ class PendingSwitch:
         return result
 
     def is_over(self) -> bool:
-        """Return True if another request may follow, even if no client polls this one any more."""
+        """Return True if another switch may be sent to the loop.
+
+        This is so if the loop has answered this request, or if no client has polled it for
+        ``ABANDON_TIME`` after its deadline. Such a request is withdrawn.
+        """
         if self._box.words[SharedFlag.SWITCH_ACK] == self._number and not self._brakes:
             return True
         if time.monotonic() < self.deadline + ABANDON_TIME:
@@ -222,7 +228,7 @@ class PendingSwitch:
                 self._rested.update(dict.fromkeys(one.arm for one in moving))
                 self._brakes, switch_lock.open = True, self
                 plan = only_stops(plan, flags)
-                if not plan.deactivated:  # All these arms are on hold already.
+                if not plan.deactivated:  # All these arms hold already and only have to settle.
                     return None
         self._plan = plan
         is_certain = not self._is_stop or (before is None and not switch_lock.stall_reason())
@@ -268,7 +274,7 @@ class PendingSwitch:
         raise SwitchRejected(f"a stop came first{changed}")
 
     def _reports(self, event: Event) -> list[str]:
-        """Return the texts of new events of this kind for the arms of this switch."""
+        """Return the texts of events of one type since the request, for the arms of the switch."""
         plan = self._plan
         arms = {
             arm
@@ -304,8 +310,13 @@ class PendingSwitch:
         )
 
     def _give_up(self) -> None:
-        """Withdraw the request after its timeout and raise an error with the result."""
-        # If the loop has ended, this raises an error with the reason.
+        """Withdraw the request after its timeout. Return only if the loop has answered meanwhile.
+
+        Raises:
+            LoopError: If the loop has ended.
+            LoopTimeout: If the loop has not answered. The message states whether the switch may
+                still happen.
+        """
         self._switch_lock.connection.check()
         stall_reason = self._switch_lock.stall_reason()
         reason = f" ({stall_reason})" if stall_reason else ""

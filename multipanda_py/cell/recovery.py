@@ -36,7 +36,10 @@ class HoldReasons:
         self._reasons = dict.fromkeys(arms, "")
 
     def note(self, event: LoopEvent) -> None:
-        """Process an event; events come in the order of their reports."""
+        """Store the text of an event that ends controllets, for its arm or for all arms.
+
+        Call this method with all events of the loop in their order.
+        """
         if not event.event.ends_laws:
             return
         text = f"{event.event.name.lower()}: {event.text}"
@@ -237,7 +240,9 @@ class Recovery:
         return {arm: fault for arm, fault in faults.items() if fault}
 
     def reasons(self, number: int, events: int) -> dict[str, str]:
-        """Return the newest fault of every arm since the loop received a request, by arm.
+        """Return the text of the newest fault of every arm since a request, by arm.
+
+        The result is empty until the loop has received the request.
 
         Args:
             number: Sequence number of the request record.

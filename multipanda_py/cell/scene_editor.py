@@ -145,7 +145,7 @@ class SceneEditor:
             raise SimulationRefused(f"{request.thing}: a newer request has replaced this one")
         self._poll(request.thing, request.change, answer[1:])
         is_there = request.thing in self._reader.objects()
-        # The newest cycle must show the change too.
+        # A caller reads the newest cycle next, so it must show the change as well.
         return is_there == (request.change is not ObjectRequest.REMOVE)
 
     def withdraw(self, request: EntryRequest) -> str:

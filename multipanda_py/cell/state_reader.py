@@ -169,10 +169,10 @@ _SHOWN = {field.name for field in fields(ArmSnapshot)}
 
 
 class SnapshotReader:
-    """Read the state of one arm from flat cycle records.
+    """Read the state of one arm from cycle records in the form of flat arrays of numbers.
 
-    Every target is checked against a snapshot. Fields are therefore accessed by index, which is
-    five times as fast as access by name.
+    Every target is checked against a snapshot, so reading must be fast. Access by index is five
+    times as fast as access to the fields by name.
 
     Args:
         arm: Name of the arm.
@@ -391,7 +391,7 @@ class StateReader:
         return row
 
     def _newest_flat(self) -> Vector:
-        """Return the newest cycle record as a flat array of numbers."""
+        """Return a copy of the newest cycle record as a flat array. Wait for the first cycle."""
         ring = self._connection.mailbox.ring
         if not ring.count:
             self._connection.wait(lambda: ring.count > 0, 5.0, "the first cycle")

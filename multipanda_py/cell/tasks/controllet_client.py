@@ -30,8 +30,8 @@ NORMAL_CHANGE = 0.01
 REST_SPEED = 0.05
 """Maximum speed of a joint at the start of a plan [rad/s]."""
 RELEASED_FRACTION = 0.25
-"""Fraction of the contact torque thresholds of the robot below which all external joint torques
-mean that contacts are released."""
+"""Contacts count as released if the external torque of every joint is below this fraction of the
+robot's contact threshold."""
 
 
 def observe(cell: Cell, arms: Collection[str]) -> WorldState:
@@ -97,7 +97,7 @@ class ControlletClient:
                 self._cell.set_target(arm, wrench=np.zeros(6))
 
     def press(self, points: Sequence[ContactPoint], force: float, state: WorldState) -> None:
-        """Set contact forces along the present contact normals of the objects.
+        """Command a contact force at each point, along the present normal of the object there.
 
         Args:
             points: Contact points.
@@ -168,10 +168,10 @@ class ControlletClient:
         return round(self._cell.report(self._name).value(MOTIONS))
 
     def has_ended(self, before: int) -> bool:
-        """Return True if the motion after the first ``before`` motions has reached its end.
+        """Return True if the motion that follows the first ``before`` motions has ended.
 
         Raises:
-            TaskFailed: If it ended before its goal.
+            TaskFailed: If this motion ended before its goal.
         """
         report = self._cell.report(self._name)
         if round(report.value(MOTIONS)) == before:

@@ -235,7 +235,7 @@ class Execution:
         self.phase, self._since = phase, self._cell.time
 
     def _begin(self, state: WorldState, time: float) -> None:
-        """Set the mode, and release contacts that the subtask does not press."""
+        """Set the mode of the controllet, and stop pressing with arms that need not press now."""
         self.law.set_mode(self.mode)
         self.law.release({point.arm for point in self._points if self._presses})
         self._go("touch")

@@ -49,7 +49,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class SubtaskMetrics:
-    """Metrics of a subtask.
+    """Metrics of a subtask; NaN for forces without contact and errors without a carried object.
 
     Attributes:
         name: Name of the subtask.
@@ -99,7 +99,7 @@ class TaskMetrics:
         ]
 
     def note(self) -> None:
-        """Record the present state."""
+        """Append the present state of arms, objects and forces to ``moments``."""
         runner, cell = self.runner, self.runner.cell
         state, number = observe(cell, self._arms), runner.number
         force, desired = {}, {}
@@ -152,7 +152,10 @@ class TaskMetrics:
 
 
 def _of_forces(moments: Sequence[Sample]) -> tuple[float, float, float]:
-    """Return RMS error, peak and command of the forces since the first contact of all arms."""
+    """Return RMS error, peak and command of the forces since the first contact of all arms [N].
+
+    The results are NaN if there was no such contact.
+    """
     pressed = [one for one in moments if one.desired_forces]
     desired = max((size for one in pressed for size in one.desired_forces.values()), default=0.0)
     first = next(
@@ -165,7 +168,10 @@ def _of_forces(moments: Sequence[Sample]) -> tuple[float, float, float]:
 
 
 def _position_errors(moments: Sequence[Sample]) -> tuple[float, float]:
-    """Return RMS and maximum distance of carried objects from their planned positions."""
+    """Return RMS and maximum distance of carried objects from their planned positions [m].
+
+    The results are NaN if no object was carried.
+    """
     off = np.array([
         np.linalg.norm(one.positions[name] - position)
         for one in moments for name, position in one.planned.items() if name in one.positions
