@@ -148,7 +148,7 @@ class Recorder:
             before=self._settings.seconds_before,
             after=self._settings.seconds_after,
             since=0,
-            told=0,
+            event_count=0,
         )
 
     def request_stop(self, reason: str = "") -> None:
@@ -227,7 +227,12 @@ class Recorder:
             self._event_count = event_count
             return
         recording = self._spawn(
-            self._plan(), kind="file", path=str(file), split=split, since=since, told=event_count
+            self._plan(),
+            kind="file",
+            path=str(file),
+            split=split,
+            since=since,
+            event_count=event_count,
         )
         recording.wait_until_ready()
         self.recording = recording

@@ -53,7 +53,7 @@ class SceneObjects:
         present: NDArray[np.int64],
     ) -> None:
         self._arms, self._mailbox, self._present = arms, mailbox, present
-        self._around, self.taken = collision_names(config), 0
+        self._collision_names, self.taken = collision_names(config), 0
         self._movable = movable_objects(config)
         self.backend = next((b for b in backends if b.keeps_time), backends[0])
 
@@ -99,7 +99,7 @@ class SceneObjects:
             spawns, put = change is ObjectRequest.SPAWN, record[1:]
             result = self.backend.spawn(put) if spawns else self.backend.inside(put)
             if result:
-                return ObjectResult.INSIDE, self._around.index(result[0]), result[1]
+                return ObjectResult.INSIDE, self._collision_names.index(result[0]), result[1]
             if not spawns:
                 self.backend.place(put)
         self._present[obj] = change is not ObjectRequest.REMOVE

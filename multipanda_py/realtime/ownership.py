@@ -309,7 +309,7 @@ class Ownership:
         for instance in self.active:
             if not instance.spec.is_hold:
                 self._engage_arms(instance, now_ns)
-        self._set_waiting()
+        self._update_suspension()
 
     def _report_owner(
         self, arm: Arm, owner: ControlletInstance, cause: Cause, now_ns: int
@@ -354,10 +354,10 @@ class Ownership:
         """Start controllets whose arms have changed interface; return True if an arm has."""
         done = {index for index in self.changing if self._backend_of[index].is_ready(index)}
         self.changing -= done
-        self._set_waiting(done)
+        self._update_suspension(done)
         return bool(done)
 
-    def _set_waiting(self, ready: Collection[int] = ()) -> None:
+    def _update_suspension(self, ready: Collection[int] = ()) -> None:
         """Set which controllets wait for arms.
 
         Arms in ``ready`` have just changed their interface. Other arms of a controllet that no

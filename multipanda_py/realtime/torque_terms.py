@@ -62,17 +62,17 @@ class GainReductionNotice:
         """Check the stiffness scale of this cycle."""
         if self._wait:
             self._wait -= 1
-        kept = self._scale[0]
-        if kept >= (RECOVERED_ABOVE if self._is_derated else REPORT_BELOW):
+        scale = self._scale[0]
+        if scale >= (RECOVERED_ABOVE if self._is_derated else REPORT_BELOW):
             self._is_derated = False
             return
         if not self._is_derated:
             self._is_derated, self._reported = True, 1.0
             self.times += 1
-        if not self._wait and (self._reported == 1.0 or kept < WORSE_FACTOR * self._reported):
-            self._log(kept)
+        if not self._wait and (self._reported == 1.0 or scale < WORSE_FACTOR * self._reported):
+            self._notify(scale)
 
-    def _log(self, stiffness_scale: float) -> None:
+    def _notify(self, stiffness_scale: float) -> None:
         self._wait, self._reported = self._pause, stiffness_scale
         arms, softest = self._context.arms, self._law.softest
         path = arms[softest].name if softest >= 0 else "grasped object"

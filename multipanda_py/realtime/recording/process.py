@@ -83,7 +83,7 @@ def _follow(plan: CellPlan, options: dict[str, Any], end: _End) -> dict[str, Any
     os.close(fd)
     reader = RecordReader(ring)
     reader.seen = options.get("since", reader.seen)
-    event_count = options.get("told", reports.count)
+    event_count = options.get("event_count", reports.count)
     sink = _sink(plan, options, reader)
     if isinstance(sink, FileSink):
         sink.open_file(time.time_ns())
