@@ -96,7 +96,10 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         self._torque_saturation = [TorqueSaturation(arm) for arm in context.arms]
         self._velocity_scaling = [VelocityLimitScaling(arm.limits) for arm in context.arms]
         self._singularity_damping = SingularityDamping()
-        self._holds = [SingularityHold(arm, context.period) for arm in context.arms]
+        self._holds = [
+            SingularityHold(arm, context.period, spring.stiffness_along)
+            for arm, spring in zip(context.arms, self.springs)
+        ]
         self._twist_left = [0] * context.n_arms
         self._twist, self._feedforward_wrench = np.zeros(6), np.zeros(6)
         super().__init__(context, params)
@@ -144,8 +147,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
             state: State of the arm.
             tau: Torques before the switch, (n,) [Nm].
         """
-        stiffness = self.springs[arm].stiffness_along
-        return tool_wrench(state, self._holds[arm].resume(state, stiffness, tau))
+        return tool_wrench(state, self._holds[arm].resume(state, tau))
 
     def compliance(self, arm: int, state: ArmState) -> Matrix:
         """Return the inverse stiffness of an arm in its configuration, (6, 6) [m/N, rad/Nm].
@@ -184,7 +186,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
             singularity_damping = self._singularity_damping.damp_spring(state, spring, s_tau)
             wrench = sum_of(impedance, singularity_damping, feedforward)
             tau = wrench.dot(state.jacobian, self.tau[arm])
-            self._holds[arm].add(state, spring.stiffness_along, tau)
+            self._holds[arm].add(state, tau)
             self.is_free[arm] = spring.is_free
             if s_tau < wrench_scale:
                 wrench_scale = s_tau

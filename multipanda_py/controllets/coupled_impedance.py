@@ -175,7 +175,9 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         )
         self._force_estimator = InternalForceEstimator(self.held)
         self._force_limiter = InternalForceLimiter(self.held, context)
-        self._holds = [SingularityHold(arm, context.period) for arm in context.arms]
+        self._holds = [
+            SingularityHold(arm, context.period, self._stiffness_along) for arm in context.arms
+        ]
         self._states: Sequence[ArmState] = ()
         self._strain, self._is_strained = np.zeros((2 * n, 3)), False
         self._strain_in_world = np.zeros((2 * n, 3))
@@ -226,7 +228,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         the switch. The other components remain constant along the axes of the object.
         """
         torques = [
-            hold.resume(state, self._stiffness_along, handover.tau)
+            hold.resume(state, handover.tau)
             for hold, state, handover in zip(self._holds, states, handovers)
         ]
         if not any(handover.matters for handover in handovers):
@@ -300,7 +302,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         for arm, state in enumerate(states):
             wrench = held.bases[arm].six_to_base(wrenches[arm])
             tau = wrench.dot(state.jacobian, self.tau[arm])
-            self._holds[arm].add(state, self._stiffness_along, tau)
+            self._holds[arm].add(state, tau)
         self._report(stiffness_scale)
 
     def _measure_error(self, target: ObjectTarget) -> None:

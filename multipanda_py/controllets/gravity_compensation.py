@@ -102,7 +102,9 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
 
     def __init__(self, context: Context, params: GravityCompensationParams) -> None:
         self._brakes = [SpeedBrake(arm.n_joints) for arm in context.arms]
-        self._guards = [SingularityHold(arm, context.period) for arm in context.arms]
+        self._holds = [
+            SingularityHold(arm, context.period, self._stiffness_along) for arm in context.arms
+        ]
         self._root = Ramp(np.zeros((6, 6)))
         self._stiffness = np.zeros((6, 6))
         self._damping = ModalDamping()
@@ -141,16 +143,16 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         """Set the measured poses as the reference."""
         target.seed(states)
         self.start_gains()
-        for guard in self._guards:
-            guard.reset()
+        for hold in self._holds:
+            hold.reset()
 
     def on_handover(
         self, states: Sequence[ArmState], target: HeldPose, handovers: Sequence[Handover]
     ) -> str:
         """Keep the torques of a held arm in singular directions, and release the others."""
         if not self._floats:
-            for guard, state, handover in zip(self._guards, states, handovers):
-                guard.resume(state, self._stiffness_along, handover.tau)
+            for hold, state, handover in zip(self._holds, states, handovers):
+                hold.resume(state, handover.tau)
         return super().on_handover(states, target, handovers)
 
     def update(self, states: Sequence[ArmState], target: HeldPose, period: float) -> None:
@@ -164,9 +166,9 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
             if self._root.arrived:
                 self._follow(state, target, arm)
             if not self._floats:
-                held = self._hold(state, target, arm)
-                add(tau, dot(held, state.jacobian, self._torques[arm]), tau)
-                self._guards[arm].add(state, self._stiffness_along, tau)
+                wrench = self._hold_wrench(state, target, arm)
+                add(tau, dot(wrench, state.jacobian, self._torques[arm]), tau)
+                self._holds[arm].add(state, tau)
                 if self._damping.stiffness_scale < stiffness_scale:
                     stiffness_scale, self.softest = self._damping.stiffness_scale, arm
         self.report[0] = stiffness_scale
@@ -180,7 +182,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         if not self._rotation_is_held:
             target.rotation_ee_in_base[arm][:] = state.rotation_ee_in_base
 
-    def _hold(self, state: ArmState, target: HeldPose, arm: int) -> Vector:
+    def _hold_wrench(self, state: ArmState, target: HeldPose, arm: int) -> Vector:
         """Return the wrench of spring and damper on the tool, (6,) [N, Nm]."""
         self._error.measure(
             state.position_ee_in_base, state.rotation_ee_in_base,

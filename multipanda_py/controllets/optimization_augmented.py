@@ -132,7 +132,10 @@ class OptimizationAugmented(JointTrajectory):
         self._pose_springs = [CartesianSpring() for _ in range(n)]
         self._bounded_springs = [BoundedSpring(arm) for arm in context.arms]
         self._velocity_scaling = [VelocityLimitScaling(arm.limits) for arm in context.arms]
-        self._holds = [SingularityHold(arm, context.period) for arm in context.arms]
+        self._holds = [
+            SingularityHold(arm, context.period, spring.stiffness_along)
+            for arm, spring in zip(context.arms, self._pose_springs)
+        ]
         self._poses = [BoundedPose() for _ in range(n)]
         self._goals = [(np.zeros(3), np.eye(3)) for _ in range(n)]
         self._wrenches = np.zeros((n, 6))
@@ -189,8 +192,7 @@ class OptimizationAugmented(JointTrajectory):
         for arm, (state, handover) in enumerate(zip(states, handovers)):
             held = np.zeros(state.n_joints)
             if self._weight == 0.0:
-                stiffness = self._pose_springs[arm].stiffness_along
-                held = self._holds[arm].resume(state, stiffness, handover.tau)
+                held = self._holds[arm].resume(state, handover.tau)
             wrench = handover.wrench_in_base - tool_wrench(state, held)
             self._displace_pose(arm, state, wrench)
         return words
@@ -257,7 +259,7 @@ class OptimizationAugmented(JointTrajectory):
             tau = self.tau[arm]
             add(tau, wrenches[arm].dot(state.jacobian, self._at_tool[arm]), tau)
             if w == 0.0:
-                self._holds[arm].add(state, self._pose_springs[arm].stiffness_along, tau)
+                self._holds[arm].add(state, tau)
             else:
                 self._holds[arm].reset()
 

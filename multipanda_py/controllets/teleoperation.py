@@ -202,7 +202,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
             VelocityLimitScaling(context.arms[1].limits),
             SingularityDamping(),
         )
-        self._guard = SingularityHold(context.arms[1], context.period)
+        self._hold = SingularityHold(context.arms[1], context.period, self._spring.stiffness_along)
         self._spring.set_shape(params.damping_ratio, np.full(6, math.inf), False)
         self._tare, self._reflection = WrenchTare(context.period), ForceReflection()
         self._account = PassivityObserver()
@@ -263,7 +263,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._close(states[0])
         self._reflection.reset()
         self._account.reset()
-        self._guard.reset()
+        self._hold.reset()
         p = self.params
         self._tare.start(p.tare_time, p.max_tare_force, p.max_tare_torque)
         self._configuration[:] = states[1].q
@@ -273,7 +273,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self, states: Sequence[ArmState], target: Target, handovers: Sequence[Handover]
     ) -> str:
         """Keep the follower's torques in singular directions, and release the others."""
-        self._guard.resume(states[1], self._spring.stiffness_along, handovers[1].tau)
+        self._hold.resume(states[1], handovers[1].tau)
         return super().on_handover(states, target, handovers)
 
     def update(self, states: Sequence[ArmState], target: Target, period: float) -> None:
@@ -304,7 +304,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         singularity_damping = self._lost.damp_spring(follower, spring, wrench_scale)
         tau = dot(sum_of(impedance, singularity_damping), follower.jacobian, self.tau[1])
         add(tau, self._hold_configuration(follower), tau)
-        self._guard.add(follower, spring.stiffness_along, tau)
+        self._hold.add(follower, tau)
         sensed = self._tare.update(follower.wrench_ext_in_base, leader, follower)
         scale = self._reflect(leader, sensed if engaged else self._nothing, period)
         report = self.report

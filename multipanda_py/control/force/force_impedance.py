@@ -226,7 +226,6 @@ class ForceImpedanceArm:
         self._torque_saturation = TorqueSaturation(arm)
         self._velocity_scaling = VelocityLimitScaling(arm.limits)
         self._singularity_damping, self.wrench_scale = SingularityDamping(), 1.0
-        self._hold = SingularityHold(arm, context.period)
         self.force = ForceController(gains, context.period)
         self.tank = SpringTank(context.period)
         self.subspace = ForceSubspace(context.period)
@@ -238,6 +237,7 @@ class ForceImpedanceArm:
         self._wrenches, self._torques = np.zeros((3, 6)), np.zeros((3, n))
         self._spring_wrench, self._damper_wrench, self._force_wrench = self._wrenches
         self.spring = CartesianSpring()
+        self._hold = SingularityHold(arm, context.period, self.spring.stiffness_along)
         self._works, self._ones = np.zeros(3), np.ones(3)
         self._dq, self._mean = np.zeros(n), np.zeros(n)
         self.load, self.carries, self._load_torque = np.zeros(6), False, np.zeros(n)
@@ -290,7 +290,7 @@ class ForceImpedanceArm:
             state: State of the arm.
             tau: Torques before the switch, (n,) [Nm].
         """
-        return tool_wrench(state, self._hold.resume(state, self.spring.stiffness_along, tau))
+        return tool_wrench(state, self._hold.resume(state, tau))
 
     def resume(self, state: ArmState, force: Vector) -> None:
         """Continue an existing force without force control, in parallel to the spring.
@@ -360,7 +360,7 @@ class ForceImpedanceArm:
         self._control_force(state)
         torques = self._wrenches.dot(state.jacobian, self._torques)
         sum_of(self._ones.dot(torques, tau), self._load_torques(state))
-        self._hold.add(state, spring.stiffness_along, tau)
+        self._hold.add(state, tau)
         self._scale, self.wrench_scale = sigma, s_tau
         limits = sigma < 1.0 or self.force.is_throttled
         self._energy.check(limits, self.tank, self._name, self._energy_left)

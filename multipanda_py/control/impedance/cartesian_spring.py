@@ -199,8 +199,8 @@ class CartesianSpring:
             spring_scale: Scale s of the spring.
             damper_scale: Scale d of the damper.
         """
-        is_whole = spring_scale == damper_scale == self.stiffness_scale == 1.0
-        if is_whole and not self._freedom:
+        is_whole = self.stiffness_scale == 1.0
+        if spring_scale == 1.0 and damper_scale == 1.0 and is_whole and not self._freedom:
             wrench = self._error_and_rate.dot(self._gains, self._wrench)
             return self._rotation.dot(wrench) if self._in_tool else wrench
         spring = scale_by(self._spring_along_gains(self._spring), spring_scale)
@@ -265,10 +265,8 @@ class CartesianSpring:
             rotation: Reference rotation, (3, 3).
             twist: Reference twist dx_d, (6,) [m/s, rad/s]; None means rest.
         """
-        if self._root.step():
-            self._rescale()
-            if self._root.arrived:
-                self.is_free = self._gets_soft
+        if not self._root.arrived:
+            self._step_gains()
         if self._gets_soft or self._freedom:
             step = FREEDOM_STEP if self._gets_soft else -FREEDOM_STEP
             self._freedom = min(1.0, max(0.0, self._freedom + step))
@@ -294,6 +292,13 @@ class CartesianSpring:
         modal.design(inertia_inv)
         self.stiffness_scale = stiffness_scale = modal.stiffness_scale
         self.stiffness = self._desired_stiffness if stiffness_scale == 1.0 else modal.stiffness
+
+    def _step_gains(self) -> None:
+        """Advance the ramp of the gains by one cycle."""
+        self._root.step()
+        self._rescale()
+        if self._root.arrived:
+            self.is_free = self._gets_soft
 
     def error_for(self, state: ArmState, wrench: Vector) -> tuple[Vector, float]:
         """Return the pose error at which the spring exerts a wrench.

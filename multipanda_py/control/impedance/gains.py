@@ -62,6 +62,7 @@ class Ramp:
 
     Attributes:
         value: Current value, updated in place.
+        arrived: True if the goal is reached.
 
     Thread: control.
     """
@@ -69,12 +70,7 @@ class Ramp:
     def __init__(self, start: Vector) -> None:
         self.value = np.array(start, dtype=np.float64)
         self._from, self._to = self.value.copy(), self.value.copy()
-        self._cycles = self._left = 0
-
-    @property
-    def arrived(self) -> bool:
-        """True if the goal is reached."""
-        return self._left == 0
+        self._cycles, self._left, self.arrived = 0, 0, True
 
     def go(self, goal: Vector, cycles: int = 0) -> None:
         """Start a ramp from the current value.
@@ -85,6 +81,7 @@ class Ramp:
         """
         self._from[:], self._to[:] = self.value, goal
         self._cycles = self._left = cycles
+        self.arrived = not cycles
         if not cycles:
             self.value[:] = goal
 
@@ -93,6 +90,7 @@ class Ramp:
         if not self._left:
             return False
         self._left -= 1
+        self.arrived = not self._left
         fraction = self._left / self._cycles
         np.multiply(self._from, fraction, self.value)
         self.value += (1.0 - fraction) * self._to

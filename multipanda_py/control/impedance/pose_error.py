@@ -91,6 +91,7 @@ class PoseError:
     def __init__(self, value: Vector | None = None) -> None:
         self.value = np.zeros(6) if value is None else value
         self._raw, self._turned, self.size = self.value.data, np.zeros((3, 3)), 0.0
+        self._measured, self._transposed = self._turned, self._turned.T
         self.set_bounds(np.full(6, np.inf))
 
     def set_bounds(self, bounds: Vector) -> None:
@@ -118,7 +119,9 @@ class PoseError:
         """
         px, py, pz = position.tolist()
         x, y, z = desired_position.tolist()
-        rx, ry, rz = _log3(desired_rotation.dot(rotation.T, self._turned)).tolist()
+        if rotation is not self._measured:  # Usually the same array, updated in place.
+            self._measured, self._transposed = rotation, rotation.T
+        rx, ry, rz = _log3(desired_rotation.dot(self._transposed, self._turned)).tolist()
         x, y, z = x - px, y - py, z - pz
         if shift is not None:
             sx, sy, sz, tx, ty, tz = shift.tolist()

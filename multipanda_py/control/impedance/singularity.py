@@ -177,6 +177,8 @@ class SingularityHold:
     Args:
         arm: Description of the arm.
         period: Cycle time [s].
+        stiffness: Function that returns v^T K v of a twist v in the base, (6,), with the tool
+            spring K.
 
     Attributes:
         is_near: True if the arm was near a singular configuration in the last ``add``. While it is
@@ -185,8 +187,10 @@ class SingularityHold:
     Thread: control.
     """
 
-    def __init__(self, arm: ArmDescription, period: float) -> None:
-        n = arm.n_joints
+    def __init__(
+        self, arm: ArmDescription, period: float, stiffness: Callable[[Vector], float]
+    ) -> None:
+        n, self._stiffness = arm.n_joints, stiffness
         self._max, self._period = TORQUE_FRACTION * arm.limits.torque, period
         self._eigen = eigenpy.SelfAdjointEigenSolver(np.eye(6))
         self._scaled = np.zeros((6, 6))
@@ -200,14 +204,13 @@ class SingularityHold:
         """Clear the deflections of an earlier activation."""
         self.is_near = self._resumes = False
 
-    def resume(self, state: ArmState, stiffness: Callable[[Vector], float], tau: Vector) -> Vector:
+    def resume(self, state: ArmState, tau: Vector) -> Vector:
         """Start with the part of the previous torques that acts along the held motions.
 
         The first ``add`` subtracts the torques that the controllet exerts along these motions.
 
         Args:
             state: State of the arm at rest.
-            stiffness: Function that returns v^T K v of a twist v in the base, (6,).
             tau: Torques that kept the arm at rest before the activation, (n,) [Nm].
 
         Returns:
@@ -217,18 +220,17 @@ class SingularityHold:
         if not tau.any() or state.operational_space().damping == 0.0:
             return held
         self._before[:], self._resumes = tau, True
-        for fading, needed, motion, momentum in self._modes(state, stiffness):
+        for fading, needed, motion, momentum in self._modes(state):
             if needed > 0.0:
                 max_value, force = float(np.abs(motion).dot(self._max)), float(motion.dot(tau))
                 held += fading * min(max(force, -max_value), max_value) * momentum
         return held
 
-    def add(self, state: ArmState, stiffness: Callable[[Vector], float], tau: Vector) -> None:
+    def add(self, state: ArmState, tau: Vector) -> None:
         """Add the holding torques to those of the controllet.
 
         Args:
             state: State of the arm.
-            stiffness: Function that returns v^T K v of a twist v in the base, (6,).
             tau: Torques of the controllet, (n,) [Nm], changed in place.
         """
         if state.operational_space().damping == 0.0:
@@ -240,26 +242,23 @@ class SingularityHold:
             self._dq[:] = state.dq
         if self._resumes:
             self._resumes = False
-            self._deflect(state, stiffness, self._before - tau)
-        self._hold(state, stiffness)
+            self._deflect(state, self._before - tau)
+        self._hold(state)
         self._dq[:] = state.dq
         tau += self._torque
 
-    def _deflect(
-        self, state: ArmState, stiffness: Callable[[Vector], float], lacking: Vector
-    ) -> None:
+    def _deflect(self, state: ArmState, lacking: Vector) -> None:
         """Deflect the springs so that they exert missing torques.
 
         Args:
             state: State of the arm.
-            stiffness: Function that returns the tool stiffness along a direction, (6,) [N/m].
             lacking: Missing torques, (n,) [Nm].
         """
-        for _, needed, motion, _ in self._modes(state, stiffness):
+        for _, needed, motion, _ in self._modes(state):
             if needed > 0.0:
                 self._held[0] -= float(motion.dot(lacking)) / needed * motion
 
-    def _modes(self, state: ArmState, stiffness: Callable[[Vector], float]) -> Iterator[Mode]:
+    def _modes(self, state: ArmState) -> Iterator[Mode]:
         """Yield the motions to hold, whose mobility is below ``HELD_MOBILITY``."""
         space, eigen = state.operational_space(), self._eigen
         nearness = min(1.0, 5.0 - 5.0 * space.manipulability / TaskInertia.MIN_MANIPULABILITY)
@@ -271,18 +270,18 @@ class SingularityHold:
                 break
             direction = vectors[:, index]
             wrench = direction * _SCALE / math.sqrt(max(mobility, _MIN_DIVISOR))
-            spring = stiffness(direction * _INVERSE)
+            spring = self._stiffness(direction * _INVERSE)
             needed = max(0.0, MIN_HOLD_STIFFNESS - mobility * spring)
             fading *= min(1.0, spring / FADE_STIFFNESS)
             yield fading, needed, space.minv_jt.dot(wrench), wrench.dot(state.jacobian)
 
-    def _hold(self, state: ArmState, stiffness: Callable[[Vector], float]) -> None:
+    def _hold(self, state: ArmState) -> None:
         """Update deflections, unexplained speeds and torques of the held motions."""
         period, scale, torque = self._period, self._held, self._torque
         impulse = period * (state.tau - state.coriolis - torque)
         gained, deflections = scale[1] + state.dq - self._dq, scale[0].copy()
         scale[:] = torque[:] = 0.0
-        for fading, needed, motion, momentum in self._modes(state, stiffness):
+        for fading, needed, motion, momentum in self._modes(state):
             speed, deflection = float(momentum.dot(state.dq)), float(momentum.dot(deflections))
             excess = float(momentum.dot(gained)) - float(motion.dot(impulse))
             excess = min(max(excess, min(speed, 0.0)), max(speed, 0.0))

@@ -38,7 +38,8 @@ def wrist(maker, angle, dq=None):
 
 def test_nothing_is_added_away_from_singular_postures():
     maker, rng, far = StateMaker(), np.random.default_rng(0), 0
-    guard, spring = SingularityHold(maker.context.arms[0], PERIOD), spring_of(*[400.0] * 6)
+    spring = spring_of(*[400.0] * 6)
+    guard = SingularityHold(maker.context.arms[0], PERIOD, spring.stiffness_along)
     while far < 20:
         (state,) = maker.random(rng, speed=1.0)
         if lost(state)[0][0] < THRESHOLD:
@@ -46,7 +47,7 @@ def test_nothing_is_added_away_from_singular_postures():
         far += 1
         tau = rng.normal(size=7)
         before = tau.copy()
-        guard.add(state, spring.stiffness_along, tau)
+        guard.add(state, tau)
         assert np.array_equal(tau, before)
 
 
@@ -54,8 +55,8 @@ def test_nothing_is_added_away_from_singular_postures():
 def test_an_unknown_torque_moves_a_lost_motion_no_farther_than_its_spring(push):
     """A motion of unit mass, pushed where the law exerts nothing, ends at push / k."""
     maker = StateMaker(1, "ur5e")
-    guard = SingularityHold(maker.context.arms[0], PERIOD)
     spring = spring_of(100, 100, 100, 10, 10, 10)
+    guard = SingularityHold(maker.context.arms[0], PERIOD, spring.stiffness_along)
     state = wrist(maker, 0.02)
     w, motions = lost(state)
     motion = motions[:, 0]
@@ -67,7 +68,7 @@ def test_an_unknown_torque_moves_a_lost_motion_no_farther_than_its_spring(push):
     for _ in range(4000):
         tau = np.zeros(6)
         state = wrist(maker, 0.02, speed * motion)
-        guard.add(state, spring.stiffness_along, tau)
+        guard.add(state, tau)
         state.tau[:] = state.coriolis + tau  # as commanded
         speed += PERIOD * (push + motion @ tau)
         path += PERIOD * speed
@@ -79,8 +80,8 @@ def test_an_unknown_torque_moves_a_lost_motion_no_farther_than_its_spring(push):
 
 def test_what_commanded_torques_explain_is_not_resisted():
     maker = StateMaker(1, "ur5e")
-    guard = SingularityHold(maker.context.arms[0], PERIOD)
     spring = spring_of(100, 100, 100, 10, 10, 10)
+    guard = SingularityHold(maker.context.arms[0], PERIOD, spring.stiffness_along)
     motion = lost(wrist(maker, 0.02))[1][:, 0]
     momentum = wrist(maker, 0.02).mass @ motion
     speed = 0.0
@@ -88,7 +89,7 @@ def test_what_commanded_torques_explain_is_not_resisted():
         drive = np.cos(0.004 * cycle)
         state = wrist(maker, 0.02, speed * motion)
         tau = np.zeros(6)
-        guard.add(state, spring.stiffness_along, tau)
+        guard.add(state, tau)
         assert np.abs(tau).max() < 0.02 * np.abs(momentum).max()
         state.tau[:] = drive * momentum + state.coriolis + tau
         speed += PERIOD * (drive + motion @ tau)
@@ -97,20 +98,21 @@ def test_what_commanded_torques_explain_is_not_resisted():
 def test_it_slips_at_a_share_of_the_torque_limits_and_only_takes_energy():
     maker, rng = StateMaker(1, "ur5e"), np.random.default_rng(3)
     arm = maker.context.arms[0]
-    guard, spring = SingularityHold(arm, PERIOD), spring_of(400, 400, 400, 20, 20, 20)
+    spring = spring_of(400, 400, 400, 20, 20, 20)
+    guard = SingularityHold(arm, PERIOD, spring.stiffness_along)
     work, angle = 0.0, 0.03
     for _ in range(3000):
         dq = rng.normal(size=6)
         state = wrist(maker, angle, dq)
         state.tau[:] = rng.normal(size=6)
         tau = np.zeros(6)
-        guard.add(state, spring.stiffness_along, tau)
+        guard.add(state, tau)
         work += PERIOD * float(tau @ dq)
         assert work < 1e-3
     motion = lost(state)[1][:, 0]
     for _ in range(3000):
         tau = np.zeros(6)
-        guard.add(wrist(maker, angle, motion), spring.stiffness_along, tau)
+        guard.add(wrist(maker, angle, motion), tau)
         state.tau[:] = state.coriolis + tau
     most = 0.05 * arm.limits.torque @ np.abs(motion)
     assert -motion @ tau == pytest.approx(most + 2 * np.sqrt(STIFFNESS), rel=0.05)
@@ -121,26 +123,27 @@ def test_it_goes_on_with_earlier_torques_up_to_its_bound(share):
     """Along the motion that it holds; the first cycle takes off what the law exerts itself."""
     maker = StateMaker(1, "ur5e")
     arm = maker.context.arms[0]
-    guard, spring = SingularityHold(arm, PERIOD), spring_of(400, 400, 400, 20, 20, 20)
+    spring = spring_of(400, 400, 400, 20, 20, 20)
+    guard = SingularityHold(arm, PERIOD, spring.stiffness_along)
     state = wrist(maker, 0.02)
     motion = lost(state)[1][:, 0]
     before = share * arm.limits.torque * np.sign(motion)
     bound = 0.05 * arm.limits.torque @ np.abs(motion)
     wanted = float(motion @ before)
-    held = guard.resume(state, spring.stiffness_along, before)
+    held = guard.resume(state, before)
     assert motion @ held == pytest.approx(np.clip(wanted, -bound, bound), rel=1e-6)
     of_law = 0.1 * held
     tau = of_law.copy()
-    guard.add(state, spring.stiffness_along, tau)
+    guard.add(state, tau)
     added = motion @ (tau - of_law)
     assert added == pytest.approx(np.clip(wanted - motion @ of_law, -bound, bound), rel=1e-3)
     again = of_law.copy()
     state.tau[:] = state.coriolis + tau
-    guard.add(state, spring.stiffness_along, again)
+    guard.add(state, again)
     assert again == pytest.approx(tau, rel=1e-3, abs=1e-6)
     guard.reset()
     later = np.zeros(6)
-    guard.add(state, spring.stiffness_along, later)
+    guard.add(state, later)
     assert np.abs(later).max() < 1e-9
 
 
@@ -148,18 +151,20 @@ def test_it_goes_on_with_earlier_torques_up_to_its_bound(share):
 def test_torques_stay_bounded_at_exactly_singular_postures(angle):
     maker = StateMaker(1, "ur5e")
     arm = maker.context.arms[0]
-    guard, spring = SingularityHold(arm, PERIOD), spring_of(400, 400, 400, 20, 20, 20)
+    spring = spring_of(400, 400, 400, 20, 20, 20)
+    guard = SingularityHold(arm, PERIOD, spring.stiffness_along)
     for sign in (1, -1, 1, 1):
         tau = np.zeros(6)
-        guard.add(wrist(maker, angle, np.full(6, 0.3 * sign)), spring.stiffness_along, tau)
+        guard.add(wrist(maker, angle, np.full(6, 0.3 * sign)), tau)
         assert np.isfinite(tau).all()
         assert (np.abs(tau) < arm.limits.torque).all()
 
 
 def test_where_the_spring_is_let_go_nothing_is_held():
     maker = StateMaker(1, "ur5e")
-    guard, spring = SingularityHold(maker.context.arms[0], PERIOD), spring_of(*[0.0] * 6)
+    spring = spring_of(*[0.0] * 6)
+    guard = SingularityHold(maker.context.arms[0], PERIOD, spring.stiffness_along)
     for _ in range(10):
         tau = np.zeros(6)
-        guard.add(wrist(maker, 0.02, np.ones(6)), spring.stiffness_along, tau)
+        guard.add(wrist(maker, 0.02, np.ones(6)), tau)
     assert not tau.any()
