@@ -141,10 +141,10 @@ class GraspedObject:
         self._inertias, self._inverses = ([np.eye(6) for _ in range(n)] for _ in range(2))
         self._rotations, self._grasp_rotations = ([np.eye(3) for _ in range(n)] for _ in range(2))
         self._grasp_backs = [np.eye(3) for _ in range(n)]
-        self._reported = [np.eye(3) for _ in range(n)]
+        self._implied_rotations = [np.eye(3) for _ in range(n)]
         self._product = np.zeros((3, 3))
-        self._apart, self._turned = paths[:, :3], [error[3:] for error in paths]
-        self._turned_views = [turned.data for turned in self._turned]
+        self._position_errors, self._rotation_errors = paths[:, :3], [error[3:] for error in paths]
+        self._rotation_error_views = [turned.data for turned in self._rotation_errors]
         self._hand_views, self._rate_views = (
             [hand.data for hand in self.end_effector_positions],
             list(rates),
@@ -170,7 +170,7 @@ class GraspedObject:
         self._sense(states)
         self._average_rotation()
         self._errors_and_pose.dot(self._known, self._placed)
-        self._apart[:] = self._away
+        self._position_errors[:] = self._away
         if refresh:
             levers = self._grasps.dot(self._rotation_back, self.levers)
             self.sharing.refresh(levers, [self._inertia(i) for i in range(len(states))])
@@ -204,25 +204,25 @@ class GraspedObject:
 
     def _average_rotation(self) -> None:
         """Average the object rotations implied by the end effectors, and write their errors."""
-        said = self._reported
-        for rotation, back, opinion in zip(self._rotations, self._grasp_backs, said):
-            rotation.dot(back, opinion)
-        first, second, *others = said
+        implied = self._implied_rotations
+        for rotation, back, rotation_of_object in zip(self._rotations, self._grasp_backs, implied):
+            rotation.dot(back, rotation_of_object)
+        first, second, *others = implied
         x, y, z = _log3(second.dot(first.T, self._product)).tolist()
         # The mean of two rotations lies midway between them and needs no iteration.
         if not others:
             x, y, z = 0.5 * x, 0.5 * y, 0.5 * z
-            mean, other = self._turned_views
+            mean, other = self._rotation_error_views
             _pack_3(mean, 0, x, y, z)
             _pack_3(other, 0, -x, -y, -z)
-            first.T.dot(_exp3(self._turned[0]).T, self._rotation_back)
+            first.T.dot(_exp3(self._rotation_errors[0]).T, self._rotation_back)
             return
         total = np.array([x, y, z])
-        for opinion in others:
-            add(total, _log3(opinion.dot(first.T)), total)
-        first.T.dot(_exp3(total / len(said)).T, self._rotation_back)
-        for error, opinion in zip(self._turned, said):
-            error[:] = _log3(self.rotation.dot(opinion.T))
+        for rotation_of_object in others:
+            add(total, _log3(rotation_of_object.dot(first.T)), total)
+        first.T.dot(_exp3(total / len(implied)).T, self._rotation_back)
+        for error, rotation_of_object in zip(self._rotation_errors, implied):
+            error[:] = _log3(self.rotation.dot(rotation_of_object.T))
 
 
 class InternalForceEstimator:

@@ -91,9 +91,9 @@ class _ArmCommands:
 
     def receive(self, name: str, record: Vector) -> None:
         """Apply a command: values, followed by flags of the valid ones, (2 n,)."""
-        values, counts = record.reshape(2, -1)
+        values, is_valid = record.reshape(2, -1)
         own = self.push if name == EXTERNAL_TORQUE else self._values[name]
-        np.copyto(own, values, where=counts > 0.0)
+        np.copyto(own, values, where=is_valid > 0.0)
         self.put()
 
     def put(self) -> None:
@@ -143,7 +143,7 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
 
     def __init__(self, context: Context, params: ActuatorCommandsParams) -> None:
         self._commands = [_ArmCommands(arm) for arm in context.arms]
-        self._was_led = [commands.commanded for commands in self._commands]
+        self._was_commanded = [commands.commanded for commands in self._commands]
         super().__init__(context, params)
 
     @classmethod
@@ -175,7 +175,7 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
         for arm, commands in enumerate(self._commands):
             commands.push[:], commands.is_first_cycle = 0.0, True
             commands.forget()
-            self._was_led[arm] = commands.commanded
+            self._was_commanded[arm] = commands.commanded
 
     def on_target(self, channel: str, place: int, target: ActuatorTarget) -> None:
         self._commands[place].receive(channel, target.data[channel][place])
@@ -183,8 +183,8 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
     def update(self, states: Sequence[ArmState], target: ActuatorTarget, period: float) -> None:
         """Write the commands of motors and springs, and the torques of held joints."""
         for arm, (commands, state) in enumerate(zip(self._commands, states)):
-            if commands.commanded is not self._was_led[arm]:
-                self._hold_on(arm, state, target)
+            if commands.commanded is not self._was_commanded[arm]:
+                self._hold_released(arm, state, target)
             np.copyto(target.q[arm], state.q, where=commands.commanded)
             np.multiply(commands.commanded, state.dq, out=target.dq[arm])
         if not all(commands.all_commanded for commands in self._commands):
@@ -199,11 +199,11 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
                 commands.is_first_cycle = False
                 commands.put()
 
-    def _hold_on(self, arm: int, state: ArmState, target: ActuatorTarget) -> None:
+    def _hold_released(self, arm: int, state: ArmState, target: ActuatorTarget) -> None:
         """Hold joints whose command has ended, so that their springs exert the present torque."""
-        led = self._commands[arm].commanded
-        left = self._was_led[arm] & ~led
+        commanded = self._commands[arm].commanded
+        released = self._was_commanded[arm] & ~commanded
         step = state.tau / np.maximum(self._stiffness[arm], MIN_JOINT_STIFFNESS)
         np.clip(step, -self.max_lead, self.max_lead, out=step)
-        np.copyto(target.q[arm], state.q + step, where=left)
-        self._was_led[arm] = led
+        np.copyto(target.q[arm], state.q + step, where=released)
+        self._was_commanded[arm] = commanded

@@ -97,19 +97,19 @@ class _JointAnchors:
         # factors of joints with anchors before the arm is at rest.
         self._growth = 1.0 / np.maximum(arm.robot.figure("growth"), 1e-9)
         self._settling = np.array(arm.robot.figure("settling"))
-        self._q, self._e = np.zeros(n), np.zeros(n)
+        self._q, self._last_deflection = np.zeros(n), np.zeros(n)
         self._v, self._damping = np.zeros(n), np.ones(n)
-        self._set, self._full = np.zeros(n, bool), np.zeros(n, bool)
-        self.tau_bias, self._late, self._time = np.zeros(n), np.zeros(n), 0.0
-        self._take_rate(limits)
+        self._is_anchored, self._is_saturated = np.zeros(n, bool), np.zeros(n, bool)
+        self.tau_bias, self._torque_lag, self._time = np.zeros(n), np.zeros(n), 0.0
+        self._set_torque_rates(limits)
         self.brake, self._params = MomentumBrake(limits, params.brake_rate), params
         self.set_gains(params)
 
-    def _take_rate(self, limits: ArmLimits) -> None:
+    def _set_torque_rates(self, limits: ArmLimits) -> None:
         """Set the torque rates: minimum of revolute joints, separate ones of prismatic joints."""
         rate, slides = limits.torque_rate, limits.slides
         self._torque_rate = float(rate[~slides].min() if not slides.all() else rate.min())
-        self._behind = self.MAX_TORQUE_LAG * np.where(slides, rate, self._torque_rate)
+        self._max_torque_lag = self.MAX_TORQUE_LAG * np.where(slides, rate, self._torque_rate)
 
     def set_gains(self, params: HoldParams) -> None:
         self._params = params
@@ -118,23 +118,23 @@ class _JointAnchors:
         scale = min(1.0, math.sqrt(self._torque_rate / self.DESIGN_TORQUE_RATE))
         self.brake.set_rate(scale * params.brake_rate)
         self._return = scale * params.return_rate
-        self._calm(False)
+        self._set_rest(False)
         self._slow = self.brake.stopping(self._slow_fraction * self._whole)
         self._max = self.brake.stopping(self._whole) / self._return
 
-    def _calm(self, quiet: bool) -> None:
+    def _set_rest(self, at_rest: bool) -> None:
         """Set the damping for rest or motion. The stiffness stays, so that no load drops."""
-        self._damping[:] = self.REST_DAMPING_FACTOR if quiet else self._settling
-        self._quiet, self._still_for = quiet, 0.0
+        self._damping[:] = self.REST_DAMPING_FACTOR if at_rest else self._settling
+        self._is_at_rest, self._rest_time = at_rest, 0.0
 
     def start(self, state: ArmState) -> None:
         """Start to brake, without anchors and without contact torques."""
         # The torque-rate limit of this arm may be lower than that of its robot model.
         self.brake.set_limits(state.limits)
-        self._take_rate(state.limits)
+        self._set_torque_rates(state.limits)
         self.set_gains(self._params)
-        self._q[:], self._e[:], self.tau_bias[:] = state.q, 0.0, 0.0
-        self._set[:] = self._full[:] = False
+        self._q[:], self._last_deflection[:], self.tau_bias[:] = state.q, 0.0, 0.0
+        self._is_anchored[:] = self._is_saturated[:] = False
         self._time = 0.0
 
     def tau(self, state: ArmState, out: Vector) -> None:
@@ -143,42 +143,43 @@ class _JointAnchors:
         brake.weigh(mass)
         if self._headroom.is_reduced:
             brake.set_torque(self._headroom.update(state))
-        self._settle(state)
+        self._update_anchors(state)
         rate = multiply(self._deflection(state), self._return, out)
         add(rate, self._damped(state.dq), rate)
         add(rate, brake.ahead(subtract(state.tau, self.tau_bias)), rate)
-        together = min(1.0, self._time / self.FADE_IN_TIME)
-        tau = add(brake.torque(mass, rate, together), self.tau_bias, out)
-        np.greater_equal(absolute(tau), 0.95 * self._limit, out=self._full)
-        if not self._quiet:
-            subtract(tau, state.tau, self._late)
-            self._full |= absolute(self._late, self._late) > self._behind
+        proportional_scale = min(1.0, self._time / self.FADE_IN_TIME)
+        tau = add(brake.torque(mass, rate, proportional_scale), self.tau_bias, out)
+        np.greater_equal(absolute(tau), 0.95 * self._limit, out=self._is_saturated)
+        if not self._is_at_rest:
+            lag = subtract(tau, state.tau, self._torque_lag)
+            self._is_saturated |= absolute(lag, lag) > self._max_torque_lag
 
-    def _settle(self, state: ArmState) -> None:
+    def _update_anchors(self, state: ArmState) -> None:
         """Set the anchors of joints that have become slow, and remove those of fast joints."""
-        if not self._quiet:
+        if not self._is_at_rest:
             self._time += self._period
         slow = self._slow * (1.0 + self._time / self.MOMENTUM_DOUBLING_TIME)
         momentum = absolute(dot(state.mass, state.dq))
         maximum(momentum, absolute(self.brake.light_inertia * state.dq), out=momentum)
-        self._set |= momentum < slow
-        self._set &= momentum < self.ANCHOR_LOSS_RATIO * slow
-        np.copyto(self._q, state.q, where=~self._set)
-        self._listen(float((momentum / self._slow).max()))
+        self._is_anchored |= momentum < slow
+        self._is_anchored &= momentum < self.ANCHOR_LOSS_RATIO * slow
+        np.copyto(self._q, state.q, where=~self._is_anchored)
+        self._update_rest(float((momentum / self._slow).max()))
 
-    def _listen(self, fraction: float) -> None:
+    def _update_rest(self, fraction: float) -> None:
         """Switch to the damping of rest after a time, and back immediately on motion.
 
         Args:
             fraction: Maximum momentum of a joint, relative to the initial slow momentum.
         """
-        self._still_for = (
-            self._still_for + self._period if fraction < self.REST_START_FRACTION else 0.0
+        self._rest_time = (
+            self._rest_time + self._period if fraction < self.REST_START_FRACTION else 0.0
         )
-        if self._quiet != (
-            fraction < self.REST_END_FRACTION if self._quiet else self._still_for > self.REST_DELAY
-        ):
-            self._calm(not self._quiet)
+        at_rest = self._rest_time > self.REST_DELAY
+        if self._is_at_rest:
+            at_rest = fraction < self.REST_END_FRACTION
+        if at_rest != self._is_at_rest:
+            self._set_rest(at_rest)
             # ``_time`` determines the slow momentum and the fade-in of braking. At
             # ``FADE_IN_TIME``, the slow momentum is small again, and braking is complete.
             self._time = self.FADE_IN_TIME
@@ -188,7 +189,7 @@ class _JointAnchors:
         damped = self._v
         # Unequal factors may add energy, so only slow joints have them.
         damped[:] = dq
-        return multiply(damped, self._damping, out=damped, where=self._set)
+        return multiply(damped, self._damping, out=damped, where=self._is_anchored)
 
     def _deflection(self, state: ArmState) -> Vector:
         """Return the deflections of joints from their anchors, (n,) [rad]; move the anchors."""
@@ -197,9 +198,10 @@ class _JointAnchors:
         anchor = minimum(maximum(self._q, self._low), self._high)
         e = subtract(state.q, anchor)
         maximum(minimum(e, max_value, out=e), -max_value, out=e)
-        wound = self._full & (absolute(e) > absolute(self._e)) & (e * self._e >= 0.0)
-        np.copyto(e, self._e, where=wound)
-        self._e[:] = e
+        last = self._last_deflection
+        is_wound_up = self._is_saturated & (absolute(e) > absolute(last)) & (e * last >= 0.0)
+        np.copyto(e, last, where=is_wound_up)
+        last[:] = e
         subtract(state.q, e, self._q)
         return e
 

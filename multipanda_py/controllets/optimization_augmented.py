@@ -162,9 +162,9 @@ class OptimizationAugmented(JointTrajectory):
         if p.mode != self._mode:
             was, self._mode = self._mode, p.mode
             if self._states and p.mode == "force":
-                self._take_pose()
+                self._start_pose()
             elif self._states and was == "force":
-                self._take_plan()
+                self._start_plan()
 
     def on_activate(self, states: Sequence[ArmState], target: TrajectoryTarget) -> None:
         """Hold the measured configurations and poses without force."""
@@ -201,11 +201,11 @@ class OptimizationAugmented(JointTrajectory):
         self, arm: int, states: Sequence[ArmState], target: TrajectoryTarget
     ) -> Vector | None:
         """Return the desired contact wrench of an arm, (6,) [N, Nm]; None without a force task."""
-        team = self.force_control
-        is_asked = team.arm_controllers[arm].size and not (
-            team.is_lost or self._mode == "optimization"
+        force_control = self.force_control
+        is_requested = force_control.arm_controllers[arm].size and not (
+            force_control.is_lost or self._mode == "optimization"
         )
-        return team.arm_controllers[arm].desired_wrench if is_asked else None
+        return force_control.arm_controllers[arm].desired_wrench if is_requested else None
 
     def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
         """Start a motion or a stop, set a pose, or set a wrench."""
@@ -221,16 +221,16 @@ class OptimizationAugmented(JointTrajectory):
 
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
         """Write the joint torques of all arms."""
-        team, goal = self.force_control, 0.0 if self._mode == "force" else 1.0
-        team.step(states, self._mode != "optimization")
-        for watch, hand in zip(self._watches, team.arm_controllers):
-            watch.presses = bool(hand.size) and not team.is_idle
+        force_control, goal = self.force_control, 0.0 if self._mode == "force" else 1.0
+        force_control.step(states, self._mode != "optimization")
+        for watch, hand in zip(self._watches, force_control.arm_controllers):
+            watch.presses = bool(hand.size) and not force_control.is_idle
         super().update(states, target, period)
         max_step = period / self.params.blend_time
         self._weight += max(-max_step, min(max_step, goal - self._weight))
         for arm, state in enumerate(states):
             add(self.tau[arm], self._integrate(arm, state), self.tau[arm])
-        if self._weight < 1.0 or not team.is_idle:
+        if self._weight < 1.0 or not force_control.is_idle:
             self._combine(states, period)
         self._report()
 
@@ -298,7 +298,7 @@ class OptimizationAugmented(JointTrajectory):
         )
         np.minimum(np.maximum(tau, -max_value, out=tau), max_value, out=tau)
 
-    def _take_pose(self) -> None:
+    def _start_pose(self) -> None:
         """Start the pose springs at the wrenches that the plans exert at the tools."""
         for arm, state in enumerate(self._states):
             if self._weight == 1.0:
@@ -308,7 +308,7 @@ class OptimizationAugmented(JointTrajectory):
             self.motions[arm].stop()
             self._watches[arm].end(MotionState.MODE_CHANGED)
 
-    def _take_plan(self) -> None:
+    def _start_plan(self) -> None:
         """Start the plans at the torques that the pose springs exert.
 
         While the plan still has a weight, it keeps its reference.
@@ -318,8 +318,8 @@ class OptimizationAugmented(JointTrajectory):
         for arm, state in enumerate(self._states):
             static = self._static(arm, state)
             self._bound_configuration_torque(state, static, 0.0)
-            spring_torque = self._spring_torque(arm, state) - at_tool(state, static)
-            self._displace_plan(arm, state, static + spring_torque.dot(state.jacobian))
+            spring_wrench = self._spring_wrench(arm, state) - at_tool(state, static)
+            self._displace_plan(arm, state, static + spring_wrench.dot(state.jacobian))
             self._watches[arm].end(MotionState.MODE_CHANGED)
 
     def _release(self, indices: Sequence[int]) -> None:
@@ -331,23 +331,26 @@ class OptimizationAugmented(JointTrajectory):
         Args:
             indices: Indices of the released arms.
         """
-        team, states, is_lost = self.force_control, self._states, self.force_control.is_lost
+        control, states, is_lost = self.force_control, self._states, self.force_control.is_lost
         statics = [self._static(arm, state) for arm, state in enumerate(states)]
         if self._weight > 0.0 or self._mode != "force":
             of_plan = np.array([at_tool(state, tau) for state, tau in zip(states, statics)])
-            parts = team.controlled(of_plan)
+            parts = control.controlled(of_plan)
             for arm in indices:
                 if is_lost or not self.motions[arm].moving:
-                    part = parts[arm] * team.arm_controllers[arm].direction
+                    part = parts[arm] * control.arm_controllers[arm].direction
                     desired = statics[arm] - part.dot(states[arm].jacobian)
                     self._displace_plan(arm, states[arm], desired)
         if self._weight < 1.0 or self._mode == "force":
-            pulls = np.array([self._spring_torque(arm, state) for arm, state in enumerate(states)])
-            parts = team.controlled(pulls)
+            spring_wrenches = np.array(
+                [self._spring_wrench(arm, state) for arm, state in enumerate(states)]
+            )
+            parts = control.controlled(spring_wrenches)
             for arm in indices:
                 goal = [part.copy() for part in self._goals[arm]]
                 self._poses[arm].start(states[arm])
-                rest = pulls[arm] - parts[arm] * team.arm_controllers[arm].direction
+                direction = control.arm_controllers[arm].direction
+                rest = spring_wrenches[arm] - parts[arm] * direction
                 self._displace_pose(arm, states[arm], rest)
                 if not is_lost:
                     self._goals[arm][0][:], self._goals[arm][1][:] = goal
@@ -379,7 +382,7 @@ class OptimizationAugmented(JointTrajectory):
         configuration = np.minimum(np.maximum(state.q + step, limits.lower), limits.upper)
         motion.rest(configuration, motion.dq.copy())
 
-    def _spring_torque(self, arm: int, state: ArmState) -> Vector:
+    def _spring_wrench(self, arm: int, state: ArmState) -> Vector:
         """Return the wrench of a pose spring on the tool, (6,) [N, Nm]."""
         pose, spring = self._poses[arm], self._pose_springs[arm]
         spring.measure(state, pose.position, pose.rotation)

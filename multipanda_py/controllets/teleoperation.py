@@ -197,23 +197,23 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     def __init__(self, context: Context, params: TeleoperationParams) -> None:
         self._mapping = MotionMapping(*context.rotations_base_in_world)
         self._reference, self._spring = BoundedPose(), CartesianSpring()
-        self._saturation = TorqueSaturation(context.arms[1])
-        self._margin, self._lost = (
+        self._torque_saturation = TorqueSaturation(context.arms[1])
+        self._velocity_scaling, self._singularity_damping = (
             VelocityLimitScaling(context.arms[1].limits),
             SingularityDamping(),
         )
         self._hold = SingularityHold(context.arms[1], context.period, self._spring.stiffness_along)
         self._spring.set_shape(params.damping_ratio, np.full(6, math.inf), False)
         self._tare, self._reflection = WrenchTare(context.period), ForceReflection()
-        self._account = PassivityObserver()
+        self._passivity_observer = PassivityObserver()
         self._brake, self._braked = np.zeros(6), np.zeros(6)
         leader, follower = context.joints
-        self._speed_brake, self._tau_ext = SpeedBrake(leader), np.zeros(leader)
+        self._speed_brake, self._reflected_torque = SpeedBrake(leader), np.zeros(leader)
         self._nullspace_spring = ConfigurationSpring(context.arms[1].robot)
         self._configuration = np.zeros(follower)
-        self._guided = ShiftedConfiguration(follower, context.period)
-        self._nothing = np.zeros(6)
-        self._open, self._coupling = True, (params.engaged, params.scale)
+        self._shifted_configuration = ShiftedConfiguration(follower, context.period)
+        self._no_wrench = np.zeros(6)
+        self._is_decoupled, self._coupling = True, (params.engaged, params.scale)
         super().__init__(context, params)
         self.softest = 1  # Only the follower, arm 1, has a spring whose stiffness can be reduced.
 
@@ -237,7 +237,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
             (p.torque_deadband, p.max_torque, p.feedback * reflection[1]),
         )
         coupling = (p.engaged, p.scale)
-        self._open = self._open or coupling != self._coupling
+        self._is_decoupled = self._is_decoupled or coupling != self._coupling
         self._coupling = coupling
 
     def _set_reflection(self) -> tuple[float, float]:
@@ -252,7 +252,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
             reflection.append(min(1.0, max_value / max(measured * delay, 1e-9)))
             stiffnesses.append(measured * reflection[-1])
         self._brake[:3], self._brake[3:] = (stiffness * delay for stiffness in stiffnesses)
-        self._account.set_stiffness(max(stiffnesses[0], 50.0), max(stiffnesses[1], 2.0))
+        self._passivity_observer.set_stiffness(max(stiffnesses[0], 50.0), max(stiffnesses[1], 2.0))
         return reflection[0], reflection[1]
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
@@ -260,14 +260,14 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self.start_gains()
         self.is_free[1] = self._spring.is_free
         self._reference.start(states[1])
-        self._close(states[0])
+        self._couple(states[0])
         self._reflection.reset()
-        self._account.reset()
+        self._passivity_observer.reset()
         self._hold.reset()
         p = self.params
         self._tare.start(p.tare_time, p.max_tare_force, p.max_tare_torque)
         self._configuration[:] = states[1].q
-        self._guided.reset()
+        self._shifted_configuration.reset()
 
     def on_handover(
         self, states: Sequence[ArmState], target: Target, handovers: Sequence[Handover]
@@ -282,15 +282,15 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         reference, mapping, engaged = self._reference, self._mapping, self.params.engaged
         twist = None
         if engaged:
-            if self._open:
-                self._close(leader)
+            if self._is_decoupled:
+                self._couple(leader)
             mapping.follow(
                 leader.position_ee_in_base, leader.rotation_ee_in_base, leader.twist_ee_in_base
             )
             reference.advance(mapping.position, mapping.rotation, period)
         reference.tie(follower)
-        used = self._margin.used(follower)
-        slower = self._margin.spring(used)
+        used = self._velocity_scaling.used(follower)
+        slower = self._velocity_scaling.spring(used)
         if engaged:
             twist = mapping.twist
             reference.limit(twist)
@@ -299,14 +299,14 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         spring = self._spring
         spring.measure(follower, reference.position, reference.rotation, twist)
         self.is_free[1] = spring.is_free
-        wrench_scale = slower * self._saturation.spring_scale(spring, follower)
+        wrench_scale = slower * self._torque_saturation.spring_scale(spring, follower)
         impedance = spring.wrench(wrench_scale)
-        singularity_damping = self._lost.damp_spring(follower, spring, wrench_scale)
+        singularity_damping = self._singularity_damping.damp_spring(follower, spring, wrench_scale)
         tau = dot(sum_of(impedance, singularity_damping), follower.jacobian, self.tau[1])
         add(tau, self._hold_configuration(follower), tau)
         self._hold.add(follower, tau)
         sensed = self._tare.update(follower.wrench_ext_in_base, leader, follower)
-        scale = self._reflect(leader, sensed if engaged else self._nothing, period)
+        scale = self._reflect(leader, sensed if engaged else self._no_wrench, period)
         report = self.report
         report[0], report[1] = scale * self._reflection.force, scale * self._reflection.torque
         report[2], report[3], report[4] = reference.distance, reference.angle, engaged
@@ -318,10 +318,10 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
 
     def _hold_configuration(self, follower: ArmState) -> Vector:
         """Return the projected torques of the follower's configuration spring, (n,) [Nm]."""
-        configuration, velocity, guided = self._configuration, None, self._guided
-        if self._spring.is_free or guided.is_shifted:
+        configuration, velocity, shifted = self._configuration, None, self._shifted_configuration
+        if self._spring.is_free or shifted.is_shifted:
             free = self._spring.free_velocity(follower) if self._spring.is_free else None
-            configuration, velocity = guided.step(follower, free, configuration, None)
+            configuration, velocity = shifted.step(follower, free, configuration, None)
         return self._nullspace_spring.torque(follower, configuration, velocity)
 
     def _reflect(self, leader: ArmState, sensed: Vector, period: float) -> float:
@@ -337,21 +337,21 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         multiply(leader.dq, self.params.leader_damping, tau)
         braked = multiply(self._brake, twist, self._braked)
         multiply(braked, reflection.contact_strength, braked)
-        taken = float(dot(tau, leader.dq)) + float(dot(braked, twist))
-        scale = self._account.update(
-            reflection.force, reflection.torque, wrench, twist, taken, period
+        dissipated = float(dot(tau, leader.dq)) + float(dot(braked, twist))
+        scale = self._passivity_observer.update(
+            reflection.force, reflection.torque, wrench, twist, dissipated, period
         )
         multiply(wrench, scale, wrench)
-        measured = dot(subtract(wrench, braked, wrench), leader.jacobian, self._tau_ext)
+        measured = dot(subtract(wrench, braked, wrench), leader.jacobian, self._reflected_torque)
         subtract(measured, tau, tau)
         self._speed_brake.add(leader, self._leader_speeds, tau)
         return scale
 
-    def _close(self, leader: ArmState) -> None:
+    def _couple(self, leader: ArmState) -> None:
         """Couple the arms at the leader's pose, without a change of the follower's reference."""
         reference = self._reference
         self._mapping.couple(
             leader.position_ee_in_base, leader.rotation_ee_in_base,
             reference.position, reference.rotation, self.params.scale,
         )  # fmt: skip
-        self._open = False
+        self._is_decoupled = False

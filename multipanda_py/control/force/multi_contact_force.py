@@ -138,8 +138,8 @@ class MultiContactForceController:
         self._saturation = [TorqueSaturation(arm) for arm in context.arms]
         self.projector, self._modes, self._goal = (np.zeros((n, n)) for _ in range(3))
         self._step = np.zeros((n, n))
-        self._tails = np.zeros((n, 6))
-        self._tau_ext, self._speeds, self._along = np.zeros(n), np.zeros(n), np.zeros(n)
+        self._fading_wrenches = np.zeros((n, 6))
+        self._measured_forces, self._speeds, self._along = np.zeros(n), np.zeros(n), np.zeros(n)
         self._frames = list(zip(context.rotations_base_in_world, context.positions_base_in_world))
         self._fade = 1.0
         self.on_release: Callable[[Sequence[int]], None] = _ignore
@@ -161,7 +161,7 @@ class MultiContactForceController:
         """Clear all desired and exerted forces."""
         self.presses = self.is_lost = self._is_on = self._update_modes = False
         self.is_idle = True
-        for array in (self.projector, self._goal, self._modes, self._tails):
+        for array in (self.projector, self._goal, self._modes, self._fading_wrenches):
             array[:] = 0.0
         for hand in self.arm_controllers:
             hand.reset()
@@ -197,12 +197,12 @@ class MultiContactForceController:
         for hand, state in zip(self.arm_controllers, states):
             hand.measure(state)
         if requests:
-            requests = self._judge(states)
+            requests = self._check_contacts(states)
         if requests:
             self._is_on = True
             self._press(states)
         elif self._is_on:
-            self._let_go(self._gains.release_time if self.is_lost else self._blend_time)
+            self._fade_out(self._gains.release_time if self.is_lost else self._blend_time)
         self._blend(requests)
 
     def across(self, wrenches: Matrix) -> None:
@@ -223,7 +223,7 @@ class MultiContactForceController:
         """Add the controlled forces to tool wrenches along the base axes, (N, 6) [N, Nm]."""
         for index, hand in enumerate(self.arm_controllers):
             wrench = wrenches[index]
-            wrench += self._tails[index]
+            wrench += self._fading_wrenches[index]
             if self._is_on:
                 wrench += hand.exerted * hand.direction
             else:  # The plan has released this direction, so no spring or damper acts along it.
@@ -243,7 +243,7 @@ class MultiContactForceController:
                 hand.set_direction()
         return True
 
-    def _judge(self, states: Sequence[ArmState]) -> bool:
+    def _check_contacts(self, states: Sequence[ArmState]) -> bool:
         """Update the contacts. Return True if forces are to be controlled."""
         active_hands = [hand for hand in self.arm_controllers if hand.size]
         if self.presses:
@@ -279,7 +279,7 @@ class MultiContactForceController:
             self._modes[:] = np.diag([float(hand.size > 0.0) for hand in self.arm_controllers])
 
     def _press(self, states: Sequence[ArmState]) -> None:
-        hands, measured, speeds = self.arm_controllers, self._tau_ext, self._speeds
+        hands, measured, speeds = self.arm_controllers, self._measured_forces, self._speeds
         supported = self._wrench_scale(states)
         sizes = [supported * hand.size for hand in hands]
         for index, hand in enumerate(hands):
@@ -291,7 +291,8 @@ class MultiContactForceController:
             max_value = WAITING_FORCE_RATIO * self._gains.contact_force
             sizes = [min(size, max_value) for size in sizes]
             mixed, rates = measured.tolist(), speeds.tolist()
-        for hand, state, tail, *numbers in zip(hands, states, self._tails, sizes, mixed, rates):
+        tails = self._fading_wrenches
+        for hand, state, tail, *numbers in zip(hands, states, tails, sizes, mixed, rates):
             if hand.size:
                 hand.press(state, *numbers)
             elif hand.exerted:  # Only the force of this arm was withdrawn.
@@ -305,10 +306,10 @@ class MultiContactForceController:
             limit.scale(hand.size * hand.direction, state) for hand, limit, state in active_hands
         )
 
-    def _let_go(self, time: float) -> None:
+    def _fade_out(self, time: float) -> None:
         """Freeze all forces, and let them fade."""
         self.on_release(range(len(self.arm_controllers)))
-        for hand, tail in zip(self.arm_controllers, self._tails):
+        for hand, tail in zip(self.arm_controllers, self._fading_wrenches):
             self._drop(hand, tail, time)
         self._is_on = self.presses = False
 
@@ -332,10 +333,10 @@ class MultiContactForceController:
         subtract(goal, projector, step)
         np.maximum(np.minimum(step, max_value, out=step), -max_value, out=step)
         projector += step
-        multiply(self._tails, self._fade, self._tails)
-        if float(np.abs(self._tails).max()) < MIN_FORCE:
-            self._tails[:] = 0.0
-        self.is_idle = not (requests_force or projector.any() or self._tails.any())
+        multiply(self._fading_wrenches, self._fade, self._fading_wrenches)
+        if float(np.abs(self._fading_wrenches).max()) < MIN_FORCE:
+            self._fading_wrenches[:] = 0.0
+        self.is_idle = not (requests_force or projector.any() or self._fading_wrenches.any())
 
     def _lose(self, lost: Sequence[ContactForceController]) -> None:
         self.is_lost = True

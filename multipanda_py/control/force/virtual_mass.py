@@ -138,8 +138,8 @@ class VirtualBody:
         add(filtered, multiply(change, self._weight, change), filtered)
         force, torque = self._filtered_force, self._filtered_torque
         if self.ignores:
-            self._let_go(force, self.ignored_wrench[:3], self._deadband[0])
-            self._let_go(torque, self.ignored_wrench[3:], self._deadband[1])
+            self._reduce_ignored(force, self.ignored_wrench[:3], self._deadband[0])
+            self._reduce_ignored(torque, self.ignored_wrench[3:], self._deadband[1])
             self.ignores = bool(np.any(self.ignored_wrench))
             if self._tare_left:
                 return
@@ -150,7 +150,7 @@ class VirtualBody:
         self._integrate()
 
     @staticmethod
-    def _let_go(measured: Vector, withstood: Vector, margin: float) -> None:
+    def _reduce_ignored(measured: Vector, ignored: Vector, margin: float) -> None:
         """Reduce the ignored force or torque as the measured one decreases.
 
         It is projected on the ball whose diameter reaches from zero to the measured vector, and
@@ -158,18 +158,18 @@ class VirtualBody:
 
         Args:
             measured: Measured force [N] or torque [Nm], (3,).
-            withstood: Ignored force or torque, changed in place, (3,).
+            ignored: Ignored force or torque, changed in place, (3,).
             margin: Deadband, by which the ball is enlarged [N] or [Nm].
         """
         size = length(measured)
         if size <= margin:
-            withstood[:] = 0.0
+            ignored[:] = 0.0
             return
         centre = (0.5 * (1.0 + margin / size)) * measured
-        away = withstood - centre
+        away = ignored - centre
         radius, distance = 0.5 * (size + margin), length(away)
         if distance > radius:
-            withstood[:] = centre + away * (radius / distance)
+            ignored[:] = centre + away * (radius / distance)
 
     def _integrate(self) -> None:
         h, push, velocity = self._period, self._push, self.velocity
