@@ -15,7 +15,7 @@ from multipanda_py.exceptions import ConfigurationError
 BOOLEAN_VALUES = ["true", "false"]
 DISCOVERY_VALUES = ["environment", "SUBNET", "LOCALHOST", "OFF"]
 Argument = tuple[str, str, str, Sequence[str] | None]
-"""Name, default, description and allowed values."""
+"""Launch argument: name, default, description and allowed values, None for any."""
 _MIN_SIMILARITY = 0.85
 """Minimum similarity of two names for a suggestion, 0 to 1."""
 _OF_LAUNCH = ("launch-prefix", "launch-prefix-filter")
@@ -39,7 +39,7 @@ def refuse_strangers(words: Iterable[str], known: Sequence[str]) -> None:
 
 
 def misspelt(names: Iterable[str], known: Sequence[str]) -> dict[str, str]:
-    """Return names that are similar to an argument, each with that argument."""
+    """Return the unknown names that are similar to a known argument, each with this argument."""
     strangers = [name for name in names if name not in known]
     near = {
         name: get_close_matches(name, known, n=1, cutoff=_MIN_SIMILARITY) for name in strangers
@@ -67,7 +67,11 @@ def addresses(pairs: str, config: CellConfig) -> dict[str, str]:
 
 
 def cell_file(name: str) -> Path:
-    """Return the file of that name, from the current folder or the package's share folder."""
+    """Return the path of a cell file, given as a path or as a name in the share folder.
+
+    Raises:
+        ConfigurationError: If there is no such file.
+    """
     shipped = Path(get_package_share_directory("multipanda_py")) / "config"
     for path in (Path(name), shipped / name):
         if path.is_file():

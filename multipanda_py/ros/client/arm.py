@@ -235,8 +235,8 @@ class HandGoal:
 
 
 _MIN_OBJECT_WIDTH = 1e-3
-"""Finger distance above which a closed gripper counts as holding an object [m]. It is also the
-tolerance of full opening."""
+"""Finger distance above which a closed gripper counts as holding an object [m]. A command within
+this distance of the maximum width counts as full opening."""
 
 
 class RemoteGripper(Gripper):

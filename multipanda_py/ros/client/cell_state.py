@@ -173,7 +173,7 @@ class NodeStatus:
             self._remember(LoopEvent(Event.HOLDS, time_ns, arm, "", now.hold_reason))
         if (
             before.received_at > 0.0 and now.refused > before.refused
-        ):  # A restarted node counts from 0.
+        ):  # A lower count is no rejection: a restarted node counts from 0.
             self.note(f"refused: {now.refusal}", time.monotonic_ns())
 
     def _remember(self, event: LoopEvent) -> None:

@@ -38,7 +38,7 @@ from multipanda_py.ros.services.arms import RECOVERY_RESPONSE_TIMEOUT
 from multipanda_py.state import Matrix
 
 DIAGNOSTICS_DELAY = 0.5
-"""Time after a switch during which received diagnostics may still show the state before it [s]."""
+"""Time after a switch for which diagnostics may still show the previous controllets [s]."""
 TARGETS_PER_CHECK = 10
 """Number of sent targets after which rejections are checked. Up to half may be rejected."""
 APPROACH_CONTROLLET = "joint_trajectory_controller"
@@ -82,7 +82,7 @@ class RemoteLaws:
         self._refused = dict.fromkeys(arms, (0, 0))
 
     def choose(self, arms: Sequence[str], law: str, period: float) -> dict[str, str]:
-        """Select the controllet of a type on each arm to receive targets; return their names.
+        """Select the controllet of a type on each arm to receive targets; return names by arm.
 
         Args:
             arms: Names of the arms.
@@ -318,7 +318,7 @@ class RemoteMotion:
                 if result.error_code != FollowJointTrajectory.Result.SUCCESSFUL:
                     raise MotionFailed(f"{arm}: {result.error_string}")
         except BaseException:  # Goals must also end if the program is interrupted.
-            # Goals that cannot be cancelled end when the heartbeats stop.
+            # A goal without a handle cannot be cancelled. It ends when the heartbeats stop.
             for handle in handles.values():
                 handle.cancel_goal_async()
             raise

@@ -35,7 +35,7 @@ from multipanda_py.ros.node.qos import DATA_QOS, STATE_QOS
 SENSOR_QOS = QoSProfile(depth=20, reliability=ReliabilityPolicy.BEST_EFFORT)
 """QoS profile of sensor data: a lost message is not repeated."""
 PERIOD = 1.0
-"""Period of messages on ``/diagnostics`` while no arm enters or leaves its band [s]."""
+"""Period of ``/diagnostics`` while no value enters or leaves its tolerance band [s]."""
 
 
 class ArmListener:
@@ -98,7 +98,7 @@ def listen(namespace: str, *arms: str) -> None:
 
 
 def publish(cell: str, namespace: str) -> None:
-    """Publish the agreement of arms and twins until standard input ends."""
+    """Publish the agreement of arms and twins, read from standard input until it ends."""
     node = rclpy.create_node(
         f"twin_monitor_{cell.replace('/', '_')}",
         namespace=namespace.strip("/"), enable_rosout=False,

@@ -290,7 +290,7 @@ class RemoteTargets:
     Args:
         link: Link to the node.
         root: Namespace of the cell.
-        names: Names of the cell.
+        names: Names of arms and controllets of the cell.
         arms: States of the arms, by name.
 
     Attributes:

@@ -175,7 +175,11 @@ class CrispNames:
         self._set_values[name] = value
 
     def forget(self, own: str) -> None:
-        """Delete the stored CRISP values of a parameter of the controllet."""
+        """Delete the CRISP values stored for a parameter that a client has set directly.
+
+        Args:
+            own: Name of the parameter of the controllet.
+        """
         weights = [name for name in self._set_values if name.startswith(WEIGHT[0])]
         for name in (*_SAME.get(own, ()), *(weights if own == CONFIGURATION[0] else ())):
             self._set_values.pop(name, None)

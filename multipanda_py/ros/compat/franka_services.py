@@ -87,7 +87,7 @@ class FrankaServices:
     def _set(
         self, arm: str, name: str, read: Callable[[Any], Values], request: Any, response: Any
     ) -> Work:
-        """Set the parameters of a request; answer when the robot has answered."""
+        """Change the settings that a request contains, and respond after the robot's answer."""
         try:
             reason = yield from set_together(self._robots[arm], read(request))
         except MultipandaError as error:
@@ -187,7 +187,7 @@ class FrankaHandActions:
         node: Node that offers them.
         cell: Cell of the arm.
         arm: Name of the arm with the gripper.
-        hand: Interfaces of this package for the same gripper, which also update these goals.
+        hand: Interfaces of this package for the same gripper, which also poll these goals.
 
     Raises:
         ImportError: If franka_msgs is not installed.

@@ -128,7 +128,7 @@ def _counts(
         layout: Layout of one structure.
         address: Address of the array.
         number: Number of structures in the array.
-        limit: Maximum size. Sequences within one of more than ``limit.parts`` elements are skipped.
+        limit: Maximum size. Sequences in one of more than ``limit.parts`` elements are skipped.
 
     Yields:
         Sequence of the layout, number of its elements in all structures, and their size [bytes].

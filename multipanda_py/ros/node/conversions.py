@@ -136,7 +136,7 @@ def read_numbers(kind: type, parts: tuple[str, str], raw: bytes) -> StampedNumbe
 
 
 def _numbers_of(message: Any, parts: tuple[str, str]) -> StampedNumbers:
-    """Return the content of a message that rclpy has decoded."""
+    """Return stamp, frame and numbers of a message that rclpy has decoded."""
     stamp = message.header.stamp
     body = next(
         value

@@ -41,7 +41,7 @@ class _Open(NamedTuple):
 
 
 class DeferredResponses:
-    """Open requests of services.
+    """Requests of services that are not answered yet.
 
     Args:
         note: Function that receives the origin of an exception and the exception.
@@ -90,7 +90,7 @@ class DeferredResponses:
             return response
 
         service = create(call)
-        # Executors send every response through this method. Its replacement sends it later.
+        # Executors send every response by ``send_response``. ``keep`` replaces it and sends later.
         send = service.send_response
 
         def keep(response: Any, header: Any) -> None:
@@ -104,7 +104,7 @@ class DeferredResponses:
         return service
 
     def close(self, reason: str) -> None:
-        """Answer all open requests with a reason."""
+        """Answer all open requests as failed, with a reason."""
         for item in self._open:
             item.work.close()
             self._send(item._replace(response=refuse(item.response, reason)))

@@ -107,13 +107,13 @@ class Guard:
             self.refused[service.lstrip("/")] += 1
 
     def note_large(self, path: str, reason: str) -> None:
-        """Log the first request, goal or message of a name that is too large."""
+        """Log that a request, goal or message is too large, once for each service or topic."""
         if path not in self._large:
             self._large.add(path)
             self._logger.warning(f"{path}: rejected: {reason}; this is logged once")
 
     def call(self, path: str, callback: Callable[..., Any], *args: Any) -> Any:
-        """Return what a callback returns, or None if it raises."""
+        """Call a callback and return its result. If it raises, note the error and return None."""
         try:
             return callback(*args)
         except Exception as error:
@@ -202,7 +202,7 @@ class GuardedNode(ParameterNode):
         return self._bound(plain(srv_type, srv_name, answer, **options), srv_type)
 
     def _bound(self, service: Any, kind: Any) -> Any:
-        """Let executors count the requests of a service before they convert them."""
+        """Let requests of a service be counted before rclpy converts them."""
         service.srv_type = bounded_service(kind)
         return service
 

@@ -181,7 +181,7 @@ class LifeCycle:
         elif self._cell is not None:
             move = self._deactivate if transition.goal == INACTIVE else self._activate
             yield from move(self._cell)
-            if self.state == transition.start:  # No shutdown was requested meanwhile.
+            if self.state == transition.start:  # Otherwise a shutdown came first.
                 self._arrive(transition.goal)
 
     def _deactivate(self, cell: Cell) -> Work:

@@ -172,7 +172,7 @@ class MultimodeController:
                 self._guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
 
     def is_over(self, signals: StopSignals, life: LifeCycle) -> bool:
-        """Return True if the session of the cell has to end."""
+        """Return True if the cell has to end: by a signal, a failure or the life cycle."""
         return bool(signals.received or self.failure or life.ends or not life.wants_cell)
 
     def _watch(self) -> None:
@@ -308,7 +308,7 @@ def _serve(
     cell = Cell(cell_config(node, folders_of(arguments), sections_of_others(arguments)))
     with contextlib.ExitStack() as ends:
         ends.callback(cell.close)
-        cell.beat_by_hand()  # Heartbeats start with the first callback.
+        cell.beat_by_hand()  # Callbacks send the heartbeats, so that a blocked node is noticed.
         with signals.interruptible():
             cell.start()
             check_name_conflicts(node, cell.arms)
@@ -316,7 +316,7 @@ def _serve(
         ends.callback(check.close)
         controller = MultimodeController(node, cell, serving.nodes, check)
         stop = Stop(node, cell, args)
-        # The call covers existing segments only. Those of stop and self-check exist now.
+        # The call covers existing shared memory only. That of stop and self-check exists now.
         keep_own_memory_private()
         ends.callback(end_within, CLOSE_TIMEOUT)
         ends.callback(stop.close)

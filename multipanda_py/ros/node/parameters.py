@@ -98,7 +98,7 @@ def plain_node(name: str, main: GuardedNode, arm: str) -> GuardedNode:
         guard=main.guard,
         answers=main.answers,
         namespace="/".join((namespace.rstrip("/"), arm)).rstrip("/") or "/",
-        use_global_arguments=False,  # The section /** of the cell file is not meant for it.
+        use_global_arguments=False,  # The section /** of the cell file is not for this node.
         enable_rosout=False,
         parameter_overrides=[Parameter("start_type_description_service", value=False)],
     )

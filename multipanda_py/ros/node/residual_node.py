@@ -109,7 +109,7 @@ def main() -> int:
     trained = load_residual(Path(file))
     try:
         rclpy.init(args=["--ros-args", *arguments] if arguments else None)
-    except RuntimeError as error:  # RCLError has no public name.
+    except RuntimeError as error:  # rclpy raises RCLError, which has no public name.
         reason = str(error).split(", at /")[0]
         sys.stderr.write(f"multipanda residual node: --remap: {reason}\n")
         return 1
@@ -122,7 +122,7 @@ def main() -> int:
         rclpy.spin(node)
     except (KeyboardInterrupt, ExternalShutdownException):
         return 0
-    except RuntimeError:  # It is an RCLError if rclpy was shut down during a callback.
+    except RuntimeError:  # Also raised, as RCLError, if rclpy is shut down during a callback.
         if node.context.ok():
             raise
     finally:

@@ -58,8 +58,8 @@ class RecoveryServices:
 class TareServices:
     """Services ``<arm>/tare`` and ``<arm>/untare``.
 
-    A request is answered when the arm is tared, after half a second, or with the reason of a
-    failure. The node serves other requests meanwhile.
+    A request is answered when the arm is tared, which takes half a second, or with the reason of
+    a failure. The node serves other requests meanwhile.
 
     Thread: executor.
     """

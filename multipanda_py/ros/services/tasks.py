@@ -234,7 +234,7 @@ class TaskServices:
         pool, ended = ThreadPoolExecutor(1, "task check"), threading.Event()
 
         def notify(check: SubtaskCheck) -> None:
-            # This error ends the thread soon. The process would wait for it before it ends.
+            # The error ends the check soon. Otherwise the process could not end before the check.
             if self._called_off or ended.is_set():
                 raise TaskFailed(f"{check.subtask}: the check was cancelled")
 

@@ -20,7 +20,7 @@ from multipanda_py.ros.node.running import every
 
 
 class PlainTopic:
-    """Publisher that reuses one message.
+    """Publisher that reuses one message object; fill it before each :meth:`send`.
 
     Args:
         node: Node that publishes.
@@ -43,7 +43,7 @@ class PlainTopic:
 
 
 class StateTopic:
-    """Publisher that reuses one message with a header.
+    """Publisher that reuses one message object with a header; fill it before each :meth:`send`.
 
     Args:
         node: Node that publishes.
@@ -122,7 +122,7 @@ class FreshStates:
         self._sent = sensed
         if not self._clock.has_started:  # The stamps would be zero. Diagnostics report the reason.
             return None
-        if self._is_clock:  # /clock has the same time in steps of its rate; this one has none.
+        if self._is_clock:  # The time on /clock, but exact: /clock changes only at its rate.
             return Fresh(row, new, [world_time(row)] * len(new))
         # States with one measurement time share one clock reading, so that their stamps are equal.
         stamp_of = {ns: self._clock.stamp(ns) for ns in {sensed[index] for index in new}}

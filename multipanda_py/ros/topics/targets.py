@@ -90,7 +90,7 @@ class TargetInhibit:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Compare nested sequences of numbers, parts of which may be None."""
+    """Return True if two nested sequences of numbers are equal; parts may be None."""
     if one is None or other is None:
         return one is other
     if isinstance(one, tuple):
