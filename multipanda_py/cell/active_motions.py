@@ -56,7 +56,7 @@ class MotionExecution:
     def check_no_active_motion(self) -> None:
         """Raise an error if any arm still has a motion to execute, from any client.
 
-        Joint speeds do not show this: a motion starts slowly, and some time after its command.
+        Joint speeds would not show such a motion, which starts slowly and after its command.
 
         Raises:
             PlanRejected: If an arm executes or is about to execute a motion. The message names the

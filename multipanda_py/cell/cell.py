@@ -369,15 +369,15 @@ class Cell(Closeable):
         return self._switcher.ended_by(name, since)
 
     def entry_answer(self, request: EntryRequest) -> bool:
-        """Return True if the request has been executed. See :meth:`.SceneEditor.answer`."""
+        """Return True once an object request is executed. See :meth:`.SceneEditor.answer`."""
         return self._entries.answer(request)
 
     def withdraw_entry(self, request: EntryRequest) -> str:
-        """Withdraw a request; return a text stating whether it may still be executed."""
+        """Withdraw a request for an object; return a text stating whether it may still happen."""
         return self._entries.withdraw(request)
 
     def absent_like(self, thing: str) -> str:
-        """Return the first absent object that differs from another only in its pose, or ''."""
+        """Return the first absent object that differs from an object only in pose, or ''."""
         return self._entries.absent_like(thing)
 
     def report(self, name: str) -> Reports:
@@ -399,7 +399,7 @@ class Cell(Closeable):
         return self._reader.snapshot_at(time)
 
     def rows(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
-        """Return the number of cycles and the records after ``since``.
+        """Return the number of cycles so far, and the records after the first ``since``.
 
         See :meth:`.StateReader.rows`.
         """
@@ -735,7 +735,7 @@ class Cell(Closeable):
         return self._settings.answer(request)
 
     def withdraw_settings(self, request: ArmRequest) -> str:
-        """Withdraw a request; return a text stating whether it may still be executed."""
+        """Withdraw requested settings; return a text stating whether they may still change."""
         return self._settings.withdraw(request)
 
     def tare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> Vector:
@@ -765,7 +765,7 @@ class Cell(Closeable):
         return self._tare.answer(request)
 
     def withdraw_tare(self, request: ArmRequest) -> str:
-        """Withdraw a request; return a text stating whether it may still be executed."""
+        """Withdraw a requested tare; return a text stating whether it may still happen."""
         return self._tare.withdraw(request)
 
     def attach(self, arm: str, thing: str = "", pose_in_tool: Pose | None = None) -> str:
@@ -788,11 +788,11 @@ class Cell(Closeable):
         return self._holding.ask_detach(arm)
 
     def holding_answer(self, request: HoldingRequest) -> bool:
-        """Return True if the request has been executed. See :meth:`.Attachments.answer`."""
+        """Return True once an object is attached or detached. See :meth:`.Attachments.answer`."""
         return self._holding.answer(request)
 
     def withdraw_holding(self, request: HoldingRequest) -> str:
-        """Withdraw a request; return a text stating whether it may still be executed."""
+        """Withdraw a request to attach or detach; return whether it may still happen, as text."""
         return self._holding.withdraw(request)
 
     def held(self) -> dict[str, str]:

@@ -298,7 +298,7 @@ class Attachments:
         return self._ask(arm, self.held().get(arm, ""), np.zeros(ATTACH_WIDTH))
 
     def answer(self, request: HoldingRequest) -> bool:
-        """Return True if the request has been executed.
+        """Return True once the object is attached or detached, False before.
 
         Raises:
             HoldingRejected: If a newer request has replaced this one.

@@ -30,8 +30,8 @@ from multipanda_py.state import ArmSnapshot
 OWNER_DESCRIPTION = "the program that owns the cell"
 _MAX_TRIES = 3  # Maximum number of requests of one switch.
 _SETTLED_TIME = SETTLING_TIME + 0.1
-"""Time without commanded motion after which an arm counts as settled here [s]. It is longer than
-that of the loop, so that the loop agrees."""
+"""Time without commanded motion after which an arm counts as settled for a switch [s]. The loop
+uses a shorter time, so it agrees."""
 ABANDON_TIME = 1.0
 """Time from the deadline until a switch that no client polls is withdrawn [s]."""
 
@@ -183,7 +183,8 @@ class PendingSwitch:
         if self._stops != switch_lock.stops and not self._is_stop:
             self._refuse_after_stop()
         before = switch_lock.open
-        if before is not None and before.is_over():  # Its client has not polled the answer yet.
+        # The answer is lost unless it is kept, because the client of ``before`` has not polled it.
+        if before is not None and before.is_over():
             before.keep_answer()
             before = switch_lock.open = None
         if before is not None and before is not self:

@@ -49,9 +49,9 @@ class EntryRequest:
 class SceneEditor:
     """Add and remove movable objects of the cell file between two cycles.
 
-    The simulated world contains all of them from the start. Absent objects have no weight and no
-    contacts, and are parked outside the scene. Adding one therefore does not delay the loop, and
-    controllets can prepare for all objects at activation.
+    The simulated world contains all movable objects from the start. Absent objects have no weight
+    and no contacts, and are parked outside the scene. Adding an object therefore does not delay
+    the loop, and controllets can prepare for all objects at activation.
 
     Args:
         names: Names of arms and controllets of the cell.
@@ -73,7 +73,7 @@ class SceneEditor:
         return tuple(name for name in self._movable if name not in there)
 
     def absent_like(self, thing: str) -> str:
-        """Return the first absent object that differs from another only in its pose, or ''."""
+        """Return the first absent object that differs from an object only in pose, or ''."""
         own = self._names.config.objects
         same = {"present": True, "position": [0.0] * 3, "rpy": [0.0] * 3}
         model = own[thing].model_copy(update=same) if thing in own else None
@@ -132,7 +132,7 @@ class SceneEditor:
         return self._ask(thing, self._entry(thing, pose, twist, ObjectRequest.MOVE))
 
     def answer(self, request: EntryRequest) -> bool:
-        """Return True if the request has been executed.
+        """Return True once the request is executed, False before.
 
         Raises:
             SimulationRefused: If the loop refused the request, or a newer request replaced it.

@@ -344,9 +344,9 @@ class StateReader:
         return self._moment(self._newest_flat()).objects()
 
     def report(self, name: str) -> Reports:
-        """Return the reports of a controllet in the newest cycle, by ``name [unit]``.
+        """Return the values that a controllet reported in the newest cycle, by ``name [unit]``.
 
-        Code should read a single value by its declaration, with :meth:`.Reports.value`.
+        To read one value in code, pass its declared :class:`.Report` to :meth:`.Reports.value`.
         """
         spec = self._names.spec(name)
         values = self._newest()["reports"][spec.index].tolist()

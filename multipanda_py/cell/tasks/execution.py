@@ -199,7 +199,7 @@ class Execution:
 
         Raises:
             TaskFailed: If the subtask cannot be completed, or takes too long.
-            PlanRejected: If there is no plan.
+            PlanRejected: If no plan was found.
             TargetRejected: If the cell rejects the planned motion.
         """
         time, state = self._cell.time, self.law.observe()

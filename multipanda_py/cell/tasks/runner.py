@@ -141,7 +141,7 @@ class TaskRunner:
 
     @property
     def moved_at(self) -> float:
-        """Start of the motion in cell time [s]."""
+        """Start of the present motion in cell time [s]; 0 between two subtasks."""
         return self.execution.moved_at if self.execution is not None else 0.0
 
     @property
