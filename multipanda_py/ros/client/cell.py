@@ -38,7 +38,7 @@ from multipanda_py.state import ArmSnapshot
 try:
     from simulation_interfaces.msg import Result
     from simulation_interfaces.srv import SetEntityState
-except ImportError:  # Not every distribution has this package.
+except ImportError:  # Not every ROS distribution has this package.
     SetEntityState = None
 
 TIMEOUT = 20.0

@@ -60,7 +60,11 @@ class DeferredResponses:
         self._timer: Any = None
 
     def start(self, node: Node) -> None:
-        """Create the timer of a node that advances open requests."""
+        """Create the timer that advances open requests.
+
+        Args:
+            node: Node of the timer.
+        """
         clock = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = node.create_timer(PERIOD, self._poll, clock=clock)
         self._timer.cancel()

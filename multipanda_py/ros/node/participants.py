@@ -39,7 +39,7 @@ class SeparateParticipant:
         main: Main node of the cell, from which namespace, guard and domain are taken.
         suffix: Suffix of the node's name after that of ``main``.
         realtime: Real-time settings of the cell.
-        args: Command line, for the middleware's security.
+        args: Command line, which may have security options of the middleware.
         fill: Function that creates the entities of the node before it is served.
 
     Attributes:

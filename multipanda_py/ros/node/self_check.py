@@ -141,7 +141,7 @@ class SelfCheck:
     Args:
         main: Main node of the cell.
         cell: Cell of the node.
-        args: Command line, for the middleware's security.
+        args: Command line, which may have security options of the middleware.
 
     Thread: its own; :meth:`serve`, :meth:`beat`, :meth:`pause`, :meth:`renew` and :meth:`close`
     belong to main, which creates it.

@@ -108,7 +108,7 @@ class Stop:
     Args:
         main: Main node of the cell, which determines the name of the service.
         cell: Cell to stop.
-        args: Command line, for the middleware's security.
+        args: Command line, which may have security options of the middleware.
 
     Attributes:
         participant: Node of the service, with its participant and thread.

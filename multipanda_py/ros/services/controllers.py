@@ -253,7 +253,7 @@ class ControllerManager:
         except MultipandaError as error:
             response.ok, message = False, str(error)
             self._logger.warning(f"switch rejected: {message}")
-        if hasattr(response, "message"):  # Not every distribution has this field.
+        if hasattr(response, "message"):  # Not every ROS distribution has this field.
             response.message = shortened(message)
 
     def _list(self, request: Any, response: Any) -> Any:
@@ -313,7 +313,16 @@ class ControllerManager:
         return response
 
     def _checked(self, name: str, allowed: tuple[str, ...]) -> str:
-        """Return the full name of a controllet that is in one of the allowed states."""
+        """Return the full name of a controllet.
+
+        Args:
+            name: Name of the controllet as it is listed here.
+            allowed: Lifecycle states that the controllet may have.
+
+        Raises:
+            UnknownName: If no such controllet is listed.
+            SwitchRejected: If the controllet is in another state.
+        """
         full = self._prefix + name
         states = {info.name: info.state for info in self.here()}
         states.update({self._prefix + one.name: "always active" for one in self._standing})
@@ -434,7 +443,7 @@ class HardwareServices:
         )
         backend, rate = self._cell.config.arms[arm].backend, round(self._cell.config.cell.rate)
         for field, value in (("plugin_name", backend), ("class_type", backend), ("rw_rate", rate)):
-            if hasattr(component, field):  # Not every distribution has this field.
+            if hasattr(component, field):  # Not every ROS distribution has this field.
                 setattr(component, field, value)
         return component
 
@@ -460,6 +469,6 @@ class HardwareServices:
 
 def _interface(name: str, is_available: bool, is_claimed: bool) -> HardwareInterface:
     interface = HardwareInterface(name=name, is_available=is_available, is_claimed=is_claimed)
-    if hasattr(interface, "data_type"):  # Not every distribution has this field.
+    if hasattr(interface, "data_type"):  # Not every ROS distribution has this field.
         interface.data_type = "double"
     return interface

@@ -381,7 +381,7 @@ class _Follower:
             velocities=(desired[1] - dq).tolist(),
             time_from_start=since,
         )
-        if hasattr(feedback, "index"):  # Not every distribution has this field.
+        if hasattr(feedback, "index"):  # Not every ROS distribution has this field.
             feedback.index = int(np.searchsorted(points[1:-1, 0], now, "right"))
         goal.handle.publish_feedback(feedback)
 
