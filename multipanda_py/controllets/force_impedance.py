@@ -59,8 +59,8 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
     both tanks plus the recharging power ``tank_power`` of each over time. An event reports a tank
     that limits.
 
-    Torque limits, speed limits and singularity damping act on the spring as in
-    ``CartesianImpedance``, as does the guard near singular configurations.
+    Torque limits, speed limits, singularity damping and the hold near singular configurations act
+    as in ``CartesianImpedance``. ``ForceImpedanceArm`` has the equation of one arm with all terms.
 
     The target has no velocity, because a damper with a moving reference would not be passive. The
     acceleration and Coriolis terms of eq. 1 are omitted, as in eq. 2 and in the code of the paper.

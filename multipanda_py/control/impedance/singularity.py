@@ -154,7 +154,7 @@ class SingularityHold:
         k_i = max(0, k_0 - omega_i^2)
         e_i = u_i^T M (dq - integral(M^-1 (tau_cmd - c)))
 
-    - tau: Torques of the guard, (n,) [Nm].
+    - tau: Holding torques, (n,) [Nm].
     - J: Jacobian, (6, n); M: inertia matrix, (n, n); l: ``ROTATION_LEVER`` [m].
     - u_i: Joint motion of unit kinetic energy; w_i: its mobility [1/kg]; w_0: ``HELD_MOBILITY``.
     - omega_i^2 = (J u_i)^T K J u_i: Stiffness of the tool spring K along u_i [1/s^2].
@@ -167,11 +167,11 @@ class SingularityHold:
     payload, then accelerates the arm as if no controllet were active. Motion caused by the tool
     spring is not held, since e_i excludes it. The deflection grows with e_i and decreases with the
     full speed. It is bounded to the force that 5 % of the torque limits exert along the motion.
-    The guard is dissipative apart from the energy stored in its springs.
+    The hold is dissipative apart from the energy stored in its springs.
 
     f rises as w decreases from w_0 to half of it, and as the manipulability decreases from 0.02 to
     0.016 1/kg. It fades out for tool springs below 50 N/m. Elsewhere, and at rest without
-    unmodelled torques, the guard adds no torque. If the previous controllet balanced unmodelled
+    unmodelled torques, the hold adds no torque. If the previous controllet balanced unmodelled
     torques, ``resume`` deflects the springs to exert the same torques after a switch.
 
     Args:
@@ -214,7 +214,7 @@ class SingularityHold:
             tau: Torques that kept the arm at rest before the activation, (n,) [Nm].
 
         Returns:
-            Torques of the guard, (n,) [Nm]. The controllet exerts the remainder.
+            Holding torques, (n,) [Nm]. The controllet exerts the remainder.
         """
         held = np.zeros(len(tau))
         if not tau.any() or state.operational_space().damping == 0.0:
