@@ -151,7 +151,7 @@ def finite_numbers(description: str, value: ArrayLike, n_joints: int) -> Vector:
 
 
 def whole_number(description: str, value: Any) -> int:
-    """Return a count of 1 or more.
+    """Check a count, an integer of 1 or more, and return it.
 
     Args:
         description: Name of the value, for error messages.
@@ -167,7 +167,7 @@ def whole_number(description: str, value: Any) -> int:
 
 
 def positive_number(description: str, value: Any, unit: str) -> float:
-    """Return a finite number above 0.
+    """Check that a number is finite and above 0, and return it.
 
     Args:
         description: Name of the value, for error messages.
@@ -417,7 +417,10 @@ class Actuator(ABC, Generic[P]):
         return result
 
     def within(self, deflection: Vector) -> Vector:
-        """Return 1 where a deflection is below its maximum, else 0, to scale spring slopes."""
+        """Return 1 where a deflection is below its maximum, else 0.
+
+        It scales the slope of a spring, whose torque is constant beyond the maximum deflection.
+        """
         # For NaN, heaviside returns NaN, which later checks find. A comparison would return 0.
         result: Vector = np.heaviside(self._limit - np.abs(deflection), 0.0)
         return result
@@ -517,9 +520,9 @@ class Actuator(ABC, Generic[P]):
     def exertable(self, preset: ArrayLike, motors: ArrayLike = np.inf) -> Vector:
         """Return the maximum torque that the springs can exert on each joint, (n,) [Nm].
 
-        It holds for both directions of the torque. It is limited by the deflection of the springs,
-        and by the motor torques that hold this deflection. It is zero if a motor cannot even hold
-        the preset.
+        The maximum applies to both directions. It depends on the maximum deflection of the
+        springs, and on the motor torques that hold this deflection. It is zero if a motor cannot
+        even hold the preset.
 
         Args:
             preset: Stiffness presets, one number or (n,).
@@ -593,7 +596,7 @@ class Actuator(ABC, Generic[P]):
                         )
 
     def _refuse_idle_presets(self) -> None:
-        """Check that presets change the stiffness. If not, parameters were probably exchanged."""
+        """Check that presets change the stiffness. If not, parameters were probably swapped."""
         low, high, zero = self.preset_low, self.preset_high, np.zeros(self.n_joints)
         soft, stiff = (
             self.link_stiffness(zero, *self.references(zero, preset)) for preset in (low, high)

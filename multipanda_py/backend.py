@@ -41,8 +41,8 @@ class Backend(ABC, Generic[SettingsT]):
 
     Attributes:
         Settings: Class of the settings of an arm; :class:`.Settings` if it has none.
-        settings_section: Name of the settings section of an arm in the cell file; the name of the
-            backend if empty. The node that has the settings as ROS parameters has the same name.
+        settings_section: Name of the settings section of an arm in the cell file, and of the ROS
+            node with these settings as parameters. If empty, both have the name of the backend.
         settings: Settings of the cell file, by index of the arm.
         present: Presence of the movable objects in the scene, 1 or 0, (n,). The loop owns this
             array and records it; see :meth:`spawn`.
@@ -148,7 +148,10 @@ class Backend(ABC, Generic[SettingsT]):
         return True
 
     def finish_start(self) -> None:
-        """End the start, in which arms have several attempts. Later, every fault is final."""
+        """End the start, in which an arm is started again after a fault.
+
+        From then on, an arm with a fault needs :meth:`recover`.
+        """
 
     @property
     def wake_fds(self) -> dict[int, int]:
@@ -234,8 +237,9 @@ class Backend(ABC, Generic[SettingsT]):
         return own or any(index == arm for index, _ in self._configured)
 
     def settings_answers(self) -> Sequence[tuple[int, str]]:
-        """Return arms whose configuration has ended, each with the reason of a rejection or "".
+        """Return each arm that has accepted or rejected the settings of :meth:`configure`.
 
+        Its index is followed by the reason of the rejection, or by "" if it has accepted them.
         Called in every cycle while an answer is due.
         """
         answers, self._configured = self._configured, []

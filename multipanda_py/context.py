@@ -98,7 +98,10 @@ class Handover:
 
     @property
     def missing_in_base(self) -> Vector:
-        """Difference of the requested force and the wrench, along the request, (6,) [N, Nm]."""
+        """Missing part of the requested wrench, (6,) [N, Nm].
+
+        It is the difference of ``requested_in_base`` and ``wrench_in_base`` along the request.
+        """
         requested = self.requested_in_base
         squared = float(np.dot(requested, requested))
         if squared == 0.0:
@@ -191,7 +194,7 @@ def share_of(reached: Vector, desired: Vector) -> float:
 
 
 def bounded_error(error: Vector, clip: Vector) -> None:
-    """Scale a pose error in place to ``clip`` or ``MAX_POSE_ERROR`` per axis, whichever is lower.
+    """Scale a pose error down in place, to ``clip`` or ``MAX_POSE_ERROR``, whichever is lower.
 
     Position and rotation are limited separately. Each keeps its direction, because a force in
     another direction would be worse than a smaller one.
@@ -284,7 +287,7 @@ class Context:
         return [np.zeros(n) for n in self.joints]
 
     def per_arm(self, value: JointVector) -> tuple[Vector, ...]:
-        """Return the value of a :func:`.joint_vector` for each own arm, (n,) each."""
+        """Return the value of a parameter declared by :func:`.joint_vector`, (n,) per own arm."""
         return value if isinstance(value, tuple) else (value,) * self.n_arms
 
     @property

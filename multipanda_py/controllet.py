@@ -97,7 +97,7 @@ class Pacer(Protocol):
         """True if :meth:`pace` could return less than 1 in this cycle."""
 
     def foresee(self, ahead: float, speed: float) -> None:
-        """Announce a reference that moves ahead of its tool.
+        """Announce a reference that moves ahead of its tool; :meth:`pace` is called later.
 
         Args:
             ahead: Distance of the reference from the tool [m].
@@ -323,7 +323,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         return min((pacer.pace(arm, dq) for pacer in self.pacers), default=1.0)
 
     def in_the_way(self, arm: int, dq: Vector) -> str:
-        """Return the reason why :meth:`pace` stops a reference.
+        """Return the reasons of all ``pacers`` that stop a reference, as text.
 
         Args:
             arm: Index of the arm in this controllet.

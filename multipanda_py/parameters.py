@@ -162,7 +162,7 @@ class Spec:
 
 
 def frozen_vector(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a read-only copy."""
+    """Return numbers as a read-only array."""
     array = np.array(values, dtype=np.float64)
     array.setflags(write=False)
     return array
@@ -204,7 +204,7 @@ class Jointed(Protocol):
     def n_joints(self) -> int: ...
 
     def figure(self, name: str) -> tuple[float, ...]:
-        """Return a named quantity with one number per joint."""
+        """Return a quantity of the robot by name, such as a limit, with one number per joint."""
 
     def unit(self, of: str) -> str:
         """Return a unit of revolute joints, such as Nm/rad, adapted to this robot's joints."""
@@ -423,7 +423,7 @@ def _field(spec: Spec) -> Any:
 
 
 def _of_some(robots: Robots | None, arm: int | None) -> Robots:
-    """Return all robots, or the only one that uses a vector, or the default robot."""
+    """Return the robots of a joint vector: all, only that of ``arm``, or the default robot."""
     if robots is None:
         return {"": default_robot()}
     return robots if arm is None else dict([[*robots.items()][arm]])
@@ -518,7 +518,7 @@ def _unknown(name: str, value: object, known: Mapping[str, Spec]) -> str:
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of one arm; this base class has none. Vectors are lists of floats.
+    """Backend settings of one arm; this base class has none. Vectors are lists of floats.
 
     Settings declared ``read_only`` are read at the start. All others may change while the arm
     holds.

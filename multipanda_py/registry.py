@@ -203,7 +203,11 @@ _TUPLE_ATTRIBUTES = {
 
 @cache
 def names(kind: str) -> tuple[str, ...]:
-    """Return the names of a kind, built-in ones first."""
+    """Return the names of all objects of a kind, built-in ones first.
+
+    Args:
+        kind: Key of :data:`BUILTIN_OBJECTS`.
+    """
     return tuple(dict.fromkeys((*built_in(kind), *plug_ins(kind))))
 
 
@@ -212,7 +216,7 @@ def built_in(kind: str) -> tuple[str, ...]:
 
 
 def load(kind: str, name: str) -> Any:
-    """Return a built-in object, or one of another distribution. Its module is imported.
+    """Import and return an object of this package or of another distribution.
 
     Args:
         kind: Key of :data:`BUILTIN_OBJECTS`.

@@ -256,7 +256,7 @@ class TaskSpaceDynamics(Protocol):
     damping: float
 
     def update(self, mass: Matrix, jacobian: Matrix) -> None:
-        """Recompute all terms.
+        """Recompute all terms for a configuration with these matrices.
 
         Args:
             mass: Inertia matrix M, (n, n) [kg m^2].

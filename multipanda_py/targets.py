@@ -190,8 +190,8 @@ class Asked:
     Attributes:
         who: Name of the arm, or of the controllet for a shared channel.
         gate: Limits of targets.
-        frame: Pose of the named frame, in the arm's base, or in the world for a shared channel;
-            :data:`IDENTITY_POSE` if it is that base or world.
+        frame: Pose of the frame that the target names, in the arm's base, or in the world for a
+            shared channel. It is :data:`IDENTITY_POSE` if the target names that base or world.
         reports: Function that returns the reports of the controllet.
     """
 
@@ -215,7 +215,7 @@ class AskedOfArm(Asked):
         jacobian: Function that returns the tool Jacobian at ``state.q``, (6, n), along the axes of
             the base.
         actuated: Joints with compliant actuators; None without such joints.
-        at_rest: Function that returns the rest positions of the springs, (m,) [rad].
+        at_rest: Function that returns the rest positions of the springs of m joints, (m,) [rad].
         parameters: Function that returns the parameters of the controllet.
         given: Function that returns the last record of a channel since the controllet was started
             or its parameters were changed; None without one.
@@ -244,10 +244,10 @@ class Channel:
     Attributes:
         name: Name for controllets, users and messages, in lower case letters, digits and single
             underscores. The topic is derived from it.
-        width: Floats of a record, without those per joint.
+        width: Number of floats in a record, in addition to ``per_joint`` for each joint.
         doc: Description in one line.
         unit: Unit of the numbers.
-        shared: True if the whole controllet has one; otherwise each of its arms has one.
+        shared: True if the whole controllet has one target; otherwise each arm has its own.
         low: Minimum of each number, if there is no check.
         high: Maximum of each number, if there is no check.
         check: Function that converts a value to a record, or rejects it. By default a value is
@@ -258,7 +258,7 @@ class Channel:
             does not know. The adapter evaluates stamp and frame of a header.
         topic: Topic name below the arm or controllet, by default ``target_<name>``.
         method: Python call that sets it, for the documentation.
-        per_joint: Floats of a record per joint of the arm, in addition to ``width``.
+        per_joint: Number of floats in a record for each joint of the arm; ``width`` adds to them.
         later: True for scheduled targets. The second number of the record is the start time [s], 0
             for immediately, the third the number of arms that start together.
         joint_topics: Further topics below each joint with a compliant actuator, with one number
@@ -596,7 +596,7 @@ class TrajectoryTarget(JointTarget):
     """Joint configuration or joint trajectory; the newest one is active.
 
     Attributes:
-        count: Number of points as the first element, per arm, (1,).
+        count: Number of valid rows of ``points``, per arm, (1,).
         points: Trajectory points per arm, (128, 1 + 3 n): time since arrival [s], q, dq and ddq
             [rad, s].
         tolerances: Tolerances per arm, (2 n + 1,): of path and goal, n each [rad], and of the goal
