@@ -29,7 +29,7 @@ class OperationMode(IntEnum):
     """
 
     LINK_TORQUE = 0
-    """Torque of the link."""
+    """Torque on the link."""
     LINK_PID = 1
     """Position of the link, which a PID controller tracks with a torque on the link."""
     SPRING_REFERENCES = 2

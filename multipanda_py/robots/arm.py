@@ -170,11 +170,11 @@ class ArmDescription:
 
     Attributes:
         name: Name of the arm in the cell: letters, digits, underscores.
-        model: Name in :data:`.MODELS`, or any other robot.
+        model: Name in :data:`.MODELS`, or a :class:`.Robot`.
         position_base_in_world: Origin of the first link, (3,) [m].
         rotation_base_in_world: Orientation of the first link, (3, 3).
         hand: True for the gripper of the model, False for no gripper, None for the gripper of the
-            model if it has one; or another gripper.
+            model if it has one; or a :class:`.ParallelGripper`.
         tool: Tool on the flange, or None.
         finger_opening: Initial position of each finger [m]; None for open fingers.
         compensates_gravity: True if the robot compensates its own weight; None for the default of
@@ -244,7 +244,7 @@ class ArmDescription:
             object.__setattr__(self, name, array)
 
     def _check_gripper(self) -> None:
-        """Check the finger opening, and that gripper and tool have no names of the arm's model."""
+        """Check the finger opening, and that no link or joint of the arm has a gripper's name."""
         low, high = (self.gripper.lower, self.gripper.upper) if self.gripper else (0.0, 0.0)
         if self.finger_opening is None:
             object.__setattr__(self, "finger_opening", high)

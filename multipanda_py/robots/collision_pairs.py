@@ -31,7 +31,7 @@ class Solid:
         joint: Index of its joint in the combined model; 0 is the world.
         placement: Pose in the frame of this joint.
         own_joint: Index of its joint in its arm, from 1; 0 for the base and for fixed solids.
-        is_static: True if no joint of its arm moves it, or only about its own axis.
+        is_static: True if no joint of its arm moves it, except about its own axis.
         is_gripper: True if it belongs to a gripper or tool; without both, to the last link.
         names: Names by which a cell file can allow contact with it.
         radius: Radius of a ball around the joint's origin that contains it; infinite if unknown
@@ -93,18 +93,18 @@ class Group:
             ``floor`` or ``floor_hand``. The suffix marks groups of a gripper or tool.
         first: Index of the first body: arms, then movable objects, then the world.
         second: Index of the second body.
-        solids: Solids of every pair.
-        pairs: Indices of the joints of both solids in their arms, for every pair.
-        links: Sorted joint indices of the first solids and of the second solids.
+        solids: First and second solid of each pair.
+        pairs: Joint indices of the first and second solid of each pair, each within its own arm.
+        links: Sorted joint indices of all first solids, and of all second solids.
         results: Distance result of coal for every pair, updated by :meth:`measure`. Empty before
             :meth:`build`.
-        free_travel: Sum of the travels of both bodies up to which :class:`.Proximity` need not
-            measure the distance again [m].
+        free_travel: Sum of the travels of both bodies, counted by :class:`.Proximity`, at which
+            their distance could be zero [m]. The distance is measured again before that.
         near_distances: Distance of each pair below which it counts as near [m].
         movers: Indices of the bodies whose joints move the solids: the bodies themselves, or the
             arms that grasp them.
-        held: Grasps (arm, object) that must exist for this group to count.
-        free: Grasps that must not exist.
+        held: Grasps (arm, object) that must all exist; otherwise the group is ignored.
+        free: Grasps of which none may exist; otherwise the group is ignored.
         is_touched: True if the gripper of the first body may touch the second body.
         is_foreseen: True if its distances also limit a reference that is ahead of its arm.
         speed_indices: Indices of the speeds of both links in :class:`.Proximity`, for every pair.
@@ -155,7 +155,11 @@ class Group:
         self.results = [self._data.distanceResults[i] for i in range(len(self.solids))]
 
     def is_active(self, held: Grasps) -> bool:
-        """Return True if the group counts for a set of grasps."""
+        """Return True if all grasps of ``self.held`` exist, and none of ``self.free``.
+
+        Args:
+            held: Existing grasps.
+        """
         return self.held <= held and held.isdisjoint(self.free)
 
     def measure(self, model: Any, data: Any, enough: float = math.inf) -> float:
@@ -164,8 +168,8 @@ class Group:
         Args:
             model: Kinematic model of all bodies.
             data: Present kinematics.
-            enough: Distance [m] from which a group that is not built yet may return a lower bound
-                instead of building.
+            enough: Distance [m] that needs no exact value. A group that is not built yet returns a
+                lower bound if this exceeds ``enough``.
         """
         if not self.results:
             apart = self._lower_bound(data)
@@ -281,8 +285,8 @@ class CollisionPairs:
         for a, b in combinations(range(n), 2):
             if a < n_own:
                 mine, theirs = self._arms[a], self._arms[b]
-                # The arms of one robot share a base. Only its distances to links of the same arm
-                # are computed.
+                # Arms of one robot share a base. It belongs to each of them, so it is left out
+                # here. Groups of kind "self" have its distances to the links of each arm.
                 if self._everyone[a].shares_base(self._everyone[b]):
                     mine, theirs = ([s for s in arm if s.own_joint] for arm in (mine, theirs))
                 for here, there in product(self._sections[a], self._sections[b]):
@@ -348,8 +352,8 @@ class CollisionPairs:
     def grasped_object_groups(self, held: Grasps) -> list[Group]:
         """Return the groups of grasped objects against other movable objects, grasped or not.
 
-        The same grasps give the same groups. They are created while the loop runs, so that they
-        are not built yet.
+        The groups are created at the first call with these grasps, and built when bodies come near
+        each other, because the loop already runs.
         """
         result = []
         for arm, index in sorted(held):
@@ -363,12 +367,14 @@ class CollisionPairs:
         return result
 
     def _between(self, grasp: tuple[int, int], other: tuple[int, int]) -> list[Group]:
-        """Return the groups of a grasped object against another object, cached by both.
+        """Return the groups of a grasped object against another movable object.
+
+        The groups are created at the first call with these arguments.
 
         Args:
-            grasp: Indices of the arm and of the grasped object.
-            other: Index of the body that moves the other object (an arm, or the object), and of
-                the object.
+            grasp: Index of the arm, and index of the grasped object.
+            other: Index of the mover, and index of the other object. The mover is the arm that
+                grasps the other object, or the body of that object if no arm does.
         """
         if (grasp, other) not in self._among:
             (arm, index), (mover, number), n = grasp, other, len(self._arms)
@@ -400,9 +406,10 @@ class CollisionPairs:
         both_own: bool = False,
         **grasp: Any,
     ) -> Iterator[Group]:
-        """Yield the group of all pairs that a joint can move and that may not touch.
+        """Yield one group of pairs of solids, or nothing if no pair remains.
 
-        A solid that only rotates about its own axis counts as fixed.
+        Pairs that may touch are left out, and those whose distance no joint changes. A solid that
+        only rotates about its own axis counts as fixed.
         """
         hands_meet = self._hands_meet and both_own
         pairs = [

@@ -32,8 +32,8 @@ NULLSPACE_TORQUE_RATIO = 5.0 / 87.0
 """Ratio of the maximum torque of a nullspace spring to the torque limit: 5 to 87 Nm, as for an
 FR3."""
 MAX_NULLSPACE_TORQUE_RATIO = 5.0 / 12.0
-"""Maximum of ``NULLSPACE_TORQUE_RATIO`` for any joint: 5 to 12 Nm, as for the wrist of an
-FR3."""
+"""Upper bound of that ratio for weak joints, whose springs have at least 5 Nm: 5 to 12 Nm, as for
+the wrist of an FR3."""
 ARM_JOINT_TORQUE_RATIO = 1.0 / 3.0
 """Minimum torque limit of an arm joint, relative to the largest one of the arm. Joints with less
 count as wrist joints."""
@@ -87,7 +87,7 @@ def default_figures(limits: ArmLimits, mobility: Vector) -> dict[str, tuple[floa
 
     The values of a prismatic joint correspond to those of a rotary joint at a distance of 0.2 to
     0.4 m. A displacement of 50 mm gives the full force, and contact_torque has a minimum of 40 N.
-    The others are 20 N s/m, 20 N, 40 N and 3 mm.
+    leader_damping is 20 N s/m, tare_torque 20 N, unmeasured_torque 40 N and lag 3 mm.
 
     Args:
         limits: Joint limits.
@@ -198,7 +198,7 @@ EXTRA_KEYS = (
     "figures", "compensates_gravity",
 )  # fmt: skip
 FORMER_KEYS = {"look": "visuals"}
-"""New names of keys."""
+"""New names of renamed keys, by former name."""
 
 MAX_LISTED_KEYS = 20
 """Maximum number of unknown keys in an error."""

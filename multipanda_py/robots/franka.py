@@ -141,15 +141,15 @@ FIGURES: dict[str, tuple[float, ...]] = {
     "tare_torque": (4.0, 4.0, 4.0, 4.0, 1.5, 1.5, 1.5),
     # Maximum difference of commanded and measured torque that counts as friction and bias [Nm].
     "unmeasured_torque": (8.0, 8.0, 8.0, 8.0, 4.0, 4.0, 4.0),
-    # Torque, as fraction of the torque limit, with which the brake of ``hold`` stops a joint at
-    # the momentum below which the joint counts as slow. A slow joint gets a spring to its present
+    # Threshold at which a joint counts as slow in ``hold``, as a fraction of its torque limit: the
+    # torque with which the brake would stop the joint. A slow joint gets a spring to its present
     # position. Arm joints get it early and return to this position, wrist joints get it late.
     # Without these springs, or with early ones at the wrist, an arm with an unknown payload stops
     # later or oscillates.
     "slow": (0.6, 0.6, 0.6, 0.6, 0.35, 0.35, 0.35),
-    # Time in which the torque of the springs of ``hold`` grows to its full value [s]. With the
-    # full value at once, a joint that an earlier torque moves away from its spring's rest position
-    # would return faster than it left.
+    # Time in which the torque of the springs of ``hold`` grows to its full value [s]. The torque
+    # before ``hold`` may still move a joint away from its spring's rest position. With the full
+    # value at once, the joint would return faster than it left.
     "growth": (0.5, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0),
     # Factors on the damping of joints in ``hold`` until they are at rest. A payload of 3 kg has up
     # to ten times the inertia of a wrist, and would oscillate on its spring. With these factors, a
@@ -258,8 +258,8 @@ LINK_CAPSULES: tuple[tuple[Capsule, ...], ...] = (
         ),
     ),
 )
-# Capsules of hand and fingers for avoidance and planning, from the robot's own model. The body is
-# 17 mm longer at both ends, because the contact geometry below exceeded the original by 10 mm.
+# Capsules of hand and fingers for avoidance and planning, from the robot's own model. There, the
+# hand's axis is 17 mm shorter at each end, and the contact geometry below exceeds it by 10 mm.
 HAND_CAPSULES = (
     Capsule((0.0, -0.067, 0.04), (0.0, 0.067, 0.04), 0.04),
     Capsule((0.0, -0.05, 0.10), (0.0, 0.05, 0.10), 0.02),

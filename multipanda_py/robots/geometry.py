@@ -209,7 +209,7 @@ class SolidOfRevolution:
 
 @dataclass(frozen=True)
 class Block:
-    """Box.
+    """Box that may be rotated about the x axis of its link.
 
     Attributes:
         center: Centre of the box, in the frame of its link [m].

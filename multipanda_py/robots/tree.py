@@ -194,8 +194,8 @@ class Chain:
         origins: Pose of every joint in the parent link, (4, 4) each.
         links: Names of the links: the base, then the child of every joint.
         bodies: Body of every link, with the links fixed to it, in its own frame.
-        link_indices: Index and pose (4, 4) of every link of the description in the chain link to
-            which it is fixed.
+        link_indices: Index of the chain link to which a link of the description is fixed, and its
+            pose in it, (4, 4), by name of the link.
         tip: Name of the last link.
     """
 
@@ -273,7 +273,8 @@ def fixed_to(
     Args:
         tree: Tree of links and joints.
         link: Name of the link.
-        link_indices: Number of the moving link and pose in it, (4, 4), of known links, by name.
+        link_indices: Known links, which include ``link`` and are not yielded, by name. Each has
+            the index of the chain link to which it is fixed, and its pose in it, (4, 4).
     """
     waiting = [(link, *link_indices[link])]
     while waiting:

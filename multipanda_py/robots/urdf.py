@@ -33,7 +33,7 @@ add = ElementTree.SubElement
 
 
 def numbers(values: Iterable[float], digits: int = 12) -> str:
-    """Format numbers for URDF. Up to twelve digits, rounding errors of a machine do not show.
+    """Format numbers for URDF. With up to twelve digits, rounding errors are not visible.
 
     Args:
         values: Numbers to format.

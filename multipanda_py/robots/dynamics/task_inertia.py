@@ -61,8 +61,8 @@ class TaskInertia:
     The inverse of the smallest axis is the largest apparent mass, which must be bounded. The
     volume :math:`\sqrt{\det J J^T}` is a poor measure of it. In 20 000 random configurations of an
     FR3, configurations with :math:`w_{min} = w_0` had volumes from 0.006 to 0.086. A threshold of
-    0.080 on the volume guarantees the same 50 kg but damps 88 % of all configurations, this
-    threshold only 42 %.
+    0.080 on the volume also limits the apparent mass to 50 kg, but damps 88 % of all
+    configurations. The threshold :math:`w_0` damps 42 %.
 
     Damping applies where an inverse computes an acceleration. A projector needs the undamped
     :math:`\Lambda`: :math:`J^T \Lambda J M^{-1}` is an oblique projector and bounded in any
@@ -135,10 +135,11 @@ class TaskInertia:
         self.minv_jt: NDArray[np.float64] = np.zeros((joints, 6))
         self.inertia_inv: NDArray[np.float64] = np.eye(6)
         self.inertia: NDArray[np.float64] = np.eye(6)
-        self.damping = self.MAX_DAMPING**2  # The first update then checks the inverse.
+        # A value above zero lets the first ``update`` check the inverse.
+        self.damping = self.MAX_DAMPING**2
 
     def update(self, mass: NDArray[np.float64], jacobian: NDArray[np.float64]) -> None:
-        """Recompute all terms.
+        """Recompute all terms for a configuration with these matrices.
 
         Args:
             mass: Mass matrix M, (n, n) [kg m^2].

@@ -191,7 +191,7 @@ def capsules_around(parts: Sequence[Cloud], max_capsules: int) -> tuple[Capsule,
 def _smallest_capsule(
     clouds: Sequence[Cloud], measure: Callable[[Cloud, Cloud], float]
 ) -> tuple[float, Cloud, Cloud]:
-    """Return the smallest measure of all pairs, and its pair."""
+    """Return the smallest value of ``measure`` for any two clouds, and these two clouds."""
     return min(
         ((measure(one, other), one, other) for one, other in combinations(clouds, 2)),
         key=lambda entry: entry[0],

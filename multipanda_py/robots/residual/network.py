@@ -15,7 +15,8 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.state import Matrix, Vector
 
 Single = NDArray[np.float32]
-"""Floating-point type, as in training; tanh takes a third of the time of float64."""
+"""Floating-point type of all arrays, as in training. Its tanh takes a third of the time of that of
+float64."""
 GATE_COUNT = 4
 """Number of gates: input, forget, candidate and output, in this order, with h rows each."""
 
