@@ -27,7 +27,7 @@ class Wall:
         low, high = self.hole
         return abs(q[0]) > 0.2 or low < q[1] < high
 
-    def is_path_free(self, begin, end, step):
+    def is_segment_free(self, begin, end, step):
         count = max(1, int(np.ceil(np.abs(end - begin).max() / step)))
         return all(self.is_free(begin + (end - begin) * k / count) for k in range(1, count + 1))
 
