@@ -343,9 +343,7 @@ class ForceImpedanceArm:
         position, rotation = subspace.target(state, position, rotation, speed)
         spring.measure(state, position, rotation)
         spring_wrench = subspace.project(spring.write_spring(self._spring_wrench))
-        stored = 0.5 * float(spring.error_in_base.dot(spring_wrench))
-        power = float(spring_wrench.dot(state.twist_ee_in_base))
-        sigma = self.tank.soften(stored, power)
+        sigma = self._energy_scale(state, spring_wrench)
         spring_wrench = scale_by(spring_wrench, sigma)
         s_tau = self._torque_saturation.scale(spring_wrench, state)
         spring_wrench = scale_by(spring_wrench, s_tau)
@@ -358,12 +356,19 @@ class ForceImpedanceArm:
         damper_wrench = scale_by(spring.write_damper(self._damper_wrench), d)
         sum_of(damper_wrench, singularity_damping)
         self._control_force(state)
+        # The rows of ``_wrenches`` are those of spring, damper and force control.
         torques = self._wrenches.dot(state.jacobian, self._torques)
         sum_of(self._ones.dot(torques, tau), self._load_torques(state))
         self._hold.add(state, tau)
         self._scale, self.wrench_scale = sigma, s_tau
         limits = sigma < 1.0 or self.force.is_throttled
         self._energy.check(limits, self.tank, self._name, self._energy_left)
+
+    def _energy_scale(self, state: ArmState, spring_wrench: Vector) -> float:
+        """Return the scale sigma of a spring wrench (6,) by its tank."""
+        stored = 0.5 * float(self.spring.error_in_base.dot(spring_wrench))
+        power = float(spring_wrench.dot(state.twist_ee_in_base))
+        return self.tank.soften(stored, power)
 
     def _load_torques(self, state: ArmState) -> Vector | None:
         """Return the torques of the permanent feed-forward wrench, (n,) [Nm]; None means zero."""
