@@ -130,7 +130,7 @@ def _refuse_near(
     clearance: float,
     path: str,
 ) -> None:
-    """Refuse goals at which bodies with known poses are too close to each other."""
+    """Refuse goals at which two bodies are too close, if the goals determine the poses of both."""
 
     def placement_of(solid: PathSolid) -> pin.SE3 | None:
         name = solid.frame
@@ -148,7 +148,7 @@ def _refuse_near(
     held = {one.object_name for one in grips}
     for one in distances:
         if one.margin < 0.0 or not any(body in known or body in held for body in one.of):
-            continue  # Allowed overlaps: capsules and coal measure different depths.
+            continue  # An allowed overlap is not checked: coal measures other depths.
         for pair in one.pairs:
             for solid in pair:
                 if id(solid) not in placed:
@@ -216,7 +216,8 @@ class PlannedMotion:
     """Motion found by the search.
 
     Attributes:
-        points: Trajectory points of each arm, (p, 1 + 3 n).
+        points: Trajectory points by arm, (p, 1 + 3 n): time since the start [s], then positions,
+            velocities and accelerations of n joints.
         nearest: Minimum distance of bodies along the motion [m].
         reason: Result of the search in one sentence.
     """

@@ -109,7 +109,7 @@ def timed(fractions: Vector, path: Matrix, velocity: Vector, acceleration: Vecto
         acceleration: Acceleration limits, (m,) [rad/s^2].
 
     Returns:
-        Trajectory points, (p, 1 + 3 m).
+        Trajectory points, (p, 1 + 3 m): time [s], positions, velocities and accelerations.
     """
     rows = complete(fractions, path)
     steps = np.diff(fractions)[:, None] * np.arange(SAMPLES_PER_SEGMENT) / SAMPLES_PER_SEGMENT
@@ -139,7 +139,7 @@ def slowed(rows: Matrix, times: Vector, speed_fractions: Vector, max_points: int
     the allowed fractions.
 
     Args:
-        rows: Trajectory points, (p, 1 + 3 m).
+        rows: Trajectory points of m joints, as returned by :func:`timed`, (p, 1 + 3 m).
         times: Evenly spaced times over the motion, (k,) [s].
         speed_fractions: Allowed fractions of the speed at these times, 0 to 1, (k,).
         max_points: Maximum number of points.
@@ -161,7 +161,10 @@ def slowed(rows: Matrix, times: Vector, speed_fractions: Vector, max_points: int
 
 
 def _windows(values: Vector, half: int) -> Matrix:
-    """Return the 2 half + 1 values around each of k values, with repeated end values, (k, .)."""
+    """Return the 2 half + 1 values around each of k values, (k, 2 half + 1).
+
+    Before the first and after the last value, this value is repeated.
+    """
     padded = np.pad(values, half, mode="edge")
     return sliding_window_view(padded, 2 * half + 1)
 
@@ -183,11 +186,12 @@ _REDUCTION_FACTOR = 0.95
 
 
 class Checked(NamedTuple):
-    """Result of a check.
+    """Result of :func:`check_motion`.
 
     Attributes:
-        rows: Trajectory points, slowed down where controllets would slow down, (p, 1 + 3 m).
-        nearest: Minimum distance of bodies [m].
+        rows: Trajectory points, slowed down where controllets would slow down, (p, 1 + 3 m): time,
+            then positions, velocities and accelerations of m variables.
+        nearest: Minimum distance of bodies during the motion [m].
         reason: Reason why the motion cannot be executed; empty if it can.
     """
 
@@ -202,8 +206,8 @@ def check_motion(
     """Check the distances along a motion; slow it down where collision avoidance would.
 
     Args:
-        rows: Trajectory points, (p, 1 + 3 m).
-        n: Number of joints of all arms, which are the first of the m columns.
+        rows: Trajectory points of m variables, (p, 1 + 3 m).
+        n: Number of joints of all arms, which are the first of the m variables.
         space: Test of the distances that all configurations must keep; None for no test.
         law: Collision avoidance of the executing controllets; None if they have none.
         max_points: Maximum number of points.

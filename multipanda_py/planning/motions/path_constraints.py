@@ -116,7 +116,8 @@ def _requested_clearances(
     for one in clearances(scene, (), clearance):
         arm, other = one.of  # The arm is the first body of a distance.
         if held.get(arm) == other and other in scene.movable:
-            continue  # Two grippers hold the object, and it does not rotate in them.
+            # Two grippers hold the object. Its grasp constraints fix its distance to both.
+            continue
         for part in PARTS:
             need, meant = clearance, False
             if law is not None:

@@ -128,10 +128,11 @@ RETREAT_POINTS = 9
 
 
 class TimedRetreat(NamedTuple):
-    """Timed retreat.
+    """Retreat as a trajectory.
 
     Attributes:
-        rows: Trajectory points from rest to rest, (p, 1 + 3 m).
+        rows: Trajectory points from rest to rest, (p, 1 + 3 m): time [s], then positions,
+            velocities and accelerations of m joints.
         end: Joint configuration at the end of the retreat by arm, (n,) [rad, m].
         nearest: Minimum distance of bodies along the retreat [m].
     """
@@ -163,13 +164,14 @@ def timed_retreat(
         request: Request for the motion.
         law: Collision avoidance of the executing controllets.
         margin: Margin of the joint limits [rad, m].
-        timed: Function that returns the timing of a path, (p, m).
+        timed: Function that returns the trajectory points of a path, (p, m).
 
     Raises:
         PlanRejected: If the arms cannot retreat without coming close to other bodies.
     """
     led = {arm for goals in request.waypoints for arm in goals}
-    # Arms that hold an object with another arm cannot retreat separately.
+    # Objects in one gripper are part of their arm. A movable object is held by two grippers, and
+    # its arms cannot retreat separately.
     led -= {arm for arm, obj in held.items() if obj in scene.movable}
     n = sum(arm.n_joints for arm in scene.arms.values())
     start, target = scene.start[:n], min(max(request.clearance, law.free_distance), law.begins_at)
@@ -199,7 +201,8 @@ def _may_move(scene: Scene, led: set[str], keep: bool) -> Callable[[Vector], Mat
         for arm in led:
             at = scene.columns[arm]
             own = np.eye(at.stop - at.start)
-            if keep:  # The rotation of the tool is removed from the allowed motions.
+            if keep:
+                # The tool keeps its orientation, so joint motions that rotate it are not allowed.
                 model = scene.model(arm)
                 data, frame = model.createData(), model.getFrameId(scene.arms[arm].ee_frame)
                 axes = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED

@@ -164,7 +164,7 @@ def _solve_with_distances(
 def _split_by_distance(
     scene: Scene, terms: Sequence[Term], result: Solution
 ) -> tuple[list[Term], list[Term]]:
-    """Split terms into distance constraints of bodies far apart (second), and all others."""
+    """Return the distance constraints of bodies far apart as second list, all others as first."""
     distances = {
         k: one for k, term in enumerate(terms) if isinstance(one := term.objective, Distance)
     }
@@ -210,11 +210,11 @@ def random_slice(scene: Scene, rng: np.random.Generator) -> Vector:
 MAX_STEPS = 40
 """Maximum number of Gauss-Newton steps from one start of the inverse kinematics of an arm."""
 POSE_TOLERANCE = 1e-6
-"""Pose error below which these steps have converged [m, rad]."""
+"""Pose error below which the Gauss-Newton steps have converged [m, rad]."""
 ORIENTATION_TOLERANCE = 1e-5
 """Tolerance of additional orientation constraints of a tool with a pose goal [rad]."""
 MIN_DAMPING = 1e-6
-"""Minimum damping of these steps, added to the diagonal of J J^T."""
+"""Minimum damping of the Gauss-Newton steps, added to the diagonal of J J^T."""
 MAX_JOINT_STEP = 0.6
 """Maximum change of a joint position per step [rad, m]."""
 SEARCH_STARTS = 48
@@ -250,7 +250,7 @@ def tool_goals(scene: Scene, terms: Sequence[Term]) -> Mapping[str, Pose] | None
             goals[arm] = one.pose
         elif frame not in scene.movable:
             return None
-    for one in turned:  # The pose goal must already fulfil the orientation goal.
+    for one in turned:  # An orientation goal is another goal, unless the pose goal fulfils it.
         goal = goals.get(one.frames[0].removesuffix("/tool"))
         if goal is None or one.off(goal.rotation) > ORIENTATION_TOLERANCE:
             return None

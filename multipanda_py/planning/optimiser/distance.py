@@ -124,7 +124,7 @@ class Distance(Objective):
         jacobian = np.zeros((s, n, d))
         if not n:
             return np.zeros((s, 0)), jacobian
-        there = [  # Points of every frame in all slices.
+        there = [  # Ends of the axes in the world, per frame: (s, 3, number of ends).
             (p.rotation.reshape(-1, 3) @ own.T).reshape(s, 3, -1) + p.position[..., None]
             for p, own in zip(placed, self._points)
         ]
@@ -160,7 +160,7 @@ class Distance(Objective):
     def _capsules_by_box(self) -> list[tuple[int, int, NDArray[np.intp]]]:
         """Return for each box: index of one pair, side of the box in it, and indices of all pairs.
 
-        Only pairs of a box and a capsule are included.
+        The side is 0 or 1. Only pairs of a box and a capsule are included.
         """
         capsules: dict[tuple[int, int], list[int]] = {}
         for number in self._by_coal:
@@ -248,7 +248,8 @@ def _points_of(
     """Return the ends of all axes in their frames, and the indices of those of each pair.
 
     Returns:
-        Points of every frame, (k, 3). Indices among all of these, (n, 2, 2).
+        Ends of the axes in each frame, (k, 3) per frame. Indices among the ends of all frames,
+        (n, 2, 2): pair, solid of the pair, end of its axis.
     """
     known: dict[str, dict[tuple[float, ...], int]] = {frame: {} for frame in frames}
     for pair in pairs:

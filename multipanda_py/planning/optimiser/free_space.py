@@ -48,7 +48,7 @@ def too_close(terms: Iterable[Term], path: Solution, each: int) -> tuple[Violati
         if term.is_cost or term.order or not isinstance(term.objective, Distance):
             continue
         spared = max(BETWEEN_FRACTION * term.objective.margin, 0.0) + BETWEEN_TOLERANCE
-        # Configurations between each slice and the previous one.
+        # Rows of the configurations between each slice of this term and the slice before it.
         part = slice((INTERVALS_PER_STEP - 1) * term.first, (INTERVALS_PER_STEP - 1) * term.last)
         values, _ = term.objective.evaluate(placed.part(part))
         worst = (values - term.target).max(axis=1, initial=-np.inf)
@@ -71,7 +71,7 @@ def too_close(terms: Iterable[Term], path: Solution, each: int) -> tuple[Violati
 def between(result: Solution) -> Matrix:
     """Return configurations between the slices of a path, beginning at its start.
 
-    The shape is (T (k - 1), d) for T slices of d variables and k ``INTERVALS_PER_STEP``.
+    The shape is (T (k - 1), d) for T slices of d variables, with k = ``INTERVALS_PER_STEP``.
     """
     path = np.concatenate([result.scene.start[None], result.path])
     fraction = np.arange(1, INTERVALS_PER_STEP)[:, None] / INTERVALS_PER_STEP
@@ -160,7 +160,7 @@ class FreeSpace:
         self._require(1.0, DISTANCE_TOLERANCE)
 
     def _add(self, solid: PathSolid, number: int) -> int:
-        """Add a solid to the joint that moves it and return its number."""
+        """Add a solid to the joint that moves it, and return its index in the geometry model."""
         rotation, centre = frame_of(solid)
         placed = pin.SE3(rotation, centre)
         name, on = solid.frame, pin.SE3.Identity()
@@ -181,9 +181,9 @@ class FreeSpace:
         return int(self._geometry.addGeometryObject(geometry))
 
     def _require(self, fraction: float, min_value: float) -> None:
-        """Set the required distances to a fraction of all margins, minus a tolerance.
+        """Set the required distances to a fraction of all margins, minus ``min_value`` [m].
 
-        Bodies with a positive margin must not touch.
+        Bodies with a positive margin keep at least ``MIN_START_DISTANCE``, so they never touch.
         """
         margins = fraction * self._margins - min_value
         apart = np.maximum(margins, np.minimum(self._margins, MIN_START_DISTANCE))

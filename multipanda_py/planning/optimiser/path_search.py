@@ -31,8 +31,8 @@ from multipanda_py.planning.optimiser.solver import Solution, SolverSettings, pr
 from multipanda_py.state import Matrix, Vector
 
 MAX_EDGE, CHECK_STEP = 0.4, 0.05
-"""Maximum length of a tree edge, and step of its distance checks, of the fastest joint [rad,
-m]."""
+"""Maximum length of a tree edge, and step between its distance checks. Both are displacements of
+the joint that moves most [rad, m]."""
 MAX_NODES = 3000
 """Maximum number of nodes of a tree."""
 FULL_RANGE_SAMPLES = 200

@@ -277,7 +277,10 @@ class _PathSearch:
         )
 
     def step(self, point: _Point, damping: float) -> tuple[Matrix | None, Matrix]:
-        """Return the Gauss-Newton step and the gradient."""
+        """Return the Gauss-Newton step and the gradient, (T, d) each.
+
+        The step is None if the normal equations are singular.
+        """
         equations = self.equations
         equations.clear()
         for term, push, (_, jacobian) in zip(self.terms, self.pushes(point), point.values):
@@ -370,7 +373,10 @@ def solve(
 
 
 def _advance(search: _PathSearch, point: _Point, damping: float) -> tuple[_Point, float, float]:
-    """Return the next path, its largest change of a variable, and the next damping."""
+    """Return the next path, its largest change of a variable, and the next damping.
+
+    If no step reduces the augmented Lagrangian, the path is the same and the change is 0.
+    """
     value = search.value(point)
     for _ in range(8):
         step, gradient = search.step(point, damping)

@@ -138,16 +138,16 @@ class Term:
         return len(self.factors) - 1
 
     def evaluate(self, slices: Slices, before: int) -> tuple[Matrix, Matrix | None]:
-        """Return r, (n, m), and its Jacobians.
+        """Return the values r of the n slices of this term, (n, m), and their Jacobians.
 
         Args:
             slices: All slices of the path, preceded by ``before`` fixed slices.
             before: Number of fixed slices.
 
         Returns:
-            r, and its Jacobians (n, k + 1, m, d) with respect to the slice, the one before and so
-            on. The Jacobian is None for a term with ``columns``, because it is
-            ``scale * factors``.
+            Values r, and Jacobians, (n, k + 1, m, d). Entry [t, j] is the derivative of r of
+            slice t with respect to slice t - j. A term with ``columns`` returns None instead:
+            its derivatives are the constants ``scale * factors``.
         """
         k, n = self.order, self.last - self.first
         rows = slice(before + self.first - k, before + self.last)
@@ -170,7 +170,7 @@ class Term:
         return self.columns is None and self.lower.shape == (1,)
 
     def outside(self, residual: Matrix) -> Matrix:
-        """Return the deviation of r above (+) or below (-) its bounds."""
+        """Return the deviation of r above (+) or below (-) its bounds; 0 within them."""
         outside: Matrix = residual - np.clip(residual, self.lower, self.upper)
         return outside
 

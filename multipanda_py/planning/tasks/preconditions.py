@@ -219,7 +219,8 @@ def refuse_friction(
         force = friction * subtask.force
         softest = float(np.linalg.eigvalsh((across * stiffness) @ across.T)[0])
         off = force / softest if softest > 0.0 else np.inf
-        allowed = 0.95 * subtask.position_tolerance  # 5 % remain for joints and sensors.
+        # The remaining 5 % are for position errors of joints and sensors.
+        allowed = 0.95 * subtask.position_tolerance
         if off > allowed:
             raise TaskFailed(
                 f"{point.arm}: friction of {force:.1f} N on {point.object_name} keeps the tool "
@@ -245,7 +246,10 @@ def _refuse_point(
 def _depths(
     scene: Scene, poses: dict[str, Pose], name: str, pose: Pose
 ) -> Iterator[tuple[str, float]]:
-    """Yield the overlap of an object at a pose with every other object [m]."""
+    """Yield the name of every other object, and its overlap with an object at a pose [m].
+
+    An overlap is negative if the objects do not touch.
+    """
     (solid,) = solids_of(scene, name)
     shape, at = _placed(solid, pose)
     for other in scene.things:

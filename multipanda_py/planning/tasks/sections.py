@@ -88,7 +88,7 @@ class Subtask(Section):
     force_tolerance: Annotated[float, Field(ge=0.01, le=1)] = 0.3
     """Maximum force error, as a fraction of the force."""
     settling_time: Annotated[float, Field(ge=0, le=60)] = 0.2
-    """Time for which forces must be within the band before a motion starts [s]."""
+    """Time for which force errors must be below ``force_tolerance`` before a motion starts [s]."""
     replan_distance: Annotated[float, Field(ge=1e-3, le=1)] = 0.03
     """Maximum deviation of an object from the plan [m]. Beyond it, a new plan is made."""
     timeout: Annotated[float, Field(gt=0, le=3600)] = 60.0
