@@ -155,7 +155,10 @@ class ReferenceGovernor(ABC):
         self.caps = tuple(ReferenceCap(context.period) for _ in self._trackers)
 
     def skip(self) -> None:
-        """Advance the cycle count by a second after missing cycles, to discard earlier steps."""
+        """Advance the cycle count by a second after idle cycles, whose number is unknown.
+
+        Steps of the target before them then no longer count.
+        """
         self.cycle += self._recent
 
     def record_target(self) -> None:
@@ -338,7 +341,7 @@ class ReferenceGovernor(ABC):
 
     @abstractmethod
     def _reason(self) -> str:
-        """Return the reason, and the distance from the reference to its goal, as text."""
+        """Return the reason why the reference is held back, and its distance from the goal."""
 
     def _blocked_by(self) -> str:
         """Return the reasons of the speed-limiting features for the last reduced velocity."""

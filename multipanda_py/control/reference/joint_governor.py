@@ -393,5 +393,8 @@ class JointGovernor(ReferenceGovernor):
         return tied
 
     def _has_rate(self) -> bool:
-        """Return True if the target contains velocities, which the controllet must not receive."""
+        """Return True if the target contains velocities.
+
+        The controllet must not receive them while the reference is at rest.
+        """
         return any(self._last_record[8 * self._n :])

@@ -261,7 +261,7 @@ class TrajectoryMonitor:
         self._reported.forget()
 
     def start_motion(self, channel: str, target: TrajectoryTarget) -> None:
-        """Start a motion, or a stop.
+        """Start a motion to the target, or stop if its trajectory has no points.
 
         Args:
             channel: Channel that received the target: ``joint`` or ``trajectory``.

@@ -171,7 +171,7 @@ class Governor(Feature[GovernorParams]):
             channel.attach(context, name, contact)
 
     def _wake(self) -> None:
-        """Account for idle cycles in the channels and contact detections."""
+        """End the idle state. Steps of targets and contact before it no longer count."""
         self._is_idle = False
         for channel in self._all:
             channel.skip()

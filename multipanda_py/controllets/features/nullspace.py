@@ -115,7 +115,10 @@ class Nullspace(Feature[NullspaceParams]):
         target: CartesianTarget,
         handovers: Sequence[Handover],
     ) -> None:
-        """Set the configuration at which the springs keep the elbow from sinking."""
+        """Move the desired configuration so that its springs continue the transferred torques.
+
+        Only their nullspace part is continued, without which the elbow would sink.
+        """
         for configuration, state, handover, presses in zip(
             target.posture, states, handovers, self._presses
         ):

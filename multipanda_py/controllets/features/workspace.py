@@ -134,7 +134,7 @@ class Workspace(Feature[WorkspaceParams]):
                 held.update(is_held, self._cycle, partial(self._reason, arm))
 
     def _reason(self, arm: int) -> str:
-        """Return the distance of a target from the box as text."""
+        """Return a text with the bound that the target exceeds most, and the target along it."""
         axis = int(np.abs(self._goal[arm] - self._commanded_positions[arm]).argmax())
         requested, bound = self._commanded_positions[arm][axis], self._goal[arm][axis]
         return (

@@ -147,7 +147,7 @@ OBJECT = Channel(
 
 
 def check_internal_force(force: float, name: str, gate: GateLimits) -> Vector:
-    """Return the record of channel ``internal_force``, the internal force.
+    """Check an internal force, and return it as the record of channel ``internal_force``, (1,).
 
     Args:
         force: Internal force [N].
@@ -241,7 +241,7 @@ STIFFNESS = Channel(
     check=_stiffness_record,
     method="set_target(arm, stiffness=...)",
 )
-"""Record: row-major 6 x 6 stiffness along the axes of the gains [N/m, Nm/rad]."""
+"""Record: row-major 6 x 6 stiffness along the axes of the controllet's gains [N/m, Nm/rad]."""
 
 
 ROUNDING_FACTOR = 1.0 + 1e-9

@@ -242,7 +242,8 @@ def check_start(start: float | None, state: ArmSnapshot) -> float:
         state: Newest state of the arm.
 
     Raises:
-        TargetRejected: If it is too late, or if the arm moves before a delayed start.
+        TargetRejected: If it is more than ``MAX_DELAY`` in the future, or if the arm moves before
+            a delayed start.
     """
     if start is None:
         return 0.0
