@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-_POINTS = 4000  # Approximate number of plotted points of a curve.
+_POINTS = 4000  # Longer curves are thinned to about this number of points.
 
 
 def draw_shadow(
@@ -39,7 +39,7 @@ def draw_shadow(
     """Plot positions and torques of arm and twin, and every residual with its band.
 
     Args:
-        parts: Consecutive chunks of one arm with its twin.
+        parts: Consecutive chunks of the log of one arm with its twin.
         output: Path of the image. Its suffix is one of :data:`.SUFFIXES`.
         band: Band of good runs.
         alarms: Alarms of this arm.
@@ -156,7 +156,8 @@ def draw_residuals(result: Identified, path: Path) -> None:
     _legend(axes[0, 0])
     for one in axes[-1]:
         one.set_xlabel("time [s]", fontsize=8)
-    if np.any(np.diff(result.time) < 0.0):  # Several logs have separate time bases.
+    # Time goes backwards where the next log starts, as each log has its own time.
+    if np.any(np.diff(result.time) < 0.0):
         for one in axes[-1]:
             one.set_xlabel("time in its log [s]", fontsize=8)
     save_figure(figure, path)
@@ -225,7 +226,10 @@ def draw_springs(
 def _by_preset(
     presets: np.ndarray | None, samples: int, unit: str
 ) -> list[tuple[np.ndarray, str]]:
-    """Group samples by similar preset, and return their indices and labels."""
+    """Group samples by similar preset, and return the sample indices and the label of each group.
+
+    Without presets, all samples are one group.
+    """
     if presets is None:
         return [(np.arange(samples), "springs")]
     edges = np.unique(np.round(presets, 4))

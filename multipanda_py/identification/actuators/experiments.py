@@ -45,20 +45,21 @@ STEP_ANGLE = 0.8
 PAPER_PRESETS = {
     "sea": (0.0, 0.0), "awas2": (0.005, 0.04), "bavs": (0.001, 0.22), "qbmove": (0.2, 0.6),
 }  # fmt: skip
-"""Soft and stiff presets of the paper [m for awas2, else rad]."""
+"""Soft and stiff preset of every actuator type in the paper [m for awas2, else rad]."""
 STEP_RESPONSE_TIMES = {"sea": 0.2, "awas2": 0.2, "bavs": 1.0, "qbmove": 1.0}
 """Duration of the step response in the first plot [s]. It is short for stiff actuators, which
 oscillate at about 200 Hz."""
 SEA_STIFFNESS = (200.0, 400.0)
-"""Soft and stiff spring constants [Nm/rad]."""
+"""Spring constants of a soft and of a stiff series elastic actuator [Nm/rad]."""
 CHIRP_ANGLE, MIN_FREQUENCY, MAX_FREQUENCY = 0.15, 0.5, 6.0
 """Amplitude, first and last frequency of the chirp [rad, Hz, Hz]."""
-_EQUILIBRIUM_TOLERANCE = 1e-3  # Tolerance of the equilibrium angle [rad].
+# Maximum difference between the commanded equilibrium and that of the link at rest [rad].
+_EQUILIBRIUM_TOLERANCE = 1e-3
 _HALF_POWER = 1.0 / math.sqrt(2.0)
 
 
 def steps(quick: bool) -> ExperimentResult:
-    """Run a step of 0.8 rad on a pendulum with four kinds of springs, soft and stiff."""
+    """Run a step of 0.8 rad on a pendulum with each of four actuators, soft and then stiff."""
     seconds = 2.0 if quick else 4.0
     model = chain_model([replace(PENDULUM, damping=0.02, friction=0.0)])
     panels, figures, sags, errors = [], {}, {}, []
@@ -72,7 +73,7 @@ def steps(quick: bool) -> ExperimentResult:
             last = motion.q[-round(0.2 * len(motion.q)) :, 0]
             rest = 0.5 * float(last.min() + last.max())
             weight = PENDULUM.mass * 9.81 * PENDULUM.centre * math.sin(rest)
-            # The inverse spring characteristic yields the equilibrium for this rest position.
+            # The equilibrium at which the springs carry the weight here must be the commanded one.
             errors.append(abs(springs.equilibrium_for(rest, weight, preset)[0] - STEP_ANGLE))
             sags[kind, name] = STEP_ANGLE - rest
             figures[f"{kind} {name} sag rad"] = STEP_ANGLE - rest
@@ -108,7 +109,7 @@ def steps(quick: bool) -> ExperimentResult:
 
 
 def chirp(quick: bool) -> ExperimentResult:
-    """Run a chirp of the equilibrium from 0.5 to 6 Hz on one joint, soft and stiff."""
+    """Command a chirp from 0.5 to 6 Hz as the equilibrium of one joint, soft and then stiff."""
     seconds = 5.0 if quick else 20.0
     rise = (MAX_FREQUENCY - MIN_FREQUENCY) / seconds
     panels, responses, peaks, bands = [], [], {}, {}
@@ -231,7 +232,7 @@ springs within it."""
 
 
 def horizontal(quick: bool) -> ExperimentResult:
-    """Run steps of 0.8 rad on two joints in a horizontal plane, soft and stiff."""
+    """Run steps of 0.8 rad on two joints in a horizontal plane, soft and then stiff."""
     model = chain_model(TWO_LINKS, GRAVITY_ALONG_AXES, step=TIME_STEP)
     seconds, motions = 2.0 if quick else 4.0, {}
     for name, preset in PRESETS.items():
@@ -262,7 +263,7 @@ def horizontal(quick: bool) -> ExperimentResult:
 
 
 def vertical(quick: bool) -> ExperimentResult:
-    """Run a sinusoid on two joints under gravity, soft and stiff."""
+    """Run a sinusoid on two joints under gravity, soft and then stiff."""
     model, motions = chain_model(TWO_LINKS, GRAVITY_VECTOR, step=TIME_STEP), {}
     seconds = math.tau / ANGULAR_FREQUENCY * (0.3 if quick else 2.0)
     for name, preset in PRESETS.items():
@@ -310,7 +311,10 @@ def _panels(motions: dict[str, SpringMotion]) -> tuple[Panel, ...]:
 
 
 def _crossings(motion: SpringMotion, band: float = 0.02) -> int:
-    """Return how often the first link crosses its rest position by more than a band [rad]."""
+    """Return how often the first link crosses its rest position.
+
+    Motions within ``band`` [rad] of the rest position do not count.
+    """
     away = motion.q[:, 0] - motion.q[-1, 0]
     sides = np.sign(away[np.abs(away) > band])
     return int(np.count_nonzero(np.diff(sides)))
@@ -328,8 +332,8 @@ START_DISTANCE = 0.03
 IK_GAIN = 10.0
 """Gain of the inverse kinematics [1/s]."""
 MIN_DISPLACEMENT, MAX_DISPLACEMENT = 0.015, 0.01
-"""Minimum displacement of a pushed box and maximum displacement of a box that
-stops the arm [m]."""
+"""Minimum displacement of the box pushed by the stiff arm, and maximum displacement of the box
+that stops the soft arm [m]."""
 
 
 def closed_loop_ik(model: mujoco.MjModel, q: Vector, path: Matrix, step: float) -> Matrix:
@@ -397,7 +401,11 @@ def weights(model: mujoco.MjModel, q: Matrix) -> Matrix:
 
 
 def _push(robot: CompliantRobot, aims: Matrix) -> tuple[Vector, Vector]:
-    """Return the x positions of tip and box after each commanded equilibrium, (k,) each [m]."""
+    """Command the equilibria ``aims``, (k, n) [rad], one per time step.
+
+    Returns:
+        Positions of tip and box along x after each step, (k,) each [m].
+    """
     tips, positions = np.empty(len(aims)), np.empty(len(aims))
     for k, aim in enumerate(aims):
         robot.joints.command("equilibrium_position", aim)
@@ -408,7 +416,7 @@ def _push(robot: CompliantRobot, aims: Matrix) -> tuple[Vector, Vector]:
 
 
 def push_a_box(quick: bool) -> ExperimentResult:
-    """Move the tip against a box, soft and stiff."""
+    """Move the tip of a five-joint arm against a box, with soft and then with stiff springs."""
     seconds, hold = (2.0, 1.0) if quick else (5.0, 2.0)
     start = np.array(START_CONFIGURATION)
     height = 0.5 * BOX_EDGE - float(tip_at(chain_model(FIVE_LINKS, height=0.0), start)[2])

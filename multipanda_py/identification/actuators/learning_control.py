@@ -31,10 +31,11 @@ MAX_PLANT_ERROR = 0.1
 MIN_SPEEDUP = 20.0
 """Minimum speed of a run relative to real time."""
 TIME_STEP = 8e-3
-"""Time step of the simulation [s]. Angles differ by 0.0003 rad from those with 1 ms."""
+"""Time step of the simulation [s]. Joint angles differ by 0.0003 rad from those of a simulation
+with steps of 1 ms."""
 PLANT_COUNT = 5
-"""Number of plants with randomly changed parameters."""
-_SETTLE_TIME = 1.0  # Duration of settling before each run [s].
+"""Number of simulated plants, each with random deviations of its parameters."""
+_SETTLE_TIME = 1.0  # Time before each run in which the robot comes to rest [s].
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +43,9 @@ class Learned:
     """References learned from repeated runs.
 
     Attributes:
-        references: Final references, (k, n).
-        errors: Largest error of any joint in every run.
-        norms: Largest 2-norm of the joint errors in every run.
+        references: Final references of n joints, (k, n).
+        errors: Maximum joint error of every run.
+        norms: Maximum over time of the 2-norm of the joint errors, for every run.
         runs: Resulting motion of every run, (k, n) each.
     """
 
@@ -128,7 +129,9 @@ def minimum_jerk(time: Vector, seconds: float) -> Vector:
 def two_joint_run(
     springs: float = 1.0, masses: float = 1.0, friction: float = 1.0, damping: float = 1.0
 ) -> Callable[[Matrix], Matrix]:
-    """Return a simulated run of the soft two-joint arm under gravity, for :func:`learn`.
+    """Return a function that executes references on a simulated soft two-joint arm under gravity.
+
+    It is the argument ``run`` of :func:`learn`.
 
     Args:
         springs: Scale factor of the spring constants.

@@ -65,7 +65,7 @@ class ExperimentResult:
         title: Heading.
         setting: Setup of the experiment.
         paper: Observation stated in the paper.
-        checks: Statements about the results.
+        checks: Checks of the statements of the paper.
         panels: Panels to plot.
         figures: Numbers by name. The name ends with the unit.
     """
@@ -84,7 +84,7 @@ class ExperimentResult:
         return all(check.holds for check in self.checks)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything except the curves in plain types."""
+        """Return the result without its curves as plain types, for the JSON file."""
         return {
             "name": self.name, "title": self.title, "setting": self.setting,
             "paper": self.paper,

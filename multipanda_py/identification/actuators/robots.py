@@ -153,7 +153,8 @@ def identified(n_joints: int, joint: int | None = None, scale: float = 1.0) -> Q
 
     Args:
         n_joints: Number of joints.
-        joint: Index of the paper's joint to use for all joints. By default joint k uses its own.
+        joint: Index of the paper's joint whose springs all joints get. By default, joint k gets
+            those of the paper's joint k.
         scale: Scale factor of the spring constants.
     """
     params = {

@@ -29,7 +29,7 @@ _ALLOWED_POSITIONS = (
 
 @dataclass(frozen=True, eq=False)
 class SpringData:
-    """Positions of a joint and its motors and the spring torques of N samples.
+    """Measured positions of one joint and its two motors, and spring torques, in N samples.
 
     Attributes:
         q: Joint angles, (N,) [rad].
@@ -47,7 +47,7 @@ class SpringData:
 
     @classmethod
     def of(cls, columns: Mapping[str, ArrayLike], springs: Actuator[Any], path: str) -> SpringData:
-        """Convert measured columns. Unknown columns are ignored.
+        """Convert measured columns to spring data. Unknown columns are ignored.
 
         Args:
             columns: Torques ``tau`` and optionally ``tau_1`` and ``tau_2`` [Nm], and positions of
@@ -84,7 +84,10 @@ class SpringData:
         return SpringData(*at, self.torques[rows], self.names)
 
     def predicted_torques(self, springs: Actuator[Any]) -> NDArray[np.float64]:
-        """Return the torques that the springs of k joints predict, (N, k, m)."""
+        """Return the torques that k candidate springs predict for these samples, (N, k, m) [Nm].
+
+        Each joint of ``springs`` is one candidate, evaluated with all samples.
+        """
         columns = (self.q[:, None], self.theta_1[:, None], self.theta_2[:, None])
         result = springs.elastic_torque(*columns)
         shape = (len(self), springs.n_joints)
@@ -97,7 +100,10 @@ class SpringData:
 def _positions(
     positions: Mapping[str, Vector], springs: Actuator[Any], path: str, source: str
 ) -> tuple[Vector, Vector, Vector]:
-    """Return the positions of the joint and of its motors."""
+    """Return the positions of the joint, of motor 1 and of motor 2, (N,) each.
+
+    If only deflections were measured, the joint angle is zero and the motors have moved.
+    """
     zero = np.zeros(len(next(iter(positions.values()))))
     second = springs.n_motors == 2
     if {"q", "theta_1"} <= set(positions) and ("theta_2" in positions or not second):
@@ -178,7 +184,7 @@ class FittedParameters:
         self.upper = np.where(self._is_log, upper, np.minimum(high / self._scale, MAX_FIT_FACTOR))
 
     def values(self, x: Vector) -> Vector:
-        """Return the parameters for x, (p,) or (k, p)."""
+        """Return the parameters for optimisation variables x, (p,) or (k, p)."""
         return np.where(self._is_log, np.exp(np.where(self._is_log, x, 0.0)), x * self._scale)
 
     def slopes(self, x: Vector) -> Vector:
@@ -198,13 +204,13 @@ class FittedParameters:
         return np.clip(self._default + around, self.lower + 1e-4, self.upper - 1e-4)
 
     def at_end(self, x: Vector) -> list[str]:
-        """Return the names of parameters at a bound."""
+        """Return the names of the parameters whose optimisation variables are at a bound."""
         near = np.minimum(x - self.lower, self.upper - x) < 1e-6
         return [name for name, one in zip(self.names, near) if one]
 
 
 GUESS_COUNT = 6
-"""Number of initial guesses."""
+"""Number of initial guesses of a fit."""
 GUESS_SAMPLES = 400
 """Samples used to compare the initial guesses. The final fit uses all samples."""
 MIN_SINGULAR_RATIO = 1e-7
@@ -226,7 +232,8 @@ class SpringEstimate:
         values: Fitted parameters by name.
         deviations: Standard deviations of the fitted parameters by name.
         fixed: Given parameters by name.
-        offset: Offset of the torque sensor and its standard deviation [Nm], or None if not fitted.
+        offset: Offset of the torque sensor and its standard deviation [Nm], or None if the offset
+            was not fitted.
         rmse: Root mean square residual of every measured torque, by column [Nm].
         explained_variance: Fraction of the torque variance that the springs explain.
         samples: Number of samples.
@@ -324,7 +331,7 @@ class _Fit:
         self._fitted = FittedParameters([specs[name] for name in names])
 
     def refuse_data(self, data: SpringData) -> None:
-        """Refuse data with too few samples, out of range or with the wrong sign."""
+        """Refuse too few samples, positions out of range, and torques of the wrong sign."""
         min_samples = 3 * (len(self._fitted.names) + self._offset)
         if len(data) < min_samples:
             raise self._refused(f"got {len(data)} samples, allowed {min_samples} or more")
@@ -393,7 +400,7 @@ class _Fit:
         )
 
     def _minimised(self, data: SpringData, start: Vector, tolerance: float) -> Any:
-        """Return SciPy's result, or None if the fit fails from this initial guess.
+        """Return SciPy's least-squares result, or None if the fit fails from this initial guess.
 
         Args:
             data: Measured torques and deflections.
@@ -405,7 +412,7 @@ class _Fit:
         def residual(x: Vector) -> Vector:
             try:
                 results = self._predicted_torques(data, x[None])[:, 0] - data.torques
-            except ActuatorRefused:  # The solver shortens a step with an infinite residual.
+            except ActuatorRefused:  # An infinite residual makes the solver try a shorter step.
                 return np.full(data.torques.size, np.inf)
             return results.ravel()
 
@@ -434,7 +441,7 @@ class _Fit:
         return result if np.isfinite(result.jac).all() else None
 
     def _predicted_torques(self, data: SpringData, x: Matrix) -> NDArray[np.float64]:
-        """Return the torques of k parameter sets, evaluated as k joints, (N, k, m)."""
+        """Return the torques predicted with k sets of optimisation variables, (N, k, m) [Nm]."""
         n, count = len(self._fitted.names), len(x)
         params: dict[str, ArrayLike] = dict(
             zip(self._fitted.names, self._fitted.values(x[:, :n]).T)
@@ -448,7 +455,7 @@ class _Fit:
         Args:
             jacobian: Jacobian of the residuals, (m, p).
             left: Residuals, with m elements [Nm].
-            alike: Number of neighbouring samples that count as one, because they are correlated.
+            alike: Number of correlated neighbouring samples that count as one independent sample.
 
         Raises:
             IdentificationRefused: If parameters cannot be separated or one is undetermined.
@@ -485,13 +492,13 @@ def _percent(fraction: float) -> str:
 
 
 def _correlated_samples(left: Matrix) -> float:
-    """Return the number of neighbouring samples per independent one, 1 for white residuals."""
+    """Return the number of samples per independent sample, 1 if residuals ``left`` are white."""
     centred = left - left.mean(axis=0)
     power = float(np.square(centred).sum())
     if power == 0.0 or len(left) < 3:
         return 1.0
     rho = float((centred[1:] * centred[:-1]).sum()) / power
-    # Two standard deviations are subtracted, because a smaller correlation may be random.
+    # A correlation below two standard deviations, 2 / sqrt(N), may be random and does not count.
     rho = min(max(rho - 2.0 / math.sqrt(len(left)), 0.0), 0.99)
 
     return (1.0 + rho) / (1.0 - rho)

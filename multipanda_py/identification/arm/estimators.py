@@ -35,7 +35,8 @@ class Estimate:
         deviations: Standard deviations of the parameters, (p,).
         noise: Standard deviation of the torque residual of each joint, (n,) [Nm].
         condition: Condition number of the regressor with columns of unit length.
-        worst: Right singular vector for the smallest singular value of the regressor, (p,).
+        worst: Parameter combination that the data determine worst: right singular vector for the
+            smallest singular value of the regressor, (p,).
     """
 
     values: Vector
@@ -120,7 +121,7 @@ class ConsistentParameters:
     Attributes:
         loads: Inertia of each link.
         others: Rotor inertia and friction parameters, (k,).
-        values: Inertial and other parameters in one vector, (10 links + k,).
+        values: Inertial parameters of all links, then ``others``, (10 links + k,).
         deviations: Posterior standard deviations of ``values``, (10 links + k,).
     """
 
@@ -340,7 +341,10 @@ class FrictionEstimate:
         return torque
 
     def sigmoid_parameters(self) -> dict[str, tuple[float, ...]]:
-        """Return the sigmoid parameters that the feature ``friction`` compensates with."""
+        r"""Return the parameters of the sigmoid that the feature ``friction`` compensates.
+
+        They are :math:`\varphi_1, \varphi_2, \varphi_3` of :class:`FrictionShape`, by name.
+        """
         steepness = np.minimum(2.0 / self.shape.width, MAX_STEEPNESS)
         phi = (2.0 * self.coulomb, steepness, self.shape.shift)
         return {name: tuple(values.tolist()) for name, values in zip(FIGURES, phi)}

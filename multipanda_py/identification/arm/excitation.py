@@ -25,12 +25,12 @@ it."""
 
 
 class Clearance:
-    """Collision distance check of one arm against floor, objects and other arms.
+    """Distance check of one arm against itself, floor, objects and other arms.
 
     Args:
         arm: Moving arm.
         margin: Minimum distance to floor, objects and other arms [m].
-        others: Arms that stand still.
+        others: Other arms, which stand still.
         configurations: Joint positions of the other arms by name. The default is their ready
             configuration.
         objects: Objects of the scene.
@@ -149,12 +149,14 @@ class Excitation:
         arm: Moving arm.
         options: Requirements of the motion.
         clearance: Collision check, or None.
-        gravities: Gravity in the base frame, one vector per mounting. None is that of the arm.
+        gravities: Gravity in the base frame, one vector (3,) per mounting in which the motion runs
+            [m/s^2]. None means the mounting in the description of the arm.
 
     Attributes:
-        best: Condition number of the best motion of the last search, at its samples.
-        scale: Scale factor of the final check. A value below 1 means that the motion violated a
-            distance between the samples and was scaled down. It is then less informative.
+        best: Condition number of the best motion of the last search, before ``scale``.
+        scale: Scale factor of the returned motion. A value below 1 means that the best motion
+            violated a minimum distance between its samples and was scaled down. It is then less
+            informative.
 
     Raises:
         IdentificationRefused: If no motion satisfies the limits.
@@ -198,7 +200,8 @@ class Excitation:
         """Convert a search vector to a motion within the joint limits.
 
         Args:
-            x: Coefficients, size and centre of every joint, ((2 L + 2) n,).
+            x: Search vector, ((2 L + 2) n,): Fourier coefficients, relative size and centre of
+                every joint.
         """
         desired, limits, n = self._options, self._arm.limits, self._arm.n_joints
         size = 2 * desired.harmonics
@@ -207,7 +210,7 @@ class Excitation:
         middle = np.tanh(x[n * size + n :])
         q, dq, ddq = (basis @ direction.T for basis in self._basis)
         available_range = self._high - self._low
-        spare = 1.02  # Ratio of peaks between the samples to the largest sample.
+        spare = 1.02  # Peaks between the samples can exceed the largest sample by this factor.
         factor = np.minimum.reduce(
             [
                 available_range / np.ptp(q, axis=0),
@@ -230,7 +233,7 @@ class Excitation:
         return FourierMotion(a, b, q0, desired.period, desired.ramp)
 
     def cost(self, motion: FourierMotion) -> float:
-        """Return the criterion of a motion, inf if its torques exceed the limit."""
+        """Return the cost function of a motion, or inf if its torques exceed the limit."""
         stack, torque = self._stack(motion)
         if (torque > self._options.limit_scale * self._arm.limits.torque).any():
             return np.inf
@@ -245,7 +248,7 @@ class Excitation:
         return float(sizes[-1] / sizes[0])
 
     def _stack(self, motion: FourierMotion) -> tuple[Matrix, Vector]:
-        """Return the base regressor and the maximum torque of every joint."""
+        """Return the base regressor of a motion and the largest joint torques, (n,) [Nm]."""
         q, dq, ddq = motion.sample(self._times)
         stacks, torques = [], []
         for gravity in self._gravities:
@@ -260,7 +263,8 @@ class Excitation:
 
         Args:
             motion: Motion to check.
-            rate: Samples per second [Hz]. By default every second sample of the search.
+            rate: Checked configurations per second [Hz]. By default, every second sample of the
+                search is checked.
         """
         if self._clearance is None:
             return True
@@ -330,7 +334,11 @@ class Excitation:
         return self._checked(motion)
 
     def _checked(self, motion: FourierMotion) -> FourierMotion:
-        """Scale a motion down until it keeps its distances between the samples as well."""
+        """Return the motion, scaled down until it keeps the minimum distances at all times.
+
+        Raises:
+            IdentificationRefused: If the motion violates a distance after 20 reductions.
+        """
         for _ in range(20):
             if self.is_collision_free(motion, FINAL_CHECK_RATE / 4.0):
                 return motion
@@ -344,7 +352,7 @@ class Excitation:
 
 
 def _singular_values(stack: Matrix) -> Vector:
-    """Return singular values in ascending order.
+    """Return the singular values of a stack of regressors in ascending order.
 
     They come from the Gram matrix, which is accurate enough for condition numbers below 1e6.
     """

@@ -11,7 +11,7 @@ from multipanda_py.state import Matrix, Vector
 
 
 def column_names(joints: int) -> list[str]:
-    """Return the column names of a motion file: time, then q, dq and ddq of every joint."""
+    """Return the column names of a motion file: time, then q, dq and ddq, each of all joints."""
     return [
         "time",
         *(f"{quantity}{k + 1}" for quantity in ("q", "dq", "ddq") for k in range(joints)),

@@ -125,7 +125,7 @@ class _Search:
         self._shapes = [(np.nan, np.nan)] * n
 
     def residual(self, x: Vector) -> Vector:
-        """Return the residual in standard deviations.
+        """Return torque residuals and shifts, both divided by their standard deviations.
 
         Args:
             x: Logarithms of the widths, then the normalised shifts, (2 n,).
@@ -212,9 +212,9 @@ class Identified:
         base: Base parameters of the inertial regressor, without friction.
         estimate: Weighted least-squares estimate of the base parameters, then of the friction.
         names: Names of the parameters of ``estimate``.
-        deviations: Standard deviations of the consistent parameters: ten per link, rotors, viscous
-            friction, Coulomb friction and offset.
-        condition: Condition number of the stack with columns of unit length.
+        deviations: Standard deviations of the consistent parameters, (14 n,): ten per link, then
+            rotor inertia, viscous friction, Coulomb friction and offset of all joints.
+        condition: Condition number of the regressor stack with columns of unit length.
         delay: Delay of the measured torques relative to the positions [s].
         rotors: Applied treatment of rotor inertia, one of :data:`ROTOR_MODES`.
         held_out: RMSE of every joint's torque on the held-out part, by model, (n,) each [Nm].
@@ -371,7 +371,7 @@ def _friction_names(arm: ArmDescription) -> list[str]:
 
 
 def _total(robot: Robot) -> tuple[float, float]:
-    """Return the bounds of the total moving mass [kg]."""
+    """Return the minimum and maximum total mass of the moving links [kg], from the robot model."""
     described_mass = sum(link.inertial.mass for link in robot.links[1:])
     return MASS_RANGE[0] * described_mass, MASS_RANGE[1] * described_mass
 
@@ -390,7 +390,10 @@ def _with_rotors_of(motions: Sequence[MeasuredMotion], options: Options) -> Opti
 
 
 def _known_rotors(regressor: ArmRegressor, options: Options) -> Vector | None:
-    """Return the rotor inertias contained in the torques, or None if they are identified."""
+    """Return the known rotor inertias in the measured torques, (n,), or None if they are fitted.
+
+    They are zero if the torque sensors do not measure rotor torques.
+    """
     if options.rotors == "fit":
         return None
     robot = regressor.arm.robot
@@ -398,7 +401,10 @@ def _known_rotors(regressor: ArmRegressor, options: Options) -> Vector | None:
 
 
 def _without_rotor_torques(part: Stack, rotors: Vector | None, n: int) -> Stack:
-    """Subtract the torques of known rotors from a stack and clear their columns."""
+    """Return a stack without the torques of known rotors and with zeros in their columns.
+
+    If ``rotors`` is None, the stack is returned unchanged.
+    """
     if rotors is None:
         return part
     rows = part.rows.copy()
@@ -408,11 +414,13 @@ def _without_rotor_torques(part: Stack, rotors: Vector | None, n: int) -> Stack:
 
 
 def _delay(train: Stack, columns: Matrix, moving: NDArray[np.bool_]) -> float:
-    """Return the delay of the torques [s], or 0 if it is not significant.
+    """Estimate the delay of the measured torques relative to the positions [s].
+
+    The result is 0 if the delay is within three standard deviations of zero or implausibly large.
 
     Args:
         train: Stack of the regressor and the torques.
-        columns: Indices of the base parameters.
+        columns: Indices of the regressor columns of the base parameters.
         moving: Mask of the torques without friction effects near zero velocity, (N, n).
     """
     rows = np.concatenate([train.rows[:, :, columns], -train.slope[:, :, None]], axis=2)
@@ -422,7 +430,10 @@ def _delay(train: Stack, columns: Matrix, moving: NDArray[np.bool_]) -> float:
 
 
 def _bounds(arm: ArmDescription, options: Options, unobservable: Sequence[int]) -> ParameterPrior:
-    """Return the prior of rotor inertias and friction."""
+    """Return prior and lower bounds of rotor inertias and friction.
+
+    Torque offsets of the joints in ``unobservable`` are held at zero.
+    """
     n = arm.n_joints
     rotors = np.array(arm.robot.armature) if options.rotors == "fit" else np.zeros(n)
     nothing = np.full(n, np.inf)

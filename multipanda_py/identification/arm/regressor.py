@@ -22,7 +22,11 @@ _regressor = pin.computeJointTorqueRegressor
 
 
 def dynamic_parameters(body: Inertial | Load) -> Vector:
-    """Return the ten inertial parameters of a body in the frame in which it is given, (10,)."""
+    """Return the inertial parameters of a body, (10,): mass, first moments and inertia.
+
+    The inertia is about the origin of the frame in which the body is given, in the order xx, xy,
+    yy, xz, yz, zz.
+    """
     inertial = inertial_of(body) if isinstance(body, Load) else body
     inertia = pin.Inertia(inertial.mass, np.array(inertial.com), inertial.inertia)
     dynamic_parameters: Vector = inertia.toDynamicParameters()
@@ -30,7 +34,7 @@ def dynamic_parameters(body: Inertial | Load) -> Vector:
 
 
 def body_of(parameters: Vector) -> Load:
-    r"""Convert ten inertial parameters to a body.
+    r"""Convert ten inertial parameters, in the order of :func:`dynamic_parameters`, to a body.
 
     .. math:: c = (m c) / m, \qquad I_c = I_o - m (c^T c E - c c^T).
 
@@ -167,7 +171,8 @@ class BaseParameters:
     Attributes:
         columns: Indices of the columns of Y that form :math:`Y_b`, (b,).
         transform: Matrix T, (b, p). Its ``columns`` form the identity.
-        names: Names of the base parameters, (b,): the first parameter of each combination.
+        names: Names of the base parameters, (b,). Each is named after the first parameter of its
+            combination.
 
     Source: Gautier, Numerical calculation of the base inertial parameters of robots, 1990.
     """
@@ -191,8 +196,8 @@ def base_parameters(
 
     Args:
         regressor: Regressor of the arm.
-        gravities: Gravity in the base frame, one vector (3,) per mounting. None is that of the
-            arm.
+        gravities: Gravity in the base frame, one vector (3,) per mounting of the logs [m/s^2].
+            None means the mounting in the description of the arm.
         rotors: True to append the rotor inertias to the parameters of the links.
         seed: Random seed of the states.
     """
@@ -218,8 +223,8 @@ def unobservable_offsets(
     Args:
         regressor: Regressor of the arm.
         base: Base parameters of the arm.
-        gravities: Gravity in the base frame, one vector per mounting.
-        rotors: True if the rotor inertias are parameters.
+        gravities: Gravity in the base frame, one vector (3,) per mounting of the logs [m/s^2].
+        rotors: True if the rotor inertias are parameters, too.
         seed: Random seed of the states.
 
     Returns:

@@ -135,7 +135,7 @@ def check_motion(motion: MeasuredMotion, regressor: ArmRegressor, *, moves: bool
 
 
 def _warnings(motion: MeasuredMotion, regressor: ArmRegressor, moves: bool) -> Iterator[str]:
-    """Yield the failed checks of a log, the most obvious first."""
+    """Yield a message for every failed check of a log, the most obvious first."""
     limits, robot = regressor.arm.limits, regressor.arm.robot
     own = tuple(joint.name for joint in robot.joints)
     columns, joint_names = motion.q.shape[1], motion.joints
@@ -237,7 +237,7 @@ class Stack:
         slope: Time derivative of the measured torques, (N, n) [Nm/s].
         dq: Joint velocities at the same times, (N, n).
         rate: Samples per second [Hz].
-        independent: Fraction of the samples that are statistically independent after filtering.
+        independent: Fraction of statistically independent samples. Filtering correlates samples.
         time: Times of the samples in their log, (N,) [s].
         parts: Filtered segments that the stack was built from.
     """
@@ -285,7 +285,7 @@ class Stack:
         return np.concatenate(slow) < 0.1
 
     def with_delay(self, delay: float) -> Stack:
-        """Return the stack with torques of a later time, which undoes their delay.
+        """Return the stack with torques shifted in time to compensate their delay.
 
         Args:
             delay: Delay of the measured torques [s].
@@ -294,7 +294,9 @@ class Stack:
 
 
 def thinned(values: Matrix, cutoff: float, rate: float) -> Matrix:
-    """Filter columns, decimate them to :data:`SAMPLES_PER_PERIOD`, and drop the ends.
+    """Filter columns, decimate them, and drop both ends, where the filter has transients.
+
+    The result has :data:`SAMPLES_PER_PERIOD` samples per period of the cutoff frequency.
 
     Args:
         values: Columns to filter, (N, k).

@@ -70,7 +70,7 @@ class CalibrationRun:
     Attributes:
         tasks: Tasks for plant and twin.
         names: Names of the participating arms.
-        checkpoint: Cache of finished runs.
+        checkpoint: Cache of finished runs, from which an interrupted calibration resumes.
         notes: Messages about skipped tasks, motions and parameters.
     """
 
@@ -127,10 +127,10 @@ class CalibrationRun:
         self.log(text)
 
     def _plant_runs(self) -> list[tuple[Task, list[Run]]]:
-        """Run the tasks on the plant, and return those that it completes with their runs.
+        """Run the tasks on the plant, and return the completed tasks with their runs.
 
         Raises:
-            ValidationRefused: If it completes none of them.
+            ValidationRefused: If the plant completes no task.
         """
         done = []
         for task in self.tasks:
@@ -184,7 +184,14 @@ class CalibrationRun:
     def _bodies(
         self, measured: Mapping[str, list[MeasuredMotion]], number: int
     ) -> dict[str, tuple[Identified, Path]]:
-        """Run another motion on every arm and identify the arms that completed it.
+        """Run another motion on every arm of the plant and identify the arms that complete it.
+
+        Args:
+            measured: Motions of earlier rounds by arm. New motions are appended.
+            number: Number of the round.
+
+        Returns:
+            Identification result and parameter file by arm. Failed arms are omitted and noted.
 
         Raises:
             ValidationRefused: If no arm completed its motion in the first round.
@@ -223,7 +230,10 @@ class CalibrationRun:
         )
 
     def _combined_cell(self) -> CellConfig:
-        """Return the twin for collision checks, with the objects of a plant with real arms."""
+        """Return the cell in which motions are checked for collisions.
+
+        It is the twin. If the plant has a real arm, objects of plant and tasks are added.
+        """
         objects = {**self.plant.objects, **objects_of(self.tasks, self.plant)}
         if all(arm.backend == SIMULATED_BACKEND for arm in self.plant.arms.values()):
             return self.twin
@@ -232,7 +242,7 @@ class CalibrationRun:
     def _body(
         self, name: str, measured: Sequence[MeasuredMotion], number: int
     ) -> tuple[Identified, Path]:
-        """Identify an arm and write its parameter file."""
+        """Identify an arm from its motions, and return the result and its parameter file."""
         described = describe_arm(name, self.twin.arms[name])
         body = identify(
             measured,
@@ -250,7 +260,7 @@ class CalibrationRun:
         return body, path
 
     def _gains(self, best: Round) -> list[ModelImprovement]:
-        """Run tasks on the plant with controllets that use the identified model.
+        """Measure how much controllets on the plant improve with the model identified in ``best``.
 
         On real arms only tasks in free space are run, because the true contact force is only known
         in simulation.
@@ -327,7 +337,7 @@ def calibrate(
 def _request_of(
     plant: CellConfig, twin: CellConfig, plan: CalibrationPlan, motions: Mapping[str, Matrix]
 ) -> dict[str, Any]:
-    """Return the arguments that the stored runs depend on."""
+    """Return the arguments on which stored runs depend. A cache with others is not resumed."""
     own = asdict(plan)
     del own["rounds"], own["recover"]
     return {

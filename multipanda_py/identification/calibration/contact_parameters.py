@@ -61,7 +61,7 @@ def height_signal(run: Run, up_in_base: Vector) -> Matrix:
     touch = int((_blocks(pressed, HEIGHT_BLOCK)[:, 0] > CONTACT_FORCE).argmax()) * HEIGHT_BLOCK
     positions = np.concatenate([_column(part, "position_ee_in_base")[:, :3] for part in parts])
     height = positions[touch:] @ up_in_base
-    last = len(height) - len(log) // 5  # The tool may lift off in the last fifth.
+    last = len(height) - len(log) // 5  # In the last fifth of the task, the tool may lift off.
     return _blocks(height[:last] - height[:last].mean(), HEIGHT_BLOCK) / HEIGHT_SCALE
 
 
@@ -105,7 +105,7 @@ not smooth."""
 MAX_ITERATIONS = 8
 """Maximum iterations of a fit. Each takes one run plus one per parameter."""
 FAILURE_RESIDUAL = 10.0
-"""Residual of samples that the twin does not reach, because it ends the task early."""
+"""Residual of the samples that a twin lacks because it ends the task early."""
 _PARAMETER_BOUNDS: Mapping[str, tuple[float, float]] = {
     "friction": (0.01, 5.0), "contact_time": (0.002, 0.5), "contact_damping": (0.01, 10.0),
 }  # fmt: skip
@@ -113,13 +113,13 @@ _PARAMETER_BOUNDS: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True)
 class ContactParameters:
-    """Estimated contact parameters of a table, empty if none were estimated.
+    """Estimated contact parameters of a table.
 
     Attributes:
-        values: Accepted parameters by key of the cell file.
-        spread: Lower and upper bound of each parameter, see :class:`ContactFit`. If a ratio of
-            upper to lower bound reaches :data:`MAX_RANGE_RATIO`, no parameter of that task is
-            accepted.
+        values: Accepted parameters by key of the cell file. Empty if none were accepted.
+        spread: Lower and upper bound of each estimated parameter, see :class:`ContactFit`. If a
+            ratio of upper to lower bound reaches :data:`MAX_RANGE_RATIO`, no parameter of that
+            task is accepted.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -161,7 +161,8 @@ class ContactFit:
 
     Args:
         plant: Cell with the table.
-        shown: Tasks with their runs on the plant. Task 4 determines friction, task 3 the contact.
+        shown: Tasks with their runs on the plant. Task 4 determines the friction, task 3 time
+            constant and damping ratio of the contact.
         seed: Random seed of the first run of each task.
 
     Attributes:
@@ -239,7 +240,8 @@ class ContactFit:
         )
         off = np.linalg.norm(result.fun) / np.maximum(_own_lengths(result.jac), 1e-9)
         ends = np.exp([np.maximum(result.x - off, low), np.minimum(result.x + off, high)]).T
-        # Parameters of one task can compensate each other. Either all or none are accepted.
+        # Parameters of one task can compensate each other's errors. So an undetermined parameter
+        # makes the other one of its task unreliable as well.
         is_determined = all(upper < MAX_RANGE_RATIO * lower for lower, upper in ends)
         return ContactParameters(
             {
@@ -252,7 +254,7 @@ class ContactFit:
 
 
 def _own_lengths(jacobian: Matrix) -> Vector:
-    """Return the norm of each column after projecting out the other columns, (n,)."""
+    """Return the norm of the part of each column that is orthogonal to the others, (n,)."""
     _, n = jacobian.shape
     lengths = np.empty(n)
     for k in range(n):

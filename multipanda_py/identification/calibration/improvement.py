@@ -29,7 +29,7 @@ from multipanda_py.targets import TRAJECTORY_POINTS
 
 
 def body_layer(files: Mapping[str, str]) -> dict[str, Any]:
-    """Return cell file keys that give simulated arms the parameters of files.
+    """Return cell file keys that give simulated arms the parameters in ``files``.
 
     Args:
         files: Paths of the parameter files, by arm.
@@ -38,7 +38,7 @@ def body_layer(files: Mapping[str, str]) -> dict[str, Any]:
 
 
 def law_layer(files: Mapping[str, str]) -> dict[str, Any]:
-    """Return cell file keys that give controllets and estimators the model of files.
+    """Return cell file keys that give controllets and estimators the parameters in ``files``.
 
     Args:
         files: Paths of the parameter files, by arm.
@@ -146,7 +146,7 @@ def measure(
 
 
 def _run_motion(plant: CellConfig, arm: str, points: Matrix, seed: int, recover: bool) -> Run:
-    """Run a motion. The fault of the result also covers a motion that is incomplete."""
+    """Run a motion on an arm. The run also has a fault if the arm does not reach the end."""
     run = run_task(MotionTask(arm, points), plant, seed, recover=recover)
     if run.fault or run.seconds < points[-1, 0]:
         reason = run.fault or "the recording ended"
@@ -171,12 +171,12 @@ class ModelImprovement:
     Attributes:
         number: Number of the task.
         controllet: Controllet used for the task.
-        errors: Pairs of root mean square errors by name with unit, in the order of
-            :data:`MODEL_NAMES`. They cover the time that both runs completed.
-        series: Times, measured and true forces and requested force of the first repeat, by side,
-            (m,) each. Empty if the task has no force.
-        runs: Number of runs per side.
-        early: Number of runs ended by a fault, per side.
+        errors: Root mean square errors by name with unit: a pair with the data-sheet and the
+            identified model. They cover the time that runs with both models completed.
+        series: Times, measured, true and requested forces of the first repeat, (m,) each, by model
+            (:data:`MODEL_NAMES`). Empty if the task has no force.
+        runs: Number of runs with each model.
+        early: Number of runs ended by a fault, with the data-sheet and with the identified model.
     """
 
     number: int
@@ -187,7 +187,7 @@ class ModelImprovement:
     early: tuple[int, int]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the errors in plain types."""
+        """Return task, controllet, errors and counts as plain types, for the JSON file."""
         figures = {name: dict(zip(MODEL_NAMES, pair)) for name, pair in self.errors.items()}
         return {
             "task": self.number, "law": self.controllet, "rmse": figures,
@@ -222,7 +222,7 @@ def gain_of(task: Task, before: Sequence[Run], after: Sequence[Run]) -> ModelImp
 
 
 def _until(run: Run, seconds: float) -> Run:
-    """Return the beginning of a run."""
+    """Return the part of a run up to a time since its start [s]."""
     there = run.force_time <= seconds
     return replace(
         run,

@@ -81,7 +81,10 @@ def parameter_curves(rounds: Sequence[Round]) -> str:
 
 
 def gain_plots(gains: Sequence[ModelImprovement]) -> str:
-    """Plot true forces and force measurement errors with both models, as a base64 PNG."""
+    """Plot true forces and force measurement errors as a base64 PNG.
+
+    Each panel shows them with the data-sheet model and with the identified model.
+    """
     plots = pyplot()
     shown = [gain for gain in gains if gain.series]
     figure, axes = plots.subplots(
@@ -153,7 +156,7 @@ def page(result: Calibration, about: Mapping[str, Any]) -> str:
 
 
 def numbers(result: Calibration, about: Mapping[str, Any]) -> str:
-    """Return the values of the report as JSON."""
+    """Return the numbers of the report as JSON text."""
     data = {
         **about,
         "best_round": result.best.number,
@@ -166,7 +169,7 @@ def numbers(result: Calibration, about: Mapping[str, Any]) -> str:
 
 
 def lines(result: Calibration) -> Iterator[str]:
-    """Yield the summary tables for a terminal."""
+    """Yield the lines of the summary tables for a terminal."""
     yield (
         "round  score " + "".join(f"{q.name:>15}" for q in QUANTITIES) + "   (worst of all tasks)"
     )
@@ -229,7 +232,7 @@ def _rounds(result: Calibration) -> str:
 
 
 def _tasks(result: Calibration) -> str:
-    """Return the task labels in the order of the table columns."""
+    """Return the task labels as one HTML text, in the order of the values in each table cell."""
     names = (
         f"{one.number}" + ("" if one.controllet == "impedance" else f" ({one.controllet})")
         for one in result.rounds[0].comparisons

@@ -35,9 +35,10 @@ class CalibrationPlan:
 
     Attributes:
         tasks: Numbers of the tasks.
-        laws: Names of force controllets. If empty, each task uses its first one.
+        laws: Names of the controllets to use in tasks with force. If empty, each such task uses
+            the first of its controllets.
         seconds: Duration of each task [s].
-        repeats: Repeats of each task per side.
+        repeats: Number of runs of each task, on the plant and on the twin.
         rounds: Maximum number of rounds.
         evaluations: Number of motions evaluated in the search for an excitation motion.
         seed: Random seed of noise and motions.
@@ -59,10 +60,10 @@ class Round:
     """State of the twin in one round and its errors.
 
     Attributes:
-        number: Number of the round. Round 0 is the given twin.
+        number: Number of the round. Round 0 is the twin before the calibration.
         comparisons: Comparison of twin and plant for each task.
-        files: Parameter files of the arms, by name.
-        identified: Identification results of the arms, by name.
+        files: Parameter files by arm.
+        identified: Identification results by arm.
         surface: Estimated parameters of the table.
     """
 
@@ -74,7 +75,9 @@ class Round:
 
     @property
     def score(self) -> float:
-        """Mean over tasks and quantities of the largest error, relative to that of the paper.
+        """Largest errors of the twin, relative to those of the paper, as a mean.
+
+        The mean is taken over tasks and quantities.
 
         The score is infinite if the twin fails a task or always stops before the plant, because
         missing errors would improve the mean. The error of the paper is the ``ceiling`` of a
@@ -86,7 +89,7 @@ class Round:
         return float(np.nanmean(fractions))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the round in plain types."""
+        """Return the round as plain types, for the JSON file."""
         return {
             "round": self.number,
             "score": self.score if np.isfinite(self.score) else None,
@@ -105,9 +108,9 @@ class Calibration:
     """Result of a calibration.
 
     Attributes:
-        rounds: All rounds, starting with the given twin.
-        gains: Improvement of controllets with the identified model on the plant, by task. Tasks
-            are omitted if only a simulation could measure it.
+        rounds: All rounds, starting with that of the uncalibrated twin.
+        gains: Improvement of controllets on the plant with the identified model, one per task.
+            Tasks on real arms whose improvement is only measurable in simulation are omitted.
         ended: Reason why the calibration ended, as a clause.
         notes: Messages about skipped tasks, motions and parameters.
     """
@@ -119,7 +122,7 @@ class Calibration:
 
     @property
     def best(self) -> Round:
-        """Round with the lowest score."""
+        """Round with the lowest score, that is the smallest errors of the twin."""
         return min(self.rounds, key=lambda one: one.score)
 
 
@@ -158,11 +161,11 @@ class RunCache:
         return len(list(self._folder.glob("*.npz")))
 
     def run(self, name: str, make: Callable[[], Run]) -> Run:
-        """Return the stored run of a name, or make and store it.
+        """Return the run stored under a name. A missing run is made and stored.
 
         Args:
             name: Name of the run.
-            make: Function that makes it.
+            make: Function that makes the run.
         """
         path = self._folder / f"{name}.npz"
         with suppress(LogError):
@@ -172,14 +175,15 @@ class RunCache:
             return made
         self._start()
         save_run(path, made)
-        return load_run(path)  # The result equals what a resumed calibration loads.
+        # A resumed calibration loads this file. Loading it here, too, gives the same results.
+        return load_run(path)
 
     def points(self, name: str, make: Callable[[], Matrix]) -> Matrix:
-        """Return the stored matrix of a name, or make and store it.
+        """Return the matrix stored under a name. A missing matrix is made and stored.
 
         Args:
             name: Name of the matrix.
-            make: Function that makes it.
+            make: Function that makes the matrix.
         """
         path = self._folder / f"{name}.npy"
 
@@ -195,7 +199,7 @@ class RunCache:
         return self._load_or_make(load, make, save)
 
     def numbers(self, name: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Return the stored JSON mapping of a name, or make and store it."""
+        """Return the JSON mapping stored under a name. A missing mapping is made and stored."""
         path = self._folder / f"{name}.json"
 
         def load() -> Mapping[str, Any]:
@@ -219,7 +223,7 @@ class RunCache:
         return load()
 
     def _start(self) -> None:
-        """Create the folder and write the arguments that its files belong to."""
+        """Create the folder and write the arguments that determine its contents."""
         self._folder.mkdir(exist_ok=True)
         if not (self._folder / REQUEST_FILE).is_file():
             with replacing(self._folder / REQUEST_FILE) as partial:

@@ -59,7 +59,7 @@ class ArmTwin:
         dq: Joint velocities of the twin, (n,) [rad/s, m/s].
         correction: Mean of :math:`\tau_c` over the last :meth:`step`, (n,) [Nm, N].
 
-    Thread: one at a time.
+    Thread: used by one thread at a time.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class ArmTwin:
         self.adapt(q)
 
     def adapt(self, q: Vector) -> None:
-        """Update the damping to the effective joint inertias at a configuration, (n,) [rad, m]."""
+        """Set the damping for the effective joint inertias at positions ``q``, (n,) [rad, m]."""
         mass = pin.crba(self._model, self._weighing, q)
         mass = np.triu(mass) + np.triu(mass, 1).T
         moved = 1.0 / np.linalg.inv(mass).diagonal()
@@ -134,13 +134,13 @@ class ArmTwin:
 
 @dataclass(frozen=True)
 class ResidualKind:
-    """Monitored quantity.
+    """Kind of residual that is monitored.
 
     Attributes:
         name: Name in band files and messages.
         unit: SI unit.
-        axes: Names of its axes. If empty, it has one axis per joint.
-        doc: Definition of its residual.
+        axes: Names of the components. If empty, there is one component per joint.
+        doc: Definition of the residual.
     """
 
     name: str
@@ -173,7 +173,7 @@ MIN_RELATIVE_HALF_WIDTH = 2e-3
 
 
 def residual_slices(joints: int) -> dict[str, slice]:
-    """Return the slice of each quantity in the residual vector of an arm, by name.
+    """Return the slice of each kind of residual in the residual vector of an arm, by name.
 
     Args:
         joints: Number of joints.
@@ -187,7 +187,7 @@ def residual_slices(joints: int) -> dict[str, slice]:
 
 
 def min_half_widths(limits: ArmLimits) -> Vector:
-    """Return the minimum half width of the bands of all residuals of an arm.
+    """Return the minimum half widths of the bands of all residuals of an arm, (m,).
 
     It covers sensor drift, and it avoids bands of zero width for simulated arms that equal their
     twin. The width is 0.2 % of the torque limit for torques, and the corresponding motion of the
@@ -214,7 +214,7 @@ _MAX_SAMPLE_PERIOD = 0.1
 
 @dataclass(frozen=True, eq=False)
 class MonitoredLog:
-    """Log of an arm with the simulated twin over n samples.
+    """Log of an arm with n samples and j joints, and the simulated twin along it.
 
     Attributes:
         log: Measured log.
@@ -222,10 +222,10 @@ class MonitoredLog:
         dq: Joint velocities of the twin, (n, j) [rad/s, m/s].
         tau: Torques that the twin needs for this motion, including gravity, (n, j) [Nm, N].
         correction: Torques not explained by commands and external torques, (n, j) [Nm, N].
-        residuals: Filtered residuals of all :data:`.QUANTITIES` side by side, (n, m). Quantities
-            missing in the log are nan.
-        evaluated: Mask of the evaluated samples, (n,). False while the twin settles or the arm
-            does not execute commands.
+        residuals: Filtered residuals, (n, m): columns of all :data:`.QUANTITIES` side by side, see
+            :func:`.residual_slices`. Residuals of signals missing in the log are nan.
+        evaluated: Mask of the evaluated samples, (n,). False while the twin settles, and for
+            invalid samples and faults.
     """
 
     log: ArmLog
@@ -270,8 +270,8 @@ class ArmMonitor:
     """Digital-twin monitor of one arm.
 
     The twin is driven by the commanded torques if torques are commanded and recorded, else by the
-    measured torques. It is reset to the measured state after a gap, a fault or an invalid sample.
-    Residuals are evaluated again once it has settled.
+    measured torques. After a gap, a fault or an invalid sample, it is reset to the measured state.
+    Residuals are evaluated again once the twin has settled.
 
     Args:
         arm: Description of the arm, optionally with identified parameters.
@@ -283,7 +283,7 @@ class ArmMonitor:
         name: Name of the arm.
         skipped: Number of samples that were invalid or made the twin diverge.
 
-    Thread: one at a time.
+    Thread: used by one thread at a time.
     """
 
     def __init__(
@@ -309,7 +309,7 @@ class ArmMonitor:
         """Run the twin along the next chunk of a log.
 
         Args:
-            log: Log of this arm. Samples up to the end of the last chunk are skipped.
+            log: Log of this arm. Samples that an earlier chunk contained are skipped.
 
         Returns:
             Log with the twin, or None if the log contains no new samples.
@@ -323,7 +323,8 @@ class ArmMonitor:
             if start == len(log):
                 if log.time[-1] > self._time - 1.0:
                     return None
-                self._follows = False  # The robot clock was reset.
+                # Times more than 1 s in the past are not old samples: the robot clock was reset.
+                self._follows = False
             else:
                 log = log.part(slice(start, None))
         if self._twin is None:
@@ -384,7 +385,7 @@ class ArmMonitor:
                 if k % _DAMPING_UPDATE_SAMPLES == 0:
                     twin.adapt(log.q[k])
                 twin.step(*self._before[:2], self._before[2] + self._before[3], passed)
-                # Unrealistic torques have made the twin diverge.
+                # Unrealistic torques in the log can make the twin diverge.
                 if not np.isfinite(twin.q).all():
                     self._follows = False
                     self.skipped += 1
@@ -396,7 +397,7 @@ class ArmMonitor:
             raw[self._residual_slices["external"]] = estimated[k]
             raw[self._residual_slices["wrench"]] = wrench[k]
             raw[self._residual_slices["correction"]] = twin.correction
-            # The filter starts at the first valid value of each residual.
+            # After a reset the filter is nan. It starts at the first valid value of each residual.
             np.copyto(self._smooth, raw, where=np.isnan(self._smooth))
             self._smooth += passed / (passed + SMOOTHING_TIME) * (raw - self._smooth)
             residuals[k] = self._smooth
@@ -418,7 +419,7 @@ class ArmMonitor:
             elif "tau_gravity" in log.columns:
                 tau += log.columns["tau_gravity"]
         if log.tau is not None and "interface" in log.columns:
-            # In these samples positions or velocities were commanded instead of torques.
+            # Samples of other interfaces have no commanded torques. Measured ones drive the twin.
             moved_otherwise = log.columns["interface"] != 0
             tau[moved_otherwise] = log.tau[moved_otherwise]
         return tau

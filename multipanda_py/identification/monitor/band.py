@@ -32,12 +32,13 @@ MIN_DURATION = 2.0
 
 @dataclass(frozen=True, eq=False)
 class ArmBand:
-    """Residual ranges of one arm.
+    """Residual ranges of one arm in good runs.
 
     Attributes:
         joints: Names of the joints, without prefix.
-        low: Lower bounds of the residuals of all :data:`.QUANTITIES`, (m,). Nan if not measured.
-        high: Upper bounds, (m,).
+        low: Lower bounds of the residuals of all :data:`.QUANTITIES` side by side, (m,). A bound
+            is nan if the residual was not measured.
+        high: Upper bounds in the same order, (m,).
     """
 
     joints: tuple[str, ...]
@@ -126,7 +127,7 @@ def learn(
         margin: Margin :math:`\mu`, relative to the width :math:`b - a`.
 
     Raises:
-        ShadowRefused: If the evaluated samples are too short.
+        ShadowRefused: If the evaluated samples of an arm cover too little time.
     """
     arms = {}
     for name, shadowed in runs.items():

@@ -38,12 +38,12 @@ ALARM_END_DELAY = 1.0
 
 @dataclass(frozen=True)
 class Alarm:
-    """Residual that has left its band.
+    """Alarm of a residual that has left its band.
 
     Attributes:
         time: Robot time of the alarm, :data:`ALARM_DELAY` after the residual left its band [s].
         arm: Name of the arm.
-        quantity: Name of the quantity.
+        quantity: Name of the residual kind, see :data:`.QUANTITIES`.
         axis: Name of the joint or axis.
         value: Residual at the time of the alarm.
         low: Lower bound of the band.
@@ -77,11 +77,11 @@ class BandMonitor:
     Attributes:
         alarms: All alarms in chronological order.
         now: Active alarms by residual name, ``quantity axis``.
-        use: Largest band usage of every quantity since :meth:`forget`, by name. A residual at the
-            bound of its band has a usage of 1.
+        use: Largest band usage of every residual kind since :meth:`forget`, by name. A residual at
+            the bound of its band has a usage of 1.
         sample_count: Number of evaluated samples.
 
-    Thread: one at a time.
+    Thread: used by one thread at a time.
     """
 
     def __init__(self, arm: str, band: ArmBand) -> None:
@@ -95,7 +95,8 @@ class BandMonitor:
                 unit = units[k * len(units) // len(labels)]
                 self._names.append((quantity.name, axis, unit))
         width = len(self._names)
-        self._outside = np.full(width, np.nan)  # Time at which each quantity left its band [s].
+        # Times at which each residual left its band and returned into it [s], nan if it has not.
+        self._outside = np.full(width, np.nan)
         self._inside = np.full(width, np.nan)
         self.alarms: list[Alarm] = []
         self.now: dict[str, Alarm] = {}
@@ -103,14 +104,14 @@ class BandMonitor:
         self.sample_count = 0
 
     def forget(self) -> None:
-        """Reset :attr:`use`."""
+        """Clear the band usage in :attr:`use`. Active alarms are kept."""
         self.use = {}
 
     def check(self, shadowed: MonitoredLog) -> list[Alarm]:
-        """Evaluate the next chunk and return its new alarms.
+        """Compare the residuals of the next chunk with the band, and return new alarms.
 
         Args:
-            shadowed: Result of :meth:`.ArmMonitor.follow`.
+            shadowed: Chunk of the log with the twin, from :meth:`.ArmMonitor.follow`.
         """
         raised: list[Alarm] = []
         low, high = self.band.low, self.band.high
@@ -136,13 +137,13 @@ class BandMonitor:
         return raised
 
     def _one(self, k: int, times: Vector, values: Vector, used: Vector) -> list[Alarm]:
-        """Evaluate one residual, and return its alarm if it has newly left its band.
+        """Evaluate one residual, and return an alarm for each time at which it leaves its band.
 
         Args:
             k: Index of the residual.
             times: Times of the samples, (m,) [s].
             values: Residuals, (m,).
-            used: Residuals relative to the band, (m,); above 1 outside it.
+            used: Band usage of the residuals, (m,). It is above 1 outside the band.
         """
         raised = []
         quantity, axis, unit = self._names[k]
@@ -171,25 +172,25 @@ class BandMonitor:
 
 
 class CellShadow:
-    """Digital-twin monitor of the arms of a cell, with a band or without.
+    """Digital-twin monitor of all arms of a cell. With a band, it raises alarms.
 
     Args:
         config: Description of the cell. Payloads come from its file, and arms with ``identified``
             use identified parameters.
-        band: Band of good runs.
+        band: Band of good runs, or None to compute residuals without alarms.
         arms: Names of the monitored arms. If empty, all arms are monitored.
         update: True to estimate payload and friction online.
 
     Attributes:
-        arms: Descriptions of the arms by name.
-        watches: Band monitors by name, empty without a band.
-        updates: Online estimators of payload and friction by name, empty without ``update``.
-        last: Last evaluated chunk by name.
+        arms: Descriptions of the monitored arms, by name.
+        watches: Band monitors by arm, empty without a band.
+        updates: Online estimators of payload and friction by arm, empty without ``update``.
+        last: Last evaluated chunk by arm.
 
     Raises:
         ShadowRefused: If the band does not belong to these arms.
 
-    Thread: one at a time.
+    Thread: used by one thread at a time.
     """
 
     def __init__(
@@ -219,20 +220,20 @@ class CellShadow:
 
     @property
     def skipped(self) -> int:
-        """Number of samples of all arms that were skipped."""
+        """Number of samples of all arms that were invalid or made a twin diverge."""
         return sum(shadow.skipped for shadow in self._shadows.values())
 
     @property
     def alarms(self) -> list[Alarm]:
-        """All alarms in chronological order."""
+        """All alarms of all arms in chronological order."""
         alarms = [alarm for watch in self.watches.values() for alarm in watch.alarms]
         return sorted(alarms, key=lambda alarm: alarm.time)
 
     def follow(self, logs: Mapping[str, ArmLog]) -> list[Alarm]:
-        """Evaluate the next chunk of all arms and return its new alarms.
+        """Run the twins along the next chunk of all logs, and return new alarms.
 
         Args:
-            logs: Logs by arm name. Each continues that of the last call.
+            logs: Logs by arm name. Each continues the log of the last call.
 
         Raises:
             ShadowRefused: If a log is missing or does not match its arm.
@@ -254,12 +255,18 @@ class CellShadow:
         return raised
 
     def mismatches(self) -> list[str]:
-        """Return a message for every arm whose log hardly matches its description."""
+        """Return a message for every arm whose last chunk hardly matches its description.
+
+        Swapped columns, wrong units or another mounting are possible causes.
+        """
         result = (last.mismatch(self.arms[name].limits.torque) for name, last in self.last.items())
         return [sentence for sentence in result if sentence]
 
     def lines(self) -> Iterator[str]:
-        """Yield a status line for each arm since the last :meth:`forget`."""
+        """Yield a status line for each arm: largest residuals, or band usage and active alarms.
+
+        The band usage covers the time since the last :meth:`forget`.
+        """
         for name, shadowed in self.last.items():
             start = f"{name} {shadowed.time[-1]:9.1f} s"
             watch = self.watches.get(name)
@@ -279,7 +286,7 @@ class CellShadow:
 
 
 def largest(shadowed: MonitoredLog) -> str:
-    """Return the largest residual of every quantity as text."""
+    """Return the largest residual of every kind in a chunk as text."""
     joints = shadowed.log.joints
     at = residual_slices(len(joints))
     rows = shadowed.residuals[shadowed.evaluated]
@@ -299,20 +306,22 @@ def largest(shadowed: MonitoredLog) -> str:
 
 
 class LiveRows:
-    """Reader of a running cell of this user on this machine, without effect on its loop.
+    """Reader of the cycle records of a running cell, without effect on the loop of the cell.
+
+    The cell runs on this machine and belongs to this user.
 
     Args:
-        name: Name of the cell. Empty for the only running cell.
+        name: Name of the cell. If empty, the only running cell is read.
 
     Attributes:
-        plan: Description of arms, columns and attachments published by the cell.
+        plan: Arms, record columns and attachments that the cell publishes.
         config: Configuration of the running cell.
 
     Raises:
         LoopError: If no cell is running, or several are and no name is given.
         UnknownName: If no cell with this name is running.
 
-    Thread: one at a time.
+    Thread: used by one thread at a time.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -332,7 +341,7 @@ class LiveRows:
 
     @property
     def is_there(self) -> bool:
-        """True until the cell has ended."""
+        """True while the cell runs."""
         return self._memory.exists()
 
     @property

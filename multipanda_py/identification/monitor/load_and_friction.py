@@ -31,7 +31,7 @@ _LOAD_DEVIATIONS = (2.0, 0.3, 0.3, 0.3)
 _FRICTION_DEVIATIONS = (0.03, 0.03, 0.01)
 """Standard deviations of the prior of viscous friction, Coulomb friction and offset, relative to
 the torque limit."""
-# Bounds of friction and torque offset, as fractions of the torque limits.
+# Maximum estimated friction and torque offset, as fractions of the torque limit of a joint.
 _MAX_FRICTION, _MAX_OFFSET = 0.3, 0.1
 
 
@@ -79,14 +79,14 @@ class LoadAndFriction:
     forgets with a time constant of 30 s. Parameters outside their bounds are clamped, and the
     others are solved for again. The bounds are a mass of 0 to 20 kg with its centre within 0.5 m,
     and friction between 0 and 0.3 of the torque limit. The static friction of a joint at rest is
-    unknown, so its torque gets a lower weight by the expected variance of the Coulomb friction.
+    unknown. The weight of its torque is reduced by the expected variance of the Coulomb friction.
     The estimate is for display only and does not affect control.
 
     Args:
         arm: Description of the arm.
         load: Payload at the flange in the cell file.
 
-    Thread: one at a time.
+    Thread: used by one thread at a time.
     """
 
     def __init__(self, arm: ArmDescription, load: Load = NO_LOAD) -> None:
@@ -108,7 +108,7 @@ class LoadAndFriction:
         self._high = np.concatenate([[MAX_MASS, first, first, first], upper, offset])
 
     def add(self, shadowed: MonitoredLog) -> None:
-        """Update the estimate with the evaluated samples of the next chunk."""
+        """Update the estimate with the next chunk of the log. Unevaluated samples are ignored."""
         log, evaluated = shadowed.log, shadowed.evaluated
         width = max(1, round(BLOCK_DURATION / log.period)) if len(log) > 1 else 1
         ddq = np.gradient(shadowed.dq, log.time, axis=0) if len(log) > 1 else 0.0 * shadowed.dq
@@ -130,14 +130,14 @@ class LoadAndFriction:
             self._sum += weighted @ y
 
     def _rows(self, q: Vector, dq: Vector, ddq: Vector) -> Matrix:
-        """Return the regressor of all parameters in one state, (n, 4 + 3 n)."""
+        """Return the regressor of payload and friction in one state, (n, 4 + 3 n)."""
         bodies = self._regressor.rows(q[None], dq[None], ddq[None])
         flange = self._regressor.flange_rows(bodies)[0, :, :4]
         return np.hstack([flange, self._shape.rows(dq[None])[0]])
 
     @property
     def estimate(self) -> OnlineEstimate:
-        """Current estimate."""
+        """Present estimate within its bounds, with standard deviations."""
         total = self._information + self._prior
         held = np.zeros(len(self._sum), bool)
         values = np.zeros(len(self._sum))
@@ -163,7 +163,7 @@ class LoadAndFriction:
         )  # fmt: skip
 
     def lines(self) -> Iterator[str]:
-        """Yield the estimate as text."""
+        """Yield lines that show the estimate with its standard deviations."""
         result = self.estimate
         mass, centre = _decimals(result.mass, 2), ", ".join(_decimals(v, 3) for v in result.com)
         yield (

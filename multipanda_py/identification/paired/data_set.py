@@ -68,7 +68,7 @@ class DataSetSpec:
     seed: int = 0
 
     def names(self) -> list[Name]:
-        """Return kind and number of every motion."""
+        """Return kind and number of every motion of the data set."""
         counts = {"multi": self.multi, "single": self.single, "linear": self.linear}
         return [(kind, k) for kind, count in counts.items() for k in range(count)]
 
@@ -136,8 +136,8 @@ def record_pairs(
         folder: Folder of the data set, created if missing.
         spec: Contents of the data set.
         align: Alignment of both sides in the table, one of :data:`.ALIGNMENTS`. The default is the
-            first for simulated plants and the second for real ones. The recorded files are not
-            cut.
+            first alignment for simulated plants and the second for real ones. The recorded files
+            contain both sides unaligned.
         controllets: Controllets of the twin and of the plant.
         jobs: Number of processes, -1 for one per core.
         parallel: Backend of joblib, see :func:`.workers`.
@@ -162,7 +162,7 @@ def record_pairs(
     align = checked_alignment(align, ALIGNMENTS[sides.is_real])
     if sides.is_real:
         sides = replace(sides, twin=with_tools_of(*_of_arm(plant, twin, arm)))
-        needed("scipy")  # Planning of the paths between motions needs it.
+        needed("scipy")  # Path planning needs scipy. A missing one is reported before arms move.
     if not spec.names():
         raise ConfigurationError("motions: got none, allowed one or more")
     key = [fingerprint(twin), fingerprint(plant), arm, spec.seed, spec.margin]
@@ -186,7 +186,7 @@ def record_pairs(
 
 
 def checked_alignment(align: str, default: str) -> str:
-    """Return the alignment, or the default if it is empty.
+    """Return the alignment ``align``, or ``default`` if it is empty.
 
     Raises:
         ConfigurationError: If the alignment does not exist.
@@ -197,10 +197,12 @@ def checked_alignment(align: str, default: str) -> str:
 
 
 def _one_after_another(sides: Sides, spec: DataSetSpec, folder: Folder, log: LogFunction) -> None:
-    """Record the missing motions on a real plant. A motion that fails on the twin is skipped.
+    """Record the missing motions of a folder on the twin and on a real plant, one by one.
+
+    A motion is skipped if the twin does not complete it or the plant finds no path to its start.
 
     Raises:
-        ValidationRefused: If the plant stopped. It holds, and recorded motions are kept.
+        ValidationRefused: If the arm of the plant stopped. It holds. Recorded motions are kept.
     """
     arm, left = sides.arm, folder.left()
     joints = describe_arm(arm, sides.twin.arms[arm]).n_joints
@@ -213,7 +215,8 @@ def _one_after_another(sides: Sides, spec: DataSetSpec, folder: Folder, log: Log
                 of_twin = side(motion, arm, sides.twin, sides.controllets[0], spec.seed)
                 try:
                     of_plant = plant.record(motion)
-                except PlanRejected as error:  # The arm has not moved, so the motion is skipped.
+                # Without a path to the start, the arm has not moved: only this motion is skipped.
+                except PlanRejected as error:
                     raise ValidationRefused(str(error)) from None
                 except MultipandaError as error:
                     words = " ".join(str(error).split())
@@ -231,11 +234,11 @@ def _one_after_another(sides: Sides, spec: DataSetSpec, folder: Folder, log: Log
 
 
 class _Stopped(Exception):
-    """Exception for a real arm that stops during a recording."""
+    """A real arm stopped during a recording, so the recording ends."""
 
 
 def motion_of(twin: CellConfig, arm: str, spec: DataSetSpec, kind: str, number: int) -> PairMotion:
-    """Return a motion of a data set.
+    """Return one motion of a data set, generated from the seed of the data set.
 
     Args:
         twin: Cell in which the motion is checked for collisions.
@@ -286,7 +289,7 @@ def _of_arm(plant: CellConfig, twin: CellConfig, arm: str) -> tuple[CellConfig, 
 
 
 def _check(sides: Sides) -> None:
-    """Refuse a twin with real arms, and arms that do not match.
+    """Check that the twin is simulated, and that twin and plant have matching arms.
 
     Raises:
         ValidationRefused: If a check fails.

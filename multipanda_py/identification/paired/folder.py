@@ -28,12 +28,12 @@ Name = tuple[str, int]
 
 
 def packed(pair: AlignedPair | None, joints: int, message: str) -> bytes:
-    """Return the file contents of a motion.
+    """Return the contents of the file that stores a motion.
 
     Args:
-        pair: Recorded sides, or None for a skipped motion.
+        pair: Recordings of twin and plant, or None for a skipped motion.
         joints: Number of joints.
-        message: Message about the motion.
+        message: Name of the motion, or the reason why it was skipped.
     """
     rows: dict[str, Any] = {side: np.zeros((0, 3 * joints)) for side in ("twin", "plant")}
     starts = [0, 0, 0]
@@ -70,7 +70,7 @@ class Folder:
         return len(self._files)
 
     def left(self) -> list[Name]:
-        """Return the motions that are not recorded yet."""
+        """Return the motions without a file, which are neither recorded nor skipped."""
         return [name for name, file in self._files.items() if not file.is_file()]
 
     def put(self, name: Name, data: bytes) -> None:
@@ -78,20 +78,20 @@ class Folder:
             partial.write_bytes(data)
 
     def pair(self, name: Name) -> AlignedPair:
-        """Return the recorded sides of a motion, empty if it was skipped."""
+        """Return the recordings of a motion on twin and plant, empty if it was skipped."""
         data = self._read(name)
         return AlignedPair(data["twin"], data["plant"], *map(int, data["starts"]))
 
     def motions(self) -> list[Name]:
-        """Return the motions that were not skipped."""
+        """Return the recorded motions. Skipped motions are omitted."""
         return [name for name in self._files if len(self._read(name)["twin"])]
 
     def note(self, name: Name) -> str:
-        """Return the message about a motion."""
+        """Return the message about a motion: its name, or the reason why it was skipped."""
         return str(self._read(name)["said"])
 
     def first_note(self) -> str:
-        """Return the message about the first motion."""
+        """Return the :meth:`note` of the first motion."""
         return self.note(next(iter(self._files)))
 
     def _read(self, name: Name) -> dict[str, Matrix]:
@@ -111,12 +111,16 @@ class Folder:
 
 
 def key_of(*parts: object) -> list[object]:
-    """Return the key of a folder: the given values and the package version."""
+    """Return the values that identify a data set: the given ones and the package version."""
     return [*parts, VERSION]
 
 
 def _claim(folder: Path, parts: Path, key: str) -> None:
-    """Create the folder, or check that its contents belong to this data set."""
+    """Create a folder for the data set with this key, or check that it has the same key.
+
+    Raises:
+        ConfigurationError: If it belongs to another data set or cannot be written.
+    """
     mark = parts / "key.txt"
     try:
         parts.mkdir(parents=True, exist_ok=True)
@@ -140,7 +144,8 @@ def _claim(folder: Path, parts: Path, key: str) -> None:
 
 
 SPLITS = ("train", "validation", "test")
-# Cumulative fractions of the motions for training and validation. The others are for testing.
+# Cumulative fractions: training gets motions up to 80 %, validation those from 80 to 95 %, and
+# testing the rest.
 _SPLIT_FRACTIONS = (0.80, 0.95)
 
 
@@ -176,7 +181,7 @@ def write_table(
         folder: Folder with all motions.
         arm: Description of the arm.
         seed: Random seed of the split.
-        align: Alignment of both sides.
+        align: Alignment of twin and plant, one of :data:`.ALIGNMENTS`.
         about: Further metadata of the table.
 
     Raises:
@@ -226,7 +231,7 @@ def write_table(
 PARALLEL_BACKENDS = ("loky", "dask")
 """Backends of joblib available on the command line. Python callers can use any
 backend of joblib."""
-_TIMEOUT = 10.0  # Timeout of the connection to the cluster [s].
+_TIMEOUT = 10.0  # Timeout of the connection to a Dask scheduler [s].
 
 
 @contextmanager
@@ -280,11 +285,11 @@ SKIPPED_PREFIX = "left out: "
 
 
 def left_to_do(folder: Folder, log: LogFunction) -> list[Name]:
-    """Return the motions that a folder lacks, and report the number of finished ones.
+    """Return the motions that a folder lacks, and log how many it contains.
 
     Args:
         folder: Folder of the motions.
-        log: Callback that receives the report.
+        log: Callback that receives the message.
     """
     left = folder.left()
     if len(left) < len(folder):
@@ -295,12 +300,12 @@ def left_to_do(folder: Folder, log: LogFunction) -> list[Name]:
 def run_parallel(
     folder: Folder, tasks: Sequence[MotionJob], how: tuple[str, str, int], log: LogFunction
 ) -> None:
-    """Process motions in parallel and store each as soon as it is done.
+    """Record motions in parallel worker processes and store each as soon as it is done.
 
     Args:
         folder: Folder of the motions.
-        tasks: Tasks of all missing motions.
-        how: Backend, cluster and jobs, see :func:`.workers`.
+        tasks: Functions with their arguments that record the missing motions.
+        how: Arguments ``parallel``, ``cluster`` and ``jobs`` of :func:`.workers`.
         log: Callback that receives a message per motion.
 
     Raises:
@@ -318,7 +323,7 @@ def run_parallel(
 
 
 def file_of(name: Name, joints: int, make: Callable[[], AlignedPair]) -> bytes:
-    """Return the file contents of a motion. A failed motion contains the reason.
+    """Record a motion and return the contents of its file, or the reason of a failure in it.
 
     Args:
         name: Name of the motion.

@@ -37,10 +37,11 @@ LIMIT_MARGIN = 0.1
 """Distance from the joint position limits [rad, m]."""
 MIN_SPEED_FRACTION, MAX_SPEED_FRACTION = 0.1, 0.6
 """Range of random speeds, relative to the speed limits."""
-# Peak jerk of a quintic from 0 to 1 in unit time, and minimum time to reach the acceleration
-# limit [s].
+# Peak jerk of a quintic from 0 to 1 in unit time, and minimum time in which the acceleration rises
+# from zero to its limit [s]. The latter bounds the jerk in addition to the jerk limit.
 _PEAK_JERK, _RISE_TIME = 60.0, 0.03
-# Maximum number of random motions, and distance between checked configurations [rad, m].
+# Number of random motions to try, and maximum joint step between two configurations that are
+# checked for collisions [rad, m].
 _MOTION_TRIES, _CHECK_STEP = 2000, 0.05
 
 
@@ -69,13 +70,13 @@ class PairMotion:
 def moving_together(n: int, number: int, kind: str, seed: int) -> tuple[int, ...]:
     """Return the indices of the joints that a motion moves.
 
-    Single joints alternate. Combinations of two or more joints come in a random order without
-    repetition, so that 2^n - n - 1 motions cover all of them.
+    Motions of kind ``single`` move one joint each, in turn. Combinations of two or more joints
+    come in a random order without repetition, so that 2^n - n - 1 motions cover all of them.
 
     Args:
         n: Number of joints.
-        number: Number of the motion.
-        kind: Kind of the motion.
+        number: Number of the motion within its kind, from 0.
+        kind: Kind of the motion: ``multi`` or ``single``.
         seed: Random seed of the data set.
     """
     if kind == "single" or n == 1:
@@ -140,11 +141,11 @@ def _points(start: Vector, end: Vector, speed: float, limits: ArmLimits) -> Matr
 
 
 PLANES = ((0, 2), (0, 1), (1, 2))
-"""Axes of the base that span the planes xz, xy and yz, which alternate."""
+"""Axes of the base that span the planes of linear motions: xz, xy and yz in turn."""
 MAX_LEG, LEG_COUNT = 0.15, 3
 """Maximum displacement of a leg along an axis [m], and number of legs of a motion."""
-# Number of points per leg, maximum number of random motions, maximum joint step between points
-# [rad, m], and maximum fraction of the limits.
+# Number of points per leg, number of random motions to try, maximum joint step between two points
+# [rad, m], and maximum fraction of the speed limits.
 _LEG_POINTS, _LINE_TRIES, _MAX_JOINT_STEP, _MAX_LINE_SPEED_FRACTION = 24, 40, 0.3, 0.5
 
 
@@ -215,7 +216,7 @@ def _leg(
 
 
 def _blend() -> Vector:
-    """Return a quintic from 0 to 1 at equidistant times, (k,)."""
+    """Return the values of a quintic from 0 to 1 at the points of a leg, (k,)."""
     return rest_to_rest(np.linspace(0.0, 1.0, _LEG_POINTS + 1))
 
 
@@ -227,7 +228,7 @@ def _timed(
     Args:
         start: Joint positions at the start, (n,) [rad, m].
         legs: Joint positions along each leg of the motion, (p, n) [rad, m].
-        speed: Fraction of the limits.
+        speed: Fraction of the limits that the motion uses.
         velocity: Velocity limits, (n,) [rad/s, m/s].
         acceleration: Acceleration limits, (n,) [rad/s^2, m/s^2].
     """
@@ -284,7 +285,10 @@ def known_law(controllet: str, option: str) -> str:
 
 
 def law_section(controllet: str) -> dict[str, Any]:
-    """Return the section of a controllet, with :data:`GOVERNOR_PARAMS` for streamed targets."""
+    """Return the cell file section of a controllet for motions.
+
+    A controllet with streamed targets gets the governor parameters :data:`GOVERNOR_PARAMS`.
+    """
     if controllet != STREAMED_CONTROLLET:
         return {"type": controllet}
     return {"type": controllet, "params": {"governor": dict(GOVERNOR_PARAMS)}}
@@ -310,7 +314,7 @@ class LawMotion(MotionTask):
         self.seconds += GOVERNOR_DELAY * (controllet == STREAMED_CONTROLLET)
 
     def scene(self, config: CellConfig) -> CellConfig:
-        """Return the cell with the arm at the start of the motion and the controllet."""
+        """Return a cell with the arm at the start of the motion, and with the controllet."""
         (name,) = self.names(config)
         start = self._points[0, 1 : 1 + config.arms[name].robot.n_joints]
         arm = with_start(config.arms[name], np.array(start), None)

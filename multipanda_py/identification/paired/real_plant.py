@@ -161,7 +161,11 @@ class RealPlant:
             raise with_fault(cell, error) from None
 
     def _done(self, cell: Cell, motion: PairMotion) -> Side:
-        """Move to the start of a motion and execute it."""
+        """Move to the start of a motion, execute it and return the recording.
+
+        Raises:
+            LoopError: If the arm stops before the end.
+        """
         task = LawMotion(self._arm, motion.points, self._controllet)
         n = cell.state(self._arm).q.size
         start, end = motion.points[0, 1 : 1 + n], motion.points[-1, 1 : 1 + n]
@@ -208,7 +212,14 @@ class RealPlant:
         return bool(np.abs(state.dq).max() < MAX_START_SPEED) or bool(state.fault)
 
     def _through(self, cell: Cell, task: LawMotion) -> tuple[NDArray[np.void], float]:
-        """Execute a motion and return the cycle records since its start and its start time."""
+        """Execute a motion from the present configuration.
+
+        Returns:
+            Cycle records since the first target, and the cell time of the first target [s].
+
+        Raises:
+            LoopError: If the arm has a fault.
+        """
         position, _ = cell.rows(10**15)
         parts = list[NDArray[np.void]]()
         start = self._send(cell, lambda: self._send_first_target(cell, task))
@@ -233,13 +244,16 @@ class RealPlant:
 
     @staticmethod
     def _send_first_target(cell: Cell, task: LawMotion) -> float:
-        """Send the first target of a motion and return the time of the cell before it."""
+        """Send the first target of a motion and return the cell time just before [s]."""
         start = cell.time
         task.set_targets(cell, 0.0)
         return start
 
     def _send(self, cell: Cell, command: Callable[[], _T]) -> _T:
-        """Send a command, and repeat it if the loop rejects it because of a late cycle."""
+        """Send a command and return its result. If the loop rejects it, it is sent again.
+
+        A single late cycle can cause a rejection. The last of :data:`_MAX_RETRIES` is raised.
+        """
         for _ in range(_MAX_RETRIES):
             with suppress(TargetRejected):
                 return command()
@@ -251,9 +265,13 @@ class RealPlant:
     def _wait_for(
         self, cell: Cell, condition: Callable[[], bool], description: str, longer: float = 0.0
     ) -> None:
-        """Wait for a condition with a timeout in cell time.
+        """Wait for a condition.
 
-        Cell time slows down on an overloaded machine.
+        The timeout is :data:`_WAIT_TIMEOUT` plus ``longer`` [s] in cell time, which slows down on
+        an overloaded machine.
+
+        Raises:
+            LoopError: If the timeout expires. The message contains ``description``.
         """
         limit = cell.time + _WAIT_TIMEOUT + longer
         while not condition():
@@ -264,7 +282,11 @@ class RealPlant:
             self._wait_until(cell, cell.time + _TARGET_PERIOD)
 
     def _wait_until(self, cell: Cell, until: float) -> float:
-        """Wait until the time of the cell has reached a value, and return it [s]."""
+        """Wait until the cell time has reached ``until`` [s], and return the present cell time.
+
+        Raises:
+            LoopError: If the cell time stands still for :data:`_STALL_TIMEOUT`.
+        """
         limit = clock.monotonic() + _STALL_TIMEOUT
         while (now := cell.time) < until:
             cell.check()
@@ -295,9 +317,12 @@ class RealPlant:
 
 
 def with_fault(cell: Cell, error: MultipandaError) -> MultipandaError:
-    """Return the error together with the fault that caused it, if the cell has reported one."""
+    """Return an error that also names the first fault that the cell has reported.
+
+    Without a fault, the result is the given error.
+    """
     faults: list[str] = []
-    with suppress(MultipandaError):  # The loop may have ended.
+    with suppress(MultipandaError):  # If the loop has ended, its events cannot be read.
         faults = [" ".join(str(one).split()) for one in cell.events() if one.event.is_fault]
     return LoopError(f"{error}: {faults[0]}") if faults else error
 

@@ -94,7 +94,7 @@ _MAX_LAG = 200  # Maximum shift between the two recordings [samples].
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Recording of one side, starting at rest.
+    """Recording of one side, the twin or the plant, in one motion. It starts at rest.
 
     Attributes:
         rows: Positions, velocities and torques at 1 kHz, (m, 3 n) [rad, rad/s, Nm].
@@ -114,7 +114,8 @@ class AlignedPair:
         plant: Positions, velocities and torques of the plant, (p, 3 n).
         twin_start: Sample at which the twin starts to move.
         plant_start: Sample at which the plant starts to move.
-        shift_by_correlation: Delay of the plant by cross-correlation, in samples.
+        shift_by_correlation: Delay of the plant relative to the twin, from cross-correlation
+            [samples].
         twin_command_start: Sample at which the reference of the twin starts to move.
         plant_command_start: Sample at which the reference of the plant starts to move.
     """
@@ -128,15 +129,15 @@ class AlignedPair:
     plant_command_start: int = 0
 
     def cut(self, by: str = ALIGNMENTS[0]) -> tuple[Matrix, Matrix]:
-        """Return both sides from the start of the motion on, with equal length, (k, 3 n) each.
+        """Return twin and plant from the start of the motion on, with equal length, (k, 3 n) each.
 
         Args:
-            by: Alignment. ``clock`` cuts both sides at the same sample, at which the first of them
-                starts to move. The delay of the plant thus stays in the data. ``command``
+            by: Alignment. ``clock`` cuts both recordings at the same sample, at which the first of
+                them starts to move. The delay of the plant thus stays in the data. ``command``
                 does the same after removal of the delay between both references, since commands
-                to a real arm take some cycles. ``rest`` cuts each side where it starts to move.
-                ``correlation`` cuts the twin there and shifts the plant by the delay from
-                cross-correlation.
+                to a real arm take some cycles. ``rest`` cuts each recording where its arm starts
+                to move. ``correlation`` cuts the twin where it starts to move, and shifts the
+                plant by the delay from cross-correlation.
 
         Raises:
             ConfigurationError: If ``by`` is not one of :data:`ALIGNMENTS`.
@@ -163,7 +164,7 @@ def record_pair(
     seed: int,
     controllets: tuple[str, str] = (CONTROLLETS[0], CONTROLLETS[0]),
 ) -> AlignedPair:
-    """Simulate a motion on both sides.
+    """Simulate a motion on twin and plant.
 
     Args:
         motion: Motion to execute.
@@ -174,20 +175,20 @@ def record_pair(
         controllets: Controllets of the twin and of the plant.
 
     Raises:
-        ValidationRefused: If a side does not complete the motion or does not move.
+        ValidationRefused: If twin or plant does not complete the motion or does not move.
     """
     sides = [side(motion, arm, *one, seed) for one in zip((twin, plant), controllets)]
     return align_sides(*sides)
 
 
 def side(motion: PairMotion, arm: str, cell: CellConfig, controllet: str, seed: int) -> Side:
-    """Simulate a motion on one side and return the recording from rest on.
+    """Simulate a motion in one cell, twin or plant, and return the recording from rest on.
 
     Args:
         motion: Motion to simulate.
         arm: Name of the arm.
-        cell: Cell of this side.
-        controllet: Name of the controllet.
+        cell: Simulated cell.
+        controllet: Name of the controllet that executes the motion.
         seed: Seed of the simulated noise.
 
     Raises:
@@ -202,10 +203,10 @@ def side(motion: PairMotion, arm: str, cell: CellConfig, controllet: str, seed: 
 
 
 def side_of(log: ArmLog, name: str) -> Side:
-    """Convert the log of a motion to a side. Its time starts at the first target.
+    """Convert the log of a motion to a :class:`Side`.
 
     Args:
-        log: Log of the arm.
+        log: Log of the arm. Its time starts at the first target.
         name: Name of the motion, for messages.
 
     Raises:
@@ -221,7 +222,10 @@ def side_of(log: ArmLog, name: str) -> Side:
 
 
 def command_start_of(log: ArmLog) -> int:
-    """Return the sample at which the reference of a controllet starts to move, or 0."""
+    """Return the sample at which the reference of a controllet starts to move.
+
+    The result is 0 if no reference was recorded or the reference does not move.
+    """
     if "target_joint" not in log.columns:
         return 0
     reference = log["target_joint"][:, 0]
@@ -230,14 +234,16 @@ def command_start_of(log: ArmLog) -> int:
 
 
 def align_sides(twin: Side, plant: Side) -> AlignedPair:
-    """Align two sides by their start samples and by cross-correlation.
+    """Find the start samples of two recordings and the delay between them.
+
+    :meth:`AlignedPair.cut` applies the result.
 
     Args:
         twin: Recording of the twin.
         plant: Recording of the plant.
 
     Raises:
-        ValidationRefused: If a side does not move.
+        ValidationRefused: If the arm does not move in one of the recordings.
     """
     result = align(twin.rows, plant.rows)
     return replace(
@@ -246,7 +252,7 @@ def align_sides(twin: Side, plant: Side) -> AlignedPair:
 
 
 def align(twin: Matrix, plant: Matrix) -> AlignedPair:
-    """Align two recordings by their start samples and by cross-correlation.
+    """Find the start samples of two recordings and, by cross-correlation, the delay between them.
 
     Args:
         twin: Positions, velocities and torques of the twin, starting at rest, (m, 3 n).

@@ -83,7 +83,7 @@ class LoggedMotion:
 
     Attributes:
         motion: Motion for the twin, from rest to rest.
-        plant: Measured side.
+        plant: Recording of the plant.
     """
 
     motion: PairMotion
@@ -104,8 +104,8 @@ def logged_motions(
     Args:
         recordings: Recordings of the arm in chronological order.
         arm: Description of the twin's arm.
-        follow: Signal to follow, one of :data:`FOLLOWED_SIGNALS`. If empty, the first is taken if
-            it was recorded throughout.
+        follow: Signal that the twin follows, one of :data:`FOLLOWED_SIGNALS`. If empty, commanded
+            positions are followed if they were recorded throughout, else measured positions.
         controllet: Controllet of the twin. All except ``joint_impedance`` accept up to 128 points
             of a motion.
 
@@ -142,12 +142,12 @@ def logged_motions(
 
 
 def _parts(log: ArmLog) -> list[ArmLog]:
-    """Split a log into its continuous recordings."""
+    """Split a log where its recording was interrupted."""
     return [log.part(slice(*run)) for run in pairwise([*log.starts, len(log)])]
 
 
 def check_log(log: ArmLog, arm: ArmDescription) -> None:
-    """Refuse a recording that is unsuitable for learning about an arm.
+    """Check that a recording belongs to an arm and is complete and accurate enough for a data set.
 
     Args:
         log: Recording of the arm.
@@ -206,7 +206,10 @@ def _followed(logs: Sequence[ArmLog], follow: str) -> str:
 
 
 def _from_rest_to_rest(log: ArmLog) -> list[tuple[float, float]]:
-    """Return start and end of each motion in one recording [s]."""
+    """Return start and end of each motion in one recording, at rest [s].
+
+    Motions without enough rest before or after them are omitted.
+    """
     speed = np.abs(np.asarray(log.dq)).max(axis=1)
     moving = np.flatnonzero(speed > MOTION_SPEED)
     if not len(moving):
@@ -245,7 +248,8 @@ def _points(log: ArmLog, start: float, end: float, follow: str, controllet: str)
     rows = np.column_stack([time - start + REST_TIME, q, dq, ddq])[
         :: max(1, round(rate / POINT_RATE))
     ]
-    rows[[0, -1], 1 + q.shape[1] :] = 0.0  # The trajectory starts and ends at rest.
+    # Differentiated noise is not zero at rest, but a trajectory has to start and end at rest.
+    rows[[0, -1], 1 + q.shape[1] :] = 0.0
     stands = rows[:1].copy()
     stands[0, 0] = 0.0
     if controllet == STREAMED_CONTROLLET:
@@ -261,7 +265,7 @@ def _points(log: ArmLog, start: float, end: float, follow: str, controllet: str)
 
 
 def _side(log: ArmLog, start: float, end: float) -> Side:
-    """Return the measured side from 0.3 s before the motion on, at 1 kHz.
+    """Return the recording of a motion on the plant at 1 kHz, with rest before the motion.
 
     Args:
         log: Recording of the arm.
@@ -276,7 +280,7 @@ def _side(log: ArmLog, start: float, end: float) -> Side:
 
 
 def names_of(motions: Sequence[LoggedMotion]) -> list[tuple[str, int]]:
-    """Return kind and number of each motion."""
+    """Return kind and number of each motion, which identify it in a data set."""
     return [(one.motion.kind, one.motion.number) for one in motions]
 
 
@@ -297,7 +301,7 @@ def replay_logs(
     cluster: str = "",
     report: Callable[[str], None] = lambda text: None,
 ) -> int:
-    """Replay recordings of a plant on a twin and write the table of both.
+    """Replay recordings of a plant on a twin, and write the table of plant and twin.
 
     The recordings are cut into motions from rest to rest. In each motion, the twin starts at rest
     in the recorded configuration and follows the commanded or measured positions at their times,
@@ -309,8 +313,8 @@ def replay_logs(
         files: Recordings of one arm, as accepted by :func:`multipanda_py.realtime.recording.read`.
         arm: Name of the twin's arm.
         folder: Folder of the data set, created if missing. An interrupted replay resumes.
-        of_log: Name of the recorded arm, if there are several.
-        robot: Robot model, if the log does not state it.
+        of_log: Name of the recorded arm, if a file contains several.
+        robot: Robot model, if the files do not state it.
         follow: Signal to follow: ``commanded`` or ``measured``. The default is the first of these
             that the log contains.
         controllet: Controllet of the twin.
@@ -375,7 +379,7 @@ def replay_logs(
 
 
 def _arm_of(log: Log, of_log: str, arm: str) -> ArmLog:
-    """Return the log of the named arm, of the arm with the twin's name, or of the only arm."""
+    """Return the log of the arm named ``of_log``, else of ``arm``, else of the only arm."""
     return log.the_arm(of_log or (arm if arm in log.arms else None))
 
 
@@ -403,7 +407,7 @@ def _pair(
 
 
 def _digest(path: Path) -> str:
-    """Return the digest of a file, or of all files in a folder."""
+    """Return the digest of the contents of a file, or of all files in a folder."""
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     digest = hashlib.sha256()
     for file in files:

@@ -72,13 +72,14 @@ UNITS = ("rad", "rad/s", "Nm")
 
 @dataclass(frozen=True, eq=False)
 class ResidualGain:
-    """Mean square errors of one kind of motions by joint, with and without the residual.
+    """Mean square errors of a twin in one kind of motions, without and with the learned residual.
 
     Attributes:
-        kind: Kind of the motions.
+        kind: Kind of the motions: ``multi``, ``single`` or ``linear``.
         motions: Number of motions.
-        before: Errors of the twin in positions, velocities and torques, (3, n) [rad^2, ...].
-        after: Errors of the twin with the residual, (3, n).
+        before: Errors without the residual, (3, n): positions, velocities and torques of n joints
+            [rad^2, (rad/s)^2, Nm^2].
+        after: Errors with the residual, (3, n), in the same order.
     """
 
     kind: str
@@ -137,7 +138,7 @@ def _gain(
 
 
 def table(gains: list[ResidualGain]) -> str:
-    """Return the errors as Markdown: torques by joint, other quantities over all joints."""
+    """Return the errors as Markdown: torques by joint, and means over joints of the others."""
     lines = []
     for gain in gains:
         n = gain.before.shape[1]

@@ -48,18 +48,18 @@ class PairedMotion:
 
     @property
     def residual(self) -> Matrix:
-        """Difference of plant and twin, normalised, (k, 3 n)."""
+        """Normalised states of the plant minus those of the twin, (k, 3 n)."""
         difference: Matrix = self.plant - self.twin
         return difference
 
 
 @dataclass(frozen=True, eq=False)
 class PairedMotions:
-    """All motions of a table.
+    """All motions of a table of a paired data set.
 
     Attributes:
         motions: Motions in the order of the table.
-        normalisation: Normalisation of the states.
+        normalisation: Ranges of positions, velocities and torques that normalise states.
         robot: Model of the arm.
         joints: Names of the joints.
         rate: Samples per second [Hz].
@@ -137,7 +137,7 @@ def read_pairs(path: Path) -> PairedMotions:
 
 
 def _labels(path: Path, about: dict[str, Any], columns: Collection[str]) -> list[str]:
-    """Return the labels of the state components, and refuse an incomplete table.
+    """Check that a table is complete, and return the labels of its state components.
 
     Raises:
         ConfigurationError: If metadata or columns are missing.
@@ -181,12 +181,12 @@ starts are set to the first sample, so that more intervals start at rest."""
 
 @dataclass(frozen=True, eq=False)
 class TrainingMotion:
-    """Motion as input and output of a residual network.
+    """Inputs and desired outputs of a residual network in one motion of k samples.
 
     Attributes:
         inputs: Network inputs, (k, m).
-        residual: Difference of plant and twin, normalised, (k, 3 n). The torques of their
-            inertial differences (:class:`.BodyDifference`), if given, are subtracted.
+        residual: Normalised states of the plant minus those of the twin, (k, 3 n). Torques that
+            inertial differences (:class:`.BodyDifference`) explain are subtracted.
     """
 
     inputs: Matrix
@@ -203,7 +203,7 @@ class TrainingMotion:
             motion: Motion of the table.
             pairs: Table of the motion.
             inputs: Definition of the network inputs.
-            bodies: Inertial differences between twin and plant, or None.
+            bodies: Inertial differences between twin and plant, or None to subtract no torques.
         """
         scale, n = pairs.normalisation, pairs.normalisation.joints
         residual = motion.residual.copy()
@@ -214,7 +214,10 @@ class TrainingMotion:
 
 
 def standard_of(motions: list[TrainingMotion]) -> Scaling:
-    """Return mean and scale of inputs and residuals. Constant components keep the scale 1."""
+    """Return mean and scale of the inputs and residuals in motions.
+
+    Components that are constant keep the scale 1, because a scale of zero cannot be divided by.
+    """
     inputs = np.vstack([one.inputs for one in motions])
     spread, size = inputs.std(axis=0), np.sqrt(_squares(motions))
     usual = (
@@ -230,10 +233,10 @@ def _squares(motions: list[TrainingMotion]) -> Vector:
 
 
 def weights_of(motions: list[TrainingMotion], weights: tuple[float, float, float]) -> Vector:
-    """Return the weight of every component of a residual in the training error, (3 n,).
+    """Return the weight of every component of a residual in the loss, (3 n,).
 
     Args:
-        motions: Training motions. Components are divided by their mean squares.
+        motions: Training motions. The weight of a component is divided by its mean square in them.
         weights: Weights of the residuals of positions, velocities and torques.
     """
     squares = _squares(motions)
@@ -244,13 +247,16 @@ def weights_of(motions: list[TrainingMotion], weights: tuple[float, float, float
 def intervals_of(
     motions: list[TrainingMotion], length: int, batch: int, rng: np.random.Generator
 ) -> tuple[Matrix, Matrix]:
-    """Return a random batch of inputs, (b, length, m), and residuals, (b, length, 3 n).
+    """Return a batch of random intervals of motions.
 
     Args:
         motions: Training motions.
         length: Number of samples of an interval.
         batch: Number b of intervals.
         rng: Random generator.
+
+    Returns:
+        Inputs, (b, length, m), and residuals, (b, length, 3 n).
     """
     chosen = rng.integers(len(motions), size=batch)
     early = -int(EARLY_START_FRACTION * length)

@@ -40,7 +40,8 @@ class TrainingSettings:
         decay: Weight decay of AdamW.
         patience: Epochs without improvement on the validation motions before the training stops.
         share: Length of an interval, relative to the shortest motion.
-        dropout: Fraction of samples whose state is dropped, like lost messages.
+        dropout: Fraction of training samples whose state is hidden from the network, as if a
+            message was lost.
         weights: Weights of position, velocity and torque errors. Components with weight 0 are not
             corrected.
         speeds: Velocity scales of the friction inputs, see :class:`.Inputs` [rad/s].
@@ -94,9 +95,9 @@ class Scaling:
     The scaling is merged into the exported weights, so that users of the network do not need it.
 
     Attributes:
-        mean: Mean of the inputs, (m,).
-        spread: Standard deviation of the inputs, (m,).
-        size: Root mean square of the residuals, (3 n,).
+        mean: Mean of each input, (m,).
+        spread: Standard deviation of each input, (m,).
+        size: Root mean square of each residual component, (3 n,).
     """
 
     mean: Vector
@@ -105,13 +106,18 @@ class Scaling:
 
     @classmethod
     def identity(cls, inputs: int, size: int) -> Scaling:
-        """Return the identity scaling."""
+        """Return the scaling that changes nothing: mean 0 and scale 1.
+
+        Args:
+            inputs: Number m of inputs.
+            size: Number of residual components, 3 n.
+        """
         return cls(np.zeros(inputs), np.ones(inputs), np.ones(size))
 
 
 @dataclass(frozen=True, eq=False)
 class LinearMap:
-    """Linear map from inputs to residuals, parallel to the recurrent layers.
+    """Linear map from inputs to residuals, added to the output of the recurrent layers.
 
     Attributes:
         weight: Weights, (3 n, m).
@@ -125,14 +131,14 @@ class LinearMap:
 def make_network(kind: str, units: int, standard: Scaling, direct: LinearMap | None = None) -> Any:
     """Return an untrained module that maps inputs (b, k, m) to residuals (b, k, 3 n).
 
-    In a bidirectional network, the outputs of both directions of the second layer are added. The
-    direct map is fixed during training and zero by default.
+    A ``precise`` network is bidirectional: the outputs of both directions of the second layer are
+    added. The linear map ``direct`` is not trained.
 
     Args:
         kind: Kind of the network: ``real_time`` or ``precise``.
         units: Units of each layer and direction.
         standard: Scaling of inputs and residuals.
-        direct: Linear map from inputs to residuals, or None.
+        direct: Linear map from inputs to residuals, or None for a map to zero.
 
     Raises:
         MissingExtra: If torch is missing.
@@ -152,7 +158,8 @@ def make_network(kind: str, units: int, standard: Scaling, direct: LinearMap | N
             parts = {f"of_{name}": getattr(standard, name) for name in ("mean", "spread", "size")}
             for name, part in {**parts, "direct": straight.weight}.items():
                 self.register_buffer(name, torch.tensor(part, dtype=torch.float32))
-            torch.nn.init.zeros_(self.dense.weight)  # Training starts with the direct map alone.
+            # With zero output weights, training starts from the linear map alone.
+            torch.nn.init.zeros_(self.dense.weight)
             bias = torch.tensor(straight.bias / standard.size, dtype=torch.float32)
             self.dense.bias = torch.nn.Parameter(bias)
 
@@ -167,7 +174,11 @@ def make_network(kind: str, units: int, standard: Scaling, direct: LinearMap | N
 
 
 def arrays_of(module: Any, kind: str) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
-    """Return a module's weights with the names of :mod:`multipanda_py.robots.residual.network`."""
+    """Return the weights of a torch module with the scaling merged into them, by name.
+
+    The names are those of :mod:`multipanda_py.robots.residual.network`, which evaluates the
+    network without torch. :func:`put_arrays` is the inverse.
+    """
     arrays = {}
     mean, spread, out = (_array(getattr(module, f"of_{p}")) for p in ("mean", "spread", "size"))
     for name in LAYER_NAMES[kind]:
@@ -195,7 +206,10 @@ def _array(tensor: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def put_arrays(module: Any, kind: str, arrays: Arrays) -> None:
-    """Set the weights of a module in order to continue a training."""
+    """Set the weights of a torch module to those of a trained network, to continue its training.
+
+    This is the inverse of :func:`arrays_of`.
+    """
     torch = needed("torch")
     mean, spread, out = (_array(getattr(module, f"of_{p}")) for p in ("mean", "spread", "size"))
     parts = {"dense.weight": arrays["dense.weight"] / out[:, None]}
@@ -225,7 +239,10 @@ LAST_POSITION_STATE, SPRING_STATE = "last_q", "springs"
 
 
 def carried(trained: TrainedResidual) -> dict[str, int]:
-    """Return the recurrent states of a model with their sizes, by name."""
+    """Return the sizes of the recurrent states of an exported model, by name of the state.
+
+    The caller of the model passes them from one sample to the next.
+    """
     sizes = {
         f"{name}_{part}": layer(trained.arrays, name).units
         for name in LAYER_NAMES[REAL_TIME] for part in ("output", "cell")
@@ -291,7 +308,7 @@ class _OnnxGraph:
         self.constants: list[Any] = []
 
     def value(self, name: str, size: int) -> Any:
-        """Return the description of a tensor with ``size`` values per arm."""
+        """Return the ONNX description of an input or output with ``size`` values per arm."""
         real = self._onnx.TensorProto.FLOAT
         return self._onnx.helper.make_tensor_value_info(name, real, ["arms", size])
 
@@ -303,14 +320,21 @@ class _OnnxGraph:
         return name
 
     def put(self, operator: str, *inputs: str, out: str = "", **attributes: Any) -> str:
-        """Add an operator and return the name of its output."""
+        """Add an operator with the named inputs, and return the name of its output.
+
+        Args:
+            operator: Name of the ONNX operator.
+            inputs: Names of the inputs.
+            out: Name of the output. If empty, a new name is made.
+            attributes: Attributes of the operator.
+        """
         name = out or f"value_{len(self.nodes)}"
         node = self._onnx.helper.make_node(operator, list(inputs), [name], **attributes)
         self.nodes.append(node)
         return name
 
     def part(self, value: str, first: int, last: int) -> str:
-        """Add a slice of columns, from ``first`` to before ``last``."""
+        """Add a slice of columns ``first`` to ``last - 1``, and return the name of its output."""
         indices = (self.constant([index], np.int64) for index in (first, last, 1))
         return self.put("Slice", value, *indices)
 
@@ -347,14 +371,14 @@ class _OnnxResidual:
         graph.put("Mul", result, graph.constant(scale.span), out="residual")
 
     def _outside(self, state: str) -> None:
-        """Write the distance of a normalised state from the range of the training data."""
+        """Add the output ``outside``: distance of a state from the range of the training data."""
         graph, low, high = self._graph, self._trained.low, self._trained.high
         off = graph.put("Abs", graph.put("Sub", state, graph.constant(0.5 * (low + high))))
         off = graph.put("Sub", off, graph.constant(0.5 * (high - low)))
         graph.put("ReduceMax", graph.put("Relu", off), out="outside", axes=[1], keepdims=1)
 
     def _springs(self) -> str:
-        """Write the update of the hysteresis springs and return their deflections."""
+        """Add the update of the hysteresis springs, and return the name of their deflections."""
         graph, n = self._graph, self._n
         q = graph.part("state", 0, n)
         displacement = graph.put("Sub", q, LAST_POSITION_STATE)
@@ -367,7 +391,7 @@ class _OnnxResidual:
         return graph.put("Clip", drawn, lower, upper, out=f"next_{SPRING_STATE}")
 
     def _layer(self, name: str, weights: LstmWeights, x: str) -> str:
-        """Write an LSTM layer and return its output."""
+        """Add an LSTM layer with input ``x``, and return the name of its output."""
         graph, h = self._graph, weights.units
         input_part = graph.put("MatMul", x, graph.constant(weights.of_input.T))
         hidden_part = graph.put("MatMul", f"{name}_output", graph.constant(weights.of_output.T))

@@ -43,7 +43,7 @@ LINEAR_RIDGE = 1e-4
 def fit_direct(
     motions: Sequence[TrainingMotion], weights: tuple[float, float, float]
 ) -> LinearMap:
-    r"""Fit the residual of each joint with a linear friction and hysteresis model.
+    r"""Fit a linear friction and hysteresis model to the residuals of each joint.
 
     .. math::
         \min_{V, b} \sum_{k, i} \left(r_{k,i} - b_i - \sum_{p \in P(i)} V_{i,p} x_{k,p}\right)^2.
@@ -133,7 +133,7 @@ def fit_bodies(pairs: PairedMotions, arm: ArmDescription) -> BodyDifference:
 
 
 class _NormalEquations:
-    """Accumulated normal equations of a weighted least-squares problem.
+    """Normal equations of the least-squares problem of :func:`fit_bodies`, accumulated by motion.
 
     Args:
         n: Number of joints.
@@ -152,7 +152,7 @@ class _NormalEquations:
             rows: Regressors of the inertial differences, (k, n, 10 n).
             input_rows: Network inputs, (k, m).
             torques: Torque residuals, (k, n) [Nm].
-            variance: Variance of the residual of each joint, (n,).
+            variance: Variance of the torque residual of each joint, (n,) [Nm^2].
         """
         for j in range(self._n):
             start = self._of_bodies + j * self._of_friction
@@ -164,7 +164,10 @@ class _NormalEquations:
             self._right[indices] += weight * columns.T @ torques[:, j]
 
     def inertial_differences(self) -> Matrix:
-        """Return the inertial differences, (n, 10). Unobservable components are zero."""
+        """Solve for the inertial differences of all links, (n, 10).
+
+        Components that the motions do not determine are zero.
+        """
         size = np.sqrt(np.diag(self._matrix))
         usual = np.maximum(size, MIN_RELATIVE_SCALE * size.max())
         scaled = self._matrix / np.outer(usual, usual) + BODY_RIDGE * np.eye(len(size))
@@ -217,7 +220,8 @@ def train(
         settings: Settings of the training.
         log: Callback that receives progress messages.
         keep: Callback that receives the best network so far.
-        start: Residual with the initial weights, of the same kind and size.
+        start: Trained residual of the same kind and size, whose weights are the initial ones. By
+            default the initial weights are random.
         bodies: Inertial differences that explain torques before the network, see
             :func:`.fit_bodies`.
 
@@ -303,7 +307,7 @@ def train(
 def check_initial_weights(
     start: TrainedResidual, pairs: PairedMotions, settings: TrainingSettings
 ) -> None:
-    """Refuse initial weights that do not match the training.
+    """Check that a network with initial weights matches the data and settings of a training.
 
     Args:
         start: Network with the initial weights.
@@ -330,7 +334,7 @@ def check_initial_weights(
 
 
 def _loss(module: Any, motions: list[TrainingMotion], weights: Any) -> float:
-    """Return the loss over whole motions."""
+    """Return the weighted mean square of the remaining residuals over complete motions."""
     torch = needed("torch")
     module.eval()
     total = count = 0.0
@@ -348,7 +352,7 @@ def _loss(module: Any, motions: list[TrainingMotion], weights: Any) -> float:
 def _trained(
     module: Any, pairs: PairedMotions, settings: TrainingSettings, bodies: BodyDifference | None
 ) -> TrainedResidual:
-    """Return the network with the ranges of its training data."""
+    """Return the trained residual: weights of the module, and the ranges of its training data."""
     motions = pairs.select("train")
     states = np.vstack([one.twin for one in motions])
     residuals = np.abs(np.vstack([one.residual for one in motions]))

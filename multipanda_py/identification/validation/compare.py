@@ -24,15 +24,15 @@ PERIOD = 1e-3
 
 @dataclass(frozen=True)
 class Quantity:
-    """Compared quantity.
+    """Quantity of an arm that is compared between plant and twin.
 
     Attributes:
         name: Name in reports.
         unit: SI unit.
-        axes: Names of its axes. If empty, it has one axis per joint.
+        axes: Names of the components. If empty, there is one component per joint.
         ceiling: Maximum error that the multipanda_ros2 paper reports between its simulation and
             real arms, over all tasks.
-        counted: Number of axes, from the first, that the overall error covers; 0 for all.
+        counted: Number of components, from the first, that the overall error covers; 0 for all.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Quantity:
     counted: int = 0
 
     def labels(self, width: int) -> tuple[str, ...]:
-        """Return the names of the axes.
+        """Return the names of the components: the axes, or by default the joint numbers.
 
         Args:
             width: Number of joints.
@@ -62,7 +62,8 @@ QUANTITIES = (
 count in the overall error), and commanded minus achieved torque."""
 
 
-# The cache holds the arms of one comparison. A sweep has thousands, which must not stay in memory.
+# Four models are enough for the arms of one comparison. A sweep has thousands of arms, and their
+# models must not all stay in memory.
 @lru_cache(maxsize=4)
 def _model(arm: ArmDescription) -> tuple[pin.Model, pin.Data]:
     model = model_with_gravity(arm)
@@ -102,7 +103,7 @@ def quantities(log: ArmLog, arm: ArmDescription, times: Vector) -> Mapping[str, 
         achieved = log.tau
         if log.gravity_in_tau and not log.gravity_in_tau_commanded:
             achieved = achieved - gravity_of(arm, log.q)
-        # A torque that is measured in one cycle was commanded in the cycle before it.
+        # The torque measured in a cycle is the response to the command of the cycle before.
         commanded = np.vstack([log.tau_commanded[:1], log.tau_commanded[:-1]])
         quantities["control error"] = commanded - achieved
     return {name: at_times(times, log.time, values) for name, values in quantities.items()}
@@ -147,15 +148,16 @@ class Comparison:
         errors: Root mean square errors per repeat and axis, by arm and quantity, (repeats, axes).
         force: Root mean square errors of the requested force per repeat and arm, for ``plant`` and
             ``twin``, (repeats, arms) [N]. Empty if the task requests no force.
-        force_measurement_error: Root mean square norms of measured minus true contact force, by
-            side, (repeats, arms) [N]. Only simulated sides have an entry.
-        ripple: Largest root mean square force ripple about the 50 ms moving average, by side,
-            (repeats,) [N].
-        tanks: Lowest energy of each tank, by side and name [J].
+        force_measurement_error: Root mean square norms of measured minus true contact force, for
+            ``plant`` and ``twin``, (repeats, arms) [N]. A side without simulation has no entry.
+        ripple: Largest root mean square deviation of the force from its 50 ms moving average, for
+            ``plant`` and ``twin``, (repeats,) [N].
+        tanks: Lowest energy of each energy tank, by side and name of the tank [J].
         faults: Messages about runs that ended early.
         series: Time series of the first repeat for plots, see :func:`compare`.
-        full: Number of pairs in which the twin lasted as long as the plant.
-        measured: Sides whose forces were measured by the arms because no simulation provides them.
+        full: Number of pairs of runs in which the twin did not end before the plant.
+        measured: Sides, ``plant`` or ``twin``, whose forces were measured by the arms because no
+            simulation provides them.
     """
 
     number: int
@@ -177,7 +179,9 @@ class Comparison:
         return sum(fault.startswith(side) for fault in self.faults)
 
     def overall(self, arm: str, quantity: str) -> Vector:
-        """Return the root mean square error over the counted axes for each repeat, (repeats,).
+        """Return the root mean square error of a quantity for each repeat, (repeats,).
+
+        It covers the first ``counted`` components of the :class:`Quantity`.
 
         Args:
             arm: Name of the arm.
@@ -189,7 +193,10 @@ class Comparison:
         return result
 
     def worst(self, quantity: str) -> float:
-        """Return the largest mean error over arms and counted axes, nan without data."""
+        """Return the largest error of a quantity over arms and components, averaged over repeats.
+
+        The result is nan if the quantity was not recorded.
+        """
         counted = next(q.counted for q in QUANTITIES if q.name == quantity)
         result = [
             float(of_arm[quantity][:, : counted or None].mean(axis=0).max())
@@ -199,14 +206,17 @@ class Comparison:
         return max(result, default=float("nan"))
 
     def stable(self, side: str) -> bool | None:
-        """Return True if the force of a side was steady in all repeats, None without a force."""
+        """Return True if the contact force of ``plant`` or ``twin`` was steady in all repeats.
+
+        The result is False if a run ended early, and None for a task without a contact force.
+        """
         ripple = self.ripple.get(side, np.zeros(0))
         if self.ended_early(side):
             return False
         return bool((ripple < _MAX_RIPPLE).all()) if len(ripple) else None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything except the time series in plain types."""
+        """Return the comparison without its time series as plain types, for the JSON file."""
         return {
             "task": self.number, "title": self.title, "law": self.controllet,
             "repeats": self.repeats,
@@ -252,10 +262,10 @@ def compare(
 ) -> Comparison:
     """Compare the runs of a plant with those of its twin, repeat by repeat.
 
-    Runs that ended early are compared up to that time. ``series`` of the result contains the first
-    pair: ``time`` (n,) and ``plant`` and ``twin`` by arm and quantity, (n, axes). If the task
-    requests a force, it also contains ``force`` by side: times (m,), forces (m, arms), requested
-    force (m,) and tank energies.
+    If a run ended early, both runs of its repeat are compared up to that time. ``series`` of the
+    result contains the first pair of runs: ``time``, (n,), and for ``plant`` and ``twin`` the
+    quantities by arm, (n, axes). If the task requests a force, it also contains ``force`` for
+    both: times (m,), forces (m, arms), requested force (m,) and tank energies.
 
     Args:
         task: Task of the runs.
@@ -349,13 +359,16 @@ def _force_errors(task: Task, runs: Sequence[Run]) -> Matrix:
 
 
 def _length(error: Matrix) -> Vector:
-    """Return the root mean square norm of vectors (m, arms, 3) per arm, (arms,)."""
+    """Return the root mean square over m samples of the norms of vectors (m, arms, 3), (arms,)."""
     length: Vector = np.sqrt((error**2).sum(axis=2).mean(axis=0))
     return length
 
 
 def _ripple(run: Run) -> float:
-    """Return the largest root mean square deviation of a force from its 50 ms average [N]."""
+    """Return the root mean square deviation of the force from its 50 ms moving average [N].
+
+    The result is that of the arm with the largest deviation.
+    """
     width = max(1, round(_AVERAGING_TIME / max(float(np.median(np.diff(run.force_time))), 1e-4)))
     kernel = np.ones(width) / width
     result = [

@@ -97,7 +97,7 @@ class PressingTask(Task):
 
     @property
     def needs_every_cycle(self) -> bool:
-        """True for the plain PI controller, which is computed in this process."""
+        """True for the plain PI controller, which this process computes instead of the loop."""
         return self.controllet == PLAIN_CONTROLLER
 
     def scene(self, config: CellConfig) -> CellConfig:
@@ -130,7 +130,10 @@ class PressingTask(Task):
         return task_cell(config, {name: arm}, controllet, self.objects, [f"{name} table"])
 
     def _place_table(self, arm: ArmDescription, tool: Pose) -> None:
-        """Place the circle within reach: outwards for a tool near the base, else inwards."""
+        """Set the centre of the table and of the circle so that the arm can reach all of it.
+
+        From a tool near the base, the centre lies outwards; from a distant tool, inwards.
+        """
         away = tool.position - arm.position_base_in_world
         away[2] = 0.0
         distance = float(np.linalg.norm(away))
@@ -139,7 +142,7 @@ class PressingTask(Task):
         self._start_angle = math.atan2(-side[1], -side[0])
 
     def settle(self, cell: Cell, advance: PassTime) -> None:
-        """Establish contact with the table at a small force."""
+        """Press on the table with a small force until the contact has settled."""
         self.plain, self._last_press_time = PlainForce(), cell.time
         advance(TARGET_CYCLES)
         self._start = cell.pose(self._name)
@@ -155,10 +158,12 @@ class PressingTask(Task):
             advance(step)
 
     def _touch(self, cell: Cell, advance: PassTime) -> int:
-        """Descend slowly until contact, since pure force control would accelerate freely.
+        """Lower the tool slowly until it touches the table or has moved by ``MAX_DEPTH``.
+
+        Without contact, the plain force controller would accelerate the tool freely.
 
         Returns:
-            Number of cycles used.
+            Number of cycles that the descent took.
         """
         springs = [*self.stiffness[:2], DESCENT_STIFFNESS, *self.stiffness[3:]]
         cell.set_target(self._name, stiffness=springs)
@@ -200,22 +205,24 @@ class PressingTask(Task):
         return np.array([cell.simulation.contact_force(tool, "table")])
 
     def force_component(self, contact_forces: Matrix) -> Vector:
-        """Return the vertical force on the tool, (1,) [N]."""
+        """Return the vertical component of the contact force on the tool, (1,) [N]."""
         return contact_forces[:, 2]
 
 
 class ForceSine(PressingTask):
-    r"""Task with one period of a force, :math:`15\,\mathrm{N}\,(1 - \cos(2\pi t / T))`.
+    r"""Task that presses with one period of :math:`15\,\mathrm{N}\,(1 - \cos(2\pi t / T))`.
 
     T is the duration of the task.
     """
 
     number, title = 3, "0 to 30 N on a plane"
-    keeps_settling = True  # The oscillation after first contact depends on the contact parameters.
+    # The oscillation after the first contact is recorded, because it depends on the contact
+    # parameters that calibration estimates.
+    keeps_settling = True
     max_force = 30.0
 
     def requested_force(self, times: Vector) -> Vector | None:
-        """Return the sinusoidal force, (n,) [N]."""
+        """Return the sinusoidal force at the given times, (n,) [N]."""
         force: Vector = 15.0 * (1.0 - np.cos(2.0 * math.pi * times / self.seconds))
         return force
 
@@ -225,14 +232,14 @@ class ForceSine(PressingTask):
 
 
 class ForceCircle(PressingTask):
-    """Task with a force of 9.81 N while the tool follows a circle of 10 cm radius."""
+    """Task that presses with 9.81 N while the tool follows a circle of 10 cm radius."""
 
     number, title = 4, "9.81 N along a circle"
     stiffness = (800.0, 800.0, 50.0, 20.0, 20.0, 20.0)
     max_force = force = 9.81
 
     def requested_force(self, times: Vector) -> Vector | None:
-        """Return the constant force of 9.81 N, (n,)."""
+        """Return the constant force of 9.81 N at each of the given times, (n,) [N]."""
         return np.full(len(times), self.force)
 
     def set_targets(self, cell: Cell, time: float) -> None:

@@ -37,7 +37,7 @@ from multipanda_py.realtime.system.scheduling import without_collections
 from multipanda_py.state import Matrix, Vector
 
 _STEPS_PER_READ = 100
-"""Steps between two reads of the record ring."""
+"""Number of target updates between two reads of the cycle records."""
 _STALL_TIMEOUT = 10.0  # Maximum wall time in which the time of the cell may stand still [s].
 _POLL_PERIOD = 2e-4
 """Polling interval for the time of a cell that runs in another process [s]."""
@@ -49,8 +49,8 @@ class Run:
 
     Attributes:
         logs: Log of every arm by name. Time starts at the first target.
-        force: Contact forces on the tools at ``force_time``, (m, arms) [N]. Empty if no simulation
-            provides them.
+        force: Components of the contact forces in the requested direction at ``force_time``,
+            (m, arms) [N]. Empty if no simulation provides them.
         force_is_measured: True if the forces were measured by the arms, without a simulation.
         force_error: Measured minus true contact forces in the world frame, (m, arms, 3) [N].
         force_time: Times of the forces, (m,) [s].
@@ -58,7 +58,7 @@ class Run:
         tank_time: Times of the tank energies, (n,) [s].
         settling: Log of every arm before the first target, at negative times. Empty if the task
             does not record it.
-        fault: Reason for an early end, else empty.
+        fault: Reason why the run ended early, empty if it did not.
     """
 
     logs: Mapping[str, ArmLog]
@@ -73,7 +73,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Duration without fault [s]."""
+        """Duration of the recording, which ends at a fault [s]."""
         ends = [float(log.time[-1]) for log in self.logs.values()]
         return min(ends) if ends else 0.0
 
@@ -87,8 +87,8 @@ class TaskCell:
         recover: True to recover real arms that have stopped on a fault before the next run.
 
     Attributes:
-        is_random: False if all runs are bitwise identical, as in an inline cell that does not
-            depend on a seed. Valid after the first run.
+        is_random: False if all runs are bitwise identical: in a simulation without noise, which
+            does not depend on the seed. Valid after the first run.
         cell: Running cell, or None before the first start.
 
     Raises:
@@ -103,7 +103,7 @@ class TaskCell:
         self.is_random = True
 
     def close(self) -> None:
-        """Close the cell."""
+        """Close the cell, if it runs. The next run starts a new one."""
         if self.cell is not None:
             self.cell.close()
             self.cell = None
@@ -124,17 +124,23 @@ class TaskCell:
                 return run if self._inline or run.fault else self._left(cell, advance, run)
         except MultipandaError as error:
             fault = self._reason() or " ".join(str(error).split())
-            self.close()  # The next run starts a new cell.
+            self.close()  # The cell may be unusable, so the next run starts a new one.
             return Run({}, fault=fault)
 
     def _reason(self) -> str:
-        """Return the fault of an arm, which explains why its controllet rejects targets."""
+        """Return the fault of an arm, or an empty string.
+
+        An arm with a fault rejects targets, and the fault explains the rejection.
+        """
         with suppress(MultipandaError):
             return fault_of(self.cell) if self.cell is not None else ""
         return ""
 
     def _left(self, cell: Cell, advance: PassTime, run: Run) -> Run:
-        """Restore the scene for the next run, and return the run with the fault if this fails."""
+        """Restore the scene for the next run, and return the finished run.
+
+        If the scene cannot be restored, the returned run has a fault.
+        """
         try:
             self.task.restore_scene(cell, advance)
         except MultipandaError as error:
@@ -143,7 +149,13 @@ class TaskCell:
         return run
 
     def open_cell(self, seed: int) -> Cell:
-        """Return the cell in its start configuration without recording, see :meth:`run`."""
+        """Return the running cell with its arms at the start of the task.
+
+        An inline cell is reset. Otherwise, a new cell is started, and its arms move to the start.
+
+        Args:
+            seed: Random seed of the noise of simulated arms.
+        """
         if self.cell is not None and self._inline:
             self.cell.simulation.reset(seed=seed)
             self.cell.events()
@@ -184,7 +196,11 @@ class TaskCell:
         cell.recover()
 
     def _settle(self, cell: Cell, advance: PassTime) -> list[NDArray[np.void]]:
-        """Settle the arms at the start of the task and return the cycle records if requested."""
+        """Settle the arms at the start of the task.
+
+        Returns:
+            Cycle records of that time, empty unless ``keeps_settling`` of the task is True.
+        """
         parts: list[NDArray[np.void]] = []
         if not self.task.keeps_settling:
             self.task.settle(cell, advance)
@@ -243,7 +259,8 @@ class TaskCell:
             self.close()
         if not len(rows):
             return Run({}, fault=fault or "no cycle was recorded")
-        own = rows["arms"]["robot_time"]  # Logs of real arms use this time base.
+        # Logs of real arms have robot times, which are shifted like the cell times.
+        own = rows["arms"]["robot_time"]
         late = np.where(own.any(axis=0), own[0] - rows["time"][0] + start, 0.0)
         before = np.concatenate([rows[:0], *settling])
         for part in (rows, before):
@@ -288,7 +305,11 @@ def run_task(task: Task, config: CellConfig, seed: int = 0, *, recover: bool = F
 
 @contextmanager
 def _paced(cell: Cell, inline: bool) -> Iterator[PassTime]:
-    """Yield a function that advances a cell by cycles, by stepping or by waiting."""
+    """Yield a function that advances a cell by a number of cycles.
+
+    An inline cell is stepped. For another cell, the function waits, and raises :class:`.LoopError`
+    if its time stands still.
+    """
     if inline:
         yield cell.step
         return

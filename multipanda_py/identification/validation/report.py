@@ -19,13 +19,13 @@ from multipanda_py.identification.validation.compare import QUANTITIES, Comparis
 from multipanda_py.realtime.recording.plots import COLORS
 from multipanda_py.registry import pyplot
 
-_POINTS = 600  # Approximate number of plotted points of a curve.
+_POINTS = 600  # Longer curves are thinned to about this number of points.
 MIN_AXIS_RANGE = 0.02
 """Minimum axis range of a plot, relative to the maximum error reported in the paper."""
 
 
 def quantity_plots(result: Comparison, arm: str) -> str:
-    """Plot every quantity of one arm and its error as a base64 PNG."""
+    """Plot every quantity of one arm on plant and twin, and its error, as a base64 PNG."""
     plots = pyplot()
     series = result.series
     time = series["time"]
@@ -51,7 +51,7 @@ def quantity_plots(result: Comparison, arm: str) -> str:
             _widen(axis, MIN_AXIS_RANGE * quantity.ceiling)
             axis.grid(alpha=0.3)
             axis.tick_params(labelsize=7)
-            # Long labels would overlap other panels.
+            # Powers of ten keep the labels of the axis short. Long ones overlap other panels.
             axis.ticklabel_format(axis="y", scilimits=(-2, 4))
             axis.yaxis.get_offset_text().set_size(7)
     axes[0, 0].set_title("plant solid, twin dashed", size=9)
@@ -92,7 +92,7 @@ def force_plots(matches: Sequence[Comparison]) -> str:
         column[0].set_title(f"{one.controllet}: force on the tool [N]", size=9)
         column[1].set_title("energy of tanks [J]" if tanks else "no tanks", size=9)
         column[1 if tanks else 0].set_xlabel("time [s]", size=8)
-        if not tanks:  # The empty panel is hidden.
+        if not tanks:  # Without energy tanks, the lower panel would be empty.
             column[1].set_axis_off()
             column[0].tick_params(labelbottom=True)
         for axis in column:
@@ -202,7 +202,7 @@ def write_report(
 
 
 def summary_lines(matches: Sequence[Comparison]) -> Iterator[str]:
-    """Yield the table of the largest errors for a terminal."""
+    """Yield the lines of a table of the largest errors, for a terminal."""
     names = [q.name for q in QUANTITIES]
     yield "task  law           " + "".join(f"{name:>15}" for name in names)
     for one in matches:
@@ -286,7 +286,7 @@ def _task(number: int, group: Sequence[Comparison]) -> Iterator[str]:
 
 
 def image(data: str) -> str:
-    """Return the HTML element of a base64 PNG."""
+    """Return the HTML element that shows a base64 PNG."""
     return f"<img alt='' src='data:image/png;base64,{data}'>"
 
 

@@ -65,7 +65,7 @@ def sweep(
         MissingExtra: If joblib, pandas or pyarrow is missing.
     """
     joblib, table = needed("joblib"), needed("pandas")
-    needed("pyarrow")  # Writing the table at the end needs it.
+    needed("pyarrow")  # A missing pyarrow is reported now and not when the table is written.
     for number in tasks:
         check_sides(make_task(number, seconds=seconds), config, config)
     for seed in seeds:  # Invalid perturbations are refused before hours of simulation.
@@ -113,14 +113,14 @@ def plant_rows(
     repeats: int,
     controllets: Sequence[str],
 ) -> tuple[int, list[Row]]:
-    """Return the seed and the table rows of one plant.
+    """Compare the twin with one perturbed plant, and return the seed and the table rows.
 
-    The row of a failed plant states the reason.
+    The row of a task that cannot be compared states the reason.
 
     Args:
         config: Cell of the twin, which is perturbed to the plant.
         spec: Distribution of the perturbations.
-        seed: Seed of the plant.
+        seed: Seed of the perturbations and of the noise.
         tasks: Numbers of the tasks.
         seconds: Duration of each task [s].
         repeats: Number of repeats of each task.

@@ -32,10 +32,10 @@ FAST_TARGET_CYCLES = 2
 
 
 class PassTime(Protocol):
-    """Callable that advances a cell by a number of cycles, stepped or in real time."""
+    """Function that advances a cell by a number of cycles, by steps or in real time."""
 
     def __call__(self, cycles: int) -> None:
-        """Return after ``cycles`` cycles."""
+        """Advance the cell by ``cycles`` cycles, and return then."""
 
 
 class Task(ABC):
@@ -56,7 +56,7 @@ class Task(ABC):
         arms: Number of arms.
         keeps_settling: True to record the time before the first target as well.
         objects: Objects around the arms by name, available after :meth:`scene`. They are added to
-            simulations and have to be present around real arms.
+            simulations. A person has to set them up around real arms.
         forces_on_objects: Largest force of each arm on its object in the world frame, by name,
             (3,) [N]. Available after :meth:`scene`.
     """
@@ -84,12 +84,15 @@ class Task(ABC):
 
     @property
     def needs_every_cycle(self) -> bool:
-        """True if the task needs to set targets in every cycle, or as often as possible."""
+        """True if the task sets targets in every cycle, or in real time as often as possible."""
         return False
 
     @abstractmethod
     def scene(self, config: CellConfig) -> CellConfig:
-        """Return the cell of the task.
+        """Return a cell for the task: its arms at the start, controllet and objects.
+
+        Args:
+            config: Cell with the arms, which is not changed.
 
         Raises:
             ValidationRefused: If the cell has too few arms or they cannot reach the start.
@@ -113,7 +116,7 @@ class Task(ABC):
 
     @abstractmethod
     def set_targets(self, cell: Cell, time: float) -> None:
-        """Set the targets of a time.
+        """Send the targets of the controllet for a time of the task.
 
         Args:
             cell: Running cell of the task.
@@ -136,7 +139,11 @@ class Task(ABC):
         raise ValidationRefused(f"task {self.number}: requests a force but does not measure it")
 
     def names(self, config: CellConfig) -> list[str]:
-        """Return the names of the participating arms."""
+        """Return the names of the first arms of a cell, which take part in the task.
+
+        Raises:
+            ValidationRefused: If the cell has too few arms.
+        """
         if len(config.arms) < self.arms:
             raise ValidationRefused(
                 f"task {self.number} ({self.title}): got a cell with {len(config.arms)} arm, "
@@ -146,12 +153,14 @@ class Task(ABC):
 
 
 def with_start(arm: ArmConfig, q: Vector, tool: Mapping[str, Any] | None) -> ArmConfig:
-    """Return an arm at a start configuration. A simulated arm without tool gets the given one.
+    """Return the description of an arm that starts in a given configuration.
+
+    A simulated arm without a tool gets the given tool.
 
     Args:
         arm: Description of the arm.
         q: Joint positions, (n,) [rad].
-        tool: Section of the tool that replaces the gripper, or None.
+        tool: Section of the tool, which replaces the gripper; None for no tool.
     """
     update: dict[str, Any] = {"q_start": q.tolist()}
     if tool is not None and arm.backend == SIMULATED_BACKEND and arm.tool is None:
@@ -174,7 +183,13 @@ def rod(length: float) -> dict[str, Any]:
 
 
 def object_like(config: CellConfig, name: str, values: Mapping[str, Any]) -> ObjectConfig:
-    """Return an object of a task with the contact parameters of the cell's object of that name."""
+    """Return an object of a task. Contact parameters of the cell's object of that name are used.
+
+    Args:
+        config: Cell that may contain an object of that name.
+        name: Name of the object.
+        values: Section of the object in the task.
+    """
     own = config.objects.get(name)
     keys = ("friction", "contact_time", "contact_damping")
     surface = {} if own is None else {key: getattr(own, key) for key in keys}
@@ -209,7 +224,7 @@ def task_cell(
     }
     if real:
         controllets[TO_START] = ControlletConfig.model_validate({"type": "joint_trajectory"})
-    simulated = len(real) < len(arms)  # Cells of real arms do not know the objects.
+    simulated = len(real) < len(arms)  # Objects exist only in a cell with a simulated arm.
     made = config.model_copy(
         update={
             "cell": settings,
@@ -252,7 +267,7 @@ class MotionTask(Task):
         return [self._arm]
 
     def scene(self, config: CellConfig) -> CellConfig:
-        """Return the cell with the arm at the start of the motion."""
+        """Return a cell with the arm at the start of the motion, under ``joint_trajectory``."""
         (name,) = self.names(config)
         start = self._points[0, 1 : 1 + config.arms[name].robot.n_joints]
         arm = with_start(config.arms[name], np.array(start), None)
@@ -263,14 +278,16 @@ class MotionTask(Task):
         advance(100)
 
     def set_targets(self, cell: Cell, time: float) -> None:
-        """Send the whole motion at time 0."""
+        """Send the whole motion at time 0. Later calls have no effect."""
         if time == 0.0:
             cell.follow(self._arm, self._points)
 
 
-# Inverse kinematics: gain [1/s], time step [s], steps per initial guess, initial guesses.
+# Inverse kinematics: gain [1/s], time step [s], number of steps per initial guess, and number of
+# initial guesses.
 _IK_GAIN, _IK_PERIOD, _IK_STEPS, _IK_GUESSES = 20.0, 0.01, 300, 20
-_POSE_TOLERANCE = np.array((1e-4, 1e-4, 1e-4, 1e-3, 1e-3, 1e-3))  # [m, rad]
+# Maximum errors of position and orientation of a solution [m, rad].
+_POSE_TOLERANCE = np.array((1e-4, 1e-4, 1e-4, 1e-3, 1e-3, 1e-3))
 LIMIT_MARGIN = 0.05
 """Minimum distance to the joint position limits [rad, m]."""
 

@@ -57,14 +57,14 @@ real arms."""
 
 
 class BoxLift(Task):
-    """Task that holds a box between two arms with 20 N internal force and lifts it by 20 cm."""
+    """Task that lifts a box by 20 cm between two arms, which press on it with 20 N each."""
 
     number, title = 5, "a box held with 20 N and lifted by 20 cm"
     controllets = ("coupled ufic",)
     arms = 2
 
     def scene(self, config: CellConfig) -> CellConfig:
-        """Return the cell with a box between the first two arms, in front of them."""
+        """Return a cell with a box on a table, in front of the first two arms and between them."""
         names = self.names(config)
         bases = [np.array(config.arms[name].position) for name in names]
         apart = bases[0] - bases[1]
@@ -115,7 +115,7 @@ class BoxLift(Task):
         return task_cell(config, arms, controllet, self.objects)
 
     def settle(self, cell: Cell, advance: PassTime) -> None:
-        """Increase the internal force until both tools press firmly."""
+        """Request the internal force, and wait until both tools press with 90 % of it."""
         advance(TARGET_CYCLES)
         report = cell.report(CONTROLLET_NAME)
         self._start: Vector = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
@@ -130,14 +130,14 @@ class BoxLift(Task):
         advance(800)
 
     def set_targets(self, cell: Cell, time: float) -> None:
-        """Set the height of the box."""
+        """Send the target pose of the box, whose height rises and then stays constant."""
         fraction = min(time / (0.8 * self.seconds), 1.0)
         height = 0.5 * (LIFT_HEIGHT + LIFT_SAG) * (1.0 - math.cos(math.pi * fraction))
         goal = self._start + np.array([0.0, 0.0, height])
         cell.set_object_target(CONTROLLET_NAME, UPRIGHT_POSE.at(goal))
 
     def restore_scene(self, cell: Cell, advance: PassTime) -> None:
-        """Put the box down and release it."""
+        """Put the box down, release it, and move the tools away from it."""
         steps = round(LOWERING_TIME * cell.config.cell.rate) // TARGET_CYCLES
         for k in range(steps):
             fraction = 0.5 * (1.0 + math.cos(math.pi * (k + 1) / steps))
@@ -153,7 +153,7 @@ class BoxLift(Task):
         retreat(cell, self._described, outwards, "task 5")
 
     def requested_force(self, times: Vector) -> Vector | None:
-        """Return the constant force of 20 N, (n,)."""
+        """Return the constant internal force of 20 N at each of the given times, (n,) [N]."""
         return np.full(len(times), INTERNAL_FORCE)
 
     def contact_forces(self, cell: Cell) -> Matrix:
@@ -161,7 +161,7 @@ class BoxLift(Task):
         return np.array([cell.simulation.contact_force(tool, "box") for tool in self._tools])
 
     def force_component(self, contact_forces: Matrix) -> Vector:
-        """Return the force components along the line between the arms, (2,) [N]."""
+        """Return the force components along the line between the two tools, (2,) [N]."""
         along: Vector = contact_forces @ self._side * (1.0, -1.0)
         return along
 
@@ -191,7 +191,8 @@ class JointSwing(Task):
         joints = [j for j in (3, 4) if j < robot.n_joints] or [robot.n_joints - 1]
         lower, upper = robot.limits.span
         self._swing: Vector = np.zeros(robot.n_joints)
-        for joint in joints:  # Each joint swings towards its farther limit.
+        # Each joint swings towards its farther limit, which restricts the amplitude least.
+        for joint in joints:
             up, down = upper[joint] - self._q[joint], self._q[joint] - lower[joint]
             available_range = max(up, down) - 0.1
             self._swing[joint] = math.copysign(
@@ -205,7 +206,7 @@ class JointSwing(Task):
         advance(SETTLE_CYCLES)
 
     def set_targets(self, cell: Cell, time: float) -> None:
-        """Set the joint positions."""
+        """Send the joint positions of the swing at this time."""
         fraction = 1.0 - math.cos(math.pi * time / HALF_SWING_PERIOD)
         cell.set_target(self._arm, q=self._q + fraction * self._swing)
 
@@ -229,12 +230,12 @@ class ToolSwing(Task):
         return task_cell(config, {name: arm}, {"type": "cartesian_impedance"}, {})
 
     def settle(self, cell: Cell, advance: PassTime) -> None:
-        """Wait until the arm is at rest and store its pose as the start of the motion."""
+        """Wait until the arm is at rest, and store its tool pose as the start of the swing."""
         advance(SETTLE_CYCLES)
         self._start = cell.pose(self._arm)
 
     def set_targets(self, cell: Cell, time: float) -> None:
-        """Set the pose of the tool."""
+        """Send the tool pose of the swing at this time."""
         y = self.amplitude * (1.0 - math.cos(math.pi * time / HALF_SWING_PERIOD))
         goal = self._start.at(self._start.position + np.array([0.0, y, 0.0]))
         cell.set_target(self._arm, goal)
@@ -289,7 +290,7 @@ def _carrying(arm: ArmConfig, rigid: ArmConfig) -> ArmConfig:
 
 
 def in_task(config: CellConfig, number: int) -> CellConfig:
-    """Return a cell with the objects of a task around its arms, which keep their tools.
+    """Return a cell with the objects of a task around its arms. The arms keep their tools.
 
     Args:
         config: Cell with the arms.
@@ -317,7 +318,10 @@ def objects_of(tasks: Sequence[Task], plant: CellConfig) -> Mapping[str, ObjectC
 
 
 def setup_instructions(tasks: Sequence[Task], plant: CellConfig) -> Iterator[str]:
-    """Yield the object and pose to set up for tasks on real arms, one message per object."""
+    """Yield instructions for setting up the objects of tasks around real arms.
+
+    There is one message per object, with its pose, and no message without real arms.
+    """
     for name, obj in objects_of(tasks, plant).items():
         number, _, suffix = name.removeprefix("task").partition("_")
         size = " x ".join(f"{2.0 * half:g}" for half in obj.size)

@@ -36,7 +36,8 @@ def with_measured_force(task: Task, run: Run, arms: Mapping[str, ArmDescription]
 
     Args:
         task: Task of the run, with the scene of these arms.
-        run: Recorded run. It is returned unchanged if forces are known or not requested.
+        run: Recorded run. It is returned unchanged if its forces are known from a simulation, or
+            if the task requests no force.
         arms: Descriptions of the arms by their names in the run.
     """
     requests = task.requested_force(np.zeros(1)) is not None
@@ -107,7 +108,7 @@ def check_thresholds(task: Task, scene: CellConfig) -> None:
 
 
 def _enough(overrides: Vector, needed: Vector) -> str:
-    """Return thresholds raised to the required values, formatted for a cell file."""
+    """Return the larger of the present and the required thresholds, as text for a cell file."""
     values = np.maximum(overrides, np.ceil(needed))
     return f"[{', '.join(f'{value:.1f}' for value in values)}]"
 
@@ -117,11 +118,11 @@ MAX_START_DISTANCE = 0.2
 
 LogFunction = Callable[[str], None]
 Keep = Callable[[str, Callable[[], Run]], Run]
-"""Function that returns the stored run of a name, or performs it with the given function."""
+"""Function that returns the run stored under a name, or performs it with the given function."""
 
 
 def do_now(name: str, make: Callable[[], Run]) -> Run:
-    """Perform a run without storing it."""
+    """Perform a run with ``make``. It is neither loaded nor stored."""
     return make()
 
 
@@ -139,15 +140,15 @@ def validate(
 ) -> list[Comparison]:
     """Compare a plant and its twin in tasks.
 
-    Repeat k uses the seed ``seed + k`` on both sides, and both sides use the same targets and
-    controllets. A side without noise is run once, since all repeats are equal. A run that ends on
-    a fault is compared up to that time, and the next run starts from the beginning.
+    Repeat k uses the seed ``seed + k`` on plant and twin, and both use the same targets and
+    controllets. A simulation without noise is run once, since all repeats are equal. A run that
+    ends on a fault is compared up to that time, and the next run starts from the beginning.
 
     Args:
         plant: Simulated or real cell, or the log of one task.
         twin: Simulated cell with the same arms.
         tasks: Numbers of the tasks.
-        repeats: Repeats of every task per side.
+        repeats: Number of runs of every task, on the plant and on the twin.
         seconds: Duration of each task [s].
         seed: Random seed of the first repeat.
         controllets: Names of force controllets. If empty, all controllets of a task are used.
@@ -170,7 +171,7 @@ def validate(
     ]
     if not isinstance(plant, Log):
         twin = with_tools_of(plant, twin)
-    for task in planned:  # Tasks are refused before anything moves.
+    for task in planned:  # All tasks are checked before the first one moves arms.
         check_sides(task, plant, twin)
     for sentence in () if isinstance(plant, Log) else setup_instructions(planned, plant):
         say(sentence)
@@ -178,7 +179,9 @@ def validate(
 
 
 def laws_of(number: int, controllets: Sequence[str]) -> Sequence[str]:
-    """Return the given controllets that a task has, or all of its controllets if there are none.
+    """Return the given controllets that a task can use.
+
+    If it can use none of them, or none are given, all controllets of the task are returned.
 
     Args:
         number: Number of the task.
@@ -221,7 +224,11 @@ def check_sides(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
 
 
 def _check_log(task: Task, plant: Log, scene: CellConfig) -> None:
-    """Refuse a log that does not match the task and its arms, which are paired by order."""
+    """Check that a log was recorded in the task, with the arms of the scene in their order.
+
+    Raises:
+        ValidationRefused: If it lacks arms or columns, has other joints, or starts elsewhere.
+    """
     if len(plant.arms) < task.arms:
         raise ValidationRefused(
             f"task {task.number}: {plant.source_description}: got {len(plant.arms)} arm, allowed "
@@ -283,7 +290,7 @@ def runs_of(
 
     Args:
         task: Task to run.
-        side: Cell or log.
+        side: Cell to run the task on, or log of the task.
         repeats: Number of runs.
         seed: Random seed of the first repeat.
         log: Callback that receives progress messages.
@@ -315,11 +322,11 @@ def runs_of(
 def compare_runs(
     task: Task, described: CellConfig, plants: Sequence[Run], twins: Sequence[Run]
 ) -> Comparison:
-    """Compare runs of a plant with those of a twin.
+    """Compare runs of a plant with those of a twin. Their arms are paired by order.
 
     Args:
         task: Task of the runs.
-        described: Cell that describes the arms.
+        described: Cell whose arms describe those of the plant.
         plants: Runs of the plant.
         twins: Runs of the twin.
     """
@@ -333,7 +340,7 @@ def compare_runs(
 
 
 def _named(run: Run, names: Sequence[str]) -> Run:
-    """Rename the arms of a run to those of the plant, in their order."""
+    """Return a run whose arms have the names of the plant's arms, in the same order."""
     return replace(run, logs=dict(zip(names, run.logs.values())))
 
 
