@@ -49,7 +49,8 @@ class Features:
     Attributes:
         fps: Frames per second.
         robot: Robot models by arm name.
-        vectors: Component names of state, surroundings and action, by key of the format.
+        vectors: Component names of the vectors in a frame, by key of the LeRobot format: state,
+            surroundings (if observed) and action.
         cameras: Height and width of the images by camera name [pixels].
     """
 
@@ -67,7 +68,7 @@ class Features:
 
     @property
     def video_keys(self) -> tuple[str, ...]:
-        """Keys of the cameras in the format."""
+        """Keys of the cameras in the LeRobot format, such as ``observation.images.NAME``."""
         return tuple(IMAGE_PREFIX + name for name in self.cameras)
 
     def described(self) -> dict[str, Any]:
@@ -136,7 +137,10 @@ def features_of(env: CellEnv) -> Features:
 
 
 def observation_vectors(env: CellEnv, observation: Observation) -> dict[str, Vector]:
-    """Return the vectors of an observation by key of the format, ordered like their names."""
+    """Return the vectors of an observation by key of the LeRobot format.
+
+    Their components are in the order of :attr:`Features.vectors`.
+    """
     spaces = env.observation_space.spaces  # type: ignore[attr-defined]
     parts = [observation[arm][part] for arm in env.controls for part in spaces[arm].spaces]
     parts += [observation["sensors"][name] for name in _sensors(spaces)]
@@ -151,7 +155,7 @@ def observation_vectors(env: CellEnv, observation: Observation) -> dict[str, Vec
 
 
 def _sensors(spaces: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the spaces of additional sensors by name."""
+    """Return the spaces of additional sensors by name, empty without such sensors."""
     return spaces["sensors"].spaces if "sensors" in spaces else {}
 
 
@@ -178,7 +182,7 @@ def stats_of(rows: NDArray[Any]) -> Stats:
 class ImageStats:
     """Statistics of the colour channels of a camera, scaled to 0 to 1.
 
-    They are computed from a subset of images and pixels.
+    They are computed from some of the images and pixels only, to save time.
 
     Args:
         every: Decimation: every n-th image is used, starting with the first.

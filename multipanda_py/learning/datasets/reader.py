@@ -39,7 +39,7 @@ _ANY_FILE_PATTERN = "{}/chunk-*/file-*.parquet"
 
 
 def file_location(episode: int) -> dict[str, int]:
-    """Return the indices of folder and file of an episode, with the keys of the format."""
+    """Return the indices of folder and file of an episode, by key of the LeRobot format."""
     return {"chunk_index": episode // MAX_CHUNK_FILES, "file_index": episode % MAX_CHUNK_FILES}
 
 
@@ -57,7 +57,13 @@ def episode_file(folder: Path, episode: int) -> Path:
 
 
 def video_file(folder: Path, key: str, episode: int) -> Path:
-    """Return the path of the video of a camera, whose key is ``observation.images.NAME``."""
+    """Return the path of the video of one camera in an episode.
+
+    Args:
+        folder: Folder of the data set.
+        key: Key of the camera, ``observation.images.NAME``.
+        episode: Number of the episode.
+    """
     return folder / VIDEO_PATH.format(video_key=key, **file_location(episode))
 
 
@@ -89,7 +95,7 @@ def missing_metadata_file(folder: Path, count: int, expected: int) -> Path | Non
 
 
 def read_info(folder: Path) -> dict[str, Any]:
-    """Return the contents of :data:`INFO_FILE` and check the values that are used.
+    """Return the contents of :data:`INFO_FILE`. Values that this package uses are checked.
 
     Raises:
         DatasetRefused: If the file is missing, truncated or not of this format.
@@ -150,7 +156,7 @@ class Episode:
 
     Attributes:
         number: Number of the episode, from 0.
-        columns: Vectors, (n, k), and scalars, (n,), by key of the format.
+        columns: Vectors, (n, k), and scalars, (n,), of the n frames, by key of the LeRobot format.
         metadata: Metadata such as ``success`` and ``seed``.
         task: Instruction of the task.
     """
@@ -164,14 +170,14 @@ class Episode:
         return len(self.columns["index"])
 
     def __getitem__(self, key: str) -> Any:
-        """Return the column of a key."""
+        """Return the column with this key of the LeRobot format."""
         return self.columns[key]
 
     @property
     def skew(self) -> float:
-        """Maximum deviation of a frame or its images from the nominal time [s].
+        """Maximum difference between the time of a frame or its images and its nominal time [s].
 
-        It is measured in cell time relative to the first frame.
+        The times are cell times since the first frame. Nominal times follow from the frame rate.
         """
         start = self.columns[TIME_KEY][0]
         nominal = np.asarray(self.columns["timestamp"], float)
@@ -193,7 +199,7 @@ _FORMER_CONTROLS = {
 
 
 def _with_present_names(about: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata of a data set with the present names of keys and controls."""
+    """Replace names of keys and controls from older package versions in the metadata."""
     if "things" in about:
         about["objects"] = about.pop("things")
     control = about.get("control")
@@ -240,7 +246,7 @@ class Dataset:
         return (self[k] for k in range(len(self)))
 
     def __getitem__(self, number: int) -> Episode:
-        """Return an episode.
+        """Read an episode, by its number from 0.
 
         Raises:
             DatasetRefused: If the episode does not exist or its file is truncated.
@@ -275,18 +281,18 @@ class Dataset:
 
     @property
     def video_keys(self) -> tuple[str, ...]:
-        """Keys of the cameras."""
+        """Keys of the cameras in the LeRobot format, such as ``observation.images.NAME``."""
         return tuple(k for k, v in self.info["features"].items() if v["dtype"] == "video")
 
 
 def summary_of(folder: Path, episode: int) -> dict[str, Any]:
-    """Return the metadata of an episode in ``meta/episodes``, without statistics."""
+    """Return the contents of the metadata file of an episode, without the statistics."""
     row: dict[str, Any] = _table(episode_file(folder, episode)).to_pylist()[0]
     return {key: value for key, value in row.items() if not key.startswith("stats/")}
 
 
 def stats_in(folder: Path, episode: int) -> dict[str, Stats]:
-    """Return the statistics of an episode by key of the format."""
+    """Return the statistics of the frames of an episode, by key of the LeRobot format."""
     row = _table(episode_file(folder, episode)).to_pylist()[0]
     stats: dict[str, Stats] = {}
     for column, value in row.items():

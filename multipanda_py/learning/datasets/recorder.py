@@ -61,7 +61,8 @@ class EpisodeVideoWriter(Closeable):
             str(path), (width, height), fps=fps, codec="libx264", quality=None,
             pix_fmt_out="yuv420p", macro_block_size=2, output_params=_ENCODER_OPTIONS,
         )  # fmt: skip
-        self._writer.send(None)  # This starts the encoder.
+        # Images can be sent only after this call, which starts the encoder.
+        self._writer.send(None)
         self._queue: Queue[Image | None] = Queue(MAX_QUEUED_IMAGES)
         self._error: OSError | None = None
         self._thread: Thread | None = Thread(target=self._encode, name=path.name, daemon=True)
@@ -89,7 +90,7 @@ class EpisodeVideoWriter(Closeable):
         """
         if self._thread is None:
             return
-        # The encoder fails without images, so an empty video gets a black one. It is discarded.
+        # The encoder fails without images. An empty video, which is discarded, gets a black one.
         if not self.count:
             self._queue.put(np.zeros(self._shape, np.uint8))
         self._queue.put(None)
@@ -133,7 +134,7 @@ def count_frames(path: Path) -> int:
 
 
 def damage(path: Path) -> str:
-    """Return a message if a video is damaged, else an empty string. All images are decoded."""
+    """Return a message if an image of a video cannot be decoded, else an empty string."""
     line = [needed("imageio_ffmpeg").get_ffmpeg_exe(), "-v", "error", "-xerror", "-i", str(path)]
     done = subprocess.run([*line, "-f", "null", "-"], capture_output=True, text=True, check=False)
     if done.returncode == 0:
@@ -152,8 +153,9 @@ class EpisodeRecorder(Closeable):
     """Recorder that steps an environment and keeps or discards each episode.
 
     A frame consists of an observation and the action that follows it. If the program is late by
-    more than 0.1 s, missed frames get the recorded state of the loop and the hold action.
-    :meth:`end` adds the episode to the data set, so that a crash loses only the running episode.
+    more than 0.1 s, each missed step gets a frame with the state that the loop recorded and the
+    hold action. :meth:`end` adds the episode to the data set, so a crash loses only the running
+    episode.
 
     Args:
         env: Environment of the episodes. It is not closed with the recorder.
@@ -161,7 +163,7 @@ class EpisodeRecorder(Closeable):
         instruction: Task instruction for language-conditioned policies.
 
     Attributes:
-        held: Number of frames of the episode filled with the hold action.
+        held: Number of frames for missed steps in the episode, which have the hold action.
         env: Environment of the episodes.
 
     Raises:
@@ -194,7 +196,7 @@ class EpisodeRecorder(Closeable):
 
     @property
     def count(self) -> int:
-        """Number of recorded episodes."""
+        """Number of episodes in the data set, including those of earlier recorders."""
         return self._writer.count
 
     @property
@@ -208,6 +210,9 @@ class EpisodeRecorder(Closeable):
         Args:
             seed: Seed of the episode. By default a random seed, which is stored in the episode.
 
+        Returns:
+            Observation and info of the reset.
+
         Raises:
             DatasetRefused: If an episode is running, or the seed is not a non-negative integer.
         """
@@ -215,21 +220,24 @@ class EpisodeRecorder(Closeable):
             raise DatasetRefused("begin: the recorder is closed. Create a new one.")
         if self._is_running:
             raise DatasetRefused("begin: an episode is running. Call end or discard first.")
-        self.discard()  # This removes an episode whose reset failed.
+        self.discard()  # If the last reset failed, the videos of its episode still exist.
         self._seed = int(self._random.integers(2**31)) if seed is None else _checked_seed(seed)
         features, folder = self._writer.features, self._writer.start_episode()
         for name, (height, width) in features.cameras.items():
             path = folder / f"{name}.mp4"
             video = EpisodeVideoWriter(path, height, width, features.fps)
             self._videos[name] = video, path, ImageStats(features.fps)
-        # The reset comes last, because moving arms do not wait for encoders to start.
+        # Encoders start before the reset, because afterwards the steps must not wait for them.
         self._obs, self._info = self.env.reset(seed=self._seed)
         self._rows, self._is_running, self._has_ended, self._is_saved = {}, True, False, False
         self.held = 0
         return self._obs, self._info
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Step the environment and record the previous observation with this action.
+        """Step the environment and record the observation before the step with this action.
+
+        Returns:
+            Result of :meth:`.CellEnv.step`.
 
         Raises:
             DatasetRefused: If no episode is running, or the episode has ended.
@@ -244,7 +252,8 @@ class EpisodeRecorder(Closeable):
         before, hold = self._obs, self.env.hold_action()
         result = self.env.step(action)
         self._obs, reward, ends, cut, self._info = result
-        for moment in self.env.past.left_out():  # These frames were missed before this action.
+        # Steps that were missed before this action get frames from the records of the loop.
+        for moment in self.env.past.left_out():
             obs, info = self.env.past.observation(moment)
             for arm in self.env.controls:
                 obs[arm]["target"] = before[arm]["target"]
@@ -257,7 +266,7 @@ class EpisodeRecorder(Closeable):
         return result
 
     def _keep(self, frame: _Frame, action: ArrayLike, reward: float) -> None:
-        """Add the values of a frame. Its images are added by :meth:`_record_video`."""
+        """Add the values of a frame to the episode, and queue its images for the videos."""
         obs, info, moment = frame
         row = observation_vectors(self.env, obs) | {
             ACTION_KEY: np.asarray(action, np.float32),
@@ -273,11 +282,11 @@ class EpisodeRecorder(Closeable):
             self._unrendered.append((obs.get("images", {}), moment))
 
     def _record_video(self, waits: bool) -> None:
-        """Add queued images to the videos in order.
+        """Add queued images to the videos in order. Images of missed steps are rendered first.
 
         Args:
-            waits: True to render only if enough time is left before the next step. False to render
-                all queued images.
+            waits: True to leave images in the queue if there is not enough time to render them
+                before the next step. False to add all of them.
         """
         while self._unrendered:
             images, moment = self._unrendered[0]
@@ -294,7 +303,7 @@ class EpisodeRecorder(Closeable):
                 stats.add(images[name])
 
     def end(self, success: bool | None = None) -> int:
-        """Add the episode to the data set.
+        """End the running episode and add it to the data set.
 
         Args:
             success: True if the episode succeeded. None uses the result of the task.
@@ -303,8 +312,8 @@ class EpisodeRecorder(Closeable):
             Number of the episode.
 
         Raises:
-            DatasetRefused: If no episode with steps is running, or ``success`` has a wrong type.
-                The episode then continues.
+            DatasetRefused: If no episode with steps is running, or ``success`` has a wrong type. A
+                running episode then continues.
         """
         if success is not None and not isinstance(success, (bool, np.bool_)):
             raise DatasetRefused(f"end: success: got {success!r:.40}, allowed True, False or None")
@@ -332,7 +341,7 @@ class EpisodeRecorder(Closeable):
         return number
 
     def discard(self) -> None:
-        """Discard the running episode, if any."""
+        """Discard the running episode with its videos. Without one, the call has no effect."""
         self._is_running = False
         self._unrendered.clear()
         for video, _, _ in self._videos.values():
@@ -341,7 +350,12 @@ class EpisodeRecorder(Closeable):
         self._writer.discard()
 
     def redo(self) -> tuple[Observation, dict[str, Any]]:
-        """Discard the running or last recorded episode and restart it with the same seed.
+        """Repeat the running episode, or the last recorded one, with the same seed.
+
+        The episode is removed from the data set, if it was added, and started again.
+
+        Returns:
+            Observation and info of the reset.
 
         Raises:
             DatasetRefused: If this recorder has not begun an episode.
@@ -355,7 +369,7 @@ class EpisodeRecorder(Closeable):
         return self.begin(self._seed)
 
     def close(self) -> None:
-        """Discard a running episode and release the folder."""
+        """Discard a running episode and release the folder for other recorders."""
         if not self._is_closed:
             self.discard()
             self._is_closed = True

@@ -30,7 +30,7 @@ MAX_SKEW = 0.010
 
 
 def check(dataset: Dataset) -> list[str]:
-    """Return messages about all faults of a data set, empty without faults."""
+    """Return a message for every fault of a data set, such as missing frames or damaged videos."""
     faults = []
     expected = dataset.info["total_episodes"]
     lost = missing_metadata_file(dataset.folder, len(dataset), expected)
@@ -101,7 +101,10 @@ def _faults(dataset: Dataset, episode: Episode, first: int) -> list[str]:
 
 
 def _rest(dataset: Dataset) -> list[str]:
-    """Return messages about files of an incomplete episode, which other readers would read."""
+    """Return messages about files of an incomplete episode.
+
+    This package ignores them, but other programs would read them as part of the data set.
+    """
     there = {data_file(dataset.folder, number) for number in range(len(dataset))}
     pattern = DATA_PATH.partition("/")[0] + "/*/*.parquet"
     faults = [
@@ -127,7 +130,7 @@ class Replayed:
         success: True if the task was successful at the end.
         frames: Number of replayed frames, fewer than recorded if the environment ended the
             episode.
-        fault: Fault message of an arm, else empty.
+        fault: Faults of arms at the end, empty without faults.
     """
 
     apart: dict[str, float]
@@ -167,9 +170,9 @@ def check_fits(dataset: Dataset, env: CellEnv) -> None:
 
 
 def replay(dataset: Dataset, number: int, env: CellEnv) -> Replayed:
-    """Replay the actions of an episode with the same seed.
+    """Execute the actions of a recorded episode again, after a reset with its seed.
 
-    In lockstep this reproduces the episode. In real time the arms execute the same actions from
+    In lockstep, this reproduces the episode. In real time, the arms execute the same actions from
     their start configuration. **Real arms MOVE.**
 
     Args:

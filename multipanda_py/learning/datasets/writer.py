@@ -58,13 +58,13 @@ def write_numbers(
     table: Mapping[str, Any],
     metadata: Mapping[str, Any],
 ) -> None:
-    """Write the frames of an episode.
+    """Write the data file of an episode, which contains its n frames without images.
 
     Args:
         folder: Folder of the data set.
         features: Contents of the frames.
         episode: Number of the episode.
-        table: Vectors, (n, k), and scalars, (n,), by key.
+        table: Vectors, (n, k), and scalars, (n,), by key of the LeRobot format.
         metadata: Metadata of the episode.
     """
     arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
@@ -99,9 +99,9 @@ def write_episode(
         features: Contents of the frames.
         episode: Number of the episode.
         task: Instruction of the task.
-        rows: Index of the first frame among those of all episodes, and of the frame after the
-            last.
-        stats: Statistics by key.
+        rows: Indices of the first frame and of the frame after the last, counted over all
+            episodes.
+        stats: Statistics of the frames, by key of the LeRobot format.
     """
     arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
     start, end = rows
@@ -125,7 +125,7 @@ def write_episode(
 
 
 def write_tasks(folder: Path, tasks: list[str]) -> None:
-    """Write the task instructions in the order of ``task_index``."""
+    """Write the file of task instructions. The index in ``tasks`` is the ``task_index``."""
     pandas = needed("pandas")
     frame = pandas.DataFrame(
         {"task_index": np.arange(len(tasks))},
@@ -138,8 +138,8 @@ def write_tasks(folder: Path, tasks: list[str]) -> None:
 class DatasetWriter:
     """Writer that adds episodes to a new folder or to a data set with the same features.
 
-    For each episode it first moves the videos, then writes the frames, then the metadata file.
-    Files of an interrupted episode are removed when the folder is opened.
+    For each episode it moves the videos, writes the frames, and writes the metadata file last. An
+    episode without metadata file is incomplete. Its files are removed when the folder is opened.
 
     Args:
         folder: Folder of the data set.
@@ -169,7 +169,11 @@ class DatasetWriter:
             raise
 
     def _open(self) -> None:
-        """Read an existing data set and update its summary."""
+        """Read an existing data set, remove an incomplete episode, and update the summary.
+
+        Raises:
+            DatasetRefused: If the data set has other features or lacks metadata files.
+        """
         folder = self.folder
         if any(folder.iterdir()):
             self._check_same()
@@ -204,11 +208,12 @@ class DatasetWriter:
         task: str,
         metadata: Mapping[str, Any],
     ) -> int:
-        """Add an episode.
+        """Add an episode of n frames.
 
         Args:
-            columns: Vectors, (n, k), and the scalars recorded with them, (n,), by key.
-            videos: Finished video files, which are moved, and the statistics of their images.
+            columns: Vectors, (n, k), and scalars, (n,), by key of the LeRobot format.
+            videos: Finished video files, which are moved into the data set, and the statistics of
+                their images, by key of the camera.
             task: Instruction of the task.
             metadata: Metadata of the episode, stored with its frames.
 
@@ -216,8 +221,8 @@ class DatasetWriter:
             Number of the episode.
 
         Raises:
-            DatasetRefused: If it has no frames, or the data set was moved, removed or is
-                read-only.
+            DatasetRefused: If the episode has no frames, or the data set was moved or removed, or
+                is read-only.
         """
         if not len(columns[ACTION_KEY]):
             raise DatasetRefused("episode: got no frames, allowed one or more")
@@ -264,11 +269,11 @@ class DatasetWriter:
         self._release()
 
     def discard(self) -> None:
-        """Remove the videos of a discarded episode."""
+        """Remove the videos of an episode that is not added."""
         shutil.rmtree(self.folder / RECORDING_FOLDER, ignore_errors=True)
 
     def remove_last(self) -> None:
-        """Remove the last episode, if any.
+        """Remove the last episode. In an empty data set, the call has no effect.
 
         Raises:
             DatasetRefused: If the data set was moved or removed, or is read-only.
@@ -280,14 +285,18 @@ class DatasetWriter:
             self.count -= 1
             self._stats.pop()
             self._lengths.pop()
-            # The summary is written before the files are removed. Otherwise a crash in between
-            # would look like lost files.
+            # The summary is written first. Otherwise, after a crash in between, it would count an
+            # episode whose files seem to be lost.
             self._write_summary()
             episode_file(self.folder, self.count).unlink()
             self._remove_rest()
 
     def _check_there(self) -> None:
-        """Check that the folder is the opened one and writable, so that no episode is lost."""
+        """Check that the data set is still at its path and writable, so that no episode is lost.
+
+        Raises:
+            DatasetRefused: If it was moved, removed or emptied, or is read-only.
+        """
         try:
             there = os.path.samestat(os.stat(self.folder), os.fstat(self._claim))
         except OSError:
@@ -308,7 +317,7 @@ class DatasetWriter:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Convert file system errors to :class:`.DatasetRefused`."""
+        """Convert file system errors within the context to :class:`.DatasetRefused`."""
         try:
             yield
         except OSError as error:
@@ -317,7 +326,11 @@ class DatasetWriter:
             ) from None
 
     def _check_same(self) -> None:
-        """Check that the existing data set matches the new episodes."""
+        """Check that an existing data set has the arms, control, rate and features of this writer.
+
+        Raises:
+            DatasetRefused: If one of them differs.
+        """
         there = read_json(self.folder, EXTRA_METADATA_FILE)
         for key in ("arms", "control", "fps"):
             if there.get(key) != self._extra_metadata.get(key):
@@ -339,7 +352,9 @@ class DatasetWriter:
                 )
 
     def _refuse_hidden(self) -> None:
-        """Refuse a folder whose later episodes lack a metadata file and would be overwritten.
+        """Refuse a data set in which the metadata file of an episode was lost.
+
+        It would count as incomplete, and new episodes would overwrite it and all later ones.
 
         Raises:
             DatasetRefused: If a metadata file is missing.
@@ -353,14 +368,14 @@ class DatasetWriter:
             )
 
     def _remove_rest(self) -> None:
-        """Remove the files of an incomplete episode."""
+        """Remove the files of an incomplete episode, which follows the last complete one."""
         data_file(self.folder, self.count).unlink(missing_ok=True)
         for key in self.features.video_keys:
             video_file(self.folder, key, self.count).unlink(missing_ok=True)
         shutil.rmtree(self.folder / RECORDING_FOLDER, ignore_errors=True)
 
     def _write_summary(self) -> None:
-        """Write the summary of all episodes, recomputed from their metadata."""
+        """Write the files of the data set that summarise all episodes: counts and statistics."""
         info = {
             "codebase_version": FORMAT_VERSION,
             "robot_type": "+".join(self.features.robot.values()),
@@ -388,7 +403,7 @@ class DatasetWriter:
 
 
 def _claimed(folder: Path) -> int:
-    """Create a folder if necessary and return its descriptor, locked for this writer.
+    """Lock a folder for this writer, and return its file descriptor. A missing folder is created.
 
     Raises:
         DatasetRefused: If the folder cannot be created or is in use by another writer.

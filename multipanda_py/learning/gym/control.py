@@ -36,12 +36,12 @@ class Control(ABC):
 
     Args:
         arm: Description of the arm.
-        period: Duration of a step [s].
+        period: Duration of a step of the environment [s].
 
     Attributes:
         controllet: Type of the controllet.
-        is_absolute: True if an action is the target itself, not an increment of the last one.
-        followed: Observation that follows the target, ``pose`` or ``q``.
+        is_absolute: True if an action is a target. False if it is an increment of the last target.
+        followed: Name of the observation that follows the target, ``pose`` or ``q``.
         low: Lower bounds of an action, (k,).
         high: Upper bounds of an action, (k,).
     """
@@ -58,11 +58,11 @@ class Control(ABC):
 
     @abstractmethod
     def begin(self, cell: Cell) -> None:
-        """Initialise the target with the measured state."""
+        """Set the target to the measured state at the start of an episode."""
 
     @abstractmethod
     def send(self, cell: Cell, action: Vector) -> None:
-        """Send the target of an action to the controllet.
+        """Convert an action to a target, and send the target to the controllet.
 
         Args:
             cell: Running cell.
@@ -72,7 +72,7 @@ class Control(ABC):
     @property
     @abstractmethod
     def target(self) -> Vector:
-        """Current target in the format of the observation, (m,)."""
+        """Last target that was sent, in the format of the observation ``target``, (m,)."""
 
     @property
     def rest(self) -> Vector:
@@ -81,10 +81,10 @@ class Control(ABC):
 
     @abstractmethod
     def toward(self, pose_ee_in_base: Pose) -> Vector:
-        """Return the action towards a pose, limited to one step.
+        """Return the action that moves the target towards a tool pose by at most one step.
 
         Raises:
-            NotImplementedError: If the action has no pose.
+            NotImplementedError: If the actions of this control are joint positions.
         """
 
 
@@ -94,9 +94,9 @@ class StepOfPose(Control):
     .. math:: p^* \leftarrow p^* + v T a_{1:3}, \qquad R^* \leftarrow \exp(w T a_{4:6}) R^*.
 
     Symbols: action a between -1 and 1, the target position :math:`p^*` and rotation :math:`R^*`,
-    the speeds v and w, and the duration T of a step. Increments apply to the target and not to the
-    measured pose, so that a payload does not make it drift. The target is limited to the gate
-    around the measured pose.
+    the speeds v and w, and the duration T of a step. Increments apply to the target. Applied to
+    the measured pose, they would let the arm drift under a payload. The target is limited to the
+    gate around the measured pose.
     """
 
     controllet = "cartesian_impedance"
@@ -122,11 +122,11 @@ class StepOfPose(Control):
 
     @property
     def target(self) -> Vector:
-        """Target pose in the base frame: position, first two columns of the rotation, (9,)."""
+        """Target pose in the base frame, (9,): position, first two columns of the rotation."""
         return pose_numbers(self.pose)
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
-        """Return the step towards a pose, limited in translation and rotation."""
+        """Return the action that moves the target towards a pose by at most one step."""
         displacement = (pose_ee_in_base.position - self.pose.position) / (TOOL_SPEED * self.period)
         rotation_vector = pin.log3(pose_ee_in_base.rotation @ self.pose.rotation.T) / (
             TOOL_ROTATION_SPEED * self.period
@@ -164,7 +164,7 @@ class AbsolutePose(Control):
         self.pose = cell.pose(self.arm.name)
 
     def send(self, cell: Cell, action: Vector) -> None:
-        """Send the pose, limited to the gate around the measured pose."""
+        """Send the pose in an action as target, limited to the gate around the measured pose."""
         self.pose = _within_gate(cell, self.arm.name, pose_of(action, self.pose))
         cell.set_target(self.arm.name, self.pose)
 
@@ -174,7 +174,7 @@ class AbsolutePose(Control):
         return pose_numbers(self.pose)
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
-        """Return the pose, limited to one step from the current target."""
+        """Return the action for a pose, which is limited to one step from the last target."""
         return pose_numbers(
             pose_ee_in_base.clipped(
                 self.pose.position,
@@ -186,7 +186,7 @@ class AbsolutePose(Control):
 
 
 class StepOfPoseAndForce(StepOfPose):
-    """Incremental pose control with three more action components for the force of the tool."""
+    """Incremental pose control with three more components for the force that the tool exerts."""
 
     def __init__(self, arm: ArmDescription, period: float) -> None:
         super().__init__(arm, period)
@@ -195,12 +195,12 @@ class StepOfPoseAndForce(StepOfPose):
         self.force = np.zeros(3)
 
     def begin(self, cell: Cell) -> None:
-        """Initialise the target with the measured pose and zero force."""
+        """Set the target to the measured pose and zero force."""
         super().begin(cell)
         self.force = np.zeros(3)
 
     def send(self, cell: Cell, action: Vector) -> None:
-        """Send the pose and the force along the axes of the base frame."""
+        """Send the target pose, and the force in an action along the axes of the base frame."""
         super().send(cell, action)
         self.force = FORCE_SCALE * action[6:9]
         cell.set_target(self.arm.name, wrench=[*self.force, 0.0, 0.0, 0.0])
@@ -211,12 +211,16 @@ class StepOfPoseAndForce(StepOfPose):
         return np.concatenate([super().target, self.force])
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
-        """Return the step towards a pose with zero force."""
+        """Return the action that moves the target towards a pose and requests no force."""
         return np.concatenate([super().toward(pose_ee_in_base), np.zeros(3)])
 
 
 class StepOfJoints(Control):
-    """Incremental joint control. Action components from -1 to 1 scale :data:`JOINT_SPEED`."""
+    """Incremental joint control.
+
+    Action components from -1 to 1 are the speeds of the target positions, relative to
+    :data:`JOINT_SPEED`.
+    """
 
     controllet = "joint_impedance"
     followed = "q"
@@ -229,11 +233,11 @@ class StepOfJoints(Control):
         self.q = np.zeros(arm.n_joints)
 
     def begin(self, cell: Cell) -> None:
-        """Initialise the target with the measured joint positions."""
+        """Set the target to the measured joint positions."""
         self.q = cell.state(self.arm.name).q.copy()
 
     def send(self, cell: Cell, action: Vector) -> None:
-        """Send the new target, limited to the joint limits and the gate."""
+        """Send the last target plus the increment, limited to the joint limits and the gate."""
         self._aim(cell, self.q + JOINT_SPEED * self.period * action)
 
     def _aim(self, cell: Cell, q: Vector) -> None:
@@ -243,7 +247,7 @@ class StepOfJoints(Control):
 
     @property
     def target(self) -> Vector:
-        """Target positions of all joints, (n,)."""
+        """Target positions of all joints, (n,) [rad, m]."""
         return self.q
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
@@ -261,7 +265,7 @@ class AbsoluteJoints(StepOfJoints):
         self.low, self.high = self._lower.copy(), self._upper.copy()
 
     def send(self, cell: Cell, action: Vector) -> None:
-        """Send the joint positions, limited to the joint limits and the gate."""
+        """Send the positions in an action as target, limited to the joint limits and the gate."""
         self._aim(cell, action)
 
 
@@ -276,10 +280,10 @@ CONTROLS: dict[str, type[Control]] = {
 
 
 def control_named(name: str) -> type[Control]:
-    """Return the control of a name.
+    """Return the class of the control with a name, such as ``pose``.
 
     Raises:
-        UnknownName: If it does not exist.
+        UnknownName: If no control has this name.
     """
     if name not in CONTROLS:
         raise UnknownName("control", str(name), tuple(CONTROLS))
@@ -292,10 +296,10 @@ def pose_numbers(pose: Pose) -> Vector:
 
 
 def pose_of(numbers: Vector, otherwise: Pose) -> Pose:
-    """Convert nine components to a pose.
+    """Convert nine components to a pose. The columns of the rotation are orthonormalised.
 
     Args:
-        numbers: Position and two columns of the rotation matrix, (9,).
+        numbers: Position and first two columns of the rotation matrix, (9,).
         otherwise: Pose whose rotation is used if the columns are zero or parallel.
     """
     first, second = numbers[3:6], numbers[6:9]
@@ -315,7 +319,7 @@ def _within_gate(cell: Cell, arm: str, pose: Pose) -> Pose:
 
 
 def _exact(rotation: Matrix) -> Matrix:
-    """Return a rotation matrix without accumulated rounding errors."""
+    """Return a rotation matrix that is orthonormal again after products with rounding errors."""
     x = rotation[:, 0] / np.linalg.norm(rotation[:, 0])
     z = np.cross(x, rotation[:, 1])
     z /= np.linalg.norm(z)

@@ -74,7 +74,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
     features of the cell stay active.
 
     By default the environment runs in lockstep: a step takes as long as its computation, and
-    episodes with equal seeds are bitwise identical. With a cell file that has its own loop
+    episodes with equal seeds are bitwise identical. With a cell file whose loop has a clock
     (``cell.placement`` process or thread, real arms), it runs in real time. Each step then waits
     for its time, and ``reset`` moves the arms to their start configuration.
 
@@ -84,14 +84,13 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         rate: Steps per second [Hz].
         cameras: Names of cameras in the scene, or height and width by name [pixels]. ``free`` is
             the default view of the viewer.
-        objects: True to include object poses in the observation. Cells with real arms do not know
-            them.
+        objects: True to include object poses in the observation. With real arms they are unknown.
         features: Features of the controllets instead of their defaults. The list ``["nullspace",
             "coriolis"]`` halves the computing time but disables collision avoidance.
-        randomise: Perturbation file, or its contents. Every episode then uses a new random twin,
-            and ``reset`` takes longer because it builds another simulation.
-        cell: Cell file instead of the scene of the task. ``ros:/NAMESPACE`` or a :class:`.RosCell`
-            selects the arms of a running node.
+        randomise: Perturbation file, or its contents. Every episode then runs in a simulation with
+            new random perturbations. ``reset`` takes longer, because it builds this simulation.
+        cell: Cell file that replaces the scene of the task. ``ros:/NAMESPACE`` or a
+            :class:`.RosCell` selects the arms of a running node.
         topics: ROS topics by the name of their observation. Images appear in ``images``, wrenches
             in ``sensors``.
         residual: Learned residual of a robot that simulated arms reproduce: a file of ``multipanda
@@ -99,7 +98,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         render_mode: Mode of :meth:`render`, ``rgb_array`` or None.
 
     Attributes:
-        steps: Number of steps in this episode.
+        steps: Number of steps since the start of the episode.
         sensors: Subscribers of the topics, or None without topics.
 
     Raises:
@@ -130,7 +129,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             raise ConfigurationError(
                 f"render_mode: got {render_mode!r}, allowed rgb_array or None"
             )
-        value: Any = rate  # Untyped code may pass any type.
+        value: Any = rate  # Callers without type checks may pass something that is no number.
         if not isinstance(value, Real) or not ALLOWED_RATES[0] <= rate <= ALLOWED_RATES[1]:
             raise ConfigurationError(
                 f"rate: got {rate!r}, allowed {ALLOWED_RATES[0]:g} to {ALLOWED_RATES[1]:g} Hz"
@@ -193,25 +192,24 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     @property
     def cell(self) -> Cell:
-        """Cell of the environment, for requests other than actions.
-
-        The first ``reset`` starts it.
-        """
+        """Cell of the environment, for requests other than actions. The first reset starts it."""
         return self._cell
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """Arguments that recreate the environment: task, control, rate, objects and features."""
+        """Arguments that create an equal environment: task, control, rate, objects, features."""
         return MappingProxyType(self._arguments)
 
     @property
     def controls(self) -> Mapping[str, Control]:
-        """Action definitions by arm."""
+        """Controls that convert actions to targets, by arm."""
         return MappingProxyType(self._controls)
 
     @property
     def past(self) -> MissedSteps:
-        """Recorded states at the steps that this program missed because it was late.
+        """Access to the states that the loop recorded at steps that this program missed.
+
+        A step is missed if the program calls :meth:`step` too late.
 
         Raises:
             ActionRejected: If no episode has begun.
@@ -221,7 +219,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     @property
     def scene(self) -> TaskScene:
-        """Scene that the task observes and changes."""
+        """Tools, objects and goal of the episode, which the task observes and changes."""
         return self._scene
 
     def reset(
@@ -232,14 +230,14 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         Args:
             seed: Seed of the episode. None continues the current random sequence.
             options: Options in real time. ``recover`` set to True recovers arms that have stopped.
-                **They MOVE afterwards.** By default stopped arms are refused.
+                **They MOVE afterwards.** By default, the episode does not start with such arms.
 
         Returns:
-            Observation and info.
+            Observation and info, as in :meth:`step`.
 
         Raises:
             TaskFailed: If the goal or the result of the task is invalid.
-            MotionFailed: In real time, if an arm has stopped.
+            MotionFailed: In real time, if an arm has stopped on a fault.
             MultipandaError: In real time, if the arms cannot move to their start configuration.
         """
         value: Any = options or {}
@@ -273,7 +271,10 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         return self._poll()
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Execute one step.
+        """Execute one step of the episode.
+
+        Args:
+            action: Action of all arms, see :class:`CellEnv`. It is clipped to its bounds.
 
         Returns:
             Observation after the step, reward from 0 to 1, terminated, truncated and info. An
@@ -291,8 +292,10 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             raise ActionRejected("step: no episode has begun. Call reset() first.")
         numbers = self._actions.checked(action)
         states = {name: self._cell.state(name) for name in self._controls}
-        if self._is_remote:  # All arms are checked before any of them receives a target.
-            self._cell.check()  # This also processes messages on ownership and diagnostics.
+        # All arms are checked before any of them receives a target, so that no arm moves alone. A
+        # remote cell checks the messages of its node on ownership and diagnostics.
+        if self._is_remote:
+            self._cell.check()
         else:
             self._ownership.refuse()
         for name, state in states.items():
@@ -325,7 +328,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         )
 
     def hold_action(self) -> Action:
-        """Return the action that keeps all targets and gripper commands."""
+        """Return the action that keeps the targets and gripper commands of all arms."""
         return self._actions.hold()
 
     def render(self) -> Any:
@@ -335,11 +338,12 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         return self._cell.simulation.image(None, 640, 480)
 
     def close(self) -> None:
-        """Close the cell. Repeated calls have no effect."""
+        """Close the cell and the subscribers of topics. Repeated calls have no effect."""
         if self.sensors is not None:
             self.sensors.close()
         self._end()
-        if self._is_remote:  # A remote cell is connected even before the first episode.
+        # A remote cell is connected from its creation on. _end() closes it only after a reset.
+        if self._is_remote:
             self._cell.close()
 
     def save(self) -> EpisodeState:
@@ -361,7 +365,13 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         return state
 
     def restore(self, state: EpisodeState) -> tuple[Observation, dict[str, Any]]:
-        """Restore a state saved by this environment since the same start of its cell.
+        """Restore a state of an episode, saved by this environment.
+
+        The cell must not have been started again since, as it is for every episode with
+        ``randomise``.
+
+        Args:
+            state: Result of :meth:`save`.
 
         Returns:
             Observation and info as in :meth:`reset`.
@@ -383,9 +393,9 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         return self._poll()
 
     def _ownership_fault(self) -> str:
-        """Return a message if another controllet owns an arm.
+        """Return a message if another controllet owns an arm, else an empty string.
 
-        A remote cell reports this in ``check()``.
+        For a remote cell it is always empty, because ``check()`` of the cell reports this.
         """
         return "" if self._is_remote else self._ownership.ownership_fault()
 
@@ -393,7 +403,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         try:
             self._actions.send(self._cell, numbers, arm)
         except TargetRejected:
-            # An arm that stops during the step rejects its target. The step reports this fault.
+            # An arm that has just stopped rejects its target. The result of the step contains its
+            # fault, so the rejection is no error.
             if not (self._cell.state(arm).fault or self._ownership_fault()):
                 raise
 
@@ -422,7 +433,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             self._initial_state = self._cell.simulation.save()
 
     def _rebuild(self, twins: PerturbationSpec) -> None:
-        """Replace the cell by another random twin."""
+        """Replace the cell by a new one with random perturbations, and start it."""
         self._end()
         self._cell = Cell(twins.draw(self._config, int(self.np_random.integers(2**31))))
         self._start()
@@ -435,9 +446,9 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             self._cell.check()
 
     def _poll(self) -> tuple[Observation, dict[str, Any]]:
-        """Return observation and info at the time of the step.
+        """Return observation and info at the time of the latest step.
 
-        If this process wakes up late in real time, the recorded state of that time is used.
+        In real time, they come from the cycle record of that time, even if this process is late.
         """
         instant = self._scene.observe(self._clock.deadline)
         info = {

@@ -50,15 +50,18 @@ class OwnershipCheck:
         self._last_target_time = math.inf
 
     def reset(self) -> None:
-        """Reset the time of the last targets at the start of an episode."""
+        """Forget the time of the last targets, because no target was sent in the new episode."""
         self._last_target_time = math.inf
 
     def mark_sent(self) -> None:
-        """Store the time at which all arms received a target."""
+        """Store the present time as that of the last targets."""
         self._last_target_time = time.monotonic()
 
     def ownership_fault(self) -> str:
-        """Return a message if another controllet owns an arm without a fault, else nothing."""
+        """Return a message if another controllet owns an arm, else an empty string.
+
+        Arms with a fault do not count. :class:`ArmFaults` reports them.
+        """
         for name, controllet in self._controllets.items():
             state = self._cell.state(name)
             if not state.fault and state.owner != controllet:
@@ -69,11 +72,13 @@ class OwnershipCheck:
         return ""
 
     def refuse(self) -> None:
-        """Refuse a step while arms hold, since they may have been moved by hand.
+        """Refuse a step if arms hold because another controllet owns them or targets are too old.
+
+        They may have been moved by hand since, so the next target could be far away.
 
         Raises:
             ActionRejected: If another controllet owns an arm.
-            LoopError: If the last targets are too old.
+            LoopError: If the last targets are older than :data:`ACTION_TIMEOUT`.
         """
         if taken := self.ownership_fault():
             raise ActionRejected(f"step: {taken}. Call reset() first.")
@@ -90,7 +95,7 @@ RECOVER_OPTION = "recover"
 
 
 class ArmFaults:
-    """Monitor of arm faults, with recovery on request.
+    """Report and recovery of the faults of an environment's arms.
 
     Args:
         cell: Running cell.
@@ -103,7 +108,7 @@ class ArmFaults:
         self._cell, self._arms = cell, tuple(arms)
 
     def reasons(self) -> str:
-        """Return the arms with their faults as text, empty without faults."""
+        """Return the names and faults of stopped arms as text, empty if no arm has a fault."""
         faults = self._faults()
         if not faults:
             return ""
@@ -115,7 +120,7 @@ class ArmFaults:
         )
 
     def refuse(self) -> None:
-        """Refuse to continue with a fault, because a person has to inspect the arm first.
+        """Refuse to start an episode with a fault, because a person has to inspect the arm first.
 
         Raises:
             MotionFailed: If an arm has a fault. The message names the option to recover it.
@@ -127,7 +132,9 @@ class ArmFaults:
             )
 
     def recover(self) -> None:
-        """Clear all faults. Arms that cannot recover are reported by :meth:`refuse`.
+        """Try to recover all stopped arms. Arms that cannot recover keep their fault.
+
+        Call :meth:`refuse` afterwards, which reports them.
 
         Raises:
             LoopError: If the loop has ended.
@@ -140,7 +147,7 @@ class ArmFaults:
         return {arm: fault for arm, fault in faults.items() if fault}
 
     def _reports(self) -> dict[str, LoopEvent]:
-        """Return the latest fault event by arm."""
+        """Return the latest event of a fault by arm. Its text has more details than the fault."""
         _, events = self._cell.events_since(0)
         return {event.arm: event for event in events if event.event.is_fault}
 
@@ -156,7 +163,7 @@ MAX_STEP_AGE = 3.5
 
 
 class StepClock:
-    """Clock of the steps of an environment, based on the time of its cell.
+    """Timing of the steps of an environment, based on the time of its cell.
 
     Args:
         rate: Steps per second [Hz].
@@ -164,8 +171,9 @@ class StepClock:
 
     Attributes:
         period: Duration of a step [s].
-        deadline: Cell time of the latest step [s].
-        left_out: Cell times of the steps that were missed directly before ``deadline`` [s].
+        deadline: Cell time at which the latest step ends [s].
+        left_out: Cell times of the steps that were missed directly before ``deadline`` [s],
+            because the program was late.
 
     Thread: that of the environment.
     """
@@ -176,11 +184,14 @@ class StepClock:
         self.left_out: tuple[float, ...] = ()
 
     def reset(self, cell: Cell) -> None:
-        """Start counting at the current time."""
+        """Set the deadline to the present cell time at the start of an episode."""
         self.deadline, self.left_out = cell.time, ()
 
     def run(self, cell: Cell, step: int) -> None:
-        """Run the cycles of a step in lockstep. At 30 Hz, steps have 33, 33 and 34 cycles.
+        """Run the cycles of a step in lockstep.
+
+        If the cycle rate is no multiple of the step rate, steps differ by one cycle. At 30 Hz,
+        they have 33, 33 and 34 cycles.
 
         Args:
             cell: Inline cell.
@@ -190,10 +201,10 @@ class StepClock:
         cell.step(end - start)
 
     def wait(self, cell: Cell) -> None:
-        """Wait for the time of the next step in real time.
+        """Wait in real time until the present step ends, and set ``deadline`` and ``left_out``.
 
-        Lateness up to :data:`MAX_CAUGHT_UP_DELAY` is recovered by the following steps. Beyond it,
-        whole periods are skipped.
+        If the program is late by up to :data:`MAX_CAUGHT_UP_DELAY`, the following steps wait less
+        until it has caught up. If it is later, whole steps are skipped.
         """
         period, now = self.period, cell.time
         deadline, count = self.deadline + period, 0
@@ -202,8 +213,8 @@ class StepClock:
         missed = (deadline + k * period for k in range(count))
         self.left_out = tuple(instant for instant in missed if instant > now - MAX_STEP_AGE)
         deadline += count * period
-        # The cell time stops while a loop is paused. The limit of one period keeps the next step
-        # from waiting for missed steps.
+        # The cell time stands still while a loop is paused. The limit keeps the program from
+        # waiting longer than one period once the loop continues.
         self.deadline = min(deadline, now + period)
         timeout = time.monotonic() + STEP_TIMEOUT
         while (left := self.deadline - cell.time) > 0.0 and time.monotonic() < timeout:
@@ -223,7 +234,7 @@ class HomeMotion:
         cell: Running cell.
         controllets: Names of the controllets by arm.
         hands: Names of the arms with a gripper.
-        stopped: Monitor of stopped arms.
+        stopped: Report and recovery of arm faults.
 
     Thread: that of the environment.
     """
@@ -238,18 +249,18 @@ class HomeMotion:
         """Move the arms to their start configuration and activate the controllets.
 
         Args:
-            recovers: True to recover stopped arms first.
+            recovers: True to recover stopped arms first. False to refuse them.
 
         Raises:
-            MotionFailed: If an arm has stopped.
-            MultipandaError: If the motion fails.
+            MotionFailed: If an arm has stopped on a fault, before or during the motion.
+            MultipandaError: If the motion fails for another reason.
         """
         if recovers:
             self._stopped.recover()
         self._stopped.refuse()
         try:
             self._go()
-        except MultipandaError:  # If an arm has stopped, its fault is raised instead.
+        except MultipandaError:  # If an arm has stopped, its fault is the cause, and is raised.
             self._stopped.refuse()
             raise
 
@@ -282,8 +293,8 @@ class EpisodeState:
         goal: Goal of the task.
         task: Attributes of the task object.
         random: State of the random generator.
-        controls: Targets by arm.
-        hands: True for grippers commanded to be open, by arm.
+        controls: Attributes of the controls that contain the targets, by arm.
+        hands: True if the gripper of an arm was commanded to open, by arm.
     """
 
     simulation: SimulationState
@@ -304,7 +315,7 @@ def saved(
     controls: Mapping[str, Control],
     hands: Mapping[str, GripperControl],
 ) -> EpisodeState:
-    """Return copies of the state of an episode.
+    """Copy the state of an episode, so that the episode can continue without changing the copy.
 
     Args:
         simulation: State of the simulation.
@@ -329,7 +340,7 @@ def restore_state(
     random: np.random.Generator,
     controls: Mapping[str, Control],
 ) -> None:
-    """Restore task, random generator and targets from a saved state."""
+    """Set the attributes of task, random generator and controls to those of a saved state."""
     vars(task).clear()
     vars(task).update(deepcopy(dict(state.task)))
     random.bit_generator.state = deepcopy(dict(state.random))
@@ -338,20 +349,20 @@ def restore_state(
 
 
 def _targets(control: Control) -> dict[str, Any]:
-    """Return the attributes of a control that change between steps."""
+    """Return copies of the attributes of a control that change between steps, by name."""
     fixed = ("arm", "period", "low", "high")
     return deepcopy({key: value for key, value in vars(control).items() if key not in fixed})
 
 
 class MissedSteps:
-    """Access to the recorded states at missed steps.
+    """Access to the states that the loop recorded at steps that the program missed.
 
-    States are available immediately, and images can be rendered later.
+    States are available immediately. Images can be rendered later, when there is time.
 
     Args:
         scene: Scene of the environment.
         observer: Observer of the environment.
-        clock: Clock of the steps.
+        clock: Timing of the steps.
         keeps: True if the cell stores past states. Lockstep and remote cells do not.
 
     Thread: that of the environment.
@@ -364,18 +375,24 @@ class MissedSteps:
 
     @property
     def slack(self) -> float:
-        """Time until the next step, negative if it is late [s]."""
+        """Time until the next step has to end, negative if the program is late [s]."""
         return self._clock.deadline + self._clock.period - self._scene.cell.time
 
     def left_out(self) -> list[RecordedMoment]:
-        """Return the recorded states at the steps missed before the last one."""
+        """Return the recorded states at the steps missed before the latest step.
+
+        The list is empty if no step was missed, or the cell stores no past states.
+        """
         instants = self._clock.left_out if self._keeps else ()
         return [self._scene.cell.at(instant) for instant in instants]
 
     def observation(self, moment: RecordedMoment) -> tuple[Observation, dict[str, Any]]:
-        """Return observation and info at a recorded state, without camera images.
+        """Return observation and info of a missed step, without camera images.
 
-        Targets, gripper commands and topics were not recorded. They have their current values.
+        Targets, gripper commands and topics were not recorded. They have their present values.
+
+        Args:
+            moment: Recorded state at the missed step.
         """
         with self._looking_at(moment):
             obs = self._observer.see(self._scene, draws=False)
@@ -385,7 +402,7 @@ class MissedSteps:
             return obs, info
 
     def drawn(self, moment: RecordedMoment) -> dict[str, Image]:
-        """Render the images of all cameras at a recorded state."""
+        """Render the images of all cameras at the recorded state of a missed step."""
         with self._looking_at(moment):
             return self._observer.draw(self._scene)
 
@@ -396,6 +413,6 @@ class MissedSteps:
         try:
             yield
         finally:
-            # The scene shows the same state as before.
+            # Afterwards the scene shows the same state as before, for the next observation.
             if isinstance(before, RecordedMoment):
                 self._scene.show(before)

@@ -11,7 +11,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
 _CUBE_HALF_EDGE = 0.02  # Half edge of the cube [m].
-_CUBE_TOLERANCE = 0.015  # Tolerance of the position of the cube [m].
+_CUBE_TOLERANCE = 0.015  # Maximum distance of the cube from its goal at the end [m].
 _MAX_CUBE_OPENING = 0.62
 """Maximum opening of a gripper that holds the cube, from 0 (closed) to 1 (open)."""
 
@@ -30,19 +30,22 @@ class PickAndPlace(GymTask):
     seconds = 12.0
 
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
-        """Place the cube with a random rotation and draw a point above the table."""
+        """Place the cube at random on the table, and return a random goal above the table."""
         at, yaw = random.uniform([0.4, -0.15], [0.55, 0.15]), random.uniform(-0.6, 0.6)
         scene.place("cube", Pose(np.array([*at, TABLE_HEIGHT + _CUBE_HALF_EDGE]), turned(yaw)))
         return random.uniform([0.4, -0.2, TABLE_HEIGHT + 0.08], [0.58, 0.2, TABLE_HEIGHT + 0.25])
 
     def reward(self, scene: TaskScene) -> float:
-        """Return the proximity of gripper and cube, and of cube and goal."""
+        """Return 0.3 times the proximity of gripper and cube plus 0.7 times that of cube and goal.
+
+        The second part counts less while the gripper is far from the cube.
+        """
         cube = scene.thing("cube").position
         reaching = closeness(scene.distance(scene.tool("arm").position, cube), 0.1)
         return 0.3 * reaching + 0.7 * closeness(scene.distance(cube, scene.goal), 0.15) * reaching
 
     def is_done(self, scene: TaskScene) -> bool:
-        """Return True if the gripper holds the cube within 15 mm of the goal."""
+        """Return True if the cube is within 15 mm of the goal and 30 mm of the tool."""
         cube = scene.thing("cube").position
         in_hand = scene.distance(scene.tool("arm").position, cube) < 0.03
         return in_hand and scene.distance(cube, scene.goal) < _CUBE_TOLERANCE
@@ -55,18 +58,21 @@ class PickAndPlace(GymTask):
 def grasp_and_carry(
     scene: TaskScene, arm: str, object_name: str, goal: Vector, grasped: float
 ) -> tuple[Pose, float]:
-    """Return tool pose and gripper opening that move the centre of an object to a point.
+    """Return the next tool pose and gripper opening for moving an object to a goal.
+
+    The tool moves above the object, descends, closes the gripper and carries the object.
 
     Args:
         scene: Current scene.
         arm: Name of an arm with a gripper.
         object_name: Name of the object, which is grasped from above across its x axis.
-        goal: Goal of the centre in the world frame, (3,) [m].
-        grasped: Maximum opening of a gripper that holds the object.
+        goal: Goal of the centre of the object in the world frame, (3,) [m].
+        grasped: Opening below which the gripper counts as closed on the object, from 0 to 1.
     """
     pose, tool = scene.thing(object_name), scene.tool(arm)
     yaw = float(np.arctan2(pose.rotation[1, 0], pose.rotation[0, 0]))
-    yaw = (yaw + np.pi / 4) % (np.pi / 2) - np.pi / 4  # A cube has a symmetry of 90 degrees.
+    # The object looks the same after 90 degrees, so the tool need not rotate by more than 45.
+    yaw = (yaw + np.pi / 4) % (np.pi / 2) - np.pi / 4
     down = turned(yaw) @ DOWN
     off = pose.position - tool.position
     is_over = float(np.linalg.norm(off[:2])) < 0.012
@@ -85,7 +91,7 @@ def grasp_and_carry(
 
 _BRICK_HALF_EDGES = np.array([0.03, 0.02, 0.02])
 _BRICK = {"shape": "box", "size": _BRICK_HALF_EDGES.tolist(), "mass": 0.06, "friction": 1.0}
-_BRICK_TOLERANCE = 0.012  # Tolerance of the position of the upper brick [m].
+_BRICK_TOLERANCE = 0.012  # Maximum distance of the upper brick from its goal at the end [m].
 _MAX_BRICK_OPENING = 0.62
 """Maximum opening of a gripper that holds a brick, from 0 (closed) to 1 (open)."""
 _ASIDE_POSITIONS = {
@@ -115,7 +121,7 @@ class StackBricks(GymTask):
     seconds = 30.0
 
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
-        """Place the bricks. The goal is the centre of the lower one."""
+        """Place both bricks at random, and return the goal of the centre of the lower one."""
         for name, side in (("lower", 1.0), ("upper", -1.0)):
             at = random.uniform([0.45, 0.16], [0.55, 0.24]) * [1.0, side]
             scene.place(
@@ -131,13 +137,19 @@ class StackBricks(GymTask):
     _phase = 0
 
     def _off(self, scene: TaskScene) -> tuple[float, float]:
-        """Return the distances of the lower and the upper brick from their goals [m]."""
+        """Return the distances of the lower and the upper brick from their goals [m].
+
+        The goal of the upper brick is on top of the lower one, wherever that is.
+        """
         lower, upper = scene.thing("lower").position, scene.thing("upper").position
         on_top = lower + [0.0, 0.0, 2.0 * _BRICK_HALF_EDGES[2]]
         return scene.distance(lower, scene.goal), scene.distance(upper, on_top)
 
     def reward(self, scene: TaskScene) -> float:
-        """Return the proximity of the bricks to their goals."""
+        """Return the mean proximity of both bricks to their goals.
+
+        That of the upper brick counts less while the lower one is away from its goal.
+        """
         lower, upper = self._off(scene)
         return 0.5 * closeness(lower, 0.1) + 0.5 * closeness(upper, 0.1) * closeness(lower, 0.05)
 
@@ -148,7 +160,7 @@ class StackBricks(GymTask):
         return let_go and lower < 2.0 * _BRICK_TOLERANCE and upper < _BRICK_TOLERANCE
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Place the lower brick, retreat, and place the upper one."""
+        """Place the lower brick, move the left arm aside, and place the upper brick."""
         lower, upper = scene.thing("lower").position, scene.thing("upper").position
         aside = {arm: (Pose(at, DOWN), 1.0) for arm, at in _ASIDE_POSITIONS.items()}
         on_top = lower + [0.0, 0.0, 2.0 * _BRICK_HALF_EDGES[2] + 0.002]
@@ -168,7 +180,7 @@ class StackBricks(GymTask):
     def _bring(
         self, scene: TaskScene, arm: str, object_name: str, goal: Vector
     ) -> tuple[Pose, float]:
-        """Carry a brick above its goal, then down."""
+        """Return tool pose and gripper opening that carry a brick above its goal, then down."""
         at = scene.thing(object_name).position
         over = goal + [0.0, 0.0, 0.08]
         is_over = scene.distance(at[:2], goal[:2]) < 0.006
@@ -177,7 +189,7 @@ class StackBricks(GymTask):
         )
 
     def _leave(self, scene: TaskScene, arm: str) -> tuple[Pose, float]:
-        """Open the gripper, move up, then aside."""
+        """Return tool pose and gripper opening that release a brick, then move up, then aside."""
         tool = scene.tool(arm)
         if scene.opening(arm) < 0.9:
             return tool, 1.0
@@ -214,11 +226,11 @@ class HandOver(GymTask):
                 "rgba": [0.9, 0.6, 0.1, 1.0]},
     }  # fmt: skip
     seconds = 25.0
-    # During the handover the grippers are closer to each other than this feature permits.
+    # Collision avoidance between the arms would keep the grippers apart during the handover.
     params = {"collision_avoidance": {"arms": False}}
 
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
-        """Place the bar on the table."""
+        """Place the bar at random in front of the left arm. The task has no goal vector."""
         at = random.uniform([0.45, 0.14], [0.55, 0.2])
         scene.place("bar", Pose(np.array([*at, TABLE_HEIGHT + _BAR_HALF_EDGES[2]]), _BAR_ALONG_Y))
         self._phase = 0
@@ -230,7 +242,11 @@ class HandOver(GymTask):
         return scene.opening(arm) < _MAX_BAR_OPENING and scene.cell.gripper(arm).state().is_grasped
 
     def reward(self, scene: TaskScene) -> float:
-        """Return the progress: up to 1/6 before a grasp, up to 2/3 after it, 0.8 at the end."""
+        """Return the progress of the handover.
+
+        It is up to 1/6 before a grasp, 1/3 to 2/3 while only the left gripper holds the bar, and
+        0.8 once the right gripper holds it.
+        """
         left, right = (self._holds(scene, arm) for arm in self.arms)
         near = closeness(
             scene.distance(scene.tool("left").position, scene.thing("bar").position)
@@ -253,7 +269,7 @@ class HandOver(GymTask):
         return is_up and self._holds(scene, "right") and scene.opening("left") > 0.8
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Grasp the bar at one end, lift it, grasp the other end and release the first."""
+        """Grasp and lift the bar with the left arm, then grasp it with the right, then release."""
         bar = scene.thing("bar")
         ends = {"left": bar.position + _GRASP_DISTANCE * bar.rotation[:, 0],
                 "right": bar.position - _GRASP_DISTANCE * bar.rotation[:, 0]}  # fmt: skip
@@ -279,7 +295,7 @@ class HandOver(GymTask):
     def _take(self, scene: TaskScene, arm: str, at: Vector) -> tuple[Pose, float]:
         tool = scene.tool(arm).position
         off = at - tool
-        # The tolerance is small along x, the closing direction of the fingers.
+        # The fingers close along x, so the tool has to be more precise along x than along the bar.
         is_over = abs(float(off[0])) < 0.012 and abs(float(off[1])) < 0.03
         is_there = is_over and abs(float(off[2])) < 0.012
         goal = at if is_over else at + np.array([0.0, 0.0, 0.08])
@@ -289,9 +305,9 @@ class HandOver(GymTask):
 _LIFT_TABLE_HEIGHT = 0.3  # Height of the top of the table [m].
 _BOX_HALF_EDGES = np.array([0.06, 0.08, 0.1])
 """Half edges of the box [m]."""
-_LIFT_TOLERANCE = 0.02  # Tolerance of the height of the box [m].
+_LIFT_TOLERANCE = 0.02  # Maximum distance of the box from its goal height at the end [m].
 _PRESS_DEPTH = 0.04
-"""Depth of the targets inside the box, which generates the pressing force [m]."""
+"""Depth of the tip targets inside the box. The springs then press with this depth [m]."""
 _GRASP_HEIGHT = 0.04
 """Height of the grasp above the centre of the box [m]. The box then hangs between the tips."""
 _APPROACH_DISTANCE = 0.015
@@ -305,7 +321,7 @@ _SLIP_MISALIGNMENT = 0.04
 _PRESS_FORCES = (8.0, 18.0)
 """Pressing forces for no and for full lifting motion [N]."""
 _MAX_LEAD_HEIGHT = 0.02
-"""Maximum height of the targets above the box while lifting [m]."""
+"""Maximum height by which the targets lead the box while lifting [m]."""
 _SIDES = {"left": 1.0, "right": -1.0}
 _TIP_TOOL = {"mass": 0.2, "com": [0.0, 0.0, 0.03], "position": [0.0, 0.0, 0.06], "friction": 1.0,
         "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0]}  # fmt: skip
@@ -340,7 +356,7 @@ class LiftBox(GymTask):
     _rest = Pose.identity()
 
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
-        """Place the box with a small rotation. The goal is the height of its centre."""
+        """Place the box at random, and return the goal height of its centre, (1,) [m]."""
         at, yaw = random.uniform([0.47, -0.01], [0.53, 0.01]), random.uniform(-0.1, 0.1)
         self._rest = Pose(np.array([*at, _LIFT_TABLE_HEIGHT + _BOX_HALF_EDGES[2]]), turned(yaw))
         scene.place("box", self._rest)
@@ -358,12 +374,12 @@ class LiftBox(GymTask):
         )
 
     def reward(self, scene: TaskScene) -> float:
-        """Return the proximity of the tips to the box and the height of the box."""
+        """Return 0.3 times the proximity of tips and box plus 0.7 times the lift progress."""
         risen = 1.0 - abs(float(scene.goal[0] - scene.thing("box").position[2])) / 0.15
         return 0.3 * closeness(self._tips_off(scene), 0.2) + 0.7 * max(0.0, min(1.0, risen))
 
     def is_done(self, scene: TaskScene) -> bool:
-        """Return True if the box is lifted and upright."""
+        """Return True if the box is upright and within 20 mm of the goal height."""
         box = scene.thing("box")
         is_upright = float(box.rotation[2, 2]) > 0.95
         return is_upright and abs(float(scene.goal[0] - box.position[2])) < _LIFT_TOLERANCE
@@ -371,8 +387,8 @@ class LiftBox(GymTask):
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Approach both sides of the box, press, and lift it while both tips press.
 
-        The expert is a continuous function of the poses of box and tips, independent of time, so
-        that it can be imitated.
+        The result is a continuous function of the scene and does not depend on time, so that a
+        policy can imitate it.
         """
         box, goal = scene.thing("box"), float(scene.goal[0])
         yaw = float(np.arctan2(box.rotation[1, 0], box.rotation[0, 0]))
@@ -390,7 +406,8 @@ class LiftBox(GymTask):
         holds = beside * touches * _interpolate(-pressing, -_PRESS_FORCES[1], -_PRESS_FORCES[0])
         inside = beside * (_PRESS_DEPTH + _APPROACH_DISTANCE) - _APPROACH_DISTANCE
         lift = holds * float(np.clip(goal - box.position[2], 0.0, _MAX_LEAD_HEIGHT))
-        frame = turned((1.0 - holds) * yaw)  # In the lift the tools align the box to the world.
+        # The tools follow the rotation of the box until they hold it, and then rotate it to zero.
+        frame = turned((1.0 - holds) * yaw)
         middle = grip + [0.0, 0.0, lift]
         return {
             arm: (

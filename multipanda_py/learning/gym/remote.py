@@ -26,11 +26,11 @@ Topics: TypeAlias = Mapping[str, "str | tuple[str, float]"]
 
 
 class RemoteCell(Protocol):
-    """Cell in another process, with the part of :class:`.Cell` that environments use.
+    """Cell in another process, with the members of :class:`.Cell` that environments use.
 
-    In addition to the following members it provides those of a cell with the same meaning:
-    ``descriptions``, ``time``, ``state``, ``pose``, ``objects``, ``gripper``, ``world``.
-    Commands are ``set_target``, ``switch``, ``hold``, ``recover``, ``move_to``, ``wait``,
+    In addition to the members below, it has these attributes and queries of :class:`.Cell`:
+    ``descriptions``, ``time``, ``state``, ``pose``, ``objects``, ``gripper`` and ``world``. Its
+    commands are ``set_target``, ``switch``, ``hold``, ``recover``, ``move_to``, ``wait``,
     ``check``, ``events_since``, ``start`` and ``close``.
     """
 
@@ -41,11 +41,11 @@ class RemoteCell(Protocol):
         """Configuration of the remote cell."""
 
     def laws_for(self, arms: Sequence[str], law: str, period: float) -> dict[str, str]:
-        """Return the name of the controllet for actions, by arm.
+        """Return the name of the controllet that receives the actions, by arm.
 
         Args:
             arms: Names of the arms.
-            law: Type of the controllet.
+            law: Required type of the controllet.
             period: Time between two actions [s].
 
         Raises:
@@ -55,11 +55,11 @@ class RemoteCell(Protocol):
 
 
 class Sensors(Protocol):
-    """Sensors in addition to the cell.
+    """Additional sensors of an environment, whose values the cell does not provide.
 
     Attributes:
-        images: Height and width of the images by name [pixels].
-        numbers: Number of components by name.
+        images: Height and width of the images by name of the sensor [pixels].
+        numbers: Number of components of the vectors by name of the sensor.
     """
 
     images: Mapping[str, tuple[int, int]]
@@ -73,22 +73,24 @@ class Sensors(Protocol):
         """
 
     def close(self) -> None:
-        """Unsubscribe. Repeated calls have no effect."""
+        """Stop receiving values. Repeated calls have no effect."""
 
 
 def remote_cell(cell: object) -> Cell | None:
-    """Return the remote cell selected by an argument, or None.
+    """Return the remote cell that the argument ``cell`` of an environment selects.
+
+    The result is None if the argument selects no remote cell, for example a cell file.
 
     Args:
-        cell: Remote cell, a name such as ``ros:/NAMESPACE`` for the cell of a node, or anything
-            else.
+        cell: Remote cell, a name such as ``ros:/NAMESPACE`` for the cell of a node, or any other
+            argument.
 
     Raises:
         UnknownName: If the prefix of the name is unknown.
         MultipandaError: If the cell is not available.
     """
     if getattr(cell, "is_remote", False):
-        # The object is no Cell, but has the members that environments use, see RemoteCell.
+        # A remote cell is no Cell, but has all members of Cell that environments use.
         return cast("Cell", cell)
     kind, colon, name = cell.partition(":") if isinstance(cell, str) else ("", "", "")
     if not colon or "/" in kind or Path(str(cell)).exists():
@@ -99,10 +101,13 @@ def remote_cell(cell: object) -> Cell | None:
 
 
 def refuse_with_remote(**text: object) -> None:
-    """Refuse arguments that a remote cell does not support.
+    """Refuse arguments of an environment that cannot be combined with a remote cell.
+
+    Args:
+        text: Values of these arguments by name, None or empty if they are not given.
 
     Raises:
-        ConfigurationError: If any is given. The message names all of them.
+        ConfigurationError: If an argument is given. The message names all of them.
     """
     if faults := [
         f"{name}: got {value!r:.60}, not supported for a remote cell"
@@ -131,12 +136,12 @@ def sensors_of(topics: Topics) -> Sensors | None:
 def controllets_of(
     cell: Cell, arms: Sequence[str], control: type[Control], period: float, own: str
 ) -> dict[str, str]:
-    """Return the name of the controllet for actions, by arm.
+    """Return the name of the controllet that receives the actions, by arm.
 
     Args:
         cell: Cell in this process, or a remote cell.
         arms: Names of the arms.
-        control: Control of the environment.
+        control: Control that converts actions to targets.
         period: Duration of a step [s].
         own: Instance name of the controllets of a cell in this process.
     """

@@ -43,17 +43,17 @@ class GripperControl:
         self.is_open = True
 
     def reset(self, cell: Cell) -> None:
-        """Initialise the command with the measured width."""
+        """Set the last command to open or closed by the measured width, without sending it."""
         hand = cell.gripper(self.arm)
         state = hand.state()
         self.is_open = state.width > 0.5 * state.max_width
 
     def send(self, cell: Cell, number: float) -> None:
-        """Send a command if the component of the action changes it.
+        """Send a command to open or close if it differs from the last one.
 
         Args:
             cell: Running cell.
-            number: Component for the gripper, from 0 (closed) to 1 (open).
+            number: Action component of the gripper, from 0 (closed) to 1 (open).
         """
         desired = number > OPEN_THRESHOLD if not self.is_open else number >= CLOSE_THRESHOLD
         if desired == self.is_open:
@@ -71,7 +71,7 @@ class GripperControl:
         hand = cell.gripper(self.arm)
         if should_open:
             hand.move(hand.state().max_width)
-        else:  # A grasp closes on an object of any width.
+        else:  # These tolerances accept a grasped object of any width.
             max_width = hand.state().max_width
             hand.grasp(0.0, force=GRASP_FORCE, epsilon_inner=0.0, epsilon_outer=max_width)
 
@@ -81,15 +81,15 @@ _REAL_KINDS = "biuf"
 
 
 def real_numbers(value: Any) -> NDArray[np.float64]:
-    """Return a copy as an array of real numbers.
+    """Return a copy of a value as an array of real numbers.
 
     Raises:
-        TypeError: If the values are not real numbers. The message names their type, or is empty if
-            they form no array.
+        TypeError: If the value contains other types. The message names their type, or is empty if
+            the value cannot be converted to an array.
     """
     try:
         numbers = np.asarray(value)
-    except Exception as error:  # Conversion of a foreign type may raise any error.
+    except Exception as error:  # The conversion of an unknown type may raise any error.
         raise TypeError from error
     if np.ma.isMaskedArray(value):
         raise TypeError("masked")
@@ -105,11 +105,11 @@ class ActionLayout:
     """Layout of actions: for each arm its control components, and one more for its gripper.
 
     Args:
-        controls: Action definitions by arm, in the order of the task.
+        controls: Controls that convert actions to targets, by arm in the order of the task.
         hands: Gripper controls by arm.
 
     Attributes:
-        space: Action space.
+        space: Action space of the environment.
 
     Thread: that of the environment.
     """
@@ -155,7 +155,7 @@ class ActionLayout:
         return clipped
 
     def send(self, cell: Cell, numbers: Vector, arm: str) -> None:
-        """Send the targets of one arm and its gripper.
+        """Send the target of one arm, and the command of its gripper.
 
         Args:
             cell: Running cell.
@@ -168,10 +168,13 @@ class ActionLayout:
             self._hands[arm].send(cell, float(numbers[index.stop]))
 
     def toward(self, desired: Mapping[str, tuple[Pose, float]]) -> Action:
-        """Return the action towards tool poses in the base frames and gripper openings.
+        """Return the action that moves all arms towards tool poses by at most one step.
+
+        Args:
+            desired: Tool pose in the base frame and gripper opening from 0 to 1, by arm.
 
         Raises:
-            NotImplementedError: If a control has no poses.
+            NotImplementedError: If the actions of an arm are joint positions.
         """
         numbers: list[float] = []
         for name, control in self._controls.items():
@@ -181,7 +184,7 @@ class ActionLayout:
         return np.asarray(numbers, np.float32)
 
     def hold(self) -> Action:
-        """Return the action that keeps all targets and gripper commands."""
+        """Return the action that keeps the targets and gripper commands of all arms."""
         numbers: list[float] = []
         for name, control in self._controls.items():
             numbers += [*control.rest.tolist(), *([KEEP_GRIPPER] if name in self._hands else [])]
@@ -189,11 +192,11 @@ class ActionLayout:
 
 
 Observation = dict[str, Any]
-_POSE_SIZE = 9  # Number of values of a pose.
+_POSE_SIZE = 9  # Number of components of a pose: position and two columns of its rotation.
 
 
 class Observer:
-    """Collector of observations, as float32 and images as uint8.
+    """Collector of the observations of an environment: vectors of float32, images of uint8.
 
     An arm has ``q``, ``dq``, ``twist``, ``target`` and ``pose`` of the tool in the base frame
     (position and two columns of the rotation matrix). Its ``wrench`` is the estimated external
@@ -201,7 +204,7 @@ class Observer:
 
     Args:
         arms: Descriptions of the observed arms by name.
-        controls: Action definitions by arm.
+        controls: Controls by arm, whose targets are observed.
         objects: Names of the objects whose poses in the world frame are observed.
         goal_size: Number of components of the goal.
         cameras: Height and width of the camera images by name [pixels].
@@ -210,8 +213,8 @@ class Observer:
 
     Attributes:
         space: Observation space.
-        topic_image_time: Cell time of the oldest of the latest images from topics [s], nan
-            without any.
+        topic_image_time: Cell time of the oldest of the latest images from all topics [s], nan
+            without image topics.
         sizes: Width and height of the camera images [pixels].
     """
 
@@ -280,7 +283,7 @@ class Observer:
         }
 
     def oldest_image_time(self, instant: float) -> float:
-        """Return the cell time of the oldest image of cameras and topics [s].
+        """Return the cell time of the oldest image in an observation, from cameras or topics [s].
 
         Args:
             instant: Cell time of the camera images [s].
@@ -289,7 +292,7 @@ class Observer:
         return float(np.fmin(received, instant)) if self._cameras else received
 
     def _add_sensors(self, sensors: Sensors, scene: TaskScene, obs: Observation) -> None:
-        """Add the additional sensors to an observation."""
+        """Add the latest images and vectors of additional sensors to an observation."""
         images, numbers, age = sensors.read()
         if images:
             obs["images"] = {**obs.get("images", {}), **images}

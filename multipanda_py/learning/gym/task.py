@@ -25,8 +25,9 @@ from multipanda_py.state import Vector
 class GymTask(ABC):
     """Scene and reward of a task.
 
-    Sections have the format of a cell file. :meth:`begin` draws all random values of an episode
-    from the given generator, so that episodes with equal seeds are identical.
+    Subclasses define the attributes, whose sections have the format of a cell file. :meth:`begin`
+    has to draw all random values of an episode from the given generator. Episodes with equal seeds
+    are then identical.
 
     Attributes:
         arms: Sections of the arms by name. Actions and observations use this order.
@@ -34,7 +35,7 @@ class GymTask(ABC):
         goal_size: Number of components of the goal.
         seconds: Time limit of an episode [s].
         touching: Pairs of bodies that may touch, as in the section ``collisions`` of a cell file.
-        params: Parameters of the controllet's features, if the defaults are unsuitable.
+        params: Parameters of features of the controllet that differ from the defaults, by feature.
     """
 
     arms: ClassVar[Mapping[str, Mapping[str, Any]]]
@@ -64,7 +65,8 @@ class GymTask(ABC):
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Return the desired tool pose in the world frame and gripper opening from 0 to 1, by arm.
 
-        Experts generate demonstrations and show that a task is feasible. Not every task has one.
+        A scripted expert solves the task, to generate demonstrations and to show that the task is
+        feasible. Not every task has an expert.
 
         Args:
             scene: Current scene.
@@ -102,11 +104,11 @@ def lockstep_cell(
     features: Sequence[str] | None,
     residual: Residual = None,
 ) -> CellConfig:
-    """Return the cell of a task in lockstep.
+    """Return the cell of a task, with its scene and controllet, that runs in lockstep.
 
     Args:
         task: Task with the scene.
-        control: Control with the type of the controllet.
+        control: Control, which determines the type of the controllet.
         features: Features of the controllet, or None for its defaults.
         residual: File of a learned residual for simulated arms, or files by arm.
 
@@ -134,12 +136,14 @@ def cell_of_file(
     features: Sequence[str] | None,
     residual: Residual = None,
 ) -> CellConfig:
-    """Return a cell file with the controllet of a control added, and no active controllet.
+    """Return the cell of a file, to which the controllet for actions is added.
+
+    No controllet is active at the start. ``reset`` of the environment activates this one.
 
     Args:
         path: Path of the cell file.
         task: Task of the environment.
-        control: Control with the type of the controllet.
+        control: Control, which determines the type of the controllet.
         features: Features of the controllet, or None for its defaults.
         residual: File of a learned residual for simulated arms, or files by arm.
 
@@ -166,10 +170,10 @@ def cell_of_file(
 
 
 def _with_residual(arms: dict[str, Any], residual: Residual) -> dict[str, Any]:
-    """Add files of learned residuals to sections of arms.
+    """Return the sections of arms, with the files of their learned residuals added.
 
     Raises:
-        UnknownName: If an arm does not exist.
+        UnknownName: If ``residual`` names an arm that does not exist.
     """
     files = residual if isinstance(residual, Mapping) else dict.fromkeys(arms, residual)
     for name, file in files.items():
@@ -187,18 +191,19 @@ def _controllet_section(
     params = {**control.params, **task.params}
     if features is None:
         return {"type": control.controllet, "params": params}
-    # Parameters of features that the control does not use are removed.
+    # The controllet would reject parameters of a feature that it does not have.
     for name in set(task.params) - set(features):
         del params[name]
     return {"type": control.controllet, "params": params, "features": list(features)}
 
 
 def check_task_attributes(task: GymTask) -> None:
-    """Refuse a task with attributes of a wrong type.
+    """Check the types of the attributes that a task defines.
+
+    The contents of sections are checked later, when the cell is made from them.
 
     Raises:
-        ConfigurationError: If an attribute is invalid. Contents of sections are checked with the
-            cell.
+        ConfigurationError: If an attribute has a wrong type.
     """
     name, goal, seconds = type(task).__name__, task.goal_size, task.seconds
     for attribute in ("arms", "objects", "params"):
@@ -214,7 +219,7 @@ def check_task_attributes(task: GymTask) -> None:
 
 
 def goal_of(task: GymTask, value: Any) -> Vector:
-    """Return the goal drawn by a task, (goal_size,).
+    """Check the goal that ``begin`` of a task has returned, and convert it to (goal_size,).
 
     Raises:
         TaskFailed: If it has another shape or is not finite.
@@ -230,7 +235,7 @@ def goal_of(task: GymTask, value: Any) -> Vector:
 
 
 def reward_of(task: GymTask, value: Any) -> float:
-    """Return the reward of a task.
+    """Check the reward that a task has returned, and convert it to a float.
 
     Raises:
         TaskFailed: If it is not a finite number.
@@ -241,10 +246,10 @@ def reward_of(task: GymTask, value: Any) -> float:
 
 
 def is_done(task: GymTask, value: Any) -> bool:
-    """Return True if a task is done.
+    """Check the value that ``is_done`` of a task has returned, and convert it to a bool.
 
     Raises:
-        TaskFailed: If the result is neither True nor False.
+        TaskFailed: If the value is neither True nor False.
     """
     if not isinstance(value, (bool, np.bool_)):
         raise _failed(task, f"is_done: got {value!r:.60}, allowed True or False")
@@ -284,10 +289,10 @@ def task_names() -> tuple[str, ...]:
 
 
 def task_named(name: str) -> GymTask:
-    """Return the task of a name.
+    """Return a new task object for the name of a task.
 
     Raises:
-        UnknownName: If it does not exist.
+        UnknownName: If no task has this name.
     """
     if name in BUILT_IN:
         return resolve_name(BUILT_IN[name])()  # type: ignore[no-any-return]

@@ -22,18 +22,18 @@ from multipanda_py.simulation.scene_view import SceneView
 from multipanda_py.state import Vector
 
 TABLE_HEIGHT = 0.2
-"""Height of the table [m]."""
+"""Height of the table top above the ground [m]."""
 TABLE = {"shape": "box", "size": [0.25, 0.4, 0.1], "position": [0.5, 0.0, 0.1],
          "rgba": [0.72, 0.6, 0.45, 1.0]}  # fmt: skip
 ROD = {"mass": 0.2, "com": [0.0, 0.0, 0.05], "position": [0.0, 0.0, 0.12],
        "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0]}  # fmt: skip
-"""Rod with a round tip on the flange."""
+"""Section of a tool: rod with a round tip, mounted on the flange."""
 DOWN = np.array([[1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, -1.0]])
 """Orientation of a tool that points down, with its x axis along that of the world frame."""
 
 
 def turned(yaw: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Return the rotation matrix about the vertical axis, (3, 3)."""
+    """Return the rotation matrix of an angle [rad] about the vertical axis, (3, 3)."""
     c, s = float(np.cos(yaw)), float(np.sin(yaw))
     return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
 
@@ -43,10 +43,13 @@ DEFAULT_IMAGE_SIZE = (128, 128)
 
 
 def sizes_of(cameras: Sequence[str] | Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
-    """Return heights and widths of images by camera.
+    """Return height and width of the images [pixels], by camera.
+
+    Args:
+        cameras: Names of cameras, whose images get the default size, or height and width by name.
 
     Raises:
-        ConfigurationError: If the argument contains neither names nor sizes in whole pixels.
+        ConfigurationError: If ``cameras`` contains neither names nor sizes in whole pixels.
     """
     value: Any = cameras
     try:
@@ -70,9 +73,10 @@ def sizes_of(cameras: Sequence[str] | Mapping[str, tuple[int, int]]) -> dict[str
 
 
 class RecordRenderer(Closeable):
-    """Renderer of cameras at recorded states, while the loop continues.
+    """Renderer of camera images at recorded states, while the loop continues.
 
-    Renderers are created in advance, because creating one takes longer than the target timeout.
+    Renderers of all sizes are created at once. Creating one takes longer than the target timeout,
+    so arms that move would stop.
 
     Args:
         config: Configuration of the running cell with simulated arms.
@@ -94,7 +98,7 @@ class RecordRenderer(Closeable):
             self.image(None, width, height)
 
     def show(self, row: NDArray[np.void]) -> None:
-        """Set the cycle record for the next images."""
+        """Set the cycle record that the next images show."""
         self._view.show(row)
 
     def image(self, camera: str | None, width: int, height: int) -> Image:
@@ -132,9 +136,10 @@ class TaskScene:
         cell: Running cell in lockstep or in real time.
 
     Attributes:
-        cell: Cell, for further requests.
-        goal: Goal of the episode.
-        seen: State at the time selected by :meth:`observe`.
+        cell: Cell, for requests that the scene does not offer.
+        goal: Goal of the episode, as returned by :meth:`.GymTask.begin`.
+        seen: State that observations and images show: the cell itself in lockstep, else the
+            recorded state selected by :meth:`observe` or :meth:`show`.
     """
 
     def __init__(self, cell: Cell) -> None:
@@ -149,26 +154,29 @@ class TaskScene:
 
     @property
     def is_lockstep(self) -> bool:
-        """True if the cell runs in lockstep."""
+        """True if the cell advances only in steps, False if it runs in real time."""
         return self.cell.config.cell.placement == "inline"
 
     def draw(self, sizes: Iterable[tuple[int, int]]) -> None:
-        """Create renderers for image widths and heights [pixels] before arms move.
+        """Create the renderers of a real-time cell before arms move. In lockstep, do nothing.
+
+        Args:
+            sizes: Widths and heights of the images to render [pixels].
 
         Raises:
-            SimulationRefused: If an arm is real.
+            SimulationRefused: If an arm is real, since its surroundings are unknown.
         """
         if not self.is_lockstep:
             self._images = RecordRenderer(self.cell.config, sizes)
 
     def observe(self, time: float) -> float:
-        """Select the time for the next observation and images.
+        """Select the time that the next observation and images show.
 
         Args:
             time: Current or past cell time [s]. In lockstep, the current time is used.
 
         Returns:
-            Time of the cycle at or before the given time [s].
+            Cell time of the selected cycle, the last one at or before the given time [s].
         """
         if self.is_lockstep:
             return self.cell.time
@@ -177,7 +185,10 @@ class TaskScene:
         return moment.time
 
     def show(self, moment: RecordedMoment) -> None:
-        """Select a recorded state for the next observation and images. Not for lockstep."""
+        """Select the recorded state that the next observation and images show.
+
+        A cell in lockstep stores no states, so this is only for cells in real time.
+        """
         self.seen = moment
         if self._images is not None:
             self._images.show(moment.row)
@@ -208,13 +219,13 @@ class TaskScene:
         """Return the measured tool pose in the world frame.
 
         Raises:
-            UnknownName: If the arm does not exist. Other methods with an arm name raise it as
-                well.
+            UnknownName: If the arm does not exist. The other methods with the name of an arm raise
+                it as well.
         """
         return self._base(arm) @ self.cell.pose(arm)
 
     def force(self, arm: str) -> Vector:
-        """Return the estimated external force on a tool in the world frame, (3,) [N]."""
+        """Return the estimated external force on an arm's tool in the world frame, (3,) [N]."""
         measured: Vector = self._base(arm).rotation @ self.cell.state(arm).wrench_ext_in_base[:3]
         return measured
 
@@ -223,7 +234,7 @@ class TaskScene:
         return self._base(arm).inverse() @ pose_in_world
 
     def thing(self, name: str) -> Pose:
-        """Return the pose of a movable object.
+        """Return the pose of a movable object in the world frame.
 
         Raises:
             UnknownName: If the cell does not know the object, as with real arms.
@@ -243,17 +254,17 @@ class TaskScene:
         return float(np.linalg.norm(np.subtract(first, second)))
 
     def opening(self, arm: str) -> float:
-        """Return the opening of a gripper from 0 to 1, or 1 without a gripper."""
+        """Return the opening of an arm's gripper from 0 to 1, or 1 if the arm has no gripper."""
         self._base(arm)
         hand = self.cell.descriptions[arm].gripper
         return 1.0 if hand is None else self.cell.gripper(arm).state().width / hand.max_width
 
     def place(self, name: str, pose: Pose) -> None:
-        """Place a movable object at rest. In real time, wait until it is at the new pose.
+        """Set the pose of a movable object, at rest. In real time, wait until it has this pose.
 
         Args:
             name: Name of the object.
-            pose: Pose in the world.
+            pose: Pose in the world frame.
 
         Raises:
             SimulationRefused: If the arms are real. Then the object has to be placed by hand.

@@ -26,7 +26,7 @@ class Reach(GymTask):
     seconds = 5.0
 
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
-        """Draw a point in the world frame for each arm."""
+        """Return a random point in the world frame for the tool of each arm as the goal."""
         bases = [scene.cell.descriptions[arm].position_base_in_world for arm in self.arms]
         return np.concatenate(
             [base + random.uniform(_LOWEST_GOAL, _HIGHEST_GOAL) for base in bases]
@@ -48,7 +48,7 @@ class Reach(GymTask):
         return max(self._distances(scene)) < _REACH_TOLERANCE
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Move to the goals with constant orientation."""
+        """Return the goals as tool poses with constant orientation."""
         goals = scene.goal.reshape(-1, 3)
         return {
             arm: (scene.tool(arm).at(goal), 1.0)
@@ -87,7 +87,7 @@ class PushPuck(GymTask):
     seconds = 15.0
 
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
-        """Place the puck and draw a goal at a distance of 10 to 18 cm."""
+        """Place the puck at random, and return a goal at a random distance of 10 to 18 cm."""
         at = random.uniform([0.42, -0.12], [0.54, 0.12])
         scene.place("puck", Pose(np.array([*at, TABLE_HEIGHT + _PUCK_HALF_HEIGHT]), np.eye(3)))
         direction, distance = random.uniform(-1.2, 1.2), random.uniform(0.1, 0.18)
@@ -97,7 +97,7 @@ class PushPuck(GymTask):
         return scene.distance(scene.thing("puck").position[:2], scene.goal)
 
     def reward(self, scene: TaskScene) -> float:
-        """Return the proximity of the puck to its goal, with a small part for rod and puck."""
+        """Return 0.8 times the proximity of puck and goal plus 0.2 times that of rod and puck."""
         rod = scene.distance(scene.tool("arm").position, scene.thing("puck").position)
         return 0.8 * closeness(self._left(scene), 0.1) + 0.2 * closeness(rod - 0.05, 0.2)
 
@@ -136,7 +136,7 @@ _MAX_HOLE_ERROR = 0.004
 
 
 def _walls() -> dict[str, dict[str, Any]]:
-    """Return the walls of a block with a square hole."""
+    """Return the sections of the walls around a square hole, by name. They form a block."""
     inner, thick, half = _PEG_RADIUS + _PEG_CLEARANCE, 0.03, 0.5 * _BLOCK_HEIGHT
     walls = {}
     for name, direction in (("front", (1, 0)), ("back", (-1, 0)), ("left", (0, 1)),
@@ -155,7 +155,7 @@ def _walls() -> dict[str, dict[str, Any]]:
 class PegInsertion(GymTask):
     """Insertion of a round 16 mm peg on the flange into a hole that is 1 mm wider.
 
-    The observed position of the hole has an error of up to 4 mm along each axis.
+    The position of the hole in the observation has an error of up to 4 mm along each axis.
     """
 
     arms = {
@@ -168,7 +168,7 @@ class PegInsertion(GymTask):
     seconds = 20.0
 
     def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
-        """Return the observed position of the hole with a random error."""
+        """Return the position of the hole with a random error as the goal, (2,) [m]."""
         return _HOLE_POSITION + random.uniform(-_MAX_HOLE_ERROR, _MAX_HOLE_ERROR, 2)
 
     def _depth(self, scene: TaskScene) -> float:
@@ -177,7 +177,7 @@ class PegInsertion(GymTask):
         return float(TABLE_HEIGHT + _BLOCK_HEIGHT - tip[2]) if is_inside else 0.0
 
     def reward(self, scene: TaskScene) -> float:
-        """Return the proximity of the tip to the hole and its insertion depth."""
+        """Return 0.3 times the proximity of tip and hole plus 0.7 times the insertion progress."""
         tip = scene.tool("arm").position
         distance = scene.distance(
             tip, [*_HOLE_POSITION, TABLE_HEIGHT + _BLOCK_HEIGHT - _INSERTION_DEPTH]
@@ -187,7 +187,7 @@ class PegInsertion(GymTask):
         )
 
     def is_done(self, scene: TaskScene) -> bool:
-        """Return True if the tip is inserted by 25 mm."""
+        """Return True if the tip is in the hole by more than 25 mm."""
         return self._depth(scene) > _INSERTION_DEPTH
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:

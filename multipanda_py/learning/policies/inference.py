@@ -26,14 +26,14 @@ _ROUNDING = 1e-6
 
 
 class Inference(ABC):
-    """Interface for non-blocking policy inference with a maximum of one open request.
+    """Interface for non-blocking policy inference. The maximum is one open request.
 
     Thread: one, always the same. The policy may run in another.
     """
 
     @abstractmethod
     def ask(self, observation: dict[str, Any], now: float) -> None:
-        """Send an observation. The last answer has to be received first.
+        """Send an observation to the policy. The last answer has to be received first.
 
         Args:
             observation: Observation of the environment.
@@ -45,7 +45,9 @@ class Inference(ABC):
 
     @abstractmethod
     def answer(self, now: float) -> Any:
-        """Return the answer once, or None if it is not available yet.
+        """Return the answer to the open request, or None if it is not available yet.
+
+        The request is then closed.
 
         Args:
             now: Current time [s].
@@ -56,7 +58,7 @@ class Inference(ABC):
 
     @abstractmethod
     def forget(self) -> None:
-        """Discard the open request and its answer."""
+        """Discard the open request, so that its answer is never returned."""
 
     def close(self) -> None:
         """Stop the policy. Repeated calls have no effect."""
@@ -98,7 +100,7 @@ class LockstepInference(Inference):
         )
 
     def answer(self, now: float) -> Any:
-        """Return the answer once its latency has passed."""
+        """Return the answer to the open request, or None before its latency has passed."""
         if self._response_time is None or now < self._response_time - _ROUNDING:
             return None
         self._response_time = None
@@ -109,7 +111,7 @@ class LockstepInference(Inference):
 
 
 class PolicyError:
-    """Message of an exception of a policy, for transfer between threads and processes.
+    """Reason why a policy gave no answer, for transfer between threads and processes.
 
     Args:
         text: Message.
@@ -120,7 +122,7 @@ class PolicyError:
 
 
 def evaluate_policy(policy: Policy, observation: dict[str, Any]) -> Any:
-    """Return the answer of a policy, or the exception that it raised as :class:`PolicyError`."""
+    """Return the answer of a policy, or a :class:`PolicyError` if it raises or returns None."""
     try:
         answer = policy(observation)
     except Exception as error:  # Any error is sent to the runner, which lets the arms hold.
@@ -134,7 +136,7 @@ def one_line(error: BaseException) -> str:
 
 
 def raise_if_failed(answer: Any) -> Any:
-    """Return the answer of a policy, or raise its exception.
+    """Return an answer of :func:`evaluate_policy`, or raise the error that it contains.
 
     Raises:
         PolicyFailed: If the answer is a :class:`PolicyError`.
@@ -145,7 +147,7 @@ def raise_if_failed(answer: Any) -> Any:
 
 
 def is_time(value: object) -> bool:
-    """Return True for a real number of 0 or more."""
+    """Return True if a value is a real number of 0 or more, as a duration [s] has to be."""
     return isinstance(value, Real) and float(value) >= 0.0
 
 
@@ -162,7 +164,7 @@ class ThreadInference(Inference):
         self._questions: SimpleQueue[Any] = SimpleQueue()
         self._answers: SimpleQueue[tuple[int, Any]] = SimpleQueue()
         self._number = 0
-        # A stalled policy cannot be stopped. As a daemon, its thread does not keep the program up.
+        # The thread of a stalled policy cannot be stopped. A daemon thread lets the program end.
         self._thread = Thread(target=self._serve, args=(policy,), name="policy", daemon=True)
         self._thread.start()
 
@@ -171,12 +173,13 @@ class ThreadInference(Inference):
             number, observation = question
             try:
                 answer = evaluate_policy(policy, observation)
-            except BaseException as error:  # sys.exit would end the thread silently.
+            # Without this, a policy that calls sys.exit would end the thread without an answer.
+            except BaseException as error:
                 answer = PolicyError(f"policy: raised {one_line(error)}")
             self._answers.put((number, answer))
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
-        """Send the observation to the thread.
+        """Send the observation to the thread of the policy.
 
         Raises:
             PolicyFailed: If the thread has ended.
@@ -197,11 +200,11 @@ class ThreadInference(Inference):
                 return raise_if_failed(answer)
 
     def forget(self) -> None:
-        """Discard the answer to the open request."""
+        """Discard the open request, so that its answer is never returned."""
         self._number += 1
 
     def close(self) -> None:
-        """End the thread after its current answer."""
+        """End the thread after its present answer. The call waits for this up to 1 s."""
         self._questions.put(None)
         self._thread.join(1.0)
 
@@ -236,10 +239,10 @@ class ProcessInference(Inference):
             raise
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
-        """Send the observation once the process has answered all earlier requests.
+        """Send the observation to the process, at once or after its answer to a discarded request.
 
-        A pipe blocks on a large observation until it is read. Sending only to an idle process
-        avoids blocking on a stalled one.
+        Sending a large observation blocks until the process reads it. A stalled process never
+        reads, so nothing is sent while it computes.
         """
         self._number += 1
         self._waiting = (self._number, observation)
@@ -257,12 +260,12 @@ class ProcessInference(Inference):
         return None
 
     def forget(self) -> None:
-        """Discard the answer to the open request."""
+        """Discard the open request, so that its answer is never returned."""
         self._number += 1
         self._waiting = None
 
     def close(self) -> None:
-        """Kill the process."""
+        """Kill the process of the policy."""
         self._process.kill()
         self._process.join()
         self._pipe.close()
@@ -282,22 +285,24 @@ class ProcessInference(Inference):
         except (EOFError, OSError) as error:
             raise PolicyFailed(self._end()) from error
         except Exception as error:
-            # The answer may contain a type that is unknown in this process.
+            # Unpickling may raise any error, for example if a type is unknown in this process.
             raise PolicyFailed(f"policy: answer cannot be read, {one_line(error)}") from error
 
     def _end(self) -> str:
-        self._process.join(0.2)  # The exit code is available only after the end of the process.
+        # The pipe closes shortly before the process ends, and only then is there an exit code.
+        self._process.join(0.2)
         code = self._process.exitcode
         return "policy: its process has ended" + (f", exit code {code}" if code else "")
 
 
 def _serve(pipe: Connection, make: Callable[[], Policy]) -> None:
-    """Answer requests until the pipe is closed."""
-    # Ctrl-C is ignored here. The client ends this process once the arms hold.
+    """Create the policy and answer requests until the pipe is closed. This runs in the process."""
+    # Ctrl-C reaches this process, too. It continues until the client has let the arms hold and
+    # ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         policy = make()
-    except Exception as error:  # The waiting client receives the error.
+    except Exception as error:  # Any error is sent to the client, which waits for the policy.
         pipe.send((0, PolicyError(f"policy: cannot be created, {one_line(error)}")))
         return
     pipe.send((0, "made"))
@@ -311,7 +316,8 @@ def _serve(pipe: Connection, make: Callable[[], Policy]) -> None:
             pipe.send((number, answer))
         except OSError:
             return
-        except Exception as error:  # If pickling fails, nothing has been sent.
+        # An answer that cannot be pickled was not sent, so the reason can still be sent instead.
+        except Exception as error:
             pipe.send((number, PolicyError(f"policy: answer cannot be sent, {one_line(error)}")))
 
 
@@ -329,7 +335,7 @@ def torch_policy(
             evaluation mode.
         inputs: Function that maps an observation to the inputs of the module, (m,).
         outputs: Function that maps the outputs, (n, k), and the observation to actions, for
-            example to undo a normalisation.
+            example to undo a normalisation. By default the outputs are the actions.
         device: Torch device of the module and its inputs.
 
     Raises:

@@ -30,14 +30,14 @@ class ProgramInference(Inference):
     """Inference by a program in another Python environment with its own packages.
 
     A thread reads and writes the pipes, so that a stalled program does not block the environment.
-    The standard output of the program is redirected to the standard error.
+    Text that the program prints appears in the standard error.
 
     Args:
         python: Interpreter of the environment, which has numpy and the packages of the policy.
-        make: Function there that returns the policy, ``module:function``, see
+        make: Function in that environment that returns the policy, ``module:function``, see
             :mod:`.server.serve`.
         arguments: Arguments of the function.
-        folders: Additional folders for module search.
+        folders: Additional folders in which the program searches modules.
         timeout: Timeout for creating the policy [s].
 
     Raises:
@@ -53,8 +53,8 @@ class ProgramInference(Inference):
         folders: Sequence[str | Path] = (),
         timeout: float = 60.0,
     ) -> None:
-        # abspath keeps symbolic links, because the path of the interpreter selects its
-        # environment.
+        # The path of an interpreter determines its environment, so symbolic links must not be
+        # resolved. abspath keeps them.
         command = [os.path.abspath(python), str(SERVER_FOLDER / "serve.py"), make, *arguments]
         path = os.pathsep.join(map(str, folders))
         try:
@@ -77,7 +77,7 @@ class ProgramInference(Inference):
             raise PolicyFailed(f"policy: cannot be created, {reason}")
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
-        """Send the observation. Nested dictionaries become keys such as ``left/q``."""
+        """Send the observation to the program, with keys such as ``left/q``."""
         self._thread.ask(flat(observation), now)
 
     def answer(self, now: float) -> Any:
@@ -85,7 +85,7 @@ class ProgramInference(Inference):
         return self._thread.answer(now)
 
     def forget(self) -> None:
-        """Discard the answer to the open request."""
+        """Discard the open request, so that its answer is never returned."""
         self._thread.forget()
 
     def close(self) -> None:
@@ -95,14 +95,18 @@ class ProgramInference(Inference):
         self._thread.close()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                with suppress(OSError):  # The unsent rest of a request is discarded.
+                with suppress(OSError):  # Closing fails if a part of a request is still unsent.
                     pipe.close()
 
     def _converse(self, seen: dict[str, Any]) -> Any:
-        """Send a request and wait for the answer, in the thread of the policy."""
+        """Send an observation to the program and wait for its answer. This runs in a thread.
+
+        Returns:
+            Actions, or a :class:`PolicyError` if the program has ended or failed.
+        """
         try:
             serving.send(_open(self._process.stdin), seen)
-        except (OSError, ValueError):  # The pipe is closed on either side.
+        except (OSError, ValueError):  # The pipe was closed by the program or by this process.
             return PolicyError(f"policy: {self._end()}")
         response = self._received()
         return (
@@ -112,13 +116,18 @@ class ProgramInference(Inference):
         )
 
     def _received(self) -> Any:
-        """Return the next actions, or a :class:`PolicyError` with the reason."""
+        """Wait for a message of the program, and return its actions.
+
+        The result is a :class:`PolicyError` if the program has ended or reports an error, and None
+        if the message contains no actions, as after the creation of the policy.
+        """
         try:
             response = serving.receive(_open(self._process.stdout))
         except (EOFError, OSError):
             return PolicyError(self._end())
         except (ValueError, BadZipFile) as error:
-            self._process.kill()  # After an invalid message, the start of the next one is unknown.
+            # After an invalid message, it is unknown where the next one starts in the pipe.
+            self._process.kill()
             return PolicyError(f"its program sent an invalid message: {error}")
         if serving.ERROR_KEY in response:
             return PolicyError(f"raised {' '.join(str(response[serving.ERROR_KEY]).split())}")
@@ -133,7 +142,12 @@ class ProgramInference(Inference):
 
 
 def flat(observation: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Flatten nested dictionaries to keys such as ``left/q``."""
+    """Return an observation without nested dictionaries, with keys such as ``left/q``.
+
+    Args:
+        observation: Observation with nested dictionaries.
+        before: Prefix of all keys.
+    """
     result: dict[str, Any] = {}
     for key, value in observation.items():
         if isinstance(value, Mapping):
@@ -152,7 +166,8 @@ def _open(pipe: IO[bytes] | None) -> BinaryIO:
 class LeRobotInference(ProgramInference):
     """Inference with a LeRobot policy, whose observations have the keys of recorded data sets.
 
-    Input and output shapes are compared with those of the training before the arms move.
+    The shapes of observations and actions are compared with those of the trained policy before the
+    arms move.
 
     Args:
         path: Folder saved by LeRobot (``pretrained_model``).
@@ -164,7 +179,7 @@ class LeRobotInference(ProgramInference):
 
     Attributes:
         MAKE: Function that returns the policy. Subclasses for other libraries replace it.
-        FOLDERS: Additional folders for its module.
+        FOLDERS: Folders that contain the module of this function.
 
     Raises:
         PolicyFailed: If the policy cannot be loaded, its shapes differ from those of the
@@ -193,7 +208,7 @@ class LeRobotInference(ProgramInference):
         super().__init__(python, self.MAKE, arguments, folders=self.FOLDERS, timeout=timeout)
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
-        """Send the observation with the keys of recorded frames."""
+        """Send the observation to the program, with the keys of frames in a data set."""
         obs: dict[str, Any] = dict(observation_vectors(self._env, observation))
         for name, image in observation.get("images", {}).items():
             obs[IMAGE_PREFIX + name] = image

@@ -24,17 +24,16 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class ActionChunk:
-    """Actions at equidistant times, starting at the time of the observation.
+    """Actions of a policy at equidistant times, starting at the time of the observation.
 
-    The times compensate the latency of the policy. Actions whose time has passed when the answer
-    arrives are skipped.
+    An answer arrives later than its observation. Actions whose time has passed then are skipped.
 
     Attributes:
         actions: Actions, one per row, (n, k).
         start_time: Time of the observation [s].
         period: Time between two actions [s].
-        is_between: True to interpolate linearly. If False, the nearest action is used, because
-            real-time steps are not exactly periodic.
+        is_between: True to interpolate linearly, False for the nearest action. The previous action
+            would not do: a step that is slightly early would repeat the one before.
     """
 
     actions: Matrix
@@ -50,11 +49,14 @@ class ActionChunk:
         )
 
     def is_over(self, time: float) -> bool:
-        """Return True if the chunk has ended at a time [s]."""
+        """Return True if the chunk has no action for a time [s], because it ends before."""
         return time > self.end - _ROUNDING * self.period
 
     def sample(self, time: float) -> Vector:
-        """Return the action at a time, (k,), limited to the first and last action."""
+        """Return the action at a time [s], (k,).
+
+        Before the chunk it is the first action, and after the chunk the last one.
+        """
         index = np.clip((time - self.start_time) / self.period, 0.0, len(self.actions) - 1.0)
         if not self.is_between:
             nearest: Vector = self.actions[round(float(index))]
@@ -69,7 +71,9 @@ class ActionChunk:
 
 
 def checked(answer: Any, size: int) -> Matrix:
-    """Convert an answer to actions, (n, size). A single action becomes a chunk of one.
+    """Check the answer of a policy and convert it to actions, (n, size).
+
+    A single action, (size,), becomes a chunk of one action.
 
     Args:
         answer: Answer of a policy.
@@ -121,11 +125,11 @@ class ChunkPlayer:
         self._difference: Vector = np.zeros(0)
 
     def clear(self) -> None:
-        """Discard the current chunk."""
+        """Discard the current chunk, so that :meth:`sample` returns None until the next one."""
         self.chunk = None
 
     def add_chunk(self, chunk: ActionChunk, now: float, hold: Vector) -> None:
-        """Start blending to a new chunk.
+        """Replace the current chunk by a new one, and start to blend from it.
 
         Args:
             chunk: New chunk.
@@ -137,7 +141,10 @@ class ChunkPlayer:
         self.chunk, self._since = chunk, now
 
     def sample(self, now: float) -> Vector | None:
-        """Return the action at a time, (k,), or None if no chunk is active."""
+        """Return the blended action at a time [s], (k,).
+
+        The result is None without a chunk, or if the chunk has ended.
+        """
         if self.chunk is None or self.chunk.is_over(now):
             return None
         action = self.chunk.sample(now)
@@ -151,7 +158,7 @@ class RunLog:
     """Log of one episode with actions, targets and measured states of each step.
 
     Args:
-        controls: Action definitions by arm.
+        controls: Controls that convert actions to targets, by arm.
 
     Attributes:
         arms: Names of the arms.
@@ -170,7 +177,8 @@ class RunLog:
         Args:
             time: Time at the beginning of the step [s].
             action: Action sent in the step, (k,).
-            age: Age of the observation behind the action [s], nan for the hold action.
+            age: Age of the observation from which the policy computed the action [s], nan for the
+                hold action.
             held: True if the hold action was sent.
             seen: Observation after the step.
         """
@@ -199,9 +207,9 @@ class RunLog:
         return difference
 
     def distance(self, arm: str) -> Vector:
-        """Return the distance to the target per step, (n,).
+        """Return the distance between target and measured state after each step, (n,).
 
-        It is that of the tool [m], or the largest one of a joint [rad].
+        It is the distance of the tool position [m], or the largest joint error [rad, m].
         """
         residual = self.residual(arm)
         if self._followed[arm] == "pose":
@@ -222,7 +230,7 @@ MAX_LATE_CHUNKS = 3
 
 
 class PolicyRunner:
-    """Asynchronous policy execution: request chunks, play them, and hold without one.
+    """Asynchronous policy execution: it requests chunks, plays them, and holds without a chunk.
 
     A request contains the observation of the current step. The actions of its answer start at the
     time of that observation, and actions whose time has passed are skipped. Absolute actions are
@@ -243,7 +251,7 @@ class PolicyRunner:
         timeout: Maximum time for an answer [s].
 
     Attributes:
-        fault: Reason why the policy has failed, or None.
+        fault: Reason why the policy has failed in this episode, or None.
         log: Log of this episode.
         observation: Observation after the last step.
 
@@ -290,7 +298,7 @@ class PolicyRunner:
         self._info: dict[str, Any] = {}
 
     def reset(self, seed: int | None = None) -> None:
-        """Start an episode and discard the state of the last one."""
+        """Reset the environment, and discard chunk, request and fault of the last episode."""
         self.observation, self._info = self.env.reset(seed=seed)
         self.inference.forget()
         self._player.clear()
@@ -303,7 +311,10 @@ class PolicyRunner:
         self.log = RunLog(self.env.controls)
 
     def step(self) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
-        """Execute one step of the environment and return its result.
+        """Execute one step of the environment with the action of the policy or the hold action.
+
+        Returns:
+            Result of :meth:`.CellEnv.step`.
 
         Raises:
             ActionRejected: If no episode has begun.
@@ -316,7 +327,7 @@ class PolicyRunner:
             try:
                 self._receive(now, hold)
                 self._ask(now)
-                # In lockstep without latency, the answer is ready at once.
+                # In lockstep without latency, the answer is ready now and used in this step.
                 self._receive(now, hold)
             except PolicyFailed as error:
                 self.fault = str(error)
@@ -343,7 +354,8 @@ class PolicyRunner:
             _, _, ends, cut, _ = self.step()
             is_over = ends or cut
         if self.fault is None and self._late_count and self._player.chunk is None:
-            # The episode ended before :data:`MAX_LATE_CHUNKS` late chunks.
+            # A short episode can end before MAX_LATE_CHUNKS chunks were late. If all chunks were
+            # late, the arms have only held, which must not look like a run of the policy.
             self.fault = self._reason
         return {**self._info, "policy": self.fault or ""}
 

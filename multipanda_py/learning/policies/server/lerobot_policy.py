@@ -18,16 +18,16 @@ IMAGE_PREFIX, EPISODE_START_KEY = "observation.images.", "begins"
 
 
 def make(path: str, sizes: str, task: str, device: str) -> Callable[[dict[str, Any]], Any]:
-    """Return a policy saved by LeRobot.
+    """Load a policy saved by LeRobot, and return it as a function of an observation.
 
     Args:
         path: Folder with ``config.json``, ``model.safetensors`` and the processors.
         sizes: Shapes of the observations and of ``action`` by key of the data set, as JSON.
-        task: Task instruction.
+        task: Task instruction for language-conditioned policies.
         device: Torch device.
 
     Raises:
-        ValueError: If the shapes of the policy differ, or it needs a history of observations.
+        ValueError: If the policy has other shapes, or needs a history of observations.
     """
     torch = import_module("torch")
     factory = import_module("lerobot.policies.factory")
@@ -57,7 +57,15 @@ def make(path: str, sizes: str, task: str, device: str) -> Callable[[dict[str, A
 
 
 def check(config: Any, sizes: dict[str, list[int]]) -> None:
-    """Raise ValueError if observations or actions of a policy have other shapes."""
+    """Check that a policy has the observations and actions of the environment.
+
+    Args:
+        config: Configuration of the policy.
+        sizes: Shapes in the environment by key of the data set.
+
+    Raises:
+        ValueError: If shapes differ, or the policy needs a history of observations.
+    """
     desired = {key: list(feature.shape) for key, feature in config.input_features.items()}
     desired |= {key: list(feature.shape) for key, feature in config.output_features.items()}
     faults = [

@@ -30,7 +30,7 @@ _LENGTH = struct.Struct("!I")
 
 
 def send(pipe: BinaryIO, arrays: Mapping[str, Any]) -> None:
-    """Write a message.
+    """Write a message to a pipe: the arrays by name.
 
     Raises:
         OSError: If the pipe is closed.
@@ -44,7 +44,7 @@ def send(pipe: BinaryIO, arrays: Mapping[str, Any]) -> None:
 
 
 def receive(pipe: BinaryIO) -> dict[str, Any]:
-    """Wait for a message and return it.
+    """Wait for a message in a pipe, and return its arrays by name.
 
     Raises:
         EOFError: If the pipe is closed or ends within a message.
@@ -74,11 +74,12 @@ def _answer(ask: Callable[[], Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer requests until the pipe is closed."""
-    # Ctrl-C is ignored here. The client ends this process once the arms hold.
+    """Create the policy and answer requests until the pipe is closed."""
+    # Ctrl-C reaches this process, too. It continues until the client has let the arms hold and
+    # ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # Output of libraries must not mix with answers.
+    os.dup2(2, 1)  # Text that libraries print goes to standard error and not between the answers.
 
     made: list[Callable[[dict[str, Any]], Any]] = []
 
