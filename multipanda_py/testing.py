@@ -85,7 +85,7 @@ def check_actuator(
 
 
 def _random_angles(springs: Actuator[Any], rng: np.random.Generator) -> Matrix:
-    """Return random angles of joints and motors within the spring limits, (3, rows, n)."""
+    """Return random angles within the spring limits, (3, rows, n): joint, first, second motor."""
     shape = (SAMPLE_COUNT, springs.n_joints)
     q = rng.uniform(-2.0, 2.0, shape)
     reach = 0.99 * springs.of["max_deflection"]
@@ -160,7 +160,7 @@ def _check_slopes(springs: Actuator[Any], configurations: Matrix) -> None:
 
 
 def _check_presets(springs: Actuator[Any], rng: np.random.Generator) -> None:
-    """Check the map to the motors, the sign of the torque, and its saturation."""
+    """Check the map from presets to motors, and the sign and the saturation of the torque."""
     low, high, reach = springs.preset_low, springs.preset_high, springs.of["max_deflection"]
     for _ in range(SAMPLE_COUNT):
         preset = low + (high - low) * rng.uniform(0.02, 1.0, springs.n_joints)

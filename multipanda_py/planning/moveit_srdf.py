@@ -147,7 +147,10 @@ class Geometry:
         pairs: dict[tuple[str, str], list[tuple[int, ...]]],
         checked: dict[tuple[str, str], list[int]],
     ) -> Any:
-        """Restrict collision checks to ``pairs``; write indices of results to ``checked``."""
+        """Restrict collision checks to ``pairs``, and return the data of pinocchio for them.
+
+        ``checked`` receives the indices of the results of each pair of links.
+        """
         self._solids.removeAllCollisionPairs()
         for pair, solids in pairs.items():
             checked[pair] = []

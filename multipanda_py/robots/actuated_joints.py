@@ -45,7 +45,7 @@ class OperationMode(IntEnum):
 
     @classmethod
     def from_value(cls, value: object) -> OperationMode:
-        """Return the mode with a number or name.
+        """Return the mode that has a number, such as 6, or a name, such as ``equilibrium_pid``.
 
         Raises:
             ActuatorRefused: There is no such mode.

@@ -93,7 +93,10 @@ class SceneObject:
 
     @property
     def start(self) -> NDArray[np.float64]:
-        """Position of its centre at the start, (3,) [m]; the parked position if it is absent."""
+        """Position of the object's centre at the start, (3,) [m].
+
+        It is ``ABSENT_POSITION`` if the object is absent at the start.
+        """
         return self.position if self.present else np.array(ABSENT_POSITION)
 
 

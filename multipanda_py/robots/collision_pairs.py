@@ -54,7 +54,7 @@ class Solid:
 
     @property
     def body(self) -> str:
-        """Name of its arm or object; a grasped object keeps its own name."""
+        """Name of the arm or object of this solid; a grasped object keeps its own name."""
         name = self.names[-1]
         return self.names[0] if "/" in name else name
 
@@ -274,7 +274,7 @@ class CollisionPairs:
         self._among: dict[tuple[tuple[int, int], ...], list[Group]] = {}
 
     def groups(self) -> Iterator[Group]:
-        """Create the groups of all pairs that own joints can move.
+        """Create the groups of all pairs of solids that joints of own arms can move.
 
         Groups of grasped objects against other movable objects are not included, see
         :meth:`grasped_object_groups`.
@@ -323,7 +323,7 @@ class CollisionPairs:
         )
 
     def _grasps_of(self, object_index: int) -> Grasps:
-        """Return all possible grasps of an object."""
+        """Return all possible grasps of an object, one per arm."""
         return frozenset((arm, object_index) for arm in range(len(self._arms)))
 
     def _held_groups(self) -> Iterator[Group]:
@@ -389,7 +389,7 @@ class CollisionPairs:
         return self._among[grasp, other]
 
     def _as_held(self, arm: int, index: int) -> Solid:
-        """Return an object as a part of an arm's gripper."""
+        """Return the solid of an object that moves with the gripper of an arm."""
         obj, name = self._movable[index], self._arms[arm][0].names[0]
         names = (name, f"{name}/gripper", *obj.names)
         return replace(

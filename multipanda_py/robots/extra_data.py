@@ -306,7 +306,7 @@ class Overrides:
         return np.array(value, dtype=np.float64)
 
     def length(self, key: str) -> float:
-        """Return a length [m], 0 by default."""
+        """Return the length in a key [m]; 0 if the file does not have the key."""
         value = self._data.get(key, 0.0)
         if not (_is_number(value) and value >= 0.0):
             raise self._refusal(key, f"{value!r:.60}", "0 m or more")
@@ -341,7 +341,7 @@ class Overrides:
             )
 
     def capsules(self, links: Sequence[str]) -> dict[str, tuple[Capsule, ...]] | None:
-        """Return the capsules by link, or None if the file has none.
+        """Return the capsules by name of the link, or None if the file has none.
 
         Raises:
             ConfigurationError: A link does not exist, or a capsule is not start, end and radius.
@@ -375,7 +375,10 @@ class Overrides:
         return result
 
     def sections(self) -> tuple[tuple[int, ...], ...] | None:
-        """Return the sections of link indices, each index in one section; None if missing."""
+        """Return the sections of link indices; None if the file has none.
+
+        Each index is in exactly one section.
+        """
         sections = self._groups("sections")
         numbers = list(range(len(self._joints) + 1))
         if (
@@ -387,7 +390,7 @@ class Overrides:
         return sections
 
     def overlapping(self) -> tuple[tuple[int, int], ...] | None:
-        """Return the pairs of links whose capsules may touch; None if missing."""
+        """Return the index pairs of links whose capsules may touch; None if the file has none."""
         result = self._groups("overlapping")
         if result is None:
             return None
@@ -396,7 +399,7 @@ class Overrides:
         return tuple((first, second) for first, second in result)
 
     def _groups(self, key: str) -> tuple[tuple[int, ...], ...] | None:
-        """Return lists of link indices from 0 to n; None if missing."""
+        """Return the lists of link indices (0 to n) in a key; None if the file lacks the key."""
         if key not in self._data:
             return None
         value, n = self._data[key], len(self._joints)

@@ -121,7 +121,7 @@ class Origin:
 
     @property
     def rotation(self) -> NDArray[np.float64]:
-        """Rotation matrix, (3, 3)."""
+        """Rotation matrix of the angles ``rpy``, (3, 3)."""
         return rotation_from_rpy(*self.rpy)
 
 

@@ -103,7 +103,10 @@ class Inertial:
 
     @property
     def inertia(self) -> NDArray[np.float64]:
-        """Inertia corrected to one of a rigid body, (3, 3) [kg m^2]."""
+        """Inertia about the centre of mass, (3, 3) [kg m^2].
+
+        It is corrected by :func:`nearest_consistent`.
+        """
         xx, yy, zz, xy, xz, yz = self.moments
         return nearest_consistent(np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
 
@@ -180,7 +183,7 @@ def combined(parts: Sequence[Load]) -> Load:
 
 
 def inertial_of(body: Load) -> Inertial:
-    """Return a body as the inertial properties of its link."""
+    """Convert a body in the frame of its link to :class:`Inertial`."""
     return Inertial(float(body.mass), point_of(body.com), moments_of(body.inertia))
 
 

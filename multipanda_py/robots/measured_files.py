@@ -68,7 +68,7 @@ def with_parameters(robot: Robot, path: Path) -> Robot:
 
 
 def _bodies(robot: Robot, path: Path, links: Any) -> dict[str, Load]:
-    """Return the bodies in the file, by link name."""
+    """Return the checked bodies in section ``links`` of a file, by link name."""
     if not isinstance(links, Mapping):
         raise ConfigurationError(f"{path}: links: got {links!r:.60}, allowed a map of links")
     known = [link.name for link in robot.links]

@@ -129,7 +129,7 @@ def _actuator(plugin: ElementTree.Element, path: Path) -> GazeboActuator:
 def _numbers(
     kind: str, tags: dict[str, str], path: str
 ) -> tuple[dict[str, float], tuple[dict[str, float], ...]]:
-    """Return the parameters of springs and motors by their names in this package."""
+    """Return the parameters of the springs, and those of each motor, by name in this package."""
     springs = {"max_def": "max_deflection", **SPRING_TAGS.get(kind, _own_names(kind))}
     names: dict[str, tuple[int, str]] = {tag: (0, own) for tag, own in springs.items()}
     sides = ("1_", "2_") if kind in TWO_MOTORS else ("",)
@@ -158,7 +158,7 @@ def _numbers(
 
 
 def _own_names(kind: str) -> dict[str, str]:
-    """Return the parameter names of an actuator type without a toolbox plug-in, as tag names."""
+    """Return parameter names by tag for an actuator that the toolbox lacks: both are equal."""
     return {name: name for name in registry.find("actuators", kind).Params.__dataclass_fields__}
 
 

@@ -143,7 +143,7 @@ def _slid(path: Matrix) -> Matrix:
 
 
 def _span(tree: Tree, joint: TreeJoint, leader: TreeJoint | None) -> tuple[float, float]:
-    """Return minimum and maximum position of a joint, which may mimic another one [m]."""
+    """Return minimum and maximum position of a finger joint, which may mimic ``leader`` [m]."""
     path = f"{tree.path}: joint {joint.name}"
     if abs(float(np.linalg.norm(joint.axis)) - 1.0) > TRAVEL_TOLERANCE:
         raise ConfigurationError(f"{path}: got axis {joint.axis}, allowed a nonzero vector")

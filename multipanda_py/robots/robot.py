@@ -163,7 +163,7 @@ class Robot:
         return len(self.joints)
 
     def unit(self, of: str) -> str:
-        """Return a unit, such as Nm/rad, with that of prismatic joints if the robot has any."""
+        """Return a unit as text, such as ``Nm/rad``; with prismatic joints, also their unit."""
         units = [self.limits.unit(joint, of) for joint in range(self.n_joints)]
         if len({*units}) < 2:
             return units[0]
@@ -224,7 +224,7 @@ class JointFrictionModel:
         self._offset, self._half, self._shift = robot.torque_offset, 0.5 * steepness, shift
 
     def torque(self, dq: Vector) -> Vector:
-        """Return the torques (n,) [Nm] at joint velocities (n,) [rad/s]."""
+        """Return the friction torques (n,) [Nm] at joint velocities (n,) [rad/s]."""
         step = np.tanh(self._half * (dq + self._shift))
         torque: Vector = self._viscous * dq + self._coulomb * step + self._offset
         return torque

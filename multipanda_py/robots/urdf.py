@@ -296,7 +296,7 @@ def _add_tool(robot: Element, p: str, flange: str, tool: Tool, shapes: bool) -> 
 
 
 def shipped_files() -> dict[str, str]:
-    """Return the files of the folder ``urdf/`` by name."""
+    """Return the contents of the files in the folder ``urdf/``, by file name."""
     pair = (
         ArmDescription("left", position_base_in_world=np.array([0.0, 0.3, 0.0])),
         ArmDescription("right", position_base_in_world=np.array([0.0, -0.3, 0.0])),

@@ -162,7 +162,10 @@ class ReferenceGovernor(ABC):
         self.cycle += self._recent
 
     def record_target(self) -> None:
-        """Record a target as the client sent it, before any feature changes it."""
+        """Pass the step of a target from the client to the speed bounds.
+
+        Called before any feature changes the target.
+        """
         if self.cycle - self._commanded_at < MIN_RECORD_CYCLES:
             return
         self._commanded_at = self.cycle
@@ -375,7 +378,7 @@ class FeasibleFractions:
     speed: float = math.inf
 
     def within(self, other: FeasibleFractions) -> FeasibleFractions:
-        """Return the minimum fractions of both."""
+        """Return the smaller one of each fraction."""
         return FeasibleFractions(
             min(self.torque, other.torque),
             min(self.per_time, other.per_time),

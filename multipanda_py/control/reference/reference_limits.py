@@ -313,7 +313,7 @@ class BoundedPose:
             self.rotation[:] = rotation
 
     def tie(self, state: ArmState) -> None:
-        """Limit the distance from the measured pose to the tether."""
+        """Move the reference towards the measured pose, to within the tether."""
         ahead = subtract(self.position, state.position_ee_in_base, self._step)
         self.distance = math.sqrt(dot(ahead, ahead))
         if self.distance > self._tether:

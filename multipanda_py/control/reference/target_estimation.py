@@ -323,7 +323,10 @@ class GoalPredictor:
             position += jump
 
     def _mean_velocity(self, goal: Vector) -> tuple[Vector, float]:
-        """Return the velocity over the window or more, and the time that it spans [s]."""
+        """Return the mean velocity of the goal, (size,) [unit/s], and the averaging time [s].
+
+        This time is ``MIN_AVERAGING_TIME`` or more.
+        """
         samples, period, now = self._samples, self._period, self._clock
         window = self.MIN_AVERAGING_TIME - 0.5 * period
         while len(samples) > 1 and (now - samples[1][0]) * period >= window:

@@ -235,7 +235,10 @@ class TrajectoryMonitor:
         self._set_tolerances()
 
     def _set_tolerances(self) -> None:
-        """Select the tolerances of the trajectory, or of the parameters; 0 becomes infinite."""
+        """Take the tolerances of the trajectory, or those of the parameters where they are 0.
+
+        A tolerance of 0 or less becomes infinite.
+        """
         p, requested = self._params, self._desired_tolerances
         own = np.concatenate([self._own_path, self._own_goal, [p.goal_time]])
         bounds = np.where(requested == 0.0, own, requested)
@@ -398,7 +401,7 @@ class TrajectoryMonitor:
         return self._ends_as is MotionState.DONE and bool(beyond.any())
 
     def _settle(self, state: ArmState, goal_error: float, period: float) -> None:
-        """End a motion that has arrived, or wait for it."""
+        """End a motion that has arrived, wait for it, or abort it after ``goal_time``."""
         if self._ends_as is MotionState.IDLE or (np.abs(self._to_goal) <= self._goal_bound).all():
             self.state = self._ends_as
         elif self._late > self._goal_time:

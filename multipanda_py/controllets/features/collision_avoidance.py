@@ -165,7 +165,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Select the groups, and check all of them in the next cycle."""
+        """Select the groups of body pairs to keep apart, and check all in the next cycle."""
         p = self.params
         kinds = {"arms": p.arms, "self": p.self_collision, "floor": p.floor}
         fixed = avoided_bodies(p.fixed_objects, self.context.touches)

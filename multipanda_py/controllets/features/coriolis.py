@@ -43,7 +43,7 @@ class Coriolis(Feature[NoParams]):
         super().__init__(context, params)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Start with s = 1 if a direction is free."""
+        """Remove the power of the compensation from the start if a direction is free (s = 1)."""
         if self.law is not None:
             self._free = self.law.is_free
         self._weights = [1.0 if self.is_free(arm) else 0.0 for arm in range(len(states))]
@@ -59,7 +59,7 @@ class Coriolis(Feature[NoParams]):
                 self._take_back(arm, state, torque)
 
     def _take_back(self, arm: int, state: ArmState, torque: Vector) -> None:
-        """Subtract the power of the compensation along the motion of an arm."""
+        """Subtract the term of s from the torques, which removes the power of the compensation."""
         step = self._step if self._free[arm] else -self._step
         self._weights[arm] = scale = min(1.0, max(0.0, self._weights[arm] + step))
         momentum = dot(state.mass, state.dq, self._momenta[arm])

@@ -117,7 +117,7 @@ class FeedbackWrench(Feature[FeedbackWrenchParams]):
             arm.set(self.params, self.context.period)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Start without a wrench."""
+        """Set the displayed wrench of all arms to zero."""
         for arm in self.arms:
             arm.reset()
 

@@ -155,7 +155,7 @@ class Friction(Feature[FrictionParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Set the models of all arms."""
+        """Set the friction models of all arms from the parameters."""
         p, per_arm = self.params, self.context.per_arm
         promised = zip(per_arm(p.phi_1), per_arm(p.phi_2), per_arm(p.phi_3))
         losses = list(per_arm(p.viscous))

@@ -116,11 +116,11 @@ class Governor(Feature[GovernorParams]):
         self._waiting = [channel for channel in self._waiting if channel.is_moving]
 
     def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
-        """Start at the target of the controllet, with the measured velocity."""
+        """Start every reference at the target of the controllet, with the measured velocity."""
         self._start(states, target, False)
 
     def on_enable(self, states: Sequence[ArmState], target: Any) -> None:
-        """Start at rest at the current target of the controllet."""
+        """Start every reference at rest, at the current target of the controllet."""
         self._start(states, target, True)
 
     def _start(self, states: Sequence[ArmState], target: Any, at_rest: bool) -> None:
@@ -192,7 +192,7 @@ class Governor(Feature[GovernorParams]):
             self._contacts[-1].update(forces.tolist(), reactions.tolist())
 
     def on_target(self, channel: str, place: int, target: Any) -> None:
-        """Record a target, and its velocity with a timeout."""
+        """Pass a target to its governor, and a target velocity for up to ``rate_timeout``."""
         if self._is_idle:
             self._wake()
         if (governor := self.governed.get((channel, place))) is not None:

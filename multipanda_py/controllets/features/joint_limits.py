@@ -61,18 +61,21 @@ class BarrierFadeIn:
         self._rate = rate
 
     def start(self, torque: Vector) -> None:
-        """Start in this cycle, with the commanded torque tau_0, (n,) [Nm]."""
+        """Start the offsets in this cycle, with the commanded torque tau_0, (n,) [Nm]."""
         self._last[:] = torque
         self.holds = self._starts_next_cycle = True
         self.is_idle = False
 
     def resume(self) -> None:
-        """Start in the next cycle with the torque of the last one, if there was one."""
+        """Start the offsets in the next cycle, with the barrier torque of the last one as tau_0.
+
+        This has no effect before the first cycle.
+        """
         self.holds = self._starts_next_cycle = self._runs
         self.is_idle = False
 
     def end(self) -> None:
-        """Reset while no joint is inside a barrier."""
+        """Remove all offsets; called while no joint is inside a barrier."""
         self._starts_next_cycle = self.holds = False
         self._runs = self.is_idle = True
         self._last[:] = 0.0

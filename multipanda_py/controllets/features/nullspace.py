@@ -192,11 +192,11 @@ class Nullspace(Feature[NullspaceParams]):
         return self._guided[arm].step(state, free, configuration, velocity)
 
     def _velocity(self, arm: int) -> Vector:
-        """Return the target velocity, and count its timeout down."""
+        """Return the velocity of the desired configuration, and count its timeout down."""
         self._left[arm] -= 1
         return self._velocities[arm]
 
     def _log(self) -> None:
-        """Send the notice of one arm without a nullspace."""
+        """Send the next notice that an arm has no nullspace."""
         if self.params.projector != "none":
             self.context.notify(self._unsaid.pop())

@@ -64,7 +64,7 @@ class TargetFilter(Feature[TargetFilterParams]):
         self._filter_gain = -math.expm1(-self.context.period / time) if time > 0.0 else 1.0
 
     def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
-        """Start at the initial target of the controllet."""
+        """Start all filters at the initial target of the controllet."""
         if not self._bound:
             self._parts = [
                 (name != "joint", record, np.zeros(len(record)))

@@ -95,7 +95,7 @@ class Workspace(Feature[WorkspaceParams]):
         self._moving[arm] = True
 
     def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
-        """Start at the initial target of the controllet."""
+        """Start all references at the initial target of the controllet."""
         for arm in range(len(states)):
             self._position[arm][:] = target.position_ee_in_base[arm]
             self._rotation[arm][:] = target.rotation_ee_in_base[arm]

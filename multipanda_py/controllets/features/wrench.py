@@ -64,7 +64,7 @@ class Wrench(Feature[WrenchParams]):
         super().__init__(context, params)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Start without a wrench."""
+        """Set the filtered wrenches to zero, and add no torques before the first target."""
         for wrench in self._wrench:
             wrench[:] = 0.0
         self._is_commanded = False

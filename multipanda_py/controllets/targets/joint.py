@@ -359,7 +359,7 @@ def modes_of(joints: ActuatedJoints, mode: str) -> tuple[OperationMode, ...]:
 
 
 def _check(name: str, values: object, context: AskedOfArm) -> Vector:
-    """Return the record of a command: a value per joint, followed by flags of valid values."""
+    """Return the record of a command: a value per joint, then 1 per joint with a value, else 0."""
     path, joints = f"{context.who}: {name}", context.actuated
     if joints is None:
         raise TargetRejected(

@@ -153,7 +153,7 @@ class Distance(Objective):
         return self.margin - np.minimum(distance, self.margin + GRADIENT_DISTANCE), jacobian
 
     def is_near(self, slices: Slices) -> bool:
-        """Return True if a pair has a gradient in any of the slices."""
+        """Return True if a pair of solids is near enough in any slice to have a gradient."""
         values, _ = self.evaluate(slices)
         return bool((values > -GRADIENT_DISTANCE).any())
 

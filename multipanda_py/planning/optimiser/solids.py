@@ -76,7 +76,7 @@ def solids_of(scene: Scene, body: str) -> list[PathSolid]:
 
 
 def _in_tool(scene: Scene, arm: str, link: str) -> Pose:
-    """Return the pose of the link named ``tool`` in the frame ``ARM/tool``, its tip."""
+    """Return the pose of a tool's link in the frame ``ARM/tool``, which is at its tip."""
     model = scene.model(arm)
     tip, own = (
         model.frames[model.getFrameId(frame)].placement

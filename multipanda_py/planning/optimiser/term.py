@@ -70,7 +70,7 @@ class SliceNumbers(Objective):
         self.of = of
 
     def columns(self, scene: Scene) -> np.ndarray:
-        """Return the indices of the variables in a slice."""
+        """Return the indices of the selected variables in a slice."""
         names = self.of or tuple(scene.columns)
         return np.concatenate([np.r_[scene.columns[name]] for name in names])
 
@@ -78,12 +78,12 @@ class SliceNumbers(Objective):
         return tuple(scene.units[column] for column in self.columns(scene).tolist())
 
     def check(self, scene: Scene) -> None:
-        """Raise an error if the scene has no variables for a name."""
+        """Raise an error if the scene has no variables for a name in ``of``."""
         for name in self.of:
             scene.known("arm or movable object", name, [*scene.columns])
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return the variables and the selection matrix."""
+        """Return the selected variables, (s, m), and the selection matrix of each slice."""
         columns = self.columns(slices.scene)
         x = slices.x
         selection = np.eye(x.shape[1])[columns]

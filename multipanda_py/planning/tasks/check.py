@@ -243,7 +243,10 @@ def _by_path(
 def _led(
     config: CellConfig, points: list[ContactPoint], goals: list[GoalPose], state: WorldState
 ) -> SubtaskPlan:
-    """Return configurations along the straight paths of tools without a plan."""
+    """Return straight tool paths with joint configurations along them.
+
+    Tools in mode ``force`` follow such paths. The check needs the configurations.
+    """
     plan = plan_by_poses(points, goals, state)
     scene = scene_of(config, state, ())
     problem = Problem(scene, 1, STRAIGHT_PATH_SLICES, max(plan.lead_time, 0.1))

@@ -218,7 +218,7 @@ class TaskFile(Section):
             raise ConfigurationError(*(f"{self.name}: {fault}" for fault in faults))
 
     def points(self, subtask: Subtask, config: CellConfig) -> list[ContactPoint]:
-        """Return the contact points of a subtask, in a cell that was checked."""
+        """Return the contact points of a subtask, in a cell that :meth:`check` has accepted."""
         objects = {obj.name: obj for obj in describe_objects(config)}
         return [
             point

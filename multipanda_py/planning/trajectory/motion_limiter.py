@@ -319,7 +319,10 @@ class MotionLimiter:
         return has_plan(self._ruckig, desired, self._plan)
 
     def _apply(self, motion: Matrix, passed: _Passed | None) -> None:
-        """Set a step as command, but the desired position for joints whose limits allow it."""
+        """Set the command to ``motion``, except for joints in the mask of ``passed``.
+
+        Their command is the motion in ``passed``.
+        """
         if passed is not None:
             motion = np.where(*passed, motion)
         v = (motion[0] - self.q) / self._period

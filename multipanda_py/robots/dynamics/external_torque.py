@@ -53,7 +53,7 @@ class MomentumObserver:
         return self._estimate
 
     def restart(self) -> None:
-        """Restart from zero with the next state."""
+        """Set the estimate to zero, and start again with the next state."""
         self._start_time = False
         self._estimate[:] = 0.0
 
@@ -212,7 +212,7 @@ class ResidualCorrection:
             self._tau_ext.set_load(load)
 
     def restart(self) -> None:
-        """Restart, for example after the arm was moved elsewhere."""
+        """Restart the residual and ``felt``, for example after the arm was moved elsewhere."""
         self._live.reset()
         if self._tau_ext is not None:
             self._tau_ext.restart()

@@ -136,7 +136,7 @@ class RandomPostures:
         return np.array(postures[next(clear)])
 
     def _is_clear(self, q: Vector, known: set[tuple[int, int]]) -> bool:
-        """Return True if links touch neither each other nor the floor."""
+        """Return True if only ``known`` pairs of links touch, and none is near the floor."""
         return self.touching(q) <= known and self._lowest() > MIN_HEIGHT
 
     def _update_placements(self, q: Vector) -> None:

@@ -336,7 +336,7 @@ def _sliding(robot: Robot) -> Iterator[str]:
 
 
 def _armature(draft: RobotDraft) -> str:
-    """Return the comment on the source of the armature."""
+    """Return the comment in the YAML file on the source of the armature."""
     if "armature" in draft.known:
         return ""
     if all("armature" in joint.limits for joint in draft.chain.joints):

@@ -226,7 +226,7 @@ class Inputs:
         self._springs.reset()
 
     def memory(self) -> tuple[Any, ...]:
-        """Return the internal state; the next step changes its arrays."""
+        """Return the internal state for :meth:`remember`; the next step changes its arrays."""
         return self._springs.deflection, self._springs.last, self._springs.has_started
 
     def remember(self, internal_state: tuple[Any, ...]) -> None:
@@ -242,7 +242,7 @@ class Inputs:
         return self.values
 
     def follow(self) -> None:
-        """Update the inputs for the values in ``state``."""
+        """Update ``values`` for the normalised state that the caller has written to ``state``."""
         result = self.state.take(self._indices, None, self._speeds, "clip")
         tanh(add(multiply(result, self._slopes, result), self._shifts, result), result)
         if self._rotations:

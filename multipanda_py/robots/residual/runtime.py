@@ -121,7 +121,7 @@ class LiveResidual:
         self.confidence = 0.0
 
     def memory(self) -> tuple[object, ...]:
-        """Return the internal state; the next step changes its arrays."""
+        """Return the internal state for :meth:`remember`; the next step changes its arrays."""
         return (
             *self._net.states, self._last_dq, self.residual, self.of_bodies,
             self._inputs.memory(), self.confidence, self._sample_count, self._cycle,
