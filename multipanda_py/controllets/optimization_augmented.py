@@ -21,7 +21,7 @@ from multipanda_py.control.optimization_augmented import (
     BoundedSpring,
     IntegralAction,
 )
-from multipanda_py.control.reference.reference_limits import BoundedPose
+from multipanda_py.control.reference.bounded_pose import BoundedPose
 from multipanda_py.control.reference.trajectory_monitor import MotionState
 from multipanda_py.controllets.joint_trajectory import JointTrajectory, JointTrajectoryParams
 from multipanda_py.state import ArmState, Vector

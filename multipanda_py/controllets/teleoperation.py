@@ -24,7 +24,7 @@ from multipanda_py.control.impedance.limit_scaling import (
 from multipanda_py.control.impedance.modal_damping import MIN_DAMPING_RATIO, STIFFNESS_SCALE
 from multipanda_py.control.impedance.pose_error import sum_of
 from multipanda_py.control.impedance.singularity import SingularityDamping, SingularityHold
-from multipanda_py.control.reference.reference_limits import BoundedPose
+from multipanda_py.control.reference.bounded_pose import BoundedPose
 from multipanda_py.control.teleoperation import (
     ForceReflection,
     MotionMapping,

@@ -12,7 +12,7 @@ import numpy as np
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.registry import extras_named
-from multipanda_py.robots.arm import ArmDescription, SceneObject, Tool
+from multipanda_py.robots.arm import ArmDescription, Tool
 from multipanda_py.robots.franka import LINK_CAPSULES
 from multipanda_py.robots.geometry import Block
 from multipanda_py.robots.importing.source import Shape, shapes_of, tree_of
@@ -269,12 +269,12 @@ def _fill_gripper_body(
         materials.add_visual(body, shape)
     for i, solid in enumerate(part.contact):
         if isinstance(solid, Block):
-            add_contact_block(body, solid, _contact_name(name, part, i))
+            add_contact_block(body, solid, contact_name(name, part, i))
         else:
-            add_contact_capsule(body, solid, _contact_name(name, part, i))
+            add_contact_capsule(body, solid, contact_name(name, part, i))
 
 
-def _contact_name(name: str, part: GripperBody, i: int) -> str:
+def contact_name(name: str, part: GripperBody, i: int) -> str:
     kind = "block" if isinstance(part.contact[i], Block) else "capsule"
     return f"{name}_{kind}{i}"
 
@@ -304,17 +304,6 @@ def _add_belt(spec: mujoco.MjSpec, prefix: str, mass: float) -> None:
         numbers = np.zeros_like(getattr(belt, name))  # In MuJoCo 4 the value is a polynomial.
         numbers.flat[0] = value
         put(belt, **{name: numbers if numbers.ndim else float(numbers)})
-
-
-def add_grip(spec: mujoco.MjSpec, arm: ArmDescription, obj: SceneObject) -> None:
-    """Add contact pairs of an object and an arm's finger pads, with the object's friction."""
-    sliding, torsional, rolling = obj.friction
-    fingers = arm.gripper.fingers if arm.gripper is not None else ()
-    for side, finger in zip(("left", "right"), fingers):
-        pad = _contact_name(f"{arm.prefix}{side}finger", finger, finger.pad)
-        grip = put(spec.add_pair(), geomname1=pad)
-        put(grip, geomname2=f"{obj.name}_geom", condim=4, solref=np.array(PAD_SOLREF))
-        put(grip, friction=np.array([sliding, sliding, torsional, rolling, rolling]))
 
 
 def _add_tool(

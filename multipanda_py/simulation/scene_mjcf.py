@@ -14,7 +14,13 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.registry import extras_named
 from multipanda_py.robots.arm import ArmDescription, SceneObject
 from multipanda_py.robots.geometry import look_at
-from multipanda_py.simulation.arm_mjcf import MeshLibrary, add_arm, add_grip, add_shared_bases
+from multipanda_py.simulation.arm_mjcf import (
+    PAD_SOLREF,
+    MeshLibrary,
+    add_arm,
+    add_shared_bases,
+    contact_name,
+)
 from multipanda_py.simulation.mjcf_elements import Materials, put, quaternion
 
 with extras_named():
@@ -189,7 +195,7 @@ def build_scene(
     for obj in objects:
         _add_object(spec, obj)
         for arm in arms if obj.mass > 0.0 else ():
-            add_grip(spec, arm, obj)
+            _add_pad_contacts(spec, arm, obj)
     _add_ready_key(spec, arms, objects)
     return spec
 
@@ -210,6 +216,17 @@ def _add_object(spec: mujoco.MjSpec, obj: SceneObject) -> None:
     if not obj.present:  # An absent object must neither fall nor touch anything.
         put(body, gravcomp=1.0)
         put(geom, contype=0, conaffinity=0)
+
+
+def _add_pad_contacts(spec: mujoco.MjSpec, arm: ArmDescription, obj: SceneObject) -> None:
+    """Add contact pairs of an object and an arm's finger pads, with the object's friction."""
+    sliding, torsional, rolling = obj.friction
+    fingers = arm.gripper.fingers if arm.gripper is not None else ()
+    for side, finger in zip(("left", "right"), fingers):
+        pad = contact_name(f"{arm.prefix}{side}finger", finger, finger.pad)
+        grip = put(spec.add_pair(), geomname1=pad)
+        put(grip, geomname2=f"{obj.name}_geom", condim=4, solref=np.array(PAD_SOLREF))
+        put(grip, friction=np.array([sliding, sliding, torsional, rolling, rolling]))
 
 
 def _add_ready_key(

@@ -12,11 +12,8 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.control.force.contact_force import ToolContact
-from multipanda_py.control.reference.reference_limits import (
-    GOAL_MOTION_TIMEOUT,
-    HeldReferenceReporter,
-    ReferenceCap,
-)
+from multipanda_py.control.reference.contact_speed import GOAL_MOTION_TIMEOUT, ReferenceCap
+from multipanda_py.control.reference.held_reference import HeldReferenceReporter
 from multipanda_py.control.reference.trajectory_generator import TrajectoryGenerator
 from multipanda_py.controllet import Pacer
 from multipanda_py.parameters import choice, number

@@ -22,7 +22,7 @@ from multipanda_py.control.reference.governor_base import (
     ReferenceGovernor,
     feasible_fractions,
 )
-from multipanda_py.control.reference.reference_limits import REPORT_DELAY
+from multipanda_py.control.reference.held_reference import REPORT_DELAY
 from multipanda_py.control.reference.target_estimation import ReferenceFeedForward
 from multipanda_py.control.reference.trajectory_generator import TrajectoryGenerator
 from multipanda_py.state import ArmState, Matrix, Vector

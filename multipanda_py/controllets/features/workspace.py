@@ -14,7 +14,7 @@ import pinocchio as pin
 from numpy import add, dot, multiply, subtract
 
 from multipanda_py.context import Context
-from multipanda_py.control.reference.reference_limits import HeldReferenceReporter
+from multipanda_py.control.reference.held_reference import HeldReferenceReporter
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import number, vector
 from multipanda_py.state import ArmState, Matrix, Vector

@@ -33,7 +33,8 @@ from multipanda_py.exceptions import (
 )
 from multipanda_py.ros.client.arm import RemoteArm
 from multipanda_py.ros.client.node_link import NodeLink
-from multipanda_py.ros.client.target_publisher import LEASE_DURATION, TOPIC, RemoteTargets
+from multipanda_py.ros.client.target_publisher import RemoteTargets
+from multipanda_py.ros.node.heartbeat_monitor import HEARTBEAT_TOPIC, LEASE_DURATION
 from multipanda_py.ros.services.arms import RECOVERY_RESPONSE_TIMEOUT
 from multipanda_py.state import Matrix
 
@@ -273,7 +274,9 @@ class RemoteMotion:
             )
             for arm, law in laws.items()
         }
-        self._signs = link.node.create_publisher(String, f"{root}/{TOPIC}", QoSProfile(depth=1))
+        self._signs = link.node.create_publisher(
+            String, f"{root}/{HEARTBEAT_TOPIC}", QoSProfile(depth=1)
+        )
         self._sign_at = 0.0
 
     def follow(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishers of targets for clients of a running node, and heartbeats of these clients."""
+"""Publishers of targets for clients of a running node, with heartbeats while they move arms."""
 
 from __future__ import annotations
 
@@ -17,93 +17,19 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
-from multipanda_py.cell import Cell
 from multipanda_py.cell.goals import Frames
 from multipanda_py.cell.names import CellNames
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.controllets.targets.cartesian import check_pose
-from multipanda_py.exceptions import MultipandaError, TargetRejected
+from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.ros.client.arm import RemoteArm
 from multipanda_py.ros.client.node_link import LatestMessage, NodeLink
 from multipanda_py.ros.node.conversions import write_pose
-from multipanda_py.ros.node.guard import GuardedNode
+from multipanda_py.ros.node.heartbeat_monitor import HEARTBEAT_QOS, HEARTBEAT_TOPIC, LEASE_DURATION
 from multipanda_py.ros.node.qos import STATE_QOS
-from multipanda_py.ros.node.running import every
 from multipanda_py.state import ArmSnapshot
 from multipanda_py.targets import Stream
-
-TOPIC = "heartbeat"
-LEASE_DURATION = 0.5
-"""Time without a heartbeat of a client after which the arms that it moves hold [s]."""
-CHECK_PERIOD = 0.05
-"""Period of the timeout check [s]."""
-MAX_CLIENTS = 100
-"""Maximum number of senders whose heartbeats are stored."""
-_HEARTBEAT_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
-
-
-class HeartbeatMonitor:
-    """Receiver of heartbeats on ``heartbeat``: the sender's name and the arms that it moves.
-
-    An arm moves to its newest target and stays there, even if the sender has ended. For manual
-    control, a client may require that the arm holds at once if the client is killed or suspended,
-    or its machine or network fails. Such a client publishes a heartbeat several times per
-    :data:`LEASE_DURATION` while it moves arms, and a last one without arms. Names are separated by
-    spaces.
-
-    Args:
-        node: Node that subscribes.
-        cell: Cell of the arms.
-
-    Thread: executor.
-    """
-
-    def __init__(self, node: GuardedNode, cell: Cell) -> None:
-        self._cell, self._logger = cell, node.get_logger()
-        self._moving: dict[str, tuple[float, list[str]]] = {}
-        node.create_subscription(String, TOPIC, self._take, _HEARTBEAT_QOS)
-        every(node, CHECK_PERIOD, self._poll)
-
-    def _take(self, message: String) -> None:
-        sender, *names = message.data.split()[: 1 + len(self._cell.arms)] or [""]
-        arms = [name for name in names if name in self._cell.arms]
-        self._moving.pop(sender, None)
-        if arms and len(self._moving) < MAX_CLIENTS:
-            self._moving[sender] = time.monotonic(), arms
-
-    def _poll(self) -> None:
-        now = time.monotonic()
-        for sender, (received, arms) in list(self._moving.items()):
-            if now > received + LEASE_DURATION:
-                del self._moving[sender]
-                for arm in arms:
-                    self._hold(arm, sender)
-
-    def _hold(self, arm: str, sender: str) -> None:
-        reason = f"no heartbeat for {LEASE_DURATION:g} s from {sender!r:.60}, which moved it"
-        try:
-            self._stop(arm)
-        except MultipandaError as error:
-            # The controllet of the arm accepts none of the stop targets, or the loop is stalled.
-            self._logger.warning(f"{arm} cannot be stopped: {error}; {reason}")
-        else:
-            self._logger.warning(f"{arm} holds: {reason}")
-
-    def _stop(self, arm: str) -> None:
-        """Stop an arm by the first target that its controllet accepts.
-
-        The order is an empty trajectory, the measured pose, measured positions and zero speed.
-        """
-        # The measured pose would make an arm on a trajectory return to where it was at this time.
-        with contextlib.suppress(TargetRejected):
-            return self._cell.follow(arm, [])
-        here = self._cell.state(arm).q
-        for target in ({"pose": self._cell.pose(arm)}, {"q": here}):
-            with contextlib.suppress(TargetRejected):
-                return self._cell.set_target(arm, **target)
-        return self._cell.set_target(arm, dq=0.0 * here)
-
 
 try:
     from rclpy.event_handler import PublisherEventCallbacks
@@ -163,9 +89,12 @@ class TargetPublisher:
         self._signs_left, self._sign_at = 0, 0.0
         self._alive, self._deaf_until = time.monotonic(), 0.0
         self._name = link.node.get_name()
-        self._signs = self._publisher(String, f"{root}/{TOPIC}")
+        topic = f"{root}/{HEARTBEAT_TOPIC}"
+        self._signs = self._publisher(String, topic)
         self._others: dict[str, tuple[str, float]] = {}
-        link.node.create_subscription(String, f"{root}/{TOPIC}", self._hear, _HEARTBEAT_QOS)
+        link.node.create_subscription(
+            String, f"{root}/{HEARTBEAT_TOPIC}", self._hear, HEARTBEAT_QOS
+        )
 
     def publish(self, state: ArmSnapshot, pose: Pose, frame: str) -> None:
         """Send a target.

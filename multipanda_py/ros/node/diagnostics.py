@@ -13,7 +13,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.cell.recovery import HoldReasons
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.control.impedance.modal_damping import STIFFNESS_SCALE
-from multipanda_py.control.reference.reference_limits import FOLLOWED_NOTICE, HELD_NOTICE
+from multipanda_py.control.reference.held_reference import FOLLOWED_NOTICE, HELD_NOTICE
 from multipanda_py.realtime.events import Event, LoopEvent
 from multipanda_py.realtime.timing import LoopStatistics
 from multipanda_py.realtime.torque_terms import REPORT_BELOW

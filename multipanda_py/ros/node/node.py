@@ -36,12 +36,12 @@ from multipanda_py.realtime.system.dds import (
     remove_leftovers,
 )
 from multipanda_py.realtime.system.signals import Interrupted
-from multipanda_py.ros.client.target_publisher import HeartbeatMonitor
 from multipanda_py.ros.compat.franka_services import GRIPPER_ACTIONS, FrankaNames
 from multipanda_py.ros.node.clock import NodeClock
 from multipanda_py.ros.node.diagnostics import Diagnostics
 from multipanda_py.ros.node.graph_watch import GraphWatch, check_name_conflicts
 from multipanda_py.ros.node.guard import GuardedNode
+from multipanda_py.ros.node.heartbeat_monitor import HeartbeatMonitor
 from multipanda_py.ros.node.life_cycle import UNCONFIGURED, LifeCycle
 from multipanda_py.ros.node.parameters import parameter_nodes, robot_nodes
 from multipanda_py.ros.node.participants import Serving, has_abandoned
@@ -115,7 +115,7 @@ class MultimodeController:
         self._world_clock = SimClock(node, cell, clock) if cell.config.cell.clock_rate else None
         self._target_status = TargetStatus(node, cell, targets)
         self._diagnostics = Diagnostics(node, cell, targets, clock)
-        self._life_signs = HeartbeatMonitor(node, cell)
+        self._heartbeat_monitor = HeartbeatMonitor(node, cell)
         as_franka, plain = flag(node, FRANKA_NAMES), flag(node, PLAIN_JOINT_NAMES)
         self._recovery = RecoveryServices(node, cell)
         self._tare = TareServices(node, cell)

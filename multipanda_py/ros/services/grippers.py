@@ -220,7 +220,7 @@ class Hand:
                 self.goals.offer(f"{arm}/{name}", action)
 
     def stop(self, request: Any, response: Any) -> Work:
-        """Stop the fingers where they are and answer, as a generator that waits for the gripper."""
+        """Stop the fingers where they are and answer; a generator that waits for the gripper."""
         return self._trigger("stop", self._gripper.stop, request, response)
 
     def poll(self) -> None:

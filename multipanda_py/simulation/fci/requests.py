@@ -22,7 +22,8 @@ from multipanda_py.robots.franka import (
 from multipanda_py.robots.inertial import Load
 from multipanda_py.robots.urdf import Element, add, add_inertial, add_joint_origin, numbers
 from multipanda_py.simulation.fci.cartesian import is_pose, pose_from
-from multipanda_py.simulation.fci.motion_generator import Motion, Thresholds
+from multipanda_py.simulation.fci.collision_reflex import Thresholds
+from multipanda_py.simulation.fci.motion_generator import Motion
 from multipanda_py.simulation.fci.robot import FciRobot
 from multipanda_py.simulation.fci.wire import (
     MOVE,

@@ -15,8 +15,9 @@ from multipanda_py.exceptions import UnknownName
 from multipanda_py.robots.franka import ELBOW_FLIP
 from multipanda_py.robots.inertial import NO_LOAD, Load
 from multipanda_py.simulation.fci.cartesian import FlangeFrames
+from multipanda_py.simulation.fci.collision_reflex import Thresholds, violations
 from multipanda_py.simulation.fci.cycles import CycleStatistics
-from multipanda_py.simulation.fci.motion_generator import Motion, Thresholds, violations
+from multipanda_py.simulation.fci.motion_generator import Motion
 from multipanda_py.simulation.fci.wire import (
     ERRORS,
     Controller,

@@ -9,7 +9,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from multipanda_py.control.reference.reference_limits import BoundedPose
+from multipanda_py.control.reference.bounded_pose import BoundedPose
 
 pytestmark = pytest.mark.inline
 

@@ -8,12 +8,11 @@ import math
 import pytest
 
 from multipanda_py.control.force.contact_force import ToolContact
-from multipanda_py.control.reference.reference_limits import (
+from multipanda_py.control.reference.contact_speed import SPEED_RATIO, ReferenceCap
+from multipanda_py.control.reference.held_reference import (
     FOLLOWED_NOTICE,
     HELD_NOTICE,
-    SPEED_RATIO,
     HeldReferenceReporter,
-    ReferenceCap,
 )
 from multipanda_py.testing import StateMaker
 

@@ -13,7 +13,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.context import Context
 
 import multipanda_py
-from multipanda_py.control.reference.reference_limits import FOLLOWED_NOTICE, HELD_NOTICE
+from multipanda_py.control.reference.held_reference import FOLLOWED_NOTICE, HELD_NOTICE
 from multipanda_py.realtime.events import Event, LoopEvent
 from multipanda_py.ros.client.cell_state import NodeStatus
 from multipanda_py.ros.node.clock import NodeClock

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Speed bound of a reference in contact, and after it was held back."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+SPEED_RATIO = 1.1
+"""Ratio of a bounded reference speed to the goal speed. It exceeds 1 so that the gap closes."""
+STREAM_SPEED = 1e-3
+"""Speed at or below which a goal counts as at rest, or as having jumped [unit/s]."""
+CAUGHT_UP_TIME = 0.15
+"""Gap to a moving goal, divided by the speed of the goal, below which the reference has caught up
+[s]."""
+CAUGHT_UP_GAP = 1e-3
+"""Gap below which a reference has caught up at any speed [unit]."""
+GOAL_MOTION_TIMEOUT = 1.0
+"""Time after which a goal motion no longer counts [s]."""
+MAX_STEP_INTERVAL = 0.25
+"""Maximum time between two steps of one motion [s]."""
+AVERAGING_TIME = 0.15
+"""Averaging time of the goal speed [s]."""
+JUMP_RATIO = 4.0
+"""Ratio of two successive steps above which the goal has jumped instead of being streamed."""
+
+
+class ReferenceCap:
+    """Bound on the reference speed from the speed of its goal.
+
+    Equations::
+
+        v_max = max(v_c, 1.1 v_g)    in contact
+        v_max = 1.1 max_t v_g        after a stream was held back
+
+    - v_max: Speed bound [unit/s].
+    - v_c: Bound in contact [unit/s].
+    - v_g: Speed of the goals sent by the client [unit/s].
+
+    v_g is the maximum of the means over 0.15 s within the last second, so that a goal may reverse.
+    A step counts up to the length of the previous step if that is less than 0.25 s old. A goal
+    that jumps therefore has no speed. The second bound ends when the gap is below the goal's
+    motion in 0.15 s, or at a jump.
+
+    Cycles without a goal and without a query need no computation. Times are cycle counts.
+
+    Args:
+        period: Cycle time [s].
+
+    Attributes:
+        acts: True if ``speed`` can be finite without contact.
+
+    Thread: control.
+    """
+
+    __slots__ = (
+        "_length",
+        "_max_goal_speed",
+        "_period",
+        "_recent",
+        "_speeds",
+        "_start",
+        "_step",
+        "_time",
+        "_window",
+        "_within",
+        "acts",
+    )  # fmt: skip
+
+    def __init__(self, period: float) -> None:
+        self._period = period
+        self._within, self._window, self._recent = (
+            round(time / period)
+            for time in (MAX_STEP_INTERVAL, AVERAGING_TIME, GOAL_MOTION_TIMEOUT)
+        )
+        self._speeds: deque[tuple[int, float]] = deque(
+            maxlen=1 + round(GOAL_MOTION_TIMEOUT / AVERAGING_TIME)
+        )
+        self.reset()
+
+    def reset(self) -> None:
+        self._speeds.clear()
+        self._step = self._length = self._max_goal_speed = 0.0
+        self._time = self._start = -self._within
+        self.acts = False
+
+    def give(self, step: float, now: int) -> None:
+        """Process a step of the goal.
+
+        Args:
+            step: Distance of the new goal from the last one [unit].
+            now: Time of the step [cycles].
+        """
+        # After a pause of the stream, this step begins a new motion.
+        if now - self._time > self._within:
+            self._start, self._length, self._step = now, 0.0, 0.0
+        if step > CAUGHT_UP_GAP and step > JUMP_RATIO * self._step:
+            self.acts = False
+        self._length += min(step, self._step)
+        self._step, self._time = step, now
+        if (cycles := now - self._start) >= self._window:
+            self._speeds.append((now, self._length / (cycles * self._period)))
+            self._start, self._length = now, 0.0
+
+    def streams(self, now: int) -> bool:
+        """Return True if the goal is streamed without a jump."""
+        if now - self._time > self._within:
+            return False
+        if (
+            self._speeds
+            and self._speeds[-1][0] == self._start
+            and self._speeds[-1][1] > STREAM_SPEED
+        ):
+            return True
+        return self._length > STREAM_SPEED * self._period * max(now - self._start, self._window)
+
+    def hold(self, now: int) -> None:
+        """Record that the reference is held back in this cycle."""
+        if not self.acts:
+            self._max_goal_speed = 0.0
+        self._max_goal_speed = max(self._max_goal_speed, self.goal_speed(now))
+        self.acts = self._max_goal_speed > STREAM_SPEED
+
+    def speed(
+        self, gap: float, now: int, in_contact: float = math.inf, rate: float = 0.0
+    ) -> float:
+        """Return the speed bound [unit/s].
+
+        Args:
+            gap: Distance from the reference to its goal [unit].
+            now: Time [cycles].
+            in_contact: Bound in contact; infinite without contact [unit/s].
+            rate: Speed of the goal sent by the client [unit/s].
+        """
+        fastest = max(self.goal_speed(now), rate)
+        bound = max(in_contact, SPEED_RATIO * fastest)
+        if self.acts:
+            self._max_goal_speed = max(self._max_goal_speed, fastest)
+            if gap < CAUGHT_UP_TIME * self._max_goal_speed + CAUGHT_UP_GAP:
+                self.acts = False
+            else:
+                bound = min(bound, SPEED_RATIO * self._max_goal_speed)
+        return bound
+
+    def goal_speed(self, now: int) -> float:
+        """Return the maximum speed of the goal within the last second [unit/s]."""
+        since = now - self._recent
+        return max([speed for time, speed in self._speeds if time > since], default=0.0)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Timeout of clients that guide arms: their arms hold when heartbeats stop."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from std_msgs.msg import String
+
+from multipanda_py.cell import Cell
+from multipanda_py.exceptions import MultipandaError, TargetRejected
+from multipanda_py.ros.node.guard import GuardedNode
+from multipanda_py.ros.node.running import every
+
+HEARTBEAT_TOPIC = "heartbeat"
+LEASE_DURATION = 0.5
+"""Time without a heartbeat of a client after which the arms that it moves hold [s]."""
+CHECK_PERIOD = 0.05
+"""Period of the timeout check [s]."""
+MAX_CLIENTS = 100
+"""Maximum number of senders whose heartbeats are stored."""
+HEARTBEAT_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+
+class HeartbeatMonitor:
+    """Receiver of heartbeats on ``heartbeat``: the sender's name and the arms that it moves.
+
+    An arm moves to its newest target and stays there, even if the sender has ended. For manual
+    control, a client may require that the arm holds at once if the client is killed or suspended,
+    or its machine or network fails. Such a client publishes a heartbeat several times per
+    :data:`LEASE_DURATION` while it moves arms, and a last one without arms. Names are separated by
+    spaces.
+
+    Args:
+        node: Node that subscribes.
+        cell: Cell of the arms.
+
+    Thread: executor.
+    """
+
+    def __init__(self, node: GuardedNode, cell: Cell) -> None:
+        self._cell, self._logger = cell, node.get_logger()
+        self._moving: dict[str, tuple[float, list[str]]] = {}
+        node.create_subscription(String, HEARTBEAT_TOPIC, self._take, HEARTBEAT_QOS)
+        every(node, CHECK_PERIOD, self._poll)
+
+    def _take(self, message: String) -> None:
+        sender, *names = message.data.split()[: 1 + len(self._cell.arms)] or [""]
+        arms = [name for name in names if name in self._cell.arms]
+        self._moving.pop(sender, None)
+        if arms and len(self._moving) < MAX_CLIENTS:
+            self._moving[sender] = time.monotonic(), arms
+
+    def _poll(self) -> None:
+        now = time.monotonic()
+        for sender, (received, arms) in list(self._moving.items()):
+            if now > received + LEASE_DURATION:
+                del self._moving[sender]
+                for arm in arms:
+                    self._hold(arm, sender)
+
+    def _hold(self, arm: str, sender: str) -> None:
+        reason = f"no heartbeat for {LEASE_DURATION:g} s from {sender!r:.60}, which moved it"
+        try:
+            self._stop(arm)
+        except MultipandaError as error:
+            # The controllet of the arm accepts none of the stop targets, or the loop is stalled.
+            self._logger.warning(f"{arm} cannot be stopped: {error}; {reason}")
+        else:
+            self._logger.warning(f"{arm} holds: {reason}")
+
+    def _stop(self, arm: str) -> None:
+        """Stop an arm by the first target that its controllet accepts.
+
+        The order is an empty trajectory, the measured pose, measured positions and zero speed.
+        """
+        # The measured pose would make an arm on a trajectory return to where it was at this time.
+        with contextlib.suppress(TargetRejected):
+            return self._cell.follow(arm, [])
+        here = self._cell.state(arm).q
+        for target in ({"pose": self._cell.pose(arm)}, {"q": here}):
+            with contextlib.suppress(TargetRejected):
+                return self._cell.set_target(arm, **target)
+        return self._cell.set_target(arm, dq=0.0 * here)
