@@ -285,7 +285,10 @@ class FrictionShape:
 
     @classmethod
     def sharp(cls, joints: int) -> FrictionShape:
-        """Return the shape for unidentified friction: :data:`DEFAULT_COULOMB_WIDTH`, no shift."""
+        """Return the shape for unidentified friction.
+
+        Its width is :data:`DEFAULT_COULOMB_WIDTH`, and its shift zero.
+        """
         return cls(np.full(joints, DEFAULT_COULOMB_WIDTH), np.zeros(joints))
 
     def columns(self, dq: Matrix) -> Matrix:

@@ -138,7 +138,10 @@ class _Search:
         return np.concatenate([terms @ values - self._left, x[n:]])
 
     def _set(self, joint: int, logarithm: float, shift: float) -> None:
-        """Compute the friction columns of a joint, orthogonal to all known columns.
+        """Compute and store the regressor columns of a joint's friction for a friction shape.
+
+        They are made orthogonal to the columns of base parameters and delay, which eliminates
+        these parameters.
 
         Args:
             joint: Index of the joint.
@@ -432,7 +435,7 @@ def _delay(train: Stack, columns: Matrix, moving: NDArray[np.bool_]) -> float:
 def _bounds(arm: ArmDescription, options: Options, unobservable: Sequence[int]) -> ParameterPrior:
     """Return prior and lower bounds of rotor inertias and friction.
 
-    Torque offsets of the joints in ``unobservable`` are held at zero.
+    The prior holds torque offsets of the joints in ``unobservable`` near zero.
     """
     n = arm.n_joints
     rotors = np.array(arm.robot.armature) if options.rotors == "fit" else np.zeros(n)

@@ -139,7 +139,9 @@ def parameters_of(pseudo: Matrix) -> Vector:
 
 
 def congruence(transform: Matrix) -> Matrix:
-    r"""Return the (10, 10) map of inertial parameters for :math:`P \mapsto H P H^T`.
+    r"""Return the matrix that transforms inertial parameters like a pseudo-inertia, (10, 10).
+
+    The pseudo-inertia P is transformed to :math:`H P H^T`.
 
     Args:
         transform: Matrix H, (4, 4).
@@ -248,7 +250,7 @@ def unobservable_offsets(
 def _rows_of_any_motion(
     regressor: ArmRegressor, gravities: Sequence[Vector | None], rotors: bool, seed: int
 ) -> Matrix:
-    """Return regressors of random states in every mounting, (N, n, p)."""
+    """Return regressors of random joint states in every mounting of the arm, (N, n, p)."""
     rng = np.random.default_rng(seed)
     n = regressor.arm.n_joints
     stack = []

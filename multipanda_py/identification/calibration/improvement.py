@@ -171,8 +171,8 @@ class ModelImprovement:
     Attributes:
         number: Number of the task.
         controllet: Controllet used for the task.
-        errors: Root mean square errors by name with unit: a pair with the data-sheet and the
-            identified model. They cover the time that runs with both models completed.
+        errors: Pairs of root mean square errors by name with unit: with the data-sheet model, then
+            with the identified one. They cover the time that runs with both models completed.
         series: Times, measured, true and requested forces of the first repeat, (m,) each, by model
             (:data:`MODEL_NAMES`). Empty if the task has no force.
         runs: Number of runs with each model.

@@ -75,13 +75,11 @@ class Round:
 
     @property
     def score(self) -> float:
-        """Largest errors of the twin, relative to those of the paper, as a mean.
+        """Mean over tasks and quantities of the twin's largest error, relative to the paper.
 
-        The mean is taken over tasks and quantities.
-
-        The score is infinite if the twin fails a task or always stops before the plant, because
-        missing errors would improve the mean. The error of the paper is the ``ceiling`` of a
-        :class:`.Quantity`.
+        The error of the paper is the ``ceiling`` of a :class:`.Quantity`. The score is infinite if
+        the twin fails a task or always stops before the plant, because missing errors would
+        improve the mean.
         """
         if not all(one.repeats and one.full for one in self.comparisons):
             return float("inf")

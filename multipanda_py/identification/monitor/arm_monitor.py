@@ -189,9 +189,9 @@ def residual_slices(joints: int) -> dict[str, slice]:
 def min_half_widths(limits: ArmLimits) -> Vector:
     """Return the minimum half widths of the bands of all residuals of an arm, (m,).
 
-    It covers sensor drift, and it avoids bands of zero width for simulated arms that equal their
-    twin. The width is 0.2 % of the torque limit for torques, and the corresponding motion of the
-    twin for positions.
+    They cover sensor drift, and avoid bands of zero width for simulated arms that equal their
+    twin. For torques they are 0.2 % of the torque limit, and for positions the deflection at which
+    the correction of the twin reaches this torque. Others are constants.
     """
     n, torque = limits.n_joints, MIN_RELATIVE_HALF_WIDTH * limits.torque
     q = np.full(n, MIN_RELATIVE_HALF_WIDTH / CORRECTION_STIFFNESS)

@@ -172,7 +172,7 @@ class BandMonitor:
 
 
 class CellShadow:
-    """Digital-twin monitor of all arms of a cell. With a band, it raises alarms.
+    """Digital-twin monitor of the arms of a cell. With a band, it raises alarms.
 
     Args:
         config: Description of the cell. Payloads come from its file, and arms with ``identified``
@@ -350,6 +350,6 @@ class LiveRows:
         return self._reader.dropped
 
     def pop(self) -> dict[str, ArmLog]:
-        """Return the logs since the last call by arm name, empty if there are no new records."""
+        """Return the logs of the cycles since the last call, by arm. Empty without new cycles."""
         rows = self._reader.take()
         return arm_logs(rows, self._facts, self.plan.laws) if len(rows) else {}

@@ -234,7 +234,7 @@ def _one_after_another(sides: Sides, spec: DataSetSpec, folder: Folder, log: Log
 
 
 class _Stopped(Exception):
-    """A real arm stopped during a recording, so the recording ends."""
+    """Stop of a real arm during a recording, which ends the recording."""
 
 
 def motion_of(twin: CellConfig, arm: str, spec: DataSetSpec, kind: str, number: int) -> PairMotion:

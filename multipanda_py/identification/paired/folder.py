@@ -116,10 +116,10 @@ def key_of(*parts: object) -> list[object]:
 
 
 def _claim(folder: Path, parts: Path, key: str) -> None:
-    """Create a folder for the data set with this key, or check that it has the same key.
+    """Create a folder for the data set with this key, or check the key of an existing folder.
 
     Raises:
-        ConfigurationError: If it belongs to another data set or cannot be written.
+        ConfigurationError: If the folder belongs to another data set or cannot be written.
     """
     mark = parts / "key.txt"
     try:
@@ -323,7 +323,9 @@ def run_parallel(
 
 
 def file_of(name: Name, joints: int, make: Callable[[], AlignedPair]) -> bytes:
-    """Record a motion and return the contents of its file, or the reason of a failure in it.
+    """Record a motion and return the contents of its file.
+
+    If the recording fails, the file marks the motion as skipped and contains the reason.
 
     Args:
         name: Name of the motion.

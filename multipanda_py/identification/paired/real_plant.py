@@ -250,9 +250,13 @@ class RealPlant:
         return start
 
     def _send(self, cell: Cell, command: Callable[[], _T]) -> _T:
-        """Send a command and return its result. If the loop rejects it, it is sent again.
+        """Send a command and return its result. A rejected command is sent again.
 
-        A single late cycle can cause a rejection. The last of :data:`_MAX_RETRIES` is raised.
+        A single late cycle can cause a rejection.
+
+        Raises:
+            TargetRejected: If the loop still rejects the command after :data:`_MAX_RETRIES` tries.
+            LoopError: If the arm has a fault.
         """
         for _ in range(_MAX_RETRIES):
             with suppress(TargetRejected):

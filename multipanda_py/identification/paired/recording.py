@@ -259,7 +259,7 @@ def align(twin: Matrix, plant: Matrix) -> AlignedPair:
         plant: Positions, velocities and torques of the plant, starting at rest, (p, 3 n).
 
     Raises:
-        ValidationRefused: If a side does not move.
+        ValidationRefused: If the arm does not move in one of the recordings.
     """
     n = twin.shape[1] // 3
     rest = round((REST_INTERVAL[1] - REST_INTERVAL[0]) * RATE)

@@ -216,7 +216,7 @@ class TrainingMotion:
 def standard_of(motions: list[TrainingMotion]) -> Scaling:
     """Return mean and scale of the inputs and residuals in motions.
 
-    Components that are constant keep the scale 1, because a scale of zero cannot be divided by.
+    Components that are constant keep the scale 1, to avoid a division by zero.
     """
     inputs = np.vstack([one.inputs for one in motions])
     spread, size = inputs.std(axis=0), np.sqrt(_squares(motions))

@@ -82,7 +82,7 @@ def gravity_of(arm: ArmDescription, q: Matrix) -> Matrix:
 
 
 def quantities(log: ArmLog, arm: ArmDescription, times: Vector) -> Mapping[str, Matrix]:
-    """Return the quantities that a log contains, interpolated at the given times, (n, axes) each.
+    """Return the quantities that a log contains, by name, at the given times, (n, axes) each.
 
     Args:
         log: Log of the arm.
@@ -146,7 +146,7 @@ class Comparison:
         controllet: Controllet used for the task.
         repeats: Number of compared pairs of runs.
         errors: Root mean square errors per repeat and axis, by arm and quantity, (repeats, axes).
-        force: Root mean square errors of the requested force per repeat and arm, for ``plant`` and
+        force: Root mean square differences of contact force and requested force, for ``plant`` and
             ``twin``, (repeats, arms) [N]. Empty if the task requests no force.
         force_measurement_error: Root mean square norms of measured minus true contact force, for
             ``plant`` and ``twin``, (repeats, arms) [N]. A side without simulation has no entry.

@@ -101,7 +101,7 @@ class PressingTask(Task):
         return self.controllet == PLAIN_CONTROLLER
 
     def scene(self, config: CellConfig) -> CellConfig:
-        """Return the cell with a table under the tool."""
+        """Return a cell with a table under the tool of the first arm."""
         (name,) = self.names(config)
         self._name = name
         arm = with_start(config.arms[name], np.array(config.arms[name].q_start), rod(0.1))

@@ -183,10 +183,10 @@ def rod(length: float) -> dict[str, Any]:
 
 
 def object_like(config: CellConfig, name: str, values: Mapping[str, Any]) -> ObjectConfig:
-    """Return an object of a task. Contact parameters of the cell's object of that name are used.
+    """Return an object of a task. It gets the contact parameters of the cell's equally named one.
 
     Args:
-        config: Cell that may contain an object of that name.
+        config: Cell that may contain an object of the same name.
         name: Name of the object.
         values: Section of the object in the task.
     """
