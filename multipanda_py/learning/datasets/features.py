@@ -100,7 +100,7 @@ class Features:
 
 
 def features_of(env: CellEnv) -> Features:
-    """Return the contents of the frames of an environment.
+    """Return the contents of the frames that episodes of an environment consist of.
 
     Raises:
         ConfigurationError: If the rate is not an integer, or an image has an odd height or width.

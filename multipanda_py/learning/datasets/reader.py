@@ -309,7 +309,7 @@ def read_tasks(folder: Path) -> list[str]:
 
 
 def _table(path: Path) -> Any:
-    """Read a parquet file.
+    """Return the table in a parquet file.
 
     Raises:
         DatasetRefused: If the file is missing or truncated.

@@ -81,7 +81,7 @@ class Control(ABC):
 
     @abstractmethod
     def toward(self, pose_ee_in_base: Pose) -> Vector:
-        """Return the action that moves the target towards a tool pose by at most one step.
+        """Return the action, limited to one step, that moves the target towards a tool pose.
 
         Raises:
             NotImplementedError: If the actions of this control are joint positions.
@@ -126,7 +126,7 @@ class StepOfPose(Control):
         return pose_numbers(self.pose)
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
-        """Return the action that moves the target towards a pose by at most one step."""
+        """Return the action, limited to one step, that moves the target towards a pose."""
         displacement = (pose_ee_in_base.position - self.pose.position) / (TOOL_SPEED * self.period)
         rotation_vector = pin.log3(pose_ee_in_base.rotation @ self.pose.rotation.T) / (
             TOOL_ROTATION_SPEED * self.period

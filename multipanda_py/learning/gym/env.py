@@ -367,8 +367,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
     def restore(self, state: EpisodeState) -> tuple[Observation, dict[str, Any]]:
         """Restore a state of an episode, saved by this environment.
 
-        The cell must not have been started again since, as it is for every episode with
-        ``randomise``.
+        A state is valid until the cell is started again. With ``randomise``, each reset does that.
 
         Args:
             state: Result of :meth:`save`.

@@ -51,7 +51,7 @@ class PickAndPlace(GymTask):
         return in_hand and scene.distance(cube, scene.goal) < _CUBE_TOLERANCE
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Move above the cube, descend, close the gripper and carry the cube."""
+        """Return tool pose and gripper opening that grasp the cube and carry it to the goal."""
         return {"arm": grasp_and_carry(scene, "arm", "cube", scene.goal, _MAX_CUBE_OPENING)}
 
 
@@ -160,7 +160,7 @@ class StackBricks(GymTask):
         return let_go and lower < 2.0 * _BRICK_TOLERANCE and upper < _BRICK_TOLERANCE
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Place the lower brick, move the left arm aside, and place the upper brick."""
+        """Return tool poses and gripper openings that place the lower, then the upper brick."""
         lower, upper = scene.thing("lower").position, scene.thing("upper").position
         aside = {arm: (Pose(at, DOWN), 1.0) for arm, at in _ASIDE_POSITIONS.items()}
         on_top = lower + [0.0, 0.0, 2.0 * _BRICK_HALF_EDGES[2] + 0.002]
@@ -269,7 +269,10 @@ class HandOver(GymTask):
         return is_up and self._holds(scene, "right") and scene.opening("left") > 0.8
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Grasp and lift the bar with the left arm, then grasp it with the right, then release."""
+        """Return tool poses and gripper openings for the present phase of the handover.
+
+        The left arm grasps and lifts the bar, the right arm grasps it, and the left one releases.
+        """
         bar = scene.thing("bar")
         ends = {"left": bar.position + _GRASP_DISTANCE * bar.rotation[:, 0],
                 "right": bar.position - _GRASP_DISTANCE * bar.rotation[:, 0]}  # fmt: skip
@@ -385,10 +388,10 @@ class LiftBox(GymTask):
         return is_upright and abs(float(scene.goal[0] - box.position[2])) < _LIFT_TOLERANCE
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Approach both sides of the box, press, and lift it while both tips press.
+        """Return tool poses that approach both sides of the box, press, and lift it.
 
-        The result is a continuous function of the scene and does not depend on time, so that a
-        policy can imitate it.
+        They are a continuous function of the scene and do not depend on time, so that a policy can
+        imitate them.
         """
         box, goal = scene.thing("box"), float(scene.goal[0])
         yaw = float(np.arctan2(box.rotation[1, 0], box.rotation[0, 0]))

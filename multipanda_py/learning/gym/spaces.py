@@ -168,7 +168,7 @@ class ActionLayout:
             self._hands[arm].send(cell, float(numbers[index.stop]))
 
     def toward(self, desired: Mapping[str, tuple[Pose, float]]) -> Action:
-        """Return the action that moves all arms towards tool poses by at most one step.
+        """Return the action, limited to one step, that moves all arms towards tool poses.
 
         Args:
             desired: Tool pose in the base frame and gripper opening from 0 to 1, by arm.

@@ -106,7 +106,7 @@ class PushPuck(GymTask):
         return self._left(scene) < _PUCK_TOLERANCE
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Lower the rod behind the puck and push along the line to the goal."""
+        """Return the tool pose that lowers the rod behind the puck, then pushes to the goal."""
         puck, tool = scene.thing("puck").position[:2], scene.tool("arm").position
         displacement = scene.goal - puck
         displacement = displacement / max(float(np.linalg.norm(displacement)), 1e-9)
@@ -191,7 +191,10 @@ class PegInsertion(GymTask):
         return self._depth(scene) > _INSERTION_DEPTH
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Press lightly near the observed hole and search in a spiral until the tip enters it."""
+        """Return the tool pose that presses lightly and searches the hole along a spiral.
+
+        The spiral starts at the observed position. Once the tip is in the hole, it is pushed in.
+        """
         tip = scene.tool("arm").position
         goal = scene.goal
         if self._depth(scene) > 0.004:
