@@ -36,7 +36,7 @@ MAX_REST_SPEED = 0.02
 MAX_VIBRATION_SPEED = 0.3
 """Joint speed below which an arm in position control without commanded motion may change its
 command interface [rad/s]. Its internal controller may vibrate permanently, so that it could never
-change to torques with the limit ``REST``."""
+change to torques with the limit ``MAX_REST_SPEED``."""
 SETTLING_TIME = 0.3
 """Time without commanded motion after which an arm in position control counts as settled [s]. Only
 its internal controller still moves it."""

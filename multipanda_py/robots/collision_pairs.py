@@ -187,7 +187,9 @@ class Group:
 
         It is minus infinity if a solid has no finite ball.
         """
-        a, b = self.solids[0]  # Only movable objects, each with its own joint, have finite radii.
+        # Only movable objects have finite radii. Each is one solid with its own joint, so that two
+        # of them have one pair.
+        a, b = self.solids[0]
         centres = [data.oMi[solid.joint].translation.tolist() for solid in (a, b)]
         return math.dist(*centres) - a.radius - b.radius
 

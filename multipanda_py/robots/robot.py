@@ -97,7 +97,8 @@ class Robot:
             without a command.
         figures: Default values and bounds of controllet parameters, by name, each (n,).
         warnings: Warnings on implausible values of the description.
-        source: Description whose visual meshes are shown in simulation, unless there are shapes.
+        source: Path of the URDF or MJCF whose visual meshes are shown in simulation, unless links
+            have ``visuals``. None if there is no such file.
 
     Raises:
         ConfigurationError: A list has not one value per joint, or two links or joints have the

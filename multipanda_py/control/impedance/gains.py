@@ -155,10 +155,10 @@ def rotor_damping_scale(robot: Robot) -> Vector:
 def gershgorin_scale(gains: Vector, responses: Matrix, max_rate: float) -> float:
     """Return the scale of gains with which no mode exceeds a rate.
 
-    Torque terms outside a controllet need a lower bandwidth than the controllet (``BANDWIDTH``),
-    because both add up. With 5 ms of delay, 2 ms of torque lag and half a cycle, a spring reduces
-    the effective damping by 7.5 ms times its stiffness. A spring that acts alone therefore needs
-    additional damping.
+    Torque terms outside a controllet need a lower bandwidth than the controllet (``BANDWIDTH`` of
+    ``modal_damping``), because both add up. With 5 ms of delay, 2 ms of torque lag and half a
+    cycle, a spring reduces the effective damping by 7.5 ms times its stiffness. A spring that acts
+    alone therefore needs additional damping.
 
     By Gershgorin's theorem, no eigenvalue of ``M^-1 sum_j c_j g_j g_j^T`` exceeds::
 

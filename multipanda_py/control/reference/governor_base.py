@@ -234,7 +234,7 @@ class ReferenceGovernor(ABC):
         if not self.is_moving:
             self.smoothing, self.response = params.smoothing, params.response
         self.set_bounds(params)
-        if self.busy:  # Scale the new bounds to the current configuration.
+        if self.busy:  # The new bounds do not consider the current configuration yet.
             self.update_bounds()
 
     def start(self, params: GovernorParams, period: float, at_rest: bool) -> None:

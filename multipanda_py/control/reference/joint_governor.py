@@ -55,8 +55,9 @@ class JointGovernor(ReferenceGovernor):
     The leash limits the distance of the reference from the measured positions. The initial
     distance of a motion is allowed in addition. A held arm that is released follows from this
     distance. If an arm at rest is pushed away further, the reference moves with it, and returns to
-    the target afterwards. The offset of an initial reference that maintains an earlier contact
-    force is excluded. Otherwise, an arm that was taken over in motion would lose its grasp.
+    the target afterwards. An initial reference may be offset from the arm to maintain an earlier
+    contact force. The leash does not shorten this offset, because an arm that was taken over in
+    motion would then lose its grasp.
 
     A stream of joint targets is predicted (``GoalPredictor``), and the reference follows the
     prediction with its velocity. Its acceleration is bounded along its direction by twice the

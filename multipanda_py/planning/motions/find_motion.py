@@ -147,8 +147,9 @@ def _refuse_near(
     placed: dict[int, _Placed | None] = {}
     held = {one.object_name for one in grips}
     for one in distances:
+        # A negative margin allows an overlap, whose depth coal measures differently from capsules.
         if one.margin < 0.0 or not any(body in known or body in held for body in one.of):
-            continue  # An allowed overlap is not checked: coal measures other depths.
+            continue
         for pair in one.pairs:
             for solid in pair:
                 if id(solid) not in placed:

@@ -250,7 +250,7 @@ def tool_goals(scene: Scene, terms: Sequence[Term]) -> Mapping[str, Pose] | None
             goals[arm] = one.pose
         elif frame not in scene.movable:
             return None
-    for one in turned:  # An orientation goal is another goal, unless the pose goal fulfils it.
+    for one in turned:  # Orientation goals are no other goals if the pose goals fulfil them.
         goal = goals.get(one.frames[0].removesuffix("/tool"))
         if goal is None or one.off(goal.rotation) > ORIENTATION_TOLERANCE:
             return None
@@ -400,7 +400,8 @@ def _reach(
         upper: Upper joint limits, (n,) [rad, m].
     """
     for _ in range(MAX_STEPS):
-        pin.computeJointJacobians(model, data, q)  # It also computes the joint poses for frames.
+        # The Jacobians also yield the joint poses, from which frame poses are updated.
+        pin.computeJointJacobians(model, data, q)
         error = pin.log6(pin.updateFramePlacement(model, data, frame).actInv(goal)).vector
         size = float(np.abs(error).max())
         if size < POSE_TOLERANCE:

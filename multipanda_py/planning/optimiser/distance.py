@@ -95,7 +95,7 @@ class Distance(Objective):
         )
         self._points, self._ends = _points_of(self.pairs, self.frames)
         self._radii = np.array([[s.radius for s in pair] for pair in self.pairs]).reshape(-1, 2)
-        # Shapes for coal and their poses in the frames, by the index of the pair.
+        # ``_by_coal`` has the shapes of each pair that coal measures, by the index of the pair.
         shapes = {
             id(solid): (shape_of(solid), *frame_of(solid))
             for pair in self.pairs

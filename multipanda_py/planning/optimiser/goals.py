@@ -197,7 +197,7 @@ class Axis(Objective):
         angle = np.arctan2(sine, along)
         small = (sine < 1e-6) & ~opposite
         safe = np.where(small, 1.0, sine)
-        ratio = np.where(small, 1.0, angle / safe)  # It tends to 1 for small angles.
+        ratio = np.where(small, 1.0, angle / safe)  # The ratio tends to 1 for small angles.
         # The ratio has the derivative d(ratio) = (d(angle) sine - angle d(sine)) / sine^2, with
         # d(angle) = along d(sine) - sine d(along).
         d_side, d_along = self._across @ moved, (self._direction @ moved)

@@ -69,7 +69,7 @@ class Kinematics:
 
     def __init__(self, scene: Scene, frames: Iterable[str]) -> None:
         self.scene = scene
-        self._order: list[str] = []  # Parent frames come first.
+        self._order: list[str] = []  # Names of the frames, parents before their children.
         for name in frames:
             self._need(scene.frame(name))
         self._models: dict[str, tuple[Any, Any]] = {}

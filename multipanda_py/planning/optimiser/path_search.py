@@ -325,7 +325,8 @@ def _phase_ends(
             ends.append(x)
             continue
         own = replace(settings, iterations=min(settings.iterations, 60))
-        # If tool goals exist, a few starts suffice to find the violation to report.
+        # With tool goals, the search above has failed already. A few starts then suffice to find
+        # the violation to report.
         tries = MAX_END_STARTS if goals is None else MAX_EXTRA_END_STARTS
         phase_ends = find_configuration(scene, terms, start, rng, tries, own)
         x = phase_ends.path[0]

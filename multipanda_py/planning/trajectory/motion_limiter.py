@@ -91,7 +91,7 @@ class MotionLimiter:
         self._ruckig_input = self._input(ControlInterface.Position)
         self._stop = self._input(ControlInterface.Velocity)
         release_at_exit(self, ("_ruckig", "_plan", "_ruckig_input", "_stop"))
-        # The first calls are slow, so they are made here.
+        # The first calls are slow, so they are made before the loop runs.
         for step in (self.follow, self.follow_rate):
             step(self.q + 0.1)
         self.start(self.q)
@@ -245,7 +245,7 @@ class MotionLimiter:
         goal = np.minimum(np.maximum(desired, limits.lower), limits.upper)
         ruckig_input.current_position = (
             self.q - goal + T * speed
-        ).tolist()  # The goal moves within T.
+        ).tolist()  # The goal moves by T * speed within this period.
         ruckig_input.current_velocity = (self.dq - speed).tolist()
         ruckig_input.current_acceleration = self.ddq.tolist()
         up = down = max_value

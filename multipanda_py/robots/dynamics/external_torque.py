@@ -153,7 +153,7 @@ class ExternalEstimate:
         if not 0.0 < period < MAX_STATE_GAP:
             self._interrupted, period = True, self._period
         measured, prompt, slow = state.tau_ext, self._smoothed, self._low_passed
-        if not math.isfinite(measured.dot(measured)):  # The loop's check of states reports it.
+        if not math.isfinite(measured.dot(measured)):  # The loop reports such a state.
             self._interrupted = True
             return
         if not self._start_time:
@@ -166,7 +166,8 @@ class ExternalEstimate:
             CROSSOVER_FREQUENCY * period / (1.0 + CROSSOVER_FREQUENCY * period) * (prompt - slow)
         )
         result = observed + prompt - slow
-        if not math.isfinite(result.dot(result)):  # Finite but huge inputs overflow.
+        if not math.isfinite(result.dot(result)):
+            # Finite but huge inputs overflow. The estimate restarts with the next state.
             self._start_time = False
             return
         measured[:] = result

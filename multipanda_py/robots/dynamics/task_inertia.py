@@ -153,12 +153,12 @@ class TaskInertia:
         self._task.compute(jacobian.dot(self.minv_jt, self.inertia_inv))
         self._eigen_is_fresh = False
         self._exact = inertia = self._task.solve(self._unit)
-        # 1 / trace(inertia) is a lower bound of w_min. If it is above the threshold, no
-        # eigenvalues are needed.
+        # 1 / trace(inertia) is a lower bound of the smallest eigenvalue w_min. If this bound is
+        # above w_0, no eigenvalues are needed.
         sound = 0.0 < sum(inertia.diagonal().tolist()) < self._MAX_TRACE
         # After a negative pivot, the solver returns finite values that are not an inverse. Such a
-        # configuration is not reached within one cycle, but an arm may start in it. The product is
-        # therefore checked while the damping is on.
+        # configuration is not reached within one cycle, but an arm may start in it. While the
+        # damping is on, the trace of the product with the original matrix must therefore be 6.
         if sound and (not self.damping or abs(np.vdot(inertia, self.inertia_inv) - 6.0) < 1e-3):
             self.damping, self.inertia = 0.0, inertia
         else:

@@ -196,7 +196,8 @@ def draft_robot(
     def read(path: Path | None) -> Robot:
         return read_robot(path, **files, base=arm.base, tip=arm.tip, name=name)
 
-    read(extra)  # A missing key is reported with the name of the user's file.
+    # Errors in the file of the user are reported with its name, not with that of the draft.
+    read(extra)
     chain = chain_of(tree, arm.base, arm.tip)
     shapes = shapes_of(source, list(chain.link_indices), packages)
     fit = fit_capsules(chain, shapes, max_capsules)
