@@ -25,11 +25,12 @@ from multipanda_py.planning.trajectory.quintic import rest_to_rest
 from multipanda_py.state import Matrix, Vector
 
 GOAL_ANGLE, DURATION, TOLERANCE, MAX_ITERATIONS = 0.8, 20.0, 0.08, 15
-"""Goal of both joints [rad], duration [s], tolerance [rad] and maximum number of iterations."""
+"""Goal of both joints [rad], duration of the motion [s], maximum error at which learning ends
+[rad], and maximum number of iterations."""
 MAX_PLANT_ERROR = 0.1
 """Maximum error on a plant with references learned in simulation [rad]."""
 MIN_SPEEDUP = 20.0
-"""Minimum speed of a run relative to real time."""
+"""Minimum speed of a simulated run relative to real time."""
 TIME_STEP = 8e-3
 """Time step of the simulation [s]. Joint angles differ by 0.0003 rad from those of a simulation
 with steps of 1 ms."""

@@ -218,7 +218,7 @@ MIN_SINGULAR_RATIO = 1e-7
 MAX_RELATIVE_DEVIATION = 0.3
 """Relative standard deviation above which a parameter counts as undetermined."""
 _DIFFERENCE_STEP = 1e-5
-"""Relative step of finite differences."""
+"""Finite-difference step of an optimisation variable. Parameters change by about this fraction."""
 MIN_EXPLAINED_VARIANCE = 0.5
 """Minimum fraction of the torque variance that the springs have to explain."""
 

@@ -23,7 +23,8 @@ from multipanda_py.robots.robot import FIGURES
 from multipanda_py.state import Matrix, Vector
 
 MAX_ITERATIONS = 3
-"""Number of iterations. Each estimates the parameters, then the noise of each joint."""
+"""Number of iterations of :func:`fit`. Each estimates the parameters, then the noise of each
+joint, which gives the weights of the next one."""
 
 
 @dataclass(frozen=True, eq=False)

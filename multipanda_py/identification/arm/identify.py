@@ -41,9 +41,10 @@ from multipanda_py.state import Matrix, Vector
 MAX_SIGMOID_WIDTH, MIN_SIGMOID_WIDTH = 1.0, 0.005
 """Bounds of the width of a sigmoid [rad/s, m/s]. A wider one acts as viscous friction."""
 CANDIDATE_WIDTHS = np.geomspace(MIN_SIGMOID_WIDTH, MAX_SIGMOID_WIDTH, 9)
-"""Candidate widths for the initial guess."""
+"""Widths of a sigmoid to try for the initial guess [rad/s, m/s]."""
 JOINT_SWEEPS = 2
-"""Sweeps over all joints for the initial guess."""
+"""Number of sweeps over all joints, each of which selects the best width of one joint after the
+other for the initial guess."""
 MAX_RELATIVE_SHIFT = 5.0
 """Maximum shift of a sigmoid, relative to the prior standard deviation of shifts."""
 

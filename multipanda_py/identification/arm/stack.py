@@ -109,13 +109,13 @@ def smoothed(motion: MeasuredMotion, cutoff: float, min_duration: float = 1.0) -
 
 
 MIN_DURATION = 5.0
-"""Minimum total duration of the segments without gaps [s]."""
+"""Minimum total duration of the segments of a log without gaps [s]."""
 MAX_SAMPLES = 300_000
 """Maximum number of samples of a log. The regressor of a sample takes about 7 kB."""
 UNRELATED_CORRELATION = 0.3
-"""Correlation below which two signals count as unrelated."""
+"""Correlation of measured and expected torque below which they count as unrelated."""
 CUTOFF_FREQUENCY = 5.0
-"""Cutoff frequency of the filter [Hz]."""
+"""Cutoff frequency of the filter in the checks of a log [Hz]."""
 
 
 def check_motion(motion: MeasuredMotion, regressor: ArmRegressor, *, moves: bool = True) -> None:

@@ -85,8 +85,8 @@ REST_INTERVAL = (0.3, 0.5)
 """Start and end of the interval at rest before a motion, in the time of the log [s]. The arm
 settles before it."""
 ALIGNMENTS = ("clock", "command", "rest", "correlation")
-"""Alignments of both sides. The first is the default for simulated plants, the second for real
-ones."""
+"""Alignments of twin and plant, see :meth:`AlignedPair.cut`. The first is the default for
+simulated plants, the second for real ones."""
 START_THRESHOLD = 1e-6
 """Deviation of a noise-free reference from its initial value that marks its start [rad, m]."""
 _MAX_LAG = 200  # Maximum shift between the two recordings [samples].

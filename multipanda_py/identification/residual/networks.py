@@ -233,7 +233,7 @@ def put_arrays(module: Any, kind: str, arrays: Arrays) -> None:
 
 
 OPSET_VERSION, IR_VERSION = 17, 8
-"""Versions of the model format, supported by runtimes since 2022."""
+"""Versions of ONNX operators and model format, which runtimes support since 2022."""
 LAST_POSITION_STATE, SPRING_STATE = "last_q", "springs"
 """Names of the recurrent states in addition to outputs and cells of the layers."""
 

@@ -37,7 +37,7 @@ from multipanda_py.robots.residual.weights import TrainedResidual
 from multipanda_py.state import Matrix, Vector
 
 LINEAR_RIDGE = 1e-4
-"""Ridge regularisation of columns with unit mean square."""
+"""Ridge regularisation of the linear map, for inputs scaled to unit mean square."""
 
 
 def fit_direct(
@@ -76,12 +76,13 @@ def fit_direct(
 
 
 DECIMATION = 4
-"""Decimation of the samples, since neighbours are almost equal."""
+"""Every fourth sample is used to fit inertial differences, as its neighbours are almost equal."""
 VELOCITY_SCALES, SLIP_DISTANCES = (0.002, 0.01, 0.05), (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 """Velocity scales [rad/s, m/s] and slip distances [rad, m] of the friction and hysteresis that are
 fitted together with the inertial differences."""
 BODY_RIDGE, MIN_RELATIVE_SCALE = 1e-6, 1e-6
-"""Regularisation of scaled parameters, and minimum of their scales relative to the largest."""
+"""Ridge regularisation of the scaled normal equations for inertial differences, and minimum scale
+of a parameter relative to the largest scale."""
 
 
 def fit_bodies(pairs: PairedMotions, arm: ArmDescription) -> BodyDifference:

@@ -23,9 +23,9 @@ from multipanda_py.learning.datasets.features import IMAGE_TIME_KEY, SCALARS, TI
 from multipanda_py.registry import needed
 
 FORMAT_VERSION = "v3.0"
-"""Version of the format."""
+"""Version of the LeRobot format."""
 MAX_CHUNK_FILES = 1000
-"""Maximum number of files in a folder."""
+"""Maximum number of files in a folder of a data set."""
 INFO_FILE, STATS_FILE, TASKS_FILE = "meta/info.json", "meta/stats.json", "meta/tasks.parquet"
 EXTRA_METADATA_FILE = "meta/multipanda.json"
 """File for metadata that the LeRobot format does not have: arms, control and cell."""

@@ -153,7 +153,7 @@ class ArmFaults:
 
 
 MAX_CAUGHT_UP_DELAY = 0.1
-"""Maximum delay of a program that is made up for by steps without waiting [s]."""
+"""Delay of a program up to which the following steps catch up by not waiting [s]."""
 STEP_TIMEOUT = 2.0
 """Maximum time that a step waits while the time of the cell does not advance [s]."""
 MIN_SLEEP = 2e-4
@@ -224,7 +224,7 @@ class StepClock:
 REST_SPEED = 0.01
 """Joint speed below which arms may move to their start configuration [rad/s, m/s]."""
 REST_TIMEOUT = 10.0
-"""Timeout for reaching rest [s]."""
+"""Maximum time in which arms have to come to rest before they move to the start [s]."""
 
 
 class HomeMotion:

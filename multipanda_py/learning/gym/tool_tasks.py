@@ -129,7 +129,7 @@ class PushPuck(GymTask):
 _PEG_RADIUS, _PEG_CLEARANCE = 0.008, 0.0005
 """Radius of the peg and its clearance on each side [m]."""
 _INSERTION_DEPTH, _BLOCK_HEIGHT = 0.025, 0.04
-"""Insertion depth and height of the block with the hole [m]."""
+"""Insertion depth at which the task is done, and height of the block with the hole [m]."""
 _HOLE_POSITION = np.array([0.5, 0.0])
 _MAX_HOLE_ERROR = 0.004
 """Maximum error of the observed hole position along each axis [m]."""
