@@ -80,7 +80,10 @@ class SeaTorqueLimit:
             self._is_reported &= self._within < self._reset_cycles
 
     def new_warning(self) -> str:
-        """Return a new warning about the spring limits, or an empty string."""
+        """Return a warning if springs cannot exert the desired torques, else an empty string.
+
+        Each excess is reported once, after it has lasted for :data:`WARNING_DELAY`.
+        """
         if self._is_reported or self._beyond < self._delay_cycles:
             return ""
         self._is_reported = True
@@ -202,7 +205,10 @@ class Arm:
         return COMMAND_INTERFACES[int(self._interface_word)]
 
     def prepare(self, interface: str) -> None:
-        """Start ``joint_command`` at the measured positions before the interface changes."""
+        """Set ``joint_command`` to the measured positions if the interface is about to change.
+
+        The robot then starts the other interface at its present position, without a jump.
+        """
         if interface != self.interface:
             self.state.joint_command[0] = self.state.q
             self.state.joint_command[1:] = 0.0
@@ -229,11 +235,14 @@ class Arm:
         self._blend_cycles = self.blend_left = cycles
 
     def check(self) -> Event:
-        """Return the fault of the measured state; ``Event.NONE`` while a fault is latched."""
+        """Return the fault of the measured state.
+
+        The result is ``Event.NONE`` for a valid state, and while a fault is latched already.
+        """
         return Event.NONE if self._fault else self._state_guard.check(self.state)
 
     def explain(self, fault: Event) -> str:
-        """Describe a fault of the measured state."""
+        """Describe a fault that :meth:`check` has returned: joint, value and allowed range."""
         return self._state_guard.words_for(self.state, fault)
 
     def recover(self, handover: Handover | None = None) -> Event:
@@ -253,7 +262,7 @@ class Arm:
         return was
 
     def release(self) -> None:
-        """Let the torque decay, because not even hold can compute a valid one."""
+        """Let the torque decay to zero, because not even hold can compute a valid one."""
         self.released, self._sound = True, 0
         self.state_lost = not self._has_finite_state()
 
@@ -337,8 +346,8 @@ class Arm:
         if self.motion is not None:
             self.motion.step(None if self.owner.is_suspended else self._command)
             return self.state.tau
-        # The result is not written to ``state.tau``, so that the rate limit applies to the decay
-        # too.
+        # ``state.tau`` must stay the last commanded torque, from which the rate limit starts. The
+        # decaying torque is therefore stored elsewhere.
         if self.released:
             return np.multiply(self.state.tau, self._decay, out=self._blended)
         tau = self.owner.tau[self.slot]
@@ -387,14 +396,14 @@ class ArmMotion:
         return self._resting_cycles * self._period
 
     def start(self, interface: str) -> None:
-        """Start at the measured positions, at rest."""
+        """Start to follow commands of an interface, at rest at the measured positions."""
         limiter = self._limiter
         is_rate = interface == COMMAND_INTERFACES[2]
         self._follow = limiter.follow_rate if is_rate else limiter.follow
         limiter.start(self._state.q)
 
     def resume(self) -> None:
-        """Continue from a restored ``joint_command``."""
+        """Continue from ``joint_command`` after a saved state was restored."""
         q, dq, ddq = self._state.joint_command.copy()
         self._limiter.start(q, dq - 0.5 * self._period * ddq, ddq)
 
@@ -405,7 +414,8 @@ class ArmMotion:
             desired: Desired positions (n,) [rad] or velocities (n,) [rad/s], finite; None to stop.
         """
         limiter = self._limiter
-        # ``joint_command`` has changed since the last step: the backend wrote the measured state.
+        # A backend whose arm executes no commands writes the measured state to ``joint_command``.
+        # The motion then starts again from there.
         if not limiter.is_untouched:
             limiter.start(limiter.q)
         if desired is None:

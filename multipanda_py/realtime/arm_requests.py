@@ -33,7 +33,7 @@ class TareMeasurement:
 
     Args:
         number: Number of the request.
-        arm: Arm that its hold owns.
+        arm: Arm under hold.
         cycles: Length of the window [cycles].
 
     Thread: control.
@@ -121,17 +121,25 @@ class ArmTare:
         self.active = False
 
     def undo(self) -> None:
-        """Restore the estimate of the backend, which rewrites it only with a new state."""
+        """Restore the external torques that the backend has estimated, without the offset.
+
+        A backend writes an estimate only with a new state. Without this step, a cycle without a
+        new state would subtract the offset again.
+        """
         self.arm.state.tau_ext[:] = self.raw
 
     def apply(self) -> None:
-        """Subtract the offset from the estimate of the backend."""
+        """Subtract the offset from the external torques that the backend has estimated."""
         tau_ext = self.arm.state.tau_ext
         self.raw[:] = tau_ext
         tau_ext -= self.offset
 
     def set(self, offset: Vector) -> None:
-        """Set the offset for the next cycle, so that torques and wrench change together."""
+        """Set the offset that :meth:`apply` subtracts from the next cycle on; zero ends the tare.
+
+        The external wrench is computed from the external torques after :meth:`apply`, so both
+        change in the same cycle.
+        """
         if not self.active:
             self.raw[:] = self.arm.state.tau_ext
         self.offset[:] = offset
@@ -174,7 +182,7 @@ class Tares:
         self.pending: dict[int, TareMeasurement] = {}
 
     def receive(self, now_ns: int) -> None:
-        """Start new requests."""
+        """Start the measurements of newly requested tares, and end tares on request."""
         for tare, slot in zip(self._tares, self._mailbox.tares):
             record = slot.pop()
             if record is None:
@@ -192,7 +200,7 @@ class Tares:
                 self._write(tare, number, True)
 
     def update(self, fresh: Sequence[int], now_ns: int) -> None:
-        """Continue the measurements of arms with a new state.
+        """Continue the tare measurements of arms with a new state.
 
         Args:
             fresh: Indices of the arms with a new state.
@@ -213,7 +221,7 @@ class Tares:
             self._answer(tare, measurement.number, reason, now_ns)
 
     def forget(self, index: int, reason: str, now_ns: int) -> None:
-        """Remove the tare of an arm, whose estimate of external torques changes.
+        """Remove the tare of an arm, because a change of its load invalidates the offset.
 
         Args:
             index: Index of the arm in the cell.
@@ -297,7 +305,7 @@ class ArmSettings:
         self.pending: dict[int, tuple[int, Settings]] = {}
 
     def receive(self, now_ns: int) -> None:
-        """Start new requests."""
+        """Send newly requested settings to the backends, or reject them."""
         for arm, slot in zip(self._arms, self._mailbox.settings):
             record = slot.pop()
             if record is None:
@@ -333,7 +341,7 @@ class ArmSettings:
         return ""
 
     def forward_responses(self, now_ns: int) -> None:
-        """Forward the responses of the backends, and restart holds."""
+        """Forward responses of backends to users, and restart the holds of interrupted arms."""
         for backend in {self._backend_of[index] for index in self.pending}:
             for index, reason in self._answers_of(backend):
                 if index not in self.pending:
@@ -449,7 +457,7 @@ class Recoveries:
                 was = self._owners.recover(self._arms[index])
                 ended = self._owners.forces.ended([index])
                 text = "; ".join(filter(None, (f"{was.name.lower()} cleared; holding", ended)))
-                # The recovery has also connected the robot, which may cause warnings.
+                # A recovery may connect the robot again, and the backend may warn about it.
                 if backend.warnings:
                     text = f"{text}; but {'; '.join(backend.warnings)}"
                     backend.warnings.clear()

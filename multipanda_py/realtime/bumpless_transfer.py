@@ -19,8 +19,8 @@ from multipanda_py.realtime.shared_memory import Mailbox, SharedFlag
 from multipanda_py.state import Matrix, Vector
 
 HISTORY_CYCLES = 300
-"""Number of cycles from the record that counts as the state before a contact to the loss of torque
-caused by this contact. Reflexes of robots react within some tens of milliseconds."""
+"""Number of cycles before a loss of torque at which an arm had no contact with the obstacle yet.
+A robot stops within some tens of milliseconds after it has touched an obstacle."""
 MAX_FORCE_ERROR = 2.0
 """Maximum error of a measured force at rest, and minimum force that counts as weight [N]."""
 
@@ -47,7 +47,7 @@ def estimate_payload(
         before: Contact force and torque before the arm touched an obstacle.
         wrench_ext_in_base: Measured external wrench on the end effector, (6,) [N, Nm].
         up_in_base: Vertical unit vector u, upwards, (3,).
-        jacobian: J, (6, n).
+        jacobian: Jacobian J of the end effector in the base frame, (6, n).
 
     Thread: control.
     """
@@ -61,8 +61,8 @@ def estimate_payload(
 
 
 AVERAGED_CYCLES = 50
-"""Number of averaged cycles. The mean reduces noise. The speeds of both halves distinguish rest
-from a turning point."""
+"""Number of cycles in the window that is averaged to reduce noise. The speeds in both halves of
+the window distinguish rest from a turning point."""
 REST_SPEED = 0.005
 """Maximum mean joint speed in each half of the window that counts as rest [rad/s]."""
 MAX_SPEED = 1.0
@@ -134,18 +134,24 @@ class ContactEstimator:
         self._first = 0
 
     def _rows(self, count: int) -> Matrix:
-        """Return the records up to number ``count``, oldest first, (AVERAGED_CYCLES, n)."""
+        """Return the last records before number ``count``, oldest first, (AVERAGED_CYCLES, n).
+
+        The n columns are the numbers of a cycle record.
+        """
         flat, end = self._mailbox.ring.flat, count % CAPACITY
         if end >= AVERAGED_CYCLES:
             return flat[end - AVERAGED_CYCLES : end]
         return np.concatenate([flat[end - AVERAGED_CYCLES :], flat[:end]])
 
     def forget(self) -> None:
-        """Discard the cycles until now, because the arms were reset to another state."""
+        """Ignore all records until now, because the arms were reset to another state."""
         self._first = self._mailbox.words[SharedFlag.ROWS]
 
     def estimate(self, arm: Arm) -> Handover:
-        """Return contact force and torque of an arm at the newest cycle."""
+        """Return contact force and torque of an arm at the newest cycle.
+
+        They are zero after a fault that interrupts the torque.
+        """
         if arm.released or arm.fault in TORQUE_LOSS_FAULTS:
             return Handover(np.zeros(arm.state.n_joints))
         # After a fault of ``NO_TRANSFER_FAULTS`` no force is transferred, but the next controllet
@@ -158,7 +164,7 @@ class ContactEstimator:
         )
 
     def _with_request(self, arm: Arm, history: Handover) -> Handover:
-        """Add the requested force of an arm if there is a contact to press on."""
+        """Return ``history`` with the requested force of an arm, if the arm is in contact."""
         request = self._forces.requested_force(arm)
         size = math.sqrt(float(request.dot(request)))
         if size == 0.0:
@@ -185,7 +191,10 @@ class ContactEstimator:
         return estimate_payload(arm.before_loss, measured, arm.up_in_base, state.jacobian)
 
     def _estimate_at(self, arm: Arm, count: int) -> Handover:
-        """Return contact force and torque of an arm at record number ``count``."""
+        """Return contact force and torque of an arm, averaged over the records before ``count``.
+
+        They are zero if there are too few records, or if one of them has an interrupted torque.
+        """
         if count - self._first < AVERAGED_CYCLES:
             return Handover(np.zeros(arm.state.n_joints))
         rows, at = self._rows(count), self._at[arm.index]
@@ -206,8 +215,8 @@ class ContactEstimator:
             return Handover(np.zeros(arm.state.n_joints))
         state, mass = arm.state.for_readers(), arm.model.load_mass
         measured = -wrench_ext
-        # External torques that the controllet commands to compliant actuators end with it, so the
-        # next controllet must exert them instead.
+        # The controllet can command external torques to compliant actuators. They end with the
+        # controllet, so the next one must exert them instead.
         if self._is_sprung:
             push = _mean(rows[:, at["pushes"]])[:n]
             tau, external, measured = (
@@ -221,8 +230,8 @@ class ContactEstimator:
         project_to_measured(contact[3:], measured[3:], FREE_TORQUE)
         if speed < REST_SPEED and self._was_executed(arm, tau + external):
             return Handover(tau, wrench, contact, mass)
-        # Near a singularity, the torque of one joint appears as a wrench that loads other joints.
-        # Only the fraction that all joints measure is transferred.
+        # Near a singularity, the torque of one joint appears as a wrench that would load other
+        # joints too. Only the fraction of the wrench that all joints measure is transferred.
         scale = self._supported_fraction(arm, contact.dot(state.jacobian), external + arm.tare)
         contact *= scale
         return Handover(contact.dot(state.jacobian), contact, contact, mass)
@@ -243,7 +252,13 @@ class ContactEstimator:
         return fraction
 
     def _was_executed(self, arm: Arm, difference: Vector) -> bool:
-        """Return True if a torque difference, (n,), is within friction and bias of all joints."""
+        """Return True if the arm has executed its commanded torques.
+
+        Args:
+            arm: Arm; its model has the torques of friction and bias that are not measured.
+            difference: Sum of commanded and estimated external torques, (n,) [Nm], which is small
+                for an arm at rest.
+        """
         slack = arm.model.arm.robot.figure("unmeasured_torque")
         return all(abs(d) < s for d, s in zip((difference + arm.tare).tolist(), slack))
 
@@ -259,7 +274,10 @@ def _mean(rows: Matrix) -> Vector:
 
 
 def project_to_measured(desired: Vector, measured: Vector, free: float) -> None:
-    """Replace ``desired`` by the nearest vector in the ball of :class:`ContactEstimator`.
+    """Limit a commanded contact force or torque to what is measured.
+
+    The result is the nearest vector in a ball whose diameter reaches from 0 to ``measured``, or to
+    a fraction of it. This fraction falls to 0 as ``measured`` approaches ``free``.
 
     Args:
         desired: Commanded force [N] or torque [Nm], (3,); overwritten.

@@ -63,7 +63,7 @@ class _Watch:
     is_new: bool = True
 
     def update(self, size: float, measured: float, time: float) -> None:
-        """Update the monitor.
+        """Update the monitor with the newest measurement.
 
         Args:
             size: Requested force [N].
@@ -79,7 +79,7 @@ class _Watch:
         self.gone = self.gone + time if is_gone else 0.0
         self.touched = self.touched or not is_gone
         self.held = self.held + time if self.measured > MISSING_FRACTION * size else 0.0
-        # The first contact may oscillate, so only a force that lasts counts as reached.
+        # The force may oscillate at the first contact, so it counts as reached only if it lasts.
         self.reached = self.reached or self.held > RISE_TIME
         if self.held:
             self.best, self.waited = 0.0, 0.0
@@ -97,7 +97,7 @@ class _Watch:
 
     @property
     def is_lost(self) -> bool:
-        """True if the contact is lost."""
+        """True if the arm was in contact, and has had none for :data:`LOSS_TIME`."""
         return self.touched and self.gone >= LOSS_TIME - 1e-9
 
 
@@ -167,7 +167,7 @@ class RequestedForces:
         return "; ".join(texts)
 
     def forget(self, index: int) -> None:
-        """Clear the request of an arm that was reset."""
+        """Clear the force request of an arm whose state was reset."""
         self._ended.pop(index, None)
         self._clear(index)
 
@@ -176,7 +176,7 @@ class RequestedForces:
         self._any[index], self._watches[index] = False, _Watch()
 
     def requested_force(self, arm: Arm) -> Vector:
-        """Return the request of an arm, (6,) [N, Nm]; zero without a request."""
+        """Return the requested contact force of an arm, (6,) [N, Nm]; zero without a request."""
         try:
             own = arm.owner.requested_force(arm.slot)
         except BaseException as error:  # The controllet's next update reports the error.
@@ -185,7 +185,7 @@ class RequestedForces:
         return self._requested[arm.index] if own is None else own
 
     def compare(self, active: Sequence[ControlletInstance], now_ns: int) -> None:
-        """Compare measured with requested forces.
+        """Compare measured with requested forces; report missing, reached and lost forces.
 
         Call it every :data:`CYCLES_BETWEEN_CHECKS` cycles.
 
@@ -226,7 +226,8 @@ class RequestedForces:
         """Report once that forces are missing, and once that they are reached again."""
         watches = [self._watches[arm.index] for arm in arms]
         missing = [watch.is_missing for watch in watches]
-        # A controllet that needs several arms exerts one common force with all of them.
+        # A controllet that needs several arms exerts one common force with all of them. Its force
+        # is missing only if it is missing at every arm.
         is_shared = instance.spec.law.min_arms > 1
         if instance in self._missing:
             if all(watch.measured > REACHED_FRACTION * watch.size for watch in watches):
@@ -250,7 +251,8 @@ class RequestedForces:
                 self._clear(arm.index)
                 text = f"{arm.state.name}: contact lost; the request of {watch.size:.1f} N ends"
                 self._report(Event.FORCE_MISSING, instance, text, now_ns)
-                # Listed as missing, so that the next compare() reports the end of the request.
+                # With the instance in this list, the next compare() reports that no force is
+                # requested any more.
                 if instance not in self._missing:
                     self._missing.append(instance)
 

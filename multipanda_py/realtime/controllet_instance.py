@@ -205,7 +205,7 @@ class ControlletInstance:
         self.command: JointVectors | None = None
         self._checks: list[CommandCheck] = []
         interface = spec.law.command_interface
-        # A torque controllet may have a command array too, which is ignored.
+        # A torque controllet may also have an attribute ``command``, which is ignored.
         if interface != COMMAND_INTERFACES[0]:
             self.command = self._permanent_vectors("command", context)
             self._checks = [CommandCheck(spec.name, interface, state) for state in self.states]
@@ -230,10 +230,16 @@ class ControlletInstance:
         self._newest_ns = 0
 
     def _permanent_vectors(self, name: str, context: Context) -> JointVectors:
-        """Create the permanent vectors of an attribute that the controllet writes to, one per arm.
+        """Replace the vectors of a controllet's attribute by permanent ones, one per arm.
+
+        The loop reads these arrays in every cycle, and the controllet writes to them in place.
+
+        Args:
+            name: Name of the attribute, such as ``tau`` or ``command``.
+            context: Context of the controllet.
 
         Raises:
-            TypeError: If the controllet has not one vector per arm.
+            TypeError: If the attribute does not have one vector per arm.
         """
         vectors = JointVectors.from_values(name, getattr(self.law, name, None), context.joints)
         setattr(self.law, name, vectors)
@@ -269,9 +275,10 @@ class ControlletInstance:
         return words
 
     def requested_force(self, slot: int) -> Vector | None:
-        """Return the requested contact force of an arm, (6,) [N, Nm]; None without such a target.
+        """Return the requested contact force of an arm, (6,) [N, Nm].
 
-        After a user has moved the target of the arm, an older request no longer counts.
+        The result is None if the controllet has no force target. After a user has moved the target
+        of the arm, an older force request no longer counts.
 
         Args:
             slot: Index of the arm within the instance.
@@ -286,7 +293,7 @@ class ControlletInstance:
         return NO_FORCE if self._moved[slot] else None
 
     def deactivate(self) -> None:
-        """Deactivate controllet and features, which then reset their internal state."""
+        """Deactivate controllet and features, so that they can reset their internal state."""
         self.law.on_deactivate()
         self.features.deactivate()
 
@@ -302,7 +309,7 @@ class ControlletInstance:
         self._trace.attach_records()
 
     def receive_parameters(self) -> None:
-        """Apply new parameters to controllet and features together."""
+        """Apply new parameters to controllet and features, all between the same two cycles."""
         flat = self._parameter_mail.pop()
         if flat is None:
             return
@@ -362,7 +369,7 @@ class ControlletInstance:
                 goal[:] = values
 
     def _restore_goals(self) -> None:
-        """Write the requested targets back to the target."""
+        """Undo the changes of features to the target, by restoring the requested values."""
         for record, goal in self._goals:
             record[:] = goal
 

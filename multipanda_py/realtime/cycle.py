@@ -194,7 +194,10 @@ class ControlLoop:
         self.record(deadline_ns, fresh)
 
     def is_follower_packet(self, fresh: Sequence[int]) -> bool:
-        """Return True if the commands of these arms are known already and no request waits."""
+        """Return True if :meth:`answer_followers` may answer these arms.
+
+        Their commands must be computed already, their states valid, and no request may wait.
+        """
         if not fresh or self._words[_MAIL] != self._request_count or self._is_busy():
             return False
         for index in fresh:
@@ -208,9 +211,9 @@ class ControlLoop:
         """Answer arms whose commands are computed already, and update their models afterwards.
 
         These arms belong to a controllet of several arms, but are not its first arm. Their
-        commands were computed with the packet of the first arm. A robot waits 0.3 ms for its
-        answer, so that its model is updated after the answer. The controllet needs this model
-        only when its first arm is fresh again.
+        commands were computed with the packet of the first arm. A robot waits only 0.3 ms for its
+        answer, so its model is updated after the answer. The controllet needs this model only
+        when its first arm is fresh again.
         """
         self.saturate(fresh)
         self.write(fresh)
@@ -263,9 +266,9 @@ class ControlLoop:
                 self.owners.fail(arm.owner, fault, arm.explain(fault), self.now_ns, (arm,))
 
     def process_requests(self, fresh: Sequence[int]) -> None:
-        """Receive new requests and targets, and continue requests of several cycles."""
-        # The counter of targets is read before that of requests, so that a target that was sent
-        # after a request is never processed before it.
+        """Process new requests and targets, and continue requests that take several cycles."""
+        # The counter of targets is read before that of requests. A target that was sent after a
+        # request is thus never processed before the request.
         targets = self._words[_TARGETS]
         requests = self._words[_MAIL]
         if requests != self._request_count:
@@ -278,7 +281,7 @@ class ControlLoop:
         if self.recoveries.pending:
             self.recoveries.clear_faults(self.now_ns)
         if self.owners.changing and self.owners.check_changes():
-            # Lets the next cycle read requests that arrived during the change.
+            # No count equals -1, so the next cycle reads requests that arrived during the change.
             self._request_count = -1
         if self._settings.pending or self._settings.interrupted:
             self._settings.forward_responses(self.now_ns)
@@ -290,12 +293,12 @@ class ControlLoop:
             self._is_traced = self._words[_TRACE]
             for instance in self.instances:
                 instance.trace_terms(bool(self._is_traced))
-        # Done before a switch, so that the switch starts with the new parameters.
+        # Parameters come before a switch, so that new controllets start with their new values.
         for instance in self.instances:
             self.owners.attempt(instance, instance.receive_parameters, self.now_ns)
         request = self.mailbox.switch.pop()
         if request is not None:
-            # Time at which the new controllets start.
+            # The client measures the delay of the switch up to this start of the new controllets.
             self._words[SharedFlag.SWITCH_NS] = _monotonic_ns()
             self._words[SharedFlag.SWITCH_STATUS] = self.owners.switch(request, self.now_ns)
             self._switch_to_acknowledge = self.mailbox.switch.last_read
@@ -325,14 +328,14 @@ class ControlLoop:
                 self.owners.fail(instance, Event.CONTROLLET_ERROR, error_text(error), self.now_ns)
 
     def _is_busy(self) -> bool:
-        """Return True while a request of several cycles is in progress."""
+        """Return True while a request that takes several cycles is in progress."""
         return bool(
             self.recoveries.pending or self.owners.changing or self._tares.pending
             or self._settings.pending or self._settings.interrupted
         )  # fmt: skip
 
     def update_controllets(self, fresh: Sequence[int]) -> None:
-        """Compute the active controllets that are new, or whose first arm is fresh."""
+        """Compute the active controllets that are new, or whose first arm has a new state."""
         for instance in self.owners.active:
             if instance.is_new or instance.spec.arms[0] in fresh:
                 self.owners.update(instance, self.now_ns)
@@ -386,7 +389,7 @@ class ControlLoop:
         header[5], header[6] = self.missed, self.owners.epoch
         self.mailbox.ring.append(self.row)
         self._words[_LOOP_HEARTBEAT] = self.now_ns
-        # This record is the first that shows the new owners to readers.
+        # Readers see the new owners from this record on, so the switch is acknowledged only now.
         if self._switch_to_acknowledge:
             self._words[SharedFlag.SWITCH_ACK] = self._switch_to_acknowledge
             self._switch_to_acknowledge = 0

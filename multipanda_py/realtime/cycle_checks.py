@@ -32,9 +32,9 @@ class BatchSafety:
 
     with the measured value x, and the middle m and half width h of the range that
     :class:`.StateGuard` allows. :class:`.StateGuard` also describes the error of an invalid state.
-    Both m and h are 0 where an arm has no joint. One call gathers the values of all arms from
-    their records, because numpy takes three times as long for strided arrays. Check and limit of
-    all arms thus take about as long as those of one arm.
+    For an arm with fewer joints than the largest arm, m and h of the missing joints are 0. One
+    call gathers the values of all arms from their records, because numpy takes three times as long
+    for strided arrays. Check and limit of all arms thus take about as long as those of one arm.
 
     Args:
         arms: All arms of the cell.
@@ -122,11 +122,11 @@ class JointUnwrap:
         self._last = [math.nan] * len(self._indices)  # NaN leaves the first position unchanged.
 
     def reset(self) -> None:
-        """Restart from the current positions."""
+        """Restart the unwrapping from the current positions, after the arm was reset."""
         self._last = self._q[self._joints].tolist()
 
     def unwrap(self) -> None:
-        """Unwrap the positions of this cycle."""
+        """Unwrap the positions of this cycle in place."""
         for index, (joint, last) in enumerate(zip(self._indices, self._last)):
             q = float(self._q[joint])
             if abs(q - last) > math.pi and math.isfinite(q):
@@ -137,8 +137,9 @@ class JointUnwrap:
 
 
 START_TIMEOUT = 20.0
-"""Timeout of the first heartbeat of an owning process that is busy with its own start [s].
-Until then no client can send requests. The end of that process is detected immediately."""
+"""Timeout of the first heartbeat of an owning process, which may be busy with its own start [s].
+Before the first heartbeat, no client can send requests. The end of the process is detected at
+once."""
 _HEARTBEAT = int(SharedFlag.CLIENT_HEARTBEAT)  # Plain integer, because every cycle reads it.
 
 
@@ -162,12 +163,13 @@ class Watchdog:
         self._start_ns = max(timeout_ns, round(START_TIMEOUT * 1e9))
 
     def check(self, now_ns: int) -> None:
-        """Check both timeouts; each timeout is reported once."""
+        """Check the age of heartbeat and targets; report a timeout once, and let the arms hold."""
         owners = self._owners
         if self.timeout_ns:
             self._first_ns = self._first_ns or now_ns
             beat = self._words[_HEARTBEAT]
-            # The owner cannot be late before the first cycle.
+            # The start of the loop may take longer than the timeout, so the age of an earlier
+            # heartbeat counts from the first cycle.
             age = now_ns - max(beat, self._first_ns)
             is_silent = age > (self.timeout_ns if beat else self._start_ns)
             if is_silent and not self._is_silent:

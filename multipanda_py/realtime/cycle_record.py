@@ -291,7 +291,7 @@ class RecordRing:
         flat = rows.view(np.float64).reshape(size, -1)
         flat[:unwrapped] = self.flat[start : start + unwrapped]
         flat[unwrapped:] = self.flat[: size - unwrapped]
-        # First record that the writer cannot be overwriting.
+        # Number of the first copied record that the writer cannot have overwritten meanwhile.
         whole = min(last, max(first, self.count - CAPACITY + 1))
         return whole, rows[whole - first :]
 
@@ -383,14 +383,20 @@ class RecordReader:
         return None if row is None else row.view(self.dtype)[0]
 
     def take(self, most: int = CAPACITY) -> NDArray[np.void]:
-        """Return up to ``most`` records since the last call, oldest first; never waits."""
+        """Return the records since the last call, oldest first, without waiting.
+
+        Args:
+            most: Maximum number of records; the remaining ones are returned by later calls.
+        """
         first, rows = self.ring.read(self.seen, most)
         self.dropped += first - self.seen
         self.seen = first + len(rows)
         return rows
 
     def wait(self, timeout: float, most: int = CAPACITY) -> NDArray[np.void]:
-        """Wait for the first new record, and return records as :meth:`take`.
+        """Wait until there is a new record, and return records as :meth:`take`.
+
+        The result is empty after a timeout.
 
         Args:
             timeout: Maximum waiting time [s].

@@ -53,7 +53,7 @@ class Event(IntEnum):
 
     @property
     def ends_laws(self) -> bool:
-        """True if arms may have changed their controllet, with or without a request."""
+        """True if arms may have changed their controllet by this event, requested or not."""
         return self.is_fault or self in (
             Event.SWITCHED, Event.HOLDS, Event.CLIENT_SILENT, Event.CLIENT_GONE
         )  # fmt: skip
@@ -161,8 +161,7 @@ class EventRing:
         total = self.count
         first = max(count, total - EVENT_CAPACITY)
         rows = self._events[np.arange(first, total) % EVENT_CAPACITY]
-        # The writer may have advanced meanwhile, and may be overwriting the oldest events. They
-        # are skipped.
+        # The writer may have overwritten the oldest events during the copy, so they are skipped.
         first_kept = max(first, self.count + 1 - EVENT_CAPACITY) if self.count != total else first
         result = [self._read(row) for row in rows[first_kept - first :]]
         if first_kept > count:

@@ -76,7 +76,13 @@ class SharedNullspace:
         states: Sequence[ArmState],
         tau: Sequence[Vector],
     ) -> None:
-        """Add the projection of a sum of torques; overwrites its terms."""
+        """Project the sum of ``parts`` to the nullspace, and add it to ``tau``.
+
+        Args:
+            parts: Torques of each feature, (n,) per arm or None [Nm]; overwritten.
+            states: States, one per arm.
+            tau: Torques, modified in place, (n,) per arm [Nm].
+        """
         first, *others = parts
         for arm, total in enumerate(first):
             for other in others:
@@ -89,7 +95,7 @@ class SharedNullspace:
 
 
 class SharedNullspaceStep:
-    """One of several features that are projected together, for the recording of single terms.
+    """Step that adds the torque of one feature of a shared projection, so that it can be recorded.
 
     After the last step, the torques are bit-identical to those of :meth:`SharedNullspace.add`.
     Recording thus does not change the behaviour of a controllet.
@@ -150,7 +156,7 @@ _Adder = Feature[Any] | _Fade | SharedNullspace | SharedNullspaceStep
 
 
 class FeatureSet:
-    """Features that take part in a cycle.
+    """Features of one controllet: enabled, disabled or fading.
 
     An enabled feature starts as at an activation, and its torque fades in. The torque of a
     disabled feature fades out, and the feature continues to modify the target until the feature
@@ -243,7 +249,8 @@ class FeatureSet:
                 elif index not in self._fades:
                     feature.on_enable(states, target)
             elif _has(feature, "prepare"):
-                # prepare() runs until the feature has settled; then poll() removes it.
+                # A disabled feature modifies the target until it has settled; then
+                # remove_settled() removes it.
                 self._leaving.add(index)
             if _has(feature, "add"):
                 fade = self._fades.get(index) or _Fade(feature, 0.0 if enabled[index] else 1.0)
@@ -262,7 +269,7 @@ class FeatureSet:
             self._arrange()
 
     def _arrange(self) -> None:
-        """Build the lists of the cycle, so that disabled features cost no time."""
+        """Build the lists over which a cycle iterates; disabled features are in none of them."""
         there = [
             (index, feature)
             for index, feature in enumerate(self.features)
@@ -304,5 +311,5 @@ class FeatureSet:
 
 
 def _has(feature: Feature[Any], method: str) -> bool:
-    """Return True if the class of a feature overrides a method."""
+    """Return True if the class of a feature overrides a method of :class:`.Feature`."""
     return getattr(type(feature), method) is not getattr(Feature, method)

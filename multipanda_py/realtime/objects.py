@@ -58,7 +58,7 @@ class SceneObjects:
         self.backend = next((b for b in backends if b.keeps_time), backends[0])
 
     def receive(self) -> None:
-        """Execute new requests."""
+        """Execute the requests that have arrived since the last call, and respond to them."""
         box = self._mailbox
         for slot, answer in zip(box.entries, box.entry_answers):
             if (record := slot.pop()) is not None:
@@ -106,7 +106,7 @@ class SceneObjects:
         return _DONE
 
     def skip(self) -> None:
-        """Discard requests from before a reset of the world."""
+        """Discard waiting requests, because the world was reset after they were sent."""
         for slot in (*self._mailbox.entries, *self._mailbox.placed):
             slot.skip()
 
@@ -161,7 +161,7 @@ class AttachedObjects:
         self._in_tool: dict[int, tuple[Vector, Matrix]] = {}
 
     def receive(self, now_ns: int) -> None:
-        """Attach and detach objects on request."""
+        """Attach and detach the objects of new requests."""
         for arm, slot in zip(self._arms, self._mailbox.holds):
             record = slot.pop()
             if record is None:
@@ -201,7 +201,7 @@ class AttachedObjects:
             self._carry(arm, *self._in_tool[index])
 
     def load(self) -> None:
-        """Take over grasps, finger widths and loads from restored arm states."""
+        """Take over grasps, finger widths and loads after saved arm states were restored."""
         for index, arm in enumerate(self._arms):
             self._grasped[index] = arm.state.gripper.item(2)
             self._widths[index] = _width(arm.state)

@@ -35,11 +35,10 @@ MAX_REST_SPEED = 0.02
 """Joint speed below which the command interface of an arm may change [rad/s]."""
 MAX_VIBRATION_SPEED = 0.3
 """Joint speed below which an arm in position control without commanded motion may change its
-command interface [rad/s]. Its internal controller may vibrate permanently, so that it could never
-change to torques with the limit ``MAX_REST_SPEED``."""
+command interface [rad/s]. The position controller of a robot may vibrate permanently. With the
+limit :data:`MAX_REST_SPEED` the arm could then never change to torque control."""
 SETTLING_TIME = 0.3
-"""Time without commanded motion after which an arm in position control counts as settled [s]. Only
-its internal controller still moves it."""
+"""Time without commanded motion after which an arm in position control counts as settled [s]."""
 HOLD_BLEND_CYCLES = 5
 """Maximum blend when hold takes over [cycles]. A longer blend would apply the last torque of
 the previous controllet, which may have failed, to an arm that has to stop."""
@@ -247,7 +246,7 @@ class Ownership:
 
     def recover(self, arm: Arm) -> Event:
         """Clear the fault of an arm, which then holds its position and load; return the fault."""
-        if arm.interrupted:  # A fault without interruption kept the request.
+        if arm.interrupted:  # Other faults keep the requested contact force.
             self.forces.end(arm)
         history = (
             self._history.remaining_load(arm) if arm.interrupted else self._history.estimate(arm)
@@ -351,21 +350,26 @@ class Ownership:
             self.changing.add(index)
 
     def check_changes(self) -> bool:
-        """Start controllets whose arms have changed interface; return True if an arm has."""
+        """Start controllets whose arms have completed an interface change.
+
+        Returns:
+            True if an arm has completed its change since the last call.
+        """
         done = {index for index in self.changing if self._backend_of[index].is_ready(index)}
         self.changing -= done
         self._update_suspension(done)
         return bool(done)
 
     def _update_suspension(self, ready: Collection[int] = ()) -> None:
-        """Set which controllets wait for arms.
+        """Suspend the controllets of arms whose interface is changing, and resume the others.
 
-        Arms in ``ready`` have just changed their interface. Other arms of a controllet that no
-        longer waits are blended from the torques of hold.
+        Args:
+            ready: Indices of arms that have just changed their interface. All other arms of a
+                resumed controllet blend from the torques of hold.
         """
         changing = self.changing
         for instance in self.active:
-            # Without torque control, ArmMotion brakes the arm instead of hold.
+            # An arm under position or velocity control is braked by ArmMotion instead of hold.
             if instance.spec.is_hold:
                 instance.is_suspended = self._arms[instance.spec.arms[0]].motion is not None
                 continue
@@ -378,7 +382,7 @@ class Ownership:
                     self._arms[index].blend(self._blend_cycles)
 
     def _start_fallback(self, instance: ControlletInstance) -> None:
-        """Start the holds of the torque-controlled arms of a controllet that waits."""
+        """Start the holds of those arms of a suspended controllet that take torques."""
         for arm in (self._arms[index] for index in instance.spec.arms):
             if arm.motion is None:
                 hold = self._holds[arm.index]
@@ -386,7 +390,7 @@ class Ownership:
                 hold.activate([self._history.estimate(arm)])
 
     def _use_hold_torques(self, instance: ControlletInstance, now_ns: int) -> None:
-        """Use the torques of the holds for the arms of a controllet that waits."""
+        """Copy the torques of the holds to the torques of a suspended controllet."""
         for tau, index in zip(instance.tau, instance.spec.arms):
             if self._arms[index].motion is None:
                 self.update(self._holds[index], now_ns)
@@ -420,7 +424,7 @@ class Ownership:
         try:
             self.apply(flags, now_ns=now_ns, cause=cause)
         except BaseException as error:
-            # No controllet is active now, and every arm needs an owner.
+            # The error has left no controllet active, but every arm needs an owner.
             reason = f"the simulation was reset, but {error_text(error)}"
             cause = Cause(Event.HOLDS, reason)
             self.apply([False] * len(flags), restart_holds=True, now_ns=now_ns, cause=cause)
@@ -499,7 +503,8 @@ class Ownership:
         if arms is None and is_hold:
             arm = self._arms[instance.spec.arms[0]]
             if arm.state_lost and not arm.released:
-                # hold restarted after finite states and failed again, which is already reported.
+                # The state had become finite again, hold restarted, and it fails again now. The
+                # first failure was reported.
                 arm.release()
             if arm.released:
                 return
@@ -536,7 +541,7 @@ class Ownership:
         self._mailbox.report(event, now_ns, -1, instance.spec.index, text)
 
     def _leave(self, instance: ControlletInstance) -> None:
-        """Deactivate an instance; an error is reported, and the instance is inactive anyway."""
+        """Deactivate an instance; report an error of the controllet, which stays inactive."""
         instance.is_suspended = False
         try:
             instance.deactivate()

@@ -30,7 +30,8 @@ def pass_interrupt(error: BaseException) -> None:
 
     Thread: any.
     """
-    # Our signal handler raised this error, and ignores further signals.
+    # Only our signal handler raises this error. It then ignores further signals, so the check
+    # below would not recognise the error.
     if isinstance(error, Interrupted):
         raise error
     if (
@@ -42,13 +43,19 @@ def pass_interrupt(error: BaseException) -> None:
 
 
 def _refuses_for_others(trace: TracebackType) -> bool:
-    """Return True if a traceback entry only reports a mistake of its caller."""
+    """Return True if a traceback entry is in a library function that rejects its arguments.
+
+    The line at fault is then that of its caller.
+    """
     module = str(trace.tb_frame.f_globals.get("__name__", ""))
     return module in _CALLED or module.split(".", 1)[0] == "numpy"
 
 
 def error_text(error: BaseException) -> str:
-    """Return type and text of an exception and the plug-in line that caused it. Thread: any."""
+    """Return type and text of an exception, and file and line of the plug-in that caused it.
+
+    Thread: any.
+    """
     path = ""
     result = trace = error.__traceback__
     while trace is not None:
@@ -67,7 +74,9 @@ def error_text(error: BaseException) -> str:
 
 @contextmanager
 def starting(name: str) -> Iterator[None]:
-    """Add the name of the starting part to an error; errors of this package pass unchanged.
+    """Raise an error of a plug-in within this context as a :class:`.LoopError` with a name.
+
+    Errors of this package pass unchanged.
 
     Args:
         name: Name of the part that starts, placed before the error text.

@@ -105,12 +105,16 @@ class Runner(ABC):
         raise LoopError(f"cannot step {cycles} cycles: only placement inline allows this")
 
     def cycle_age(self, started_ns: int) -> float:
-        """Return the time since the newest cycle began, or since the start [s]."""
+        """Return the age of the newest cycle [s].
+
+        Args:
+            started_ns: Start of the loop, CLOCK_MONOTONIC [ns], used before the first cycle.
+        """
         beat = self._mailbox.words[SharedFlag.LOOP_HEARTBEAT] or started_ns
         return (time.monotonic_ns() - beat) * 1e-9
 
     def pause(self) -> None:
-        """Give the loop time to respond: a fraction of its period, or a whole cycle inline.
+        """Wait a fraction of a cycle for a response of the loop; an inline loop runs one cycle.
 
         Raises:
             LoopError: If the loop is not running.

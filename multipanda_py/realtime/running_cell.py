@@ -97,7 +97,7 @@ _NAME = "multipanda-plan"
 
 
 class Announced:
-    """Announcement of a cell to other processes of its user: an anonymous memory file.
+    """Announcement of a running cell to other processes of its user, by an anonymous memory file.
 
     The file exists as long as the owning process lives, so that a crash leaves nothing behind.
 

@@ -19,7 +19,7 @@ POSITION_MARGIN = 0.02
 
 
 def is_finite(vector: Vector) -> bool:
-    """Return True if all elements are finite. The sum keeps any inf and nan."""
+    """Return True if all elements are finite, which holds if their sum is finite."""
     return math.isfinite(sum(vector.tolist()))
 
 
@@ -79,7 +79,7 @@ class StateGuard:
         self._speed = (limits.velocity * VELOCITY_MARGIN).tolist()
 
     def check(self, state: ArmState) -> Event:
-        """Return the first fault of a state, or ``Event.NONE``."""
+        """Return the first fault of a measured state, or ``Event.NONE`` if it is valid."""
         if not is_finite(state.q) or not is_finite(state.dq):
             return Event.NON_FINITE_STATE
         for q, low, high in zip(state.q.tolist(), self._low, self._high):

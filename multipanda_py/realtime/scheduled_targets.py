@@ -68,7 +68,10 @@ class ScheduledTargets:
         return True
 
     def pop_started(self) -> list[ScheduledTarget]:
-        """Return the targets that are due now, and remove them from the queue."""
+        """Remove the targets that are due now from the queue, and return them.
+
+        Targets that start together are due only when all of them have arrived.
+        """
         now, waiting = float(self._clock[0]), self.waiting
         starts = [float(one.values[START_INDEX]) for one in waiting.values()]
         started = {

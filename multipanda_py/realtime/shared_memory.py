@@ -73,9 +73,10 @@ class SeqlockBuffer:
         return int(counter[0])
 
     def pop(self) -> Vector | None:
-        """Return the newest record if it is not taken yet, else None; never waits.
+        """Return the newest record if it is not taken yet, without waiting.
 
-        Thread: reader.
+        The result is None if there is no new record, if the record was withdrawn, or while it is
+        being written. Thread: reader.
         """
         number = self.counter[0]
         if number == self.last_read or number & 1:
@@ -104,9 +105,8 @@ class SeqlockBuffer:
             True if the reader has not taken the record, and never will.
         """
         self._void[0] = max(self._void[0], number)
-        # After the pause, the stores of both sides are visible. A reader that read ``_void``
-        # before this store had already published the number that it took, so the comparison is
-        # reliable.
+        # ``pop`` stores ``_taken`` before it reads ``_void``. A reader that missed the store above
+        # has therefore stored its number, which is visible after the pause.
         time.sleep(STORE_TIME)
         return int(self._taken[0]) < number
 
@@ -125,7 +125,7 @@ class SeqlockBuffer:
         return None
 
     def skip(self) -> None:
-        """Mark the newest record as taken, because it belongs to an earlier activation."""
+        """Discard the newest record, which was sent before a reset or an activation."""
         number = self.counter[0]
         self.last_read = number + (number & 1)
 
@@ -279,8 +279,8 @@ class Mailbox:
         self._map = mmap.mmap(self.fd, size, access=access)
         self.words = memoryview(self._map)[: 8 * n_words].cast("q")
         self.active = self.words[16 : 16 + len(specs)]
-        # Number of activations of each controllet. A change shows that its targets were reset to
-        # the measured state.
+        # Number of activations of each controllet. Readers learn from a change that its targets
+        # were reset to the measured state.
         self.activation_counts = self.words[16 + len(specs) : 16 + 2 * len(specs)]
         count = self.words[SharedFlag.EVENTS : SharedFlag.EVENTS + 1]
         self.events = EventRing(self._map, events_at, count, self._arm_names, self._names)

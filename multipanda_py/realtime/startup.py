@@ -205,7 +205,8 @@ def start_loop(loop: ControlLoop, active: Sequence[str], warm_up: int = 300) -> 
                 loop.arms[index].state.check_in_place(loop.row)
     for arm in loop.arms:
         arm.state.joint_command[0] = arm.state.q
-        # The last command must include the gravity torques that the robot has exerted until now.
+        # Rate limits start from the last command plus gravity, so gravity must be computed before
+        # the first cycle.
         arm.update_gravity()
     for instance in loop.instances:
         with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
@@ -265,7 +266,7 @@ def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) ->
 
 
 class Warmth:
-    """Counter of consecutive cycles on time.
+    """Check that the loop is warmed up: enough consecutive cycles on time, or a timeout.
 
     Args:
         now_ns: Time of the first cycle, CLOCK_MONOTONIC [ns].

@@ -124,9 +124,9 @@ def run_paced(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
 def run_woken(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
     """Run the loop when arms send their state packets, and answer each packet immediately.
 
-    An arm keeps its file descriptor when its driver restarts. Arms whose packets arrive together
-    are answered together. Simulated arms of the same cell advance with the first state
-    of a real arm in a period, or otherwise by the clock.
+    File descriptors are collected once, because an arm keeps its own when its driver restarts.
+    Arms whose packets arrive together are answered together. Simulated arms of the same cell
+    advance with the first state of a real arm in a period, or otherwise by the clock.
 
     Args:
         loop: Loop to run.

@@ -159,7 +159,7 @@ class TorqueTerms:
             subtract(after, before, terms)
 
     def _plan(self, features: FeatureSet) -> None:
-        """Assign the copies to the record for the features that add torques now."""
+        """Prepare the copies and differences of :meth:`add` after the set of features changed."""
         self._planned = features.steps
         self._steps = [(part, self._note(2 + k)) for k, part in enumerate(features.steps)]
         indices = [0, *(1 + location for location in features.feature_indices)]
@@ -168,7 +168,7 @@ class TorqueTerms:
         ]
         self._runs = []
         for notes, terms in zip(self._notes, self._terms):
-            terms[...] = 0.0  # Clears the terms of disabled features.
+            terms[...] = 0.0  # Disabled features write no term, so their old terms are cleared.
             for start, end in zip(starts, [*starts[1:], len(indices)]):
                 index = indices[start]
                 self._runs.append(

@@ -247,7 +247,7 @@ def joined(logs: list[ArmLog]) -> ArmLog:
 
 
 def motion_of(log: ArmLog, name: str, gravity: Any = None) -> MeasuredMotion:
-    """Convert the log of an arm for identification.
+    """Return the motion of an arm from its log, for identification.
 
     Args:
         log: Log of the arm.
@@ -300,7 +300,7 @@ def arm_log_of_records(
     facts: ArmFacts,
     laws: tuple[str, ...],
 ) -> ArmLog:
-    """Return the log of an arm, without cycle records that have no new state of the arm.
+    """Return the log of an arm from cycle records, without those that repeat its last state.
 
     Args:
         records: Fields of the arm by name, (n, ...) each.

@@ -92,7 +92,13 @@ class FaultSink:
     def add(
         self, rows: Rows, times: NDArray[np.int64], events: Sequence[EventMessage] = ()
     ) -> None:
-        """Process records; see :meth:`.ChunkMaker.make`."""
+        """Store cycle records, and write them to a file around a fault.
+
+        Args:
+            rows: Cycle records in order, (n,).
+            times: Time of each record since the epoch, (n,) [ns].
+            events: Events of the loop in the time of these records.
+        """
         if not len(rows):
             return
         fault = rows["arms"]["fault"]
@@ -111,12 +117,16 @@ class FaultSink:
             self._ring.popleft()
 
     def keep_now(self, reason: str) -> None:
-        """Write the last seconds for a reason that is not in the records."""
+        """Write the last seconds to a file, for a reason that is no fault in the records.
+
+        Args:
+            reason: Reason as a word, for the name of the file.
+        """
         if self._ring and self._sink is None:
             self._start(int(self._ring[-1][1][-1]), "cell", reason)
 
     def finish(self, how_it_went: dict[str, str] | None = None) -> None:
-        """Finish the current file, if any."""
+        """Finish the current file, if any, with metadata ``how_it_went``."""
         self._end(how_it_went)
 
     def give_up(self) -> None:
@@ -177,7 +187,7 @@ class FaultSink:
             path.unlink(missing_ok=True)
 
     def _complain(self, error: OSError) -> None:
-        """Report a write error once; the recorder tries again at the next fault."""
+        """Report a write error once; at the next fault, the recorder tries to write again."""
         self.give_up()
         if not self._complained:
             self._complained = True

@@ -230,7 +230,13 @@ class FileSink:
     def add(
         self, rows: Rows, times: NDArray[np.int64], events: Sequence[EventMessage] = ()
     ) -> None:
-        """Write records as a chunk; see :meth:`.ChunkMaker.make`."""
+        """Write cycle records to the current file as a chunk.
+
+        Args:
+            rows: Cycle records in order, (n,).
+            times: Time of each record since the epoch, (n,) [ns].
+            events: Events of the loop in the time of these records.
+        """
         if not len(rows):
             return
         file = self.open_file(int(times[0]))
@@ -240,7 +246,7 @@ class FileSink:
             self.finish({})
 
     def finish(self, how_it_went: dict[str, str]) -> None:
-        """Finish the current file, if any."""
+        """Finish the current file, if any, with metadata ``how_it_went``."""
         file, self._file = self._file, None
         if file is not None:
             file.finish({**how_it_went, "rows": f"{self.rows}"})

@@ -164,6 +164,9 @@ def other_joints(joints: Sequence[str], robot: Robot) -> list[str]:
     Args:
         joints: Joint names in the order of the columns.
         robot: Expected robot.
+
+    Returns:
+        Message if they do not, otherwise an empty list.
     """
     own = [joint.name for joint in robot.joints]
     if len(joints) != len(own):
@@ -174,7 +177,7 @@ def other_joints(joints: Sequence[str], robot: Robot) -> list[str]:
 
 
 def wrong_times(time: Vector) -> list[str]:
-    """Check that times are in seconds, by the plausible range of sample periods."""
+    """Return a message if the sample periods suggest that times are not in seconds, else none."""
     period = float(np.median(np.diff(time))) if len(time) > 1 else PERIOD_RANGE[1]
     if PERIOD_RANGE[0] <= period <= PERIOD_RANGE[1]:
         return []
@@ -239,14 +242,17 @@ def wrong_torques(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list
 def wrong_velocities(
     time: Vector, q: Matrix, dq: Matrix, joints: Sequence[str], runs: Sequence[slice]
 ) -> list[str]:
-    """Check that velocities are the slopes of positions, and suggest the cause if they are not.
+    """Check that velocities are the slopes of positions.
 
     Args:
         time: Time, (N,) [s].
-        q: Positions, (N, n).
-        dq: Velocities, (N, n).
+        q: Positions, (N, n) [rad, m].
+        dq: Velocities, (N, n) [rad/s, m/s].
         joints: Joint names.
         runs: Ranges of samples between gaps.
+
+    Returns:
+        One message per fault, with a possible cause.
     """
     runs = [run for run in runs if run.stop - run.start >= MIN_RUN_SAMPLES]
     if not runs:

@@ -4,7 +4,7 @@
 A message with constant strings and lengths has the same bytes every time, except for its numbers.
 This module lays out such a message once, and numpy copies it. The format is OMG CDR, little
 endian, as ROS 2 middleware writes it. Four bytes of encapsulation come first. Every value is
-aligned to a multiple of its size, counted from there.
+aligned to a multiple of its size, counted from the end of the encapsulation.
 """
 
 from __future__ import annotations

@@ -86,7 +86,10 @@ Panel = tuple[str, Curves, tuple[NDArray[np.float64], NDArray[np.float64]] | Non
 
 
 def _panels(log: ArmLog) -> list[Panel]:
-    """Return the panels: label, curves (name, (n,), line style), limits of each curve."""
+    """Return the panels of a plot as tuples: label, curves, limits of each curve.
+
+    A curve is a tuple of name, values (n,) and line style.
+    """
     robot = log.robot
     limits = MODELS[robot].limits if robot is not None and robot in MODELS else None
     panels: list[Panel] = []

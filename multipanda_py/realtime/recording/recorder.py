@@ -113,7 +113,7 @@ class Recording:
         self._send(json.dumps({"end": reason}))
 
     def stop(self, reason: str = "") -> dict[str, Any]:
-        """Stop the process and return its report; it contains ``error`` after an error.
+        """Stop the process and return its report, which has a key ``error`` after an error.
 
         Safe to call twice.
         """

@@ -56,7 +56,7 @@ def open_closed_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # The lowest free number is this one.
+            os.open(os.devnull, os.O_RDWR)  # The result is ``number``, the lowest free number.
             os.set_inheritable(number, True)
     if sys.stdin is None:
         sys.stdin = os.fdopen(0, closefd=False)
@@ -137,11 +137,11 @@ def module_command(
 
 
 def ended(process: subprocess.Popen[Any], seconds: float) -> int:
-    """Return the exit code of a process that was requested to end.
+    """Wait for the end of a process that was requested to end, and return its exit code.
 
     Args:
         process: Process that is ending.
-        seconds: Timeout after which it is killed [s].
+        seconds: Time after which the process is killed [s].
     """
     try:
         return process.wait(seconds)
@@ -270,7 +270,8 @@ class JsonLinesChild:
         """Send a line without blocking; it is lost if the process has ended or does not read."""
         pipe = self._process.stdin
         if pipe is not None:
-            # Short lines are never written in part, so a full pipe loses whole lines only.
+            # The kernel writes short lines completely or not at all, so a full pipe never cuts a
+            # line.
             with contextlib.suppress(OSError):
                 os.set_blocking(pipe.fileno(), False)
                 os.write(pipe.fileno(), f"{line}\n".encode())

@@ -52,9 +52,10 @@ def check_domain() -> None:
 
 
 def announce_without_types() -> None:
-    """Let Fast DDS announce no types, unless the user has another profile.
+    """Let Fast DDS announce no message types, unless the user has another profile.
 
-    Other middleware ignores this setting.
+    A client killed while it requests types would hide topics of the node from later clients. ROS
+    needs no announced types. Other middleware ignores this setting.
 
     Thread: the main one, before the first context of ROS.
     """
@@ -62,7 +63,7 @@ def announce_without_types() -> None:
         return
     if any(
         Path(name).exists() for name in _DEFAULT_PROFILE_FILES
-    ):  # Fast DDS reads the working folder too.
+    ):  # Fast DDS reads these files in the working folder.
         return
     os.environ[PROFILE_VARIABLE] = str(PROFILE_FILE)
 
