@@ -22,16 +22,16 @@ env: ## make or update .venv
 sim: env ## run the dual-arm MuJoCo cell as a ROS 2 node (CELL=config/other.yaml)
 	ROS_AUTOMATIC_DISCOVERY_RANGE=$${ROS_AUTOMATIC_DISCOVERY_RANGE:-LOCALHOST} $(BIN)/multimode_controller --ros-args --params-file $(CELL) $(ARGS)
 
-test: env ## run the tests but for the slow ones (ARGS=--times=150, ARGS=test/control)
+test: env ## run all tests except the slow ones (ARGS=--times=150, ARGS=test/control)
 	tools/test.sh -m "not slow" $(ARGS)
 
-test-slow: env ## run the slow ones; .ci/run does both
+test-slow: env ## run the slow tests; .ci/run runs both
 	tools/test.sh -m slow $(ARGS)
 
-test-all: env ## run all tests, also the long ones, with hundreds of random episodes (hours)
+test-all: env ## run all tests with hundreds of random episodes (hours)
 	MULTIPANDA_LONG=1 tools/test.sh --timeout 0 $(ARGS)
 
-test-lerobot: env $(LEROBOT)/made ## have LeRobot 0.4.4, in an environment of its own, read episodes, and act
+test-lerobot: env $(LEROBOT)/made ## test data sets and policies with LeRobot 0.4.4 in its own environment
 	rm -rf $(LEROBOT)/episodes
 	$(BIN)/python tools/lerobot/record.py $(LEROBOT)/episodes $(LEROBOT)/expected.npz
 	PYTHONPATH=tools/lerobot HF_HUB_OFFLINE=1 HF_HOME=$(LEROBOT)/cache $(LEROBOT)/env/bin/python \
@@ -47,17 +47,17 @@ $(LEROBOT)/made: tools/lerobot/requirements.txt
 	$(LEROBOT)/env/bin/python -m pip install -q --progress-bar=off --no-deps lerobot==0.4.4 torchvision==0.29.1
 	touch $@
 
-check: env ## format, lint, types, direction of imports, language of docstrings
+check: env ## check format, lint, types, directions of imports and language
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/python tools/check_language.py
 
-count: env ## compare the instructions of a cycle with those accepted last (ARGS=--accept)
+count: env ## compare the instructions of a cycle with the accepted numbers (ARGS=--accept)
 	$(BIN)/python benchmarks/instructions.py $(ARGS)
 
-render: env ## render a film of the simulated cell, for the README
+render: env ## render a video of the simulated cell, for the README
 	$(BIN)/multipanda render config/dual_sim.yaml -o doc/images/dual_sim.gif --demo --seconds 6 $(ARGS)
 
 docs: env ## write doc/parameters.md and doc/rows.md from the declarations in the code
@@ -75,26 +75,26 @@ $(SITE)/made: doc/requirements.txt
 	$(SITE)/env/bin/python -m pip install -q --progress-bar=off -r $<
 	touch $@
 
-bench: env ## measure how fast this machine is, into bench/ (ARGS="--quick")
+bench: env ## measure the speed of this machine, and write bench/ (ARGS="--quick")
 	$(BIN)/multipanda bench $(ARGS)
 
-robustness: env ## doc/robustness.md, then the long form of the seeded random tests (hours)
+robustness: env ## write doc/robustness.md, then run the long random tests (hours)
 	$(BIN)/python benchmarks/robustness/map.py
 	$(BIN)/python benchmarks/robustness/page.py
 	MULTIPANDA_LONG=1 $(BIN)/python -m pytest -m robustness --timeout 0 $(ARGS)
 
-chaos: env ## kill, stop, flood and fuzz the node and write what broke into doc/faults.md (half an hour)
+chaos: env ## inject faults, floods and invalid inputs, and write the failures to doc/faults.md (half an hour)
 	$(BIN)/python benchmarks/chaos/run.py --write $(ARGS)
 
-crowd: env ## let 50 clients switch laws and set parameters at random for a minute (ARGS="--clients 20")
+crowd: env ## run 50 clients that switch controllets and set parameters at random for 1 min (ARGS="--clients 20")
 	$(BIN)/python benchmarks/chaos/run.py --only crowd $(ARGS)
 
-soak: env ## run the node for half an hour: what grows, why cycles were late (ARGS="--minutes 5")
+soak: env ## run the node for half an hour; report growth of memory and causes of late cycles (ARGS="--minutes 5")
 	$(BIN)/python benchmarks/chaos/run.py --only soak $(ARGS)
 
-colcon: env ## build and test in a throw-away colcon workspace
+colcon: env ## build and test in a temporary colcon workspace
 	tools/colcon_check.sh
 
-clean: ## remove what builds and tests leave, but not .venv
+clean: ## remove files of builds and tests, but not .venv
 	rm -rf build install log *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find multipanda_py test tools examples benchmarks launch -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
