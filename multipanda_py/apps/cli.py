@@ -32,7 +32,7 @@ COMMANDS = {
 
 
 def command_of(name: str) -> Verb:
-    """Return a command; its module has a table ``COMMANDS`` or only this command."""
+    """Import the module of a command, and return the command."""
     module = import_module(f"multipanda_py.apps.commands.{COMMANDS[name]}")
     commands: Mapping[str, Verb] = getattr(module, "COMMANDS", {})
     return commands.get(name) or Verb(module.SUMMARY, module.add_arguments, module.run)

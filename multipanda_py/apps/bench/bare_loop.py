@@ -15,14 +15,14 @@ from multipanda_py.apps.bench.processes import READY
 
 
 def main() -> None:
-    """Run the loop and print its result."""
+    """Run the loop and print ``ready``, or the reason why it has stopped early."""
     import pylibfranka
 
     try:
         _answer(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
         last = READY
     except (pylibfranka.FrankaException, RuntimeError) as error:
-        # The robot ends the motion if torques arrive too late, as on a busy machine.
+        # On a busy machine, torques may arrive too late. The robot then ends the motion.
         last = " ".join(f"{error}".split())
     os.write(1, f"{last}\n".encode())
     os._exit(0 if last == READY else 1)
@@ -33,7 +33,8 @@ def _answer(address: str, cycles: int, priority: int) -> None:
 
     robot = pylibfranka.Robot(address, pylibfranka.RealtimeConfig.kIgnore)
     robot.automatic_error_recovery()  # The previous loop may have left a communication error.
-    # This replaces the scheduling policy that libfranka has set for this thread.
+    # libfranka has set its own scheduling policy for this thread, which would falsify the
+    # comparison.
     policy = os.SCHED_FIFO if priority else os.SCHED_OTHER
     os.sched_setscheduler(0, policy, os.sched_param(priority))
     control, torques = robot.start_torque_control(), pylibfranka.Torques([0.0] * 7)

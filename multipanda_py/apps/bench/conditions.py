@@ -106,30 +106,40 @@ def cell_data(
 
 
 def two_arms(**settings: Any) -> dict[str, Data]:
-    """Return the sections of the two arms, with the same further settings for both."""
+    """Return the sections of both arms at :data:`ARM_POSITIONS`, each with ``settings`` added."""
     return {arm: {"position": [0.0, y, 0.0], **settings} for arm, y in ARM_POSITIONS.items()}
 
 
 def all_conditions(arms: Mapping[str, Data], name: str) -> Data:
-    """Return a cell with the controllets of all conditions, which holds at the start."""
+    """Return the sections of a cell with the controllets of all conditions, none of them active.
+
+    Args:
+        arms: Sections of the arms.
+        name: Name of the cell.
+    """
     laws = {name_of(condition): law_of(condition) for condition in (*CONDITIONS, PLAIN_CONDITION)}
     return {**cell_data(arms, laws, [], name=name), "gate": GATE}
 
 
 def row_of_arms(n: int, features: Sequence[str]) -> Data:
-    """Return a cell of ``n`` arms in a row, each under its own Cartesian impedance."""
+    """Return the sections of a cell of ``n`` arms in a row, each under a Cartesian impedance.
+
+    Args:
+        n: Number of arms.
+        features: Features of each controllet.
+    """
     arms: dict[str, Data] = {f"arm{i}": {"position": [0.0, 0.7 * i, 0.0]} for i in range(n)}
     laws = {"law": {"type": "cartesian_impedance", "features": [*BASE_FEATURES, *features]}}
     return {**cell_data(arms, laws, [f"{arm}/law" for arm in arms], name="row"), "gate": GATE}
 
 
 def inline_cell(data: Data) -> Cell:
-    """Return the cell of a cell file's sections, with placement inline."""
+    """Return a cell with placement inline from the sections of a cell file; it is not started."""
     return Cell(CellConfig.from_dict({**data, "cell": {**data["cell"], "placement": "inline"}}))
 
 
 def condition_cell(condition: str) -> Cell:
-    """Return the inline cell of one condition."""
+    """Return a cell with placement inline and the controllets of one condition; not started."""
     name = name_of(condition)
     return inline_cell(
         cell_data(two_arms(), {name: law_of(condition)}, instances_of(condition), name=name)

@@ -38,7 +38,7 @@ Block = Callable[[], object]
 
 
 def measure(blocks: dict[str, Block], rounds: int, repeat: int = _REPEATS) -> dict[str, Any]:
-    """Time functions in turn, so that other load on the machine affects all of them.
+    """Time functions in turn, so that other load on the machine affects all of them alike.
 
     Args:
         blocks: Functions to time, by name.
@@ -91,7 +91,11 @@ def laws_of(cell: Cell) -> Block:
 
 
 def parts_of(cell: Cell) -> dict[str, Block]:
-    """Return one function for each part of a cycle; the started cell has simulated arms."""
+    """Return one function for each part of a cycle, by name.
+
+    Args:
+        cell: Started cell with simulated arms.
+    """
     loop = cell.loop
     backend, everyone = loop.backends[0], range(len(loop.arms))
     return {

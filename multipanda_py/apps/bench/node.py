@@ -188,7 +188,7 @@ class BenchNode(Closeable):
             )
 
     def faults(self) -> list[str]:
-        """Return the arms with a latched fault."""
+        """Return the names of the arms with a latched fault."""
         row = self.rows.newest()
         faults = [] if row is None else row["arms"]["fault"].tolist()
         return [arm for arm, fault in zip(self.rows.arms, faults) if fault]
@@ -199,11 +199,12 @@ class BenchNode(Closeable):
     ) -> Iterator[Iterator[tuple[str, Child]]]:
         """Let the arms follow the motion generator under one condition after the other.
 
-        This is a context manager, so that the generator ends before the node and its files.
+        This is a context manager, so that the generator ends before the node that it moves.
 
         Args:
             conditions: Conditions to measure; a coupled one must be last.
-            sent: File for the targets that were sent, see :func:`read_sent`.
+            sent: File to which the generator writes the targets that it has sent, see
+                :func:`read_sent`.
 
         Yields:
             Iterator over pairs of a condition, whose controllets are active while the arms move,

@@ -94,7 +94,7 @@ def switching(node: BenchNode, trials: int) -> tuple[dict[str, Any], Vector]:
     """
     try:
         delays, answered = _trials(node, trials)
-    except BenchError as error:  # The results of the other conditions must not be lost.
+    except BenchError as error:  # A failure must not lose the results of the other conditions.
         return {"trouble": f"{error}"}, np.zeros(0)
     figures = {
         "trials": trials,
@@ -176,14 +176,18 @@ def _conditions(
     figures: dict[str, Any],
     samples: Samples,
 ) -> CycleTimes | None:
-    """Measure all conditions; return the cycle times of PLAIN, or None."""
+    """Measure all conditions, and add their results to ``figures`` and ``samples``.
+
+    Returns:
+        Cycle times of :data:`PLAIN_CONDITION`; None if its measurement failed.
+    """
     plain = None
     desired = (*CONDITIONS[:-1], PLAIN_CONDITION, CONDITIONS[-1])
     with node.each_condition(desired, sent) as each:
         for condition, generator in each:
             if condition == PLAIN_CONDITION:
                 log("measuring the delay from a topic to the loop")
-                # If this fails, the report contains no such delay.
+                # Without this measurement, the report only lacks the delay from topic to loop.
                 with contextlib.suppress(BenchError):
                     plain, _ = _measure(
                         node, condition, generator.pid, min(seconds, PLAIN_SECONDS)
@@ -235,7 +239,7 @@ def _figures(
 
 
 def counts(timing: CycleTimes) -> dict[str, int]:
-    """Return the numbers of all, late, missed, held and unread cycles."""
+    """Count all cycles, late commands, missed periods, cycles on hold, and cycles not read."""
     times = cycle_times(timing)
     return {
         "cycles": len(timing.wake),
@@ -249,12 +253,16 @@ def counts(timing: CycleTimes) -> dict[str, int]:
 def under_the_same_load(
     floor: Floor | None, loop: int, seconds: float
 ) -> tuple[Vector, int] | None:
-    """Stop the node's loop and run the C loop with its core and priority; messages continue.
+    """Run the C loop instead of the node's loop, with the same core, priority and messages.
 
     Args:
         floor: C loop, or None if it cannot be built.
-        loop: Process id of the node's loop.
+        loop: Process id of the node's loop, which is stopped meanwhile.
         seconds: Duration [s].
+
+    Returns:
+        Lateness of each cycle of the C loop [us], and its number of missed cycles; None without a
+        C loop.
     """
     if floor is None:
         return None

@@ -112,7 +112,7 @@ class Child(Closeable):
         if self.process.stdin is not None:
             self.process.stdin.close()
         ended(self.process, time_left(END_TIMEOUT))
-        # The child may print at its end, so this pipe is closed last.
+        # The child may still print while it ends, so its output is closed last.
         if self.process.stdout is not None:
             self.process.stdout.close()
 
@@ -200,7 +200,7 @@ class UsageMeter:
                 self._before[pid] = processor_time(pid)
 
     def read(self) -> list[Usage]:
-        """Return the use since creation by the processes that still run."""
+        """Return the use of the processes that still run, since the meter was created."""
         passed, result = max(time.monotonic() - self._start_time, 1e-9), []
         for pid, before in self._before.items():
             with contextlib.suppress(OSError):

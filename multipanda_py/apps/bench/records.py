@@ -41,7 +41,8 @@ class CycleTimes:
         compute: Duration from ``wake`` until the end of the cycle.
         missed: Cumulative number of missed periods.
         tau: Commanded torques, (n, arms, joints) [Nm].
-        sensed: Cycle of each arm's newest state, (n, arms); equals ``wake`` if the state is new.
+        sensed: Start of the cycle that read the newest state of each arm, (n, arms). It equals
+            ``wake`` if the state is new.
         reference_x: Position x of the first arm's reference [m].
         held: True where an arm held instead of following its controllet, for example while targets
             paused.
@@ -61,7 +62,7 @@ class CycleTimes:
 
 
 def collect_cycle_times(rows: RowFollower, seconds: float) -> CycleTimes:
-    """Collect the timing of all cycles of a loop.
+    """Collect the timing of all cycles that a loop runs from now on, for a duration.
 
     Args:
         rows: Reader of the loop's cycle records.
@@ -74,7 +75,7 @@ def collect_cycle_times(rows: RowFollower, seconds: float) -> CycleTimes:
 
 
 def collect_all_cycle_times(followers: Sequence[RowFollower], seconds: float) -> list[CycleTimes]:
-    """Collect the timing of all cycles of several loops at the same time.
+    """Collect the timing of all cycles that several loops run from now on, for a duration.
 
     Args:
         followers: Readers of the loops' cycle records.
@@ -111,7 +112,7 @@ def _joined(rows: RowFollower, parts: list[Columns], dropped: int) -> CycleTimes
 
 
 def _columns_of(rows: RowFollower, records: NDArray[np.void]) -> Columns:
-    """Return copies of the fields of :class:`CycleTimes`, in this order."""
+    """Return the fields of :class:`CycleTimes` from cycle records, as copies and in its order."""
     arms = records["arms"]
     holds = [k for k, name in enumerate(rows.controllets) if name.endswith("/hold")]
     columns = (
@@ -125,7 +126,7 @@ def _columns_of(rows: RowFollower, records: NDArray[np.void]) -> Columns:
 
 
 def summary(values: Vector) -> dict[str, float]:
-    """Return percentiles of times; empty if there are no times."""
+    """Return the percentiles of :data:`PERCENTILES` by name; empty if there are no values."""
     if not len(values):
         return {}
     result = np.percentile(values, list(PERCENTILES.values()))
@@ -153,7 +154,7 @@ def topic_to_use(timing: CycleTimes, sent: Matrix) -> Vector:
     at = np.clip(np.searchsorted(ordered[:, 1], timing.reference_x[first]), 0, len(ordered) - 1)
     same = ordered[at, 1] == timing.reference_x[first]
     took: Vector = timing.wake[first][same] * 1e-3 - ordered[at[same], 0] * 1e6
-    # Targets with equal x are confused, which gives implausible delays.
+    # Targets with equal x cannot be distinguished. Their delays are implausible, and are dropped.
     plausible: Vector = took[(took >= 0.0) & (took < 1e5)]
     return plausible
 
@@ -169,7 +170,9 @@ Measure = Callable[[], tuple[Sequence[CycleTimes], Result]]
 def measure_without_holds(
     nodes: Mapping[BenchNode, Sequence[str]], measure: Measure[Result]
 ) -> tuple[Sequence[CycleTimes], Result]:
-    """Measure a part, and repeat it if arms held or faulted, as on a busy machine.
+    """Measure a part of the benchmark, and repeat it if arms held or faulted.
+
+    Arms do so on a busy machine, and cycles on hold would falsify the figures.
 
     Args:
         nodes: Nodes under measurement, each with the controllets to activate again after a fault.
@@ -201,10 +204,11 @@ def measure_without_holds(
 
 
 def measure_with_retry(measure: Callable[[], Result]) -> Result:
-    """Measure a part that needs no node; repeat failed measurements, as on a busy machine.
+    """Measure a part of the benchmark that needs no node, and repeat it if it fails.
 
     Raises:
-        BenchError: Every attempt failed; this is the last error.
+        BenchError: Every attempt has failed, as on a busy machine. The error is that of the last
+            attempt.
     """
     for _ in range(MAX_ATTEMPTS - 1):
         try:

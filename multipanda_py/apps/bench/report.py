@@ -30,7 +30,7 @@ def median_and_p99(figures: Mapping[str, float] | None, digits: int = 0) -> str:
 
 
 def missed(figures: Mapping[str, int]) -> str:
-    """Return the number of missed periods and of all periods."""
+    """Return the number of missed periods as text, such as ``3 of 1000``."""
     return f"{figures['missed']} of {figures['missed'] + figures['cycles']}"
 
 
@@ -44,7 +44,7 @@ Figures = Mapping[str, Any]
 
 
 def scaling_lines(scaling: Figures | None, image: str = "") -> Iterator[str]:
-    """Yield the report lines on cells with different numbers of arms; none if not measured."""
+    """Yield the report lines on cells with different numbers of arms; nothing if not measured."""
     if not scaling:
         return
     if image:

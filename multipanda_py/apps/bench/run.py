@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run all measurements of a report one after the other; failed parts are listed as left out."""
+"""Run all measurements of a report in succession; the report lists failed parts as left out."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _together(
             timings, usage = measure_without_holds(instances, all_at_once)
             rates = [stop_generator(generator) for generator in generators]
             return [_figures(*result) for result in zip(timings, usage, rates)]
-    except BenchError as error:  # The machine is too small or too busy for these cells.
+    except BenchError as error:  # A machine may be too slow or too busy for so many cells.
         return [{"trouble": f"{error}"} for _ in data]
 
 
@@ -144,8 +144,8 @@ def _figures(timing: CycleTimes, usage: list[dict[str, Any]], rate: float) -> di
 def end_of_1_khz(arms: Data) -> dict[str, float]:
     """Return the numbers of arms at which a cycle takes 1 ms, or the ROS process a whole core.
 
-    Times and load are interpolated linearly between measured numbers of arms. Beyond them they
-    are extrapolated through the smallest and the largest one.
+    Times and load are interpolated linearly between measured numbers of arms. Beyond these
+    numbers, a line through the values at the smallest and the largest one is used.
 
     Args:
         arms: Measurements by number of arms.
@@ -276,7 +276,7 @@ def _json_of(command: list[str], timeout: float) -> dict[str, Any]:
     threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        # A separate session lets killpg reach a compiler, too.
+        # The command may start a compiler. killpg also ends it if both are in their own session.
         env=os.environ | threads, start_new_session=True,
         preexec_fn=end_with_parent,
     )  # fmt: skip

@@ -77,7 +77,7 @@ def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signal
         b = np.fft.rfft(np.diff(np.interp(times, t_to, x_to[:, k])), size)
         total += np.fft.irfft(np.conj(a) * b, size)
     max_value = round(MAX_DELAY / TIME_STEP)
-    # Correlation at the lags from -max_value to max_value.
+    # Correlation at the lags from -max_value to max_value, in steps of TIME_STEP.
     window = np.concatenate([total[-max_value:], total[: max_value + 1]])
     peak = int(window.argmax())
     if not 0 < peak < 2 * max_value:
@@ -189,7 +189,7 @@ class BenchRobots(Closeable):
         return all(self._ask(k, "stats")["mode"] == "move" for k in range(len(ARM_POSITIONS)))
 
     def start_recording(self, seconds: float) -> None:
-        """Start counting and logging, for a limited duration [s]."""
+        """Let both robots count and log their torque packets for the next ``seconds`` [s]."""
         for k in range(len(ARM_POSITIONS)):
             self._ask(k, "keep", commands=round(1100 * seconds) + 1000)
             self._ask(k, "reset_stats")
@@ -219,7 +219,7 @@ class BenchRobots(Closeable):
         return answers
 
     def run_minimal_loops(self, seconds: float) -> dict[str, ReceivedTorques]:
-        """Serve each robot by a minimal loop with zero torques; return its packets, by arm."""
+        """Run a minimal loop with zero torques for each robot; return its packets, by arm."""
         priority = CLIENT_PRIORITY if may_have_priority() else 0
         self.start_recording(seconds)
         cycles = str(round(1000 * seconds))
@@ -304,7 +304,7 @@ def _conditions(
 def _measure(
     node: BenchNode, robots: BenchRobots, condition: str, pids: list[int], seconds: float
 ) -> tuple[CycleTimes, dict[str, ReceivedTorques], list[dict[str, Any]]]:
-    """Measure loop and robots at the same time."""
+    """Measure cycle times, received torques and processor use at the same time."""
 
     def both() -> tuple[list[CycleTimes], tuple[dict[str, ReceivedTorques], list[dict[str, Any]]]]:
         _wait_for(robots)

@@ -138,13 +138,13 @@ def _report(path: str, result: SpringEstimate, units: dict[str, str]) -> None:
 
 
 def _rounded(value: float, deviation: float) -> float:
-    """Round a value to two digits beyond its standard deviation."""
+    """Round a value to two digits more than its standard deviation determines."""
     digits = 6 if deviation <= 0.0 else math.ceil(math.log10(abs(value) / deviation)) + 3
     return float(f"{value:.{min(max(digits, 4), 12)}g}")
 
 
 def _params(estimates: list[SpringEstimate]) -> dict[str, float | list[float]]:
-    """Return each parameter as one number, or as a list with one number per joint."""
+    """Return the spring parameters by name: one number if equal for all joints, else a list."""
     each = {
         name: [
             _rounded(one.params[name], one.deviations.get(name, 0.0))
@@ -158,7 +158,10 @@ def _params(estimates: list[SpringEstimate]) -> dict[str, float | list[float]]:
 
 
 def _notes(path: Path, estimates: list[SpringEstimate]) -> dict[str, Any]:
-    """Return the notes on the fit for the file; values are lists if there are several joints."""
+    """Return data and quality of the fit, as notes for the file.
+
+    Values are lists with one number per joint if there are several joints.
+    """
 
     def each(values: list[Any]) -> Any:
         return values[0] if len(values) == 1 else values

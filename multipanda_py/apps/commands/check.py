@@ -94,7 +94,7 @@ def _add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_doctor(options: argparse.Namespace) -> int:
-    """Print one line per finding; return failure only if a real arm requires it."""
+    """Print one line per check; fail only if a check that a real arm requires has failed."""
     failed = False
     for finding in _findings(options.robots):
         print_line(f"[{'ok' if finding.ok else '!!'}] {finding.name}: {finding.value}")

@@ -133,7 +133,7 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
 def _configurations(
     config: CellConfig, indices: tuple[int, ...], options: argparse.Namespace
 ) -> Iterator[Vector]:
-    """Yield joint positions of all arms of a controllet, each of shape (N,)."""
+    """Yield the requested configurations: positions of all joints of a controllet's arms, (n,)."""
     arms = [list(config.arms.values())[index] for index in indices]
     if options.random:
         rng = np.random.default_rng(options.seed)

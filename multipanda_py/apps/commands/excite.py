@@ -152,7 +152,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
-    """Return the arm that moves and its clearance to obstacles."""
+    """Return the arm that moves, and the check of its clearance to obstacles.
+
+    The arm is one of a cell file, or a robot model alone.
+    """
     if options.cell in MODELS:
         if options.arm is not None:
             raise ConfigurationError(

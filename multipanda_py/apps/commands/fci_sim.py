@@ -51,7 +51,7 @@ def _run_server(options: argparse.Namespace) -> int:
 
 
 def _cell(options: argparse.Namespace) -> CellConfig | None:
-    """Return the cell of the robots, if any, and print its features that they do not simulate."""
+    """Return the cell of ``--cell``, or None; print what the simulated robots ignore in it."""
     if options.cell is None:
         if options.task is not None:
             raise ConfigurationError("--task: needs --cell, because it adds objects to a cell.")
@@ -132,7 +132,7 @@ def _run_inject(options: argparse.Namespace) -> int:
 
 
 def _fault_names() -> list[str]:
-    """Return the command names in the order of their declaration."""
+    """Return the names of the faults that can be injected, in the order of their declaration."""
     return [name.removeprefix("do_") for name in vars(Admin) if name.startswith("do_")]
 
 

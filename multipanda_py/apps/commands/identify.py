@@ -207,7 +207,7 @@ def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredM
             rpy = options.mounting[min(i, len(options.mounting) - 1)]
             gravity = gravity_in_base(rpy)
         motion = motion_of(one, str(path), gravity)
-        # Tables name no joints.
+        # A table has no joint names, and the assumed ones must not be compared with the arm's.
         if one.robot is None and Path(path).suffix.lower() in TABLE_SUFFIXES:
             motion = replace(motion, joints=None)
         motions.append(motion)

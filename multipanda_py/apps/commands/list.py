@@ -112,7 +112,7 @@ def _settings_section(backends: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _facts(item: Mapping[str, Any]) -> Iterator[str]:
-    """Yield facts of an item: arms, targets, features and reports."""
+    """Yield the facts of a part as lines of text: arms, targets, features and reports."""
     if "arms" in item:
         min_value, max_value = item["arms"]["min"], item["arms"]["max"]
         yield (
@@ -339,7 +339,7 @@ def _parameter(spec: Spec) -> dict[str, Any]:
 
 
 def _type(spec: Spec) -> str:
-    """Return the type of a parameter for readers."""
+    """Return the type of a parameter as text, such as ``a number per joint``."""
     if spec.per_joint:
         return "a number per joint"
     return f"{spec.width} numbers" if spec.kind == "vector" else spec.kind

@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the rounds and write the output folder atomically."""
     end_in_order()
-    # A missing library must fail now, not after minutes.
+    # The command must fail now if a library is missing, not after minutes.
     for library in ("scipy.optimize", "cvxpy"):
         needed(library)
     pyplot()

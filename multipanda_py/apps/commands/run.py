@@ -66,7 +66,7 @@ def _watch(cell: Cell, options: argparse.Namespace) -> int:
         print_line(f"stopped after {time.monotonic() - started:.1f} s")
         return OK
     finally:
-        print_events(cell)  # These include the events of a failure.
+        print_events(cell)  # After an error, its cause is among these events.
         if viewer is not None:
             stop_viewer(viewer)
     faults = {arm: cell.state(arm).fault for arm in cell.arms}

@@ -46,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--band", metavar="FILE", help="band of deviations in good runs")
     parser.add_argument(
         "--margin", type=positive, default=BAND_MARGIN, metavar="SHARE",
-        help=f"widen a learnt band at each side by this part of it; default {BAND_MARGIN:g}",
+        help=f"widen a learnt band at each side by this fraction of its width; default "
+        f"{BAND_MARGIN:g}",
     )  # fmt: skip
     parser.add_argument(
         "--twin", metavar="CELL",
@@ -175,7 +176,7 @@ def _twin(options: argparse.Namespace, log: Log) -> tuple[CellConfig, dict[str, 
             f"describes the arm: "
             "--twin CELL"
         )
-    # A table does not name its arm.
+    # A table does not name its arm, so the twin's arm must be unique or given by --arm.
     if len(log.arms) == 1 and not set(log.arms) & set(config.arms):
         names = [options.arm] if options.arm else list(config.arms)
         if len(names) != 1:

@@ -132,7 +132,7 @@ class RosOutput:
         )
 
     def publish(self, shadow: CellShadow) -> None:
-        """Publish the present deviations of arms from their twins.
+        """Publish the present deviations of all arms from their twins.
 
         Raises:
             ShadowRefused: The node has ended.

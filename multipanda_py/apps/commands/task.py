@@ -120,7 +120,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def checked(task: TaskFile, config: CellConfig, options: argparse.Namespace) -> int:
-    """Check a task and print the result."""
+    """Plan all subtasks without moving, print the faults, and return the exit code."""
     checks: list[SubtaskCheck] = []
 
     def note(one: SubtaskCheck) -> None:

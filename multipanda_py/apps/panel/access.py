@@ -37,7 +37,10 @@ class AccessToken:
         self.path = f"/{self._value}/"
 
     def without(self, path: str) -> str | None:
-        """Return a requested path without the secret; None if the secret is wrong or missing."""
+        """Return the path of a request without the secret; None if the secret is wrong or missing.
+
+        viser then serves the path as if there was no secret.
+        """
         token, _, rest = path.partition("?")[0].lstrip("/").partition("/")
         is_right = hmac.compare_digest(token.encode(errors="replace"), self._value.encode())
         return f"/{rest}" if is_right else None
@@ -119,7 +122,7 @@ def close_foreign_connections(server: Any, bound_to: str) -> None:
             return
         await connection.close(POLICY_VIOLATION, "not the page of this panel")
         with suppress(ConnectionClosed):
-            async for _ in connection:  # Messages that were already received are dropped.
+            async for _ in connection:  # Drops messages received before, so that none is executed.
                 pass
 
     sockets.on_client_connect(poll)
@@ -228,7 +231,7 @@ def _if(is_right: Callable[[Any], bool], handler: Callable[[int, Any], Awaitable
                 _chosen_value.set(message.updates["value"])
             await handler(viewer, message)
         elif viewer not in is_reported:
-            # Each viewer is logged once, because a page may send a thousand messages per second.
+            # One line per viewer is enough: a page may send a thousand messages per second.
             is_reported.add(viewer)
             _log.warning("viewer %d: rejected %.120r", viewer, message)
 

@@ -75,7 +75,7 @@ class Gains:
         self._open(law, next(iter(specs.values())))
 
     def _open(self, law: InstanceSpec, spec: Spec) -> None:
-        """Replace the elements by those of another parameter."""
+        """Replace the elements of the page by those of another parameter."""
         for element in self.elements:
             element.remove()
         self._spec = spec
@@ -103,7 +103,10 @@ class Gains:
         return change
 
     def _refresh(self) -> None:
-        """Show current values, which other clients may have changed; undo rejected values."""
+        """Show the current values of the parameter in its elements.
+
+        Other clients may have changed them, and a value that the cell has rejected must vanish.
+        """
         if self._law is None or self._spec is None:
             return
         values = _parts(self._spec, self._session.cell.parameters(self._law.name)[self._spec.name])
@@ -181,7 +184,7 @@ class Plots:
         self._samples: deque[list[float]] = deque(maxlen=round(RATE * PLOT_DURATION))
 
     def sample(self) -> None:
-        """Add the current state to the plots."""
+        """Add the current state of the selected arm to the plots."""
         arm = self._choice.value
         if arm not in self._session.cell.arms:  # A page may send any text.
             self._choice.value = arm = self._shown
@@ -257,7 +260,12 @@ class ArmTab:
         return (laws or owners or self._laws)[0]
 
     def refresh(self, reason: str, hold_reason: str) -> None:
-        """Update controllet, gains and the reasons of a fault or hold."""
+        """Update the elements of controllet, gains and state.
+
+        Args:
+            reason: Reason of the arm's fault; empty without a fault.
+            hold_reason: Reason why the arm holds; empty if it has held since the start.
+        """
         law, fault = self.owner(), self._session.cell.state(self._arm).fault
         name = HOLD if law.is_hold else law.name
         if self.law.value != name:

@@ -75,10 +75,10 @@ class CellProtocol(Protocol):
         """Names of the active controllets."""
 
     def beginnings(self, arm: str) -> int:
-        """Return how many times a controllet has started on an arm, according to known events."""
+        """Return how many starts of controllets on an arm the known events contain."""
 
     def silence_reason(self) -> str:
-        """Return the reason why the known state is stale; empty if it is current."""
+        """Return the reason why the known state of the cell is stale; empty if it is current."""
 
     def check(self) -> None:
         """Raise :class:`.LoopError` if the cell has ended."""

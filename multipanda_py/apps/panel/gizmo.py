@@ -45,11 +45,11 @@ class Drag:
         self.viewer, self._latest = viewer, now
 
     def end(self) -> None:
-        """Record that the gizmo was released."""
+        """Record that the viewer has released the gizmo, which ends the timeout."""
         self.viewer, self._latest = None, math.inf
 
     def has_timed_out(self, now: float) -> bool:
-        """Return True once if a drag has had no message for longer than the timeout."""
+        """Return True once if there is a drag without messages for :data:`TARGET_TIMEOUT`."""
         if now - self._latest <= TARGET_TIMEOUT:
             return False
         self._latest = math.inf
@@ -95,7 +95,10 @@ class Gizmo:
         return f"/target/{self.arm}"
 
     def tick(self, law: InstanceSpec, now: float) -> None:
-        """Follow the tool, or let the arm hold after a timeout of the drag.
+        """Update the gizmo; call it periodically.
+
+        Before the first target, the gizmo follows the tool. After a timeout of a drag, the arm
+        holds.
 
         Args:
             law: Active controllet of the arm.

@@ -174,7 +174,7 @@ class RateTimer:
         return True
 
     def left(self, now: float) -> float:
-        """Return the time until the action is due [s], 0 if it is due."""
+        """Return the remaining time until the action is due [s]; 0 if it is due."""
         return max(0.0, self._next - now)
 
 
@@ -330,7 +330,7 @@ class CellPanel(Closeable):
             _set_text(self._timing, f"**{reason}; the page shows the last known state**")
 
     def _measure(self) -> None:
-        if self._cell.silence_reason():  # The text then shows the reason of the silence instead.
+        if self._cell.silence_reason():  # _refresh() then shows this reason in the same text.
             return
         statistics = self._cell.statistics(1000)
         _set_text(
@@ -356,7 +356,7 @@ class CellPanel(Closeable):
         self._lose(client.client_id)
 
     def _lose(self, viewer: int) -> None:
-        """Let the arms hold that a viewer was dragging when it lost the command."""
+        """Let those arms hold that a viewer drags while it loses the command over the cell."""
         for arm, tab in self.tabs.items():
             act = partial(tab.gizmo.forget, viewer)
             self.session.queue.post(("lost", arm, viewer), None, act)

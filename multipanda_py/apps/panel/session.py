@@ -168,7 +168,7 @@ class Session:
         self._worked, self._reject_until = math.inf, -math.inf
 
     def note(self, text: str) -> None:
-        """Add a note to the page; a note that is already shown moves to the top."""
+        """Show a note at the top of the page; an equal note that is already shown moves there."""
         with self._noting:
             others = (one for one in self.notes if one != text)
             self.notes = (text, *others)[:MAX_NOTES]
@@ -236,8 +236,8 @@ class Session:
             if viewer is None or not (refusal := self._refusal(viewer)):
                 stops = self._stops
                 self.try_to(act)
-                # A stop was requested while the request was performed, which may have started a
-                # motion.
+                # A viewer has pressed stop while this request was performed. The request may have
+                # started a motion after the stop, so the arms have to hold again.
                 if self._stops != stops:
                     self._waiting.append(self.cell.ask_hold(by="an earlier stop"))
             else:
@@ -259,7 +259,7 @@ class Session:
             self.note(f"rejected: {error}")
             return False
         except Exception as error:
-            # A page may send anything, and other pages must keep working.
+            # A page may send anything, and its errors must not stop the panel for other pages.
             self.note(f"rejected: {type(error).__name__}: {error}")
             return False
         if isinstance(answer, PendingResponse):
@@ -288,7 +288,10 @@ class Session:
             self.note(f"active: {', '.join(result.activated)}")
 
     def stale_reason(self) -> str:
-        """Return the reason why requests of pages are stale, or an empty string."""
+        """Return the reason why requests of pages are rejected as stale, or an empty string.
+
+        They are stale while :meth:`work` is not called, and for a short time afterwards.
+        """
         if self.now() < self._reject_until or self.now() > self._worked + STALL_TIME:
             return "the panel was blocked: repeat the request"
         return ""

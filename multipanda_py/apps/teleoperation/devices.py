@@ -89,7 +89,7 @@ class Keyboard:
                 self._until[axis], self._signs[axis] = now + KEY_HOLD_TIME, sign
             elif key == " ":
                 self._is_engaged = not self._is_engaged
-            elif key == "\t":  # The clutch opens, so that no key moves the wrong arm.
+            elif key == "\t":  # The clutch opens, so that a held key does not move the next arm.
                 self._arm = (self._arm + 1) % len(self.arms)
                 self._is_engaged, self._is_closed = False, False
             elif key == "g":
@@ -193,7 +193,11 @@ class SpaceMouse:
                 mouse.close()
 
     def _report(self) -> tuple[Any, bool]:
-        """Read one report; return the state, and True if the report was new."""
+        """Read one report of the mouse.
+
+        Returns:
+            State of cap and buttons, and True if the report was new.
+        """
         mouse = self._mouse
         try:
             state = mouse.read()
@@ -215,7 +219,7 @@ class SpaceMouse:
                 self._buttons = [0] * max(2, len(self._mouse.info.button_specs))
                 return
             except Exception as error:
-                # A library or a permission is missing, or there is no device.
+                # Without a library, a permission or a device, read() tries again later.
                 self._reason = str(error) or type(error).__name__
         raise SourceLost(f"cannot be opened: {self._reason}")
 
@@ -255,9 +259,9 @@ class Gamepad:
     def __init__(self, arms: Sequence[str], frame: str = "") -> None:
         for name, value in (
             ("PYGAME_HIDE_SUPPORT_PROMPT", "1"),
-            ("SDL_VIDEODRIVER", "dummy"),  # Events then need no window.
+            ("SDL_VIDEODRIVER", "dummy"),  # SDL would otherwise need a window for events.
             ("SDL_JOYSTICK_ALLOW_BACKGROUND_EVENTS", "1"),
-            ("SDL_NO_SIGNAL_HANDLERS", "1"),  # The command handles Ctrl-C.
+            ("SDL_NO_SIGNAL_HANDLERS", "1"),  # SDL must not replace the handler of Ctrl-C.
         ):
             os.environ.setdefault(name, value)
         self._pygame = needed("pygame")
@@ -316,7 +320,11 @@ class Gamepad:
         return int(getattr(self._pygame, f"CONTROLLER_BUTTON_{name}"))
 
     def _pressed(self) -> set[str]:
-        """Return the buttons pressed since the last call; detect a disconnected gamepad."""
+        """Return the names of buttons pressed since the last call.
+
+        If the gamepad was disconnected meanwhile, it is marked as closed, and :meth:`_open` looks
+        for another one.
+        """
         game, pressed = self._pygame, set()
         for event in game.event.get():
             if self._pad is None or getattr(event, "instance_id", None) != self._id:

@@ -257,7 +257,8 @@ class Leader(RosStreams):
             )
         until = time.monotonic() + TIMEOUT
         message = {"arm": arm, "wrench": wrench.tolist(), "until": until}
-        self.listener.send_nowait(json.dumps(message))  # read() reports a process that has ended.
+        # A line to a process that has ended is lost; read() reports its end.
+        self.listener.send_nowait(json.dumps(message))
 
     def _topic(self, arm: str, kind: str) -> str:
         return f"{self._namespaces[arm]}/{_TOPIC_NAMES.get(kind, kind)}"

@@ -56,7 +56,10 @@ class Source(Protocol):
     arms: tuple[str, ...]
 
     def read(self) -> Mapping[str, HandCommand]:
-        """Return the present command of each arm without waiting; other arms rest."""
+        """Return the present command for each arm, without waiting.
+
+        Arms without a command keep their targets.
+        """
 
     def close(self) -> None:
         """Close the device."""
@@ -221,6 +224,6 @@ def _is_same(pose: Pose, other: Pose) -> bool:
 
 
 def _moved(pose: Pose, step: Vector, rotation_vector: Vector) -> Pose:
-    # The composition of poses normalises the rotation, so that errors do not add up.
+    # A composition of poses normalises the rotation. Rounding errors of many steps would add up.
     rotation = Pose(np.zeros(3), pin.exp3(rotation_vector)) @ Pose(np.zeros(3), pose.rotation)
     return Pose(pose.position + step, rotation.rotation)

@@ -73,7 +73,7 @@ class GuidedArm:
         return ExternalWrench(along, clutch.is_closed, clutch.scale, seconds)
 
     def apply_command(self, command: HandCommand, seconds: float, passed: float) -> None:
-        """Process a command of the device.
+        """Move the target by a command of the device, or let the arm hold; then send the target.
 
         Args:
             command: Command of the device.
@@ -95,7 +95,10 @@ class GuidedArm:
         self._send()
 
     def hold(self, reason: str) -> None:
-        """Keep the target until the clutch is closed again; report the reason once."""
+        """Open the clutch, so that the target stays; report the reason once.
+
+        The arm moves again only after the operator has opened and closed the clutch.
+        """
         self.clutch.open()
         if not self._is_refused:
             self._is_refused = True
