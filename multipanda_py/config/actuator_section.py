@@ -271,7 +271,7 @@ def with_actuators(robot: Robot, groups: Mapping[str, ActuatorConfig]) -> Robot:
         for joint, max_value in zip(own, group.exertable(len(own))):
             whole[joint] = max(
                 max_value, _MIN_TORQUE
-            )  # The rules reject groups without any torque.
+            )  # Torque limits must be positive. The rules reject groups without any torque.
         if inertia is None or (isinstance(inertia, list) and len(inertia) != len(own)):
             continue  # The rules reject lists of another length.
         for joint, value in zip(

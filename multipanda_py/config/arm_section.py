@@ -266,7 +266,7 @@ class ArmConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _as_the_model_is(cls, data: Any) -> Any:
-        """Fill in missing values whose defaults depend on the model."""
+        """Fill in missing values whose defaults depend on the robot model, such as ``q_start``."""
         if not _is_map(data):
             return data
         model = resolved(ModelConfig, data.get("model", DEFAULT_MODEL))

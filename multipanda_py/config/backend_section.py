@@ -21,7 +21,7 @@ from multipanda_py.parameters import Settings, Spec, by_class, declaration_fault
 
 
 def find_backend(name: str) -> type[Any]:
-    """Return the class of a :class:`.Backend` after checking how it declares its settings.
+    """Return the class of a backend by name, after a check of how it declares its settings.
 
     Raises:
         ConfigurationError: If the backend does not exist, cannot be loaded, or declares its
@@ -78,7 +78,7 @@ def check_sections(
         known: Keys of ``ArmConfig``, for messages.
 
     Yields:
-        Key, the section's values in plain types or None if it is invalid, and its faults.
+        Key of a section, its values in plain types (None if it is invalid), and its faults.
     """
     for key, value in keys.items():
         path = f"arms.{arm}.{key}"

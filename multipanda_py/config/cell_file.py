@@ -76,9 +76,10 @@ class CellConfig(CellSections):
 
 
 def _with_checked_sections(data: Any, faults: Faults) -> Any:
-    """Return the data with the valid backend sections in plain types, without the invalid ones.
+    """Return the data of a cell with checked backend sections of its arms.
 
-    Their faults are appended to ``faults``.
+    Valid sections are in plain types. Invalid ones are left out, and their faults are appended to
+    ``faults``.
     """
     if not isinstance(data, Mapping) or not isinstance(data.get("arms"), Mapping):
         return data

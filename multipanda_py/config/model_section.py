@@ -37,7 +37,10 @@ ARM_FILE_KEYS = (
 
 
 def resolved(section: type[Section], value: Any) -> Any:
-    """Return a mapping of files as a section with absolute paths; other values unchanged."""
+    """Return a mapping of file keys as a ``section`` with absolute paths.
+
+    A name of a model, ``true`` or ``false`` is returned unchanged, and so is an invalid mapping.
+    """
     paths = _absolute(value)
     # An invalid value is returned unchanged; the validation of the arm's section reports it.
     with contextlib.suppress(ValidationError):
@@ -126,8 +129,8 @@ def actuators_of(urdf: Path, joints: Sequence[str]) -> dict[str, Any]:
     """Convert the actuator plug-ins of a URDF to a section ``actuators``; empty without any.
 
     Joints with the same type, mode and set of given parameters form one group, named after its
-    type. Springs are computed group by group, so few groups are faster. Joints of other arms in
-    the same URDF are skipped.
+    type. Springs are computed group by group, so few groups take less time. Joints of other arms
+    in the same URDF are skipped.
 
     Args:
         urdf: Path of the URDF.
@@ -168,7 +171,8 @@ def _names(kind: str) -> list[str]:
 class HandConfig(Section):
     """Files that describe a parallel gripper; see :func:`.read_gripper`.
 
-    Paths in a cell file are relative to that file, other paths to the current folder.
+    Paths in a cell file are relative to the cell file. All other paths are relative to the current
+    folder.
     """
 
     urdf: str = ""
@@ -187,7 +191,7 @@ class HandConfig(Section):
 
 
 def _readable_hand(files: HandConfig) -> HandConfig:
-    """Read the gripper, so that an error is reported with the path of the key ``gripper``."""
+    """Read the gripper during validation, so that errors name the key ``gripper`` of the arm."""
     files.gripper  # noqa: B018 - The property reads the files.
     return files
 
@@ -207,8 +211,8 @@ Hand = Annotated[
 class ModelConfig(Section):
     """Files that describe a robot; see :func:`.read_robot`.
 
-    Values given here override those of ``extra``. Paths in a cell file are relative to that file,
-    other paths to the current folder.
+    Values given here override those of the YAML file ``extra``. Paths in a cell file are relative
+    to the cell file. All other paths are relative to the current folder.
     """
 
     urdf: str = ""
@@ -284,7 +288,7 @@ def _known(name: str) -> str:
 
 
 def _readable_model(files: ModelConfig) -> ModelConfig:
-    """Read the robot, so that an error is reported with the path of the key ``model``."""
+    """Read the robot during validation, so that errors name the key ``model`` of the arm."""
     files.robot  # noqa: B018 - The property reads the files.
     files.actuators  # noqa: B018 - The property reads the files.
     return files

@@ -263,7 +263,11 @@ def _is_node(section: object) -> bool:
 
 
 def node_faults(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield faults of the parameters of the cell's node that are not keys of a cell file."""
+    """Yield faults of the values of those node parameters that are not keys of a cell file.
+
+    Args:
+        values: Parameters of the cell's node by name, such as ``max_target_age``.
+    """
     age = values.get(MAX_TARGET_AGE, 1.0)
     if (
         isinstance(age, bool)
@@ -332,7 +336,7 @@ def with_sections(
 
 
 def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> Parameters:
-    """Return nested values overridden by others."""
+    """Return nested values with those of ``over`` in place of values with the same keys."""
     result = dict(values)
     for key, value in over.items():
         below = result.get(key)
@@ -343,10 +347,10 @@ def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> Parameters:
 
 
 def _sections_by_node(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Parameters]]:
-    """Return, by node name, the key path of its parameters in the cell and their default values.
+    """Return key path in the cell and default values of the parameters of each node, by its name.
 
-    A dump contains all settings of a robot, also unchanged defaults. These must not count as
-    given: a simulated arm stops at its force thresholds only if a file gives them.
+    ``ros2 param dump`` writes all settings of a robot, also unchanged defaults. These must not
+    count as given: a simulated arm stops at its force thresholds only if a file gives them.
     """
     result: dict[str, tuple[tuple[str, ...], Parameters]] = {}
     arms, controllets = (cell.get(key) for key in ("arms", "controllets"))

@@ -51,7 +51,7 @@ def actuator_faults(name: str, arm: ArmConfig) -> Iterator[str]:
                 "mujoco"
             )
             return
-    except ConfigurationError:  # The check of backends reports a missing one.
+    except ConfigurationError:  # The check of backends reports a backend that is not usable.
         return
     if not arm.transmission.is_default:
         yield (
@@ -77,7 +77,7 @@ def command_faults(
     arms: Sequence[str],
     values: Mapping[str, Any],
 ) -> Iterator[str]:
-    """Yield faults of a controllet's parameters, or of missing compliant actuators.
+    """Yield faults of the parameters of a controllet, or of actuators that it needs and arms lack.
 
     The cell must have no other faults.
 
@@ -233,7 +233,8 @@ def camera_faults(config: CellSections) -> Iterator[str]:
     """Yield faults of the cameras of a cell."""
     if not config.cameras:
         return
-    with contextlib.suppress(ConfigurationError):  # The check of backends reports a missing one.
+    # The check of backends reports a backend that is not usable.
+    with contextlib.suppress(ConfigurationError):
         if real := first_arm_without_simulation(config):
             yield f"cameras: need a cell of simulated arms, got {real}. Remove the cameras"
     for name, camera in config.cameras.items():

@@ -235,7 +235,8 @@ class PerturbationSpec:
                         **self.values.get(f"{kind}.{name}{rest}", {}),
                     }
                     path = f"{kind}.{name}{rest}"
-                    # Seeds keep the former name, so that recorded plants stay as they were drawn.
+                    # The name determines the random numbers. The section was called ``joints``
+                    # when plants were recorded, and they must stay as they were drawn.
                     stream = f"{kind}.{name}.joints" if is_elastic else path
                     usual = getattr(part, section) if section else part
                     for key, value in values.items():

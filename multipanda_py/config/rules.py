@@ -139,7 +139,10 @@ def _length_faults(name: str, arm: ArmConfig) -> Iterator[str]:
 
 
 def _sections(config: CellSections) -> set[str]:
-    """Return the backend sections of the arms; the nodes of robots have the same names."""
+    """Return the names of the backend sections of all arms.
+
+    Nodes of robots have the same names, so controllets cannot use them.
+    """
     sections = set()
     for arm in config.arms.values():
         # _check_backends reports an unknown backend.

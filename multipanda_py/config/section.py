@@ -97,7 +97,7 @@ def messages(error: ValidationError, cell: type[BaseModel]) -> Iterator[str]:
         cell: Class that was validated; it determines the known keys in messages.
     """
     for fault in error.errors(include_url=False):
-        # Tags that pydantic adds begin with "[".
+        # pydantic adds tags of unions to the path, which are no keys. They begin with "[".
         loc = [part for part in fault["loc"] if not str(part).startswith("[")]
         path = ".".join(map(str, loc))
         if fault["type"] == "extra_forbidden":
@@ -108,7 +108,7 @@ def messages(error: ValidationError, cell: type[BaseModel]) -> Iterator[str]:
         elif fault["type"] == "missing":
             yield f"{path}: missing"
         else:
-            # pydantic adds this prefix to ValueErrors.
+            # The prefix is pydantic's. The rest is the message of a validator of this package.
             text = fault["msg"].removeprefix("Value error, ")
             message = text[0].lower() + text[1:]
             yield f"{path}: got {fault['input']!r:.80}; {message}"

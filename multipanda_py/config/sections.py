@@ -129,7 +129,7 @@ class GateConfig(Section):
     """Maximum angular velocity of a target [rad/s]."""
 
     def limits(self) -> GateLimits:
-        """Return the limits as the checks of channels take them."""
+        """Return the limits in the form that the checks of channels take."""
         return GateLimits(**self.model_dump())
 
 
