@@ -213,7 +213,7 @@ MAX_ITERATIONS = 100
 """Maximum number of iterations of the equilibrium search. Newton needs about 10, bisection alone
 about 50."""
 _STEP_TOLERANCE = 1e-13
-"""Step size at which the search has converged [rad]."""
+"""Step size at which the equilibrium search has converged [rad]."""
 _BISECTION_STEPS = 40
 """Number of bisection steps for the torque that the motors can hold. They resolve it to 1e-12 of
 the deflection range."""

@@ -32,8 +32,8 @@ NULLSPACE_TORQUE_RATIO = 5.0 / 87.0
 """Ratio of the maximum torque of a nullspace spring to the torque limit: 5 to 87 Nm, as for an
 FR3."""
 MAX_NULLSPACE_TORQUE_RATIO = 5.0 / 12.0
-"""Upper bound of that ratio for weak joints, whose springs have at least 5 Nm: 5 to 12 Nm, as for
-the wrist of an FR3."""
+"""Maximum torque of the nullspace spring of a weak joint, relative to its torque limit: 5 to
+12 Nm, as for the wrist of an FR3."""
 ARM_JOINT_TORQUE_RATIO = 1.0 / 3.0
 """Minimum torque limit of an arm joint, relative to the largest one of the arm. Joints with less
 count as wrist joints."""
@@ -279,7 +279,7 @@ class Overrides:
         return value is not None and not isinstance(value, Mapping)
 
     def flag(self, key: str, otherwise: bool) -> bool:
-        """Return a Boolean value.
+        """Return the Boolean value of a key.
 
         Args:
             key: Key of the value.

@@ -89,7 +89,7 @@ def _franka(name: str) -> Robot:
 
 
 DATA_FOLDER = Path(__file__).parent / "data"
-"""Folder of robots that are data: ``NAME.yaml`` and the URDF."""
+"""Folder of the robots that are defined by files: ``NAME.yaml`` and the URDF."""
 
 
 class _Library(Mapping[str, Robot]):

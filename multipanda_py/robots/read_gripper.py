@@ -177,7 +177,7 @@ def _limit(tree: Tree, joint: TreeJoint, key: str, leader: TreeJoint | None) -> 
 
 
 def box_to_block(path: str, pose: Matrix, edges: Matrix) -> Block:
-    """Convert a box to a block.
+    """Convert a box to a block, which can be rotated about the x axis of its part only.
 
     Args:
         path: Owner of the box, for messages.

@@ -124,7 +124,7 @@ class ReferenceCap:
     def speed(
         self, gap: float, now: int, in_contact: float = math.inf, rate: float = 0.0
     ) -> float:
-        """Return the speed bound [unit/s].
+        """Return the bound on the reference speed [unit/s]; infinite without a bound.
 
         Args:
             gap: Distance from the reference to its goal [unit].

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from multipanda_py.context import Context
 
 HELD_NOTICE, FOLLOWED_NOTICE = "target not followed", "target followed again"
-"""First words of the two notices, after the name of the arm."""
+"""First words, after the name of the arm, of the notices of a reference that is held back, and of
+one that follows again."""
 REPORT_DELAY = 0.3
-"""Time after which a held reference is reported [s]."""
+"""Time after which a reference that is held back is reported [s]."""
 RELEASE_DELAY = 0.1
 """Time after which a reference that follows again is reported [s]."""
 REPORT_INTERVAL = 1.0

@@ -41,7 +41,9 @@ MIN_BOUND_FRACTION = 0.02
 def _set_off(
     tracker: TrajectoryGenerator, speed: list[float], cycles: int, period: float, min_speed: float
 ) -> list[float] | None:
-    """Start with a measured speed; return its braking path, (3,) [unit], or None at rest.
+    """Start a generator with a measured velocity; return its braking path, (3,) [unit].
+
+    The result is None at rest.
 
     Args:
         tracker: Trajectory generator to start.

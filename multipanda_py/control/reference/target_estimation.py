@@ -242,7 +242,8 @@ class GoalPredictor:
     FADE_START_AGE, FADE_END_AGE = 1.9, 3.2
     """Ages of a sample between which its velocity fades out, in mean sample intervals."""
     MIN_FADE_START_AGE, MIN_FADE_END_AGE = 0.01, 0.045
-    """Minimum values of these ages, because fast streams also pause [s]."""
+    """Minimum values of ``FADE_START_AGE`` and ``FADE_END_AGE`` [s], because fast streams also
+    pause."""
     REST_TOLERANCE = 1e-6
     """Distance [unit] and speed [unit/s] from a goal at rest at which the prediction ends."""
 

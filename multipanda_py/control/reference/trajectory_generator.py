@@ -31,11 +31,11 @@ class TrajectoryGenerator:
     - dr, ddr, dddr: Velocity, acceleration and jerk of the output.
     - shorten(x, l): x scaled to a maximum norm l.
 
-    The square-root term is the maximum speed from which one more cycle and braking at a end at the
-    goal. A point that starts at rest therefore does not overshoot the goal, and reaches a goal at
-    rest in finite time. The average bounds the jerk, does not overshoot and ends exactly at the
-    goal. It adds a lag of (N - 1) T / 2. A goal that moves at a speed v with unknown dg adds a lag
-    of v / (2 a), the distance needed to stop at the last goal.
+    The square-root term is the maximum speed with which one more cycle, and then braking with a,
+    end at the goal. A point that starts at rest therefore does not overshoot the goal, and reaches
+    a goal at rest in finite time. The average bounds the jerk, does not overshoot and ends exactly
+    at the goal. It adds a lag of (N - 1) T / 2. A goal that moves at a speed v with unknown dg
+    adds a lag of v / (2 a): its distance v^2 / (2 a) is needed to stop at the last goal.
 
     For these small dimensions, floats are faster than arrays.
 

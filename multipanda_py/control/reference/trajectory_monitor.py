@@ -49,7 +49,7 @@ class AbortNotices:
     def tolerance_exceeded(
         self, joint: int, size: float, max_value: float, reference_name: str, time: str
     ) -> None:
-        """Report a violated tolerance.
+        """Report a motion that was aborted because an error exceeded a tolerance.
 
         Args:
             joint: Number of the joint, from 1.
@@ -66,7 +66,7 @@ class AbortNotices:
         )
 
     def contact(self, joint: int, size: float) -> None:
-        """Report a contact.
+        """Report a motion that was aborted because of a contact.
 
         Args:
             joint: Number of the joint, from 1; 0 for the tool.
@@ -82,7 +82,7 @@ class AbortNotices:
         self._log("contact", text, "stops and yields")
 
     def report_blocked(self, words: str, waited: float) -> None:
-        """Report an obstacle.
+        """Report a motion that was aborted because it waited too long for an obstacle.
 
         Args:
             words: Description of the obstacle.
@@ -290,10 +290,10 @@ class TrajectoryMonitor:
         self._motions += 1
 
     def _check_stream(self) -> None:
-        """Report streamed motions that stop at an obstacle before the next one replaces them.
+        """Report an obstacle that stops every motion of a stream.
 
-        Each motion starts from rest and is replaced while an obstacle still limits it. Its low
-        planned speed is then comparable to that of a stopped arm.
+        The next motion replaces each of them before it has waited for ``goal_time``. The times at
+        which the arm stood are therefore summed over the motions.
         """
         # Time stopped minus time in motion: it grows while motions of a stream keep stopping at an
         # obstacle.

@@ -84,7 +84,7 @@ def avoided_bodies(fixed_objects: str, touches: Sequence[str]) -> str:
     """Return the parts that keep away from fixed objects: all, without_gripper or ignore.
 
     Args:
-        fixed_objects: Value of the parameter.
+        fixed_objects: Value of the parameter ``fixed_objects``.
         touches: Kinds of bodies that the controllet is meant to touch.
     """
     if fixed_objects != "by_law":

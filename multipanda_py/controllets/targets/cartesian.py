@@ -99,7 +99,7 @@ POSE = Channel(
 OBJECT_POSITION = tuple(
     Report(f"object_{axis}", "m", f"{axis} of the object in the world") for axis in "xyz"
 )
-"""Required reports of a controllet with this channel: position of the object."""
+"""Required reports of a controllet with channel ``object``: position of the object."""
 
 
 def check_object(pose_in_world: Pose, asked: Asked) -> Vector:

@@ -50,7 +50,7 @@ class Avoidance(Protocol):
         """Distance from which on no controllet stops the approach of any two bodies [m]."""
 
     def min_distance(self, first: str, second: str, gripper: bool) -> float:
-        """Return the minimum distance of two bodies on a path [m]; 0 if there is none.
+        """Return the distance that a path must keep between two bodies [m]; 0 if none is required.
 
         Args:
             first: Name of an arm or object.

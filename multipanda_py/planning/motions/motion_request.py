@@ -153,7 +153,8 @@ controllet fades this distance out."""
 STAY_TOLERANCE = 1e-4
 """Range of joint motion up to which an arm counts as staying [rad, m]."""
 MAX_OBJECT_TRANSLATION, MAX_OBJECT_ROTATION = 0.01, 0.05
-"""Maximum translation [m] and rotation [rad] of an object after planning."""
+"""Maximum translation [m] and rotation [rad] of an object after planning, up to which the plan is
+executed."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

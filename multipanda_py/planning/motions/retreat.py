@@ -20,10 +20,10 @@ from multipanda_py.planning.trajectory.quintic import rest_to_rest
 from multipanda_py.state import Matrix, Vector
 
 DISTANCE_STEP = 1.5e-3
-"""Increase of the smallest distances per step [m]."""
+"""Increase of the smallest distances per step of a retreat [m]."""
 NEAR_PAIR_MARGIN = 0.01
-"""Range of distances above the target in which pairs are checked [m]. Pairs in it must not come
-closer than the target."""
+"""Range above the target distance of a retreat in which pairs are checked [m]. Pairs in this range
+must not come closer than the target distance."""
 MAX_START_OVERLAP = 0.03
 """Maximum overlap of capsules at the start of a retreat [m]. Capsules are larger than links."""
 MAX_JOINT_STEP = 0.05

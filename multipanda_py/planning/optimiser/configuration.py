@@ -25,7 +25,7 @@ from multipanda_py.state import Vector
 NEARNESS_WEIGHT = 0.1
 """Weight of the distance from the start of the search; constraints begin with a weight of 1e3."""
 MAX_TRIES = 1000
-"""Maximum number of tries that a caller may request."""
+"""Maximum of the argument ``tries`` of :func:`inverse_kinematics`."""
 
 
 def inverse_kinematics(

@@ -281,7 +281,7 @@ class Scene:
         """Add a frame, such as ``box/left_side``.
 
         Args:
-            name: New name.
+            name: Name of the new frame.
             on: Name of the parent frame.
             pose: Pose in the parent frame.
 

@@ -214,7 +214,7 @@ class JointMotion:
     def _can_brake(self) -> bool:
         """Return True if the limits reduced by ``speed`` allow a stop before the position limits.
 
-        The extreme positions reported by ruckig do not include braking phases.
+        Ruckig does not check this: the extreme positions that it reports do not include braking.
         """
         stoppable = can_stop(self.q, self.dq, self.ddq, self._lower, self._upper, *self._braking)
         return bool(stoppable.all())

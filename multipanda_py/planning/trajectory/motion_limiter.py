@@ -226,10 +226,10 @@ class MotionLimiter:
         return np.asarray(result & (after <= self._velocity))
 
     def _approach(self, desired: Vector, speed: Vector) -> Matrix:
-        """Return one step of the fastest approach to positions with constant velocity, (3, n).
+        """Return one step of the fastest approach to moving positions, (3, n): q, dq and ddq.
 
-        The approach is planned relative to these moving positions and ends at relative rest. A
-        plan to reach them with their absolute velocity would start with a run-up.
+        The approach is planned relative to these positions, which move at constant ``speed``, and
+        ends at relative rest. A plan that ends with their velocity would start with a run-up.
         """
         limits, ruckig_input, T, max_value = (
             self._limits,

@@ -28,10 +28,11 @@ _CURVATURE_FROM_ENDS = _DERIVED @ _RATE_FROM_ENDS
 PEAK_RATE = 1.875
 """Maximum speed of a quintic motion from rest to rest, relative to distance / duration."""
 PEAK_CURVATURE = 5.7736
-"""Maximum acceleration of such a motion, relative to distance / duration^2."""
+"""Maximum acceleration of a quintic motion from rest to rest, relative to distance /
+duration^2."""
 PEAK_CURVATURE_OF_RATE = 3.94
-"""Maximum acceleration while a velocity is reduced to zero without displacement, relative to
-velocity / duration."""
+"""Maximum acceleration of a quintic motion that reduces a velocity to zero without displacement,
+relative to velocity / duration."""
 
 _FractionT = TypeVar("_FractionT", float, Vector)
 
@@ -95,7 +96,7 @@ class Quintic:
         self._write: Any = self._powers.data
 
     def join(self, start: Vector, end: Vector, duration: float) -> None:
-        """Compute the coefficients.
+        """Compute the coefficients of the polynomial between two joint states.
 
         Args:
             start: Joint state at 0, (3 n,): q [rad], dq [rad/s], ddq [rad/s^2].

@@ -17,7 +17,7 @@ from multipanda_py.robots.robot import JointFrictionModel
 from multipanda_py.state import ArmState, Vector
 
 DEFAULT_BANDWIDTH = 50.0
-"""Default bandwidth of the estimate [1/s]."""
+"""Default bandwidth of the momentum observer [1/s]."""
 
 
 class MomentumObserver:

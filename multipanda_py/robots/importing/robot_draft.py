@@ -114,8 +114,8 @@ def _tips(tree: Tree) -> list[str]:
 def _up_from(tree: Tree, tip: str, base: str) -> ArmEnds:
     """Return the arm that ends at a tip.
 
-    It starts at the base if this is above the tip. Otherwise it starts with the parent link of its
-    first moving joint, below any joint of another type.
+    It starts at ``base`` if this link is above the tip. Otherwise it starts with the parent link
+    of the first moving joint. A joint that is neither moving nor fixed ends the chain.
     """
     joints: list[str] = []
     link = start = tip
