@@ -36,7 +36,7 @@ SIGNALS = {
     "driver SIGTERM": ("driver", signal.SIGTERM, 0.0),
     "driver SIGSTOP 1 s": ("driver", signal.SIGSTOP, 1.0),
     "robot SIGSTOP 1.5 s": ("robot", signal.SIGSTOP, 1.5),
-    "robot SIGKILL, started anew": ("robot", signal.SIGKILL, 0.0),
+    "robot SIGKILL and restart": ("robot", signal.SIGKILL, 0.0),
     "gripper SIGKILL": ("gripper", signal.SIGKILL, 0.0),
 }
 

@@ -142,7 +142,7 @@ class Targets:
             "target_wrench": bad_vectors(WrenchStamped, "wrench"),
             "target_stiffness": bad_stiffness(),
         }
-        self._throw("targets with something wrong", strategies, count, True)
+        self._throw("invalid targets", strategies, count, True)
 
     def malformed(self, count: int) -> None:
         """Throw bytes that are no messages, or by luck are."""
