@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hardware backends and their drivers; a backend is found by the name of its module."""
+"""Backends of real arms with their drivers, and the mock backend."""

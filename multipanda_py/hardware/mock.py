@@ -16,7 +16,7 @@ from multipanda_py.state import Vector
 
 
 class Mock(Backend[FrankaSettings]):
-    r"""Simulation of arms without limits, contacts or friction.
+    r"""Backend that simulates arms without limits, contacts or friction.
 
     .. math:: M(q) \ddot q + C(q, \dot q) \dot q = \tau.
 
@@ -33,7 +33,7 @@ class Mock(Backend[FrankaSettings]):
 
     @classmethod
     def describe_silence(cls, arms: Sequence[str]) -> str:
-        """Describe what simulated arms do while the loop is stopped."""
+        """Return a sentence on what simulated arms do while the loop is stopped."""
         return "simulated arms stand still as well"
 
     def connect(self) -> None:
@@ -75,7 +75,10 @@ class Mock(Backend[FrankaSettings]):
         super().configure(arm, settings)
 
     def read(self, fresh: Collection[int]) -> None:
-        """Copy the integrated motion to the states."""
+        """Copy integrated positions and velocities to the states of all arms.
+
+        All arms advance with the first one; nothing is copied if ``fresh`` does not contain it.
+        """
         if self.arms[0] not in fresh:
             return
         for i, (state, q, dq) in enumerate(zip(self.states, self.q, self.dq)):
@@ -84,7 +87,7 @@ class Mock(Backend[FrankaSettings]):
             state.tau_ext[:] = 0.0
 
     def write(self, fresh: Collection[int]) -> None:
-        """Integrate one period."""
+        """Integrate the motion of all arms over one period if ``fresh`` contains the first one."""
         if self.arms[0] not in fresh:
             return
         for i, (state, q, dq) in enumerate(zip(self.states, self.q, self.dq)):
@@ -94,7 +97,7 @@ class Mock(Backend[FrankaSettings]):
         self.time += self.period
 
     def _carrying(self, i: int) -> Vector:
-        """Return the gravity compensation of an arm, its own or that of the loop, (n,) [Nm]."""
+        """Return the gravity torque that an arm itself or the loop compensates, (n,) [Nm]."""
         if not self.descriptions[i].compensates_gravity:
             return self.states[i].tau_gravity
         model, data = self._models[i]

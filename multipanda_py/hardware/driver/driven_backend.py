@@ -34,7 +34,7 @@ throttling). These states span one such gap.
 
 
 class StartUp:
-    """Counter of attempts to start the arms of a backend.
+    """Start of a backend's arms: number of attempts of each arm, and the end of its start.
 
     Args:
         arms: Indices of the arms.
@@ -52,10 +52,9 @@ class StartUp:
         return not self._attempts
 
     def note_state(self, arm: int, executing: bool) -> None:
-        """Process a new state of an arm.
+        """Count the states in which a starting arm executes commands.
 
-        The start of the arm ends after :data:`START_STATES` consecutive states in which it
-        executes.
+        The start of the arm ends after :data:`START_STATES` such states in succession.
 
         Args:
             arm: Index of the arm in the cell.
@@ -67,15 +66,15 @@ class StartUp:
                 del self._attempts[arm]
 
     def tries_again(self, arm: int, fault: Fault) -> int:
-        """Return the number of the attempt that a fault has ended, if there is another attempt.
+        """Decide whether an arm is started again after a fault, and count the attempt.
 
         Args:
             arm: Index of the arm in the cell.
             fault: Fault that has ended the attempt.
 
         Returns:
-            Number of the attempt, from 1. It is 0 if the fault is final: the start is over, the
-            fault is not transient, or this was the last attempt.
+            Number of the failed attempt, from 1, if another one follows. It is 0 if the fault is
+            final: the start is over, the fault is not transient, or this was the last attempt.
         """
         attempt = self._attempts.get(arm, 0)
         if not attempt:
@@ -87,7 +86,7 @@ class StartUp:
         return 0
 
     def give_up(self, arm: int) -> int:
-        """End the start of an arm; return the number of attempts, 0 if it was over already."""
+        """End the start of an arm, and return its attempts; 0 if its start was over already."""
         return self._attempts.pop(arm, 0)
 
 
@@ -110,15 +109,19 @@ class DrivenArm(Protocol[SettingsT]):
         ...
 
     def recover(self) -> None:
-        """Make the arm ready again, or start a new driver if the last one has ended."""
+        """Clear the fault of the arm, or start a new driver if the last one has ended."""
         ...
 
     def configure(self, settings: SettingsT) -> None:
-        """Start to change the settings; :meth:`settings_answer` returns the response."""
+        """Start to change the robot's settings; :meth:`settings_answer` returns the result."""
         ...
 
     def settings_answer(self) -> str | None:
-        """Return None before the response, then the reason of a rejection or an empty string."""
+        """Return the result of :meth:`configure`, once.
+
+        None means that there is no result yet. An empty string means that the settings apply, any
+        other text is the reason of their rejection.
+        """
         ...
 
 
@@ -172,7 +175,7 @@ class DrivenBackend(Backend[SettingsT]):
                 names every such arm and the reason.
         """
         self._start = StartUp(self.arms)
-        # A driver on the core of the loop would be delayed.
+        # The loop would delay a driver on its core, so the driver gets the other cores.
         cpus = other_cpus(self.config.realtime)
         shares_core = not set(cpus).isdisjoint(pinned_loops(running_tasks()))
         # Without a free core, the driver shares one with the loop of another cell and has priority
@@ -224,7 +227,7 @@ class DrivenBackend(Backend[SettingsT]):
         return self.descriptions[self.arms.index(arm)].name
 
     def _tries_again(self, arm: int, fault: Fault) -> bool:
-        """Return True if the start is tried again after a fault, and report the fault then."""
+        """Return True if an arm is started again after a fault, which is a notice then."""
         attempt = self._start.tries_again(arm, fault)
         if attempt:
             self.notices.append(
@@ -234,13 +237,13 @@ class DrivenBackend(Backend[SettingsT]):
         return attempt > 0
 
     def _final_fault(self, arm: int, fault: Fault) -> str:
-        """Return the text of a fault that ends the start, with the number of attempts."""
+        """End the start of an arm; return its fault as text, with the number of attempts."""
         attempts = self._start.give_up(arm)
         note = f" (start given up after {attempts} attempts)" if attempts > 1 else ""
         return f"{fault.kind}: {fault.text}{note}"
 
     def begin(self) -> None:
-        """Let all arms execute torques, and monitor the heartbeats of their drivers."""
+        """Let all arms execute commands, and monitor the heartbeats of their drivers."""
         for real in self.real_arms.values():
             real.link.enable_commands()
 
@@ -250,7 +253,7 @@ class DrivenBackend(Backend[SettingsT]):
         return self._start.is_over
 
     def finish_start(self) -> None:
-        """End the start: from now on, an arm is not started again after a fault."""
+        """End the start of all arms: from now on, no arm is started again after a fault."""
         self._start = StartUp(())
 
     @property
@@ -259,7 +262,10 @@ class DrivenBackend(Backend[SettingsT]):
         return {real.link.event: index for index, real in self.real_arms.items()}
 
     def read(self, fresh: Collection[int]) -> None:
-        """Copy the newest states; an arm that executes no torques gets zero as its last torque."""
+        """Copy the newest states of the arms in ``fresh`` from their drivers.
+
+        ``tau`` of an arm that executes no commands becomes zero.
+        """
         for index, real in self.real_arms.items():
             if index in fresh:
                 real.link.read()
@@ -269,17 +275,23 @@ class DrivenBackend(Backend[SettingsT]):
                     self.time = real.link.time
 
     def is_new(self, arm: int) -> bool:
-        """Return True if the last read found a new state; a message wakes the loop too."""
+        """Return True if the last :meth:`read` found a new state of an arm.
+
+        It is False if a message of the driver has woken the loop.
+        """
         return self.real_arms[arm].link.is_new
 
     def write(self, fresh: Collection[int]) -> None:
-        """Send the commands for the states that were read last, and wake the drivers."""
+        """Send commands to the arms in ``fresh``, for their last read states; wake the drivers."""
         for index, real in self.real_arms.items():
             if index in fresh:
                 real.link.write()
 
     def faults(self) -> list[tuple[int, str]]:
-        """Return the new faults of drivers and arms, as ``kind: sentence``."""
+        """Return each new final fault: index of the arm, and text ``kind: sentence``.
+
+        During the start, arms with a transient fault are started again.
+        """
         faults, self._faults_at_start = self._faults_at_start, []
         for index, real in self.real_arms.items():
             for fault in real.poll():
@@ -290,18 +302,22 @@ class DrivenBackend(Backend[SettingsT]):
         return faults
 
     def recover(self, arm: int) -> None:
-        """Make an arm ready through its driver, or start a new driver after the last one ended."""
+        """Clear the fault of an arm through its driver, or start a new driver if none runs."""
         self.real_arms[arm].recover()
 
     def is_ready(self, arm: int) -> bool:
-        """Return True if an arm executes torques."""
+        """Return True if an arm executes commands of the loop."""
         return self.real_arms[arm].link.executing
 
     def configure(self, arm: int, settings: SettingsT) -> None:
         self.real_arms[arm].configure(settings)
 
     def settings_answers(self) -> list[tuple[int, str]]:
-        """Continue the changes of :meth:`configure`; return the completed ones."""
+        """Continue the changes that :meth:`configure` has started; return the completed ones.
+
+        Returns:
+            Index of the arm, and reason of the robot's rejection; empty if the settings apply.
+        """
         settings_answers = []
         for index, real in self.real_arms.items():
             reason = real.settings_answer()

@@ -54,13 +54,13 @@ class DriverProcess:
         self.send(first_line)
 
     def send(self, line: str) -> None:
-        """Write a line to its standard input."""
+        """Write a line to the standard input of the process; ignored if the process has ended."""
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):  # The process may have just ended.
                 os.write(self._process.stdin.fileno(), line.encode() + b"\n")
 
     def messages(self) -> list[dict[str, Any]]:
-        """Return the new messages on its standard output."""
+        """Return the new messages of the process, decoded from JSON."""
         with contextlib.suppress(BlockingIOError):
             self._received += os.read(self.output, 65536)
         *lines, self._received = self._received.split(b"\n")
@@ -70,7 +70,7 @@ class DriverProcess:
         return self._process.poll() is not None
 
     def ending(self) -> str:
-        """Describe how the process ended."""
+        """Return how the process ended, as text for a message."""
         code = self._process.poll()
         if code is not None and code < 0:
             return f"was killed by {signal.Signals(-code).name}"
@@ -89,7 +89,7 @@ class DriverProcess:
         self._process.kill()
 
     def wait(self, seconds: float) -> None:
-        """Wait for the end of the process, and kill it after the timeout."""
+        """Wait for the end of the process, and kill it after a timeout [s]."""
         ended(self._process, max(0.0, seconds))
 
     def close(self) -> None:
@@ -102,11 +102,11 @@ START_TIMEOUT = 15.0
 """Timeout of the connection of a driver [s]. libfranka blocks for about a second several times,
 and a recovery of the robot takes further time."""
 HEARTBEAT_TIMEOUT = 50_000_000
-"""Age of the driver's heartbeat that is a fault [ns]."""
+"""Age of the driver's heartbeat above which it is a fault [ns]."""
 KILL_TIMEOUT = 2_000_000_000
-"""Age of the heartbeat beyond ``HEARTBEAT_TIMEOUT`` at which the driver is killed, because
+"""Time after ``HEARTBEAT_TIMEOUT`` at which a driver without heartbeat is killed, because
 libfranka may block forever [ns]."""
-_POLL_PERIOD = 5_000_000  # Age of the heartbeat below which no further check is needed [ns].
+_POLL_PERIOD = 5_000_000  # Maximum age of a heartbeat that needs no further check [ns].
 _monotonic_ns = time.monotonic_ns
 
 
@@ -145,8 +145,8 @@ class DriverWatch:
         state: State of the driver.
         is_armed: True if a missing heartbeat is a fault; False during the warm-up of the loop.
         warnings: Warnings of the driver about denied rights.
-        answers: Responses to :meth:`send`: ``applied`` or ``refused``, and the reason. The reader
-            clears the list.
+        answers: Responses to :meth:`send`: ``applied`` or ``refused``, and the reason of a
+            refusal. The reader clears the list.
         messages: Number of messages that were read.
 
     Thread: control, once the loop runs.
@@ -196,7 +196,11 @@ class DriverWatch:
         return now - max(words[DriverWord.DRIVER_HEARTBEAT], words[DriverWord.BUSY_UNTIL])
 
     def start(self, fds: tuple[int, int, int]) -> None:
-        """Start a driver in place of the last one; its response arrives on its standard output."""
+        """Start a driver in place of the last one; :meth:`poll` processes its response.
+
+        Args:
+            fds: File descriptors of memory, state event and torque event.
+        """
         self.drop()
         self._words[DriverWord.DRIVER_HEARTBEAT] = _monotonic_ns()
         self.messages = self._words[DriverWord.MESSAGES]
@@ -217,7 +221,11 @@ class DriverWatch:
             self._process.send(settings.to_json())
 
     def poll(self, accept: Accept) -> list[Fault]:
-        """Return the faults since the last call; takes hardly any time."""
+        """Check messages and heartbeat of the driver; return the faults since the last call.
+
+        Args:
+            accept: Check of the response of a driver that starts.
+        """
         now = _monotonic_ns()
         if self.state is DriverState.CONNECTING:
             return self._await_answer(now, accept)
@@ -249,10 +257,16 @@ class DriverWatch:
         return result
 
     def _await_answer(self, now: int, accept: Accept) -> list[Fault]:
-        """Process the response of a driver that is starting."""
+        """Process the response of a driver that starts, or its end or timeout.
+
+        Args:
+            now: Current time, CLOCK_MONOTONIC [ns].
+            accept: Check of the response.
+        """
         messages = self._messages()
         if messages:
-            message, *self._unread = messages  # A fault may follow the response directly.
+            # A fault may follow the response directly. The next call of ``poll`` reports it.
+            message, *self._unread = messages
             if "error" in message:
                 self.drop()  # A recovery must not reuse a driver that is about to end.
                 kind = NOT_USABLE if message["final"] else "not_connected"
@@ -272,7 +286,10 @@ class DriverWatch:
         return []
 
     def _poll(self, now: int) -> list[Fault]:
-        """Find the reason for a missing heartbeat."""
+        """Return the fault of a driver without a fresh heartbeat: ended, or not responding.
+
+        A driver that stays without a heartbeat is killed. A faulted driver gets no second fault.
+        """
         process, known = self._process, self.state is DriverState.FAULTED
         if process is None:
             return []
@@ -312,7 +329,7 @@ class DriverWatch:
         return Fault(kind, text, is_transient)
 
     def wait(self, seconds: float) -> None:
-        """Wait for the end of the driver, and kill it after the timeout."""
+        """Wait for the end of the driver, and kill it after a timeout [s]."""
         if self._process is not None:
             self._process.wait(seconds)
 
@@ -326,7 +343,7 @@ class DriverWatch:
         self._killed = [process for process in self._killed if not process.has_ended()]
 
     def close(self) -> None:
-        """Release all drivers; waits for the end of those that were killed."""
+        """Kill the driver, and wait for the end of it and of all drivers killed before."""
         self.drop()
         for process in self._killed:
             process.wait(0.0)

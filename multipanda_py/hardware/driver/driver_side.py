@@ -54,10 +54,10 @@ _NO_FDS: tuple[int, ...] = ()
 _monotonic_ns, _select = time.monotonic_ns, select.select
 _signal, _clear = os.eventfd_write, os.eventfd_read
 _yield = os.sched_yield
-_LOOP_TIMEOUT = 20_000_000  # Maximum age of the loop's heartbeat for a motion to start [ns].
+_LOOP_TIMEOUT = 20_000_000  # Maximum age of the loop's heartbeat at which a motion may start [ns].
 _MAX_POLL_TIME = 250_000
-"""Maximum time of polling for a command before sleeping [ns]. Most commands arrive in half of this
-time."""
+"""Maximum time for which the driver polls for a command before it sleeps [ns]. Most commands
+arrive in half of this time."""
 
 
 class DriverSide:
@@ -113,7 +113,7 @@ class DriverSide:
         return len(self._received) > 0
 
     def ended(self) -> bool:
-        """Return True if the loop has ended or stops this driver."""
+        """Return True if the loop has ended, or has requested the end of this driver."""
         return (
             self.terminated
             or self.words[DriverWord.SHUTDOWN] != 0
@@ -122,16 +122,22 @@ class DriverSide:
         )
 
     def report_reading(self) -> None:
-        """Report that the driver waits for the robot."""
+        """Report to the loop that the driver waits for a state of the robot.
+
+        A missing heartbeat is then a fault of the robot or network, not of the driver.
+        """
         self.words[DriverWord.READING] = 1
 
     def send_heartbeat(self) -> None:
-        """Send a heartbeat, and report that the driver does not wait for the robot."""
+        """Send a heartbeat, which ends :meth:`report_reading`."""
         self.words[DriverWord.READING] = 0
         self.words[DriverWord.DRIVER_HEARTBEAT] = time.monotonic_ns()
 
     def report_busy(self, seconds: float) -> None:
-        """Report that a blocking call may prevent heartbeats for a time [s]; 0 reports its end."""
+        """Report to the loop that a blocking call may prevent heartbeats for a time [s].
+
+        0 reports that the call has ended.
+        """
         self.send_heartbeat()
         self.words[DriverWord.BUSY_UNTIL] = (
             time.monotonic_ns() + int(seconds * 1e9) if seconds else 0
@@ -152,31 +158,36 @@ class DriverSide:
         return number
 
     def may_execute(self) -> int:
-        """Return the kind of command to execute if the loop is alive; 0 for none."""
+        """Return the kind of command that the loop has enabled.
+
+        0 means that no motion may start: commands are disabled, or the heartbeat of the loop is
+        stale.
+        """
         age = time.monotonic_ns() - self.words[DriverWord.LOOP_HEARTBEAT]
         return self.words[DriverWord.ENABLED] if age < _LOOP_TIMEOUT else 0
 
     def start_motion(self, kind: int = TORQUES) -> None:
-        """Discard older commands, and accept only those of one kind from now on."""
+        """Prepare a motion: discard older commands; from now on accept only those of ``kind``."""
         self._used_number = self._number
         self._answers = self._torques if kind == TORQUES else self._positions
         self._poll_time = 0
-        # Polling on a core that is shared with the loop would delay the loop itself.
+        # On a core that is shared with a loop, polling would delay this loop, so the driver
+        # sleeps.
         with contextlib.suppress(ProcessLookupError):
             shared = os.sched_getaffinity(self._owner) & os.sched_getaffinity(0)
             if not (shared or self.words[DriverWord.SHARES_CORE]):
                 self._poll_time = _MAX_POLL_TIME
 
     def wait(self, number: int, until_ns: int) -> tuple[float, ...] | None:
-        """Return the loop's torques, (n,) [Nm], or positions [rad], for a state.
+        """Wait for the loop's torques, (n,) [Nm], or positions [rad], for a state.
 
         Args:
             number: Number of the state.
             until_ns: End of the wait, CLOCK_MONOTONIC [ns].
 
         Returns:
-            Command for the state. If it is late, the command for a slightly older state, or None
-            without a new command.
+            Command for the state. If this command is late, the result is an unused command for a
+            slightly older state, or None if there is none or the loop has disabled commands.
         """
         if self._poll_time:
             result = self._poll(number, until_ns)
@@ -209,8 +220,12 @@ class DriverSide:
     def _poll(self, number: int, until_ns: int) -> tuple[float, ...] | None:
         """Poll for the command for a state without sleeping; return None after a timeout.
 
-        Sleeping and waking takes longer than most controllets need. The process yields to drivers
-        of the same priority meanwhile.
+        Sleeping and waking would take longer than most controllets need to compute the command.
+        While polling, the process yields to drivers of the same priority.
+
+        Args:
+            number: Number of the state.
+            until_ns: End of the wait, CLOCK_MONOTONIC [ns].
         """
         newest = self._answers.numbers
         until_ns = min(until_ns, _monotonic_ns() + self._poll_time)
@@ -223,7 +238,7 @@ class DriverSide:
         return None
 
     def send_message(self, **message: Any) -> None:
-        """Write a message to standard output, and wake the loop."""
+        """Write a message as one line of JSON to standard output, and wake the loop."""
         with contextlib.suppress(OSError):  # The pipe may be full, or the loop may have ended.
             os.write(1, (json.dumps(message) + "\n").encode())
         self.words[DriverWord.MESSAGES] += 1
@@ -249,7 +264,7 @@ def connect_to_loop() -> DriverSide:
 
     Thread: main.
     """
-    # A driver does not keep the priority of the loop that has started it.
+    # The loop's priority would be inherited. ``take_priority`` sets that of the driver later.
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     name_process(DRIVER_NAME)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The process of the cell handles Ctrl-C.

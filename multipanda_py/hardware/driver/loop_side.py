@@ -92,9 +92,10 @@ class LoopSide:
         self.watch.start((self._memory.fd, self.event, self._torque_event))
 
     def read(self) -> None:
-        """Copy the newest state.
+        """Copy the newest state from the driver to the state of the arm.
 
-        If the arm executes no commands, its command becomes zero torque, or rest at its position.
+        If the arm executes no commands, its commanded torque becomes zero, or its commanded
+        position the measured one.
         """
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.event)
@@ -135,7 +136,11 @@ class LoopSide:
         os.eventfd_write(self._torque_event, 1)
 
     def poll(self, accept: Accept) -> list[Fault]:
-        """Return the faults since the last call; takes hardly any time."""
+        """Return the faults since the last call; zero ``tau`` unless the driver works.
+
+        Args:
+            accept: Check of the response of a driver that starts.
+        """
         result = self.watch.poll(accept)
         if self.watch.state is not DriverState.WORKING:
             self.executing = False
@@ -145,7 +150,7 @@ class LoopSide:
         return result
 
     def recover(self) -> None:
-        """Request the recovery of the arm; start a new driver if the last one ended or hangs."""
+        """Request the recovery of the arm; start a new driver if this one has ended or hangs."""
         if self.starting:
             return
         if self.watch.has_ended or self.watch.is_silent:
@@ -162,32 +167,37 @@ class LoopSide:
         self.words[DriverWord.ENABLED] = self._kind
 
     def engage(self, kind: int) -> None:
-        """Change the kind of command: the motion ends, and one of the new kind begins."""
+        """Change the kind of command: the driver ends its motion, and starts one of this kind."""
         if self.words[DriverWord.ENABLED]:
             self.words[DriverWord.ENABLED] = kind
         self._kind, self.executing = kind, False
         os.eventfd_write(self._torque_event, 1)
 
     def suspend(self) -> int:
-        """Let the torque decay and end the motion; return the number of the newest state."""
+        """Disable commands, so that the driver lets the torque decay and ends its motion.
+
+        Returns:
+            Number of the newest state; the effect can be seen in later ones.
+        """
         self.words[DriverWord.ENABLED] = 0
         os.eventfd_write(self._torque_event, 1)
         return int(self._shared[0])
 
     def resume(self) -> None:
-        """Let commands be executed again after :meth:`suspend`, except after a fault."""
+        """Enable commands again after :meth:`suspend`; a faulted driver starts no motion."""
         self.words[DriverWord.ENABLED] = self._kind
 
     def shut_down(self) -> None:
-        """Request the end of motion and driver; returns at once."""
+        """Ask the driver to end its motion and itself; does not wait for it."""
         self.words[DriverWord.SHUTDOWN] = 1
         os.eventfd_write(self._torque_event, 1)
 
     def stop(self, deadline: float | None = None) -> None:
-        """Wait for the end of the driver, and kill it at the deadline.
+        """End the driver: request it, wait, and kill the driver at the deadline.
 
         Args:
-            deadline: Time at which it is killed, ``time.monotonic`` [s].
+            deadline: Time at which the driver is killed, ``time.monotonic`` [s]; None for
+                ``STOP_TIMEOUT`` from now.
         """
         if not self.watch.has_ended:
             self.shut_down()

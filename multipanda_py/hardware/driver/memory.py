@@ -11,9 +11,9 @@ from typing import Protocol
 
 
 class DriverWord(IntEnum):
-    """Indices of single words. The loop writes the first eight, the driver the others.
+    """Indices of 64-bit words in :attr:`DriverMemory.words`.
 
-    Times are in ns.
+    The loop writes words 0 to 7, the driver words 8 to 15. Times are CLOCK_MONOTONIC [ns].
     """
 
     LOOP_HEARTBEAT = 0
@@ -21,14 +21,14 @@ class DriverWord(IntEnum):
     ENABLED = 2
     """Kind of command to execute: :data:`TORQUES`, :data:`POSITIONS`, :data:`VELOCITIES` or 0."""
     RECOVER = 3
-    """Number of requests to recover."""
+    """Number of recovery requests of the loop; an increase is a new request."""
     SHARES_CORE = 4
     """1 if the driver shares its cores with real-time loops; it then sleeps while it waits."""
     DRIVER_HEARTBEAT = 8
     BUSY_UNTIL = 9
     """End of the time in which a blocking call may prevent heartbeats of the driver."""
     READING = 10
-    """1 while the driver waits for the robot."""
+    """1 while the driver waits for a state of the robot."""
     MESSAGES = 11
     """Number of messages on the driver's standard output: faults, responses to settings."""
     ANSWERED = 12
@@ -45,7 +45,7 @@ _WORDS = 16  # Number of 64-bit words before the state.
 _STATE_AT = 8 * _WORDS
 _SIZE = 4096  # Size of the shared memory, which is one page [bytes].
 TORQUES, POSITIONS, VELOCITIES = 1, 2, 3
-"""Kinds of motion. For velocities, the loop also sends the positions to which they lead."""
+"""Kinds of command. For velocities, the loop sends the positions to which they lead."""
 HEAD = 4
 """Number of values of a state before those of the joints."""
 
@@ -69,7 +69,7 @@ class Record:
         self.numbers = self._bytes.cast("d")
 
     def write(self, *numbers: float) -> None:
-        """Publish numbers. Thread: the one writer."""
+        """Write the numbers of the record. Thread: the only writer of this record."""
         counter = self._counter
         counter[0] += 1
         self._form.pack_into(self._bytes, 0, *numbers)
@@ -88,7 +88,10 @@ class Record:
         return numbers if self._counter[0] == before else None
 
     def repair(self) -> None:
-        """Make the counter even again after a writer was killed during a write."""
+        """Make the counter even again after a writer was killed during a write.
+
+        With an odd counter, readers would wait forever.
+        """
         self._counter[0] += self._counter[0] & 1
 
 
@@ -155,7 +158,7 @@ class AnyDriverSettings(Protocol):
     def answer_budget(self) -> float: ...
 
     def to_json(self) -> str:
-        """Return one line of JSON."""
+        """Return the settings as one line of JSON."""
         ...
 
 

@@ -41,7 +41,7 @@ class TorqueLimiter:
         self.start()
 
     def start(self, tau: Sequence[float] | None = None) -> None:
-        """Start a motion with a torque, (n,) [Nm]; None means zero."""
+        """Start a motion with the torque ``tau``, (n,) [Nm]; None means zero."""
         self._last = [0.0] * len(self._limits) if tau is None else list(tau)
 
     def answer(self, tau: Sequence[float], executed: Sequence[float]) -> list[float] | None:
@@ -57,7 +57,7 @@ class TorqueLimiter:
         return self._last
 
     def rehearse(self, executed: Sequence[float]) -> list[float]:
-        """Run the code of :meth:`answer` without effect, to load it into the caches.
+        """Run the code of :meth:`answer` without effect, so that its next call is fast.
 
         Args:
             executed: Torque that the robot executes now, (n,) [Nm].

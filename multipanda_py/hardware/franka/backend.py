@@ -46,8 +46,8 @@ _Step = Callable[[], "str | None"]
 class Reconfiguration:
     """Change of robot settings in steps: end the motion, send the settings, start the next motion.
 
-    A robot accepts settings only without a motion. ``suspend`` disables torques and lets the
-    driver end its motion. Settings are sent only after a later state without a motion, which shows
+    A robot accepts settings only without a motion. :meth:`.LoopSide.suspend` lets the driver end
+    its motion. The settings are sent after the first later state without a motion, which shows
     that the driver has not started another one.
 
     Args:
@@ -56,7 +56,7 @@ class Reconfiguration:
         settings: New settings.
 
     Attributes:
-        recovers: True to recover the arm afterwards, because of a request in the meantime.
+        recovers: True if a recovery was requested during the change; the arm recovers after it.
 
     Thread: control.
     """
@@ -70,15 +70,15 @@ class Reconfiguration:
         self._start_step(self._rest, REST_TIMEOUT)
 
     def note_fault(self) -> None:
-        """Stop waiting for the next motion, because none starts after a fault."""
+        """Record a fault of the arm: no motion starts after it, so none is awaited."""
         self._faulted = True
 
     def progress(self) -> str | None:
-        """Execute the next step if possible.
+        """Execute the next step if possible; called in every cycle of the loop.
 
         Returns:
-            None while steps are left, then an empty string, or the reason if the robot has
-            rejected the settings.
+            None while steps are left. Then an empty string if the settings apply, otherwise the
+            reason why they do not.
         """
         return self._step()
 
@@ -133,7 +133,11 @@ class Reconfiguration:
         return None
 
     def _finish(self, answer: str) -> str | None:
-        """Enable torques again; if the arm executed torques before the change, wait for them."""
+        """Let the next motion start; if the arm was in a motion before the change, wait for it.
+
+        Args:
+            answer: Result of the change, for :meth:`progress`.
+        """
         self._answer = answer
         if not self._faulted:
             self._link.resume()
@@ -163,8 +167,8 @@ class RealArm:
     Attributes:
         settings: Settings of the robot.
         link: Link to its driver.
-        differences: Differences between our model and that of the robot; empty before the
-            connection.
+        differences: Differences between the model of this package and that of the robot; empty
+            before the connection.
 
     Thread: control, once the loop runs.
     """
@@ -188,7 +192,14 @@ class RealArm:
         self.link = LoopSide(DRIVER_MODULE, state, self._at_start)
 
     def check(self, measurements: dict[str, Any]) -> str:
-        """Compare models; return why the arm must not be used, or an empty string."""
+        """Compare our model of the arm with that of the robot.
+
+        Args:
+            measurements: Robot's model, as :func:`.robot_connection.measure` returns it.
+
+        Returns:
+            Reason why the arm must not be used, or an empty string.
+        """
         self.differences = self._model_check.compare(self.settings, measurements)
         text = difference_message(self.differences)
         if not text or self.settings.model_check == "off":
@@ -201,15 +212,18 @@ class RealArm:
 
     def poll(self) -> list[Fault]:
         """Return the new faults of driver and robot."""
-        # The method is passed in each call. If the link stored it, a reference cycle would keep
-        # both alive until a garbage collection.
+        # ``check`` is passed in each call. If the link stored this method, arm and link would
+        # refer to each other, and only a garbage collection would free them.
         result = self.link.poll(self.check)
         if result and self._change is not None:
             self._change.note_fault()
         return result
 
     def recover(self) -> None:
-        """Recover the robot through its driver, or start a new driver after the last one ended."""
+        """Recover the robot through its driver, or start a new driver if the last one has ended.
+
+        During a change of settings, the recovery waits for the end of the change.
+        """
         if self._change is None:
             self.link.recover()
         else:
@@ -229,8 +243,8 @@ class RealArm:
         """Continue the change of :meth:`configure`.
 
         Returns:
-            None while steps are left or without a request, then an empty string, or the reason if
-            the robot has rejected the settings.
+            None without a change or while steps of it are left. Then, once, an empty string if the
+            settings apply, otherwise the reason why they do not.
         """
         change = self._change
         reason = None if change is None else change.progress()
@@ -249,7 +263,7 @@ STATE_RATE = 1000.0
 
 
 def check_real_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
-    """Yield messages about addresses, models, grippers, gravity compensation and rate.
+    """Yield a message for each setting of a cell that real Franka arms cannot have.
 
     Args:
         config: Configuration of the cell.
@@ -293,7 +307,7 @@ class Franka(DrivenBackend[FrankaSettings]):
 
     @classmethod
     def check_arms(cls, config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
-        """Yield messages about addresses, models, grippers, gravity compensation and rate."""
+        """Yield the messages of :func:`check_real_arms`."""
         return check_real_arms(config, arms)
 
     @classmethod
@@ -310,14 +324,14 @@ class Franka(DrivenBackend[FrankaSettings]):
             arm: Name of the arm.
             config: Section of the arm in the cell file.
             publish: Callback with the width [m], and True if an object is held.
-            check: Function that raises an error if the cell has ended.
+            check: Function that raises an error if the cell does not run.
         """
         check()
         return FrankaGripper(arm, config.robot_ip, publish, check)
 
     @classmethod
     def describe_silence(cls, arms: Sequence[str]) -> str:
-        """Describe what drivers have done while the loop was stopped."""
+        """Return a sentence on what the drivers did while the loop was stopped."""
         return (
             f"the drivers of {', '.join(arms)} have brought their torques to zero and ended the "
             "motions; the robots hold their configuration. Recover them when the loop runs"
@@ -338,6 +352,11 @@ class Franka(DrivenBackend[FrankaSettings]):
         return RealArm(state, description, address, self.settings[index], cpus, self._warn)
 
     def engage(self, arm: int, interface: str) -> None:
-        """Let a driver end its motion, and start one in the FCI mode for the interface."""
+        """Let the driver of an arm end its motion and start one for another command interface.
+
+        Args:
+            arm: Index of the arm in the cell.
+            interface: One of ``COMMAND_INTERFACES``: effort, position or velocity.
+        """
         kinds = dict(zip(COMMAND_INTERFACES, (TORQUES, POSITIONS, VELOCITIES)))
         self.real_arms[arm].link.engage(kinds[interface])

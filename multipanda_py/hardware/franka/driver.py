@@ -49,7 +49,7 @@ from multipanda_py.hardware.franka.torque_control import TorqueControl, publish
 _SIOCGSTAMPNS = 0x8907  # Request of ``ioctl`` for the time at which the last packet arrived.
 _STAMP = struct.Struct("@qq")
 _MAX_PLAUSIBLE_AGE = 1_000_000_000
-"""Age above which a step of the clock is assumed, so that the age is unknown [ns]."""
+"""Age above which a step of the clock is assumed; the age is then unknown [ns]."""
 
 
 class StateAge:
@@ -64,7 +64,7 @@ class StateAge:
 
     def __init__(self, fd: int | None) -> None:
         self._fd, self._stamp = fd, bytearray(_STAMP.size)
-        self()  # The kernel records time stamps from the first request on.
+        self()  # The kernel records time stamps only after the first request.
 
     def __call__(self) -> int:
         """Return the age [ns]; 0 if it is unknown."""
@@ -80,7 +80,10 @@ class StateAge:
 
 
 def state_socket() -> int | None:
-    """Return libfranka's socket: the UDP socket of this process; None if there is not just one."""
+    """Return the file descriptor of libfranka's socket, the only UDP socket of this process.
+
+    The result is None if the process has no or several UDP sockets.
+    """
     result = []
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
@@ -94,15 +97,15 @@ def state_socket() -> int | None:
 
 _MODES = {"Other": 0, "Idle": 1, "Move": 2, "Guiding": 3, "Reflex": 4, "UserStopped": 5,
           "AutomaticErrorRecovery": 6}  # fmt: skip
-# Maximum times that libfranka takes [s].
+# Maximum times of blocking calls of libfranka, during which the driver sends no heartbeat [s].
 _START_TIME, _RECOVERY_TIME, _SETTINGS_TIME = 1.5, 15.0, 3.0
 _LOST_COMMANDS = fault_of_mode("Reflex", [COMMUNICATION_ERROR])
-# Maximum time of an import on a busy machine with a slow disk [s]. The robot is idle meanwhile.
+# Maximum time of an import on a busy machine with a slow disk, without heartbeats [s].
 _IMPORT_TIME = 10.0
 
 
 class SettingsLost(Exception):
-    """Error of a robot that has a mixture of old and new settings."""
+    """Error after a rejected setting: the robot has a mixture of old and new settings."""
 
 
 class Driver:
@@ -135,9 +138,14 @@ class Driver:
             self._move()
 
     def _idle(self) -> bool:
-        """Publish states; return True to start a motion, False to end the driver."""
+        """Publish states of the robot without a motion, and process requests of the loop.
+
+        Returns:
+            True when the loop requests a motion, False when the driver must end.
+        """
         loop, robot, words = self._loop, self._robot, self._loop.words
-        robot.read_once()  # The first state may be old, so it is discarded.
+        # The first state may have waited in the socket since the last motion, so it is discarded.
+        robot.read_once()
         published = ""
         while True:
             loop.report_reading()
@@ -165,7 +173,12 @@ class Driver:
                 return True
 
     def _watch(self, mode: str, state: Any) -> None:
-        """Report once a mode in which the robot executes nothing."""
+        """Process a change of the robot mode: report a mode in which no motion is possible.
+
+        Args:
+            mode: New mode, as a name of libfranka's ``RobotMode``.
+            state: State of libfranka with this mode.
+        """
         before, self._mode = self._mode, mode
         if mode in ("Idle", "Move", "AutomaticErrorRecovery"):
             return
@@ -174,9 +187,9 @@ class Driver:
             self._fail(*fault_of_mode(mode, names))
 
     def _fail(self, kind: str, text: str) -> None:
-        """Report a fault and execute nothing until the next recovery request."""
+        """Report a fault, and start no motion until the next recovery request."""
         self._armed = False
-        # Requests for older faults are skipped.
+        # Earlier requests were made for earlier faults, and must not clear this fault.
         self._recoveries = self._loop.words[DriverWord.RECOVER]
         self._loop.send_message(
             fault=kind,
@@ -185,7 +198,11 @@ class Driver:
         )
 
     def _recover(self, state: Any) -> None:
-        """Make the arm ready again; the next torque of the loop starts the next motion."""
+        """Clear the error of the robot and allow motions again; report a fault if that fails.
+
+        Args:
+            state: Newest state of libfranka.
+        """
         mode = state.robot_mode.name
         if mode not in ("Idle", "Reflex"):
             self._fail(*fault_of_mode(mode, ()))
@@ -204,7 +221,11 @@ class Driver:
         self._armed = True
 
     def _configure(self, lines: list[str]) -> None:
-        """Apply settings completely; if one is rejected, all old ones are restored."""
+        """Send new settings to the robot; if it rejects one, restore all previous ones.
+
+        Args:
+            lines: New settings, as JSON.
+        """
         self._loop.report_busy(_SETTINGS_TIME)
         for line in lines:
             settings = DriverSettings.from_json(line)
@@ -230,9 +251,9 @@ class Driver:
             raise SettingsLost(f"the robot rejects its previous settings: {error}") from None
 
     def _control(self) -> tuple[Any, Callable[[], Any]]:
-        """Return the object that runs the current kind of motion, and its start function."""
+        """Return the object that runs motions of the current kind, and their start function."""
         if self._kind not in self._controls:
-            # This import is done only for position commands, because numpy takes memory and time.
+            # Torque control does not need numpy, whose import takes memory and time.
             self._loop.report_busy(_IMPORT_TIME)
             from multipanda_py.hardware.franka.position_control import PositionControl, joint_modes
 
@@ -255,8 +276,8 @@ class Driver:
             if _is_broken_link(error):
                 raise
             failure = str(error).removeprefix("libfranka: ")
-        # The frames of the exception kept the handle of the motion alive. Only now may libfranka
-        # be used again.
+        # While the exception is handled, its frames keep the handle of the motion alive. libfranka
+        # must not be called before this handle is gone, so the fault is examined here.
         self._mode = "Move"
         if failure:
             self._loop.report_busy(_START_TIME)
@@ -268,7 +289,11 @@ class Driver:
 
 
 def _write_errors(loop: DriverSide, state: Any) -> None:
-    """Write the errors of a state; the loop reads them with the mode of the state."""
+    """Write the errors of a state to the shared words.
+
+    It must be called before a state with a changed mode is published, because the loop reads the
+    errors with this state.
+    """
     loop.words[DriverWord.CURRENT_ERRORS] = bits_of(state.current_errors)
     loop.words[DriverWord.LAST_ERRORS] = bits_of(state.last_motion_errors)
 
@@ -278,13 +303,13 @@ def _is_broken_link(error: RuntimeError) -> bool:
 
 
 def main() -> NoReturn:
-    """Run a driver; the process ends without destructors. Thread: main."""
+    """Connect to loop and robot, run the driver, and end without destructors. Thread: main."""
     loop = connect_to_loop()
     try:
         settings = DriverSettings.from_json(loop.first_line())
         os.sched_setaffinity(0, settings.cpus)
         robot = open_robot(settings)
-        # This replaces the priority that libfranka has set.
+        # libfranka has set its own priority while it connected. It is replaced here.
         warnings = take_priority(settings.priority, settings.robot_ip)
         result = measure(robot)
         state = robot.read_once()
@@ -304,7 +329,7 @@ def main() -> NoReturn:
         kind = "network_lost" if isinstance(error, RuntimeError) else "driver_error"
         text = f"robot {settings.robot_ip}: {_gone(error)}"
         loop.send_message(fault=kind, text=text, transient=kind == "network_lost")
-        # Exit before destructors of objects in the traceback contact the robot.
+        # Destructors of libfranka would contact the robot and could block, so none runs.
         os._exit(1)
     os._exit(0)
 

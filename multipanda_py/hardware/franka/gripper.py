@@ -45,9 +45,10 @@ class _Pending:
 
 
 class FrankaGripper(Gripper):
-    """Gripper of a real arm, through a process that is restarted after it has ended.
+    """Gripper of a real arm, controlled through its gripper process.
 
-    A process without a heartbeat is killed, so that no pending command is executed later.
+    If the process has ended, the next command starts a new one. A process without a heartbeat is
+    killed, so that it executes no pending command later.
 
     Args:
         arm: Name of the arm.
@@ -81,7 +82,10 @@ class FrankaGripper(Gripper):
         return self._link.process.pid
 
     def state(self) -> GripperState:
-        """Return the newest measurement. During a motion it is the last one before the motion."""
+        """Return the newest measurement, and its age.
+
+        libfranka measures nothing during a motion, so the last measurement before it is returned.
+        """
         with self._changed:
             age = time.monotonic() - self._measured_at
             moving = bool(self._link.pending)
@@ -108,7 +112,7 @@ class FrankaGripper(Gripper):
         return _Link(self._address, self._on_message, self._on_end, self._heartbeat_timeout)
 
     def _on_message(self, link: _Link, message: dict[str, Any]) -> None:
-        """Process one message. Thread: reader."""
+        """Store a measurement, problem or result that the process has sent. Thread: reader."""
         measured = "width" in message
         with self._changed:
             if measured:
@@ -123,7 +127,8 @@ class FrankaGripper(Gripper):
                 self._settle(link.pending.pop(message["done"]), outcome, message["text"])
             self._changed.notify_all()
         if measured:
-            with contextlib.suppress(MultipandaError):  # The cell may be starting or closing.
+            # While the cell starts or closes, it cannot take measurements; this one is skipped.
+            with contextlib.suppress(MultipandaError):
                 self._publish(self._width, self._is_grasped)
 
     def _on_end(self, link: _Link, code: int) -> None:
@@ -157,7 +162,7 @@ class FrankaGripper(Gripper):
 
 
 class _Link:
-    """Process, its pipes, and the thread that reads its messages.
+    """Gripper process, its pipes, and the thread that reads its messages.
 
     Args:
         address: Address of the robot.
@@ -169,7 +174,8 @@ class _Link:
         process: Child process.
         pending: Pending commands by number.
         closing: True after a request to end.
-        stalled_for: Time without a heartbeat for which the process was killed, else 0 [s].
+        stalled_for: Time without a heartbeat after which the process was killed [s]; 0 if not
+            killed.
     """
 
     def __init__(
@@ -187,7 +193,7 @@ class _Link:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C must reach only the owner.
-            # The process forks, so OpenBLAS must not start threads in it.
+            # The process forks its worker, which is unsafe if OpenBLAS has started threads.
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         )
         self._reader = threading.Thread(target=self._read, name="gripper", daemon=True)
@@ -208,7 +214,7 @@ class _Link:
         return True
 
     def close(self) -> None:
-        """Close the input of the process, so that it ends; safe to call twice."""
+        """End the process by closing its input, and wait for its end; safe to call twice."""
         self.closing = True
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
@@ -220,7 +226,7 @@ class _Link:
         self._reader.join(END_TIMEOUT)
 
     def _read(self) -> None:
-        """Forward messages, and kill the process without a heartbeat. Thread: reader."""
+        """Forward messages until the process ends; kill it without a heartbeat. Thread: reader."""
         output = self.process.stdout
         if output is not None:
             self._listen(output.fileno())
@@ -235,7 +241,7 @@ class _Link:
         while True:
             if not poll.poll(timeout * 1e3):
                 self.stalled_for = timeout
-                self.process.kill()  # SIGKILL also ends a stopped process. The worker ends too.
+                self.process.kill()  # SIGKILL also ends a stopped process, and its worker.
                 return
             data = os.read(fd, 65536)
             if not data:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Process of a real gripper: ``python -m multipanda_py.hardware.franka.gripper_process ADDRESS``.
 
-A call of libfranka blocks the interpreter until it ends. A grasp takes seconds, and a call never
-ends if the robot disappears. The robot rejects a second connection. This process therefore only
-serves its owner, and its child process, the *worker*, holds the connection. To stop the fingers,
-or if the robot does not respond, it kills the worker and forks a new one within milliseconds.
+A call of libfranka blocks the interpreter until the call ends. A grasp takes seconds, and a call
+never ends if the robot disappears. The robot rejects a second connection. This process therefore
+only communicates with its owner. A child process, the *worker*, holds the connection to the robot.
+To stop the fingers, or if the robot does not respond, this process kills the worker. It forks a
+new one within milliseconds.
 
 Standard input has one command per line, as a JSON object with ``number`` and the fields of
 :class:`.GripperCommand`. Standard output has these messages:
@@ -83,7 +84,8 @@ def _connect(library: Any, address: str) -> Any:
                 raise
             time.sleep(0.01)
         else:
-            # libfranka may have set a real-time priority, which only drivers of arms need.
+            # libfranka sets a real-time priority. A gripper does not need it, and must not delay
+            # the drivers of arms.
             os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
             return hand
 
@@ -104,7 +106,7 @@ def _serve(hand: Any, commands: int, answers: int) -> None:
 
 
 def _measure(hand: Any, answers: int) -> None:
-    """Wait for the next state, which comes at 20 Hz, and forward it."""
+    """Wait for the next state of the gripper (20 Hz), and write it to ``answers``."""
     state = hand.read_once()
     send_line(
         answers,
@@ -140,7 +142,8 @@ def _call(hand: Any, command: dict[str, Any]) -> bool:
 
 
 RESPONSE_TIMEOUT = 5.0
-"""Timeout of a response, in addition to the time to close and open the fingers [s]."""
+"""Timeout of a response of the worker, in addition to the time to close and open the fingers
+[s]."""
 HEARTBEAT_PERIOD = 0.2
 """Maximum time between two lines to the owner [s]."""
 CONNECT_TIMEOUT = 5.0
@@ -148,17 +151,17 @@ CONNECT_TIMEOUT = 5.0
 
 
 class Worker:
-    """Child process that holds the connection.
+    """Child process that holds the connection to the gripper.
 
     Args:
         library: Module pylibfranka.
         address: Address of the robot.
 
     Attributes:
-        fd: File descriptor of its output.
-        number: Number of the command that it executes, or 0.
-        problem: Reason for its end, as it reports it.
-        deadline: Deadline of its next message, CLOCK_MONOTONIC [s].
+        fd: File descriptor from which the worker's messages are read.
+        number: Number of the command that the worker executes, or 0.
+        problem: Reason for its end that the worker has reported, or an empty string.
+        deadline: Deadline of the worker's next message, CLOCK_MONOTONIC [s].
     """
 
     def __init__(self, library: Any, address: str) -> None:
@@ -191,7 +194,7 @@ class Worker:
 
 
 class Supervisor:
-    """Supervisor that forwards commands to a worker, and ensures a response to each of them.
+    """Supervisor that forwards commands to a worker, and ensures that each one gets a result.
 
     Args:
         library: Module pylibfranka.
@@ -214,7 +217,7 @@ class Supervisor:
                 self._worker.kill()
 
     def _serve(self) -> bool:
-        """Process new input of owner and worker; return False if the owner has ended."""
+        """Process new input from owner and worker; return False if the owner has ended."""
         worker = self._worker
         fds = [0] if worker is None else [0, worker.fd]
         ready = select.select(fds, [], [], HEARTBEAT_PERIOD)[0]
@@ -265,7 +268,12 @@ class Supervisor:
             worker.deadline = time.monotonic() + RESPONSE_TIMEOUT
 
     def _drop(self, outcome: Outcome, text: str) -> None:
-        """Kill the worker, and report the outcome of its command to the owner."""
+        """Kill the worker, and report this outcome of its command, if any, to the owner.
+
+        Args:
+            outcome: Outcome of the command.
+            text: Reason, for the owner.
+        """
         worker, self._worker = self._worker, None
         if worker is None:
             return
@@ -280,7 +288,7 @@ def main() -> int:
     """Serve one gripper until the owner has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    # The gripper process does not keep the priority of its owner.
+    # The real-time priority of the owner would be inherited, and is not needed.
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     try:
         library = load_library()

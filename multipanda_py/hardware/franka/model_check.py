@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the model of the robot with ours."""
+"""Compare a robot's own dynamic model with the model of this package."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from multipanda_py.robots.dynamics.arm_dynamics import LoadedFlange, build_pinoc
 from multipanda_py.state import JOINTS, Matrix, Vector
 
 _GRAVITY = np.array([0.0, 0.0, -9.81])
-# Number of rows of each quantity.
+# Number of rows of each matrix, which libfranka sends as a flat list.
 _N_ROWS = {"mass": JOINTS, "coriolis": JOINTS, "gravity": JOINTS, "jacobian": 6}
 _ROW_NAMES = ("x", "y", "z", "rotation about x", "rotation about y", "rotation about z")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Maximum difference of one quantity.
+    """Maximum difference between the robot's model and ours in one quantity.
 
     Attributes:
         quantity: Name of the quantity: ``mass``, ``coriolis``, ``gravity`` or ``jacobian``.
-        element: Description of the element.
+        element: Description of the element with this difference, such as a joint.
         ours: Value in our model.
         theirs: Value in the robot's model.
-        tolerance: Maximum difference.
+        tolerance: Permitted difference.
         unit: Unit of the values.
     """
 
@@ -57,7 +57,10 @@ class Difference:
 
 
 class ModelCheck:
-    """Model of an arm for comparisons, built in advance, because a driver may restart at run time.
+    """Comparison of our model of an arm with that of its robot.
+
+    Our model is built in advance. A comparison then takes little time when a driver restarts while
+    the loop runs.
 
     Args:
         arm: Description of the arm.
@@ -75,11 +78,13 @@ class ModelCheck:
     ) -> list[Difference]:
         """Return the maximum difference of every quantity at the measured configuration.
 
-        The robot's mass matrix excludes the rotors, which are therefore subtracted from ours.
+        The robot's mass matrix excludes the rotor inertias, which are therefore subtracted from
+        ours.
 
         Args:
             options: Tolerances, and the load of both models.
-            measurements: Measurements of the driver: flat, column-major lists.
+            measurements: Robot's model as flat, column-major lists; see
+                :func:`.robot_connection.measure`.
 
         Thread: control.
         """
@@ -104,7 +109,7 @@ class ModelCheck:
 
 
 def difference_message(differences: list[Difference]) -> str:
-    """Return a message about the differences beyond their tolerance; empty without any."""
+    """Return a message about the differences beyond their tolerance; empty if there are none."""
     result = [str(difference) for difference in differences if difference.exceeds]
     if not result:
         return ""

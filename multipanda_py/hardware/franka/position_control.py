@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One motion of a Franka robot under its internal joint control, with limited commands."""
+"""Motion of a Franka robot under its own position or velocity control, with limited commands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PERIOD = 1e-3
 
 @dataclass(frozen=True)
 class JointMode:
-    """Kind of joint commands of the robot.
+    """Joint position or joint velocity mode of the robot.
 
     Attributes:
         name: Name for messages.
@@ -46,7 +46,10 @@ class JointMode:
 
 
 def joint_modes() -> dict[int, JointMode]:
-    """Return the modes by kind of command. This imports pylibfranka."""
+    """Return the joint modes by kind of command: ``POSITIONS`` and ``VELOCITIES``.
+
+    pylibfranka is imported here, so that this module can be imported without it.
+    """
     import pylibfranka as franka
 
     modes = {
@@ -77,7 +80,7 @@ _BRAKING_FRACTION = 0.9
 class SpeedNearLimits:
     """Speed limit near position limits, slightly below that of an FR3.
 
-    An arm that keeps to it can always brake before a position limit, within its acceleration
+    An arm below this speed can always brake before a position limit, within its acceleration
     limit.
 
     Args:
@@ -117,11 +120,12 @@ _FOLLOWING_TOLERANCE = 2e-6
 class PositionControl:
     """Motion that answers states with the positions of the loop, and brakes without commands.
 
-    Each command continues from ``q_d``, the last command that the robot reports. The robot
-    replaces (bridges) a lost command by motion with constant acceleration, and the next command
-    must not cause a step. A state older than :data:`MAX_STATE_AGE` is not answered, so that no
-    robot accepts a late command after it has bridged it. If the robot bridges a command that was
-    sent in time, the next command is omitted, because the first one may still arrive.
+    Each command continues from ``q_d``, the last command that the robot reports. If a command is
+    lost, the robot *bridges* it: it moves on with constant acceleration. The next command must
+    then not cause a step. A state older than :data:`MAX_STATE_AGE` is not answered, because the
+    robot has bridged the answer already and must not accept it as well. If the robot bridges a
+    command that was sent in time, the next command is omitted, because the first one may still
+    arrive.
 
     Velocity commands lead from ``q_d`` to the positions of the loop, so that robot and loop cannot
     drift apart. The correction is never faster than the commanded motion, or than
@@ -152,20 +156,20 @@ class PositionControl:
         self._limiter = MotionLimiter(
             limits, PERIOD, fastest=SpeedNearLimits(limits), catch_up=MAX_CORRECTION_SPEED
         )
-        # Number of consecutive cycles with a q_d that differs from the command.
+        # Number of consecutive cycles in which q_d differed from the command.
         self._unfollowed_cycles = 0
         self._unsent = False  # True if the last command was omitted.
-        self._bridge = self._limiter.q.copy()  # q_d of a robot that has lost the last command.
+        self._bridge = self._limiter.q.copy()  # Next q_d if the robot bridges the last command.
         self._bridged = False  # True if the robot bridged a command that was sent in time.
 
     def run(self, handle: Any) -> tuple[str, str] | None:
         """Run until the loop does not respond, stops the motion or sends an invalid command.
 
         Args:
-            handle: Motion started by the mode; it must not be used afterwards.
+            handle: Motion that :attr:`JointMode.start` returned; it must not be used afterwards.
 
         Returns:
-            Kind and text of the fault that ends the motion, or None.
+            Kind and text of the fault that ended the motion; None if the loop stopped it.
 
         Raises:
             RuntimeError: If the robot ends the motion (ControlException), or the link is broken.
@@ -193,7 +197,7 @@ class PositionControl:
             desired = None if stopping else loop.wait(number, until)
             if desired is not None and not math.isfinite(sum(desired)):
                 stopping, reason, desired = True, ("position_invalid", _invalid(desired)), None
-            if is_first:  # A robot expects a first command at rest.
+            if is_first:  # The robot expects that the first command of a motion is at rest.
                 desired = None
             before = limiter.q.copy()
             self._bridge = _bridged(state)
@@ -220,7 +224,7 @@ class PositionControl:
         """Continue from the robot's ``q_d`` if it differs from the command.
 
         Returns:
-            Reason to end the motion, if it has differed for too long; empty otherwise.
+            Reason to end the motion, if ``q_d`` has differed for too long; empty otherwise.
         """
         executed = np.array(state.q_d)
         gap = executed - self._limiter.q
@@ -242,7 +246,7 @@ class PositionControl:
 
 
 def _bridged(state: Any) -> Vector:
-    """Return ``q_d`` of a robot that has lost the command for a state, (n,) [rad]."""
+    """Return ``q_d`` after the given state if the robot bridges the next command, (n,) [rad]."""
     rate = np.array(state.dq_d) + PERIOD * np.array(state.ddq_d)
     return np.asarray(np.array(state.q_d) + PERIOD * rate)
 

@@ -64,14 +64,14 @@ class DriverSettings:
 
     @property
     def no_answer(self) -> str:
-        """Explanation if the driver does not respond."""
+        """Text of the fault if the driver does not respond, to be followed by the timeout."""
         return (
             f"{self.peer} accepts connections but does not respond: check that the address is "
             "that of a robot, and restart the robot if it is; waited"
         )
 
     def to_json(self) -> str:
-        """Return one line of JSON."""
+        """Return the settings as one line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -91,7 +91,8 @@ def apply(robot: Any, settings: DriverSettings) -> None:
         SettingRefused: If the robot rejects one of them.
         RuntimeError: If the link is broken (libfranka's NetworkException).
     """
-    nominal = list(robot.read_once().F_T_NE)  # Nominal end-effector frame from Desk.
+    # The robot takes the end-effector frame relative to the nominal one, which is set in Desk.
+    nominal = list(robot.read_once().F_T_NE)
     steps: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = [
         ("collision thresholds", robot.set_collision_behavior, tuple(settings.collision_behavior)),
         ("joint_impedance", robot.set_joint_impedance, (settings.joint_impedance,)),
@@ -189,9 +190,11 @@ def fresh_state(robot: Any) -> Any:
 
 
 def measure(robot: Any) -> dict[str, Any]:
-    """Return the robot's model at the measured configuration, and the frames that it uses.
+    """Return the robot's model at the measured configuration, with its frames and loads.
 
-    Matrices are flat and column-major, as in libfranka.
+    Keys are the names of libfranka's state, and ``mass``, ``coriolis``, ``gravity`` and
+    ``jacobian``. Matrices are flat and column-major, as in libfranka. Coriolis torques are those
+    at :data:`PROBE_SPEED`.
     """
     model, state = robot.load_model(), fresh_state(robot)
     result: dict[str, Any] = {
@@ -207,7 +210,13 @@ def measure(robot: Any) -> dict[str, Any]:
 
 
 def describe_error(ip: str, kind: str, text: str) -> str:
-    """Describe an error of libfranka with its remedy."""
+    """Return a message about an error of libfranka, with its remedy.
+
+    Args:
+        ip: Address of the robot.
+        kind: Name of the exception class.
+        text: Text of the exception.
+    """
     text = text.removeprefix("libfranka: ").strip()
     low = text.lower()
     if "incompatible library version" in low:

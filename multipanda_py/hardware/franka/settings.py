@@ -21,12 +21,12 @@ from multipanda_py.state import Matrix
 
 @dataclass(frozen=True)
 class LoadSettings(Settings):
-    """Load of an arm beyond its tool."""
+    """Settings of the load that an arm carries in addition to its tool."""
 
     load_mass: float = number(
         0.0, unit="kg", low=0, high=20, doc="Mass of the load of the arm beyond its tool"
     )
-    # A wrong load lifts or drops the arm. These bounds reject gross typing errors.
+    # A wrong load lifts or drops the arm. Bounds of mass, centre and inertia reject gross errors.
     load_com: list[float] = vector(
         0, 0, 0, unit="m", low=-0.5, high=0.5,
         doc="Centre of mass of the load in the flange frame",
@@ -45,12 +45,18 @@ class LoadSettings(Settings):
 
     @classmethod
     def refusal(cls, name: str, value: Any) -> str:
-        """Return why an inertia is not that of a rigid body, or an empty string."""
+        """Return why ``load_inertia`` is impossible; an empty string for other settings."""
         return _of_no_body(value) if name == "load_inertia" else ""
 
 
 def _of_no_body(values: Sequence[float]) -> str:
-    """Return why an inertia is impossible: its principal moments obey the triangle inequality."""
+    """Return why an inertia is impossible, or an empty string.
+
+    Its principal moments must be positive and obey the triangle inequality.
+
+    Args:
+        values: Inertia, xx yy zz xy xz yz, (6,) [kg m^2].
+    """
     moments = np.linalg.eigvalsh(inertia_matrix(values))
     if moments[0] > 0.0 and moments[0] + moments[1] >= moments[2] - 1e-9:
         return ""
@@ -60,7 +66,7 @@ def _of_no_body(values: Sequence[float]) -> str:
     )
 
 
-# Thresholds in the examples of Franka Robotics [Nm], [N, Nm].
+# Collision thresholds in the examples of Franka Robotics: joints [Nm], end effector [N, Nm].
 _TORQUE_THRESHOLDS = (20.0, 20.0, 18.0, 18.0, 16.0, 14.0, 12.0)
 _FORCE_THRESHOLDS = (20.0, 20.0, 20.0, 25.0, 25.0, 25.0)
 _THRESHOLD_BOUNDS: dict[str, Any] = {"low": 0, "high": 1000, "exclusive_low": True}
@@ -196,10 +202,12 @@ def driver_settings(
 def changed_settings(
     settings: DriverSettings, options: FrankaSettings, arm: ArmDescription
 ) -> DriverSettings:
-    """Return the settings with the changeable ones replaced; fast. Thread: control.
+    """Return a driver's settings with new thresholds, impedances, load and stiffness frame.
+
+    It is fast enough for the loop. Thread: control.
 
     Args:
-        settings: Present settings of the driver.
+        settings: Current settings of the driver.
         options: New settings of the robot.
         arm: Description of the arm.
     """
@@ -238,7 +246,9 @@ def pose_ee_in_flange(arm: ArmDescription) -> Matrix:
 
 
 def commanded_load(options: FrankaSettings, arm: ArmDescription) -> Load:
-    """Return the load to set on the robot: that of the arm, and its tool unless Desk includes it.
+    """Return the load to set on the robot: load and tool of the arm as one body.
+
+    The tool is left out if the end effector in Desk includes it (``tool_in_desk``).
 
     Args:
         options: Settings of the robot.

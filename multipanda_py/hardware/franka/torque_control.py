@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One motion under torque control of a Franka robot."""
+"""Motion of a Franka robot under torque control."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FINISH_TIME = 1.5
 
 
 def publish(loop: DriverSide, state: Any, executing: int, mode: int) -> int:
-    """Publish a state of libfranka to the loop; return the number of the state.
+    """Publish a state of libfranka to the loop; return the number of the published state.
 
     Args:
         loop: Connection to the loop.
@@ -33,7 +33,12 @@ def publish(loop: DriverSide, state: Any, executing: int, mode: int) -> int:
 
 
 def refuse_settings(loop: DriverSide, control: str) -> None:
-    """Reject settings on standard input, because robots accept them only at rest."""
+    """Reject new settings during a motion, because robots accept them only without one.
+
+    Args:
+        loop: Connection to the loop, with the settings on standard input.
+        control: Name of the running control, for the message.
+    """
     for _ in loop.lines():
         loop.send_message(
             settings="refused", text=f"the arm is under {control} control, not at rest"
@@ -58,7 +63,9 @@ _HALF_PERIOD = 0.0005  # Half a cycle [s].
 
 
 class TorqueControl:
-    """Motion that answers states with the torques of the loop, and ends at zero torque.
+    """Motion that answers states with the torques of the loop.
+
+    Without an answer the torque decays, and the motion ends at zero torque.
 
     Args:
         loop: Connection to the loop.
@@ -79,7 +86,7 @@ class TorqueControl:
             handle: Result of ``start_torque_control``; it must not be used afterwards.
 
         Returns:
-            Kind and text of the fault that ends the motion, or None.
+            Kind and text of the fault that ended the motion; None if the loop stopped it.
 
         Raises:
             RuntimeError: If the robot ends the motion (ControlException), or the link is broken.
@@ -102,7 +109,8 @@ class TorqueControl:
                 loop.report_busy(0.0)
             tau = None
             if not stopping:
-                # This loads the code of the answer into the caches while the loop computes.
+                # While the loop computes, this loads the code of the answer into the caches. The
+                # answer is then sent sooner.
                 self._torques(limiter.rehearse(executed))
                 desired = loop.wait(number, until)
                 if desired is None:

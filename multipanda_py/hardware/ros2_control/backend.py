@@ -67,11 +67,11 @@ class TopicArm:
         return self.link.poll(_no_model)
 
     def recover(self) -> None:
-        """Make the arm ready again, or start a new driver if the last one has ended."""
+        """Clear the fault of the arm, or start a new driver if the last one has ended."""
         self.link.recover()
 
     def configure(self, settings: Ros2ControlSettings) -> None:
-        """Send another load or damping to the driver, which continues meanwhile.
+        """Send another load or damping to the driver, which continues its motion.
 
         Raises:
             BackendError: If no driver runs.
@@ -84,7 +84,11 @@ class TopicArm:
         self.link.watch.send(changed_settings(self._sent_settings, settings, self._description))
 
     def settings_answer(self) -> str | None:
-        """Return None before the response, then the reason of a rejection or an empty string."""
+        """Return the result of :meth:`configure`, once.
+
+        None means that there is no result yet. An empty string means that the settings apply, any
+        other text is the reason why they do not.
+        """
         answers = self.link.watch.answers
         if self._requested_settings is None:
             return None
@@ -99,7 +103,7 @@ class TopicArm:
 
 
 def _no_model(_result: object) -> str:
-    """Accept the driver, because the model of the external controller manager is unknown."""
+    """Accept every driver: the external controller manager has no model to compare with ours."""
     return ""
 
 
@@ -146,7 +150,11 @@ class Ros2Control(DrivenBackend[Ros2ControlSettings]):
 
     @classmethod
     def interfaces_with(cls, settings: Ros2ControlSettings) -> tuple[str, ...]:
-        """Return efforts, or positions and velocities, which the loop converts to positions."""
+        """Return the command interfaces that controllets may use.
+
+        With effort commands it is effort. With position commands it is position and velocity,
+        because the loop integrates velocities to positions.
+        """
         return (
             COMMAND_INTERFACES[:1]
             if settings.command_interface == EFFORT
@@ -160,7 +168,7 @@ class Ros2Control(DrivenBackend[Ros2ControlSettings]):
 
     @classmethod
     def describe_silence(cls, arms: Sequence[str]) -> str:
-        """Describe what drivers have done while the loop was stopped."""
+        """Return a sentence on what the drivers did while the loop was stopped."""
         return (
             f"the drivers of {', '.join(arms)} brake the arms and compensate gravity where "
             "needed. Recover them when the loop runs"

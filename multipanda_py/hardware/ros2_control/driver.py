@@ -45,11 +45,11 @@ Limiter = TypeVar("Limiter")
 
 
 class TopicControl(ABC, Generic[Limiter]):
-    """Control of one arm over its topics, from its second state to the last command.
+    """Control of one arm over its topics, from the first state to the last command.
 
-    The external controller keeps the last command. After the first command, every state is
-    therefore answered. The command is that of the loop. If the loop does not respond, has ended or
-    has a fault, the command brakes the arm.
+    The external controller repeats the last command. After the first command, every state is
+    therefore answered: with the command of the loop, or with one that brakes the arm. It brakes if
+    the loop does not respond or has ended, and after a fault.
 
     Args:
         loop: Connection to the loop.
@@ -61,7 +61,7 @@ class TopicControl(ABC, Generic[Limiter]):
     """
 
     kind: ClassVar[int] = TORQUES
-    """Kind of command."""
+    """Kind of command that this control takes from the loop."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class TopicControl(ABC, Generic[Limiter]):
         self._armed, self._moving = True, False
         self._valid_state_at = self._message_at = time.monotonic()
         self._last_command_time = 0.0
-        self._state_error = ""  # Error of the newest message.
+        self._state_error = ""  # Reason why the newest message is invalid; empty if it is valid.
         self._lost_states = False
         self._recoveries = loop.words[DriverWord.RECOVER]
         self._use(settings)
@@ -88,22 +88,26 @@ class TopicControl(ABC, Generic[Limiter]):
     @staticmethod
     @abstractmethod
     def _limiter_of(settings: TopicDriverSettings) -> Limiter:
-        """Return the limiter of every command; it outlives changes of settings."""
+        """Return the limiter that every command passes; changed settings do not replace it."""
 
     @abstractmethod
     def _answer(self, period: float) -> None:
-        """Publish the newest state to the loop, and send its command."""
+        """Publish the newest state to the loop, and send a command to the arm.
+
+        Args:
+            period: Time since the state before [s].
+        """
 
     @abstractmethod
     def _act_without_state(self) -> None:
-        """Brake or carry the arm while no valid state arrives."""
+        """Send what keeps the arm safe while no valid state arrives."""
 
     @abstractmethod
     def _leave(self) -> None:
-        """Brake the arm, and finally send a command that keeps it where it stands."""
+        """Brake the arm, and leave a last command that keeps it at rest."""
 
     def _use(self, settings: TopicDriverSettings) -> None:
-        """Use new settings, with the same arm and topics."""
+        """Use settings with another load or damping; arm and topics must be the same."""
         self._settings = settings
         is_torque = settings.effort == "torque"
         self._observer = MomentumObserver(unpacked(settings)) if is_torque else None
@@ -116,7 +120,7 @@ class TopicControl(ABC, Generic[Limiter]):
         self._leave()
 
     def _process_messages(self) -> None:
-        """Process new messages and requests, and check the timeouts."""
+        """Process new states and requests of the loop, and check the timeout of states."""
         loop, words = self._loop, self._loop.words
         self._topics.spin(MAX_WAIT)
         loop.send_heartbeat()
@@ -138,7 +142,7 @@ class TopicControl(ABC, Generic[Limiter]):
             loop.send_message(settings="applied", text="")
 
     def _on_state(self, message: Any) -> None:
-        """Answer a ``sensor_msgs/JointState``."""
+        """Answer a ``sensor_msgs/JointState`` with a command; report a fault if it is invalid."""
         self._message_at = time.monotonic()
         reading, before = self._reading, self._reading.time
         try:
@@ -154,12 +158,16 @@ class TopicControl(ABC, Generic[Limiter]):
         self._answer(reading.time - before)
 
     def _publish(self, period: float) -> int:
-        """Publish the newest state to the loop; return its number."""
+        """Publish the newest state to the loop, and return its number.
+
+        Args:
+            period: Time since the state before [s].
+        """
         reading = self._reading
         tau = self._tau
         exerted = [0.0] * len(tau)
-        # Before the first command, brakes may carry the arm. Measured efforts would then be
-        # misleading.
+        # Before the first command, brakes may carry the arm. The difference between efforts and
+        # gravity would then look like an external torque.
         if self._observer is not None and reading.effort and self._sent is not None:
             tau, exerted = reading.effort, self._exerted_torques(self._observer, period)
         return self._loop.publish(
@@ -167,10 +175,13 @@ class TopicControl(ABC, Generic[Limiter]):
         )
 
     def _check_timeout(self) -> float:
-        """Count a state without a command of the loop; end the motion after :data:`.RAMP_TIME`.
+        """Process a state for which the loop has sent no command.
+
+        After :data:`.RAMP_TIME` without commands the motion ends. This is a fault unless the loop
+        has stopped the motion or ended.
 
         Returns:
-            Time since the last command [s].
+            Time since the last command of the loop [s].
         """
         words = self._loop.words
         words[DriverWord.LATE] += 1
@@ -199,12 +210,15 @@ class TopicControl(ABC, Generic[Limiter]):
         self._topics.send(command)
 
     def _fail(self, kind: str, text: str) -> None:
-        """Report a fault once, and ignore the loop until the next recovery request."""
+        """Report a fault, and ignore the loop until the next recovery request.
+
+        Further faults before this request are not reported.
+        """
         self._moving = False
         if not self._armed:
             return
         self._armed = False
-        # Requests for older faults are skipped.
+        # Earlier requests were made for earlier faults, and must not clear this fault.
         self._recoveries = self._loop.words[DriverWord.RECOVER]
         self._loop.send_message(fault=kind, text=f"{self._settings.peer}: {text}")
 
@@ -224,7 +238,7 @@ Numbers = list[float]
 
 
 class RestingTorque:
-    r"""Torque that carries and brakes an arm without the loop.
+    r"""Torque that carries and brakes an arm without a command of the loop.
 
     .. math:: \tau_0 = g(q) - D \dot q.
 
@@ -268,8 +282,8 @@ _monotonic_ns = time.monotonic_ns
 class EffortControl(TopicControl[TorqueLimiter]):
     """Effort control of an arm.
 
-    Without the loop, the efforts carry and brake the arm. Without states, they are sent
-    periodically for the last configuration.
+    Without commands of the loop, the efforts carry and brake the arm. Without states, the efforts
+    that carry the arm in its last known configuration are sent periodically.
 
     Thread: main.
     """
@@ -279,13 +293,11 @@ class EffortControl(TopicControl[TorqueLimiter]):
         return TorqueLimiter(settings.torque_limits, settings.torque_steps)
 
     def _use(self, settings: TopicDriverSettings) -> None:
-        """Use new settings, with the same arm and topics."""
         super()._use(settings)
         model = unpacked(settings)
         self._resting = RestingTorque(model, settings.damping, carries=settings.carries)
 
     def _answer(self, period: float) -> None:
-        """Publish the newest state to the loop, and send its command."""
         reading = self._reading
         resting = self._resting.of(reading.q, reading.dq)
         if self._armed and not self._moving and self._loop.may_execute() == TORQUES:
@@ -299,15 +311,26 @@ class EffortControl(TopicControl[TorqueLimiter]):
         self._send(self._next_torque(number, until, resting))
 
     def _start(self, resting: list[float]) -> None:
-        """Begin a motion with the current effort of the arm."""
-        if self._sent is None:  # Another program has controlled the arm until now.
+        """Begin a motion with the effort that was sent last.
+
+        Args:
+            resting: Effort that carries and brakes the arm, (n,) [Nm].
+        """
+        # Another program has commanded the arm until now, so its current effort is assumed.
+        if self._sent is None:
             self._sent = resting if self._settings.carries else [0.0] * len(resting)
         self._tau, self._moving, self._last_command_time = self._sent, True, self._reading.time
         self._limiter.start(self._sent)
         self._loop.start_motion()
 
     def _next_torque(self, number: int, until: int, resting: list[float]) -> list[float]:
-        """Return the limited torque of the loop; without it, the next torque of the decay."""
+        """Return the limited torque of the loop; without one, that of the decay to ``resting``.
+
+        Args:
+            number: Number of the published state.
+            until: End of the wait for the loop, CLOCK_MONOTONIC [ns].
+            resting: Torque that carries and brakes the arm, (n,) [Nm].
+        """
         words, limiter = self._loop.words, self._limiter
         sent = self._sent or resting
         desired = self._loop.wait(number, until)
@@ -324,7 +347,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         return limiter.silent(self._check_timeout(), sent, resting)
 
     def _act_without_state(self) -> None:
-        """Send the torque that carries the arm in its last configuration, as no state arrives."""
+        """Approach the torque that carries the arm at rest in its last known configuration."""
         reading = self._reading
         if self._sent is None or not reading.q:
             return
@@ -337,7 +360,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         super()._send(tau)
 
     def _leave(self) -> None:
-        """Brake the arm, and finally send the effort that carries it where it stands."""
+        """Brake the arm; at rest or after a timeout, leave the effort that carries it there."""
         self._armed = self._moving = False
         if self._sent is None:
             return
@@ -362,12 +385,12 @@ POSITION_STOP_TIME = 2.0
 
 
 class TopicPositions(TopicControl[MotionLimiter]):
-    """Position control of an arm, with final limits of velocity, acceleration and jerk.
+    """Position control of an arm; commands are limited in velocity, acceleration and jerk.
 
-    Without the loop, the command brakes within these limits and then stays. Without states,
-    nothing is sent, because the external controller holds the last position. When states return,
-    nothing is sent either until the next motion, which begins at the position of the arm and at
-    rest.
+    Without commands of the loop, the commanded position brakes within these limits and then stays.
+    Without states it brakes as well, and then nothing is sent, because the external controller
+    holds the last position. When states return, nothing is sent until the next motion. This motion
+    begins at the measured position, at rest.
 
     Thread: main.
     """
@@ -405,7 +428,10 @@ class TopicPositions(TopicControl[MotionLimiter]):
         self._send(self._limiter.q.tolist())
 
     def _start(self) -> None:
-        """Begin a motion at the last command if the arm is near it, otherwise at the arm."""
+        """Begin a motion at the last commanded position if it is near the measured one.
+
+        Otherwise, or without a command so far, the motion begins at the measured position.
+        """
         limiter, q = self._limiter, np.array(self._reading.q)
         if self._sent is None or (
             limiter.at_rest and np.abs(limiter.q - q).max() > MAX_COMMAND_DISTANCE
@@ -439,12 +465,12 @@ _COLLECTION_TIME = 1.0
 
 
 def kind_of_control(settings: TopicDriverSettings) -> type[EffortControl | TopicPositions]:
-    """Return the class that controls the arm."""
+    """Return the class of control for the arm's command interface."""
     return EffortControl if settings.command_interface == EFFORT else TopicPositions
 
 
 def main() -> NoReturn:
-    """Run a driver. Thread: main."""
+    """Connect to loop and topics, run the driver, and end the process. Thread: main."""
     loop = connect_to_loop()
     try:
         settings = TopicDriverSettings.from_json(loop.first_line())
@@ -453,7 +479,7 @@ def main() -> NoReturn:
             from multipanda_py.hardware.ros2_control.topics import Topics
         except ImportError as error:
             raise DriverStartError(f"ROS 2 cannot be imported: {error}", final=True) from None
-        # The threads of the middleware inherit this priority.
+        # Set before the middleware starts its threads, which inherit this priority.
         warnings = take_priority(settings.priority, settings.peer)
         topics = Topics(settings)
         control = kind_of_control(settings)(
@@ -461,7 +487,7 @@ def main() -> NoReturn:
         )
         make_ordinary(
             RESEND_THREAD_PREFIX
-        )  # The threads of the middleware have their names by now.
+        )  # Threads are found by name, and those of the middleware have their names by now.
     except DriverStartError as error:
         loop.send_message(error=f"{error}", final=error.final)
         os._exit(1)

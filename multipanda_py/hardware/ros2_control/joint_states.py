@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check that the states on a topic are those of the configured arm, and read them."""
+"""Reader of joint states from a topic, which checks that they are those of the configured arm."""
 
 from __future__ import annotations
 
@@ -41,10 +41,11 @@ class JointReading:
 
     Args:
         names: Names of the joints, n.
-        fastest: Speed limits, (n,) [rad/s, or m/s]; without them positions may jump.
+        fastest: Speed limits, (n,) [rad/s, or m/s]; without them, positions are not checked for
+            jumps.
         endless: True for each continuous joint, (n,), whose position may change by full rotations.
-        longest: Time between two states after which the allowed change no longer grows [s]. A
-            joint that has jumped further stays rejected until :meth:`forget`.
+        longest: Time between two states above which the permitted change no longer grows [s].
+            States after a larger jump are rejected until :meth:`forget`.
         slides: True for each prismatic joint, (n,).
 
     Attributes:
@@ -67,7 +68,8 @@ class JointReading:
         self._endless = list(endless) or [False] * len(names)
         self._longest = longest
         self._units = ["m" if one else "rad" for one in slides] or ["rad"] * len(names)
-        self._stamp = -math.inf  # Stamp of the last message, also if older than the state.
+        # Stamp of the last message [s]. It may be older than ``time``, and is not accepted then.
+        self._stamp = -math.inf
         self._before: list[float] = []  # Last positions; empty if unknown.
         self._names: list[str] = []
         self._indices: list[int] = []
@@ -77,10 +79,10 @@ class JointReading:
         self.effort: list[float] = []
 
     def receive(self, message: StateMessage) -> bool:
-        """Read a message with any order of joints.
+        """Read a message, in which joints may have any order.
 
         Returns:
-            True if it is a newer state of this arm.
+            True if it is a newer state of this arm; False if it is of other joints or not newer.
 
         Raises:
             StateInvalid: If joints or numbers are missing or not finite, or a joint has moved too
@@ -116,23 +118,29 @@ class JointReading:
 
     @property
     def is_behind(self) -> bool:
-        """True if the last stamp was older than that of the state."""
+        """True if the last message had an older stamp than the accepted state."""
         return self._stamp < self.time
 
     def follow_back(self) -> None:
-        """Continue from the last stamp if stamps have decreased.
+        """Accept all stamps after the last one, if it was older than that of the state.
 
-        This happens when a clock is set or restarted.
+        Stamps decrease when a clock is set back or restarted. The next positions are not compared
+        with the previous ones.
         """
         if self.is_behind:
             self.time, self._before = self._stamp, []
 
     def forget(self) -> None:
-        """Accept the joint positions of the next state without comparison, after a recovery."""
+        """Accept the positions of the next state without a check for jumps, after a recovery."""
         self._before = []
 
     def _check_displacement(self, q: Sequence[float], period: float) -> None:
-        """Reject positions that the arm cannot have reached."""
+        """Reject positions that the arm cannot have reached since the last state.
+
+        Args:
+            q: New positions, (n,) [rad, or m].
+            period: Time since the last state [s].
+        """
         each = zip(
             self._required_joints, q, self._before, self._fastest, self._endless, self._units
         )
@@ -146,7 +154,17 @@ class JointReading:
                 )
 
     def _find(self, names: Sequence[str]) -> bool:
-        """Find the indices of the joints; return False if the message is of another arm."""
+        """Find the arm's joints in a message.
+
+        Args:
+            names: Names of the joints in the message.
+
+        Returns:
+            False if none of them belongs to the arm.
+
+        Raises:
+            StateInvalid: If only some joints of the arm are named, or a name repeats.
+        """
         missing = [name for name in self._required_joints if name not in names]
         if len(missing) == len(self._required_joints):
             return False

@@ -86,7 +86,7 @@ class Ros2ControlSettings(LoadSettings):
 class TopicDriverSettings:
     """Start-up configuration of one driver.
 
-    Attributes without description here are those of :class:`.Ros2ControlSettings`.
+    Attributes that are not listed here are those of :class:`.Ros2ControlSettings`.
 
     Attributes:
         arm: Name of the arm.
@@ -148,11 +148,11 @@ class TopicDriverSettings:
 
     @property
     def no_answer(self) -> str:
-        """Explanation if the driver does not respond."""
+        """Text of the fault if the driver does not respond, to be followed by the timeout."""
         return f"the driver of {self.peer} does not start; waited"
 
     def to_json(self) -> str:
-        """Return one line of JSON."""
+        """Return the settings as one line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -203,10 +203,12 @@ def driver_settings(
 def changed_settings(
     sent: TopicDriverSettings, settings: Ros2ControlSettings, arm: ArmDescription
 ) -> TopicDriverSettings:
-    """Return the settings with the changeable ones replaced; fast. Thread: control.
+    """Return a driver's settings with a new load and damping, without building a new model.
+
+    It is fast enough for the loop. Thread: control.
 
     Args:
-        sent: Present settings of the driver.
+        sent: Current settings of the driver.
         settings: New settings of the arm.
         arm: Description of the arm.
     """
@@ -230,7 +232,7 @@ def packed(model: Any) -> str:
 
 
 def unpacked(sent: TopicDriverSettings) -> Any:
-    """Return the model of an arm with tool and load."""
+    """Return the pinocchio model of an arm with tool and load from its driver's settings."""
     model = pin.Model()
     model.loadFromString(zlib.decompress(base64.b64decode(sent.model)).decode())
     inertia = np.reshape(sent.load_inertia, (3, 3))

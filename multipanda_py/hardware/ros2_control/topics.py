@@ -18,9 +18,9 @@ from std_msgs.msg import Float64MultiArray
 from multipanda_py.hardware.ros2_control.settings import ARRAY, TopicDriverSettings
 from multipanda_py.realtime.system.dds import announce_without_types
 
-# Only the newest state matters, so lost ones need not be sent again, and best effort matches both
-# kinds of publishers. Controllers subscribe to commands as reliable, which a best-effort publisher
-# would not match.
+# States are received with best effort: only the newest one matters, so lost ones need not be sent
+# again, and this setting matches reliable and best-effort publishers. Commands are sent reliably,
+# because controllers subscribe as reliable and would not match a best-effort publisher.
 _STATES = QoSProfile(
     depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT
 )
@@ -69,11 +69,11 @@ class Topics:
         self.on_state(message)
 
     def spin(self, seconds: float) -> None:
-        """Process messages, with a timeout [s]."""
+        """Process one message; wait up to ``seconds`` [s] for it."""
         self._executor.spin_once(timeout_sec=seconds)
 
     def send(self, command: Sequence[float]) -> None:
-        """Send efforts, (n,) [Nm], or positions [rad]."""
+        """Publish a command: efforts, (n,) [Nm], or positions, (n,) [rad]."""
         setattr(self._command, self._field, array("d", command))
         self._publisher.publish(self._command)
 
