@@ -93,7 +93,7 @@ class SettingsRejected(MultipandaError, ValueError):
 
 
 class PlanRejected(MultipandaError, ValueError):
-    """Raised if a planning request is invalid, or its start configuration is not allowed."""
+    """Raised if a planning request or its start configuration is invalid, or no plan is found."""
 
 
 class MotionFailed(MultipandaError, RuntimeError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contract of a feature, an add-on for any compatible controllet, and features of a controllet."""
+"""Contract of a feature, an add-on for any compatible controllet; selection of the features."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ REST_SPEED = 0.01
 
 @dataclass(frozen=True, eq=False)
 class GovernorParams:
-    """Bounds of the feature ``Governor``."""
+    """Parameters of the feature ``Governor``: bounds of the reference motion."""
 
     linear_acceleration: float = number(
         8.0, unit="m/s^2", low=0.1, high=50,

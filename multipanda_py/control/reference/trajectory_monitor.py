@@ -145,7 +145,7 @@ class MotionState(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class TrajectoryParams:
-    """Speed, tolerances and contact thresholds of motions."""
+    """Parameters of joint motions: speed, tolerances and contact thresholds."""
 
     velocity_scaling: float = number(
         0.3, low=0.02, high=1,

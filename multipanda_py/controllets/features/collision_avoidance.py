@@ -39,7 +39,7 @@ _PARTS = ("all", "without_gripper", "ignore")
 
 @dataclass(frozen=True, eq=False)
 class CollisionAvoidanceParams:
-    """Distances, gains and body groups of ``CollisionAvoidance``."""
+    """Parameters of ``CollisionAvoidance``: distances, gains and avoided bodies."""
 
     distance: float = number(
         0.03, unit="m", low=0.001, high=0.5,

@@ -26,7 +26,7 @@ MIN_REPORTED_WRENCH = 0.5
 
 @dataclass(frozen=True, eq=False)
 class FeedbackWrenchParams:
-    """Bounds, filter and passivity of ``FeedbackWrench``."""
+    """Parameters of ``FeedbackWrench``: bounds, filter, and passivity of the displayed wrench."""
 
     timeout: float = number(
         0.25,

@@ -19,7 +19,7 @@ from multipanda_py.targets import Target
 
 @dataclass(frozen=True, eq=False)
 class FrictionParams:
-    """Friction model and compensated fraction of ``Friction``."""
+    """Parameters of ``Friction``: friction model and compensated fraction."""
 
     model: str = choice(
         "identified", options=("identified", "custom"),
@@ -50,7 +50,7 @@ class FrictionParams:
 
 
 class _Compensation:
-    """Friction model of one arm's joints."""
+    """Friction compensation of the joints of one arm."""
 
     def __init__(self, joints: int) -> None:
         self._tau, self._viscous = np.zeros(joints), np.zeros(joints)

@@ -121,7 +121,7 @@ BRAKING_SPEED_FRACTION, SPEED_DECAY_RATE = 0.8, 60.0
 
 @dataclass(frozen=True, eq=False)
 class JointLimitsParams:
-    """Barrier of ``JointLimits``."""
+    """Parameters of ``JointLimits``: width, torque and damping of the barriers."""
 
     range: JointVector = joint_vector(
         0.1, unit="rad", low=1e-3, high=1.0,

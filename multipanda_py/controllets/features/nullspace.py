@@ -28,7 +28,7 @@ MIN_STIFFNESS = 0.1
 
 @dataclass(frozen=True, eq=False)
 class NullspaceParams:
-    """Gains and projector of ``Nullspace``."""
+    """Parameters of ``Nullspace``: gains, projector and torque bound."""
 
     stiffness: JointVector = joint_vector(
         "posture_stiffness", unit="Nm/rad", low=0, high=100,

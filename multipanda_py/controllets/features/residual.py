@@ -20,7 +20,7 @@ from multipanda_py.targets import Target
 
 @dataclass(frozen=True, eq=False)
 class ResidualParams:
-    """Scale and bounds of ``Residual``."""
+    """Parameters of ``Residual``: scale, torque bound and smoothing."""
 
     scale: float = number(
         0.9, low=0, high=0.95,

@@ -26,7 +26,7 @@ _TINY = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class SingularityParams:
-    """Damping of ``Singularity``."""
+    """Parameters of ``Singularity``: threshold and rate of the damping."""
 
     threshold: float = number(
         0.02, unit="1/kg", low=1e-6, high=10,
@@ -94,7 +94,7 @@ _SINGULAR = 1e-16  # Squared manipulability below which an arm counts as singula
 
 @dataclass(frozen=True, eq=False)
 class ManipulabilityParams:
-    """Potential of ``Manipulability``."""
+    """Parameters of ``Manipulability``: threshold and gain of the potential."""
 
     gain: float = number(
         10.0, unit="J", low=0, high=10000, doc="gain k_m of the potential k_m (m - m_0)^2"

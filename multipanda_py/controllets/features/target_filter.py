@@ -23,7 +23,7 @@ _ARRIVAL_GAP = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class TargetFilterParams:
-    """Filter of ``TargetFilter``."""
+    """Parameters of ``TargetFilter``."""
 
     time_constant: float = number(
         0.1, unit="s", low=0, high=10,

@@ -27,7 +27,7 @@ REPORT_DISTANCE = 0.01
 
 @dataclass(frozen=True, eq=False)
 class WorkspaceParams:
-    """Bounds of ``Workspace``."""
+    """Parameters of ``Workspace``: corners of the box and maximum speeds."""
 
     lower: Vector = vector(
         -0.9, -0.9, -0.3, unit="m", low=-2, high=2, doc="minimum target position in the base"

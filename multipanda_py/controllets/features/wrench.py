@@ -23,7 +23,7 @@ FADE_START_FRACTION, FADE_END_FRACTION = 0.5, 0.8
 
 @dataclass(frozen=True, eq=False)
 class WrenchParams:
-    """Filter of ``Wrench``."""
+    """Parameters of ``Wrench``."""
 
     time_constant: float = number(
         0.05, unit="s", low=0, high=10,
