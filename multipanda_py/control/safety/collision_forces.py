@@ -17,11 +17,13 @@ from multipanda_py.robots.collision_pairs import Group
 from multipanda_py.state import ArmState, Matrix, Vector
 
 MAX_FORCE = 2000.0
-"""Maximum force that stops one pair [N]. It bounds the torques of joints that hardly move the
-pair."""
-_MAX_SWEEPS = 20  # Maximum number of sweeps over all pairs.
-_REGULARISATION = 1e-4  # Regularisation for pairs that an arm can hardly separate [1/kg].
-_MIN_DISTANCE = -0.02  # Lower bound of the distance h, which limits the separation speed [m].
+"""Maximum force that brakes the approach of one pair [N]. It bounds the torques of joints that
+hardly move the pair."""
+_MAX_SWEEPS = 20  # Maximum number of sweeps of ``settle`` over all pairs.
+# Mobility that ``settle`` adds to each pair [1/kg]. Without it, a pair that an arm can hardly
+# separate would get a very large force.
+_REGULARISATION = 1e-4
+_MIN_DISTANCE = -0.02  # Lower bound of h in v(h) = p h, so that overlaps separate slowly [m].
 
 
 class CollisionVelocityDamper:
@@ -71,7 +73,7 @@ class CollisionVelocityDamper:
             self._slow, self._fast = 1.0 / bandwidth, 0.5 / deceleration
 
     def allowed(self, distance: float, stop: float) -> tuple[float, float]:
-        """Return v(h) [m/s] and its slope [1/s]; infinite speed if the bound is disabled.
+        """Return v(h) [m/s] and its slope [1/s]; infinity and 0 if the bound is disabled.
 
         Args:
             distance: Distance of the bodies [m].
@@ -89,13 +91,14 @@ class CollisionVelocityDamper:
         """Return the distance [m] below which the bound may act at an approach ``speed`` [m/s].
 
         It is the distance at which v(h) exceeds the speed by a / p. Above it, the bound is not
-        active even if a controllet accelerates the bodies towards each other with a.
+        active even if a controllet accelerates the bodies towards each other with a. The result is
+        0 if the bound is disabled.
         """
         faster = (speed if speed > 0.0 else 0.0) + self._sooner
         return self._base + faster * (self._slow + faster * self._fast)
 
     def required(self, distance: float, speed: float, stop: float) -> float:
-        """Return the minimum acceleration of the distance for a speed within v(h) [m/s^2].
+        """Return the minimum acceleration of the distance that limits the speed to v(h) [m/s^2].
 
         Args:
             distance: Distance of the bodies [m].
@@ -217,7 +220,7 @@ def push_apart(
 
 
 ROUNDING_FACTOR = 1.0 + 1e-9
-"""Factor on a bound that compensates rounding errors."""
+"""Factor on an upper bound, which keeps it valid despite rounding errors."""
 
 
 class Pair:
@@ -225,7 +228,7 @@ class Pair:
 
     Attributes:
         distance: Distance between their surfaces [m].
-        rate: Time derivative of the distance by all joints of both bodies [m/s].
+        rate: Time derivative of the distance at the current joint velocities [m/s].
         near_distance: Activation distance [m]. It is lower for a pair that was nearer at the
             start.
         arms: Indices of the arms that move one or both solids.
@@ -275,11 +278,11 @@ class NearPairs:
 
     def __init__(self, scene: CollisionGeometry, reach: Callable[[float], float]) -> None:
         self._scene, self._reach = scene, reach
-        # Row 0 of each arm is the zero twist of the fixed base, so that a link number indexes its
-        # own twist at the world origin.
+        # For each arm, row k is the twist of link k at the world origin. Row 0, of the fixed base,
+        # stays zero.
         self._twists = np.zeros((len(scene.joints), scene.joint_count + 1, 6))
         pin.computeJointJacobians(scene.model, scene.data, scene.q)
-        # pinocchio returns a vector for a model with one joint.
+        # For a model with one joint, pinocchio returns J as a vector.
         jacobian = scene.data.J.reshape(6, -1)
         self._jacobians = [jacobian[:, joints] for joints in scene.joints]
         # Element k contains the Jacobian columns of the joints that move link k; element 0 belongs
@@ -296,16 +299,16 @@ class NearPairs:
         min_distance: float,
         speeds: Sequence[float],
     ) -> list[Pair]:
-        """Return the pairs on which braking or repulsion may act, the relevant ones.
+        """Return the relevant pairs: those on which braking or repulsion may act.
 
         Args:
             near: Measured groups, each with the distance below which its pairs are relevant [m].
             everyone: States of all arms.
             distance_at_rest: Distance below which pairs are relevant at rest [m].
             min_distance: Distance below which pairs are relevant for references ahead of the arms
-                [m].
-            speeds: Upper bounds of the point speeds of all links, in the order of the groups'
-                indices [m/s].
+                [m]. It applies to groups with ``is_foreseen``.
+            speeds: Upper bounds of the point speeds of all links, in the order of
+                ``Group.speed_indices`` [m/s].
         """
         results: list[Pair] = []
         # The twists are expensive, so they are computed only when the first pair may be relevant.
@@ -338,7 +341,7 @@ class NearPairs:
         return results
 
     def _twists_of(self, everyone: Sequence[ArmState]) -> list[list[list[float]]]:
-        """Return the twists of all links at the world origin, by arm and joint."""
+        """Return the twists of all links at the world origin, indexed by arm and link."""
         scene = self._scene
         pin.computeJointJacobians(scene.model, scene.data)
         for jacobian, twists, state in zip(self._jacobians, self._twists, everyone):
@@ -349,7 +352,7 @@ class NearPairs:
     def _pair(
         self, group: Group, joints: tuple[int, int], wrench: list[float], pair: Pair
     ) -> Pair:
-        """Add the gradients to a pair."""
+        """Add to ``pair`` the arms that move it and the gradients by their joints; return it."""
         for arm, joint, sign in zip(group.movers, joints, (-1.0, 1.0)):
             if not joint:
                 continue
@@ -365,7 +368,7 @@ class NearPairs:
 
 
 def _unit_wrench(result: Any) -> list[float]:
-    """Return the wrench of a unit force along the normal, with respect to the origin, (6,)."""
+    """Return the wrench of a unit force along the normal of a pair, at the world origin, (6,)."""
     nx, ny, nz = result.normal.tolist()
     px, py, pz = result.getNearestPoint1().tolist()
     return [nx, ny, nz, py * nz - pz * ny, pz * nx - px * nz, px * ny - py * nx]

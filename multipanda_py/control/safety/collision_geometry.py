@@ -55,10 +55,10 @@ _ROTATION = _rotation_of_products()
 class ObjectPlacements:
     """Placement of movable objects as joints of a pinocchio model.
 
-    A free joint per object would increase the degrees of freedom. The data of pinocchio contain
-    tensors of their third power: 2.4 GiB for the controllets of two arms with 32 objects. Each
-    object therefore has an unused joint with one degree of freedom, whose placement is
-    overwritten.
+    A free joint per object would add six degrees of freedom. The data of pinocchio contain tensors
+    whose size grows with the third power of their number: 2.4 GiB for the controllets of two arms
+    with 32 objects. Each object therefore has an unused joint with one degree of freedom, whose
+    placement is overwritten.
 
     Args:
         data: Data of the model, which must outlive this object.
@@ -81,7 +81,10 @@ class ObjectPlacements:
         self._views = [(view.data, row.data) for view, row in zip(whole, self._placed)]
 
     def write(self) -> None:
-        """Write the current placements, after the forward kinematics of the model."""
+        """Write the current poses of the objects into the pinocchio data.
+
+        Call this after the forward kinematics, which resets the placements of these joints.
+        """
         if not self._views:
             return
         quaternions = self._poses[:, 3:]
@@ -131,8 +134,8 @@ class CollisionGeometry:
         reach: Weights of the motion bounds, (bodies, len(raw)); the last row, for the world, is
             zero.
         v: Joint velocities of the model, (nv,) [rad/s, m/s]; zero for objects.
-        groups: Groups of pairs with a solid of an own arm, except those between grasped
-            and other objects (see ``groups_with``).
+        groups: Groups of pairs with a solid of an arm that the controllet owns, except those
+            between grasped and other objects (see ``groups_with``).
     """
 
     def __init__(self, context: Context) -> None:
@@ -140,15 +143,16 @@ class CollisionGeometry:
         objects = [scene_object for scene_object in context.objects if scene_object.mass > 0.0]
         self.joint_count = max(arm.n_joints for arm in arms)
         self.joints: list[slice] = []
-        start = self.joint_count * len(
-            arms
-        )  # Joint numbers of the objects follow those of all arms.
+        # In ``raw``, the object poses follow the joint positions of all arms.
+        start = self.joint_count * len(arms)
         size = start + 7 * len(objects)
         self.model = pin.Model()
         self.raw: Vector = np.zeros(size)
         self.reach = np.zeros((len(arms) + len(objects) + 1, size))
-        self._farthest: list[float] = []  # Maximum radii of the links about their joints [m].
-        self._radii: list[float] = []  # Radii of the objects about their centres [m].
+        # Maximum distance of a point of each link from the joint of the link [m].
+        self._farthest: list[float] = []
+        # Maximum distance of a point of each movable object from the centre of the object [m].
+        self._radii: list[float] = []
         self._arms = [self._add_arm(index, arm) for index, arm in enumerate(arms)]
         self._movable = [
             self._add_object(len(arms) + index, scene_object, start + 7 * index)
@@ -246,7 +250,12 @@ class CollisionGeometry:
         return _solid(obj, joint, radius)
 
     def extent(self, arm: int, index: int) -> float:
-        """Return the maximum distance of an object's points from an arm's last joint [m]."""
+        """Return the maximum distance of a point of an object from the last joint of an arm [m].
+
+        Args:
+            arm: Index of the arm.
+            index: Index of the movable object.
+        """
         joint = self.data.oMi[self.joints[arm].stop].translation
         centre = self.data.oMi[self._movable[index].joint].translation
         return float(np.linalg.norm(centre - joint)) + self._radii[index]

@@ -19,7 +19,8 @@ RECHECK_SPEED_CHANGE = 0.1
 """Sum of the speed changes of all bodies after which their distances are always checked [m/s]."""
 _BOTH = np.ones(2)
 _WITHOUT_HAND = ("fixed", "floor", "movable")
-"""Kinds of groups of an arm without its gripper, which has separate kinds."""
+"""Kinds of groups that contain the links of an arm but not its gripper. Those of the gripper have
+the suffix ``_hand``."""
 
 
 class Proximity:
@@ -71,8 +72,8 @@ class Proximity:
         self._before, self._change = np.zeros((2, len(self._now)))
         self._weights = np.zeros((len(self._now), 2 * self._bodies))
         self._weights[2 * joints :, : self._bodies] = scene.reach.T[joints:]
-        # Each element moves only one body. Three sums over all elements therefore bound the
-        # motions, speed changes and joint rotations of all bodies, at a low cost.
+        # The sums of the weights over all bodies bound the sum of their motions, speed changes and
+        # joint rotations, and so those of any two bodies. Three sums cost less than two per body.
         self._sums = np.zeros((len(self._now), 3))
         for arm in range(n):
             own, at = scene.reach.T[width * arm : width * (arm + 1)], 2 * width * arm
@@ -138,7 +139,12 @@ class Proximity:
         self._link_indices = np.array([index for side in sides for index in side], dtype=int)
 
     def _movers(self, body: int, links: Sequence[int]) -> list[int]:
-        """Return the indices of the links of a body in the result of ``_speeds``."""
+        """Return the indices in ``_fastest`` of the point speeds of the links of a body.
+
+        Args:
+            body: Index of the body: arms, then movable objects, then the world.
+            links: Joint indices of the links within their arm; 0 is the fixed base.
+        """
         n, world = len(self._speed_order), len(self._speed_order) + self._bodies - 1
         if body >= self._n_arms:
             return [n + body]
@@ -146,9 +152,10 @@ class Proximity:
         return [first + link - 1 if link else world for link in links]
 
     def start(self) -> None:
-        """Exempt pairs that are near already, and limit those that approach from now on.
+        """Limit the activation distance of each pair to its current distance.
 
-        A group that cannot have become near since the last check is not measured.
+        Repulsion acts on a pair that is already near only once its bodies approach each other
+        further. A group that cannot have become near since the last check is not measured.
         """
         concatenate(self._sources, out=self._now)
         if self._grasp_changed():
@@ -174,18 +181,29 @@ class Proximity:
             else:
                 group.near_distances = [distance] * len(group.pairs)
             clear = min(clear, left)
-        # A negative slack makes the next check compute the speeds.
+        # A negative slack makes ``find`` compute the speeds in its next call.
         self._clear, self._slack = clear, -1.0
 
     def _remember(self, steps: Sequence[float]) -> None:
-        """Add the motion of the bodies since the last check [m], and restart its measurement."""
+        """Add the motion of each body since the last check to its travel.
+
+        Args:
+            steps: Upper bound of the motion of each body since the last check [m].
+        """
         travel = self._travel
         for body, step in enumerate(steps):
             travel[body] += step
         self._before[:] = self._now
 
     def _accept_near(self, group: Group) -> float:
-        """Set the activation distances of near pairs to their distances; return the minimum."""
+        """Set the activation distance of near pairs of a group to their current distance.
+
+        Args:
+            group: Group of pairs.
+
+        Returns:
+            Minimum distance of the group [m].
+        """
         scene, distance = self.scene, self._distance
         nearest = group.measure(scene.model, scene.data, distance)
         # In the usual case, no pair is near and a loop over all pairs can be skipped.
@@ -196,11 +214,11 @@ class Proximity:
         return nearest
 
     def _grasp_changed(self) -> bool:
-        """True if the grasped objects have changed since the last check."""
+        """Return True if the grasped objects have changed since the last call of ``_grip``."""
         return self._numbers != [state.attached_object.item() for state in self._everyone]
 
     def _grip(self) -> None:
-        """Update the groups and weights to the currently grasped objects."""
+        """Update groups and motion bounds to the currently grasped objects."""
         self._numbers = [state.attached_object.item() for state in self._everyone]
         before = set(self.groups)
         self._held = frozenset(
@@ -211,7 +229,8 @@ class Proximity:
         self._update_placements()
         n, reach, width = self._n_arms, self.scene.reach, self.scene.joint_count
         self._weights[:, self._bodies + n :] = 0.0
-        # A grasped object moves with the gripper, at a larger radius from the joints.
+        # Joints of the arm also move a grasped object. Its surface is farther from them, by its
+        # extent, so the upper bound on its motion is larger.
         for arm, obj in self._held:
             at = 2 * width * arm + width
             self._weights[at : at + width, self._bodies + n + obj] += reach[
@@ -231,7 +250,11 @@ class Proximity:
         self._clear = self._slack = -1.0
 
     def follow(self, everyone: Sequence[ArmState]) -> None:
-        """Set the states that are the source of positions and speeds, own arms first."""
+        """Set the live states from which all later searches read positions and speeds.
+
+        Args:
+            everyone: States of all arms, those of the controllet first.
+        """
         self._everyone = everyone
         self._sources = [state.q_dq for state in everyone]
         if self._objects.size:
@@ -262,7 +285,11 @@ class Proximity:
         return self._poll(change.dot(self._weights).tolist()[: self._bodies])
 
     def _poll(self, steps: Sequence[float]) -> list[Pair]:
-        """Measure the groups whose bodies may be near enough to be relevant."""
+        """Measure the groups that may contain relevant pairs, and return these pairs.
+
+        Args:
+            steps: Upper bound of the motion of each body since the last check [m].
+        """
         scene, travel, reach, min_value = self.scene, self._travel, self._reach, self._min
         self._remember(steps)
         self._update_placements()
@@ -310,8 +337,8 @@ class Proximity:
         size, width = absolute(self._now), self.scene.joint_count
         bounds = size.dot(self._weights)[self._bodies :]
         self._bend = self._farthest * max(self._arms(size)[:, width:].dot(self._ones).tolist())
-        # The joint speeds bound the speeds of grasped objects and of links relative to other links
-        # of the same arm.
+        # ``bounds`` contains upper bounds from the joint speeds, for grasped objects and for the
+        # motion of links relative to other links of the same arm.
         every = concatenate((self.scene.speeds(), bounds))
         self._fastest = every.tolist()
         each = every.take(self._link_indices)
