@@ -102,8 +102,8 @@ class Linearised:
 
     Attributes:
         mass: Inertia matrix M of all arms, (N, N) [kg m^2].
-        pieces: Pairs of K and D. A controllet with terms that act in one direction only, such as a
-            stop in front of an obstacle, has more than one pair.
+        pieces: Pairs of K and D. A controllet with terms that act in one direction only, such as
+            braking in front of an obstacle, has more than one pair.
     """
 
     mass: Matrix
@@ -135,11 +135,11 @@ class Linearised:
         return float(np.abs(self._eigenvalues(delay, lag, inertia_scale, period)).max())
 
     def swing(self, delay: int, lag: float, inertia_scale: float, period: float = 1e-3) -> float:
-        """Return the largest magnitude of the eigenvalues with a frequency of 30 rad/s or more.
+        """Return the spectral radius of the closed loop for modes of 30 rad/s or more.
 
-        Latency drives these oscillating modes. Slow instabilities, such as two round bodies that
-        push each other aside, grow with and without latency and are excluded. See ``radius`` for
-        the arguments.
+        Above 1, such a mode oscillates with growing amplitude; 0 means that there is none. Latency
+        drives these modes. Slow instabilities are excluded, because they grow with and without
+        latency: two round bodies that push each other aside. See ``radius`` for the arguments.
         """
         eigenvalues = self._eigenvalues(delay, lag, inertia_scale, period)
         swings = np.abs(
@@ -174,7 +174,7 @@ class Linearised:
         return np.concatenate(eigenvalues).astype(np.complex128)
 
     def delay_margin(self, lag: float, inertia_scale: float, period: float = 1e-3) -> int:
-        """Return the largest delay for which the loop is stable, from 0 to 40 cycles.
+        """Return the largest delay for which the closed loop is stable, from 0 to 40 [cycles].
 
         The result is -1 if the loop is unstable without delay. See ``radius`` for the arguments.
         """
@@ -191,9 +191,9 @@ class Linearised:
 def linearise(probe: Probe, q: Vector, settle: int = MIN_SETTLE_CYCLES) -> Linearised:
     """Activate a controllet at a configuration, let it settle, and differentiate its torques.
 
-    A controllet whose damping depends on the direction of motion is only piecewise linear. It is
-    linearised around slow motions, because steps from rest would mix the columns of different
-    pieces.
+    A controllet whose damping depends on the direction of motion is only piecewise linear. Steps
+    of single joints from rest could belong to different pieces, and D would mix their columns.
+    Such a controllet is linearised around several slow motions, with one pair of K and D for each.
 
     Args:
         probe: Controllet to linearise.
@@ -253,8 +253,8 @@ def _dampings(probe: Probe, q: Vector, settle: int) -> Iterator[tuple[Vector | N
     probe.activate()
     for _ in range(settle):
         here = probe.torque(q, rest)
-    # Continue until the torques are constant: if a joint starts inside a barrier, the barrier
-    # reaches its full torque only after many cycles.
+    # The torques must be constant before they are differentiated. If a joint starts inside a
+    # barrier, the barrier reaches its full torque only after many cycles.
     for _ in range(MAX_SETTLE_CYCLES):
         before, here = here, probe.torque(q, rest)
         if np.abs(here - before).max() < SETTLED_TORQUE_CHANGE:

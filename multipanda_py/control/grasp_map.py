@@ -36,10 +36,10 @@ class GraspMap:
 
     With both inverses, the end-effector wrenches add up to exactly the desired object wrench. B is
     inertia-weighted and dynamically consistent: free end effectors accelerate like the rigid
-    object. B exerts a moment by forces at the levers. Torques of the wrists remain small
-    because their inertia is small. However, end effectors of unequal inertia would exert an
-    internal force. B_n has no internal force (n^T B_n = 0) and therefore distributes static
-    wrenches.
+    object. B exerts a moment on the object mainly by forces of the end effectors. Their torques
+    remain small because the inertia of the wrists is small. However, end effectors of unequal
+    inertia would exert an internal force. B_n has no internal force (n^T B_n = 0) and therefore
+    distributes static wrenches.
 
     The transposes project measured motion. B^T dx is the object velocity and (I - A B^T) dx the
     slip, with dx the end-effector twists. Springs and dampers act on these projections and are
@@ -53,8 +53,8 @@ class GraspMap:
     internal force).
 
     All maps are stored in one matrix, so that a projection takes two products and a distribution
-    one. ``refresh`` recomputes it and need not be called in every cycle. The owner writes
-    ``grasp_errors``; the controllet writes ``error``, ``springs``, ``wrench``, ``brake``,
+    one. ``refresh`` recomputes it and need not be called in every cycle. ``GraspedObject`` writes
+    ``grasp_errors``. The controllet writes ``error``, ``springs``, ``wrench``, ``brake``,
     ``dampers`` and ``internal_force``.
 
     Args:
@@ -165,7 +165,7 @@ class GraspMap:
     def _set_presses(
         self, presses: list[tuple[float, float, float]], total: Sequence[float]
     ) -> None:
-        """Set the internal force n without its mean, because a resultant would move the object.
+        """Set n to the given forces without their mean, because a resultant would move the object.
 
         Args:
             presses: Force of each end effector on the object, in the direction of n.
@@ -180,7 +180,7 @@ class GraspMap:
             _three(wrench, 0, x / size, y / size, z / size)
 
     def measure(self) -> None:
-        """Separate measured displacements and twists into object motion and grasp errors."""
+        """Separate ``grasp_errors`` into motion of the object, errors and slip of the grasps."""
         self._error_map.dot(self._error, self._estimate)
         self._rate_map.dot(self._error_rate, self.stacked_rates)
 

@@ -203,13 +203,16 @@ class GraspedObject:
             negative(base.six_to_world(state.twist_ee_in_base), self._rate_views[i])
 
     def _average_rotation(self) -> None:
-        """Average the object rotations implied by the end effectors, and write their errors."""
+        """Average the object rotations implied by the end effectors.
+
+        Writes the rotation of the object, and the rotation error of each end effector.
+        """
         implied = self._implied_rotations
         for rotation, back, rotation_of_object in zip(self._rotations, self._grasp_backs, implied):
             rotation.dot(back, rotation_of_object)
         first, second, *others = implied
         x, y, z = _log3(second.dot(first.T, self._product)).tolist()
-        # The mean of two rotations lies midway between them and needs no iteration.
+        # With two end effectors, the mean lies midway: each error is half of the difference.
         if not others:
             x, y, z = 0.5 * x, 0.5 * y, 0.5 * z
             mean, other = self._rotation_error_views

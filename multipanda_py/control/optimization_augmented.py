@@ -213,7 +213,7 @@ class IntegralAction:
         self.torque[:] = 0.0
 
     def start(self, torque: Vector) -> None:
-        """Start with a torque, (n,) [Nm], clipped to the bounds of I."""
+        """Set the integral to an initial torque, (n,) [Nm], clipped to the bounds of I."""
         np.minimum(np.maximum(torque, -self._max), self._max, out=self.torque)
 
     def step(

@@ -154,7 +154,7 @@ class ForceReflection:
         self._filtered[:] = 0.0
 
     def filter(self, wrench: Vector, rotation: Matrix) -> Vector:
-        """Filter the wrench of one cycle, and return ``wrench``.
+        """Filter the wrench of one cycle, and return the reflected wrench F_fb, (6,) [N, Nm].
 
         Args:
             wrench: External wrench on the follower's tool, along its base axes, (6,) [N, Nm].
@@ -208,7 +208,8 @@ class PassivityObserver:
     has supplied, apart from the fraction beta < 1 of its damping. The bound c limits credit
     from energy that a lossy contact has absorbed earlier. In free space the balance is zero. A
     leader that presses receives 50 % or more of the wrench, whereas a yielding one may receive
-    zero. This prevents energy gain from a force whose norm changes in between.
+    zero. This asymmetry prevents an energy gain from a force whose norm changes between pressing
+    and yielding.
 
     Sources: Hannaford and Ryu, IEEE Trans. Robotics and Automation 2002 (passivity observer);
     Franken, Stramigioli, Misra, Secchi and Macchelli, IEEE Trans. Robotics 2011 (energy tanks in
@@ -232,7 +233,7 @@ class PassivityObserver:
     FADE_SPEED, FADE_ANGULAR_SPEED = 0.2, 1.0
     """Speeds of pressing over which the minimum scale fades in [m/s, rad/s]."""
     MIN_STORED_ENERGY = 1e-9
-    """Energy E_F above which a contact counts [J]."""
+    """Energy E_F below which the observer treats the reflected wrench as zero [J]."""
 
     def __init__(self) -> None:
         self.energy, self.scale = 0.0, 1.0
@@ -338,10 +339,10 @@ class WrenchTare:
             array[:] = 0.0
 
     def update(self, wrench: Vector, *arms: ArmState) -> Vector:
-        """Process the wrench of one cycle, and return ``wrench``.
+        """Process the wrench of one cycle, and return F', (6,) [N, Nm].
 
         Args:
-            wrench: Estimated wrench, (6,) [N, Nm].
+            wrench: Estimated wrench F_k, (6,) [N, Nm].
             arms: Arms that must be at rest during the average.
         """
         if self.done:
