@@ -66,7 +66,7 @@ class SeaTorqueLimit:
         self._is_reported = False
 
     def apply(self, tau: Vector) -> None:
-        """Limit torques in place, (n,) [Nm]."""
+        """Limit the torques ``tau`` in place, (n,) [Nm]; call it once per cycle."""
         self.gravity.update()
         self._desired_torque[:] = tau
         bound, weight = self._bound, self._state.weight
@@ -214,7 +214,10 @@ class Arm:
             self.state.joint_command[1:] = 0.0
 
     def engage(self, interface: str) -> None:
-        """Change the command interface; commands start at rest at the measured positions."""
+        """Change the command interface.
+
+        Position and velocity commands start at rest at the measured positions.
+        """
         self._interface_word[...] = COMMAND_INTERFACES.index(interface)
         self.motion = None if interface == COMMAND_INTERFACES[0] else self._own_motion
         if self.motion is not None:
@@ -267,7 +270,7 @@ class Arm:
         self.state_lost = not self._has_finite_state()
 
     def load(self, fault: Event, released: bool) -> None:
-        """Restore a saved fault.
+        """Restore the saved fault of the arm, after a reset of the simulation.
 
         Args:
             fault: Latched fault.
@@ -408,7 +411,7 @@ class ArmMotion:
         self._limiter.start(q, dq - 0.5 * self._period * ddq, ddq)
 
     def step(self, desired: Vector | None) -> None:
-        """Advance the command by one period, towards the desired command or to rest.
+        """Advance ``joint_command`` by one period towards the desired command, or to rest.
 
         Args:
             desired: Desired positions (n,) [rad] or velocities (n,) [rad/s], finite; None to stop.

@@ -47,7 +47,11 @@ class TareMeasurement:
         self._sum, self._squares = np.zeros((2, arm.state.n_joints))
 
     def add(self, measured: Vector) -> str:
-        """Add one estimate (n,) [Nm]; return why the measurement fails, or an empty string."""
+        """Add one estimate of the external torques, (n,) [Nm].
+
+        Returns:
+            Reason why the tare fails, such as a motion of the arm; empty if it continues.
+        """
         state = self._arm.state
         speed, travel = np.abs(state.dq), np.abs(state.q - self._start)
         if not speed.max() <= MAX_REST_SPEED or not travel.max() <= MAX_REST_TRAVEL:
@@ -69,7 +73,12 @@ class TareMeasurement:
         return self._left <= 0
 
     def judge(self) -> tuple[Vector, str]:
-        """Return the mean (n,) [Nm], and why it is no valid offset, or an empty string."""
+        """Return the result of the completed measurement.
+
+        Returns:
+            Mean of the external torques, (n,) [Nm], and the reason why it is no valid offset;
+            empty if it is valid.
+        """
         mean = self._sum / self._cycles
         spread = np.sqrt(np.maximum(self._squares / self._cycles - mean * mean, 0.0))
         name = self._arm.state.name

@@ -237,7 +237,7 @@ class ContactEstimator:
         return Handover(contact.dot(state.jacobian), contact, contact, mass)
 
     def _supported_fraction(self, arm: Arm, tau: Vector, external: Vector) -> float:
-        """Return the maximum scale of ``tau``, 0 to 1, at which it agrees with measured torques.
+        """Return the maximum scale of ``tau``, 0 to 1, that the measured torques confirm.
 
         Args:
             arm: Arm; its model has the torques of friction and bias that are not measured.

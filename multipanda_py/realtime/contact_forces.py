@@ -131,7 +131,7 @@ class RequestedForces:
         self._time = CYCLES_BETWEEN_CHECKS * period
 
     def keep(self, instance: ControlletInstance, forces: Sequence[Vector]) -> None:
-        """Store the requested forces of a controllet that has started.
+        """Store the requested forces with which a controllet has started, and monitor them.
 
         Args:
             instance: Controllet that has started.
@@ -156,7 +156,14 @@ class RequestedForces:
         self._clear(arm.index)
 
     def ended(self, indices: Sequence[int]) -> str:
-        """Return a text about requests that faults have ended; empty without such requests."""
+        """Return a text about the force requests of arms that faults have ended.
+
+        Args:
+            indices: Indices of the arms in the cell.
+
+        Returns:
+            Requested and measured forces; empty if faults have ended no request.
+        """
         texts = []
         for arm in (self._arms[index] for index in indices if index in self._ended):
             size, measured = _along(self._ended[arm.index], arm)
@@ -204,7 +211,11 @@ class RequestedForces:
                 self._judge(instance, [arm for arm in arms if self._measure(arm)], now_ns)
 
     def _report_ended(self, instance: ControlletInstance, now_ns: int) -> bool:
-        """Report once that faults have ended requests; return True if there are such requests."""
+        """Report once that faults have ended force requests of a controllet's arms.
+
+        Returns:
+            True if there are such requests, reported now or before.
+        """
         text = self.ended(instance.spec.arms)
         if text and instance not in self._missing:
             self._missing.append(instance)
@@ -223,7 +234,10 @@ class RequestedForces:
         return True
 
     def _judge(self, instance: ControlletInstance, arms: Sequence[Arm], now_ns: int) -> None:
-        """Report once that forces are missing, and once that they are reached again."""
+        """Report once that forces of a controllet are missing, and once that they are back.
+
+        A request whose contact is lost ends, and is reported too.
+        """
         watches = [self._watches[arm.index] for arm in arms]
         missing = [watch.is_missing for watch in watches]
         # A controllet that needs several arms exerts one common force with all of them. Its force
@@ -257,7 +271,7 @@ class RequestedForces:
                     self._missing.append(instance)
 
     def _end(self, instance: ControlletInstance, text: str, now_ns: int) -> None:
-        """Report that no force of an instance is missing any more."""
+        """Report that no force of an instance is missing any more, with a reason as ``text``."""
         self._missing.remove(instance)
         self._report(Event.FORCE_NO_LONGER_MISSING, instance, text, now_ns)
 

@@ -55,7 +55,7 @@ class CommandCheck:
         self._max = speed * (JUMP_TIME if self._is_position else VELOCITY_MARGIN)
 
     def check(self, command: Vector) -> None:
-        """Check a command, (n,) [rad] or [rad/s].
+        """Raise an error if a command, (n,) [rad] or [rad/s], is not finite or jumps.
 
         Raises:
             RefusedCommand: If the command must not be sent to the arm.
@@ -115,7 +115,7 @@ class Trace:
                     self._pairs.append((part[:size].data, own.data))
 
     def attach_records(self) -> None:
-        """Clear the records when the instance becomes the owner of its arms."""
+        """Clear the recorded references of the arms, when the instance becomes their owner."""
         for destination, zeros in self._blank:
             destination[:] = zeros
         for word in self._words:
@@ -358,7 +358,9 @@ class ControlletInstance:
         self._keep_goal(data, values)
 
     def _keep_goal(self, data: Vector, values: Vector) -> None:
-        """Store a requested target if features may modify it.
+        """Store the requested values of a target, if features may modify this target.
+
+        :meth:`_restore_goals` uses the stored values.
 
         Args:
             data: Record of the target that the controllet reads.
@@ -382,7 +384,9 @@ class ControlletInstance:
         )
 
     def _check(self, command: JointVectors) -> None:
-        """Check position or velocity commands, and clear the torques that features have added.
+        """Check position or velocity commands of the controllet.
+
+        Torques that features have added are cleared, because the arms do not execute them.
 
         Raises:
             TypeError: If the controllet has replaced the list.
@@ -398,7 +402,7 @@ class ControlletInstance:
             check.check(desired)
 
     def update(self) -> None:
-        """Compute the torques of this cycle.
+        """Compute the torques or commands of controllet and features for this cycle.
 
         Raises:
             NonFiniteTorque: If a torque is not finite.

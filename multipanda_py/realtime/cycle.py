@@ -171,7 +171,7 @@ class ControlLoop:
         self.now_ns = self.missed = 0
 
     def cycle(self, wake_ns: int, deadline_ns: int, fresh: Sequence[int] | None = None) -> None:
-        """Run one cycle.
+        """Run one control cycle; errors of backends and controllets become faults.
 
         Args:
             wake_ns: Start of the cycle, CLOCK_MONOTONIC [ns].
@@ -408,14 +408,17 @@ class ControlLoop:
             self._publish_again()
 
     def change_object(self, record: Vector) -> tuple[ObjectResult, int, float]:
-        """Spawn, remove or move an object between two cycles; see :class:`.SceneObjects`."""
+        """Spawn, remove or move an object between two cycles; see :meth:`.SceneObjects.change`."""
         answer = self.objects.change(record)
         if answer[0] == ObjectResult.DONE:
             self._publish_again()
         return answer
 
     def _publish_again(self) -> None:
-        """Publish the cycle record again with the current objects, at the same simulated time."""
+        """Publish the last cycle record again, with the objects as changed during a pause.
+
+        Its simulated time is unchanged.
+        """
         self._cycle += 1
         self._header[0] = self._cycle_end[0] = self._cycle
         self.mailbox.ring.append(self.row)

@@ -86,7 +86,7 @@ class BatchSafety:
         return within.tobytes() == self._all_within
 
     def command(self) -> None:
-        """Write the torques of this cycle to the states of all arms."""
+        """Write the torques of this cycle to the states of all arms, limited in value and rate."""
         for arm, desired in self._pairs:
             desired[:] = arm.desired_torque()
         for arm in self._heavy:

@@ -374,7 +374,7 @@ class RecordReader:
 
     @property
     def waiting(self) -> int:
-        """Number of records since the last :meth:`take`; above ``CAPACITY`` some are lost."""
+        """Number of records since the last :meth:`take`; above ``CAPACITY``, some are lost."""
         return self.ring.count - self.seen
 
     def newest(self) -> NDArray[np.void] | None:

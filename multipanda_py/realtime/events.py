@@ -45,7 +45,7 @@ class Event(IntEnum):
 
     @property
     def is_routine(self) -> bool:
-        """True if the event only confirms a request."""
+        """True if the event only confirms that a request was executed."""
         return self in (
             Event.SWITCHED, Event.HANDED_OVER, Event.RECOVERED, Event.SETTINGS_APPLIED,
             Event.TARED, Event.FORCE_NO_LONGER_MISSING,
@@ -70,7 +70,7 @@ class Event(IntEnum):
 
     @property
     def is_fault(self) -> bool:
-        """True if the arm stays faulted until it is recovered."""
+        """True if the event latches a fault on its arm, which stays until a recovery."""
         return self >= Event.NON_FINITE_TORQUE
 
 

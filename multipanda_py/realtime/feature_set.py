@@ -43,13 +43,13 @@ class SharedNullspace:
     def add(
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the torques of all features."""
+        """Add the projected torques of all features to ``tau``."""
         self._project(self._ask(states, target), states, tau)
 
     def add_first(
         self, count: int, states: Sequence[ArmState], target: Any, tau: Sequence[Vector]
     ) -> None:
-        """Add the torques of the first ``count`` features.
+        """Add the projected torques of the first ``count`` features to ``tau``.
 
         Call it with 1, 2, ... in each cycle: the call with 1 evaluates all features.
 
@@ -141,7 +141,7 @@ class _Fade:
     def add(
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the current fraction of the torques of the feature."""
+        """Add the torques of the feature to ``tau``, scaled by the current factor of the fade."""
         self.weight = min(1.0, max(0.0, self.weight + self.step))
         for before, torque in zip(self._before, tau):
             before[:] = torque
@@ -218,7 +218,7 @@ class FeatureSet:
                     feature.on_handover(states, target, handovers)
 
     def deactivate(self) -> None:
-        """End all fades, and treat the features as inactive."""
+        """End all fades at once, because the controllet no longer computes torques."""
         self._active = False
         if self.changing:
             self._fades.clear()
@@ -232,7 +232,7 @@ class FeatureSet:
         self._gather()  # The changed parameters may select another projector.
 
     def switch(self, enabled: Sequence[bool], states: Sequence[ArmState], target: Any) -> None:
-        """Enable and disable features.
+        """Enable and disable features; torques fade in or out if the controllet is active.
 
         Args:
             enabled: True for each feature to be enabled, in the order of the set.
@@ -290,7 +290,7 @@ class FeatureSet:
         self._gather()
 
     def _gather(self) -> None:
-        """Combine features that share one nullspace projection, if there are several."""
+        """Replace features that need the same nullspace projection by one shared projection."""
         parts = list(zip(self._numbers, self.adding))
         shared = {n: part for n, part in parts if isinstance(part, Feature) and part.is_projected}
         if len(shared) < 2:

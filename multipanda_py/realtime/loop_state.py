@@ -58,7 +58,7 @@ def save_state(loop: ControlLoop) -> LoopState:
 
 
 def restore_state(loop: ControlLoop, state: LoopState, seed: int | None, now_ns: int) -> None:
-    """Restore a saved state and record it.
+    """Restore a saved state of a loop between two cycles, and publish it as a cycle record.
 
     Args:
         loop: Loop whose state was saved.

@@ -212,7 +212,9 @@ class Ownership:
         self._report_handovers(now_ns)
 
     def _start(self, instance: ControlletInstance) -> None:
-        """Activate an instance with the contact forces of its arms, and store its report.
+        """Activate an instance with the contact forces of its arms.
+
+        Reports about the transferred forces are stored until the switch is complete.
 
         Raises:
             TypeError: If ``on_handover`` returns anything but a text or None.
@@ -234,7 +236,7 @@ class Ownership:
             self._reports.append((instance, words))
 
     def _store_forces(self) -> None:
-        """Store the contact forces that started controllets take over."""
+        """Store and monitor the contact forces that started controllets have taken over."""
         for index, forces in self._started_forces.items():
             self.forces.keep(self._instances[index], forces)
         self._started_forces.clear()
@@ -321,7 +323,10 @@ class Ownership:
         self._mailbox.report(cause.event, now_ns, arm.index, law.index, text)
 
     def _engage_arms(self, instance: ControlletInstance, now_ns: int) -> None:
-        """Set the command interface of the arms of a controllet; after an error they all hold."""
+        """Change the command interface of a controllet's arms to that of the controllet.
+
+        After an error of a backend, all these arms hold.
+        """
         interface = instance.spec.law.command_interface
         for arm in (self._arms[index] for index in instance.spec.arms):
             if arm.interface == interface:

@@ -280,7 +280,7 @@ class ProcessRunner(Runner):
         mailbox: Mailbox,
         inherited: Sequence[int] = (),
     ) -> None:
-        """Store the configuration.
+        """Store the configuration; :meth:`start` starts the process.
 
         Args:
             config: Configuration of the cell.

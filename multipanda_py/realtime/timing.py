@@ -44,7 +44,7 @@ class LoopStatistics:
 
 
 def summarise(rows: NDArray[np.void]) -> LoopStatistics:
-    """Summarise consecutive cycle records; with fewer than two, all statistics are zero."""
+    """Return the timing statistics of consecutive cycle records; zero for fewer than two."""
     if len(rows) < 2:
         return LoopStatistics(len(rows), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0.0)
     lateness = (rows["wake_ns"] - rows["deadline_ns"]) * 1e-9
@@ -72,7 +72,7 @@ advance by the clock."""
 
 
 def run(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
-    """Run the loop, paced by its arms or by a clock.
+    """Run cycles, paced by the states of real arms or by a clock, until ``keep_going`` is False.
 
     Args:
         loop: Loop to run.

@@ -59,7 +59,7 @@ class GainReductionNotice:
         self._is_derated, self._reported = False, 1.0
 
     def check(self) -> None:
-        """Check the stiffness scale of this cycle."""
+        """Check the stiffness scale of this cycle, and send a notice if it is newly reduced."""
         if self._wait:
             self._wait -= 1
         scale = self._scale[0]
@@ -128,7 +128,7 @@ class TorqueTerms:
         return [(notes[arm_index].data, own) for notes, own in zip(self._notes, self._torques)]
 
     def attach_records(self) -> None:
-        """Clear the records when the instance becomes the owner of its arms."""
+        """Clear the recorded terms of the arms, when the instance becomes their owner."""
         for destination, zeros in self._blank:
             destination[:] = zeros
         for count in self._traced:

@@ -147,7 +147,9 @@ class ArmLog:
         return np.stack([self.time[at], self.time[at + 1]], axis=1)
 
     def segments(self, longer_than: float | None = None, min_count: int = 1) -> list[slice]:
-        """Return the runs of samples between gaps and starts, for filters with a constant period.
+        """Return the index ranges of samples without gaps, for filters with a constant period.
+
+        A range ends at each gap and at the start of the next recording.
 
         Args:
             longer_than: Minimum length of a gap [s], as for :meth:`gaps`.
@@ -172,7 +174,7 @@ class ArmLog:
     def with_columns(
         self, columns: Mapping[str, NDArray[Any]], starts: tuple[int, ...] = (0,)
     ) -> ArmLog:
-        """Return a copy of the log with new samples.
+        """Return a copy of the log with other samples, and the same properties of the arm.
 
         Args:
             columns: Arrays of equal length, by column name. ``time`` and ``q`` are required.
@@ -346,10 +348,13 @@ def arm_log_of_records(
 
 
 def _forward(time: Vector) -> tuple[Vector, tuple[int, ...], NDArray[np.bool_]]:
-    """Return increasing time: after a reset of the clock, time continues one second later.
+    """Return the robot time of a log as increasing time, without repeated samples.
+
+    After a reset of the clock, a new recording begins one second later.
 
     Returns:
-        Time, first samples of the recordings, and flags of the samples without repeated times.
+        Times of the remaining samples, indices of those at which recordings begin, and a flag of
+        each original sample that remains.
     """
     step = np.diff(time)
     selected = np.concatenate([[True], step != 0.0])

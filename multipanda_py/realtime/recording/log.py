@@ -163,7 +163,11 @@ def joined_logs(logs: Sequence[Log]) -> Log:
 
 
 def marks_of(arms: Mapping[str, ArmLog]) -> tuple[Mark, ...]:
-    """Return marks for the start and end of faults, and for changes of controllets."""
+    """Return marks for the start and end of faults, and for changes of controllets, by time.
+
+    Args:
+        arms: Logs of the arms, by name.
+    """
     marks: list[Mark] = []
     for name, log in arms.items():
         fault = log.columns.get("fault")
@@ -276,7 +280,7 @@ def check_columns(log: ArmLog, robot: str | None = None) -> list[str]:
 
 
 def check_recording(log: Log) -> list[str]:
-    """Return messages about a truncated recording and about lost records."""
+    """Return messages about a truncated recording and lost cycle records; empty without any."""
     result = []
     if torn := log.about.get("torn"):
         result.append(f"{log.source_description}: the recording is truncated: {torn}")
@@ -291,7 +295,7 @@ def known_robot(log: ArmLog) -> str | None:
 
 
 def check_completeness(log: ArmLog, shortest: float = 0.0) -> list[str]:
-    """Return messages about missing data: non-finite numbers, short duration, gaps.
+    """Return messages about non-finite numbers, a short duration and gaps; empty without any.
 
     Args:
         log: Log of one arm.

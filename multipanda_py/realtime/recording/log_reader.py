@@ -123,7 +123,10 @@ def _arm_of_table(table: pd.DataFrame, name: str, path: Path, robot: str | None)
 
 
 def _grouped(names: dict[str, Any], path: Path) -> tuple[dict[str, list[Any]], dict[str, Any]]:
-    """Return the numbered columns, by quantity and in order, and all other columns.
+    """Group the columns of a table.
+
+    Returns:
+        Numbered columns in the order of the joints, by quantity, and all other columns, by name.
 
     Raises:
         LogError: If a joint has two columns, or the number of a joint is missing.
@@ -322,7 +325,7 @@ def _events(content: McapContent, cycles: NDArray[np.void]) -> list[Mark]:
 
 
 def _records(content: McapContent, topic: str) -> NDArray[np.void]:
-    """Return the messages of a topic as records, by the definition in the file."""
+    """Return the messages of a topic as records, with the fields that the file defines."""
     fields: list[Any] = []
     for line in content.schemas[topic][1].splitlines():
         match = _LINE.match(line)

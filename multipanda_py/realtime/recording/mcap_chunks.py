@@ -173,7 +173,7 @@ def _head(size: int, channel: int, time: int = 0) -> bytes:
 
 
 def _fields(dtype: np.dtype[Any]) -> dict[str, tuple[np.dtype[Any], int]]:
-    """Return type and offset of every field."""
+    """Return type and offset [bytes] of every field of a record type, by name."""
     return {name: (kind[0], int(kind[1])) for name, kind in (dtype.fields or {}).items()}
 
 
@@ -205,7 +205,7 @@ class McapContent:
     is_whole: bool = False
 
     def array(self, topic: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Return the messages of a topic as records, (n,).
+        """Return all messages of a topic as records, (n,).
 
         Args:
             topic: Name of the topic.
@@ -297,7 +297,7 @@ def _keep(
     schemas: dict[int, Any],
     topics: dict[int, str] | None,
 ) -> None:
-    """Add a record other than a chunk to ``content``."""
+    """Add a record of a file, other than a chunk, to ``content``."""
     records = needed("mcap.records")
     if code == _SCHEMA:
         schema = records.Schema.read(_stream(data))
@@ -321,7 +321,7 @@ def _stream(data: bytes) -> Any:
 
 
 def _chunk(data: bytes, path: Path) -> bytes:
-    """Return the messages of a chunk.
+    """Return the decompressed messages of a chunk, after a check of its checksum.
 
     Raises:
         LogError: If the chunk is damaged.
@@ -351,7 +351,11 @@ def _decompressed(chunk: Any) -> bytes:
 
 
 def _blocks(raw: bytes) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.uint8]]]:
-    """Yield runs of messages of one channel and equal size: channel number, times, (n, bytes)."""
+    """Yield runs of successive messages of one channel and equal size.
+
+    Yields:
+        Number of the channel, log times of the messages (n,) [ns], and messages (n, bytes).
+    """
     at = 0
     while at + _HEAD_SIZE <= len(raw):
         code, length, number = struct.unpack_from("<BQH", raw, at)

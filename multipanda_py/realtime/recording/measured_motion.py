@@ -88,7 +88,7 @@ class MeasuredMotion:
         return float(np.median(np.diff(self.time))) if len(self.time) > 1 else 0.0
 
     def runs(self) -> list[slice]:
-        """Return the runs of samples between gaps, for filters that need constant periods."""
+        """Return the index ranges of samples between gaps, for filters with a constant period."""
         step = np.diff(self.time)
         far = np.flatnonzero(step > max(GAP_PERIODS * self.period, MAX_BRIDGED_GAP)) + 1
         bounds = sorted({0, *self.starts, *far.tolist(), len(self.time)})
@@ -120,7 +120,7 @@ class MeasuredMotion:
         return self.part(slice(first, last))
 
     def split(self, held_out: float) -> tuple[MeasuredMotion, MeasuredMotion]:
-        """Split off the last part of the motion, whose fraction of the time is ``held_out``.
+        """Split the motion in two; the last part has the fraction ``held_out`` of its duration.
 
         Returns:
             First part and last part.

@@ -129,7 +129,7 @@ def _panels(log: ArmLog) -> list[Panel]:
 
 
 def _timing(log: ArmLog, shown: ArmLog) -> Panel:
-    """Return the panel of the maximum time between samples."""
+    """Return the panel of the maximum time between samples in each plotted interval."""
     step = 1e3 * np.diff(log.time, append=log.time[-1] + log.period)
     longest = np.maximum.reduceat(step, np.searchsorted(log.time, shown.time))
     return "time between\nsamples [ms]", [("", longest, "-")], None

@@ -56,7 +56,7 @@ class _End:
 
 
 def main() -> int:
-    """Record until the parent process requests the end."""
+    """Record until the parent process requests the end, and send the result to it."""
     # The parent handles Ctrl-C, and stops this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)

@@ -53,7 +53,7 @@ def new_file(path: str | Path) -> Path:
 
 
 def recorded(answer: Mapping[str, Any]) -> Recorded:
-    """Return the result that a recorder reports.
+    """Return the result of a recording from the report of its recorder process.
 
     Raises:
         LogError: If the recorder reports an error, such as a full disk.
@@ -138,7 +138,7 @@ class Recording:
                 pipe.flush()
 
     def _answer(self, timeout: float) -> dict[str, Any] | None:
-        """Return the next report, or None after a timeout or at the end."""
+        """Return the next report of the process, or None after a timeout or after its end."""
         pipe = self._process.stdout
         if pipe is None or pipe.closed or not select.select([pipe], [], [], timeout)[0]:
             return None

@@ -255,7 +255,7 @@ class JsonLinesChild:
         return self._process.poll() is None
 
     def send(self, line: str) -> None:
-        """Send a line.
+        """Send a line to the standard input of the process.
 
         Raises:
             BrokenPipeError: If the process has ended.
@@ -277,7 +277,7 @@ class JsonLinesChild:
                 os.write(pipe.fileno(), f"{line}\n".encode())
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the received lines, without waiting."""
+        """Yield the lines that the process has written since the last call, without waiting."""
         out = self._process.stdout
         while out is not None and (piece := out.read(_READ_SIZE)):
             *lines, self._part = (self._part + piece).split(b"\n")

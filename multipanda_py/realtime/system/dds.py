@@ -32,7 +32,7 @@ _DEFAULT_PROFILE_FILES = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROF
 
 
 def discovery_hint() -> str:
-    """Return hints for a message that nothing was found by discovery."""
+    """Return settings to check, as the end of a message that discovery has found no node."""
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     return (
         f". Check the namespace of the cell and ROS_DOMAIN_ID, which is {domain} here. Between "
@@ -80,7 +80,7 @@ _MIN_AGE = 5.0
 
 
 def remove_leftovers(folder: Path = SEGMENT_FOLDER) -> int:
-    """Remove this user's segments that no living process holds.
+    """Remove the shared-memory segments that this user's killed processes have left.
 
     Args:
         folder: Folder of the segments.
@@ -100,7 +100,7 @@ def remove_leftovers(folder: Path = SEGMENT_FOLDER) -> int:
 
 
 def release_half_made_ports(folder: Path = SEGMENT_FOLDER) -> int:
-    """Remove this user's incomplete ports of killed processes.
+    """Remove the port files that this user's killed processes have left incomplete.
 
     Processes that wait for such a port then continue.
 
@@ -162,7 +162,7 @@ def keep_own_memory_private(folder: Path = SEGMENT_FOLDER) -> int:
 
 
 def unused_segment_bytes(folder: Path = SEGMENT_FOLDER) -> int:
-    """Return the size of the segments that no living process holds [bytes]."""
+    """Return the size of this user's segments that no living process holds [bytes]."""
     left = 0
     for segment, lock in _own_segments(folder):
         with contextlib.suppress(OSError), _locked(lock):
@@ -187,7 +187,11 @@ def _own_segments(folder: Path) -> Iterator[tuple[Path, Path]]:
 
 @contextlib.contextmanager
 def _locked(file: Path) -> Iterator[None]:
-    """Hold the lock of a file, or raise BlockingIOError if a living process holds it."""
+    """Hold the lock of a file within this context.
+
+    Raises:
+        BlockingIOError: If a living process holds the lock.
+    """
     fd = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -41,7 +41,10 @@ class PinnedThread(NamedTuple):
 
     @property
     def is_pinned_loop(self) -> bool:
-        """True if it is a pinned loop; drivers do not count, as they need little time."""
+        """True if the thread is a loop that is pinned to one core.
+
+        Drivers of arms do not count, because they need little time.
+        """
         return (
             len(self.cpus) == 1
             and self.name != DRIVER_NAME
@@ -74,7 +77,7 @@ def _pinned(task: Path) -> Iterator[PinnedThread]:
 
 
 def pinned_loops(tasks: Iterable[PinnedThread]) -> dict[int, int]:
-    """Return the number of real-time loops that are pinned to a core, by core."""
+    """Return the number of loops that are pinned to each core, by the number of the core."""
     counts: dict[int, int] = {}
     for task in tasks:
         if task.is_pinned_loop:

@@ -88,7 +88,13 @@ def end_in_order(timeout: float = 0.0) -> None:
 
 
 def time_left(usual: float) -> float:
-    """Return the timeout for the end of a part [s], limited by the deadline after a signal."""
+    """Return the time that a part of the program may take to end [s].
+
+    After a signal, it is limited by the deadline of the orderly end.
+
+    Args:
+        usual: Time without a signal [s].
+    """
     return min(usual, max(0.0, deadline - time.monotonic())) if deadline else usual
 
 
