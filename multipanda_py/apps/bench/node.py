@@ -129,12 +129,12 @@ class BenchNode(Closeable):
 
     @property
     def log(self) -> str:
-        """End of the node's log."""
+        """Last characters of the node's log, for error messages."""
         return self._log.read_text(encoding="utf-8", errors="replace")[-_LOG_TAIL:]
 
     @property
     def pids(self) -> list[int]:
-        """Process ids of the node, its loop and drivers."""
+        """Ids of the processes of node, loop and drivers that run now."""
         return process_tree(self._process.pid)
 
     def _find_loop(self) -> int:

@@ -64,7 +64,7 @@ class Floor:
             raise BenchError(f"{SOURCE.name} does not compile: {done.stderr.strip()}")
 
     def run(self, seconds: float, cpu: int, priority: int) -> tuple[Vector, int]:
-        """Run the loop.
+        """Run the C loop, and return how late its cycles were.
 
         Args:
             seconds: Duration [s].
@@ -107,7 +107,12 @@ def switching(node: BenchNode, trials: int) -> tuple[dict[str, Any], Vector]:
 
 
 def _trials(node: BenchNode, trials: int) -> tuple[Vector, Vector]:
-    """Return the delays to the first cycle of the new controllets and to the response [us]."""
+    """Switch the controllets of the node ``trials`` times.
+
+    Returns:
+        Delays from each request to the first cycle of the new controllets, and to the response,
+        (trials,) each [us].
+    """
     rng = np.random.default_rng(0)
     pair = instances_of(CONDITIONS[0]), instances_of(CONDITIONS[1])
     delays, answered = [], []

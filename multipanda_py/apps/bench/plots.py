@@ -70,7 +70,13 @@ def usable_pyplot() -> Any:
 
 
 def _violins(axes: Axes, groups: Mapping[str, Sequence[Vector]], labels: Sequence[str]) -> None:
-    """Draw distributions side by side, with median and 99th percentile."""
+    """Draw the distributions of each group side by side, with median and 99th percentile.
+
+    Args:
+        axes: Axes to draw on.
+        groups: Samples of each distribution [us], by name of the group.
+        labels: Names of the distributions of a group, for the legend.
+    """
     names, top = list(groups), 0.0
     if not names:
         axes.text(0.5, 0.5, "not measured", ha="center", transform=axes.transAxes)

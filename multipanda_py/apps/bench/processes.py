@@ -57,7 +57,7 @@ class Child(Closeable):
         return self.process.pid
 
     def line(self, timeout: float) -> str:
-        """Return the next line of standard output.
+        """Wait for the next line of the child's standard output, and return it.
 
         Raises:
             BenchError: The process ends, or prints no line in time.
@@ -85,7 +85,7 @@ class Child(Closeable):
             raise BenchError(f"{self._name}: {line}")
 
     def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
-        """Send a request and return the response.
+        """Send a request as a line of JSON, and return the response of the child.
 
         Raises:
             BenchError: There is no response in time.

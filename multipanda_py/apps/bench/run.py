@@ -184,7 +184,7 @@ _CPP_TIMEOUT = 900.0  # Time limit for compiling with pinocchio's headers and ru
 
 
 def run(effort: Effort, log: LogFunction) -> tuple[dict[str, Any], dict[str, Samples]]:
-    """Run all parts of the benchmark.
+    """Run the parts of the benchmark that ``effort`` names and whose dependencies are installed.
 
     Args:
         effort: Extent of the benchmark.
@@ -251,7 +251,7 @@ def hot(rounds: int, rows: tuple[int, ...], log: LogFunction) -> dict[str, Any]:
 
 
 def rows_hot(rounds: int, log: LogFunction) -> dict[str, Any]:
-    """Measure rows of arms in a hot loop; return an empty result if that fails."""
+    """Measure rows of 1 to 8 arms in the hot loop; return an empty result if that fails."""
     try:
         return hot(rounds, ARM_COUNTS, log)
     except BenchError as error:

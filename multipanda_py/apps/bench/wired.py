@@ -348,7 +348,11 @@ def _wait_for(robots: BenchRobots) -> None:
 
 
 def _written(timing: CycleTimes, arm: int) -> tuple[Vector, Vector]:
-    """Return the times at which the loop wrote an arm's commands [s], and these commands."""
+    """Return the times at which the loop wrote new commands of an arm, and these commands.
+
+    Returns:
+        Times, CLOCK_MONOTONIC, (n,) [s], and torques, (n, 7) [Nm].
+    """
     fresh = timing.sensed[:, arm] == timing.wake
     written = (timing.wake + timing.control)[fresh] * 1e-9
     return written, timing.tau[fresh, arm]

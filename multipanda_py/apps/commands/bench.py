@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure, write the report and print its tables."""
+    """Run the benchmark, write its report and plots, and print the tables."""
     from multipanda_py.apps.bench.plots import draw, draw_scaling
     from multipanda_py.apps.bench.report import markdown
     from multipanda_py.apps.bench.run import run as measure

@@ -25,7 +25,7 @@ def _add_folder(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_check(options: argparse.Namespace) -> int:
-    """Check a data set and print its faults, or one line of facts."""
+    """Check a data set; print its faults, or else one line about its content."""
     from multipanda_py.learning.datasets import Dataset
     from multipanda_py.learning.datasets.replay import check
 

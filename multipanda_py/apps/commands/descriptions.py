@@ -61,7 +61,7 @@ def _add_import_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_import(options: argparse.Namespace) -> int:
-    """Write the YAML file and an image, and print the properties of the robot."""
+    """Write the YAML file and an image of an imported robot, and print its properties."""
     name = options.name or re.sub(r"\W", "_", options.file.stem)
     if not _NAME.match(name):
         raise ConfigurationError(
@@ -139,7 +139,7 @@ def _add_moveit_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_moveit(options: argparse.Namespace) -> int:
-    """Write the files and print the planning groups."""
+    """Write the MoveIt 2 configuration of a cell, and print its planning groups."""
     # The collision library is slow to load, so only this command imports it.
     from multipanda_py.planning.moveit_files import moveit_files
     from multipanda_py.planning.moveit_srdf import Groups

@@ -103,7 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search for a motion and write it."""
+    """Search for an excitation motion of an arm, and write it to a file."""
     end_in_order()
     check_output(options.output, ".csv", ".yaml", beside=[options.cell])
     if not 0.05 <= options.limit_scale <= 1.0:

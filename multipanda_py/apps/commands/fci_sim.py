@@ -32,7 +32,7 @@ def _add_server_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_server(options: argparse.Namespace) -> int:
-    """Serve the robots and print their state once a second."""
+    """Simulate robots for libfranka clients, and print their state once a second."""
     from multipanda_py.simulation.fci.process import make_server
 
     server = make_server(options, _cell(options))
@@ -104,7 +104,7 @@ def _add_inject_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_inject(options: argparse.Namespace) -> int:
-    """Check the request, send it and print the state of the robot.
+    """Check the fault that the user wants to inject, send it and print the robot's state.
 
     Raises:
         ConfigurationError: There is no such fault, or it has no such arguments.

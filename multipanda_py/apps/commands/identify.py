@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Identify the parameters, report their quality and write the file atomically."""
+    """Identify arm or payload, print the quality of the result, and write the file atomically."""
     end_in_order()
     if not 0.05 <= options.held_out <= 0.5:
         raise ConfigurationError(f"--held-out: got {options.held_out:g}, allowed 0.05 to 0.5")
@@ -253,7 +253,7 @@ def _report(result: Identified) -> None:
 
 
 def _notes(notes: Identified, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the conditions and results of the identification for the file."""
+    """Return conditions and quality of the identification, as notes for the file."""
     return {
         "logs": [str(log) for log in options.logs],
         "friction_model": options.friction,

@@ -68,7 +68,7 @@ def _add_record_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_record(options: argparse.Namespace) -> int:
-    """Record a cell and print the files and the number of cycle records."""
+    """Record a cell; print the recorded files and the number of cycle records."""
     if (options.file is None) == (options.node is None):
         raise ConfigurationError("name either a cell file to run and record, or --node")
     if options.node is not None and options.torque_terms:

@@ -95,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Record the data set."""
+    """Record motions of twin and reference robot to a data set."""
     end_in_order()
     for kind in ("multi", "single", "linear"):
         if not 0 <= getattr(options, kind) <= 99999:

@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve the page of a cell until its end."""
+    """Serve the page of a cell until the cell ends, the duration is over or Ctrl-C is pressed."""
     from multipanda_py.apps.panel import CellPanel
 
     _refuse_host(options.host)

@@ -89,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the rounds and write the output folder atomically."""
+    """Run the rounds of the calibration, and write the output folder atomically."""
     end_in_order()
     # The command must fail now if a library is missing, not after minutes.
     for library in ("scipy.optimize", "cvxpy"):
@@ -114,7 +114,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refined(parts: Path, options: argparse.Namespace) -> Calibration:
-    """Run the rounds whose results are not in the folder of parts yet."""
+    """Run the calibration rounds that an interrupted command has not completed.
+
+    Args:
+        parts: Folder with the results of completed rounds.
+        options: Options of the command.
+    """
     plant, twin = CellConfig.from_yaml(options.plant), CellConfig.from_yaml(options.twin)
     plan = CalibrationPlan(
         tasks=sorted(set(options.task or (1, 2, 3, 4))),

@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Follow the arms and print the result."""
+    """Run the twin along a cell or logs; print deviations, or write the learnt band."""
     live = options.node is not None or options.topics is not None
     sources = (bool(options.logs), options.node is not None, options.topics is not None)
     if sum(sources) != 1:

@@ -91,7 +91,10 @@ def draw(
 
 
 def end(shadow: CellShadow) -> int:
-    """Print the final result and return the exit code."""
+    """Print estimates and deviations at the end, and return the exit code.
+
+    It is 1 if an arm was outside its band, or if nothing was compared.
+    """
     for update in shadow.updates.values():
         for line in update.lines():
             print_line(line)
@@ -326,7 +329,15 @@ class States(Protocol):
 
 
 def follow_live(options: argparse.Namespace, band: Band | None) -> int:
-    """Follow until the cell ends, the duration is over or Ctrl-C is pressed."""
+    """Run the twin along a running cell until its end, the end of the duration, or Ctrl-C.
+
+    Args:
+        options: Options of the command.
+        band: Band of deviations in good runs, or None.
+
+    Returns:
+        Exit code.
+    """
     end_in_order()
     if options.node is None:
         config = CellConfig.from_yaml(options.twin)

@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute or check the task."""
+    """Execute the task of a file, or only check it with ``--check``."""
     task = TaskFile.from_yaml(options.file)
     path = options.cell or task.cell
     if not path:
@@ -147,7 +147,7 @@ def checked(task: TaskFile, config: CellConfig, options: argparse.Namespace) -> 
 
 
 def describe_checks(checks: Sequence[SubtaskCheck]) -> str:
-    """Describe the number of checked subtasks and the computing time."""
+    """Return the number of checked subtasks and their computing time as text."""
     count = sum(one.is_checked for one in checks)
     seconds = sum(one.seconds for one in checks)
     return f"{count} of {len(checks)} subtasks checked in {seconds:.1f} s"

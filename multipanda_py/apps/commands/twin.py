@@ -51,7 +51,7 @@ def _add_perturb_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_perturb(options: argparse.Namespace) -> int:
-    """Write the cell file of the twin atomically."""
+    """Write a cell file with perturbed values, atomically."""
     target = check_output(Path(options.output), *CELL_FILES, beside=[options.cell, options.spec])
     config = CellConfig.from_yaml(options.cell)
     if not any(arm.backend == "mujoco" for arm in config.arms.values()):
@@ -116,7 +116,7 @@ def _add_validate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_validate(options: argparse.Namespace) -> int:
-    """Run the tasks and write the report."""
+    """Run the tasks on reference robot and twin, and write a report on their differences."""
     end_in_order()
     pyplot()  # A missing matplotlib must fail now, not after minutes.
     target = check_output(Path(options.output), ".html")
@@ -179,7 +179,7 @@ def _add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_sweep(options: argparse.Namespace) -> int:
-    """Run the sweep and write the table."""
+    """Compare a cell with many perturbed copies of it in tasks, and write a table of results."""
     end_in_order()
     target = check_output(Path(options.output), ".parquet")
     config = CellConfig.from_yaml(options.cell)

@@ -253,7 +253,7 @@ class ArmTab:
         session.on_use(self._recover, self._ask_recovery)
 
     def owner(self) -> InstanceSpec:
-        """Return the active controllet of the arm."""
+        """Return the active controllet of the arm, which is its hold if no other is active."""
         active = self._session.cell.active
         owners = [spec for spec in self._laws if spec.name in active]
         laws = [spec for spec in owners if not spec.is_hold]

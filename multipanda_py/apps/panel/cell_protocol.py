@@ -93,16 +93,16 @@ class CellProtocol(Protocol):
         """Return the tool pose of an arm in its base."""
 
     def statistics(self, cycles: int = ...) -> LoopStatistics:
-        """Return timing statistics of the loop."""
+        """Return timing statistics of the loop over its last ``cycles`` cycles."""
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
         """Return the total number of events, and the events after the first ``count``."""
 
     def parameters(self, name: str) -> dict[str, Any]:
-        """Return the parameters of a controllet."""
+        """Return the values of a controllet's parameters, by name."""
 
     def set_parameters(self, name: str, values: Mapping[str, object]) -> object:
-        """Change parameters of a controllet."""
+        """Change parameters of a controllet; the loop applies all ``values`` together."""
 
     def set_target(self, arm: str, pose: Pose | None = ..., *, frame: str = ...) -> None:
         """Send a target pose of the tool to an arm's controllet.
@@ -127,7 +127,7 @@ class CellProtocol(Protocol):
         """Request that every arm brakes and holds."""
 
     def ask_recovery(self, arms: Sequence[str] | None = ...) -> object:
-        """Request to clear latched faults."""
+        """Request to clear the latched faults of arms; None for all arms."""
 
     def gripper(self, arm: str) -> GripperProtocol:
         """Return the gripper of an arm."""

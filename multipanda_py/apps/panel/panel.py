@@ -274,7 +274,7 @@ class CellPanel(Closeable):
         return len(self._server.get_clients())
 
     def work(self) -> None:
-        """Process requests of viewers and update elements that are due; never waits."""
+        """Process the requests of viewers, and update elements that are due, without waiting."""
         self.session.work()
         now = self._clock()
         with self._server.atomic():

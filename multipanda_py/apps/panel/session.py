@@ -225,7 +225,7 @@ class Session:
             self._remove_note(request_note)
 
     def work(self) -> None:
-        """Perform requests, and check the results of pending ones."""
+        """Perform the queued requests of viewers, and check the results of earlier ones."""
         now = self.now()
         if now > self._worked + STALL_TIME:
             self._reject_until = now + REJECT_TIME

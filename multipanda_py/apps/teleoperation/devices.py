@@ -76,7 +76,7 @@ class Keyboard:
         self._arm, self._is_engaged, self._is_closed = 0, False, False
 
     def read(self) -> Mapping[str, HandCommand]:
-        """Return the command of the keys pressed since the last call.
+        """Return the command of keys that are held or were pressed since the last call.
 
         Raises:
             SourceLost: The terminal was closed.
@@ -164,7 +164,7 @@ class SpaceMouse:
         self._buttons, self._time = [0, 0], -1.0
 
     def read(self) -> Mapping[str, HandCommand]:
-        """Return the command of cap and buttons.
+        """Return the command of the present deflection of the cap, and of the buttons.
 
         Raises:
             SourceLost: The mouse is disconnected.
@@ -273,7 +273,7 @@ class Gamepad:
         self._id, self._was_open = -1, False
 
     def read(self) -> Mapping[str, HandCommand]:
-        """Return the command of sticks and buttons.
+        """Return the command of the present position of the sticks, and of the buttons.
 
         Raises:
             SourceLost: No supported gamepad is connected, or the present one was disconnected.

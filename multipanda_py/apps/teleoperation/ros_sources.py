@@ -168,7 +168,7 @@ class WrenchFeedback:
         self._reflection = ForceReflection()
 
     def compute(self, touch: ExternalWrench) -> Vector:
-        """Return the wrench to send, (6,) [N, Nm]."""
+        """Return the feedback wrench for the leader, (6,) [N, Nm]; call it once per tick."""
         reflection = self._reflection
         if self.fade == 0.0:
             reflection.reset()
@@ -243,7 +243,7 @@ class Leader(RosStreams):
         self._listen(tuple(leaders), frame, "leaders", *pairs)
 
     def feel(self, arm: str, touch: ExternalWrench) -> None:
-        """Send the external wrench of a follower to its leader."""
+        """Send the feedback for the external wrench of a follower to its leader, if enabled."""
         if arm not in self._feedback:
             return
         wrench = self._feedback[arm].compute(touch)

@@ -138,7 +138,7 @@ class Clutch:
 
     @property
     def axes(self) -> Matrix:
-        """A: axes of the device's frame in the target's since the clutch was closed, (3, 3)."""
+        """A: axes of the device's frame in the target's frame at the last closing, (3, 3)."""
         return self._axes
 
     def close(self, target: Pose) -> None:
@@ -211,7 +211,7 @@ class Clutch:
         return self.target
 
     def set_target(self, target: Pose) -> None:
-        """Continue from another target, such as one that is limited to stay near the tool."""
+        """Continue from another target, such as one that was limited to stay near the tool."""
         self.target = target
 
 

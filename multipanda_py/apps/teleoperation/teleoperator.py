@@ -272,7 +272,10 @@ class Teleoperator:
         self.arms = {arm: GuidedArm(cell, arm, Clutch(scale, turn_scale), say) for arm in arms}
 
     def tick(self) -> None:
-        """Read every source once and send targets to its arms."""
+        """Read every source once, and send the resulting targets to its arms.
+
+        Arms of a source that fails or is too slow hold.
+        """
         is_open = True
         for source in self._sources:
             began = self._clock()
@@ -305,7 +308,7 @@ class Teleoperator:
             self._loss_reason = ""
 
     def run(self, duration: float = math.inf) -> None:
-        """Tick at the rate for a duration [s]; an inline cell is also stepped.
+        """Call :meth:`tick` at the rate of targets for a duration [s]; step an inline cell too.
 
         Raises:
             LoopError: The loop of the cell has ended.
