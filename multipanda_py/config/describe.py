@@ -51,7 +51,7 @@ def actuated_joints(arm: ArmConfig) -> ActuatedJoints | None:
 
 
 def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:
-    """Describe one arm of a cell.
+    """Return the description of an arm by its robot model, without identified parameters.
 
     Args:
         name: Name of the arm.

@@ -89,7 +89,7 @@ class InstanceSpec:
 
     @cached_property
     def parameter_sets(self) -> tuple[ParameterSet[Any], ...]:
-        """Parameters of the controllet, then switch and parameters of each feature.
+        """Parameters of the controllet; then, for each feature, its switch and its parameters.
 
         The parameters of a feature have its name as prefix.
         """
@@ -133,11 +133,15 @@ class InstanceSpec:
         return values | self.checked(flatten(self.config.params))
 
     def encode(self, values: Mapping[str, Any]) -> Vector:
-        """Encode a full set of checked values as one flat vector."""
+        """Encode checked values of all parameters, by name, as one flat vector for the loop."""
         return np.concatenate([part.encode(values) for part in self.parameter_sets])
 
     def decode(self, flat: Vector) -> list[Any]:
-        """Return the controllet's ``Params``, then a ``Switch`` and ``Params`` per feature."""
+        """Decode a vector of :meth:`encode`.
+
+        Returns:
+            ``Params`` of the controllet, then a ``Switch`` and ``Params`` for each feature.
+        """
         parts, start = [], 0
         for part in self.parameter_sets:
             parts.append(part.decode(flat[start : start + part.width]))

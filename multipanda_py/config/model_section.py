@@ -181,7 +181,7 @@ class HandConfig(Section):
 
     @cached_property
     def gripper(self) -> ParallelGripper:
-        """Gripper, read once.
+        """Gripper that the files describe; the files are read once.
 
         Raises:
             ConfigurationError: If the files do not describe a gripper.
@@ -232,7 +232,7 @@ class ModelConfig(Section):
 
     @cached_property
     def robot(self) -> Robot:
-        """Robot, read once.
+        """Robot that the files describe; the files are read once.
 
         Raises:
             ConfigurationError: If the files do not describe a robot.
@@ -267,7 +267,7 @@ class ModelConfig(Section):
 
 
 def robot_of(model: Any) -> Robot | None:
-    """Return the robot of a value of the key ``model``, or None if the value is invalid."""
+    """Return the robot that a value of the key ``model`` names or describes; None if invalid."""
     with contextlib.suppress(ConfigurationError):
         return model.robot if isinstance(model, ModelConfig) else MODELS.get(str(model))
     return None

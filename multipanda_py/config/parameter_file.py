@@ -307,7 +307,7 @@ def parse_assignment(word: str) -> tuple[str, Parameters] | None:
 def with_sections(
     cell: Parameters, others: Iterable[tuple[str, Parameters]], namespace: str | None = None
 ) -> tuple[Parameters, list[str]]:
-    """Merge the sections of controllets and robots into a cell.
+    """Return a cell in which the sections of controllets and robots override values of the cell.
 
     Args:
         cell: Data of the cell, valid or not.

@@ -62,7 +62,7 @@ def check_value(path: str, value: Any) -> list[str]:
 
 
 def draw_like(path: str, value: Any, usual: float | list[float], seed: int) -> Any:
-    """Draw the number, or list of numbers, for a key of a cell.
+    """Draw a random value for a key of a cell: a number, or a list of numbers.
 
     Each number has its own random generator, seeded by ``seed`` and its path. The result does not
     depend on the order of keys, or on other values that are drawn.

@@ -104,7 +104,7 @@ def check_cell(config: CellSections, faults: Faults) -> None:
 
 
 def _taken_by_scene(config: CellSections, name: str) -> Iterator[str]:
-    """Yield a fault if an object has the name of another body of the scene."""
+    """Yield a fault if the name of an object is reserved for another body of the scene."""
     path = f"objects.{name}"
     if name == "world":
         yield f"{path}: this name is reserved for the scene. Choose another"
