@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move two simulated arms from Python, without ROS: a switch, a target, a gain.
+"""Move two simulated arms from Python, without ROS: switch, set gains, send targets.
 
 Run: .venv/bin/python examples/01_move_two_arms.py
 """
@@ -12,8 +12,8 @@ from multipanda_py import Cell, Pose
 
 CONFIG = Path(__file__).parent.parent / "config" / "dual_sim.yaml"
 
-# "inline" runs as fast as it can and is the same to the last bit every time;
-# "process" is the same loop at 1 kHz in real time.
+# "inline" computes as fast as possible, and every run gives the same result to the last bit.
+# "process" runs the same loop at 1 kHz in real time.
 with Cell.from_yaml(CONFIG, placement="inline") as cell:
     print("active:", ", ".join(cell.active))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy node: stream poses to both arms at 20 Hz and watch how they follow.
+"""Stream poses to both arms at 20 Hz, as a policy does, and print the tracking errors.
 
 Start the cell first (make sim), then: .venv/bin/python examples/02_stream_poses.py
 """
@@ -17,7 +17,7 @@ RADIUS, RATE = 0.06, 20.0  # [m], [Hz]
 
 
 class Circles(Node):
-    """Draw a circle in the y-z plane with each hand, in opposite phase."""
+    """Node that moves each tool along a circle in the y-z plane, in opposite phase."""
 
     def __init__(self, arms: list[str]) -> None:
         super().__init__("circles")
@@ -32,7 +32,7 @@ class Circles(Node):
         self.create_timer(1.0 / RATE, self.step)
 
     def note(self, arm: str, message: PoseStamped) -> None:
-        """Remember the newest measured pose, and the first one as the start of the circle."""
+        """Store the newest measured pose, and the first one as the start of the circle."""
         self.centre.setdefault(arm, message)
         self.measured[arm] = message
 

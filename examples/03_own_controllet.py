@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A control law of your own: one file, found by name through an entry point.
+"""Write a controllet: one file, which cell files find by its name through an entry point.
 
-In a package of yours, ``setup.py`` names it and the cell file uses it:
+``setup.py`` of your package has the entry point, and a cell file uses the name:
 
     entry_points={"multipanda_py.controllets": ["wall = my_package.wall:Wall"]}
     controllets: {wall: {type: wall, params: {height: 0.4}}}
 
-Here the law is tried on one state, without packaging.
+This example computes the torque of the controllet for one state, without a package.
 Run: .venv/bin/python examples/03_own_controllet.py
 """
 
@@ -26,24 +26,24 @@ from multipanda_py.testing import PERIOD, StateMaker
 
 @dataclass(frozen=True, eq=False)
 class WallParams:
-    """Where the wall is, and how hard."""
+    """Height, stiffness and damping of the virtual floor."""
 
-    height: float = number(0.4, unit="m", low=-1, high=2, doc="of the floor, in the base")
+    height: float = number(0.4, unit="m", low=-1, high=2, doc="height of the floor, in the base")
     stiffness: float = number(2000.0, unit="N/m", low=0, high=5000)
     damping: float = number(60.0, unit="N s/m", low=0, high=500)
 
 
 class Wall(Controllet[Target, WallParams]):
-    r"""Float freely above an invisible floor: :math:`F_z = \max(0, k (h - z) - d \dot z)`."""
+    r"""Virtual floor, above which the arm is free: :math:`F_z = \max(0, k (h - z) - d \dot z)`."""
 
     Params = WallParams
     default_features = ("coriolis",)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Nothing to seed: this law has no target."""
+        """Do nothing: this controllet has no target to start from."""
 
     def update(self, states: Sequence[ArmState], target: Target, period: float) -> None:
-        """Push up where the tool is below the floor."""
+        """Push the tool upwards while it is below the floor."""
         p = self.params
         for tau, state in zip(self.tau, states):
             depth = p.height - state.position_ee_in_base[2]

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The five validation tasks of multipanda_ros2 (section V-B) in simulation, with their plots.
+"""Run and plot the five validation tasks of multipanda_ros2 (section V-B) in simulation.
 
-Arms with joint friction, sensor noise and torque quantisation; forces are read from the
-contacts of the simulation, not from the controller's own estimate.
+Arms have joint friction, sensor noise and torque quantisation. Forces are those of the simulated
+contacts, not the estimates of the controllets.
 
-With --realistic, tasks 3 to 5 also have torque sensors with bias and drift, 0.3 kg on the flange
-that the robot was not told of, elastic joints and gears that ripple; arms are tared before they
-touch, unless --untared.
+With --realistic, tasks 3 to 5 also have torque sensors with bias and drift, an undeclared payload
+of 0.3 kg, elastic joints and gear ripple. The arms are tared before contact, unless --untared.
 
 Run: .venv/bin/python examples/04_paper_tasks.py --task 4 --plot task4.png
      .venv/bin/python examples/04_paper_tasks.py --realistic --plot realistic.png
@@ -33,8 +32,8 @@ AT_BOX = {
     "left": [0.4451, 0.02959, -0.5255, -2.25892, -1.61219, 1.64112, 0.71578],
     "right": [-0.73593, 0.03744, 0.82009, -2.25883, 1.60509, 1.65203, -0.71612],
 }
-# Coulomb friction and noise of the size that is reported for the real arm; the torque
-# interface is quantised coarsely on purpose.
+# Typical Coulomb friction and noise of the real arm. The torque resolution is coarser than that
+# of the real arm, so that its effect is visible.
 REAL = {
     "joint_friction": [0.3, 0.3, 0.3, 0.3, 0.15, 0.15, 0.1],
     "joint_damping": [0.5] * 7,
@@ -42,8 +41,8 @@ REAL = {
 }
 
 
-# What a careful setup still has: sensors off by a few tenths of a Nm (in the estimate, and in what
-# is executed), a forgotten bracket, strain wave gears.
+# Errors that remain in a careful setup: torque errors of a few tenths of a Nm, measured and
+# executed, an undeclared bracket on the flange, and strain wave gears.
 REALISTIC = {
     **REAL,
     "noise": {
@@ -62,7 +61,7 @@ REALISTIC = {
         "ripple": [0.3] * 4 + [0.1] * 3,
     },
 }
-CLEARANCE = 0.01  # between a realistic arm that is tared and what it will touch [m]
+CLEARANCE = 0.01  # Distance of a realistic arm from the table during its tare [m].
 
 
 def rod(length: float) -> dict[str, Any]:
@@ -77,20 +76,20 @@ def rod(length: float) -> dict[str, Any]:
 
 @dataclass
 class Trace:
-    """What a task recorded: named series over time."""
+    """Recorded time series of a task, by name, and its results."""
 
     time: list[float] = field(default_factory=list)
     series: dict[str, list[float]] = field(default_factory=dict)
     result: dict[str, float] = field(default_factory=dict)
 
     def add(self, time: float, **values: float) -> None:
-        """Append one sample of every series."""
+        """Append a sample to every series."""
         self.time.append(time)
         for name, value in values.items():
             self.series.setdefault(name, []).append(float(value))
 
     def rmse(self, name: str, goal: str, after: float = 0.5) -> float:
-        """Return the root mean square difference of two series after some seconds."""
+        """Return the root mean square difference of two series, without the first seconds."""
         first = int(np.searchsorted(self.time, self.time[0] + after))
         a, b = np.array(self.series[name])[first:], np.array(self.series[goal])[first:]
         return float(np.sqrt(np.mean((a - b) ** 2)))
@@ -99,14 +98,14 @@ class Trace:
 def one_arm(
     law: dict[str, Any], q_start: list[float], realistic: bool = False, **settings: Any
 ) -> Cell:
-    """Return a cell with one arm, under one law or, if realistic, still under its hold."""
+    """Return a cell with one arm. A realistic arm holds; the controllet is not active yet."""
     arm = {"q_start": q_start, **(REALISTIC if realistic else REAL), **settings.pop("arm", {})}
     active = [] if realistic else ["arm/law"]
     return simple_cell({"arm": arm}, {"law": law}, active, **settings)
 
 
 def start_law(cell: Cell, law: str, tared: bool) -> None:
-    """Let the arms come to rest, tare them while they touch nothing, and start the law."""
+    """Wait until the arms are at rest, tare them without contact, and start the controllet."""
     cell.step(1000)
     for arm in cell.arms if tared else ():
         cell.tare(arm)
@@ -114,7 +113,7 @@ def start_law(cell: Cell, law: str, tared: bool) -> None:
 
 
 def task1() -> Trace:
-    """Joint impedance in free space: two joints swing by 0.2 rad."""
+    """Swing two joints by 0.2 rad in free space, under joint impedance."""
     trace = Trace()
     with one_arm({"type": "joint_impedance"}, FREE) as cell:
         cell.step(100)
@@ -130,7 +129,7 @@ def task1() -> Trace:
 
 
 def task2() -> Trace:
-    """Cartesian impedance in free space: the tool swings by 10 cm."""
+    """Swing the tool by 10 cm in free space, under Cartesian impedance."""
     trace = Trace()
     with one_arm({"type": "cartesian_impedance"}, FREE) as cell:
         cell.step(100)
@@ -146,7 +145,7 @@ def task2() -> Trace:
 
 
 def table_cell(realistic: bool = False, **params: Any) -> Cell:
-    """Return an arm whose rod is just over a table."""
+    """Return a cell with an arm whose rod is just above a table."""
     height = 0.384 - (CLEARANCE if realistic else 0.0)
     table = {"shape": "box", "size": [0.4, 0.4, 0.02], "position": [0.5, 0.0, height]}
     return one_arm(
@@ -155,12 +154,12 @@ def table_cell(realistic: bool = False, **params: Any) -> Cell:
         realistic,
         arm={"gripper": False, "tool": rod(0.1)},
         objects={"table": {**table, "friction": 0.2}},
-        collisions={"allowed_contacts": ["arm table"]},  # it reaches under the arm's shoulder
+        collisions={"allowed_contacts": ["arm table"]},  # The table reaches under the shoulder.
     )
 
 
 def press(cell: Cell, force: float) -> None:
-    """Ask for a force on the table, down [N]."""
+    """Request a downward force on the table [N]."""
     cell.set_target("arm", wrench=[0.0, 0.0, -force, 0.0, 0.0, 0.0])
 
 
@@ -172,7 +171,7 @@ def task3(realistic: bool = False, tared: bool = True, seconds: float = 10.0) ->
             start_law(cell, "arm/law", tared)
         cell.step(5)
         press(cell, 5.0)
-        cell.step(3000 if realistic else 1500)  # over the clearance, slowly
+        cell.step(3000 if realistic else 1500)  # The tool approaches the table slowly.
         for k in range(round(100 * seconds)):
             t = k * STEP * 1e-3
             goal = 15.0 * (1.0 - np.cos(2.0 * np.pi * t / seconds))
@@ -181,7 +180,7 @@ def task3(realistic: bool = False, tared: bool = True, seconds: float = 10.0) ->
             force = cell.simulation.contact_force("arm_fr3_tool", "table")[2]
             trace.add(t, force=force, force_desired=goal)
     goal, force = np.array(trace.series["force_desired"]), np.array(trace.series["force"])
-    pressing = goal > 5.0  # below, an arm may rest on the table with what it carries
+    pressing = goal > 5.0  # At less, the undeclared payload may rest on the table.
     trace.result = {
         "force rmse [N]": trace.rmse("force", "force_desired"),
         "force rmse above 5 N [N]": float(np.sqrt(np.mean((force - goal)[pressing] ** 2))),
@@ -196,7 +195,7 @@ def task4(
     seconds: float = 10.0,
     turns: int = 1,
 ) -> Trace:
-    """Press with 9.81 N while drawing circles of 10 cm radius; the table may drop away."""
+    """Press with 9.81 N along circles of 10 cm radius; with drop_table the table disappears."""
     trace, radius, force = Trace(), 0.1, 9.81
     with table_cell(realistic, stiffness=[800.0, 800.0, 50.0, 20.0, 20.0, 20.0]) as cell:
         if realistic:
@@ -239,7 +238,7 @@ def task4(
 def task5(
     realistic: bool = False, tared: bool = True, seconds: float = 10.0, turns: int = 1
 ) -> Trace:
-    """Two arms squeeze a box with 20 N and lift it by 20 cm; every second turn is back down."""
+    """Hold a box with 20 N between two arms and lift it by 20 cm; every second turn lowers it."""
     arms = {
         name: {
             "position": [0.0, y, 0.0],
@@ -275,7 +274,7 @@ def task5(
         for k in range(round(100 * seconds) * turns):
             t = k * STEP * 1e-3
             share = min(t % seconds / (0.8 * seconds), 1.0) + k // round(100 * seconds)
-            # The impedance gives way by a few millimetres under the box.
+            # The target is 6 mm higher than 20 cm, because the springs yield under the box.
             height = 0.5 * 0.206 * (1.0 - np.cos(np.pi * share))
             cell.set_object_target("lift", Pose(start + [0.0, 0.0, height], np.eye(3)))
             cell.step(STEP)
@@ -295,7 +294,7 @@ def task5(
 
 
 def squeeze_firmly(cell: Cell, force: float) -> None:
-    """Wait until both hands press on the box: they come slowly, from as far as they start."""
+    """Wait until both tools press on the box; they approach it slowly from their start."""
     for _ in range(100):
         cell.step(100)
         tools = [f"{arm}_fr3_tool" for arm in cell.arms]
@@ -306,7 +305,7 @@ def squeeze_firmly(cell: Cell, force: float) -> None:
 
 
 def middle(cell: Cell) -> np.ndarray:
-    """Return the point between the hands in the world, (3,) [m]."""
+    """Return the point between both tools in the world, (3,) [m]."""
     bases = {name: np.array(arm.position) for name, arm in cell.config.arms.items()}
     hands = [cell.pose(name).position + base for name, base in bases.items()]
     return np.mean(hands, axis=0)
@@ -326,7 +325,7 @@ REALISTIC_TASKS: dict[str, Callable[[bool], Trace]] = {
 
 
 def plot(traces: dict[str, Trace], path: Path) -> None:
-    """Draw every series of every task, a pair of actual and desired to one axis."""
+    """Plot the measured and desired series of every task."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -349,18 +348,18 @@ def plot(traces: dict[str, Trace], path: Path) -> None:
 
 
 def main() -> int:
-    """Run the tasks that were asked for."""
+    """Run the selected tasks."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--task", choices=TASKS, action="append", help="default: all")
     parser.add_argument("--realistic", action="store_true", help="tasks 3 to 5, with a tare")
     parser.add_argument("--untared", action="store_true", help="the same without the tare")
-    parser.add_argument("--plot", type=Path, help="write a picture of the series")
+    parser.add_argument("--plot", type=Path, help="image file for a plot of the series")
     options = parser.parse_args()
     traces = {}
     realistic = options.realistic or options.untared
     for name in options.task or (REALISTIC_TASKS if realistic else TASKS):
         if realistic and name not in REALISTIC_TASKS:
-            parser.error(f"task {name}: only {', '.join(REALISTIC_TASKS)} are there --realistic")
+            parser.error(f"task {name}: --realistic exists only for {', '.join(REALISTIC_TASKS)}")
         print(f"task {name} ...", end=" ", flush=True)
         if realistic:
             traces[name] = REALISTIC_TASKS[name](not options.untared)

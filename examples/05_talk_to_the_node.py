@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Switch, move, set gains, see faults and recover from another process, without ros2cli.
+"""Switch, move, set gains, list faults and recover from another process, without ros2cli.
 
 .venv/bin/python examples/05_talk_to_the_node.py list
 .venv/bin/python examples/05_talk_to_the_node.py switch dual_cartesian_impedance_controller
@@ -36,13 +36,13 @@ NEAR, TIMEOUT = 0.005, 20.0  # [m], [s]
 
 
 def call(node: Node, kind: Any, name: str, **fields: Any) -> Any:
-    """Call a service and return its answer, or end with one line if nobody answers."""
+    """Call a service and return its answer; end the program with a message if there is none."""
     client = node.create_client(kind, name)
     if not client.wait_for_service(timeout_sec=TIMEOUT):
         others = [other for other, _ in node.get_service_names_and_types()]
         others = [o for o in others if o.endswith(Path(name).name) and o != f"/{name}"]
         alike = ", ".join(get_close_matches(f"/{name}", others))
-        alike = alike and f"there is {alike}"
+        alike = alike and f"similar services are {alike}"
         sys.exit(f"no service {name}: {alike or 'is the cell running, in this ROS domain?'}")
     future = client.call_async(kind.Request(**fields))
     rclpy.spin_until_future_complete(node, future, timeout_sec=30.0)
@@ -52,7 +52,7 @@ def call(node: Node, kind: Any, name: str, **fields: Any) -> Any:
 
 
 def listen(node: Node, kind: Any, topic: str) -> list[Any]:
-    """Return a list that keeps the newest message of a topic; there is one already."""
+    """Wait for a message of a topic; return a list that always contains the newest one."""
     newest: list[Any] = []
 
     def keep(message: Any) -> None:
@@ -63,7 +63,7 @@ def listen(node: Node, kind: Any, topic: str) -> list[Any]:
     while not newest:
         rclpy.spin_once(node, timeout_sec=0.1)
         if time.monotonic() > begin + TIMEOUT:
-            sys.exit(f"nothing on {topic}: is the cell running, in this ROS domain?")
+            sys.exit(f"no message on {topic}: is the cell running, in this ROS domain?")
     return newest
 
 
@@ -85,8 +85,8 @@ def switch(node: Node, options: argparse.Namespace) -> bool:
 
 
 def move(node: Node, options: argparse.Namespace) -> bool:
-    """Stream a pose beside the measured one until the arm is there, or has a fault."""
-    heard = hear(node)
+    """Stream a pose until the arm reaches it or has a fault."""
+    statuses = subscribe_diagnostics(node)
     measured = listen(node, PoseStamped, f"{options.arm}/current_pose")
     target = deepcopy(measured[0])
     goal = target.pose.position
@@ -99,27 +99,27 @@ def move(node: Node, options: argparse.Namespace) -> bool:
         rclpy.spin_once(node, timeout_sec=0.05)
         here = measured[0].pose.position
         distance = math.dist((here.x, here.y, here.z), (goal.x, goal.y, goal.z))
-        fault = fault_of(node, options.arm, heard)
+        fault = fault_of(node, options.arm, statuses)
     seconds = time.monotonic() - begin
     print(f"{options.arm} is {1e3 * distance:.0f} mm from its target after {seconds:.1f} s")
     if fault:
-        print(f"{options.arm}: {fault}; clear it first: recover {options.arm}")
+        print(f"{options.arm}: {fault}. Clear it first: recover {options.arm}")
     elif distance > NEAR:
         show_faults(node, options)
     return distance <= NEAR
 
 
-def hear(node: Node) -> dict[tuple[str, str], DiagnosticStatus]:
-    """Return a dictionary of the newest status, by full name of the node and arm."""
-    heard: dict[tuple[str, str], DiagnosticStatus] = {}
+def subscribe_diagnostics(node: Node) -> dict[tuple[str, str], DiagnosticStatus]:
+    """Return the newest status of each arm, by full name of the node and arm."""
+    statuses: dict[tuple[str, str], DiagnosticStatus] = {}
 
     def keep(message: DiagnosticArray) -> None:
         for status in message.status:
             if name := values_of(status).get("node"):
-                heard[name, Path(status.hardware_id).name] = status
+                statuses[name, Path(status.hardware_id).name] = status
 
     node.create_subscription(DiagnosticArray, "/diagnostics", keep, 10)
-    return heard
+    return statuses
 
 
 def values_of(status: DiagnosticStatus) -> dict[str, str]:
@@ -134,37 +134,37 @@ def in_words(status: DiagnosticStatus) -> str:
     return f"{status.message} ({why})" if why else str(status.message)
 
 
-def fault_of(node: Node, arm: str, heard: dict[tuple[str, str], DiagnosticStatus]) -> str:
+def fault_of(node: Node, arm: str, statuses: dict[tuple[str, str], DiagnosticStatus]) -> str:
     """Return the fault of an arm as text, empty if it has none."""
     for sender in node.get_publishers_info_by_topic(f"{arm}/current_pose"):
         name = f"{sender.node_namespace.rstrip('/')}/{sender.node_name}"
-        status = heard.get((name, Path(arm).name))
+        status = statuses.get((name, Path(arm).name))
         if status and status.level == DiagnosticStatus.ERROR:
             return in_words(status)
     return ""
 
 
 def show_faults(node: Node, options: argparse.Namespace) -> bool:
-    """Print what every arm of every cell does, and why."""
-    heard = hear(node)
+    """Print the state of every arm of every cell, with its reason."""
+    statuses = subscribe_diagnostics(node)
     listen(node, DiagnosticArray, "/diagnostics")
-    end = time.monotonic() + 1.5  # every cell speaks once a second
+    end = time.monotonic() + 1.5  # Every cell publishes its diagnostics once a second.
     while time.monotonic() < end:
         rclpy.spin_once(node, timeout_sec=0.1)
-    for _, status in sorted(heard.items()):
+    for _, status in sorted(statuses.items()):
         print(f"{status.hardware_id}: {in_words(status)}")
     return True
 
 
 def recover(node: Node, options: argparse.Namespace) -> bool:
-    """Clear the fault of an arm; it holds then."""
+    """Clear the fault of an arm, which then holds."""
     answer = call(node, Trigger, f"{options.arm}/error_recovery")
     print(answer.message)
     return bool(answer.success)
 
 
 def tare(node: Node, options: argparse.Namespace) -> bool:
-    """Take off what an arm feels now, while it holds and touches nothing; or no longer do so."""
+    """Tare the external torques of an arm at rest without contact, or remove the tare."""
     answer = call(node, Trigger, f"{options.arm}/{'untare' if options.undo else 'tare'}")
     print(answer.message)
     return bool(answer.success)
@@ -181,7 +181,7 @@ def set_parameter(node: Node, options: argparse.Namespace) -> bool:
 
 
 def main() -> int:
-    """Do what was asked for; 1 if the node refused it."""
+    """Run a command; return 1 if the node rejected it."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(required=True)
 
@@ -191,17 +191,17 @@ def main() -> int:
         return command
 
     add("list", show_list, "show every controllet and its state")
-    command = add("switch", switch, "activate controllets, whoever has their arms")
+    command = add("switch", switch, "activate controllets; others of their arms are deactivated")
     command.add_argument("names", nargs="+")
     command = add("move", move, "move the tool of an arm along the axes of its base [m]")
     command.add_argument("arm")
     for axis in ("dx", "dy", "dz"):
         command.add_argument(axis, type=float)
-    add("faults", show_faults, "show what every arm does, and what is wrong with it")
+    add("faults", show_faults, "show the state and the fault of every arm")
     add("recover", recover, "clear the fault of an arm").add_argument("arm")
-    command = add("tare", tare, "take off what an arm feels while nothing touches it")
+    command = add("tare", tare, "tare the external torques of an arm without contact")
     command.add_argument("arm")
-    command.add_argument("--undo", action="store_true", help="take nothing off any more")
+    command.add_argument("--undo", action="store_true", help="remove the tare")
     command = add("set", set_parameter, "set a parameter of a controllet")
     command.add_argument("controllet")
     command.add_argument("parameter")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hello, two arms: five lines that lift both hands by 5 cm.
+"""Lift the tools of two arms by 5 cm, in five lines.
 
 Start a cell with arms left and right first (make sim), then:
 .venv/bin/python examples/06_hello_two_arms.py
@@ -18,10 +18,10 @@ node = rclpy.create_node("hello")
 
 for arm in ("left", "right"):
     publisher = node.create_publisher(PoseStamped, f"{arm}/target_pose", 1)
-    while not publisher.get_subscription_count():  # whoever is not found yet hears nothing
+    while not publisher.get_subscription_count():  # Wait until the node is discovered.
         time.sleep(0.01)
     _, target = wait_for_message(PoseStamped, node, f"{arm}/current_pose")
     target.pose.position.z += 0.05
     publisher.publish(target)
 
-time.sleep(1.0)  # for what was sent to be on its way before this process ends
+time.sleep(1.0)  # The messages need some time before this process may end.

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy that predicts chunks of actions: 10 Hz, both arms, the next chunk while this one runs.
+"""Run a policy that predicts chunks of actions at 10 Hz for both arms.
 
-As action chunking policies are run: each chunk is 1.6 s of poses, of which 0.8 s are used; the
-next one is asked for, from what is seen now, while the rest of this one plays, and takes over at
-the step at which it arrives. From one action to the next the law's reference goes by itself, at
-the pace of the policy: its governor is told how fast that is, and at the end what it was before.
+Each chunk has 1.6 s of poses, of which 0.8 s are used. The next chunk is requested with the
+newest observation, while the rest of the current one is executed. It takes effect at the step at
+which it arrives. Between two actions, the governor of the controllet moves the reference. Its
+speed limit is set to the speed of the policy, and restored at the end.
 
 Start the cell first (make sim), then: .venv/bin/python examples/07_chunked_policy.py
 """
@@ -24,27 +24,27 @@ from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
-RATE, HORIZON, USED = 10.0, 16, 8  # [Hz], actions of a chunk, and those that are used of it
-LATENCY = 0.15  # of the network [s]
-MARGIN = 1.1  # of the arms' speed over that of the policy, to begin and end each step
-RADIUS, TURN = 0.05, 4.0  # of the circle that it has learnt [m], time for one [s]
+RATE, HORIZON, USED = 10.0, 16, 8  # Rate [Hz], actions of a chunk, and used actions of it.
+LATENCY = 0.15  # Latency of the network [s].
+MARGIN = 1.1  # Speed of the arms relative to that of the policy: each step needs a start and end.
+RADIUS, TURN = 0.05, 4.0  # Radius [m] and duration [s] of the learned circle.
 SPEED = "governor.linear_speed"
 Chunk = dict[int, dict[str, Pose]]
 
 
 class Policy:
-    """Stands for a network: from poses that are seen, actions for the steps to come."""
+    """Replacement for a network: computes future actions from the observed poses."""
 
     def __init__(self, start: dict[str, PoseStamped]) -> None:
         self.start = {arm: message.pose for arm, message in start.items()}
 
     def infer(self, seen: dict[str, PoseStamped], first: int) -> Chunk:
-        """Return the actions from step ``first`` on."""
+        """Return the actions of the steps from ``first``."""
         time.sleep(LATENCY)
         return {step: self.action(step) for step in range(first, first + HORIZON)}
 
     def action(self, step: int) -> dict[str, Pose]:
-        """Return where each hand is to be: on a circle in the y-z plane."""
+        """Return the target pose of each tool, on a circle in the y-z plane."""
         phase = 2.0 * math.pi * step / RATE / TURN
         aside, up = RADIUS * math.sin(phase), RADIUS * (1.0 - math.cos(phase))
         action = {}
@@ -58,7 +58,7 @@ class Policy:
 
 
 class Player(Node):
-    """Play chunks: one action per arm and step, all arms with one stamp."""
+    """Node that executes chunks: one action per arm and step, all arms with the same stamp."""
 
     def __init__(self, arms: list[str]) -> None:
         super().__init__("chunked_policy")
@@ -87,17 +87,19 @@ class Player(Node):
         return future.result()
 
     def set_speeds(self, law: str, speeds: dict[str, ParameterValue]) -> None:
-        """Tell the laws of the arms how fast they go to a target."""
+        """Set the maximum speed towards a target in the controllets of the arms."""
         for arm, speed in speeds.items():
             change = Parameter(name=SPEED, value=speed)
             (result,) = self.ask(
                 SetParameters, f"{arm}/{law}/set_parameters", parameters=[change]
             ).results
             if not result.successful:
-                self.get_logger().warning(f"{arm} moves in steps: {result.reason}")
+                self.get_logger().warning(
+                    f"{arm}: its speed was not set, so it may move in steps: {result.reason}"
+                )
 
     def speeds(self, law: str) -> dict[str, ParameterValue]:
-        """Return how fast the laws of the arms go to a target now."""
+        """Return the current maximum speeds of the controllets of the arms."""
         services = {arm: f"{arm}/{law}/get_parameters" for arm in self.arms}
         return {
             arm: self.ask(GetParameters, service, names=[SPEED]).values[0]
@@ -105,7 +107,7 @@ class Player(Node):
         }
 
     def step(self) -> None:
-        """Take a chunk that has come, ask for the next one in time, and publish one action."""
+        """Use a received chunk, request the next one in time, and publish one action."""
         if len(self.seen) < len(self.arms):
             return
         self.policy = self.policy or Policy(self.seen)
@@ -115,7 +117,7 @@ class Player(Node):
         if self.coming is None and (not self.chunk or self.used >= USED):
             self.coming = self.thread.submit(self.policy.infer, dict(self.seen), self.next_step)
         action = self.chunk.pop(self.next_step, None)
-        if action is None:  # before the first chunk, or the network is slower than its horizon
+        if action is None:  # No first chunk yet, or the network is slower than its horizon.
             self.waited += 1
             return
         stamp = self.get_clock().now().to_msg()
@@ -132,14 +134,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--arms", nargs="+", default=["left", "right"])
     parser.add_argument("--law", default="cartesian_impedance_controller")
-    parser.add_argument("--steps", type=int, default=0, help="end after that many; 0: never")
+    parser.add_argument("--steps", type=int, default=0, help="number of steps, 0 for no end")
     options = parser.parse_args()
-    rclpy.init(
-        signal_handler_options=SignalHandlerOptions.NO
-    )  # or Ctrl-C leaves no time to tidy up
+    # Without the handlers of rclpy, the speeds can still be restored after Ctrl-C.
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = Player(options.arms)
     before = node.speeds(options.law)
-    # Nearly the time until the next action for each.
+    # At this speed, each step takes almost the whole time until the next action.
     speed = MARGIN * 2.0 * math.pi * RADIUS / TURN
     value = ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=speed)
     try:
@@ -151,7 +152,9 @@ def main() -> None:
     finally:
         node.timer.cancel()
         node.set_speeds(options.law, before)
-    print(f"{node.next_step} actions out of {node.chunks} chunks, {node.waited} steps without one")
+    print(
+        f"{node.next_step} actions of {node.chunks} chunks, {node.waited} steps without an action"
+    )
 
 
 if __name__ == "__main__":

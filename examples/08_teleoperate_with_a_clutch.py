@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Teleoperation at 30 Hz with a clutch: a hand in the air moves a tool, as far as it is engaged.
+"""Teleoperate a tool at 30 Hz with a tracked hand and a clutch.
 
-While the clutch is closed the tool makes the motions of the hand, from where both were when it
-closed; while it is open the tool rests, and the hand may go back to where it is comfortable. What
-tracks the hand publishes hand/pose (PoseStamped) and hand/clutch (Bool); --scripted needs none.
+While the clutch is closed, the tool follows the motion of the hand. Both motions count from the
+poses at the time of closing. While it is open, the tool rests and the hand can move back. A
+tracker publishes hand/pose (PoseStamped) and hand/clutch (Bool). --scripted needs no tracker.
 
 Start the cell first (make sim), then:
 .venv/bin/python examples/08_teleoperate_with_a_clutch.py --arm left --scripted
@@ -20,27 +20,27 @@ from geometry_msgs.msg import Pose, PoseStamped, Quaternion
 from rclpy.node import Node
 from std_msgs.msg import Bool
 
-RATE, SCALE = 30.0, 0.5  # [Hz], metres of the tool per metre of the hand
+RATE, SCALE = 30.0, 0.5  # Rate [Hz], and motion of the tool per motion of the hand [m/m].
 
 
 class Hand(NamedTuple):
-    """Where the hand is, in axes parallel to those of the arm's base; whether it is engaged."""
+    """Pose of the hand, in axes parallel to the base of the arm, and state of the clutch."""
 
     pose: Pose
     is_engaged: bool
 
 
 class Clutch:
-    """Turn motions of the hand into those of a tool."""
+    """Conversion of motions of the hand to those of a tool."""
 
     def __init__(self, tool: Pose) -> None:
         self.target, self.hand_then, self.tool_then = tool, None, tool
 
     def move(self, hand: Hand) -> Pose:
-        """Return where the tool is to be."""
+        """Return the target pose of the tool."""
         if not hand.is_engaged:
             self.hand_then = None
-            return self.target  # as it was: the stream goes on, the tool rests
+            return self.target  # The stream continues with the same pose, so the tool rests.
         if self.hand_then is None:
             self.hand_then, self.tool_then = hand.pose, self.target
         now, then, start = hand.pose, self.hand_then, self.tool_then
@@ -65,14 +65,14 @@ def product(a: Quaternion, b: Quaternion) -> Quaternion:
 
 
 def inverse(q: Quaternion) -> Quaternion:
-    """Return the rotation back."""
+    """Return the inverse rotation."""
     return Quaternion(w=q.w, x=-q.x, y=-q.y, z=-q.z)
 
 
 def scripted(t: float) -> Hand:
-    """Return a hand that rises by 10 cm and turns while engaged, and comes back while not.
+    """Return a hand that rises by 10 cm and rotates while engaged, and returns while not engaged.
 
-    Twice, in 4 s each: the tool rises by twice 5 cm and turns by twice 0.2 rad.
+    It repeats this twice, in 4 s each. The tool rises by 5 cm and rotates by 0.2 rad each time.
     """
     turn = min(t, 8.0 - 1e-9) % 4.0
     share = 0.5 * (1.0 - math.cos(math.pi * min(turn / 2.0, 2.0 - turn / 2.0)))
@@ -83,7 +83,7 @@ def scripted(t: float) -> Hand:
 
 
 class Teleoperation(Node):
-    """Publish a target 30 times a second."""
+    """Node that publishes a target 30 times a second."""
 
     def __init__(self, arm: str, is_scripted: bool) -> None:
         super().__init__("teleoperation")
@@ -103,7 +103,7 @@ class Teleoperation(Node):
 
     @property
     def seconds(self) -> float:
-        """Since the tool was first seen [s]."""
+        """Time since the first pose of the tool [s]."""
         return self.now() - self.begin if self.clutch else 0.0
 
     def now(self) -> float:
@@ -111,17 +111,17 @@ class Teleoperation(Node):
         return self.get_clock().now().nanoseconds * 1e-9
 
     def keep(self, hand: Hand) -> None:
-        """Keep the newest of the hand."""
+        """Store the newest state of the hand."""
         self.hand = hand
 
     def on_tool(self, message: PoseStamped) -> None:
-        """Begin where the tool is."""
+        """Start at the first measured pose of the tool."""
         if self.clutch is None:
             self.clutch, self.begin = Clutch(message.pose), self.now()
             self.target.header.frame_id = message.header.frame_id
 
     def step(self) -> None:
-        """Publish where the tool is to be."""
+        """Publish the target pose of the tool."""
         if self.clutch is None:
             return
         hand = scripted(self.seconds) if self.is_scripted else self.hand
@@ -134,7 +134,7 @@ def main() -> None:
     """Run until interrupted, or for a given time."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--arm", default="left")
-    parser.add_argument("--scripted", action="store_true", help="play the hand, too")
+    parser.add_argument("--scripted", action="store_true", help="simulate the hand")
     parser.add_argument("--seconds", type=float, default=math.inf)
     options = parser.parse_args()
     rclpy.init()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both hands on circles, 1000 targets a second for each, with one stamp for both.
+"""Move both tools along circles, with 1000 targets a second for each and the same stamp.
 
 Start the cell first (make sim), then: .venv/bin/python examples/09_circles_at_1_khz.py
 """
@@ -14,12 +14,12 @@ import rclpy
 from geometry_msgs.msg import PoseStamped
 from rclpy.node import Node
 
-RATE, RADIUS, TURN = 1000.0, 0.06, 2.0  # [Hz], [m], time for one circle [s]
-SLOW_START = 1.0  # the circle grows to its size over that time [s]
+RATE, RADIUS, TURN = 1000.0, 0.06, 2.0  # Rate [Hz], radius [m], duration of a circle [s].
+SLOW_START = 1.0  # Duration over which the radius grows from zero [s].
 
 
 class Circles(Node):
-    """Know the tools of some arms, and send each its next target."""
+    """Node that stores the tool poses of some arms, and publishes their targets."""
 
     def __init__(self, arms: list[str]) -> None:
         super().__init__("circles")
@@ -33,14 +33,14 @@ class Circles(Node):
             )
 
     def note(self, arm: str, message: PoseStamped) -> None:
-        """Keep the newest pose; the first one is the centre, and the message that is sent."""
+        """Store the newest pose; the first one is the centre, and the message to publish."""
         if arm not in self.targets:
             self.targets[arm] = message
             self.centres[arm] = message.pose.position.y, message.pose.position.z
         self.measured[arm] = message
 
     def send(self, t: float) -> None:
-        """Send both targets of a time: the same messages again, with other numbers."""
+        """Publish the targets of a time, in the same messages with new numbers."""
         radius = RADIUS * min(t / SLOW_START, 1.0)
         phase = 2.0 * math.pi * t / TURN
         stamp = self.get_clock().now().to_msg()
@@ -52,7 +52,7 @@ class Circles(Node):
             self.outputs[arm].publish(target)
 
     def behind(self) -> float:
-        """Return how far the arm that is further behind is from its target [m]."""
+        """Return the largest distance of an arm from its target [m]."""
         return max(
             math.hypot(here.pose.position.y - to.pose.position.y,
                        here.pose.position.z - to.pose.position.z)
@@ -61,7 +61,7 @@ class Circles(Node):
 
 
 def main() -> None:
-    """Run until interrupted, or for a given time; say how well it went."""
+    """Run until interrupted, or for a given time; print the rate and the largest error."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--arms", nargs="+", default=["left", "right"])
     parser.add_argument("--seconds", type=float, default=math.inf)
@@ -79,7 +79,7 @@ def main() -> None:
                 for _ in options.arms:
                     rclpy.spin_once(node, timeout_sec=0.0)
                 furthest = max(furthest, node.behind())
-            # A tick that was missed is left out: targets are those of the time, not of a count.
+            # A missed period is skipped: targets depend on the time, not on a count.
             due = begin + math.ceil((time.monotonic() - begin) * RATE) / RATE
             time.sleep(max(due - time.monotonic(), 0.0))
     except KeyboardInterrupt:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A task by switching laws: approach a table, make contact, slide along it with a force, lift off.
+"""Switch controllets during a task: approach a table, press, slide along it, lift off.
 
-Free motion is that of an impedance, contact that of a force law; one request switches both arms
-in one cycle. What ends a phase is what is measured.
+Free motion uses an impedance controllet, contact a force controllet. One request switches both
+arms in one cycle. Measured poses and forces end each phase.
 
 Start the cell first (make sim CELL=config/contact_sim.yaml), then:
 .venv/bin/python examples/10_switch_through_a_task.py
@@ -23,13 +23,13 @@ from geometry_msgs.msg import PoseStamped, WrenchStamped
 from rclpy.node import Node
 
 MOVE, PRESS = "cartesian_impedance_controller", "force_impedance_controller"
-TABLE, CLEARANCE = 0.3, 0.005  # height of the table in the arms' bases, and over it [m]
-FORCE, WAY, SPEED = 10.0, 0.08, 0.04  # on the table [N], along x and up [m], and how fast [m/s]
-RATE, TIMEOUT, AUTO = 50.0, 20.0, 4  # [Hz], [s], strictness: also deactivate who has the arms
+TABLE, CLEARANCE = 0.3, 0.005  # Height of the table in the bases, distance before contact [m].
+FORCE, WAY, SPEED = 10.0, 0.08, 0.04  # Force [N], distance along x and up [m], speed [m/s].
+RATE, TIMEOUT, AUTO = 50.0, 20.0, 4  # [Hz], [s], strictness FORCE_AUTO: others may be deactivated.
 
 
 class Task(Node):
-    """Stream targets to some arms until something is the case."""
+    """Node that streams targets to some arms until a condition is met."""
 
     def __init__(self, arms: list[str]) -> None:
         super().__init__("task")
@@ -50,7 +50,7 @@ class Task(Node):
             )  # fmt: skip
 
     def switch(self, law: str) -> None:
-        """Switch all arms to a law, in one cycle."""
+        """Switch all arms to a controllet, in one cycle."""
         client = self.create_client(SwitchController, "controller_manager/switch_controller")
         client.wait_for_service(timeout_sec=TIMEOUT) or sys.exit("is the cell running?")
         names = [f"{arm}/{law}" for arm in self.arms]
@@ -64,7 +64,7 @@ class Task(Node):
     def run(
         self, phase: str, step: Callable[[float], None], done: Callable[[float], bool]
     ) -> None:
-        """Do something at 50 Hz until it is done, which is to be soon."""
+        """Call a step at 50 Hz until it is done; end the program after a timeout."""
         begin = time.monotonic()
         while not done(t := time.monotonic() - begin):
             t < TIMEOUT or sys.exit(f"{phase}: not done after {TIMEOUT:g} s")
@@ -77,11 +77,11 @@ class Task(Node):
             print(f"{phase}: {arm} at x {at.x:.3f} z {at.z:.3f} m with {force:.1f} N", flush=True)
 
     def force(self, arm: str) -> float:
-        """Return with how much an arm presses down [N]."""
+        """Return the vertical contact force of an arm [N]."""
         return abs(self.wrench[arm].wrench.force.z)
 
     def send(self, start: dict[str, PoseStamped], dx: float = 0.0, dz: float = 0.0) -> None:
-        """Send every arm a pose beside one of before."""
+        """Publish for every arm its former pose with an offset [m]."""
         for arm, message in deepcopy(start).items():
             message.header.stamp = self.get_clock().now().to_msg()
             message.pose.position.x += dx
@@ -89,7 +89,7 @@ class Task(Node):
             self.poses[arm].publish(message)
 
     def press(self, force: float) -> None:
-        """Ask every arm for a force, down."""
+        """Request a downward force from every arm [N]."""
         for arm in self.arms:
             message = WrenchStamped()
             message.header.stamp = self.get_clock().now().to_msg()
@@ -99,7 +99,7 @@ class Task(Node):
 
 
 def main() -> None:
-    """Do the task once."""
+    """Run the task once."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--arms", nargs="+", default=["left", "right"])
     options = parser.parse_args(rclpy.utilities.remove_ros_args()[1:])
@@ -112,7 +112,7 @@ def main() -> None:
     def height(arm: str) -> float:
         return task.pose[arm].pose.position.z
 
-    task.run("look", lambda _: None, all_arms(lambda arm: arm in task.pose and arm in task.wrench))
+    task.run("wait", lambda _: None, all_arms(lambda arm: arm in task.pose and arm in task.wrench))
     task.switch(MOVE)
     begin = deepcopy(task.pose)
     down = max(map(height, task.arms)) - TABLE - CLEARANCE

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let two arms on springs squeeze a box and lift it, with soft and with stiff springs.
+"""Hold and lift a box with two arms on springs, with a soft and a stiff preset.
 
 Run: .venv/bin/python examples/11_lift_a_box_on_springs.py
 
-The law knows nothing of springs and motors: it commands torques of links, and the motors are told
-where to stand for them. So the box is held with the force that was asked for, whatever the preset.
+The controllet commands link torques, and the drive computes the motor positions for them. The
+internal force is therefore the requested one, with any stiffness preset.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from multipanda_py import Cell, Pose
 from multipanda_py.config.cell_file import CellConfig
 
 FILE = Path(__file__).parent.parent / "config" / "elastic_sim.yaml"
-SQUEEZE, HEIGHT = 25.0, 0.05  # [N, m]
+SQUEEZE, HEIGHT = 25.0, 0.05  # Internal force [N], height [m].
 PRESETS = {"soft": 0.0, "stiff": 0.4}
 
 
 def with_preset(preset: float) -> CellConfig:
-    """Return the cell with another stiffness preset, stepped by hand."""
+    """Return the cell with another stiffness preset, and placement inline."""
     config = CellConfig.from_yaml(FILE).model_dump()
     config["cell"]["placement"] = "inline"
     for arm in config["arms"].values():
@@ -33,13 +33,13 @@ def with_preset(preset: float) -> CellConfig:
 
 
 def forces(cell: Cell) -> list[float]:
-    """Return how hard the hands press, from the simulated contacts [N]."""
+    """Return the simulated contact forces of both tools [N]."""
     tools = [f"{arm}_fr3_tool" for arm in cell.arms]
     return [abs(float(cell.simulation.contact_force(tool, "box")[1])) for tool in tools]
 
 
 def lift(cell: Cell) -> str:
-    """Squeeze, lift, and say what came of it."""
+    """Press on the box and lift it; return a description of the result."""
     cell.switch(["lifting"], strictness="force_auto")
     cell.step(10)
     report = cell.report("lifting")
@@ -61,7 +61,7 @@ def lift(cell: Cell) -> str:
 
 
 def main() -> None:
-    """Lift it with both presets."""
+    """Lift the box with both presets."""
     for name, preset in PRESETS.items():
         with Cell(with_preset(preset)) as cell:
             print(f"{name} springs (preset {preset:.1f}): {lift(cell)}")

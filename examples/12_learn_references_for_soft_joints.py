@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learn references for an arm on soft springs in simulation, and use them on another plant.
+"""Learn motor references for an arm on soft springs in simulation, and test them on other plants.
 
 Run: .venv/bin/python examples/12_learn_references_for_soft_joints.py
 
-The arm sags under its weight, as its springs are soft. Feedback would make it stiff again;
-learning corrects where its motors are to stand, from one run to the next, and leaves it soft.
+The arm sags under its weight, because its springs are soft. Position feedback would make it
+stiff. Learning instead corrects the motor references from run to run, and the arm stays soft.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SECONDS, GOAL = 4.0, 0.8  # [s, rad]
 
 
 def main() -> None:
-    """Learn, and say how well, here and on plants whose springs, masses and friction differ."""
+    """Learn; print errors here and on plants with other springs, masses and friction."""
     time = TIME_STEP * np.arange(1.0, round(SECONDS / TIME_STEP) + 1.0)
     wanted = GOAL * minimum_jerk(time, SECONDS)[:, None].repeat(2, axis=1)
     found = learn(two_joint_run(), wanted, tolerance=0.08, most=15)

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pick a bar up with one hand, give it to the other in the air, and put it down there.
+"""Pick a bar up with one gripper, hand it to the other one in the air, and put it down.
 
 Run: .venv/bin/python examples/13_hand_over.py
 
-Ways are found among everything that is in the cell, the bar in a hand included; hands may touch
-what they go to grasp and what it lies on, and nothing else. All is simulated: the bar is where
-MuJoCo's contacts leave it.
+The planner avoids collisions of arms, objects and the grasped bar. Grippers may touch only the
+bar and the table. The grasp is simulated: only contacts hold the bar.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ BAR = {"shape": "box", "size": [0.16, 0.015, 0.015], "position": [0.45, 0.16, 0.
 TABLE = {"shape": "box", "size": [0.2, 0.3, 0.1], "position": [0.45, 0.0, 0.1]}
 NEAR = {
     "collision_avoidance": {"fixed_objects": "without_gripper", "arms": False}
-}  # fingers go near the table
-END = 0.125  # from the middle of the bar to where each hand has it [m]
-OVER = np.array([0.0, 0.0, 0.07])  # where hands come from, and go to [m]
+}  # Fingers may come close to the table.
+END = 0.125  # Distance of a grasp from the middle of the bar [m].
+OVER = np.array([0.0, 0.0, 0.07])  # Offset of the poses before a grasp and after a release [m].
 IN_THE_AIR, PLACE = np.array([0.45, 0.0, 0.42]), np.array([0.45, -0.16, 0.215])
 
 
 def cell_with_a_bar() -> Cell:
-    """Return two arms with hands beside a table."""
+    """Return a cell with two arms, their grippers, a table and a bar."""
     return Cell(
         CellConfig.from_dict(
             {
@@ -49,38 +48,38 @@ def cell_with_a_bar() -> Cell:
 
 
 class Hand:
-    """An arm with a hand that comes from above."""
+    """Arm with a gripper that grasps from above."""
 
     def __init__(self, cell: Cell, arm: str, end: float) -> None:
         self.cell, self.arm, self.fingers = cell, arm, cell.gripper(arm)
-        self.end = np.array([end, 0.0, 0.0])  # of the bar that it has
+        self.end = np.array([end, 0.0, 0.0])  # Grasp, relative to the middle of the bar [m].
         self.aside = np.array([0.0, 0.15 if arm == "left" else -0.15, 0.05])
         self.base = cell.descriptions[arm].position_base_in_world
 
     def go(self, middle: np.ndarray, touching: tuple[str, ...] = ()) -> None:
-        """Go to where the bar's end is, if that is its middle, (3,) [m]."""
+        """Move to the grasp of a bar with this middle, (3,) [m]."""
         here = self.cell.pose(self.arm)
         self.move(here.at(middle + self.end - self.base), touching)
 
     def carry(self, middle: np.ndarray) -> None:
-        """Carry the bar to where its middle is to be, however it hangs between the fingers."""
+        """Carry the bar until its middle is here, (3,) [m], however it has rotated."""
         here, bar = self.cell.pose(self.arm), self.cell.objects()["bar"]
-        low = BAR["size"][0] * abs(bar.rotation[2, 0])  # its lower end
+        low = BAR["size"][0] * abs(bar.rotation[2, 0])  # Height of its middle above its lower end.
         way = middle + [0.0, 0.0, low + 0.003] - bar.position
         self.move(here.at(here.position + way), ("table",))
 
     def take(self, middle: np.ndarray) -> None:
-        """Go to the bar from above, and grasp it."""
+        """Approach the bar from above, and grasp it."""
         self.fingers.move(0.078).wait()
         self.go(middle + OVER)
         self.go(middle, ("bar", "table"))
         grasped = self.fingers.grasp(width=0.03, force=60.0).wait()
         print(f"{self.arm}: {grasped.text}")
         if not grasped.succeeded:
-            raise SystemExit(f"{self.arm} has not got the bar")
+            raise SystemExit(f"{self.arm} has not grasped the bar")
 
     def leave(self) -> None:
-        """Open the fingers, and go up and aside."""
+        """Open the fingers, and move up and aside."""
         self.fingers.move(0.078).wait()
         here = self.cell.pose(self.arm)
         up = here.at(here.position + 0.5 * OVER)
@@ -89,14 +88,14 @@ class Hand:
     def move(
         self, pose: Pose, touching: tuple[str, ...], via: Sequence[dict[str, Pose]] = ()
     ) -> None:
-        """Go to a pose, while the other arm stays where it is and not out of the way."""
+        """Move to a pose. The other arm has its own pose as its goal, so it does not give way."""
         stay = {arm: self.cell.state(arm).q for arm in self.cell.arms if arm != self.arm}
         how = {"keep": "orientation", "clearance": 0.01, "speed": 0.5, "patience": 60.0}
         self.cell.move_to({**stay, self.arm: pose}, via=via, touching=touching, **how)
 
 
 def main() -> float:
-    """Hand the bar over; return how far from its place it lies in the end [m]."""
+    """Hand the bar over; return its final distance from its place [m]."""
     with cell_with_a_bar() as cell:
         cell.step(200)
         left, right = Hand(cell, "left", -END), Hand(cell, "right", END)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take a peg, and put it into a hole half a millimetre wider on each side, by feel.
+"""Insert a peg into a hole with 0.5 mm of clearance on each side, by contact.
 
 Run: .venv/bin/python examples/14_peg_in_hole.py [seed]
 
-The peg is 16 mm thick and slips a little in the hand; where the hole is, is known to 3 mm and two
-degrees. The hand presses lightly and searches in a spiral until the tip falls in, then it lets
-compliance do the rest. All is simulated: the peg is where MuJoCo's contacts leave it.
+The peg has a diameter of 16 mm and slips a little in the gripper. The pose of the hole is known
+to 3 mm and 2 degrees. The arm presses lightly and searches in a spiral until the tip drops into
+the hole. Its compliance then aligns the peg. The grasp is simulated: only contacts hold the peg.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from multipanda_py import Cell, Pose
 from multipanda_py.config.cell_file import CellConfig
 
 LAW = "cartesian_impedance_controller"
-RADIUS, LENGTH, CLEARANCE = 0.008, 0.09, 0.0005  # of the peg, and to each wall [m]
-TABLE, BLOCK = 0.2, 0.04  # heights [m]
-HOLE, PEG = np.array([0.5, 0.1]), np.array([0.5, -0.1])  # places on the table [m]
-GRIP = 0.01  # from the middle of the peg up to the fingers [m]
-DOWN = np.diag([1.0, -1.0, -1.0])  # of a hand that points down
-PITCH, SPEED = 0.0007, 0.006  # of the spiral [m, m/s]
-PRESS = 0.015  # how far below the block the target is: 6 N by the spring [m]
-DROP = 0.005  # of the hand, by which it knows that the tip is in the hole [m]
-STEP = 20  # cycles between targets
+RADIUS, LENGTH, CLEARANCE = 0.008, 0.09, 0.0005  # Peg, and its distance from each wall [m].
+TABLE, BLOCK = 0.2, 0.04  # Heights [m].
+HOLE, PEG = np.array([0.5, 0.1]), np.array([0.5, -0.1])  # Positions on the table [m].
+GRIP = 0.01  # Height of the fingers above the middle of the peg [m].
+DOWN = np.diag([1.0, -1.0, -1.0])  # Orientation of a gripper that points down.
+PITCH, SPEED = 0.0007, 0.006  # Spiral of the search [m, m/s].
+PRESS = 0.015  # Depth of the target below the block: the spring exerts 6 N [m].
+DROP = 0.005  # Drop of the gripper that shows that the tip is in the hole [m].
+STEP = 20  # Number of cycles between targets.
 
 
 def walls() -> dict[str, dict[str, object]]:
-    """Return a block with a square hole, of four walls."""
+    """Return the four walls of a block with a square hole."""
     inner, thick, half = RADIUS + CLEARANCE, 0.03, 0.5 * BLOCK
     made: dict[str, dict[str, object]] = {}
     for name, side in (("front", (1.0, 0.0)), ("back", (-1.0, 0.0)),
@@ -45,7 +45,7 @@ def walls() -> dict[str, dict[str, object]]:
 
 
 def bench() -> Cell:
-    """Return an arm with a hand, a peg that stands, and a block with a hole."""
+    """Return a cell with an arm, an upright peg, and a block with a hole."""
     top = {
         "shape": "box",
         "contact_time": 0.005,
@@ -74,20 +74,20 @@ def bench() -> Cell:
 
 
 class Hand:
-    """The hand and where it was sent last."""
+    """Gripper of the arm, and its last target."""
 
     def __init__(self, cell: Cell) -> None:
         self.cell, self.fingers = cell, cell.gripper("arm")
         self.goal = cell.pose("arm")
 
     def send(self, pose: Pose) -> None:
-        """Send a target, and let it be followed for a moment."""
+        """Send a target, and simulate until the next one."""
         self.goal = pose
         self.cell.set_target("arm", pose)
         self.cell.step(STEP)
 
     def go(self, position: np.ndarray, rotation: np.ndarray = DOWN) -> None:
-        """Go there in a straight line, 15 cm a second."""
+        """Move in a straight line at 0.15 m/s."""
         begin, end = self.goal, Pose(position, rotation)
         steps = max(1, round(begin.distance(end)[0] / 0.15 / (1e-3 * STEP)))
         for k in range(steps):
@@ -95,7 +95,7 @@ class Hand:
         self.cell.step(300)
 
     def depth(self) -> float:
-        """Return how deep the tip of the peg is in the hole [m]."""
+        """Return the depth of the tip of the peg in the hole [m]."""
         peg = self.cell.objects()["peg"]
         tip = peg.position - 0.5 * LENGTH * abs(peg.rotation[2, 2]) * np.array([0.0, 0.0, 1.0])
         is_inside = np.abs(tip[:2] - HOLE).max() < RADIUS
@@ -103,7 +103,7 @@ class Hand:
 
 
 def main(seed: int = 0) -> float:
-    """Put the peg in; return how deep it is in the end [m]."""
+    """Insert the peg; return its final depth [m]."""
     random = np.random.default_rng(seed)
     seen = HOLE + random.uniform(-0.003, 0.003, 2)
     tilt = Pose.from_rpy(np.zeros(3), [*random.uniform(-0.035, 0.035, 2), 0.0]).rotation
@@ -122,8 +122,8 @@ def main(seed: int = 0) -> float:
         height = TABLE + BLOCK + 0.5 * LENGTH + GRIP
         hand.go(np.array([*seen, height + 0.03]), tilt @ DOWN)
         hand.go(np.array([*seen, height - PRESS]), tilt @ DOWN)
-        for k in range(1500):  # every turn is PITCH wider, at an even speed
-            if cell.pose("arm").position[2] < height - DROP:  # felt, not seen
+        for k in range(1500):  # A spiral at constant speed, PITCH wider after each turn.
+            if cell.pose("arm").position[2] < height - DROP:  # From measured joints only.
                 break
             angle = np.sqrt(4.0 * np.pi * k * 1e-3 * STEP * SPEED / PITCH)
             around = PITCH * angle / (2.0 * np.pi) * np.array([np.cos(angle), np.sin(angle)])

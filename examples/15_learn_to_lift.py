@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learn to lift a box with two arms: demonstrations, a small network, and the cell, on a CPU.
+"""Learn to lift a box with two arms by behaviour cloning with a small network, on a CPU.
 
 Run: .venv/bin/python examples/15_learn_to_lift.py --video lift.gif --plot lift.png
 
-The expert of ``lift_box`` shows it a hundred times, pushed about at random while it does; what it
-would do is cloned from states, in chunks of half a second, by a network of two layers in numpy.
-The policy then acts through a runner, 50 ms late, on boxes that it has not seen. `--quick` is a
-short form of all that.
+The expert of ``lift_box`` gives 100 demonstrations under random disturbances. A network of two
+hidden layers in numpy learns its actions from states, in chunks of 0.5 s. The policy then runs
+with a latency of 50 ms, on boxes that were not in the demonstrations. `--quick` is a short form.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from multipanda_py.learning.gym import CellEnv
 from multipanda_py.learning.gym.control import pose_numbers
 from multipanda_py.learning.policies import LockstepInference, PolicyRunner
 
-RATE, CHUNK, LATENCY = 20.0, 10, 0.05  # steps a second, actions of a chunk, of its answer [s]
+RATE, CHUNK, LATENCY = 20.0, 10, 0.05  # Rate [Hz], actions of a chunk, latency [s].
 ARMS, POSE = ("left", "right"), 9
-MOST = 0.02  # step of a target [m]
-FORCE = 30.0  # that counts as one [N]
-PUSH = 0.006  # standard deviation of how far demonstrations are pushed off their way [m]
-UNSEEN = 1000  # seeds from here on are for the test
+MAX_STEP = 0.02  # Maximum step of a target [m].
+FORCE = 30.0  # Scale of forces in the state [N].
+PUSH = 0.006  # Standard deviation of the disturbance of demonstrations [m].
+FIRST_TEST_SEED = 1000
 UNITS, EPOCHS, BATCH, STEP = 256, 600, 128, 1e-3
 
 
 def state_of(obs: dict, bases: dict) -> np.ndarray:
-    """Return what the network sees: the box, its way to go, tools and targets from it, forces."""
+    """Return the input of the network: box, its distance to the goal, tools, targets, forces."""
     box = obs["objects"]["box"]
     parts = [box, obs["goal"] - box[2]]
     for arm in ARMS:
@@ -43,7 +42,7 @@ def state_of(obs: dict, bases: dict) -> np.ndarray:
 
 
 def demonstrate(env: CellEnv, seed: int) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Return states, where the expert wants both tools in them, and whether it succeeded."""
+    """Return states, the expert's target poses of both tools in them, and the success."""
     random = np.random.default_rng(seed)
     obs, _ = env.reset(seed=seed)
     states, wanted, off, is_over, info = [], [], np.zeros((2, 3)), False, {}
@@ -60,14 +59,14 @@ def demonstrate(env: CellEnv, seed: int) -> tuple[np.ndarray, np.ndarray, bool]:
 
 
 def bases_of(env: CellEnv) -> dict[str, np.ndarray]:
-    """Return where the arms stand, in the world."""
+    """Return the positions of the bases in the world, (3,) each [m]."""
     return {arm: env.cell.descriptions[arm].position_base_in_world for arm in ARMS}
 
 
 class Cloned:
-    """A network from a state to where tools are to be in the steps to come.
+    """Network that predicts the tool poses of the next steps from a state.
 
-    It says places from where the box is now, and the policy goes there by steps of 2 cm at most.
+    Positions are relative to the box. The policy moves there in steps of up to 2 cm.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class Cloned:
         self.x, self.y = np.vstack(x), np.vstack(y)
         self.mean, self.spread = self.x.mean(0), self.x.std(0) + 1e-3
         self.middle, self.size = self.y.mean(0), self.y.std(0) + 1e-4
-        self.low, self.high = self.y.min(0), self.y.max(0)  # it never goes on by more
+        self.low, self.high = self.y.min(0), self.y.max(0)  # Bounds of the output.
         random, sizes = np.random.default_rng(seed), (self.x.shape[1], UNITS, UNITS)
         ends = (*sizes[1:], self.y.shape[1])
         self.weights = [random.normal(size=s) / np.sqrt(s[0]) for s in zip(sizes, ends)]
@@ -104,7 +103,7 @@ class Cloned:
         return found
 
     def train(self, epochs: int, seed: int = 0) -> None:
-        """Minimise the mean square error by Adam, with a rate that falls like a cosine."""
+        """Minimise the mean square error by Adam, with a cosine schedule of the learning rate."""
         random, parts = np.random.default_rng(seed), [*self.weights, *self.biases]
         moments = [(np.zeros_like(part), np.zeros_like(part)) for part in parts]
         x, y = (self.x - self.mean) / self.spread, (self.y - self.middle) / self.size
@@ -128,9 +127,7 @@ class Cloned:
                     part -= rate * m / (1 - 0.9**turn) / (np.sqrt(v / (1 - 0.999**turn)) + 1e-8)
             self.curve.append(float(np.mean(lost)))
             if epoch % 100 == 99:
-                print(
-                    f"epoch {epoch + 1} of {epochs}: {self.curve[-1]:.4f} of the variance is left"
-                )
+                print(f"epoch {epoch + 1} of {epochs}: relative variance {self.curve[-1]:.4f}")
 
     def __call__(self, obs: dict) -> np.ndarray:
         """Return a chunk of poses of both tools, (10, 18)."""
@@ -142,12 +139,12 @@ class Cloned:
         for pose in poses:
             way = pose[:, :3] - here
             far = np.linalg.norm(way, axis=1, keepdims=True)
-            here = pose[:, :3] = here + way * np.minimum(1.0, MOST / np.maximum(far, 1e-9))
+            here = pose[:, :3] = here + way * np.minimum(1.0, MAX_STEP / np.maximum(far, 1e-9))
         return poses.reshape(CHUNK, -1)
 
 
 def try_it(env: CellEnv, policy: Cloned, seeds: range, frames: list | None) -> tuple[int, float]:
-    """Return on how many seeds it succeeds, and the longest step of a target [m]."""
+    """Return the number of successful episodes, and the longest step of a target [m]."""
     runner = PolicyRunner(env, LockstepInference(policy, latency=LATENCY), rate=RATE)
     succeeded, longest = 0, 0.0
     for seed in seeds:
@@ -167,13 +164,13 @@ def try_it(env: CellEnv, policy: Cloned, seeds: range, frames: list | None) -> t
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Demonstrate, learn and try; return 0 if four of five were lifted."""
+    """Demonstrate, learn and test; return 0 if at least 80 % of the boxes were lifted."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--demonstrations", type=int, default=100)
     parser.add_argument("--tries", type=int, default=50)
-    parser.add_argument("--quick", action="store_true", help="20 demonstrations, 5 tries")
-    parser.add_argument("--plot", type=Path, help="the learning curve")
-    parser.add_argument("--video", type=Path, help="GIF of the first four tries")
+    parser.add_argument("--quick", action="store_true", help="20 demonstrations, 5 test episodes")
+    parser.add_argument("--plot", type=Path, help="image file for the learning curve")
+    parser.add_argument("--video", type=Path, help="GIF file for the first four test episodes")
     options = parser.parse_args(arguments)
     if options.quick:
         options.demonstrations, options.tries = 20, 5
@@ -187,10 +184,12 @@ def main(arguments: list[str] | None = None) -> int:
     policy = Cloned(*map(list, zip(*good)), bases_of(env))
     policy.train(EPOCHS // 3 if options.quick else EPOCHS)
     print(f"learned after {time.monotonic() - begin:.0f} s")
-    succeeded, longest = try_it(env, policy, range(UNSEEN, UNSEEN + options.tries), frames)
+    succeeded, longest = try_it(
+        env, policy, range(FIRST_TEST_SEED, FIRST_TEST_SEED + options.tries), frames
+    )
     env.close()
     print(
-        f"lifted {succeeded} of {options.tries} boxes that it had not seen; longest step of a "
+        f"lifted {succeeded} of {options.tries} new boxes; longest step of a "
         f"target {1e3 * longest:.0f} mm; {time.monotonic() - begin:.0f} s in all"
     )
     if options.video:
@@ -206,7 +205,7 @@ def main(arguments: list[str] | None = None) -> int:
         figure, axes = plt.subplots(figsize=(5.0, 3.0))
         axes.semilogy(policy.curve)
         axes.set_xlabel("epoch")
-        axes.set_ylabel("share of the variance left")
+        axes.set_ylabel("relative variance")
         figure.tight_layout()
         figure.savefig(options.plot)
     return int(succeeded < 0.8 * options.tries)
