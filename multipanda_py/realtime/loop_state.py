@@ -20,7 +20,7 @@ class LoopState:
     user inputs: targets, parameters, robot settings and tares.
 
     Attributes:
-        row: Record of the cycle.
+        row: Record of the last cycle before the save.
         active: Flag of each instance that was active.
         faults: Latched fault of each arm.
         released: Flag of each arm that even its hold could not control.

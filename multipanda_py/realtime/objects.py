@@ -39,7 +39,7 @@ class SceneObjects:
 
     Attributes:
         backend: Backend that moves objects.
-        taken: Number of requests so far.
+        taken: Number of requests received so far.
 
     Thread: control.
     """

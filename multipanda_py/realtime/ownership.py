@@ -65,7 +65,7 @@ class Cause(NamedTuple):
     """Cause of an ownership change, reported for every arm that changes its owner.
 
     Attributes:
-        event: Kind of the report.
+        event: Event that is reported for each of these arms.
         reason: Reason as text.
         reported: Indices of arms whose change is already reported.
     """

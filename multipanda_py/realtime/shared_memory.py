@@ -33,7 +33,7 @@ HEADER_WORDS = 3
 took last, and the number up to which the writer has withdrawn records."""
 STORE_TIME = 1e-3
 """Time after which a store to memory is certainly visible to other cores [s]."""
-_TRIES = 100  # Maximum number of reads during concurrent writes.
+_TRIES = 100  # Maximum number of attempts to read a record that is being written.
 
 
 class SeqlockBuffer:
@@ -85,7 +85,7 @@ class SeqlockBuffer:
         if self.counter[0] != number:
             return None
         self.last_read = number
-        self._taken[0] = number  # Published before ``_void`` is read, see withdraw().
+        self._taken[0] = number  # withdraw() needs this store before the read of ``_void``.
         return None if self._void[0] >= number else self._scratch
 
     @property

@@ -137,7 +137,7 @@ class FaultSink:
 
     def _start(self, time: int, arm: str, fault: int | str) -> None:
         if self._sink is not None:
-            return  # The current file is extended instead.
+            return  # A further fault extends the current file.
         kind = fault if isinstance(fault, str) else fault_name(fault).replace(" ", "_")
         stem = f"{self._plan.name}_{utc(time):%Y%m%dT%H%M%S}_{arm}_{kind}"
         path = self._folder / f"{stem}.mcap"
