@@ -33,8 +33,8 @@ def _answer(address: str, cycles: int, priority: int) -> None:
 
     robot = pylibfranka.Robot(address, pylibfranka.RealtimeConfig.kIgnore)
     robot.automatic_error_recovery()  # The previous loop may have left a communication error.
-    # libfranka has set its own scheduling policy for this thread, which would falsify the
-    # comparison.
+    # libfranka has set its own scheduling policy for this thread. The loops that are compared must
+    # have the same priority.
     policy = os.SCHED_FIFO if priority else os.SCHED_OTHER
     os.sched_setscheduler(0, policy, os.sched_param(priority))
     control, torques = robot.start_torque_control(), pylibfranka.Torques([0.0] * 7)

@@ -30,7 +30,7 @@ from multipanda_py.realtime.cycle import ControlLoop
 FEATURES = ("collision_avoidance", "manipulability")
 SETTLE_CYCLES = 300
 """Number of cycles before the first measurement."""
-_WARMUP_CYCLES = 20  # Number of calls before each series of timed calls.
+_WARMUP_CYCLES = 20  # Number of untimed calls before each series of timed calls.
 _REPEATS = 300  # Number of timed calls per series.
 _INLINE_CYCLES = 3000  # Number of cycles that measure the speed of an inline cell.
 

@@ -115,7 +115,7 @@ PRIORITY = 50
 """Real-time priority of the robot processes."""
 CLIENT_PRIORITY = 85
 """Real-time priority of the bare loops."""
-_MIN_CORES = 4  # Number of cores from which the robots can leave the loop's core free.
+_MIN_CORES = 4  # Minimum number of cores for a separate core of the loop.
 _LOG_CHUNK = 200  # Number of commands per log request, which the robot must send without blocking.
 # Pause between requests, so that the robots do not take the node's processor time [s].
 _LOG_PAUSE = 0.005

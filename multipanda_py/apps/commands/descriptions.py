@@ -108,7 +108,7 @@ def _report(draft: RobotDraft) -> None:
 
 
 def _draw(draft: RobotDraft, path: Path) -> None:
-    # MuJoCo takes half a second to load.
+    # MuJoCo takes half a second to load, so it is imported only for an image.
     from multipanda_py.simulation.scene_view import render_robot
 
     try:

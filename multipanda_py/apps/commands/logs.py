@@ -90,9 +90,10 @@ def _run_record(options: argparse.Namespace) -> int:
 
 def _own(options: argparse.Namespace) -> Recorded:
     own = Cell.from_yaml(options.file)
-    path = _target(options, own.config.cell.name)  # Checked before the arms are connected.
+    # Errors of path and motion file are reported before the arms are connected and move.
+    path = _target(options, own.config.cell.name)
     arm, law, points = "", "", None
-    if options.motion is not None:  # Checked before anything moves.
+    if options.motion is not None:
         arm = arm_of(own.arms, options.arm)
         points = read_motion(options.motion, arm, own.config.arms[arm])
     with own as cell:

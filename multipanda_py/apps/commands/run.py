@@ -106,7 +106,8 @@ def _advance(
         batch = max(1, round(min(_CHECK_PERIOD, duration - passed) * rate))
         cell.step(batch)
         cycles += batch
-        if viewer is not None and viewer.poll() is None:  # The viewer should show real time.
+        # Without a pause, a viewer would show the motion too fast.
+        if viewer is not None and viewer.poll() is None:
             time.sleep(max(0.0, started + cycles / rate - time.monotonic()))
 
 
@@ -121,7 +122,7 @@ def _report(cell: Cell, passed: float, wall: float, reported_cycles: int) -> int
     """
     total, _ = cell.rows(since=sys.maxsize)
     now = cell.statistics(max(2, total - reported_cycles))
-    if cell.config.cell.placement == "inline":  # Simulated time is compared with wall time.
+    if cell.config.cell.placement == "inline":  # It has no clock, so its speed is of interest.
         timing = f"{(total - reported_cycles) / max(wall, 1e-9):6.0f} cycles/s"
         factor = (total - reported_cycles) / cell.config.cell.rate / max(wall, 1e-9)
     else:

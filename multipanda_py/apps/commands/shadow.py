@@ -167,7 +167,7 @@ def _twin(options: argparse.Namespace, log: Log) -> tuple[CellConfig, dict[str, 
         config = CellConfig.from_yaml(options.twin)
     elif log.cell:
         cell = with_current_keys(json.loads(log.cell))
-        if isinstance(cell, dict) and "arms" in cell:  # A twin has no controllets.
+        if isinstance(cell, dict) and "arms" in cell:  # The twin needs no controllets.
             cell = {"arms": cell["arms"]}
         config = CellConfig.from_dict(cell, "cell of the log")
     else:

@@ -122,7 +122,7 @@ def close_foreign_connections(server: Any, bound_to: str) -> None:
             return
         await connection.close(POLICY_VIOLATION, "not the page of this panel")
         with suppress(ConnectionClosed):
-            async for _ in connection:  # Drops messages received before, so that none is executed.
+            async for _ in connection:  # Drops messages that arrived before the closing.
                 pass
 
     sockets.on_client_connect(poll)
@@ -244,7 +244,8 @@ def _is_like(value: Any, now: Any) -> bool:
         return isinstance(value, type(now))
     if isinstance(now, int):
         return _is_number(value) and math.isfinite(value)
-    return isinstance(now, float) and _is_number(value)  # The panel uses no other types.
+    # Elements of the panel have values of no other type.
+    return isinstance(now, float) and _is_number(value)
 
 
 def _is_position(message: Any) -> bool:

@@ -30,7 +30,7 @@ from multipanda_py.ros.node.participants import SWITCH_INTERVAL
 def main() -> int:
     """Serve the page until Ctrl-C, the end of the duration or of the node."""
     options = json.loads(sys.argv[1])
-    sys.setswitchinterval(SWITCH_INTERVAL)  # A stop must not wait for drawing.
+    sys.setswitchinterval(SWITCH_INTERVAL)  # A thread that draws must not delay a stop.
     try:
         end_in_order()
         config = CellConfig.from_yaml(options["file"]) if options["file"] else None

@@ -54,7 +54,7 @@ class RequestQueue:
             act: Function that performs the request.
         """
         with self._condition:
-            self.requests.pop(kind, None)  # This moves the kind to the end of the order.
+            self.requests.pop(kind, None)  # A new entry is at the end of the order.
             self.requests[kind] = ViewerRequest(viewer, act)
             self._condition.notify()
 
@@ -220,7 +220,8 @@ class Session:
         # result.
         if self.try_to(pending.poll):
             self._stopping.append((pending, request_note, f"stopped by viewer {viewer}"))
-            self.queue.post("stop", None, lambda: None)  # This wakes the panel's thread.
+            # An empty request wakes the panel's thread, which checks the result.
+            self.queue.post("stop", None, lambda: None)
         else:
             self._remove_note(request_note)
 
@@ -269,7 +270,7 @@ class Session:
     def _check_stop(self, answer: PendingResponse, request_note: str, stopped: str) -> None:
         results: list[object] = []
         if not self.try_to(lambda: results.append(answer.poll())):
-            self._remove_note(request_note)  # try_to has noted the reason.
+            self._remove_note(request_note)  # try_to() has noted why the stop failed.
         elif results[0] is None:
             self._stopping.append((answer, request_note, stopped))
         else:
