@@ -96,7 +96,7 @@ def test_what_is_not_allowed_is_refused_with_its_path(found: Path, arm, fault: s
         ("import numpy", "import nothing_of_that_name", "loaded: ModuleNotFoundError"),
         ("Settings = BusSettings", "Settings = None", r"Bus\.Settings:.*None"),
         ("@dataclass(frozen=True)", "", "BusSettings.* frozen dataclass"),
-        ('number(2.0, unit="Nm s/rad", low=0, high=20, doc="of every joint")', "2.0",
+        ('number(2.0, unit="Nm s/rad", low=0, high=20, doc="friction of every joint")', "2.0",
          "friction:.*plain field"),
         ("yield f", "raise RuntimeError  #", "check.*backend 'bus'.*RuntimeError"),
         ("yield f", "return f", r"bus\.port: "),
