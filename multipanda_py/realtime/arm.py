@@ -109,19 +109,19 @@ class Arm:
 
     Args:
         index: Index of the arm in the cell.
-        state: Live state.
-        model: Kinematics and dynamics.
+        state: Live state of the arm.
+        model: Model of its kinematics and dynamics.
         record: Part of the cycle record that belongs to the arm, shape ().
         period: Cycle time [s].
         up_in_base: Unit vector against gravity in the base frame, (3,); by default the z axis.
         motion: Motion generator for position and velocity commands; None for torques only.
-        interface: First command interface.
+        interface: Command interface at the start.
         estimator: Estimator that replaces the robot's estimate of the external torques, or None.
 
     Attributes:
         index: Index of the arm in the cell.
-        state: Live state.
-        model: Kinematics and dynamics.
+        state: Live state of the arm.
+        model: Model of its kinematics and dynamics.
         record: Part of the cycle record that belongs to the arm, shape ().
         owner: Controllet instance whose torque or command the arm executes.
         fault: Latched fault, or ``Event.NONE``.

@@ -284,8 +284,8 @@ _BUSY_MESSAGE = "has a pending change of its robot settings; try again when it i
 class ArmSettings:
     """Handler of requests to change robot settings, only under hold.
 
-    A pending request blocks switches of its arm. A backend may have to stop executing torques for
-    a while. Hold then restarts from the measured state.
+    A pending request blocks switches of its arm. A backend may stop executing torques while it
+    changes settings. Hold then restarts from the measured state.
 
     Args:
         arms: Arms in the order of the cell.

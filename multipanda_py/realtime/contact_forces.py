@@ -111,8 +111,8 @@ class RequestedForces:
     never exerted without a contact.
 
     Args:
-        arms: The arms, in the order of the cell.
-        report: Function that reports an event of an instance.
+        arms: Arms in the order of the cell.
+        report: Function that reports an event; it takes event, instance, text and time [ns].
         period: Cycle time [s].
 
     Thread: control.

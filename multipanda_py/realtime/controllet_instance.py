@@ -144,7 +144,7 @@ class ControlletInstance:
         mailbox: Shared memory of the loop and its owner.
         report: Array of the numbers that the controllet publishes, (12,).
         records: Parts of the cycle record of its arms, shape () each.
-        clock: Time of the cell, live [s].
+        clock: Live time of the cell, (1,) [s].
 
     Attributes:
         spec: Controllet class, features and arms of the instance.

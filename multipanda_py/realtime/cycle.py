@@ -37,7 +37,7 @@ class FaultBarrier:
 
     Args:
         loop: Loop with the arms of the backend.
-        backend: Backend whose methods are called inside.
+        backend: Backend whose methods are called within this context.
 
     Raises:
         LoopError: If the backend fails during the start, when no controllet owns the arms yet, so
@@ -113,12 +113,12 @@ class ControlLoop:
         owners: Assignment of arms to controllets.
         mailbox: Shared memory between the loop and the owning process.
         row: Cycle record as numbers, (n,); the arm states are views into it.
-        recoveries: Requests to recover arms.
+        recoveries: Handler of requests to recover arms.
         watchdog: Watchdog of the owning process and of the streams of targets.
         attached: Objects attached to the grippers.
         objects: Objects of the scene.
         joint_unwraps: Joint unwrapping of the arms with continuous joints.
-        torque_estimators: Estimators of external torques, each after the index of its arm.
+        torque_estimators: Pairs of the index of an arm and the estimator of its external torques.
         now_ns: Start of the present or last cycle, CLOCK_MONOTONIC [ns].
         missed: Number of periods skipped since the start; :func:`.run_paced` counts them.
 

@@ -81,8 +81,8 @@ class LoopEvent:
     Attributes:
         event: Kind of event.
         time_ns: Time, CLOCK_MONOTONIC (cycle time in inline mode) [ns].
-        arm: Name of the arm, or an empty string.
-        controllet: Name of the instance, or an empty string.
+        arm: Name of the arm; empty if the event concerns no single arm.
+        controllet: Name of the controllet instance; empty if the event concerns none.
         text: Description.
     """
 
@@ -112,7 +112,7 @@ EVENT_DTYPE = np.dtype(
 
 
 class EventRing:
-    """Ring buffer of events.
+    """Ring buffer of loop events in shared memory.
 
     Args:
         memory: Shared memory.

@@ -164,11 +164,11 @@ class FeatureSet:
 
     Args:
         features: All features, in the order of the cell file.
-        enabled: Initial state of each feature.
+        enabled: True for each feature that is enabled at the start.
         period: Cycle time [s].
 
     Attributes:
-        requested: Requested state of each feature.
+        requested: True for each feature that is requested to be enabled.
         listening: Features with ``on_target``.
         preparing: Features with ``prepare``, in the order of execution.
         pacing: Features with ``pace``, which limit the speed of a reference; always the same list.

@@ -21,9 +21,9 @@ class LoopState:
 
     Attributes:
         row: Record of the last cycle before the save.
-        active: Flag of each instance that was active.
+        active: True for each instance that was active.
         faults: Latched fault of each arm.
-        released: Flag of each arm that even its hold could not control.
+        released: True for each arm that even its hold could not control.
         interfaces: Command interface of each arm.
         load_fractions: Fraction of the weight of the attached object that each arm had taken over.
         backends: Saved state of each backend; None if it cannot save.

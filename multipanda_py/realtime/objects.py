@@ -130,7 +130,8 @@ class AttachedObjects:
         arms: Arms in the order of the cell.
         backend_of: Backend of each arm, by index.
         mailbox: Shared memory with requests and events.
-        objects: Live poses of the movable objects in the world, (n, 7).
+        objects: Live poses of the movable objects in the world, (n, 7): position [m], quaternion
+            w x y z.
         present: Flags of the movable objects in the scene, (n,).
 
     Thread: control.

@@ -472,7 +472,7 @@ class Ownership:
         """Call a method of an instance; if it raises an error, the arms of the instance hold.
 
         Args:
-            instance: Instance that owns the arms.
+            instance: Instance whose method is called. If it is inactive, no arm gets a fault.
             step: Method to call, without arguments.
             now_ns: Time of the cycle [ns].
         """

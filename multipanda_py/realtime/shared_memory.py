@@ -46,7 +46,7 @@ class SeqlockBuffer:
     Args:
         words: Shared memory as 64-bit integers.
         floats: View of this memory as 64-bit floats.
-        start: Index of the first word, after which the counters and the data follow.
+        start: Index of the first word of the record; counters come first, then data.
         width: Number of floats of a record.
 
     Attributes:
@@ -174,7 +174,10 @@ def reason_of(request: Vector) -> str:
 
 
 class SharedFlag(IntEnum):
-    """Indices of single words; the owning process writes the first eight, the loop the others."""
+    """Indices of single words in shared memory.
+
+    The owning process writes the first eight, the loop the others.
+    """
 
     CLIENT_HEARTBEAT = 0
     MAIL = 1

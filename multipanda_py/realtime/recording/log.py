@@ -40,7 +40,7 @@ _INFO, _WARN, _ERROR = 20, 30, 40  # Severities of ``rcl_interfaces/msg/Log``.
 
 @dataclass(frozen=True)
 class EventMessage:
-    """Message of the topic of events.
+    """Serialised message of the topic ``/events``, which contains the events of a loop.
 
     Attributes:
         time: Time since the epoch [ns].

@@ -43,8 +43,8 @@ class Chunk:
         counts: Number of messages, by channel number.
         start_time: Time of the first cycle record, since the epoch [ns].
         end: Time of the last cycle record, since the epoch [ns].
-        size: Size of the messages [bytes].
-        compressed: Size of the compressed messages [bytes].
+        size: Size of the messages before compression [bytes].
+        compressed: Size of the messages after compression [bytes].
         rows: Number of cycle records.
     """
 
@@ -192,7 +192,7 @@ class McapContent:
         schemas: Name and definition of the type, by topic.
         messages: Blocks of messages of equal size, (n, bytes) each, by topic.
         times: Log times since the epoch, (n,) each [ns], by topic.
-        about: Metadata of all records together.
+        about: Metadata by name, from all metadata records of the file.
         attachments: Attachments by name.
         is_whole: True if the file is complete; a killed recorder does not write its end.
     """

@@ -166,7 +166,7 @@ def other_joints(joints: Sequence[str], robot: Robot) -> list[str]:
         robot: Expected robot.
 
     Returns:
-        Message if they do not, otherwise an empty list.
+        One message if the names do not belong to the robot, otherwise an empty list.
     """
     own = [joint.name for joint in robot.joints]
     if len(joints) != len(own):

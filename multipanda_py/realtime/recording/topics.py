@@ -49,7 +49,7 @@ class ArmPlan:
 
 @dataclass(frozen=True)
 class CellPlan:
-    """Description of a cell for a recorder; see :class:`.RecordLayout`.
+    """Description of a cell for a recorder, which needs no cell file and no controllets.
 
     Attributes:
         name: Name of the cell.

@@ -6,8 +6,8 @@ Fast DDS is the default middleware of ROS 2. It gives every process a segment of
 segments. A living process holds a lock on the file with the same name and the suffix ``_el``,
 which identifies the segments in use.
 
-A sender to a port creates the file of the port if it does not exist. A sender that is killed
-meanwhile leaves an empty file. Any process that opens it waits forever.
+A sender to a port creates the file of the port if it does not exist. A sender that is killed while
+it does this leaves an empty file. Any process that opens the empty file waits forever.
 """
 
 from __future__ import annotations
