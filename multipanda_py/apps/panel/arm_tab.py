@@ -166,7 +166,7 @@ class Plots:
 
     Args:
         session: Session of the panel.
-        torque: Name of the quantity in ``tau`` of the states, for the title.
+        torque: Name of the quantity in ``tau`` of the states, such as ``measured torque``.
 
     Thread: the panel's.
     """
@@ -219,7 +219,7 @@ GRASP_FORCE = 20.0
 
 
 class ArmTab:
-    """Elements of one arm in a tab.
+    """Tab of one arm in the page of the panel.
 
     Args:
         session: Session of the panel.

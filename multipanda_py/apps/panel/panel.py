@@ -203,7 +203,7 @@ class CellPanel(Closeable):
         host: Address to listen at; by default only this machine can connect.
         port: Port to listen at; if it is in use, the next free one. 0 for any free port.
         clock: Function that returns the time [s].
-        torque: Name of the quantity in ``tau`` of the states.
+        torque: Name of the quantity in ``tau`` of the states, such as ``measured torque``.
         report: Callback for every event that the page shows.
 
     Attributes:

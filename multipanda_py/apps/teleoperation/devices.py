@@ -40,7 +40,7 @@ KEYBOARD_HELP = (
 
 
 class Keyboard:
-    """Keyboard that moves one arm at a time while keys are held; space closes the clutch.
+    """Keyboard that moves one arm at a time while keys are held; space closes or opens the clutch.
 
     A held key repeats after a delay of the terminal. The first press is therefore a short step,
     followed by a steady motion.

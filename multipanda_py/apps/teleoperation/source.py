@@ -118,8 +118,8 @@ class Clutch:
     While the clutch is open, the target stays, so that the operator can move the device back.
 
     Args:
-        scale: s, target translation per device translation.
-        turn_scale: r, target rotation per device rotation.
+        scale: Scale s, target translation per device translation.
+        turn_scale: Scale r, target rotation per device rotation.
 
     Attributes:
         target: Target pose, or None before the clutch is first closed.
