@@ -112,8 +112,8 @@ class ActuatorConfig(Section):
 
     Controllets command the torque of the links in every mode. In the ``link`` modes, that torque
     acts on the links directly. In ``equilibrium`` and ``spring_references`` it acts through
-    springs whose motors reach their references at once. In the motor and PID modes it acts through
-    springs and motors with dynamics.
+    springs with ideal motors, which reach their references at once. In the motor and PID modes it
+    acts through springs and motors with dynamics.
     """
 
     type: str

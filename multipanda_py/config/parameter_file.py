@@ -43,7 +43,10 @@ _KINDS = {bool: "true or false", int: "integer", float: "number with a point", s
 
 
 class RosLoader(yaml_text.PlainLoader):
-    """YAML loader that resolves plain scalars as ROS 2 does and rejects duplicate keys."""
+    """YAML loader that reads unquoted values as ROS 2 does, and rejects duplicate keys.
+
+    For example, ``on`` is True.
+    """
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - add_implicit_resolver fills this class's own
 

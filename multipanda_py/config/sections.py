@@ -84,7 +84,7 @@ class ControlletConfig(Section):
 
 
 class CollisionsConfig(Section):
-    """Exceptions from collision avoidance."""
+    """Pairs of bodies that collision avoidance allows to touch."""
 
     allowed_contacts: Annotated[
         list[Annotated[str, Field(pattern=r"^\S+ \S+$")]], BeforeValidator(without_placeholder)
@@ -114,7 +114,7 @@ class RealtimeConfig(Section):
 
 
 class GateConfig(Section):
-    """Maximum distances of targets from the measured state at arrival, and maximum values."""
+    """Limits of targets: distance from the measured state on arrival, force, torque and speed."""
 
     position: Annotated[float, Field(gt=0, le=5)] = 0.15
     rotation: Annotated[float, Field(gt=0, le=3.2)] = 0.6
