@@ -37,9 +37,10 @@ ARM_FILE_KEYS = (
 
 
 def resolved(section: type[Section], value: Any) -> Any:
-    """Return a mapping of file keys as a ``section`` with absolute paths.
+    """Return the value of the key ``model`` or ``gripper`` of an arm, with absolute paths.
 
-    A name of a model, ``true`` or ``false`` is returned unchanged, and so is an invalid mapping.
+    A mapping with paths of files becomes an instance of ``section``. Any other value, such as the
+    name of a model, is returned unchanged.
     """
     paths = _absolute(value)
     # An invalid value is returned unchanged; the validation of the arm's section reports it.

@@ -335,7 +335,10 @@ class ControlLoop:
         )  # fmt: skip
 
     def update_controllets(self, fresh: Sequence[int]) -> None:
-        """Compute the active controllets that are new, or whose first arm has a new state."""
+        """Compute active controllets: those just activated, and those whose first arm is fresh.
+
+        An arm is fresh if its state is new.
+        """
         for instance in self.owners.active:
             if instance.is_new or instance.spec.arms[0] in fresh:
                 self.owners.update(instance, self.now_ns)

@@ -160,7 +160,7 @@ class InlineRunner(Runner):
     """Runner whose cycles run on request, in the thread of the caller and on a virtual clock."""
 
     def start(self) -> list[str]:
-        """Build and start the loop at time zero."""
+        """Build and start the loop at time zero; return its warnings."""
         self._loop = build_loop(self._config, self._specs, self._mailbox)
         _start_or_release(self._loop, self._config, warm_up=2)
         enable_commands(self._loop)

@@ -77,7 +77,7 @@ def check_output(
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    """Return True if both paths name one file, which need not exist."""
+    """Return True if both paths name the same file, even if it does not exist yet."""
     return os.path.realpath(one) == os.path.realpath(other)
 
 

@@ -117,7 +117,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _recorded(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
-    """Record motions on a simulated or real reference robot and on the twin."""
+    """Record motions of a simulated or real reference robot and of the twin to the data set."""
     for name in ("follow", "robot", "log_arm"):
         if getattr(options, name):
             raise ConfigurationError(f"--{name.replace('_', '-')}: only allowed with --logs")
@@ -146,7 +146,7 @@ def _recorded(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
 
 
 def _replayed(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
-    """Repeat recorded motions of a reference robot on the twin."""
+    """Repeat recorded motions of a reference robot on the twin, and store both in the data set."""
     if options.plant_controllet:
         raise ConfigurationError("--plant-controllet: not allowed with --logs. Remove it.")
     return replay_logs(

@@ -46,7 +46,10 @@ class AccessToken:
         return f"/{rest}" if is_right else None
 
     def guard(self, answer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        """Return a handler that rejects requests for pages and websockets without the secret."""
+        """Return a handler of requests that calls ``answer`` only for requests with the secret.
+
+        It rejects all other requests for pages and websockets.
+        """
 
         def guarded(connection: Any, request: Any) -> Any:
             path = self.without(request.path)

@@ -143,7 +143,7 @@ def _parts(spec: Spec, value: Any) -> list[Any]:
 
 
 def _labels(spec: Spec) -> list[str]:
-    """Return the label of every element, with its unit."""
+    """Return the label of each number of a parameter, with its unit."""
     units = [part.strip() for part in spec.unit.split(",")]
     unit = [f" [{part}]" if part else "" for part in units]
     if spec.kind != "vector":

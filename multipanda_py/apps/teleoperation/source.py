@@ -142,12 +142,12 @@ class Clutch:
         return self._axes
 
     def close(self, target: Pose) -> None:
-        """Close the clutch at a target pose."""
+        """Close the clutch: from now on, the device moves the target, starting at this pose."""
         self.target = self._target_then = target
         self._device_then, self.is_closed, self._age = None, True, 0.0
 
     def open(self) -> None:
-        """Open the clutch; the target stays."""
+        """Open the clutch, so that motions of the device do not move the target."""
         self.is_closed = False
 
     def follow(self, device: Pose, seconds: float, axes: Matrix) -> Pose:
